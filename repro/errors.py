@@ -1,0 +1,29 @@
+"""The two ways in which a run ends badly: the input was wrong (status 2), or something failed under way (status 1)."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class ReproError(Exception):
+    """Ends the command with one line on stderr and `status`; never shown as a traceback."""
+
+    status = 1
+
+
+class InputError(ReproError):
+    """What the user gave cannot be used: says what, where, and what is allowed."""
+
+    status = 2
+
+
+class FaultError(ReproError):
+    """A rank was lost, a time limit passed: the same command resumes from the last checkpoint."""
+
+
+def unknown(what: str, given: str, valid: Iterable[str]) -> InputError:
+    """An InputError that lists the valid names, the nearest to what was given first."""
+    names = sorted(valid)
+    ranked = difflib.get_close_matches(given, names, n=len(names) or 1, cutoff=0.0)
+    return InputError(f"unknown {what} '{given}'; valid: {', '.join(ranked)}")

@@ -1,0 +1,228 @@
+"""The fabric: how ranks talk, compute and wait. Strategies and collectives are written against this and nothing else."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, ClassVar
+
+import torch
+
+from repro.errors import FaultError
+from repro.timing.costs import Costs
+
+ANY_SOURCE = -1
+# Channels separate the traffic of concurrent threads of one rank; each has its own communicator or process group.
+MAIN, BACKGROUND, CONTROL = 0, 1, 2
+CHANNELS = 4
+DEFAULT_TIMEOUT_S = 120.0
+
+
+class FabricError(FaultError):
+    """A rank was lost, a wait passed its limit, or a message did not fit: names rank, peer, operation, seconds."""
+
+
+class TaskCancelled(BaseException):
+    """Raised inside a task at its next blocking call after `Task.cancel()`; not an Exception, so that nothing eats it."""
+
+
+class Work(ABC):
+    """A transfer or collective under way."""
+
+    source: int | None = None  # of a finished receive: who sent it
+
+    @abstractmethod
+    def wait(self, timeout: float | None = None) -> None:
+        """Block until done (seconds; None: the fabric's limit). Raises FabricError when the limit passes."""
+
+    @abstractmethod
+    def done(self) -> bool:
+        """Whether `wait` would return at once. Needs the capability "test"."""
+
+    @abstractmethod
+    def cancel(self) -> None:
+        """Withdraw a receive that nothing has matched yet. Needs the capability "cancel"."""
+
+
+class DoneWork(Work):
+    """Something that was finished when it was asked for."""
+
+    def wait(self, timeout: float | None = None) -> None:
+        return None
+
+    def done(self) -> bool:
+        return True
+
+    def cancel(self) -> None:
+        return None
+
+
+class Task(ABC):
+    """A communication or progress thread of one rank."""
+
+    name: str
+
+    @abstractmethod
+    def join(self, timeout: float | None = None) -> Any:
+        """Wait for the end and return what the function returned; its error is raised here."""
+
+    @abstractmethod
+    def cancel(self) -> None:
+        """Ask the task to stop: its next blocking fabric call raises TaskCancelled."""
+
+
+class Event(ABC):
+    """A flag that tasks of one rank wait for."""
+
+    @abstractmethod
+    def set(self) -> None: ...
+
+    @abstractmethod
+    def clear(self) -> None: ...
+
+    @abstractmethod
+    def is_set(self) -> bool: ...
+
+    @abstractmethod
+    def wait(self, timeout: float | None = None) -> None: ...
+
+
+class Queue(ABC):
+    """First in, first out, between the tasks of one rank; unbounded."""
+
+    @abstractmethod
+    def put(self, item: Any) -> None: ...
+
+    @abstractmethod
+    def get(self, timeout: float | None = None) -> Any: ...
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+
+class Fabric(ABC):
+    """One rank's end of the network.
+
+    `capabilities` is a subset of {"threads", "tags", "any_source", "test", "cancel"}: what a strategy may ask of this
+    fabric beyond send, receive, collectives and barriers. Message payloads are contiguous tensors; a receive buffer has
+    exactly the message's number of bytes.
+    """
+
+    name: ClassVar[str]
+    capabilities: ClassVar[frozenset[str]]
+    rank: int
+    size: int
+    costs: Costs
+    timeout_s: float = DEFAULT_TIMEOUT_S
+    bytes_sent: int = 0  # payload bytes that this rank handed to the network, whatever the channel
+
+    # time and the rank's own computation
+    @abstractmethod
+    def now(self) -> float:
+        """Seconds on this fabric's clock, of the calling task."""
+
+    @abstractmethod
+    def sleep(self, seconds: float) -> None: ...
+
+    @contextmanager
+    def compute(self, seconds: float | None = None, resource: str | None = "device") -> Iterator[None]:
+        """A stretch of this rank's own work on "device" or "host" (None: on neither).
+
+        In real time the body simply runs. In virtual time it takes `seconds`, and two tasks on one resource take turns.
+        """
+        yield
+
+    # point to point
+    @abstractmethod
+    def isend(self, tensor: torch.Tensor, to: int, tag: int = 0, channel: int = MAIN) -> Work: ...
+
+    @abstractmethod
+    def irecv(self, tensor: torch.Tensor, source: int, tag: int = 0, channel: int = MAIN) -> Work: ...
+
+    def send(self, tensor: torch.Tensor, to: int, tag: int = 0, channel: int = MAIN) -> None:
+        self.isend(tensor, to, tag, channel).wait()
+
+    def recv(self, tensor: torch.Tensor, source: int, tag: int = 0, channel: int = MAIN) -> int:
+        """Blocking receive; returns the rank that sent it."""
+        work = self.irecv(tensor, source, tag, channel)
+        work.wait()
+        return source if work.source is None else work.source
+
+    def wait_any(self, works: Sequence[Work], timeout: float | None = None) -> int:
+        """The index of a finished work, the lowest if several are. Needs the capability "test"."""
+        raise FabricError(f"fabric {self.name} cannot wait for any of several transfers (no capability 'test')")
+
+    # collectives: the fabric's own unless an algorithm is named; every rank of the fabric calls them in the same order
+    @abstractmethod
+    def native_allreduce(self, tensor: torch.Tensor, channel: int = MAIN) -> Work:
+        """Sum over ranks, in place, by whatever the fabric's library does; promises no order of summation."""
+
+    @abstractmethod
+    def broadcast(self, tensor: torch.Tensor, root: int = 0, channel: int = MAIN) -> None: ...
+
+    @abstractmethod
+    def allgather(self, tensor: torch.Tensor, channel: int = MAIN) -> list[torch.Tensor]:
+        """Every rank's tensor (same shape and type everywhere), in rank order."""
+
+    @abstractmethod
+    def barrier(self, channel: int = MAIN) -> None: ...
+
+    def allreduce(
+        self,
+        tensor: torch.Tensor,
+        op: str = "sum",
+        channel: int = MAIN,
+        async_: bool = False,
+        algorithm: str = "auto",
+    ) -> Work:
+        """Reduce in place over all ranks. `op`: "sum" or "mean". `algorithm`: "auto" (the fabric's own) or a name in
+        `collectives.ALLREDUCE`, which has a fixed order of summation and blocks until it is done (start it on a task
+        of its own to overlap it)."""
+        from repro.fabric import collectives  # the algorithms are written on this class
+
+        if algorithm == "auto":
+            work = self.native_allreduce(tensor, channel)
+            if not async_ or op == "mean":
+                work.wait()
+        else:
+            collectives.allreduce_algorithm(algorithm)(self, tensor, channel)
+            work = DoneWork()
+        if op == "mean":
+            tensor.div_(self.size)
+        return work
+
+    def reduce_scatter(self, tensor: torch.Tensor, channel: int = MAIN) -> torch.Tensor:
+        """The sum over ranks of this rank's chunk (`collectives.chunks`); the rest of `tensor` is scratch afterwards."""
+        from repro.fabric import collectives
+
+        return collectives.ring_reduce_scatter(self, tensor, channel)
+
+    # groups, tasks and what they wait on
+    @abstractmethod
+    def subgroup(self, ranks: Sequence[int]) -> Fabric | None:
+        """A fabric over some of the ranks, renumbered in the order given; None on the others. All ranks call it."""
+
+    @abstractmethod
+    def spawn(self, fn: Callable[[], Any], name: str = "background") -> Task: ...
+
+    @abstractmethod
+    def event(self) -> Event: ...
+
+    @abstractmethod
+    def queue(self) -> Queue: ...
+
+    @abstractmethod
+    def lock(self) -> AbstractContextManager: ...
+
+    @abstractmethod
+    def current_task(self) -> str:
+        """The name of the calling task; "main" for the rank's own line."""
+
+    # control plane: for the harness, outside the training clock
+    @abstractmethod
+    def exchange(self, obj: Any) -> list[Any]:
+        """Every rank's (picklable) object, in rank order. Takes no virtual time; not for use inside a step."""
+
+    @abstractmethod
+    def close(self) -> None: ...

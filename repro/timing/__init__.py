@@ -1,0 +1,1 @@
+"""Closed-form timing models of the papers, device costs, and fitting them to measurements."""

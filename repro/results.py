@@ -30,7 +30,7 @@ worker ranks):
     testbed_model  the virtual testbed's parameters with their sources, or null
     -- below: differs from run to run --
     provenance {commit, dirty, versions {...}, started_at, finished_at, command}
-    wall       {train_s, evaluation_s, checkpoint_s, logging_s, total_s, resumes}
+    wall       {train_s, training_s, evaluation_s, checkpoint_s, synchronisation_s, logging_s, total_s, resumes}
 """
 
 from __future__ import annotations

@@ -114,7 +114,7 @@ class Fabric(ABC):
     rank: int
     size: int
     costs: Costs
-    timeout_s: float = DEFAULT_TIMEOUT_S
+    timeout_s: float | None = DEFAULT_TIMEOUT_S
     bytes_sent: int = 0  # payload bytes that this rank handed to the network, whatever the channel
 
     # time and the rank's own computation

@@ -1,0 +1,156 @@
+"""An experiment's cells: every setting x testbed x seed, each with the key under which its result is kept."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from repro import config as configs
+from repro.errors import InputError
+from repro.results import cell_dir, read_summary
+
+# what a result does not depend on: how many other cells there are, where data lies, how long a rank may wait
+NOT_IN_KEY = ("settings", "testbeds", "scales", "scale", "seeds", "seed", "data", "timeout_s", "title", "checkpoint_every")
+
+
+@dataclass
+class Cell:
+    """One run: a resolved configuration, a setting's name and a seed. `key` is set by `identify`."""
+
+    experiment: str
+    setting: str
+    config: dict[str, Any]
+    seed: int
+    key: str = ""
+    hardware: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def testbed(self) -> str:
+        return self.config["testbed"]["name"]
+
+    @property
+    def simulated(self) -> bool:
+        return self.config["testbed"]["kind"] == "simulated"
+
+    @property
+    def name(self) -> str:
+        setting = re.sub(r"[^a-z0-9]+", "-", self.setting.lower()).strip("-")
+        testbed = re.sub(r"[^a-z0-9]+", "-", self.testbed.lower()).strip("-")
+        breakdown = "-breakdown" if self.config["breakdown"] else ""
+        return f"{setting}-{testbed}-seed{self.seed}{breakdown}-{self.key[:8]}"
+
+    @property
+    def label(self) -> str:
+        """For people: setting, testbed, seed."""
+        return f"{self.setting} · {self.testbed} · seed {self.seed}"
+
+    @property
+    def folder(self) -> Path:
+        return cell_dir(self.config["paper"], self.config["figure"], self.name)
+
+    @property
+    def finished(self) -> bool:
+        """Whether this cell was run to its end here: a committed summary without its events is somebody else's."""
+        if not (self.folder / "events.jsonl").is_file():
+            return False
+        summary = read_summary(self.folder)
+        return summary is not None and summary["status"] == "finished" and summary["key"] == self.key
+
+
+def expand(experiment: str, overrides: Sequence[str] = (), scale: str | None = None) -> list[Cell]:
+    """The cells of an experiment, seeds innermost, without keys.
+
+    An override `strategy=...` replaces the experiment's settings by that one, `testbed=...` its testbeds. Checks every
+    strategy's options and the numbers of workers, batch and epochs before anything runs.
+    """
+    base = configs.compose(experiment, overrides, scale)
+    keys = {override.partition("=")[0] for override in overrides}
+    settings = {base["strategy"]["name"]: []} if "strategy" in keys or not base["settings"] else base["settings"]
+    testbeds = [base["testbed"]["name"]] if "testbed" in keys else base["testbeds"]
+    cells = []
+    for testbed in testbeds:
+        for setting, changes in settings.items():
+            ours = [change for change in changes if change.partition("=")[0] not in keys]
+            resolved = configs.compose(experiment, [f"testbed={testbed}", *ours, *overrides], scale)
+            check(resolved)
+            cells += [
+                Cell(experiment, setting, resolved | {"setting": setting, "seed": seed}, seed)
+                for seed in range(base["seed"], base["seed"] + base["seeds"])
+            ]
+    return cells
+
+
+def check(config: dict[str, Any]) -> None:
+    """InputError for what no run could use; options of the strategy included."""
+    import strategies
+
+    for name in ("workers", "batch", "seeds"):
+        if not isinstance(config[name], int) or isinstance(config[name], bool) or config[name] < 1:
+            raise InputError(f"{name}={config[name]}: must be a whole number, 1 or more")
+    for name in ("epochs", "eval_every", "checkpoint_every", "timeout_s"):
+        if not isinstance(config[name], int | float) or isinstance(config[name], bool) or not config[name] > 0:
+            raise InputError(f"{name}={config[name]}: must be a number above 0")
+    if config["batch"] % config["workers"]:
+        near = config["batch"] - config["batch"] % config["workers"] or config["workers"]
+        raise InputError(
+            f"batch={config['batch']} (global) does not divide among workers={config['workers']}; "
+            f"nearest that do: {near}, {near + config['workers']}"
+        )
+    if config["device"] not in ("auto", "cpu", "cuda"):
+        raise InputError(f"device={config['device']}: must be auto, cpu or cuda")
+    options = {key: value for key, value in config["strategy"].items() if key != "name"}
+    strategy = strategies.load(config["strategy"]["name"])
+    strategy.parse(options)
+    if ranks := config["testbed"].get("ranks"):
+        needed = strategy.ranks(config["workers"])
+        if ranks < needed:
+            servers = needed - config["workers"]
+            raise InputError(
+                f"testbed.ranks={ranks}: {strategy.name} needs {needed} ranks "
+                f"({config['workers']} workers and {servers} server{'s' * (servers != 1)})"
+            )
+
+
+def identify(cells: Sequence[Cell]) -> None:
+    """Give every cell its key (DESIGN section 8): configuration, seed, code, data, torch, hardware."""
+    import torch
+
+    from repro import data, fingerprint, provenance
+
+    datasets: dict[tuple, Any] = {}
+    for cell in cells:
+        dataset = cell.config["dataset"]
+        wanted = (dataset["name"], cell.config["data"]["root"], dataset["standin"])
+        if wanted not in datasets:
+            data.ensure(*wanted, say=lambda line: print(line, file=sys.stderr))
+            datasets[wanted] = data.load(*wanted).checksum
+        network = cell.config["testbed"].get("network", "modelled")
+        cell.hardware = provenance.hardware(network)
+        if cell.config["device"] == "cpu" or not torch.cuda.is_available():
+            cell.hardware["gpu"] = None
+        cell.key = fingerprint.cell_key(
+            {name: value for name, value in cell.config.items() if name not in NOT_IN_KEY},
+            cell.seed,
+            fingerprint.fingerprint(code_roots(cell.config)),
+            datasets[wanted],
+            torch.__version__,
+            cell.hardware["class"],
+        )
+
+
+def code_roots(config: dict[str, Any]) -> list[str]:
+    """The modules that a cell's numbers come from; what they import counts too."""
+    import strategies
+
+    fabric = {"mpirun": "repro.fabric.mpi", "torchrun": "repro.fabric.torch_dist", "virtual": "repro.fabric.virtual"}
+    return [
+        "repro.train",
+        strategies.module_of(config["strategy"]["name"]),
+        f"repro.models.{config['model']['name']}",
+        f"repro.data.{config['dataset']['name']}",
+        fabric[config["testbed"]["launcher"]],
+    ]

@@ -1,0 +1,126 @@
+"""The training clock: runs only while training, splits each step into phases, and keeps who did what when."""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from repro.fabric.base import Fabric
+from repro.intervals import overlap
+from repro.results import PHASES
+
+MAIN_LINE = "main"
+COMPUTATION = frozenset({"forward", "backward", "compress", "update", "data"})
+COMMUNICATION = "communicate"
+
+
+class Interval(NamedTuple):
+    """One stretch of one line (the rank's main line or a task) on the fabric's clock, in seconds."""
+
+    line: str
+    name: str
+    start: float
+    end: float
+
+
+class Clock:
+    """One per rank. `train_s` is the fabric's time (real or virtual) less everything inside `paused`."""
+
+    def __init__(self, fabric: Fabric, synchronise: Callable[[], None] | None = None):
+        """`synchronise`: waits for the device before each reading (GPU breakdown runs); None reads at once."""
+        self._fabric = fabric
+        self._synchronise = synchronise or (lambda: None)
+        self._before = 0.0  # train_s of earlier stretches
+        self._since: float | None = None  # when the present stretch began
+        self._phases: dict[str, float] = defaultdict(float)
+        self._intervals: list[Interval] = []
+        self._recent: list[Interval] = []
+        self._in_phase: str | None = None
+        self.wall: dict[str, float] = defaultdict(float)  # real seconds by what the clock was doing
+        self._wall_since = time.perf_counter()
+
+    # --- running and pausing
+    def start(self) -> None:
+        self._synchronise()
+        self._wall_since = time.perf_counter()
+        self._since = self._fabric.now()
+
+    def _stop(self) -> None:
+        self._synchronise()
+        self._before += self._fabric.now() - self._since
+        self._since = None
+        self._book("training")
+
+    def _book(self, what: str) -> None:
+        now = time.perf_counter()
+        self.wall[what] += now - self._wall_since
+        self._wall_since = now
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Training time stands still inside; `activity` says what the wall time goes to."""
+        self._stop()
+        try:
+            yield
+        finally:
+            self._book("logging")
+            self.start()
+
+    @contextmanager
+    def activity(self, what: str) -> Iterator[None]:
+        """Inside `paused`: wall time from here on counts as `what` ("evaluation", "checkpoint"); the rest is logging."""
+        self._book("logging")
+        yield
+        self._book(what)
+
+    def train_s(self) -> float:
+        """Seconds of training so far, on this rank."""
+        return self._before + (self._fabric.now() - self._since if self._since is not None else 0.0)
+
+    # --- phases
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """A named stretch of the calling line. On the main line phases do not nest, so that they sum to the step."""
+        line = self._fabric.current_task()
+        if line == MAIN_LINE:
+            if name not in PHASES or self._in_phase:
+                raise ValueError(f"phase '{name}' inside '{self._in_phase}'; phases: {', '.join(PHASES)}, not nested")
+            self._in_phase = name
+        self._synchronise()
+        start = self._fabric.now()
+        try:
+            yield
+        finally:
+            self._synchronise()
+            end = self._fabric.now()
+            self._intervals.append(Interval(line, name, start, end))
+            if line == MAIN_LINE:
+                self._phases[name] += end - start
+                self._in_phase = None
+
+    def take(self) -> dict[str, float]:
+        """Phase seconds since the last call, plus "overlapped": communication of other lines during computation here."""
+        intervals, self._intervals = self._intervals, []
+        self._recent = intervals
+        computing = [(i.start, i.end) for i in intervals if i.line == MAIN_LINE and i.name in COMPUTATION]
+        hidden = [(i.start, i.end) for i in intervals if i.line != MAIN_LINE and i.name == COMMUNICATION]
+        phases = {name: self._phases.pop(name, 0.0) for name in PHASES}
+        return phases | {"overlapped": overlap(computing, hidden)}
+
+    def recent(self, seconds: float) -> list[Interval]:
+        """The intervals that began in the last `seconds` before the last `take`, for timelines."""
+        if not self._recent:
+            return []
+        last = max(interval.end for interval in self._recent)
+        return [interval for interval in self._recent if interval.start >= last - seconds]
+
+    # --- resume
+    def state_dict(self) -> dict:
+        return {"train_s": self._before, "wall": dict(self.wall)}
+
+    def load_state_dict(self, state: dict) -> None:
+        self._before = state["train_s"]
+        self.wall = defaultdict(float, state["wall"])

@@ -1,0 +1,115 @@
+"""Configuration: Hydra's files in `paper_configs/`, composed into the cells of an experiment."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from repro.errors import InputError, unknown
+from repro.paths import CONFIGS
+
+GROUPS = ("strategy", "model", "dataset", "testbed")
+
+
+def group_names(group: str) -> list[str]:
+    """The files of a config group, without `.yaml`; those in folders as `folder/name`."""
+    root = CONFIGS / group
+    return sorted(path.relative_to(root).with_suffix("").as_posix() for path in root.rglob("*.yaml"))
+
+
+def experiment_names(pattern: str | None = None) -> list[str]:
+    """All experiments, or those of a paper (`pipesgd`), or one (`pipesgd/fig4-mnist`)."""
+    names = group_names("experiment")
+    if pattern is None:
+        return names
+    found = [name for name in names if name == pattern or name.startswith(pattern.rstrip("/") + "/")]
+    if not found:
+        papers = {name.split("/")[0] for name in names}
+        raise unknown("experiment", pattern, [*names, *papers])
+    return found
+
+
+def title(experiment: str) -> str:
+    """The experiment's one-line title, read without Hydra."""
+    text = (CONFIGS / "experiment" / f"{experiment}.yaml").read_text(encoding="utf-8")
+    return yaml.safe_load(text).get("title", "")
+
+
+def compose(experiment: str, overrides: Sequence[str] = (), scale: str | None = None) -> dict[str, Any]:
+    """The resolved configuration of an experiment under overrides (`key=value`), the scale's first.
+
+    Raises InputError naming what is unknown and what is valid.
+    """
+    plain = _compose([f"experiment={experiment}"])
+    if scale and scale not in plain["scales"]:
+        raise unknown("scale", scale, plain["scales"])
+    scaled = [f"scale={scale}", *plain["scales"][scale]] if scale else []
+    if not scaled and not overrides:
+        return plain
+    return _compose([f"experiment={experiment}", *scaled, *overrides])
+
+
+def _compose(overrides: list[str]) -> dict[str, Any]:
+    from hydra import compose as hydra_compose
+    from hydra import initialize_config_dir
+    from hydra.errors import HydraException
+    from omegaconf import OmegaConf
+    from omegaconf.errors import OmegaConfBaseException
+
+    for override in overrides:
+        _check_form(override)
+    try:
+        with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+            config = hydra_compose("config", overrides)
+        return OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+    except (HydraException, OmegaConfBaseException) as error:
+        raise _one_line(error, overrides) from None
+
+
+def _check_form(override: str) -> None:
+    key, equals, value = override.partition("=")
+    if not equals or not key:
+        raise InputError(f"override '{override}': must be key=value, for instance strategy=pipe_sgd or epochs=3")
+    group = key.lstrip("+")
+    if group in GROUPS and value not in group_names(group):
+        raise unknown(group, value, group_names(group))
+
+
+def _one_line(error: Exception, overrides: list[str]) -> InputError:
+    """Hydra's message in one line, with the nearest valid key where a key was wrong."""
+    text = " ".join(str(error).split())
+    if match := re.search(r"Could not override '([^']+)'", text):
+        key = match[1]
+        valid = _valid_keys(overrides, key)
+        near = difflib.get_close_matches(key, valid, n=len(valid) or 1, cutoff=0.0)
+        return InputError(f"unknown option '{key}'; valid: {', '.join(near)}")
+    return InputError(f"configuration: {text}")
+
+
+def _valid_keys(overrides: list[str], wrong: str) -> list[str]:
+    """The keys beside a wrong one, in the configuration composed without it."""
+    parent = wrong.rpartition(".")[0]
+    kept = [override for override in overrides if override.partition("=")[0] != wrong]
+    try:
+        node: Any = _compose(kept)
+    except InputError:
+        return []
+    for step in parent.split(".") if parent else []:
+        node = node.get(step, {}) if isinstance(node, dict) else {}
+    return [f"{parent}.{key}" if parent else key for key in node] if isinstance(node, dict) else []
+
+
+def write_yaml(path: Path, config: dict[str, Any]) -> None:
+    """The resolved configuration as a file, atomically."""
+    from repro.results import write_atomically
+
+    write_atomically(path, yaml.safe_dump(config, sort_keys=False, allow_unicode=True))
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    return yaml.safe_load(path.read_text(encoding="utf-8"))

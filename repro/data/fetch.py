@@ -1,0 +1,112 @@
+"""Downloading a data set's standard public files: checked, and all there or none."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import os
+import shutil
+import tempfile
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from repro.data import files, module
+from repro.errors import InputError
+
+CHUNK = 1 << 16
+
+
+def fetch(name: str, into: str | os.PathLike | None = None, *, mirrors: Sequence[str] | None = None,
+          timeout_s: float = 20.0, total_s: float = 3600.0, say: Callable[[str], Any] = lambda line: None) -> Path:
+    """Download the files of data set `name` into `<into>/<name>/` (default: the user's cache) and return that folder.
+
+    Files that are there and right are kept; the others are downloaded into a temporary folder beside them, and moved
+    in place when all are there and right, so that an interrupted or corrupt download leaves nothing behind. A mirror
+    that fails is followed by the next. `timeout_s`: longest silence of a mirror; `total_s`: longest whole download.
+    InputError: unknown name, a folder that cannot be written, or no mirror that gave the right files.
+    """
+    source = module(name)
+    mirrors = source.MIRRORS if mirrors is None else mirrors
+    folder = (Path(into).expanduser() if into is not None else files.cache_root()) / name
+    wanted = [file for file, expected in source.FILES.items()
+              if not (folder / file).is_file() or files.sha256(folder / file) != expected.sha256]
+    if not wanted:
+        say(f"{name}: all there in {folder}, checksums right")
+        return folder
+    temporary, new = None, not folder.exists()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        temporary = Path(tempfile.mkdtemp(prefix=".fetch-", dir=folder))
+        deadline = time.monotonic() + total_s
+        for file in wanted:
+            host = _from_any(mirrors, file, source.FILES[file], temporary / file, timeout_s, deadline)
+            say(f"{name}: {file}, {source.FILES[file].size / 1e6:.1f} MB from {host}, checksum right")
+        for file in wanted:
+            os.replace(temporary / file, folder / file)
+    except _Refused as error:
+        raise InputError(f"cannot download data set '{name}' ({error}); put {', '.join(wanted)} "
+                         f"into {folder} by hand, or into a folder named in REPRO_DATA") from None
+    except OSError as error:
+        raise InputError(f"{folder}: cannot write data set '{name}' there ({error.strerror or error})") from None
+    finally:
+        if temporary is not None:
+            shutil.rmtree(temporary, ignore_errors=True)
+        if new and folder.is_dir() and not any(folder.iterdir()):
+            folder.rmdir()
+    return folder
+
+
+class _Refused(Exception):
+    """No mirror gave the file; the message says why for each."""
+
+
+def _from_any(mirrors: Sequence[str], file: str, expected: files.File, target: Path, timeout_s: float,
+              deadline: float) -> str:
+    """Download one file from the first mirror that gives it right; returns that mirror's host."""
+    reasons = []
+    for mirror in mirrors:
+        host = urllib.parse.urlsplit(mirror).netloc
+        try:
+            _download(urllib.parse.urljoin(mirror, file), expected, target, timeout_s, deadline)
+            return host
+        except _Refused as error:
+            reasons.append(f"{host}: {error}")
+    raise _Refused("; ".join(reasons) or "it has no mirrors")
+
+
+def _download(url: str, expected: files.File, target: Path, timeout_s: float, deadline: float) -> None:
+    """One file from one address into `target`; _Refused for what the other side did, OSError for this disk."""
+    digest, size = hashlib.sha256(), 0
+    with open(target, "wb") as out:
+        try:
+            response = urllib.request.urlopen(url, timeout=timeout_s)
+        except urllib.error.URLError as error:
+            raise _Refused(getattr(error.reason, "strerror", None) or str(error.reason)) from None
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise _Refused(str(error) or type(error).__name__) from None
+        with response:
+            while True:
+                try:
+                    chunk = response.read(CHUNK)
+                except (OSError, http.client.HTTPException) as error:
+                    raise _Refused(f"{file_name(url)} stopped after {size} bytes ({error})") from None
+                size += len(chunk)
+                if not chunk or size > expected.size:
+                    break
+                if time.monotonic() > deadline:
+                    raise _Refused(f"{file_name(url)} too slow, {size} of {expected.size} bytes in the time allowed")
+                digest.update(chunk)
+                out.write(chunk)
+    if digest.hexdigest() != expected.sha256 or size != expected.size:
+        raise _Refused(f"{file_name(url)} corrupt: expected sha256 {expected.sha256} ({expected.size} bytes), "
+                       f"got {digest.hexdigest()} ({size} bytes)")
+
+
+def file_name(url: str) -> str:
+    """The last part of an address's path."""
+    return urllib.parse.urlsplit(url).path.rsplit("/", 1)[-1]

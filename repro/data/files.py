@@ -1,0 +1,86 @@
+"""Finding a data set's files on this machine and checking them; needs no torch."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from repro.errors import InputError
+
+log = logging.getLogger("repro.data")
+
+
+@dataclass(frozen=True)
+class File:
+    """What a standard public file must be: its size in bytes and its checksums."""
+
+    size: int
+    sha256: str
+    md5: str = ""  # where the publisher gives that one; for people to compare, sha256 decides
+
+
+def cache_root() -> Path:
+    """`$XDG_CACHE_HOME/repro`, else `~/.cache/repro`: where downloads go."""
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path("~/.cache").expanduser()) / "repro"
+
+
+def places(root: str | None = None) -> list[Path]:
+    """The folders to search, in order: `root`, each of $REPRO_DATA (colon-separated), the user's cache."""
+    found = []
+    if root:
+        given = Path(root).expanduser()
+        if not given.is_dir():
+            raise InputError(f"data.root: {given} is not a folder")
+        found.append(given)
+    found += [Path(part).expanduser() for part in os.environ.get("REPRO_DATA", "").split(":") if part]
+    return [place.absolute() for place in [*found, cache_root()]]
+
+
+def search(name: str, files: dict[str, File], root: str | None = None) -> Path | None:
+    """The first folder that holds all of `files`, each checked; None where no place holds any of them.
+
+    A place may hold them in `<place>/<name>/` or directly. InputError where a file is there but damaged (see
+    `check`), and where only some of the files are found anywhere.
+    """
+    incomplete: list[str] = []
+    for place in places(root):
+        for folder in (place / name, place):
+            absent = [file for file in files if not (folder / file).is_file()]
+            if not absent:
+                for file, expected in files.items():
+                    check(folder / file, expected)
+                return folder
+            if len(absent) < len(files):
+                incomplete.append(f"{folder} lacks {', '.join(absent)}")
+    if incomplete:
+        raise InputError(f"data set '{name}' is incomplete: {'; '.join(incomplete)} "
+                         f"(`repro data fetch {name}` downloads it)")
+    return None
+
+
+def check(path: Path, expected: File) -> None:
+    """InputError naming the file, with the expected and the found checksum, unless it is what it must be."""
+    found = sha256(path)
+    if found != expected.sha256:
+        size = path.stat().st_size
+        what = f"truncated, {size} of {expected.size} bytes" if size < expected.size else f"corrupt, {size} bytes"
+        raise InputError(f"{path}: {what}: expected sha256 {expected.sha256}, found {found}; remove it or replace it")
+
+
+def sha256(path: Path) -> str:
+    """Of the file's bytes, in hexadecimal; InputError where it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError as error:
+        raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+
+
+def combined(files: dict[str, File]) -> str:
+    """One checksum of a data set: sha256 over its files' names and sha256, in the order of their names."""
+    lines = "".join(f"{files[name].sha256}  {name}\n" for name in sorted(files))
+    return hashlib.sha256(lines.encode()).hexdigest()

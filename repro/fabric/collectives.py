@@ -1,0 +1,236 @@
+"""The collectives that the papers describe, written once on send and receive, for any number of ranks.
+
+Each has a fixed order of summation, so that the same algorithm on the same fabric gives the same bits. Closed forms of
+their times are in `repro.timing.closed_forms`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from repro.errors import unknown
+from repro.fabric.base import MAIN, Fabric
+from repro.fabric.codecs import Codec, NoCodec
+
+
+def bounds(n: int, parts: int) -> list[tuple[int, int]]:
+    """`parts` consecutive ranges that cover n elements and differ by at most one in length."""
+    return [(i * n // parts, (i + 1) * n // parts) for i in range(parts)]
+
+
+def chunks(vector: torch.Tensor, parts: int) -> list[torch.Tensor]:
+    """Views of a vector (n,) cut at `bounds`."""
+    return [vector[start:end] for start, end in bounds(vector.numel(), parts)]
+
+
+def _reduce_cost(fabric: Fabric, n: int, codec: Codec) -> float | None:
+    """Seconds to decompress two blocks of n float32, sum them and compress the sum."""
+    costs = fabric.costs
+    if not costs.known:
+        return None
+    seconds = costs.seconds("reduce", 4 * n)
+    if not codec.lossless:
+        seconds += 2 * costs.seconds(f"decode/{codec.name}", 4 * n) + costs.seconds(f"encode/{codec.name}", 4 * n)
+    return seconds
+
+
+def ring_allreduce_encoded(
+    fabric: Fabric, blocks: list[torch.Tensor], lengths: list[int], codec: Codec, channel: int = MAIN
+) -> list[torch.Tensor]:
+    """Ring allreduce on compressed blocks (Pipe-SGD Figure 2 (c); 3.2: the codec sits inside each hop).
+
+    `blocks`: this rank's gradient as `size` wire tensors, block i of `lengths[i]` elements. Returns the wire tensors of
+    the sum, the same bytes on every rank: who finishes a block compresses it once and the others pass it on unopened.
+    """
+    p, me = fabric.size, fabric.rank
+    right, left = (me + 1) % p, (me - 1) % p
+    blocks = list(blocks)
+    sync = fabric.costs.seconds("sync")
+    if sync:  # S of equation (5)
+        with fabric.compute(sync, resource=None):
+            pass
+    for hop in range(p - 1):  # transmit and reduce
+        outgoing, incoming = (me - hop) % p, (me - hop - 1) % p
+        buffer = codec.like(blocks[incoming])
+        receive = fabric.irecv(buffer, left, hop, channel)
+        send = fabric.isend(blocks[outgoing], right, hop, channel)
+        receive.wait()
+        with fabric.compute(_reduce_cost(fabric, lengths[incoming], codec), "host"):
+            blocks[incoming] = codec.add(blocks[incoming], buffer, lengths[incoming])
+        send.wait()
+    for hop in range(p - 1):  # send back reduced results
+        outgoing, incoming = (me + 1 - hop) % p, (me - hop) % p
+        buffer = blocks[incoming] if codec.lossless else codec.like(blocks[incoming])
+        receive = fabric.irecv(buffer, left, p + hop, channel)
+        send = fabric.isend(blocks[outgoing], right, p + hop, channel)
+        receive.wait()
+        blocks[incoming] = buffer
+        send.wait()
+    return blocks
+
+
+def ring_allreduce(fabric: Fabric, vector: torch.Tensor, channel: int = MAIN) -> None:
+    """Sum in place: 2(p-1) alpha + 2 (p-1)/p n beta + (p-1)/p n gamma (+ S)."""
+    flat = vector.view(-1)
+    blocks = chunks(flat, fabric.size)
+    ring_allreduce_encoded(fabric, blocks, [block.numel() for block in blocks], NoCodec(), channel)
+
+
+def ring_reduce_scatter(fabric: Fabric, vector: torch.Tensor, channel: int = MAIN) -> torch.Tensor:
+    """The sum of chunk `rank` (a view of `vector`, whose other chunks are scratch afterwards): (p-1)(alpha + n/p (beta + gamma))."""
+    p, me = fabric.size, fabric.rank
+    blocks = chunks(vector.view(-1), p)
+    for hop in range(p - 1):
+        outgoing, incoming = (me - hop - 1) % p, (me - hop - 2) % p
+        buffer = torch.empty_like(blocks[incoming])
+        receive = fabric.irecv(buffer, (me - 1) % p, hop, channel)
+        send = fabric.isend(blocks[outgoing], (me + 1) % p, hop, channel)
+        receive.wait()
+        with fabric.compute(_reduce_cost(fabric, buffer.numel(), NoCodec()), "host"):
+            blocks[incoming].add_(buffer)
+        send.wait()
+    return blocks[me]
+
+
+def ring_allgather(fabric: Fabric, mine: torch.Tensor, channel: int = MAIN) -> list[torch.Tensor]:
+    """Every rank's tensor, in rank order: (p-1)(alpha + n beta) for n bytes a rank."""
+    p, me = fabric.size, fabric.rank
+    gathered = [mine if rank == me else torch.empty_like(mine) for rank in range(p)]
+    for hop in range(p - 1):
+        receive = fabric.irecv(gathered[(me - hop - 1) % p], (me - 1) % p, hop, channel)
+        send = fabric.isend(gathered[(me - hop) % p], (me + 1) % p, hop, channel)
+        receive.wait()
+        send.wait()
+    return gathered
+
+
+def recursive_doubling_allreduce(fabric: Fabric, vector: torch.Tensor, channel: int = MAIN) -> None:
+    """Sum in place: log2(p) (alpha + n beta + n gamma) for p a power of two (Thakur et al., Pipe-SGD's reference [47]).
+
+    Otherwise the ranks over the largest power of two first add theirs into a partner and get the result back at the
+    end: one more round each way. Partners add the lower rank's part first, so that both get the same bits.
+    """
+    p, me = fabric.size, fabric.rank
+    flat = vector.view(-1)
+    core = 1 << (p.bit_length() - 1)
+    extra = p - core
+    buffer = torch.empty_like(flat)
+    cost = _reduce_cost(fabric, flat.numel(), NoCodec())
+    if me >= core:
+        fabric.send(flat, me - core, 0, channel)
+        fabric.recv(flat, me - core, 1, channel)
+        return
+    if me < extra:
+        fabric.recv(buffer, me + core, 0, channel)
+        with fabric.compute(cost, "host"):
+            flat.add_(buffer)
+    distance = 1
+    while distance < core:
+        partner = me ^ distance
+        receive = fabric.irecv(buffer, partner, 1 + distance, channel)
+        send = fabric.isend(flat, partner, 1 + distance, channel)
+        receive.wait()
+        send.wait()
+        with fabric.compute(cost, "host"):
+            flat.add_(buffer)  # addition of two is commutative to the bit: both partners get the same
+        distance *= 2
+    if me < extra:
+        fabric.send(flat, me + core, 1, channel)
+
+
+def binomial_reduce(fabric: Fabric, vector: torch.Tensor, root: int = 0, channel: int = MAIN) -> None:
+    """Sum into the root's tensor; the others' are scratch afterwards: log2(p) (alpha + n beta + n gamma) at the root."""
+    p = fabric.size
+    me = (fabric.rank - root) % p
+    flat = vector.view(-1)
+    buffer = torch.empty_like(flat)
+    distance = 1
+    while distance < p:
+        if me & distance:
+            fabric.send(flat, (me - distance + root) % p, distance, channel)
+            return
+        if me + distance < p:
+            fabric.recv(buffer, (me + distance + root) % p, distance, channel)
+            with fabric.compute(_reduce_cost(fabric, flat.numel(), NoCodec()), "host"):
+                flat.add_(buffer)
+        distance *= 2
+
+
+def binomial_broadcast(fabric: Fabric, vector: torch.Tensor, root: int = 0, channel: int = MAIN) -> None:
+    """The root's tensor to all: ceil(log2 p) (alpha + n beta)."""
+    p = fabric.size
+    me = (fabric.rank - root) % p
+    flat = vector.view(-1)
+    distance = 1
+    while distance < p:
+        distance *= 2
+    sends = []
+    while distance > 1:
+        distance //= 2
+        if me % (2 * distance) == 0 and me + distance < p:
+            sends.append(fabric.isend(flat, (me + distance + root) % p, distance, channel))
+        elif me % (2 * distance) == distance:
+            fabric.recv(flat, (me - distance + root) % p, distance, channel)
+    for send in sends:
+        send.wait()
+
+
+def tree_allreduce(fabric: Fabric, vector: torch.Tensor, channel: int = MAIN) -> None:
+    """Binomial reduce to rank 0, then binomial broadcast."""
+    binomial_reduce(fabric, vector, 0, channel)
+    binomial_broadcast(fabric, vector, 0, channel)
+
+
+def server_allreduce(fabric: Fabric, vector: torch.Tensor, channel: int = MAIN) -> None:
+    """Push to the last rank, which sums its clients' vectors in rank order, then pull the sum (not the server's own).
+
+    p clients push alpha + p n beta (incast), pull alpha + p n beta.
+    """
+    server = fabric.size - 1
+    if fabric.rank == server:
+        serve_sum(fabric, vector, range(server), channel)
+        for send in [fabric.isend(vector, client, 1, channel) for client in range(server)]:
+            send.wait()
+    else:
+        fabric.send(vector, server, 0, channel)
+        fabric.recv(vector, server, 1, channel)
+
+
+def serve_sum(fabric: Fabric, total: torch.Tensor, clients: range, channel: int = MAIN) -> None:
+    """A server's half of a push: `total` becomes the sum of the clients' vectors, added in rank order."""
+    buffers = [total] + [torch.empty_like(total) for _ in clients[1:]]
+    receives = [fabric.irecv(buffer, client, 0, channel) for buffer, client in zip(buffers, clients)]
+    for index, receive in enumerate(receives):
+        receive.wait()
+        if index:
+            with fabric.compute(_reduce_cost(fabric, total.numel(), NoCodec()), "host"):
+                total.add_(buffers[index])
+
+
+def dissemination_barrier(fabric: Fabric, channel: int = MAIN) -> None:
+    """ceil(log2 p) rounds of one byte."""
+    p, me = fabric.size, fabric.rank
+    token = torch.zeros(1, dtype=torch.uint8)
+    distance = 1
+    while distance < p:
+        receive = fabric.irecv(torch.empty_like(token), (me - distance) % p, distance, channel)
+        fabric.send(token, (me + distance) % p, distance, channel)
+        receive.wait()
+        distance *= 2
+
+
+ALLREDUCE: dict[str, Callable[[Fabric, torch.Tensor, int], None]] = {
+    "ring": ring_allreduce,
+    "recursive_doubling": recursive_doubling_allreduce,
+    "tree": tree_allreduce,
+    "server": server_allreduce,
+}
+
+
+def allreduce_algorithm(name: str) -> Callable[[Fabric, torch.Tensor, int], None]:
+    """The allreduce of that name; InputError listing the names otherwise."""
+    if name not in ALLREDUCE:
+        raise unknown("allreduce algorithm", name, [*ALLREDUCE, "auto"])
+    return ALLREDUCE[name]

@@ -1,0 +1,50 @@
+"""The network model of the virtual fabric: one full-duplex NIC a node, cut-through, first come first served."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from repro.fabric.scheduler import Scheduler
+
+
+@dataclass(frozen=True)
+class Network:
+    """alpha: seconds a message needs besides its bytes; beta: seconds a byte. alpha occupies no NIC."""
+
+    alpha: float
+    beta: float
+
+
+class Links:
+    """When a message leaves and arrives (DESIGN section 5):
+
+    tx = max(ready, tx_free);  rx = max(tx + alpha, rx_free);  done = rx + n * beta
+
+    so that p messages of n bytes to one node take alpha + p * n * beta.
+    """
+
+    def __init__(self, scheduler: Scheduler, network: Network, size: int):
+        self.scheduler, self.network = scheduler, network
+        self.tx_free = [0.0] * size
+        self.rx_free = [0.0] * size
+        self.messages = 0
+
+    def transmit(self, source: int, to: int, nbytes: int, deliver: Callable[[], None]) -> float:
+        """Send now; `deliver` runs when the last byte is in. Returns when the sender's NIC has let go of it."""
+        scheduler, network = self.scheduler, self.network
+        self.messages += 1
+        if source == to:
+            scheduler.at(scheduler.now, to, deliver)
+            return scheduler.now
+        wire = nbytes * network.beta
+        tx = max(scheduler.now, self.tx_free[source])
+        self.tx_free[source] = tx + wire
+
+        def head_arrives() -> None:  # at its own time, so that receivers serve in order of arrival, not of sending
+            rx = max(scheduler.now, self.rx_free[to])
+            self.rx_free[to] = rx + wire
+            scheduler.at(rx + wire, to, deliver)
+
+        scheduler.at(tx + network.alpha, to, head_arrives)
+        return tx + wire

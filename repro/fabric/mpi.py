@@ -1,0 +1,166 @@
+"""The MPI fabric: real processes under mpirun, one communicator a channel, waits that poll and have an end."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from repro.fabric import staging
+from repro.fabric.base import ANY_SOURCE, CHANNELS, CONTROL, DEFAULT_TIMEOUT_S, MAIN, Fabric, FabricError, Work
+from repro.fabric.threads import Crew, RealTimeFabric
+from repro.timing.costs import REAL_TIME
+
+# A wait first gives the core away without sleeping, then sleeps ever longer: ranks often outnumber cores.
+YIELDS = 20
+SLEEP_S, LONGEST_SLEEP_S = 20e-6, 200e-6
+
+
+class MpiWork(Work):
+    def __init__(self, fabric: MpiFabric, request: Any, what: str, keep: Any, finish: Callable[[], None] | None = None):
+        self.fabric, self.request, self.what = fabric, request, what
+        self.keep = keep  # the buffer must live as long as the transfer
+        self.finish = finish
+        self.expected: int | None = None  # bytes, of a receive
+        self.finished = False
+
+    def done(self) -> bool:
+        if not self.finished:
+            status = self.fabric.mpi.Status()
+            try:
+                self.finished = self.request.Test(status)
+            except self.fabric.mpi.Exception as error:
+                raise FabricError(f"rank {self.fabric.rank}: {self.what}: {error}") from None
+            if self.finished:
+                self._complete(status)
+        return self.finished
+
+    def _complete(self, status: Any) -> None:
+        if self.expected is not None:
+            if status.Is_cancelled():
+                return
+            self.source = status.Get_source()
+            found = status.Get_count(self.fabric.mpi.BYTE)
+            if found != self.expected:
+                raise FabricError(f"rank {self.fabric.rank}: {self.what}: {found} bytes where {self.expected} were expected")
+        if self.finish:
+            self.finish()
+
+    def wait(self, timeout: float | None = None) -> None:
+        if not self.finished:
+            self.fabric.poll(self.done, self.what, timeout)
+
+    def cancel(self) -> None:
+        if not self.finished:
+            self.request.Cancel()
+            self.wait()
+
+
+class MpiFabric(RealTimeFabric):
+    """MPI.COMM_WORLD (or a part of it). CPU tensors travel without copies, GPU tensors through pinned host memory."""
+
+    name = "mpi"
+    capabilities = frozenset({"threads", "tags", "any_source", "test", "cancel"})
+
+    def __init__(self, comm: Any = None, timeout_s: float = DEFAULT_TIMEOUT_S):
+        from mpi4py import MPI  # starts MPI: only in a rank
+
+        if MPI.Query_thread() < MPI.THREAD_MULTIPLE:
+            raise FabricError("this MPI does not offer MPI_THREAD_MULTIPLE, which communication threads need")
+        self.mpi = MPI
+        world = comm if comm is not None else MPI.COMM_WORLD
+        self.comms = [world.Dup() for _ in range(CHANNELS)]
+        for comm in self.comms:
+            comm.Set_errhandler(MPI.ERRORS_RETURN)
+        self.rank, self.size = world.Get_rank(), world.Get_size()
+        self.timeout_s, self.costs, self.bytes_sent = timeout_s, REAL_TIME, 0
+        self.crew = Crew(self.rank, timeout_s)
+
+    def poll(self, done: Callable[[], bool], what: str, timeout: float | None = None) -> None:
+        """Wait for `done()`, giving the core to others meanwhile; FabricError after the limit."""
+        for _ in range(YIELDS):
+            if done():
+                return
+            os.sched_yield()
+        limit = self.timeout_s if timeout is None else timeout
+        started, pause = time.monotonic(), SLEEP_S
+        while not done():
+            self.crew.check()
+            if time.monotonic() - started > limit:
+                raise FabricError(f"rank {self.rank} ({self.current_task()}): {what}: nothing after {limit:g} s")
+            time.sleep(pause)
+            pause = min(pause * 1.5, LONGEST_SLEEP_S)
+
+    # point to point
+    def isend(self, tensor: torch.Tensor, to: int, tag: int = 0, channel: int = MAIN) -> Work:
+        data = staging.outgoing(tensor)
+        self.bytes_sent += data.numel()
+        request = self.comms[channel].Isend([data.numpy(), self.mpi.BYTE], to, tag)
+        return MpiWork(self, request, f"send to rank {to} (tag {tag}, channel {channel})", data)
+
+    def irecv(self, tensor: torch.Tensor, source: int, tag: int = 0, channel: int = MAIN) -> Work:
+        data, finish = staging.incoming(tensor)
+        peer = "any rank" if source == ANY_SOURCE else f"rank {source}"
+        origin = self.mpi.ANY_SOURCE if source == ANY_SOURCE else source
+        request = self.comms[channel].Irecv([data.numpy(), self.mpi.BYTE], origin, tag)
+        work = MpiWork(self, request, f"receive from {peer} (tag {tag}, channel {channel})", data, finish)
+        work.expected = data.numel()
+        return work
+
+    def wait_any(self, works: Sequence[Work], timeout: float | None = None) -> int:
+        found: list[int] = []
+
+        def any_done() -> bool:
+            found.extend(index for index, work in enumerate(works) if work.done())
+            return bool(found)
+
+        self.poll(any_done, " or ".join(work.what for work in works), timeout)
+        return found[0]
+
+    # collectives of the MPI library
+    def native_allreduce(self, tensor: torch.Tensor, channel: int = MAIN) -> Work:
+        host = tensor.detach() if not tensor.is_cuda else tensor.detach().cpu()
+        finish = (lambda: tensor.copy_(host)) if tensor.is_cuda else None
+        self.bytes_sent += 2 * (self.size - 1) * host.numel() * host.element_size() // self.size  # a ring's share
+        request = self.comms[channel].Iallreduce(self.mpi.IN_PLACE, host.numpy(), self.mpi.SUM)
+        return MpiWork(self, request, f"allreduce (channel {channel})", host, finish)
+
+    def broadcast(self, tensor: torch.Tensor, root: int = 0, channel: int = MAIN) -> None:
+        if self.rank == root:
+            host = staging.outgoing(tensor)
+            finish = None
+        else:
+            host, finish = staging.incoming(tensor)
+        request = self.comms[channel].Ibcast([host.numpy(), self.mpi.BYTE], root)
+        MpiWork(self, request, f"broadcast from rank {root} (channel {channel})", host, finish).wait()
+
+    def allgather(self, tensor: torch.Tensor, channel: int = MAIN) -> list[torch.Tensor]:
+        mine = staging.outgoing(tensor)
+        gathered = torch.empty(self.size * mine.numel(), dtype=torch.uint8)
+        request = self.comms[channel].Iallgather([mine.numpy(), self.mpi.BYTE], [gathered.numpy(), self.mpi.BYTE])
+        MpiWork(self, request, f"allgather (channel {channel})", (mine, gathered)).wait()
+        return [
+            part.view(tensor.dtype).view(tensor.shape).to(tensor.device) for part in gathered.view(self.size, mine.numel())
+        ]
+
+    def barrier(self, channel: int = MAIN) -> None:
+        MpiWork(self, self.comms[channel].Ibarrier(), f"barrier (channel {channel})", None).wait()
+
+    # groups, control plane, end
+    def subgroup(self, ranks: Sequence[int]) -> Fabric | None:
+        member = self.rank in ranks
+        color = 0 if member else self.mpi.UNDEFINED
+        comm = self.comms[CONTROL].Split(color, list(ranks).index(self.rank) if member else 0)
+        return MpiFabric(comm, self.timeout_s) if member else None
+
+    def exchange(self, obj: Any) -> list[Any]:
+        self.barrier(CONTROL)  # polls, where the pickled allgather below would spin
+        return self.comms[CONTROL].allgather(obj)
+
+    def close(self) -> None:
+        self.barrier(CONTROL)
+        for comm in self.comms:
+            comm.Free()

@@ -1,0 +1,172 @@
+"""The discrete-event scheduler under the virtual fabric: tasks are threads, exactly one runs, time is virtual.
+
+Whoever has the least virtual time runs next (ties by rank, then by the order of being scheduled), so that a program
+gives the same interleaving every time. A task that waits hands the baton to the next; nothing here ever sleeps.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from repro.fabric.base import FabricError, TaskCancelled
+
+
+class VirtualTask:
+    """One thread of one rank with its own virtual time (`now`, seconds)."""
+
+    def __init__(self, rank: int, name: str, fn: Callable[[], Any], now: float):
+        self.rank, self.name, self.fn, self.now = rank, name, fn, now
+        self.baton = threading.Semaphore(0)
+        self.waiting_for: str | None = None  # what it is blocked on, for messages
+        self.blocks = 0  # counts waits, so that an outdated time limit does not wake a later one
+        self.timed_out = False
+        self.cancelled = False
+        self.finished = False
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self.joiners: list[VirtualTask] = []
+        self.thread: threading.Thread | None = None
+
+
+class Scheduler:
+    """Runs the tasks of all ranks to their ends, in virtual-time order."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.current: VirtualTask | None = None
+        self.failure: FabricError | None = None
+        self.tasks: list[VirtualTask] = []
+        self._order = itertools.count()
+        # (time, rank, order, task or callback); order is unique, so the last entry is never compared
+        self._heap: list[tuple[float, int, int, Any]] = []
+        self._all_done = threading.Event()
+
+    # --- called from outside
+    def run(self) -> None:
+        """Start everything that was added and return when all tasks have ended."""
+        if self.tasks:
+            self._pass_baton()
+            self._all_done.wait()
+        for task in self.tasks:
+            if task.thread is not None:
+                task.thread.join()
+
+    def add(self, rank: int, name: str, fn: Callable[[], Any], now: float = 0.0) -> VirtualTask:
+        task = VirtualTask(rank, name, fn, now)
+        self.tasks.append(task)
+        task.thread = threading.Thread(target=self._body, args=(task,), name=f"rank{rank}-{name}", daemon=True)
+        task.thread.start()
+        self._schedule(now, rank, task)
+        return task
+
+    def at(self, time: float, rank: int, callback: Callable[[], None]) -> None:
+        """Run `callback` at a virtual time; it may wake tasks but must not wait."""
+        self._schedule(time, rank, callback)
+
+    # --- called by the running task
+    def advance(self, seconds: float) -> None:
+        """The running task's time passes."""
+        if seconds < 0:
+            raise ValueError(f"time cannot go back: advance({seconds})")
+        task = self.current
+        self._schedule(task.now + seconds, task.rank, task)
+        self._yield(task)
+
+    def block(self, what: str, timeout: float | None = None) -> None:
+        """Wait until somebody calls `wake`; `what` names it in errors. Raises FabricError after `timeout` seconds."""
+        task = self.current
+        task.waiting_for, task.timed_out = what, False
+        task.blocks += 1
+        started, generation = task.now, task.blocks
+        if timeout is not None and timeout != float("inf"):
+
+            def expire() -> None:
+                if task.waiting_for is not None and task.blocks == generation:
+                    task.timed_out = True
+                    self.wake(task)
+
+            self.at(task.now + timeout, task.rank, expire)
+        self._yield(task)
+        if task.timed_out:
+            raise FabricError(f"rank {task.rank} ({task.name}): {what}: nothing after {task.now - started:g} s")
+
+    def wake(self, task: VirtualTask) -> None:
+        """Let a blocked task go on at the present time. Waking a task that is not blocked does nothing."""
+        if task.waiting_for is None or task.finished:
+            return
+        task.waiting_for = None
+        self._schedule(max(task.now, self.now), task.rank, task)
+
+    def check(self) -> None:
+        """Raise in the running task what has become of the run or of the task meanwhile."""
+        if self.failure is not None:
+            raise self.failure
+        if self.current.cancelled:
+            raise TaskCancelled
+
+    def fail(self, error: FabricError) -> None:
+        """End the run: every task gets this error at its present or next wait."""
+        if self.failure is None:
+            self.failure = error
+        for task in self.tasks:
+            self.wake(task)
+
+    # --- inside
+    def _schedule(self, time: float, rank: int, what: Any) -> None:
+        heapq.heappush(self._heap, (time, rank, next(self._order), what))
+
+    def _yield(self, task: VirtualTask) -> None:
+        self._pass_baton(task)
+        self.check()
+
+    def _pass_baton(self, giver: VirtualTask | None = None) -> None:
+        """Run callbacks until a task is due, and let that task run; returns when `giver` is due again."""
+        while True:
+            if not self._heap:
+                if self._report_deadlock():
+                    continue
+                self._all_done.set()
+                return
+            time, _, _, what = heapq.heappop(self._heap)
+            self.now = time
+            if isinstance(what, VirtualTask):
+                break
+            what()
+        what.now = time
+        self.current = what
+        if what is giver:
+            return
+        what.baton.release()
+        if giver is not None and not giver.finished:
+            giver.baton.acquire()
+
+    def _report_deadlock(self) -> bool:
+        """Nothing is due. True if some task still waits: then the run has failed and they are awake to hear it."""
+        stuck = [task for task in self.tasks if not task.finished]
+        if not stuck:
+            return False
+        waits = "; ".join(f"rank {t.rank} ({t.name}) waits for {t.waiting_for}" for t in stuck)
+        ended = sorted({t.rank for t in self.tasks if t.name == "main" and t.finished})
+        note = f"; ended: rank {', '.join(map(str, ended))}" if ended else ""
+        self.fail(FabricError(f"deadlock at {self.now:g} virtual seconds: {waits}{note}"))
+        return True
+
+    def _body(self, task: VirtualTask) -> None:
+        task.baton.acquire()
+        try:
+            self.check()
+            task.result = task.fn()
+        except TaskCancelled:
+            pass
+        except BaseException as error:  # the rank's error must reach every other rank, whatever it is
+            task.error = error
+            if error is not self.failure:
+                self.fail(FabricError(f"rank {task.rank} ({task.name}) failed: {type(error).__name__}: {error}"))
+        task.finished = True
+        for joiner in task.joiners:
+            self.wake(joiner)
+        self._pass_baton(task)

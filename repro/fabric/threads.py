@@ -1,0 +1,163 @@
+"""Tasks, events and queues of the real fabrics: Python threads whose errors reach the rank, and whose waits end."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+from repro.fabric.base import Event, Fabric, FabricError, Queue, Task, TaskCancelled
+
+MAIN_LINE = "main"
+LONGEST_NAP_S = 3600.0  # an endless wait still looks up now and then; the system takes no infinite time limit
+
+
+class ThreadTask(Task):
+    def __init__(self, crew: Crew, fn: Callable[[], Any], name: str):
+        self.crew, self.fn, self.name = crew, fn, name
+        self.cancelled = False
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self.ended = threading.Event()
+        self.thread = threading.Thread(target=self._body, name=name, daemon=True)
+
+    def _body(self) -> None:
+        self.crew.local.task = self
+        try:
+            self.result = self.fn()
+        except TaskCancelled:
+            pass
+        except BaseException as error:
+            self.error = error
+            self.crew.failed = self.crew.failed or error
+        finally:
+            self.ended.set()
+            self.crew.changed()
+
+    def join(self, timeout: float | None = None) -> Any:
+        self.crew.wait_until(self.ended.is_set, f"the end of task {self.name}", timeout)
+        if self.error:
+            raise self.error
+        return self.result
+
+    def cancel(self) -> None:
+        self.cancelled = True
+        self.crew.changed()
+
+
+class Crew:
+    """The threads of one rank: one condition that every wait sleeps on, so that no wake-up is missed."""
+
+    def __init__(self, rank: int, timeout_s: float):
+        self.rank, self.timeout_s = rank, timeout_s
+        self.local = threading.local()
+        self.condition = threading.Condition()
+        self.failed: BaseException | None = None
+
+    def current(self) -> ThreadTask | None:
+        return getattr(self.local, "task", None)
+
+    def current_name(self) -> str:
+        task = self.current()
+        return task.name if task else MAIN_LINE
+
+    def check(self) -> None:
+        """Raise what has become of the calling task or of its sisters meanwhile."""
+        task = self.current()
+        if task is not None and task.cancelled:
+            raise TaskCancelled
+        if self.failed is not None and (task is None or task.error is None):
+            raise self.failed
+
+    def changed(self) -> None:
+        with self.condition:
+            self.condition.notify_all()
+
+    def wait_until(self, ready: Callable[[], bool], what: str, timeout: float | None = None) -> None:
+        """Sleep until `ready()`; FabricError after the limit. `ready` is called with the condition held."""
+        limit = self.timeout_s if timeout is None else timeout
+        started = time.monotonic()
+        with self.condition:
+            while not ready():
+                self.check()
+                left = started + limit - time.monotonic()
+                if left <= 0:
+                    raise FabricError(f"rank {self.rank} ({self.current_name()}): {what}: nothing after {limit:g} s")
+                self.condition.wait(min(left, LONGEST_NAP_S))
+
+
+class ThreadEvent(Event):
+    def __init__(self, crew: Crew):
+        self.crew, self.flag = crew, False
+
+    def set(self) -> None:
+        with self.crew.condition:
+            self.flag = True
+            self.crew.condition.notify_all()
+
+    def clear(self) -> None:
+        self.flag = False
+
+    def is_set(self) -> bool:
+        return self.flag
+
+    def wait(self, timeout: float | None = None) -> None:
+        self.crew.wait_until(lambda: self.flag, "an event", timeout)
+
+
+class ThreadQueue(Queue):
+    def __init__(self, crew: Crew):
+        self.crew = crew
+        self.items: deque = deque()
+
+    def put(self, item: Any) -> None:
+        with self.crew.condition:
+            self.items.append(item)
+            self.crew.condition.notify_all()
+
+    def get(self, timeout: float | None = None) -> Any:
+        taken = []
+
+        def take() -> bool:
+            if self.items:
+                taken.append(self.items.popleft())
+            return bool(taken)
+
+        self.crew.wait_until(take, "an item of a queue", timeout)
+        return taken[0]
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+
+class RealTimeFabric(Fabric):
+    """What the fabrics on real processes share: the wall clock and threads."""
+
+    crew: Crew
+
+    def now(self) -> float:
+        return time.perf_counter()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+        self.crew.check()
+
+    def spawn(self, fn: Callable[[], Any], name: str = "background") -> Task:
+        task = ThreadTask(self.crew, fn, name)
+        task.thread.start()
+        return task
+
+    def event(self) -> Event:
+        return ThreadEvent(self.crew)
+
+    def queue(self) -> Queue:
+        return ThreadQueue(self.crew)
+
+    def lock(self) -> AbstractContextManager:
+        return threading.Lock()
+
+    def current_task(self) -> str:
+        return self.crew.current_name()

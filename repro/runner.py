@@ -1,0 +1,146 @@
+"""Run an experiment's cells: skip the finished, launch the rest one by one, mirror them, go on after a failure."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import shutil
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import strategies
+from repro import config as configs
+from repro import launch, provenance
+from repro.cells import Cell
+from repro.errors import FaultError, InputError, ReproError
+from repro.launch.local import environment
+from repro.launch.supervise import Ranks
+from repro.paths import results_root
+from repro.progress import Progress
+from repro.results import read_summary
+from repro.tracking import Mirror
+
+SYNC_EVERY_S = 10.0  # MLflow is told at most this often while ranks run: they share the cores
+
+
+def run_cells(cells: Sequence[Cell], force: bool = False, track: bool = True) -> list[dict[str, Any]]:
+    """Run what is not finished; returns the summaries of all cells.
+
+    An InputError ends the command. A fault in one cell does not stop the others; it is raised at the end, first one
+    first, with how many cells failed.
+    """
+    check_results_folder()
+    todo = [cell for cell in cells if force or not cell.finished]
+    progress = Progress(len(todo), sys.stderr)
+    if skipped := len(cells) - len(todo):
+        progress.done(f"{skipped} of {len(cells)} cells are done already (--force runs them again)")
+    faults: list[tuple[Cell, FaultError]] = []
+    try:
+        for cell in todo:
+            try:
+                run_cell(cell, force, progress, track)
+            except FaultError as fault:
+                progress.done(f"failed: {cell.label}: {fault}")
+                faults.append((cell, fault))
+    finally:
+        progress.close()
+    if faults:
+        cell, fault = faults[0]
+        others = f" (and {len(faults) - 1} more cells failed)" if len(faults) > 1 else ""
+        raise FaultError(f"{cell.label}: {fault}{others}; the same command resumes")
+    return [summary for cell in cells if (summary := read_summary(cell.folder))]
+
+
+def check_results_folder() -> None:
+    root = results_root()
+    try:
+        root.mkdir(parents=True, exist_ok=True)
+        probe = root / ".writable.tmp"
+        probe.write_bytes(b"x" * 65536)
+        probe.unlink()
+    except OSError as error:
+        raise InputError(f"results folder {root}: {error.strerror}; set REPRO_RESULTS to one that can be written") from None
+
+
+@contextlib.contextmanager
+def sole_use(cell: Cell) -> Iterator[None]:
+    """Two commands must not run one cell at once: the lock goes with the process, however it ends."""
+    with open(cell.folder / "cell.lock", "w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise InputError(f"{cell.label}: another command is running this cell ({cell.folder.name})") from None
+        yield
+
+
+def run_cell(cell: Cell, force: bool, progress: Progress, track: bool) -> None:
+    """One cell from wherever it stands to its summary."""
+    ranks = strategies.load(cell.config["strategy"]["name"]).ranks(cell.config["workers"])
+    command = launch.command(cell.config, ranks, ["-m", "repro.rank", str(cell.folder)])
+    cell.folder.mkdir(parents=True, exist_ok=True)
+    with sole_use(cell):
+        if force:
+            clear(cell)
+        recorded = {"key": cell.key, "hardware": cell.hardware, "provenance": provenance.provenance()}
+        configs.write_yaml(cell.folder / "config.yaml", cell.config | recorded)
+        mirror = Mirror(None, results_root()) if track else None
+        if mirror:
+            mirror.start(cell.config | recorded | {"cell": cell.name})
+        threads = cell.config["testbed"].get("threads_per_rank", 1)
+        processes = Ranks(command, environment(threads), cell.folder / "ranks.log")
+        heard = Listener(cell, progress, mirror)
+        try:
+            # a rank's own time limit comes first and names the peer; this one is for when nobody is left to speak
+            processes.follow(heard, 3 * cell.config["timeout_s"] + 60)
+        except ReproError as error:
+            if mirror:
+                mirror.sync(cell.folder)
+                mirror.fail(str(error))
+            raise
+        except BaseException:
+            if mirror:
+                mirror.kill()
+            raise
+        finally:
+            processes.stop()
+        summary = read_summary(cell.folder)
+        if summary is None:
+            raise FaultError("the ranks ended without a summary")
+        shutil.rmtree(cell.folder / "checkpoints", ignore_errors=True)
+        if mirror:
+            mirror.finish(cell.folder, summary)
+        progress.done(heard.last_line(summary))
+
+
+def clear(cell: Cell) -> None:
+    """Forget an earlier run of this cell."""
+    for name in ("events.jsonl", "summary.json", "ranks.log"):
+        (cell.folder / name).unlink(missing_ok=True)
+    shutil.rmtree(cell.folder / "checkpoints", ignore_errors=True)
+
+
+class Listener:
+    """What the parent does with each message of rank 0."""
+
+    def __init__(self, cell: Cell, progress: Progress, mirror: Mirror | None):
+        self.cell, self.progress, self.mirror = cell, progress, mirror
+        self.synced = time.monotonic()
+
+    def __call__(self, message: dict[str, Any]) -> None:
+        if message["event"] == "start":
+            self.progress.cell(self.cell.label, message["iterations"])
+            if message["resumed"]:
+                self.progress.done(f"resuming {self.cell.label} at iteration {message['resumed']}")
+        elif message["event"] == "progress":
+            self.progress.update(message["iteration"], message.get(self.cell.config["metric"]))
+            if self.mirror and time.monotonic() - self.synced > SYNC_EVERY_S:
+                self.mirror.sync(self.cell.folder)
+                self.synced = time.monotonic()
+
+    def last_line(self, summary: dict[str, Any]) -> str:
+        score = summary["final"][summary["metric"]]
+        shown = "" if score is None else f"{summary['metric']} {score:.4f}, "
+        step_ms = 1e3 * summary["step"]["mean_s"]
+        return f"{self.cell.label}: {shown}{summary['final']['train_s']:.1f} s of training, {step_ms:.2f} ms a step ({summary['kind']})"

@@ -1,0 +1,114 @@
+"""A cell's summary, computed from its events: final scores, times to targets, step times, phases, communication."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+from typing import Any
+
+from repro.events import read_events
+from repro.results import PHASES, SCHEMA
+
+
+def summarise(folder: Path, config: dict[str, Any], facts: dict[str, Any]) -> dict[str, Any]:
+    """The dictionary that `repro.results` describes. `facts`: what only the ranks knew."""
+    events = read_events(folder / "events.jsonl")
+    steps = [event for event in events if event["event"] == "steps"]
+    evaluations = [event for event in events if event["event"] == "evaluation"]
+    end = next(event for event in reversed(events) if event["event"] == "run_end")
+    iterations, testbed, metric = facts["iterations"], config["testbed"], config["metric"]
+    workers = per_iteration([event["workers"] for event in steps], iterations)
+    servers = per_iteration([event["servers"] for event in steps if event["servers"]], iterations)
+    scores = ("train_s", "loss", "test_loss", metric)
+    curve = [{"iteration": e["iteration"], "epoch": e["epoch"], **{k: e.get(k) for k in scores}} for e in evaluations]
+    step_s = [seconds for event in steps for seconds in event["step_s"]]
+    train_s = steps[-1]["train_s"]
+    exposed, hidden = workers["phases"]["communicate"], workers["overlapped"]
+    return {
+        "schema": SCHEMA,
+        "status": "finished",
+        "key": config["key"],
+        "cell": folder.name,
+        "paper": config["paper"],
+        "experiment": config["figure"],
+        "setting": config["setting"],
+        "strategy": config["strategy"]["name"],
+        "options": {key: value for key, value in config["strategy"].items() if key != "name"},
+        "kind": testbed["kind"],
+        "testbed": testbed["name"],
+        "launcher": testbed["launcher"],
+        "workers": config["workers"],
+        "seed": config["seed"],
+        "scale": config["scale"],
+        "breakdown": config["breakdown"],
+        "batch": config["batch"],
+        "epochs": config["epochs"],
+        "metric": metric,
+        "optimizer": config["optimizer"],
+        **facts,
+        "model": facts["model"] | {"name": config["model"]["name"]},
+        "curve": curve,
+        "final": {metric: curve[-1][metric], "test_loss": curve[-1]["test_loss"], "train_s": train_s},
+        "targets": {str(target): reached(curve, metric, target) for target in config["targets"]},
+        "step": {
+            "mean_s": train_s / iterations,
+            "median_s": statistics.median(step_s),
+            "min_s": min(step_s),
+            "max_s": max(step_s),
+        },
+        "phases": workers["phases"],
+        "server_phases": servers["phases"] if servers else None,
+        "communication": {"total_s": exposed + hidden, "exposed_s": exposed, "overlapped_s": hidden},
+        "bytes_sent": sum(event["bytes_sent"] for event in steps) / iterations,
+        "weights_sha256": end["weights_sha256"],
+        "trace": steady_trace(events),
+        "hardware": config["hardware"],
+        "testbed_model": testbed if testbed["kind"] == "simulated" else None,
+        "provenance": config["provenance"] | {"finished_at": finished_at()},
+        "wall": wall(end["wall"], train_s, sum(event["event"] == "resume" for event in events)),
+    }
+
+
+def per_iteration(sums: list[dict[str, Any]], iterations: int) -> dict[str, Any] | None:
+    """Sums between stops, as means per iteration; None where there was nothing (no servers)."""
+    if not sums:
+        return None
+    return {
+        "phases": {name: sum(s["phases"][name] for s in sums) / iterations for name in PHASES},
+        "overlapped": sum(s["overlapped"] for s in sums) / iterations,
+    }
+
+
+def reached(curve: list[dict[str, Any]], metric: str, target: float) -> dict[str, Any] | None:
+    """The first evaluation at which the metric is at least the target."""
+    for point in curve:
+        if point[metric] is not None and point[metric] >= target:
+            return {key: point[key] for key in ("train_s", "epoch", "iteration")}
+    return None
+
+
+def steady_trace(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The intervals recorded at the middle stop, times from the first one's start."""
+    traces = [event["intervals"] for event in events if event["event"] == "trace"]
+    if not traces:
+        return []
+    intervals = traces[len(traces) // 2]
+    zero = min(interval["start"] for interval in intervals)
+    return [i | {"start": i["start"] - zero, "end": i["end"] - zero} for i in intervals]
+
+
+def wall(booked: dict[str, float], train_s: float, resumes: int) -> dict[str, Any]:
+    """Real seconds of rank 0 by activity; synchronisation is waiting for other ranks with the clock paused."""
+    names = ("training", "evaluation", "checkpoint", "synchronisation", "logging")
+    return {
+        "train_s": train_s,
+        **{f"{name}_s": booked.get(name, 0.0) for name in names},
+        "total_s": sum(booked.values()),
+        "resumes": resumes,
+    }
+
+
+def finished_at() -> str:
+    from datetime import UTC, datetime
+
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,104 @@
+"""How a cell looks in MLflow: the names and values of its metrics, tags and parameters. No MLflow needed.
+
+Names before a slash are the sections of MLflow's chart page; the curve's metrics have none.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+SHARED_VIEW = "time-to-accuracy"  # the name under which `shared_view` is stored in MLflow
+# Parts of a configuration that describe the whole experiment, not this run.
+NOT_PARAMETERS = ("settings", "testbeds", "scales", "sources", "title", "seeds")
+
+
+class Point(NamedTuple):
+    """One value of one metric; timestamp in milliseconds since 1970."""
+
+    key: str
+    step: int
+    timestamp: int
+    value: float
+
+    @property
+    def place(self) -> tuple[str, int, int]:
+        return self[:3]
+
+
+def curve_points(evaluations: Iterable[dict[str, Any]], base: int) -> list[Point]:
+    """The curve metrics' points; base: the timestamp, in milliseconds, at which the training clock stood at 0."""
+    points, anchored = [], set()
+    for evaluation in evaluations:
+        timestamp = base + round(1000 * evaluation["train_s"])
+        for name, value in evaluation.items():
+            if name in ("event", "iteration") or isinstance(value, bool) or not isinstance(value, int | float):
+                continue
+            key = "train_loss" if name == "loss" else _name(name)
+            if key not in anchored and timestamp > base:
+                points.append(Point(key, 0, base, math.nan))
+            anchored.add(key)
+            points.append(Point(key, evaluation["iteration"], timestamp, float(value)))
+    return points
+
+
+def final_metrics(summary: dict[str, Any]) -> dict[str, float]:
+    """The numbers of a finished run. The part before the slash is the section in which the UI shows it."""
+    found: dict[str, Any] = {f"final/{key}": value for key, value in summary["final"].items()}
+    for target, reached in summary["targets"].items():
+        # A target that was not reached has no metric: MLflow would turn infinity into a number.
+        found[f"time_to/{target}_s"] = reached and reached["train_s"]
+    for group, unit in (("step", "_s"), ("phases", ""), ("server_phases", ""), ("communication", "_s")):
+        for key, seconds in (summary.get(group) or {}).items():
+            found[f"{group}/{key.removesuffix(unit)}_ms"] = None if seconds is None else 1000 * seconds
+    mean_s = summary["step"]["mean_s"]
+    found["speed/samples_per_s"] = summary["batch"] / mean_s if mean_s else None
+    found["speed/bytes_sent_per_step"] = summary.get("bytes_sent")
+    found["speed/wall_s"] = (summary.get("wall") or {}).get("total_s")
+    numbers = {_name(key): value for key, value in found.items() if isinstance(value, int | float)}
+    return {key: float(value) for key, value in numbers.items() if math.isfinite(value)}
+
+
+def tags(cell: dict[str, Any]) -> dict[str, str]:
+    """What runs are grouped and filtered by. `group` is the same for the seeds of one setting on one testbed."""
+    dataset, hardware = cell.get("dataset"), cell.get("hardware")
+    if not isinstance(dataset, dict):
+        dataset = {"name": dataset}
+    plain = ("kind", "strategy", "setting", "testbed", "seed", "scale", "breakdown", "workers", "fabric", "launcher")
+    found = {key: cell.get(key) for key in plain}
+    found |= {
+        "dataset": dataset.get("name"),
+        "stand_in": dataset.get("standin"),
+        "hardware": hardware.get("class") if isinstance(hardware, dict) else hardware,
+        "group": " / ".join(str(cell[key]) for key in ("setting", "testbed") if key in cell),
+        "repro.key": cell["key"],
+        "repro.cell": cell.get("cell"),
+    }
+    if commit := (cell.get("provenance") or {}).get("commit"):
+        found["mlflow.source.git.commit"] = commit
+    return {key: str(value) for key, value in found.items() if value is not None}
+
+
+def parameters(config: dict[str, Any], prefix: str = "") -> dict[str, str]:
+    """The configuration, flattened: {"optimizer.lr": "0.1", ...}; what describes the whole experiment is left out."""
+    found: dict[str, str] = {}
+    for key, value in config.items():
+        if key in NOT_PARAMETERS:
+            continue
+        if isinstance(value, dict):
+            found |= parameters(value, f"{prefix}{key}.")
+        else:
+            found[_name(f"{prefix}{key}")] = str(value)[:500]
+    return found
+
+
+def shared_view() -> dict[str, Any]:
+    """State of MLflow's chart page, under a name that its links can ask for: relative time, all runs, not just 10."""
+    return {"globalLineChartConfig": {"xAxisKey": "time-relative"}, "runsHiddenMode": "SHOWALL"}
+
+
+def _name(text: str) -> str:
+    """As MLflow allows names: letters, digits, and _ - . space : /"""
+    return re.sub(r"[^\w\-. :/]", "_", text)

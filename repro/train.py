@@ -1,0 +1,65 @@
+"""The training loop: step, and at fixed iterations settle, evaluate, checkpoint, log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from repro.runlog import RunLog
+from repro.worker import Worker
+from strategies.base import Strategy
+
+
+@dataclass(frozen=True)
+class Stop:
+    """An iteration after which the training clock pauses, and what for."""
+
+    iteration: int
+    evaluate: bool
+    checkpoint: bool
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long to train and where to stop on the way; in iterations, each `workers` minibatches."""
+
+    iterations: int
+    eval_every: int
+    checkpoint_every: int
+
+    @classmethod
+    def of(cls, config: dict, iterations_per_epoch: int) -> Plan:
+        def whole(epochs: float) -> int:
+            return max(1, round(epochs * iterations_per_epoch))
+
+        return cls(whole(config["epochs"]), whole(config["eval_every"]), whole(config["checkpoint_every"]))
+
+    def stops(self, after: int) -> Iterator[Stop]:
+        """The stops behind iteration `after`, the end always among them."""
+        for iteration in range(after + 1, self.iterations + 1):
+            last = iteration == self.iterations
+            evaluate = last or iteration % self.eval_every == 0
+            checkpoint = iteration % self.checkpoint_every == 0
+            if evaluate or checkpoint:
+                yield Stop(iteration, evaluate, checkpoint)
+
+
+def train(worker: Worker, strategy: Strategy, plan: Plan, log: RunLog, start: int) -> None:
+    """Train from iteration `start` to the plan's end; every rank calls it."""
+    clock, done = worker.clock, start
+    clock.start()
+    for stop in plan.stops(after=start):
+        for _ in range(strategy.steps(done * worker.workers), strategy.steps(stop.iteration * worker.workers)):
+            log.step(strategy.step)
+        done = stop.iteration
+        if done == plan.iterations:
+            strategy.drain()
+        else:
+            strategy.settle()
+        with clock.paused():
+            log.stop(done)
+            if stop.evaluate:
+                log.evaluate(done)
+            if stop.checkpoint and done < plan.iterations:
+                log.checkpoint(done)
+            log.resume_together()

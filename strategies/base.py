@@ -1,0 +1,91 @@
+"""What a strategy is: how the workers share the work and exchange what they learn."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+import torch
+
+from repro.errors import InputError
+from repro.worker import Worker
+
+
+@dataclass
+class StepReport:
+    """What one step did: loss (a device tensor, or None where the rank has none) and the minibatches it used."""
+
+    loss: torch.Tensor | None
+    minibatches: tuple[int, ...]
+    samples: int
+
+
+@dataclass
+class NoOptions:
+    """A strategy without options."""
+
+
+class Strategy(ABC):
+    """One instance a rank. `step` is the primitive; a run calls setup, step ..., drain, close.
+
+    `Options` is a dataclass of the options with their defaults; its `__post_init__` raises InputError on values that
+    cannot be used. Strategies never read a tensor's value on the host inside `step`.
+    """
+
+    name: ClassVar[str]
+    requires: ClassVar[frozenset[str]] = frozenset()  # fabric capabilities
+    Options: ClassVar[type] = NoOptions
+
+    def __init__(self, options: Any = None):
+        self.options = options if options is not None else self.Options()
+
+    @classmethod
+    def parse(cls, given: Mapping[str, Any]) -> Any:
+        """The options from a mapping; InputError naming an unknown one and the valid ones."""
+        valid = {field.name for field in fields(cls.Options)}
+        if wrong := sorted(set(given) - valid):
+            allowed = ", ".join(sorted(valid)) or "none"
+            raise InputError(f"strategy {cls.name} has no option '{wrong[0]}'; valid: {allowed}")
+        return cls.Options(**given)
+
+    @classmethod
+    def ranks(cls, workers: int) -> int:
+        """How many ranks a run with that many gradient-computing workers needs."""
+        return workers
+
+    def steps(self, minibatches: int) -> int:
+        """How many steps this rank takes until the run has used that many minibatches."""
+        return minibatches // self.worker.workers
+
+    def setup(self, worker: Worker) -> None:
+        """Called once before the first step (and before `load_state_dict`)."""
+        self.worker = worker
+
+    @abstractmethod
+    def step(self) -> StepReport:
+        """One training iteration of this rank."""
+
+    def eval_weights(self) -> dict[str, torch.Tensor]:
+        """A copy of the weights that this rank holds, by name; training state stays untouched."""
+        return self.worker.part.snapshot()
+
+    def settle(self) -> None:
+        """Wait until nothing that this rank started is on the network, without using what has come in.
+
+        Called with the clock running before an evaluation or a checkpoint, so that no communication hides there.
+        """
+
+    def drain(self) -> None:
+        """End of the run only: use up what is still under way."""
+
+    def state_dict(self) -> dict:
+        """All that resume needs besides weights and optimizer: residuals, queues, counters. Called when settled."""
+        return {}
+
+    def load_state_dict(self, state: dict) -> None:
+        """Take up where `state_dict` was called."""
+
+    def close(self) -> None:
+        """Stop what `setup` started."""

@@ -1,0 +1,55 @@
+"""D-Sync: decentralised synchronous SGD by allreduce (Pipe-SGD sections 2 and 4, equation (2))."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+import torch
+
+from repro.fabric.compressed import CompressedAllreduce, check
+from repro.worker import Worker
+from strategies.base import StepReport
+from strategies.data_parallel import GradientStrategy
+
+
+@dataclass
+class Options:
+    codec: str = "none"
+    algorithm: str = "ring"
+
+    def __post_init__(self) -> None:
+        check(self.codec, self.algorithm)
+
+
+class DSync(GradientStrategy):
+    """Gradient, allreduce, update: each iteration depends on the one before."""
+
+    name = "dsync"
+    Options = Options
+
+    def setup(self, worker: Worker) -> None:
+        super().setup(worker)
+        self.allreduce = CompressedAllreduce(
+            worker.fabric, worker.part.size, self.options.codec, self.options.algorithm
+        )
+
+    def step(self) -> StepReport:
+        if self.worker.workers > 1:
+            return super().step()
+        # alone there is nobody to exchange with: no copy into one vector either
+        minibatch = self.minibatch()
+        loss = self.worker.gradients(minibatch)
+        self.worker.update()
+        self.iteration += 1
+        return StepReport(loss, (minibatch,), self.worker.batches.size)
+
+    def exchange(self, gradient: torch.Tensor) -> torch.Tensor:
+        phase = self.worker.clock.phase
+        compressing = (lambda: nullcontext()) if self.allreduce.codec.lossless else (lambda: phase("compress"))
+        with compressing():
+            blocks = self.allreduce.compress(gradient)
+        with phase("communicate"):
+            blocks = self.allreduce.reduce(blocks)
+        with compressing():
+            return self.allreduce.decompress(blocks, gradient)

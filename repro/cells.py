@@ -14,7 +14,9 @@ from repro.errors import InputError
 from repro.results import cell_dir, read_summary
 
 # what a result does not depend on: how many other cells there are, where data lies, how long a rank may wait
-NOT_IN_KEY = ("settings", "testbeds", "scales", "scale", "seeds", "seed", "data", "timeout_s", "title", "checkpoint_every")
+NOT_IN_KEY = (
+    *("settings", "testbeds", "scales", "scale", "seeds", "seed", "data", "timeout_s", "title", "checkpoint_every"),
+)
 
 
 @dataclass

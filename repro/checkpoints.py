@@ -41,7 +41,7 @@ class Checkpoints:
             os.replace(temporary, path)
         except (OSError, RuntimeError) as error:  # torch's writer reports a full disk as RuntimeError
             temporary.unlink(missing_ok=True)
-            raise InputError(f"{path.parent}: cannot write a checkpoint ({error}); free space or choose another place") from None
+            raise InputError(f"{path.parent}: cannot write a checkpoint ({error})") from None
 
     def load(self, iteration: int) -> dict[str, Any]:
         return torch.load(self._path(iteration), map_location="cpu", weights_only=False)

@@ -1,4 +1,4 @@
-"""The command line. Heavy libraries are imported inside the commands that need them: `list` and `show` answer at once."""
+"""The command line. Heavy libraries are imported inside the commands that need them: `list` and `show` are quick."""
 
 from __future__ import annotations
 
@@ -158,7 +158,8 @@ def cmd_show(args: argparse.Namespace) -> None:
     for name in config.experiment_names(args.experiment):
         resolved = config.compose(name, args.overrides, args.scale)
         keys = {override.partition("=")[0] for override in args.overrides}
-        settings = [resolved["strategy"]["name"]] if "strategy" in keys or not resolved["settings"] else resolved["settings"]
+        one = "strategy" in keys or not resolved["settings"]
+        settings = [resolved["strategy"]["name"]] if one else resolved["settings"]
         testbeds = [resolved["testbed"]["name"]] if "testbed" in keys else resolved["testbeds"]
         count = len(settings) * len(testbeds) * resolved["seeds"]
         shown.append({"experiment": name, "cells": count, "config": resolved})

@@ -71,7 +71,7 @@ class Clock:
 
     @contextmanager
     def activity(self, what: str) -> Iterator[None]:
-        """Inside `paused`: wall time from here on counts as `what` ("evaluation", "checkpoint"); the rest is logging."""
+        """Inside `paused`: wall time in here counts as `what` ("evaluation", "checkpoint"); the rest is logging."""
         self._book("logging")
         yield
         self._book(what)
@@ -102,7 +102,7 @@ class Clock:
                 self._in_phase = None
 
     def take(self) -> dict[str, float]:
-        """Phase seconds since the last call, plus "overlapped": communication of other lines during computation here."""
+        """Phase seconds since the last call, and "overlapped": communication of other lines during computation."""
         intervals, self._intervals = self._intervals, []
         self._recent = intervals
         computing = [(i.start, i.end) for i in intervals if i.line == MAIN_LINE and i.name in COMPUTATION]

@@ -62,7 +62,8 @@ def run_rank(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
     train(worker, strategy, plan, log, start or 0)
     strategy.close()
     if events:
-        events.append("run_end", iteration=plan.iterations, weights_sha256=log.final_digest, wall=dict(worker.clock.wall))
+        wall = dict(worker.clock.wall)
+        events.append("run_end", iteration=plan.iterations, weights_sha256=log.final_digest, wall=wall)
         events.flush()
         write_summary(folder, summarise(folder, config, describe(worker, dataset, plan)))
     fabric.close()
@@ -76,7 +77,7 @@ def check_ranks(fabric: Fabric, strategy: Strategy, config: dict[str, Any]) -> N
             f"{strategy.name} with {config['workers']} workers needs {needed} ranks, but {fabric.size} were started"
         )
     if missing := strategy.requires - fabric.capabilities:
-        raise InputError(f"{strategy.name} needs {', '.join(sorted(missing))}, which fabric {fabric.name} does not have")
+        raise InputError(f"{strategy.name} needs {', '.join(sorted(missing))}, which fabric {fabric.name} lacks")
 
 
 def build_worker(fabric: Fabric, config: dict[str, Any], dataset: data.base.Dataset) -> Worker:
@@ -87,7 +88,9 @@ def build_worker(fabric: Fabric, config: dict[str, Any], dataset: data.base.Data
     local_batch = config["batch"] // workers
     iterations_per_epoch = len(dataset.train.y) // config["batch"]
     if iterations_per_epoch == 0:
-        raise InputError(f"batch={config['batch']}: larger than the {len(dataset.train.y)} training samples of {dataset.name}")
+        raise InputError(
+            f"batch={config['batch']}: more than the {len(dataset.train.y)} training samples of {dataset.name}"
+        )
 
     def model() -> torch.nn.Sequential:
         return models.build(config["model"]["name"], dataset.input_shape, dataset.classes, config["seed"])
@@ -114,7 +117,7 @@ def pick_device(config: dict[str, Any], rank: int) -> torch.device:
     """The GPU of this rank (ranks share GPUs in turn where there are fewer), or the CPU."""
     wanted = config["device"]
     if wanted == "cuda" and not torch.cuda.is_available():
-        raise InputError("device=cuda: torch sees no working GPU here (build " + torch.__version__ + "); use device=cpu")
+        raise InputError(f"device=cuda: torch {torch.__version__} sees no working GPU here; use device=cpu")
     if wanted == "cpu" or not torch.cuda.is_available() or config["testbed"]["kind"] == "simulated":
         return torch.device("cpu")
     local_rank = int(os.environ.get("LOCAL_RANK") or os.environ.get("OMPI_COMM_WORLD_LOCAL_RANK") or rank)

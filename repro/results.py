@@ -20,9 +20,9 @@ worker ranks):
     final      {<metric>, test_loss, train_s}
     targets    {"0.97": {train_s, epoch, iteration} or null where not reached, ...}
     step       {mean_s, median_s, min_s, max_s}           of one iteration on rank 0; mean_s = train_s / iterations
-    phases     {forward, backward, compress, communicate, wait, update, data, other}   per iteration, summing to the step
+    phases     {forward, backward, compress, communicate, wait, update, data, other}   per iteration; they sum to it
     server_phases  the same for server ranks, or null
-    communication  {total_s, exposed_s, overlapped_s}     per iteration: all, on the main line, hidden behind computation
+    communication  {total_s, exposed_s, overlapped_s}     per iteration: all; main line; hidden by computation
     bytes_sent     per iteration, mean over all ranks
     weights_sha256 of the final weights
     trace      [{rank, line ("main" or a task's name), name, start, end}, ...]   a few steady-state iterations

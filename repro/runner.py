@@ -61,7 +61,7 @@ def check_results_folder() -> None:
         probe.write_bytes(b"x" * 65536)
         probe.unlink()
     except OSError as error:
-        raise InputError(f"results folder {root}: {error.strerror}; set REPRO_RESULTS to one that can be written") from None
+        raise InputError(f"results folder {root}: {error.strerror}; set REPRO_RESULTS to another") from None
 
 
 @contextlib.contextmanager
@@ -143,4 +143,5 @@ class Listener:
         score = summary["final"][summary["metric"]]
         shown = "" if score is None else f"{summary['metric']} {score:.4f}, "
         step_ms = 1e3 * summary["step"]["mean_s"]
-        return f"{self.cell.label}: {shown}{summary['final']['train_s']:.1f} s of training, {step_ms:.2f} ms a step ({summary['kind']})"
+        times = f"{summary['final']['train_s']:.1f} s of training, {step_ms:.2f} ms a step"
+        return f"{self.cell.label}: {shown}{times} ({summary['kind']})"

@@ -117,9 +117,8 @@ class Mirror:
             self._sync(folder)
         else:  # summaries are committed, events are not
             self._log_curve(summary["curve"])
-        timestamp = self._base + round(1000 * summary["final"]["train_s"])
-        numbers = final_metrics(summary)
-        self._send([Point(key, summary["iterations"], timestamp, value) for key, value in numbers.items()])
+        # At step 0 of the base: the UI draws a metric without any later step as bars.
+        self._send([Point(key, 0, self._base, value) for key, value in final_metrics(summary).items()])
         for name in ARTIFACTS:
             if (folder / name).is_file():
                 self._client.log_artifact(self._run, str(folder / name))
@@ -191,7 +190,8 @@ class Mirror:
         made = self._client.create_experiment(name, artifact_location=place)
         # Without this the UI greets with its page for language-model projects.
         self._client.set_experiment_tag(made, "mlflow.experimentKind", "custom_model_development")
-        self._client.set_experiment_tag(made, f"mlflow.sharedViewState.{SHARED_VIEW}", json.dumps(shared_view()))
+        metric = self._cell.get("metric", "top1")
+        self._client.set_experiment_tag(made, f"mlflow.sharedViewState.{SHARED_VIEW}", json.dumps(shared_view(metric)))
         return made
 
 

@@ -83,6 +83,7 @@ def _server(uri: str, host: str, port: int) -> Iterator[subprocess.Popen]:
     command += ["--backend-store-uri", uri]
     # Jobs are for language-model evaluation; they start a dozen processes and take half a minute.
     settings = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true"}
+    settings |= {"MLFLOW_LOGGING_LEVEL": "WARNING", "PYTHONWARNINGS": "ignore"}
     server = subprocess.Popen(
         [*command, "--uvicorn-opts", "--log-level warning"],
         env=os.environ | settings,

@@ -35,7 +35,7 @@ class DSync(GradientStrategy):
         )
 
     def step(self) -> StepReport:
-        if self.worker.workers > 1:
+        if self.worker.workers > 1 or not self.allreduce.codec.lossless:
             return super().step()
         # alone there is nobody to exchange with: no copy into one vector either
         minibatch = self.minibatch()

@@ -1,4 +1,4 @@
-"""PS-Sync: synchronous SGD through a parameter server on a rank of its own (Pipe-SGD sections 2 and 4, Figure 1 (a))."""
+"""PS-Sync: synchronous SGD through a parameter server on a rank of its own (Pipe-SGD sections 2 and 4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The fabric: how ranks talk, compute and wait. Strategies and collectives are written against this and nothing else."""
+"""The fabric: how ranks talk, compute and wait. Strategies and collectives are written against this alone."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class FabricError(FaultError):
 
 
 class TaskCancelled(BaseException):
-    """Raised inside a task at its next blocking call after `Task.cancel()`; not an Exception, so that nothing eats it."""
+    """Raised in a task at its next blocking call after `Task.cancel()`; no Exception, so that nothing eats it."""
 
 
 class Work(ABC):
@@ -193,7 +193,7 @@ class Fabric(ABC):
         return work
 
     def reduce_scatter(self, tensor: torch.Tensor, channel: int = MAIN) -> torch.Tensor:
-        """The sum over ranks of this rank's chunk (`collectives.chunks`); the rest of `tensor` is scratch afterwards."""
+        """The sum over ranks of this rank's chunk (`collectives.chunks`); the rest of `tensor` becomes scratch."""
         from repro.fabric import collectives
 
         return collectives.ring_reduce_scatter(self, tensor, channel)

@@ -79,7 +79,7 @@ class Truncate16(Codec):
     name = "truncate16"
 
     def encode(self, values: torch.Tensor) -> torch.Tensor:
-        # after the low bits are cleared the conversion to bfloat16 is exact, and it is vectorised where a strided copy is not
+        # once the low bits are cleared the conversion to bfloat16 is exact, and vectorised where a strided copy is not
         return (values.view(torch.int32) & ~LOW_16_BITS).view(torch.float32).to(torch.bfloat16)
 
     def decode(self, wire: torch.Tensor, out: torch.Tensor) -> torch.Tensor:

@@ -79,7 +79,7 @@ def ring_allreduce(fabric: Fabric, vector: torch.Tensor, channel: int = MAIN) ->
 
 
 def ring_reduce_scatter(fabric: Fabric, vector: torch.Tensor, channel: int = MAIN) -> torch.Tensor:
-    """The sum of chunk `rank` (a view of `vector`, whose other chunks are scratch afterwards): (p-1)(alpha + n/p (beta + gamma))."""
+    """The sum of chunk `rank`, a view of `vector` whose other chunks become scratch: (p-1)(alpha + n/p (beta + gamma))."""
     p, me = fabric.size, fabric.rank
     blocks = chunks(vector.view(-1), p)
     for hop in range(p - 1):
@@ -141,7 +141,7 @@ def recursive_doubling_allreduce(fabric: Fabric, vector: torch.Tensor, channel: 
 
 
 def binomial_reduce(fabric: Fabric, vector: torch.Tensor, root: int = 0, channel: int = MAIN) -> None:
-    """Sum into the root's tensor; the others' are scratch afterwards: log2(p) (alpha + n beta + n gamma) at the root."""
+    """Sum into the root's tensor, the others' become scratch: log2(p) (alpha + n beta + n gamma) at the root."""
     p = fabric.size
     me = (fabric.rank - root) % p
     flat = vector.view(-1)

@@ -1,4 +1,4 @@
-"""An allreduce in three steps that may lie on different threads: compress, reduce, decompress (Pipe-SGD Algorithm 1)."""
+"""An allreduce in three steps for two threads: compress, reduce, decompress (Pipe-SGD Algorithm 1)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def check(codec_name: str, algorithm: str) -> None:
     if algorithm != "auto":
         collectives.allreduce_algorithm(algorithm)
     if codec_name != "none" and algorithm != "ring":
-        raise InputError(f"codec '{codec_name}' needs algorithm 'ring', not '{algorithm}': only the ring compresses each hop")
+        raise InputError(f"codec '{codec_name}' needs algorithm 'ring', not '{algorithm}': it works inside its hops")
 
 
 class CompressedAllreduce:

@@ -45,7 +45,9 @@ class MpiWork(Work):
             self.source = status.Get_source()
             found = status.Get_count(self.fabric.mpi.BYTE)
             if found != self.expected:
-                raise FabricError(f"rank {self.fabric.rank}: {self.what}: {found} bytes where {self.expected} were expected")
+                raise FabricError(
+                    f"rank {self.fabric.rank}: {self.what}: {found} bytes where {self.expected} were expected"
+                )
         if self.finish:
             self.finish()
 
@@ -142,9 +144,8 @@ class MpiFabric(RealTimeFabric):
         gathered = torch.empty(self.size * mine.numel(), dtype=torch.uint8)
         request = self.comms[channel].Iallgather([mine.numpy(), self.mpi.BYTE], [gathered.numpy(), self.mpi.BYTE])
         MpiWork(self, request, f"allgather (channel {channel})", (mine, gathered)).wait()
-        return [
-            part.view(tensor.dtype).view(tensor.shape).to(tensor.device) for part in gathered.view(self.size, mine.numel())
-        ]
+        parts = gathered.view(self.size, mine.numel())
+        return [part.view(tensor.dtype).view(tensor.shape).to(tensor.device) for part in parts]
 
     def barrier(self, channel: int = MAIN) -> None:
         MpiWork(self, self.comms[channel].Ibarrier(), f"barrier (channel {channel})", None).wait()

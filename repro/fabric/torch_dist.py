@@ -1,4 +1,4 @@
-"""The torch.distributed fabric: gloo between CPUs (or ranks that share a GPU), NCCL between GPUs; by torchrun or srun."""
+"""The torch.distributed fabric: gloo between CPUs or ranks that share a GPU, NCCL between GPUs; by torchrun or srun."""
 
 from __future__ import annotations
 
@@ -16,7 +16,9 @@ from repro.timing.costs import REAL_TIME
 
 
 class TorchWork(Work):
-    def __init__(self, fabric: TorchFabric, work: Any, what: str, keep: Any, finish: Any = None, any_source: bool = False):
+    def __init__(
+        self, fabric: TorchFabric, work: Any, what: str, keep: Any, finish: Any = None, any_source: bool = False
+    ):
         self.fabric, self.work, self.what, self.keep, self.finish = fabric, work, what, keep, finish
         self.any_source = any_source
         self.finished = False
@@ -34,9 +36,8 @@ class TorchWork(Work):
         except RuntimeError as error:
             fabric.crew.check()
             reason = str(error).splitlines()[0]
-            raise FabricError(
-                f"rank {fabric.rank} ({fabric.current_task()}): {self.what}: nothing after {limit:g} s or lost ({reason})"
-            ) from None
+            who = f"rank {fabric.rank} ({fabric.current_task()})"
+            raise FabricError(f"{who}: {self.what}: nothing after {limit:g} s or lost ({reason})") from None
         self.finished = True
         if self.any_source:
             self.source = fabric.local_rank(self.work._source_rank())
@@ -120,7 +121,10 @@ class TorchFabric(RealTimeFabric):
 
     def barrier(self, channel: int = MAIN) -> None:
         if self.size > 1:
-            collectives.dissemination_barrier(self, channel) if self.backend == "gloo" else dist.barrier(self.groups[channel])
+            if self.backend == "gloo":
+                collectives.dissemination_barrier(self, channel)
+            else:
+                dist.barrier(self.groups[channel])
 
     # groups, control plane, end
     def subgroup(self, ranks: Sequence[int]) -> Fabric | None:
@@ -136,5 +140,3 @@ class TorchFabric(RealTimeFabric):
     def close(self) -> None:
         if dist.is_initialized():
             dist.destroy_process_group()
-
-

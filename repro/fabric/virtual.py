@@ -231,7 +231,9 @@ class VirtualFabric(Fabric):
     name = "virtual"
     capabilities = frozenset({"threads", "tags", "any_source", "test", "cancel"})
 
-    def __init__(self, world: World, ranks: Sequence[int], rank: int, costs: Costs, timeout_s: float | None, group: int = 0):
+    def __init__(
+        self, world: World, ranks: Sequence[int], rank: int, costs: Costs, timeout_s: float | None, group: int = 0
+    ):
         self.world, self.ranks, self.rank, self.size = world, tuple(ranks), rank, len(ranks)
         self.scheduler, self.costs, self.timeout_s, self.group = world.scheduler, costs, timeout_s, group
         self.bytes_sent = 0

@@ -11,7 +11,6 @@ from pathlib import Path
 from repro.errors import InputError
 
 # As root, or with more ranks than cores, OpenMPI refuses unless told; versions 4 and 5 have names of their own for it.
-# The shared-memory transport must not try single-copy system calls that containers forbid: it would only warn and fall back.
 OPENMPI = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",

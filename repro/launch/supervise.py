@@ -95,17 +95,17 @@ class Ranks:
         signs = {int(s): s.name for s in signal.Signals}
         if said := ERROR.search(text):
             kind = InputError if int(said[1]) == InputError.status else FaultError
-            also = f" (rank {lost[1]} had ended by {signs.get(int(lost[2]), lost[2])})" if lost and kind is FaultError else ""
-            return kind(said[2] + also)
+            ended = f" (rank {lost[1]} had ended by {signs.get(int(lost[2]), lost[2])})" if lost else ""
+            return kind(said[2] + (ended if kind is FaultError else ""))
         if self.stalled:
             return FaultError(f"no sign of life from the ranks for {stall_s:g} s; they were ended")
         if lost and int(lost[2]) != signal.SIGABRT:
             return FaultError(f"rank {lost[1]} was lost: ended by {signs.get(int(lost[2]), 'signal ' + lost[2])}")
-        last = next((line.strip() for line in reversed(self.lines) if re.match(r"\w*(Error|Exception)\b", line.strip())), "")
+        errors = [line.strip() for line in self.lines if re.match(r"[\w.]*(Error|Exception)\b", line)]
         where = f"; see {self.log}" if self.log and self.log.exists() else ""
         if status < 0:
             return FaultError(f"the ranks were ended by {signs.get(-status, -status)}{where}")
-        return FaultError(f"the ranks ended with status {status}: {last or 'no reason given'}{where}")
+        return FaultError(f"the ranks ended with status {status}: {errors[0] if errors else 'no reason given'}{where}")
 
     def _save(self, text: str) -> None:
         if self.log:

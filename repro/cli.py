@@ -17,7 +17,11 @@ from repro.errors import InputError, ReproError
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status: 0 done, 1 a fault under way, 2 unusable input, 130 interrupted."""
     parser = build_parser()
-    args = parser.parse_args(arguments)
+    args, rest = parser.parse_known_args(arguments)
+    if rest and (not hasattr(args, "overrides") or any(word.startswith("-") for word in rest)):
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    if rest:  # argparse takes no overrides behind options; people write them there
+        args.overrides = [*args.overrides, *rest]
     try:
         return args.command(args) or 0
     except ReproError as error:
@@ -80,7 +84,7 @@ def build_parser() -> Parser:
 
     datasets = commands.add_parser("data", help="data sets: list, fetch NAME, verify")
     datasets.add_argument("action", choices=["list", "fetch", "verify"])
-    datasets.add_argument("name", nargs="?", help="data set to fetch")
+    datasets.add_argument("name", nargs="?", help="data set to fetch or verify")
     as_json(datasets)
     datasets.set_defaults(command=cmd_data)
 
@@ -105,7 +109,9 @@ def as_json(parser: argparse.ArgumentParser) -> None:
 
 def experiment_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("experiment", help="PAPER or PAPER/EXPERIMENT, for instance pipesgd/fig4-mnist")
-    parser.add_argument("overrides", nargs="*", help="key=value, for instance strategy=pipe_sgd strategy.K=3 seeds=5")
+    parser.add_argument(
+        "overrides", nargs="*", default=[], help="key=value, for instance strategy=pipe_sgd strategy.K=3 seeds=5"
+    )
     parser.add_argument("--scale", help="a named size of the experiment: smoke, small (the default of `run`), paper")
 
 
@@ -229,6 +235,10 @@ def cmd_data(args: argparse.Namespace) -> int:
         if not args.name:
             raise InputError("repro data fetch needs a name: " + ", ".join(data.names()))
         print(fetch.fetch(args.name))
+        return 0
+    if args.action == "verify":
+        for name in [args.name] if args.name else data.names():
+            print(f"{name}: {data.verify(name)}: checksums right")
         return 0
     rows = data.status()
     if args.json:

@@ -23,6 +23,8 @@ def summarise(folder: Path, config: dict[str, Any], facts: dict[str, Any]) -> di
     curve = [{"iteration": e["iteration"], "epoch": e["epoch"], **{k: e.get(k) for k in scores}} for e in evaluations]
     step_s = [seconds for event in steps for seconds in event["step_s"]]
     train_s = steps[-1]["train_s"]
+    for group in filter(None, (workers, servers)):
+        await_slowest(group["phases"], train_s / iterations)
     exposed, hidden = workers["phases"]["communicate"], workers["overlapped"]
     return {
         "schema": SCHEMA,
@@ -77,6 +79,11 @@ def per_iteration(sums: list[dict[str, Any]], iterations: int) -> dict[str, Any]
         "phases": {name: sum(s["phases"][name] for s in sums) / iterations for name in PHASES},
         "overlapped": sum(s["overlapped"] for s in sums) / iterations,
     }
+
+
+def await_slowest(phases: dict[str, float], step_s: float) -> None:
+    """Make the phases sum to the step: a rank that comes to a stop before the slowest waits there, its clock paused."""
+    phases["wait"] += max(0.0, step_s - sum(phases.values()))
 
 
 def reached(curve: list[dict[str, Any]], metric: str, target: float) -> dict[str, Any] | None:

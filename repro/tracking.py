@@ -51,7 +51,8 @@ def _guarded(method: Callable[..., None]) -> Callable[..., None]:
                 method(self, *arguments)
         except Exception as error:
             self.on = False
-            self.warn(f"warning: no MLflow mirror of this run from here on ({public(self.uri)}): {_first_line(error)}")
+            text = f"warning: no MLflow mirror of this run from here on ({self.uri}): {_first_line(error)}"
+            self.warn(public(text))
 
     return guarded
 
@@ -301,9 +302,9 @@ def is_server(uri: str) -> bool:
     return not uri.startswith(("sqlite:", "file:", "/"))
 
 
-def public(uri: str) -> str:
-    """The URI without the name and password that may stand in it."""
-    return re.sub(r"//[^/@]*@", "//", uri)
+def public(text: str) -> str:
+    """The text without the names and passwords that may stand in URIs."""
+    return re.sub(r"//[^/@\s]*@", "//", text)
 
 
 def _first_line(error: Exception) -> str:

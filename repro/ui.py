@@ -65,15 +65,18 @@ def _links(uri: str, root: Path, base: str) -> list[str]:
 
 
 def _check_port(host: str, port: int) -> None:
+    if not 0 < port < 65536:
+        raise InputError(f"no such port: {port}; choose one from 1024 to 65535")
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind, protocol) as probe:
             # As servers do: a port whose last connections are only fading away is free.
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(address)
-    except (OSError, OverflowError) as error:
-        why = getattr(error, "strerror", None) or error
-        raise InputError(f"cannot listen on {host}:{port} ({why}): choose another, as in --port {port + 1}") from None
+    except OSError as error:
+        other = port + 1 if port < 65535 else 5001
+        why = error.strerror or error
+        raise InputError(f"cannot listen on {host}:{port} ({why}): choose another, as in --port {other}") from None
 
 
 @contextlib.contextmanager

@@ -295,6 +295,14 @@ def test_simulated_results_group_by_testbed_parameters_and_not_by_machine():
     assert chosen["simulated"].covered() == ["PS-Sync", "D-Sync"] and len(others) == 1
 
 
+def test_cells_without_arithmetic_are_in_no_figure_and_break_nothing(tmp_path):
+    timing = make("PS-Sync", "simulated", final={"top1": None, "test_loss": None})
+    timing["curve"] = [point | {"top1": None} for point in timing["curve"]]
+    chosen, others = groups.choose([timing], FIG4)
+    assert not chosen and len(others) == 1 and math.isnan(compute.final(timing))
+    assert "Other results found" in build(results=put(tmp_path / "r", [timing]), out=tmp_path / "o")[0].read_text()
+
+
 def test_most_settings_win_then_the_latest_and_the_latest_of_a_seed():
     early, late = "2026-01-01T00:00:00+00:00", "2026-03-01T00:00:00+00:00"
     few_but_late = [make("D-Sync", finished=late, epochs=9)]

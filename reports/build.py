@@ -1,0 +1,48 @@
+"""Rebuild every page from `results/` alone: `reports.build.build()`."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+
+from reports.overview import PAPERS
+from repro.errors import InputError, unknown
+from repro.paths import reports_root
+
+PAGES = ("pipesgd",)  # papers with a page of their own: reports/<paper>.py has build(results, out)
+GENERATED = {".png", ".pdf", ".csv", ".json", ".tex"}
+
+
+def build(paper: str | None = None, results: Path | None = None, out: Path | None = None) -> list[Path]:
+    """Rebuild the pages of one paper or of all, and the overview; returns what was written, pages first.
+
+    results: the results folder (default `repro.paths.results_root()`); out: where pages go (`reports_root()`). The same
+    summaries give the same bytes. Figures and tables of an earlier build that no longer have results are removed.
+    """
+    if paper is not None and paper not in PAPERS:
+        raise unknown("paper", paper, PAPERS)
+    results, out = (Path(folder) if folder is not None else None for folder in (results, out))
+    out = out or reports_root()
+    pages: list[Path] = []
+    files: list[Path] = []
+    done = {}
+    for name in PAGES:
+        # the overview tells of every paper, so each page is rebuilt with it
+        of_paper, others, done[name] = import_module(f"reports.{name}").build(results, out)
+        pages += of_paper
+        files += others
+        _sweep([out / "figures" / name, out / "tables" / name], set(others))
+    from reports import overview
+
+    return [*pages, *overview.build(done, out), *files]
+
+
+def _sweep(folders: list[Path], written: set[Path]) -> None:
+    """Remove what an earlier build left in the folders that are only ours."""
+    for folder in folders:
+        for path in sorted(folder.glob("*")):
+            if path.suffix in GENERATED and path not in written:
+                try:
+                    path.unlink()
+                except OSError as error:
+                    raise InputError(f"{path}: an outdated figure cannot be removed ({error.strerror})") from None

@@ -1,0 +1,223 @@
+"""How ours is computed for a claim: small functions from a group of summaries to one number a seed.
+
+A claims file names one of these functions and its arguments; nothing of it is evaluated as code. Times are seconds an
+iteration unless said otherwise. `main line` is a rank's computation thread; `exposed` means blocked on it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from reports.groups import Group, Summary
+from reports.stats import spread
+from reports.style import COMPUTATION
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One number a seed, or the reason why there is none; `note` goes beside the number."""
+
+    values: dict[int, float] = field(default_factory=dict)
+    reason: str = ""
+    note: str = ""
+
+
+FUNCTIONS: dict[str, Callable[..., Outcome]] = {}
+
+
+def function(compute: Callable[..., Outcome]) -> Callable[..., Outcome]:
+    FUNCTIONS[compute.__name__] = compute
+    return compute
+
+
+def _paired(
+    group: Group, settings: list[str], number: Callable[..., float], phases: bool = False, note: str = ""
+) -> Outcome:
+    """number(*cells) for every seed that all `settings` have."""
+    runs = [(group.phase_runs if phases else group.runs)(name) for name in settings]
+    if missing := [name for name, found in zip(settings, runs, strict=True) if not found]:
+        return Outcome(reason=f"no results for {', '.join(missing)}")
+    seeds = sorted(set.intersection(*(set(found) for found in runs)))
+    if not seeds:
+        return Outcome(reason=f"no seed in common between {' and '.join(settings)}")
+    return Outcome({seed: number(*(found[seed] for found in runs)) for seed in seeds}, note=note)
+
+
+def _ratio(above: float, below: float) -> float:
+    """above / below where either may be infinite (not reached) or zero (nothing recorded)."""
+    if math.isinf(above) and math.isinf(below):
+        return math.nan
+    if math.isinf(below):
+        return 0.0
+    return above / below if below > 0 else math.inf if above > 0 else math.nan
+
+
+def iteration_s(cell: Summary) -> float:
+    """End-to-end training time divided by its iterations."""
+    return cell["final"]["train_s"] / cell["iterations"]
+
+
+def communication_s(cell: Summary) -> float:
+    """All communication and the waiting for others that comes with it: the paper's figure knows no separate wait."""
+    return cell["communication"]["total_s"] + cell["phases"]["wait"]
+
+
+def exposed_s(cell: Summary) -> float:
+    """What communication costs the main line: blocked on transfers, on other ranks, and compressing."""
+    return cell["phases"]["communicate"] + cell["phases"]["wait"] + cell["phases"]["compress"]
+
+
+def computation_s(cell: Summary) -> float:
+    """Forward, backward, update, data, other, and the compression on the main line: l_up + l_comp of equation (4)."""
+    return sum(cell["phases"][name] for name in (*COMPUTATION, "compress"))
+
+
+def final(cell: Summary) -> float:
+    """The metric at the end; NaN where nothing was really computed (a testbed without arithmetic)."""
+    found = cell["final"][cell["metric"]]
+    return math.nan if found is None else found
+
+
+def target_s(cell: Summary, target: str) -> float:
+    """Training seconds to a target; infinity where it was not reached."""
+    reached = cell["targets"].get(target)
+    return reached["train_s"] if reached else math.inf
+
+
+@function
+def speedup(group: Group, setting: str | list[str], over: str) -> Outcome:
+    """End-to-end training time of `over` / that of `setting`, same iterations; of several settings the fastest."""
+    names = [setting] if isinstance(setting, str) else list(setting)
+    there = [name for name in names if group.runs(name)]
+    if not there:
+        return Outcome(reason=f"no results for {', '.join(names)}")
+    lengths = {cell["iterations"] for name in (*there, over) for cell in group.runs(name).values()}
+    if len(lengths) > 1:
+        return Outcome(reason="the settings ran different numbers of iterations")
+    best = min(there, key=lambda name: spread(map(iteration_s, group.runs(name).values())).median)
+    missing = [name for name in names if name not in there]
+    notes = [f"fastest: {best}"] * (len(names) > 1) + [f"no results for {', '.join(missing)}"] * bool(missing)
+    return _paired(
+        group, [best, over], lambda one, base: _ratio(iteration_s(base), iteration_s(one)), note="; ".join(notes)
+    )
+
+
+@function
+def communication_reduction(group: Group, setting: str, over: str) -> Outcome:
+    """Share of `over`'s communication time that `setting` saves (waiting included on both sides)."""
+    workers = group.first["workers"]
+    note = (
+        f"closed form, incast at one server, p = {workers}: {100 * incast_reduction(workers):.0f} % less "
+        f"(2p·nβ against 2(p-1)/p·nβ)"
+    )
+    return _paired(
+        group,
+        [setting, over],
+        lambda one, base: 1 - _ratio(communication_s(one), communication_s(base)),
+        phases=True,
+        note=note,
+    )
+
+
+def incast_reduction(workers: int) -> float:
+    """Bandwidth terms only: a ring's 2(p-1)/p·n·beta against 2·p·n·beta through one server's link (ERRATA)."""
+    return 1 - (2 * (workers - 1) / workers) / (2 * workers)
+
+
+@function
+def compression_gain(group: Group, setting: str, over: str) -> Outcome:
+    """(communication of `over`) / (communication + compression of `setting`): ideal is the codec's factor."""
+    return _paired(
+        group,
+        [setting, over],
+        lambda one, base: _ratio(communication_s(base), communication_s(one) + one["phases"]["compress"]),
+        phases=True,
+    )
+
+
+@function
+def hidden_per_compression(group: Group, setting: str, over: str) -> Outcome:
+    """Exposed seconds that `setting` takes off the main line against `over`, per second that `over` compresses.
+
+    At least 1: the pipeline hides as much as the whole compression overhead.
+    """
+    absent = [cell for cell in group.phase_runs(over).values() if cell["phases"]["compress"] <= 0]
+    if absent:
+        return Outcome(reason=f"no compression time recorded for {over}")
+    return _paired(
+        group,
+        [setting, over],
+        phases=True,
+        number=lambda one, base: (exposed_s(base) - exposed_s(one)) / base["phases"]["compress"],
+    )
+
+
+@function
+def communication_per_computation(group: Group, setting: str) -> Outcome:
+    """All communication / computation of `setting`: below 1 the system is compute bound (equation (4))."""
+    return _paired(
+        group, [setting], lambda one: _ratio(one["communication"]["total_s"], computation_s(one)), phases=True
+    )
+
+
+@function
+def exposed_share(group: Group, setting: str) -> Outcome:
+    """Share of an iteration in which the main line is blocked on communication or on other ranks."""
+    return _paired(
+        group,
+        [setting],
+        phases=True,
+        number=lambda one: _ratio(one["phases"]["communicate"] + one["phases"]["wait"], sum(one["phases"].values())),
+    )
+
+
+@function
+def pipeline_model(group: Group, setting: str) -> Outcome:
+    """Iteration time / max(l_up + l_comp, l_comm) of equation (4), both sides from the same cells."""
+    return _paired(
+        group,
+        [setting],
+        phases=True,
+        number=lambda one: _ratio(iteration_s(one), max(computation_s(one), one["communication"]["total_s"])),
+    )
+
+
+@function
+def final_metric(group: Group, setting: str) -> Outcome:
+    """The metric on the test set at the end of training."""
+    return _paired(group, [setting], final)
+
+
+@function
+def metric_gap(group: Group, setting: str, over: str) -> Outcome:
+    """Final metric of `setting` minus that of `over`, seed by seed."""
+    return _paired(group, [setting, over], lambda one, base: final(one) - final(base))
+
+
+@function
+def time_to_target_speedup(group: Group, setting: str | list[str], over: str, target: str) -> Outcome:
+    """Training time to the target, `over` / `setting`; infinite where only `over` misses it, 0 where only `setting`."""
+    names = [setting] if isinstance(setting, str) else list(setting)
+    there = [name for name in names if group.runs(name)]
+    if not there:
+        return Outcome(reason=f"no results for {', '.join(names)}")
+    cells = [cell for name in (*there, over) for cell in group.runs(name).values()]
+    if any(target not in cell["targets"] for cell in cells):
+        return Outcome(reason=f"target {target} was not set")
+    best = min(there, key=lambda name: spread(target_s(c, target) for c in group.runs(name).values()).median)
+    note = f"fastest: {best}" if len(names) > 1 else ""
+    found = _paired(
+        group, [best, over], lambda one, base: _ratio(target_s(base, target), target_s(one, target)), note=note
+    )
+    if found.values and all(math.isnan(value) for value in found.values.values()):
+        return Outcome(reason=f"target {target} not reached by {best} nor {over}")
+    return Outcome({seed: v for seed, v in found.values.items() if not math.isnan(v)}, found.reason, found.note)
+
+
+@function
+def no_experiment(group: Group, **_: Any) -> Outcome:
+    """For claims that no experiment of the project speaks to yet."""
+    return Outcome(reason="no experiment computes this yet")

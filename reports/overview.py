@@ -1,0 +1,79 @@
+"""The overview page: every paper of the project, what is done and what is not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from reports import tables
+from reports.groups import KINDS
+from reports.render import template, write_page
+from reports.stats import DASH
+from reports.verdicts import NOT_ATTEMPTED, VERDICTS
+
+# paper -> (short name, title)
+PAPERS: dict[str, tuple[str, str]] = {
+    "pipesgd": ("Pipe-SGD", "Pipe-SGD: A Decentralized Pipelined SGD Framework for Distributed Deep Net Training"),
+    "pipedream": ("PipeDream", "PipeDream: Fast and Efficient Pipeline Parallel DNN Training"),
+    "gtopk": ("gTop-k S-SGD", "A Distributed Synchronous SGD Algorithm with Global Top-k Sparsification for Low "
+              "Bandwidth Networks"),
+    "eagersgd": ("eager-SGD", "Taming Unbalanced Training Workloads in Deep Learning with Partial Collective "
+                 "Operations"),
+    "ibatch": ("iBatch", "Scalable Distributed DL Training: Batching Communication and Computation"),
+}  # fmt: skip
+
+
+def build(done: Mapping[str, Mapping[str, Any]], out: Path) -> list[Path]:
+    """index.md and index.html from what each paper's page said of itself; a paper without a page is not attempted."""
+    import pandas as pd
+
+    rows, sections = [], []
+    for paper, (short, title) in PAPERS.items():
+        state = done.get(paper)
+        rows += _rows(short, state)
+        sections.append({"title": short, "text": _text(paper, title, state)})
+    table = pd.DataFrame(rows, columns=["paper", "kind", "state", *VERDICTS]).astype(str)
+    text = template("index.md.j2", table=tables.markdown(table, left=["kind", "state"]), papers=sections)
+    return write_page(text, "index", out)
+
+
+def _rows(short: str, state: Mapping[str, Any] | None) -> list[tuple]:
+    if state is None:
+        return [(short, " and ".join(KINDS), "not attempted yet", *[DASH] * len(VERDICTS))]
+    rows = []
+    for kind in KINDS:
+        counts = Counter(v.label for v in state["verdicts"] if v.kind == kind)
+        there = state["settings"].get(kind)
+        rows.append(
+            (
+                short,
+                kind,
+                f"Figure 4, MNIST-MLP: {there} of 7 settings" if there else "no results yet",
+                *[counts[name] for name in VERDICTS],
+            )
+        )
+    return rows
+
+
+def _text(paper: str, title: str, state: Mapping[str, Any] | None) -> str:
+    if state is None:
+        return f"*{title}*\n\nNot attempted yet."
+    claims = {v.claim.id for v in state["verdicts"]}
+    tried = {v.claim.id for v in state["verdicts"] if v.label != NOT_ATTEMPTED}
+    lines = [
+        f"*{title}*",
+        f"[The report]({paper}.html) ([Markdown]({paper}.md)): {len(tried)} of {len(claims)} claims attempted.",
+    ]
+    if not state["kinds"]:
+        lines.append(f"No results yet: `make reproduce-{paper}` makes them.")
+    if state["standins"]:
+        lines.append(f"Stand-in data ({', '.join(state['standins'])}): accuracies are not compared.")
+    undone = dict.fromkeys(v.claim.experiment for v in state["verdicts"])
+    missing = [
+        e for e in undone if not any(v.label != NOT_ATTEMPTED for v in state["verdicts"] if v.claim.experiment == e)
+    ]
+    if missing:
+        lines.append(f"Experiments that no results speak to yet: {', '.join(missing)}.")
+    return "\n\n".join(lines)

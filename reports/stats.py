@@ -1,0 +1,97 @@
+"""A number over seeds: median, and min-max below five seeds or a bootstrap 95 % interval from five."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+BOOTSTRAP_FROM = 5  # seeds
+RESAMPLES = 2000
+DASH, TIMES = "\N{EN DASH}", "\N{MULTIPLICATION SIGN}"  # nothing there, and ranges; speed-ups
+BOOTSTRAP_SEED = 20181203  # fixed: the same summaries give the same interval
+
+
+@dataclass(frozen=True)
+class Spread:
+    """Median of `n` values with an interval; `interval` says which ("one seed", "min-max", "bootstrap 95 %")."""
+
+    median: float
+    low: float
+    high: float
+    n: int
+    interval: str
+
+
+def spread(values: Iterable[float]) -> Spread:
+    """The spread of one number per seed; infinity (a target not reached) is an ordinary, largest value."""
+    import numpy as np
+
+    data = np.sort(np.asarray([float(v) for v in values], dtype=float))
+    if data.size == 0:
+        return Spread(math.nan, math.nan, math.nan, 0, "no seed")
+    median = _median(data)
+    if data.size == 1:
+        return Spread(median, median, median, 1, "one seed")
+    if data.size < BOOTSTRAP_FROM:
+        return Spread(median, float(data[0]), float(data[-1]), int(data.size), "min-max")
+    rng = np.random.default_rng(BOOTSTRAP_SEED)
+    draws = data[rng.integers(0, data.size, size=(RESAMPLES, data.size))]
+    medians = np.sort(np.median(draws, axis=1))
+    low, high = medians[math.floor(0.025 * RESAMPLES)], medians[math.ceil(0.975 * RESAMPLES) - 1]
+    return Spread(median, float(low), float(high), int(data.size), "bootstrap 95 %")
+
+
+def _median(ordered) -> float:
+    """The median without inf - inf: the mean of the two middle values is infinite if one of them is."""
+    middle = ordered.size // 2
+    if ordered.size % 2:
+        return float(ordered[middle])
+    low, high = float(ordered[middle - 1]), float(ordered[middle])
+    return high if math.isinf(high) else (low + high) / 2
+
+
+def number(value: float, digits: int = 3) -> str:
+    """`digits` significant digits without exponent for everyday sizes; infinity and nothing have their own signs."""
+    if value is None or math.isnan(value):
+        return DASH
+    if math.isinf(value):
+        return "∞" if value > 0 else "-∞"
+    if value == 0:
+        return "0"
+    size = math.floor(math.log10(abs(value)))
+    if size >= digits:
+        return f"{value:,.0f}"
+    if size < -4:
+        return f"{value:.{digits - 1}e}"
+    return f"{value:.{max(0, digits - 1 - size)}f}"
+
+
+def show(found: Spread, digits: int = 3, decimals: int | None = None, unit: str = "", seeds: bool = True) -> str:
+    """`0.981 [0.980–0.982] (5 seeds)`; no bracket for one seed or equal ones.
+
+    digits: significant ones; decimals: places instead (accuracies: 4).
+    """
+    if found.n == 0:
+        return DASH
+
+    def one(value: float) -> str:
+        return f"{value:.{decimals}f}" if decimals is not None and math.isfinite(value) else number(value, digits)
+
+    text = one(found.median) + unit
+    if found.n > 1 and one(found.low) != one(found.high):
+        text += f" [{one(found.low)}{DASH}{one(found.high)}]"
+    return f"{text} ({found.n} seed{'s' if found.n != 1 else ''})" if seeds else text
+
+
+def show_target(times: Iterable[float]) -> str:
+    """Seconds to a target over seeds; seeds that missed it count as infinity: `not reached (k/n seeds)`, k missed."""
+    times = list(times)
+    if not times:
+        return DASH
+    missed = sum(math.isinf(t) for t in times)
+    found = spread(times)
+    note = f"not reached ({missed}/{len(times)} seeds)"
+    if math.isinf(found.median):
+        return note
+    return show(found, seeds=False) + (f" {note}" if missed else "")

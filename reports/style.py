@@ -1,0 +1,109 @@
+"""How every figure of the project looks: one colour and marker a setting, one colour a phase, no volatile metadata."""
+
+from __future__ import annotations
+
+import io
+import os
+from pathlib import Path
+from typing import Any
+
+from repro.errors import InputError
+
+# Hue: the framework (grey server, blue synchronous, orange pipelined). Marker and dashes: the codec.
+SETTINGS: dict[str, dict[str, Any]] = {
+    "PS-Sync": {"color": "#4d4d4d", "marker": "X", "dash": (1, 0)},
+    "D-Sync": {"color": "#08478c", "marker": "o", "dash": (1, 0)},
+    "D-Sync + T": {"color": "#3d8bd1", "marker": "^", "dash": (4, 1.5)},
+    "D-Sync + Q": {"color": "#86c0ee", "marker": "s", "dash": (1.5, 1)},
+    "Pipe-SGD": {"color": "#9c2f02", "marker": "o", "dash": (1, 0)},
+    "Pipe-SGD + T": {"color": "#ea5f0c", "marker": "^", "dash": (4, 1.5)},
+    "Pipe-SGD + Q": {"color": "#fba85c", "marker": "s", "dash": (1.5, 1)},
+}
+# For settings of later papers and of users, by order of appearance, until they get a line above.
+SPARE = ("#2a7f62", "#7b4fa3", "#b8488f", "#8a6d1f", "#1b9aaa", "#6b7a1e")
+SPARE_MARKERS = ("D", "v", "P", "<", ">", "h")
+
+PHASE_COLOURS = {
+    "forward": "#b9dcc4",
+    "backward": "#6fae85",
+    "update": "#357a56",
+    "data": "#d8d3b8",
+    "other": "#ebe8dc",
+    "compress": "#e0a92c",
+    "communicate": "#c2403a",
+    "wait": "#a9adb2",
+}
+PHASE_LABELS = {
+    "forward": "forward", "backward": "backward", "update": "update", "data": "data", "other": "other",
+    "compress": "compression", "communicate": "communication, exposed", "wait": "wait",
+}  # fmt: skip
+COMPUTATION = ("forward", "backward", "update", "data", "other")
+HIDDEN = {"facecolor": "white", "edgecolor": PHASE_COLOURS["communicate"], "hatch": "////", "linewidth": 0.8}
+HIDDEN_LABEL = "communication, hidden behind computation (not part of the bar)"
+
+
+def look(setting: str, known: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Colour, marker and dashes of a setting; one unknown to the project gets a spare by its place in `known`."""
+    if setting in SETTINGS:
+        return SETTINGS[setting]
+    extra = [name for name in known if name not in SETTINGS]
+    place = extra.index(setting) if setting in extra else 0
+    return {"color": SPARE[place % len(SPARE)], "marker": SPARE_MARKERS[place % len(SPARE_MARKERS)], "dash": (1, 0)}
+
+
+def plotting() -> tuple[Any, Any]:
+    """(matplotlib.pyplot, seaborn), imported now (4 s cold) and set to the project's look on the Agg backend."""
+    os.environ.setdefault("MPLBACKEND", "Agg")
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+    import seaborn as sns
+
+    sns.set_theme(context="paper", style="ticks", font="DejaVu Sans", rc={
+        "axes.grid": True, "grid.color": "#e8e8e8", "grid.linewidth": 0.7, "axes.edgecolor": "#555555",
+        "axes.titlesize": 10.5, "axes.labelsize": 9.5, "xtick.labelsize": 8.5, "ytick.labelsize": 8.5,
+        "legend.fontsize": 8.5, "legend.frameon": False, "hatch.linewidth": 0.8, "axes.axisbelow": True,
+        "figure.titlesize": 11.5, "pdf.fonttype": 42,
+    })  # fmt: skip
+    return plt, sns
+
+
+def save(figure: Any, stem: Path) -> list[Path]:
+    """`stem`.png (130 dpi) and `stem`.pdf without dates or versions, then the figure is closed."""
+    import matplotlib.pyplot as plt
+
+    written = []
+    for suffix, options in (
+        (".png", {"dpi": 130, "metadata": {"Software": None}}),
+        (".pdf", {"metadata": {"CreationDate": None, "Producer": None, "Creator": None}}),
+    ):
+        buffer = io.BytesIO()
+        figure.savefig(buffer, format=suffix[1:], **options)
+        written.append(write_bytes(stem.with_name(stem.name + suffix), buffer.getvalue()))
+    plt.close(figure)
+    return written
+
+
+def write_bytes(path: Path, content: bytes) -> Path:
+    """Write beside, then rename; a folder that cannot be written is one clear line."""
+    temporary = path.with_name(path.name + ".tmp")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary.write_bytes(content)
+        os.replace(temporary, path)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(
+            f"{path}: the report cannot be written ({reason}); set $REPRO_REPORTS to a writable folder"
+        ) from None
+    return path
+
+
+def write_text(path: Path, text: str) -> Path:
+    return write_bytes(path, text.encode("utf-8"))
+
+
+def write_csv(frame: Any, path: Path) -> Path:
+    """The data behind a figure: nine significant digits, line feeds."""
+    return write_text(path, frame.to_csv(index=False, float_format="%.9g", lineterminator="\n"))

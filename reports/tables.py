@@ -1,0 +1,237 @@
+"""The page's tables as data frames of text, and how such a frame becomes Markdown or LaTeX."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from reports import compute, frames
+from reports.groups import Group
+from reports.stats import DASH, TIMES, Spread, number, show, show_target, spread
+from reports.verdicts import NOT_ATTEMPTED, Verdict
+from repro.results import PHASES
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LATEX = {DASH: "--", TIMES: r"$\times$", "·": r"$\cdot$", "∞": r"$\infty$", "β": r"$\beta$", "µ": r"$\mu$"}
+
+
+def markdown(table: pd.DataFrame, left: Sequence[str] = ()) -> str:
+    """A Markdown table; columns aligned right but for the first and those in `left`."""
+    escaped = table.map(cell).rename(columns=cell)
+    align = ["left" if i == 0 or name in left else "right" for i, name in enumerate(table.columns)]
+    return escaped.to_markdown(index=False, disable_numparse=True, colalign=align)
+
+
+def cell(value: object) -> str:
+    """Text that stays inside its cell and is not taken for markup."""
+    text = " ".join(str(value).split()) or DASH
+    for sign, name in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("|", "&#124;"), ("*", "&#42;")):
+        text = text.replace(sign, name)
+    return text
+
+
+def latex(table: pd.DataFrame) -> str:
+    """A booktabs table, one paper column a column; signs that plain LaTeX lacks are replaced."""
+    text = table.to_latex(index=False, escape=True)
+    for sign, command in LATEX.items():
+        text = text.replace(sign, command)
+    return text
+
+
+def hardware(group: Group) -> str:
+    """Where a group's seconds come from: the machine's class, or the testbed whose model they are."""
+    if group.kind == "simulated":
+        return f"modelled: {group.first['testbed']}"
+    return str(group.first["hardware"]["class"])
+
+
+def settings(group: Group, paper_metric: Mapping[str, str]) -> pd.DataFrame:
+    """A row a setting of the experiment: accuracy, time, time to each target, speed-ups; the paper's top-1 beside."""
+    import pandas as pd
+
+    rows = []
+    for name in group.settings:
+        cells = list(group.runs(name).values())
+        line = {
+            "kind": group.kind,
+            "setting": name,
+            "seeds": len(cells),
+            f"final {group.metric}": show(spread(map(compute.final, cells)), decimals=4, seeds=False),
+            f"final {group.metric}, quoted from the paper": paper_metric.get(name, DASH),
+            "iteration (ms)": _ms(spread(c["step"]["mean_s"] for c in cells)),
+            "training (s)": show(spread(c["final"]["train_s"] for c in cells), seeds=False),
+        }
+        for goal in frames.targets(group):
+            line[f"to {goal} (s)"] = show_target([compute.target_s(c, goal) for c in cells if goal in c["targets"]])
+        for base in ("PS-Sync", "D-Sync"):
+            if base in group.settings:
+                line[f"speed-up vs {base}"] = _speedup(group, name, base)
+        rows.append(line)
+    return pd.DataFrame(rows).astype(str)
+
+
+def _speedup(group: Group, name: str, base: str) -> str:
+    values = compute.speedup(group, name, base).values if group.runs(name) and group.runs(base) else {}
+    return show(spread(values.values()), seeds=False, unit=TIMES) if values else DASH
+
+
+def breakdown(group: Group) -> pd.DataFrame:
+    """A row a setting: milliseconds an iteration by phase (mean over worker ranks, median over seeds), bytes sent."""
+    import pandas as pd
+
+    rows = []
+    for name in group.settings:
+        cells = list(group.phase_runs(name).values())
+        if not cells:
+            continue
+
+        def of(section: str, key: str, cells: list = cells) -> Spread:
+            return spread(c[section][key] for c in cells)
+
+        rows.append(
+            {
+                "kind": group.kind,
+                "setting": name,
+                **{phase: _ms(of("phases", phase)) for phase in PHASES},
+                "all phases": _ms(spread(sum(c["phases"].values()) for c in cells)),
+                "all comm.": _ms(of("communication", "total_s")),
+                "hidden comm.": _ms(of("communication", "overlapped_s")),
+                "sent (kB)": number(spread(c["bytes_sent"] for c in cells).median / 1e3, 4),
+                "cells": "breakdown" if cells[0]["breakdown"] else "throughput",
+            }
+        )
+        servers = [c["server_phases"] for c in cells if c.get("server_phases")]
+        if servers:
+            own = {phase: _ms(spread(s.get(phase, 0.0) for s in servers)) for phase in PHASES}
+            total = _ms(spread(sum(s.get(p, 0.0) for p in PHASES) for s in servers))
+            rows.append(
+                {
+                    "kind": group.kind,
+                    "setting": f"{name}, server rank",
+                    **own,
+                    "all phases": total,
+                    "all comm.": DASH,
+                    "hidden comm.": DASH,
+                    "sent (kB)": DASH,
+                    "cells": "breakdown" if cells[0]["breakdown"] else "throughput",
+                }
+            )
+    return pd.DataFrame(rows)
+
+
+def _ms(found: Spread) -> str:
+    median, low, high = (1e3 * frames.snap(value) for value in (found.median, found.low, found.high))
+    scaled = Spread(median, low, high, found.n, found.interval)
+    return show(scaled, seeds=False)
+
+
+def claims(verdicts: Sequence[Verdict]) -> pd.DataFrame:
+    """A row a claim and kind."""
+    import pandas as pd
+
+    columns = ("claim", "where in the paper", "paper", "kind", "ours", "hardware", "verdict", "note")
+    rows = [
+        (
+            v.claim.text,
+            v.claim.source,
+            v.claim.shown,
+            v.kind,
+            v.ours_text,
+            hardware(v.group) if v.group else DASH,
+            v.text,
+            v.note or DASH,
+        )
+        for v in verdicts
+    ]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def unattempted(verdicts: Sequence[Verdict]) -> pd.DataFrame:
+    """Claims of which no kind was attempted, their kinds in one row."""
+    import pandas as pd
+
+    rows: dict[str, list] = {}
+    for v in verdicts:
+        rows.setdefault(v.claim.id, []).append(v)
+    columns = ("claim", "where in the paper", "paper", "kinds", "verdict")
+    return pd.DataFrame(
+        [
+            (
+                some[0].claim.text,
+                some[0].claim.source,
+                some[0].claim.shown,
+                " and ".join(v.kind for v in some),
+                " / ".join(dict.fromkeys(v.text for v in some)),
+            )
+            for some in rows.values()
+        ],
+        columns=columns,
+    )
+
+
+def split(verdicts: Sequence[Verdict], experiment: str) -> tuple[list[Verdict], list[Verdict]]:
+    """(verdicts of claims that `experiment` or any results speak to, verdicts of all other claims)."""
+    spoken = {v.claim.id for v in verdicts if v.claim.experiment == experiment or v.label != NOT_ATTEMPTED}
+    return [v for v in verdicts if v.claim.id in spoken], [v for v in verdicts if v.claim.id not in spoken]
+
+
+def others(groups: Sequence[Group]) -> pd.DataFrame:
+    """Results that are in no figure of the page, and how they differ."""
+    import pandas as pd
+
+    columns = (
+        "kind",
+        "experiment",
+        "settings",
+        "seeds",
+        "hardware",
+        "dataset",
+        "epochs",
+        "batch",
+        "testbed",
+        "launcher",
+        "options",
+        "finished",
+    )
+    rows = []
+    for group in groups:
+        one = group.first
+        names = list(dict.fromkeys(c["setting"] for c in group.cells))
+        options = sorted({f"{k}={v}" for c in group.cells for k, v in c["options"].items()})
+        rows.append(
+            (
+                group.kind,
+                one["experiment"],
+                ", ".join(names),
+                len({c["seed"] for c in group.cells}),
+                hardware(group),
+                one["dataset"]["name"],
+                f"{one['epochs']:g}",
+                one["batch"],
+                one["testbed"],
+                one["launcher"],
+                " ".join(options),
+                group.latest[:19],
+            )
+        )
+    return pd.DataFrame(rows, columns=columns).astype(str)
+
+
+def testbed_parameters(group: Group) -> pd.DataFrame:
+    """The virtual testbed's parameters, each with its source."""
+    import pandas as pd
+
+    model = dict(group.first.get("testbed_model") or {})
+    sources = model.pop("sources", None) or {}
+    for name in ("name", "kind", "launcher"):
+        model.pop(name, None)
+    rows = []
+    for name, value in model.items():
+        for key, one in (
+            {f"{name}.{k}": v for k, v in value.items()} if isinstance(value, dict) else {name: value}
+        ).items():
+            source = sources.get(key, sources.get(name, sources.get("all", DASH)))
+            rows.append((key, f"{one:g}" if isinstance(one, float) else str(one), source))
+    return pd.DataFrame(rows, columns=("parameter", "value", "source"))

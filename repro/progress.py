@@ -1,0 +1,110 @@
+"""What a person sees while cells run: a bar on a terminal, a plain line every few seconds elsewhere."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from typing import Any, TextIO
+
+LINE_EVERY_S = 5.0
+DRAW_EVERY_S = 0.2
+
+
+class Progress:
+    """One bar over all cells of a job; its time left assumes that the cells to come cost what those so far did.
+
+    Count only the cells that have to run: ones that are found finished would make the others look fast.
+    """
+
+    def __init__(self, total_cells: int, stream: TextIO | None = None):
+        self.total = total_cells
+        self.stream = stream or sys.stderr
+        self._finished = 0
+        self._name = ""
+        self._iterations = 0
+        self._iteration = 0
+        self._accuracy: float | None = None
+        self._open = False  # whether a cell is running
+        self._began = time.monotonic()
+        self._next = 0.0  # when to show something again; 0: at once
+        self._bar: Any = None
+        if self.stream.isatty():
+            from tqdm import tqdm  # 0.1 s, and not needed in a log file
+
+            # smoothing 0: the rate is the average since the start, not that of the last moment.
+            layout = "{desc} |{bar}| {postfix} [{elapsed}, {remaining} left]"
+            # A terminal that does not know its width says 0, and tqdm would then draw nothing.
+            width = {"dynamic_ncols": True} if os.get_terminal_size(self.stream.fileno()).columns else {"ncols": 100}
+            total = max(total_cells, 1)
+            self._bar = tqdm(total=total, file=self.stream, bar_format=layout, smoothing=0, leave=False, **width)
+
+    def cell(self, name: str, iterations: int) -> None:
+        """The next cell begins."""
+        self._end_cell()
+        self._name, self._iterations, self._iteration, self._accuracy = name, iterations, 0, None
+        self._open = True
+        self._next = 0.0
+        self._show()
+
+    def update(self, iteration: int, accuracy: float | None = None) -> None:
+        """The running cell has done `iteration` iterations; accuracy: the last one measured, if there is a new one."""
+        self._iteration = min(iteration, self._iterations)
+        if accuracy is not None:
+            self._accuracy = accuracy
+        self._show()
+
+    def done(self, line: str) -> None:
+        """The running cell is finished: print a line that stays."""
+        self._end_cell()
+        if self._bar is not None:
+            self._bar.write(line, file=self.stream)
+            self._next = 0.0
+            self._show()
+        else:
+            print(line, file=self.stream, flush=True)
+
+    def close(self) -> None:
+        if self._bar is not None:
+            self._bar.close()
+            self._bar = None
+
+    def __enter__(self) -> Progress:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _end_cell(self) -> None:
+        self._finished += self._open
+        self._open = False
+
+    def _show(self) -> None:
+        share = self._iteration / self._iterations if self._open and self._iterations else 0.0
+        done = min(self._finished + share, self.total)
+        number = min(self._finished + self._open, self.total)
+        state = f"iteration {self._iteration}/{self._iterations}"
+        if self._accuracy is not None:
+            state += f", accuracy {self._accuracy:.4f}"
+        now = time.monotonic()
+        if now < self._next:
+            return
+        if self._bar is not None:
+            self._next = now + DRAW_EVERY_S
+            self._bar.set_description_str(f"{number}/{self.total} {self._name}", refresh=False)
+            self._bar.postfix = state  # set_postfix_str would put a comma in front
+            self._bar.n = done  # in cells; update() would draw by its own rules
+            self._bar.refresh()
+            return
+        self._next = now + LINE_EVERY_S
+        if done > 0.01:
+            state += f", about {duration((now - self._began) / done * (self.total - done))} left"
+        print(f"{number}/{self.total} {self._name}: {state}", file=self.stream, flush=True)
+
+
+def duration(seconds: float) -> str:
+    """As in 45 s, 12 min or 3 h 05 min."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    minutes = round(seconds / 60)
+    return f"{minutes} min" if minutes < 90 else f"{minutes // 60} h {minutes % 60:02d} min"

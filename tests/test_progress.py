@@ -1,0 +1,74 @@
+"""The progress display: lines in a file, a bar on a terminal."""
+
+import io
+import os
+import pty
+
+import pytest
+
+from repro import progress
+from repro.progress import Progress, duration
+
+
+class Clock:
+    now = 100.0
+
+    def monotonic(self):
+        return self.now
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(progress, "time", clock)
+    return clock
+
+
+def test_plain_lines_come_every_few_seconds_and_tell_the_time_left(clock):
+    stream = io.StringIO()
+    with Progress(2, stream) as shown:
+        shown.cell("D-Sync, seed 0", 100)
+        for iteration in range(1, 51):
+            clock.now += 0.2
+            shown.update(iteration, 0.9 if iteration == 20 else None)
+        clock.now += 10
+        shown.done("D-Sync, seed 0: 0.95 in 20 s")
+        shown.cell("Pipe-SGD, seed 0", 100)
+    assert stream.getvalue().splitlines() == [
+        "1/2 D-Sync, seed 0: iteration 0/100",
+        "1/2 D-Sync, seed 0: iteration 25/100, accuracy 0.9000, about 35 s left",
+        "1/2 D-Sync, seed 0: iteration 50/100, accuracy 0.9000, about 30 s left",
+        "D-Sync, seed 0: 0.95 in 20 s",
+        "2/2 Pipe-SGD, seed 0: iteration 0/100, about 20 s left",
+    ]
+
+
+def test_no_iterations_and_no_cells_are_no_problem(clock):
+    stream = io.StringIO()
+    with Progress(0, stream) as shown:
+        shown.cell("x", 0)
+        shown.update(3)
+        shown.done("fine")
+    assert "fine" in stream.getvalue()
+
+
+def test_a_terminal_gets_a_bar_and_lines_that_stay():
+    parent, child = pty.openpty()
+    with os.fdopen(child, "w") as stream:
+        with Progress(2, stream) as shown:
+            shown.cell("D-Sync, seed 0", 10)
+            shown._next = 0
+            shown.update(5, 0.5)
+            shown.done("D-Sync finished")
+            shown.cell("Pipe-SGD", 10)
+            shown.update(10)
+        stream.flush()
+        text = os.read(parent, 100_000).decode()
+    os.close(parent)
+    assert "1/2 D-Sync, seed 0 |" in text and "iteration 5/10, accuracy 0.5000" in text and "left]" in text
+    assert "D-Sync finished\r\n" in text and "2/2 Pipe-SGD |" in text
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(0.4, "0 s"), (89, "89 s"), (600, "10 min"), (11099, "3 h 05 min")])
+def test_durations_read_well(seconds, text):
+    assert duration(seconds) == text

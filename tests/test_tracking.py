@@ -1,0 +1,233 @@
+"""The MLflow mirror: what it logs, that it can be repeated, and that it never stops a run."""
+
+import json
+import math
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from repro.errors import FaultError
+from repro.events import EventLog
+from repro.results import write_summary
+from repro.track_format import curve_points, final_metrics, parameters, shared_view, tags
+from repro.tracking import Mirror, open_store, sync_all, tracking_uri
+
+CELL = {
+    "key": "k1",
+    "paper": "pipesgd",
+    "experiment": "fig4-mnist",
+    "cell": "pipe-sgd-t-s3",
+    "setting": "Pipe-SGD + T",
+    "strategy": "pipe_sgd",
+    "kind": "measured",
+    "testbed": "here",
+    "seed": 3,
+    "dataset": {"name": "mnist-standin-digits", "standin": True},
+    "hardware": {"class": "cpu-2core-x"},
+    "config": {"optimizer": {"lr": 0.1}, "strategy": {"K": 2}, "settings": {"D-Sync + T": []}, "data": {"root": None}},
+}
+
+
+def evaluation(iteration, train_s, top1):
+    return {"iteration": iteration, "epoch": iteration / 10, "train_s": train_s, "loss": 1.0, "top1": top1}
+
+
+def summary_of(curve, **more):
+    return {
+        **{key: value for key, value in CELL.items() if key != "config"},
+        "batch": 100,
+        "iterations": 20,
+        "curve": curve,
+        "final": {"top1": 0.9, "train_s": 2.0, "test_loss": None},
+        "targets": {"0.8": {"train_s": 1.5}, "0.99": None},
+        "step": {"mean_s": 0.1, "median_s": 0.1, "min_s": 0.1, "max_s": 0.2},
+        "phases": {"forward": 0.04, "communicate": 0.06},
+        "server_phases": None,
+        "communication": {"total_s": 0.05, "exposed_s": 0.01, "overlapped_s": 0.04},
+        "bytes_sent": 4000,
+        "provenance": {"started_at": "2026-01-31T12:00:00+00:00", "finished_at": "2026-01-31T12:00:09+00:00"},
+        "wall": {"total_s": 9.0},
+        **more,
+    }
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory):
+    """One migrated database; copying it is ten times as fast as making another."""
+    root = tmp_path_factory.mktemp("template")
+    open_store(tracking_uri(None, root), root)
+    return root / "mlflow.db"
+
+
+@pytest.fixture
+def root(tmp_path, template, monkeypatch):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    shutil.copy(template, tmp_path / "mlflow.db")
+    return tmp_path
+
+
+@pytest.fixture
+def folder(root):
+    return root / "pipesgd" / "fig4-mnist" / "pipe-sgd-t-s3"
+
+
+def runs_of(root):
+    client = open_store(tracking_uri(None, root), root)
+    experiment = client.get_experiment_by_name("pipesgd/fig4-mnist")
+    return client, client.search_runs([experiment.experiment_id]) if experiment else []
+
+
+def write_events(folder, *evaluations, end=None):
+    with EventLog(folder / "events.jsonl") as log:
+        log.append("run_start", **CELL)
+        for each in evaluations:
+            log.append("evaluation", **each)
+        if end:
+            log.append(**end)
+
+
+def test_a_finished_run_has_curve_numbers_tags_parameters_and_files(root, folder, capfd):
+    write_events(folder, evaluation(0, 0.0, 0.1), evaluation(10, 1.0, 0.8), evaluation(20, 2.0, 0.9))
+    mirror = Mirror(root=root)
+    mirror.start(CELL)
+    mirror.sync(folder)
+    write_summary(folder, summary_of([]))
+    mirror.finish(folder, summary_of([]))
+    client, [run] = runs_of(root)
+    assert run.info.status == "FINISHED" and run.info.run_name == "Pipe-SGD + T, measured, seed 3"
+    history = client.get_metric_history(run.info.run_id, "top1")
+    assert [(point.step, point.value) for point in history] == [(0, 0.1), (10, 0.8), (20, 0.9)]
+    # Relative time in the UI is the time since the first point: the training clock.
+    assert [point.timestamp - run.info.start_time for point in history] == [0, 1000, 2000]
+    assert run.data.metrics["final/top1"] == 0.9 and run.data.metrics["time_to/0.8_s"] == 1.5
+    assert "time_to/0.99_s" not in run.data.metrics
+    assert run.data.metrics["phases/forward_ms"] == pytest.approx(40)
+    assert run.data.metrics["communication/overlapped_ms"] == pytest.approx(40)
+    assert run.data.metrics["speed/samples_per_s"] == pytest.approx(1000)
+    assert run.data.params == {"optimizer.lr": "0.1", "strategy.K": "2", "data.root": "None"}
+    assert run.data.tags["group"] == "Pipe-SGD + T / here" and run.data.tags["stand_in"] == "True"
+    assert run.data.tags["kind"] == "measured" and run.data.tags["hardware"] == "cpu-2core-x"
+    assert {file.path for file in client.list_artifacts(run.info.run_id)} == {"summary.json", "events.jsonl"}
+    assert (root / "mlflow-artifacts" / "pipesgd" / "fig4-mnist").is_dir()
+    assert capfd.readouterr().out == ""
+
+
+def test_going_on_in_another_process_repeats_no_point(root, folder):
+    write_events(folder, evaluation(10, 1.0, 0.8))
+    first = Mirror(root=root)
+    first.start(CELL)
+    first.sync(folder)
+    first.kill()
+    assert runs_of(root)[1][0].info.status == "KILLED"
+    with EventLog(folder / "events.jsonl") as log:
+        log.append("resume", iteration=10)
+        log.append("evaluation", **evaluation(20, 2.0, 0.9))
+    second = Mirror(root=root)
+    second.start(CELL)
+    assert runs_of(root)[1][0].info.status == "RUNNING"
+    second.sync(folder)
+    second.sync(folder)
+    client, [run] = runs_of(root)
+    history = client.get_metric_history(run.info.run_id, "top1")
+    assert [point.step for point in history] == [0, 10, 20]
+    assert math.isnan(history[0].value) and history[0].timestamp == run.info.start_time  # holds the axis' beginning
+
+
+def test_iterations_done_again_replace_the_run(root, folder):
+    write_events(folder, evaluation(10, 1.0, 0.8), evaluation(20, 2.0, 0.9))
+    mirror = Mirror(root=root)
+    mirror.start(CELL)
+    mirror.sync(folder)
+    with EventLog(folder / "events.jsonl") as log:
+        log.append("resume", iteration=10)
+        log.append("evaluation", **evaluation(20, 2.5, 0.9))
+    mirror.sync(folder)
+    client, [run] = runs_of(root)
+    history = client.get_metric_history(run.info.run_id, "top1")
+    assert [point.timestamp - run.info.start_time for point in history] == [0, 1000, 2500]
+
+
+def test_a_failed_run_says_why(root):
+    mirror = Mirror(root=root)
+    mirror.start(CELL)
+    mirror.fail("rank 2 was lost")
+    [run] = runs_of(root)[1]
+    assert run.info.status == "FAILED" and run.data.tags["failed"] == "rank 2 was lost"
+
+
+def test_a_server_that_is_down_costs_one_warning(tmp_path, folder, monkeypatch, capsys):
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    mirror = Mirror("http://user:secret@127.0.0.1:9", tmp_path)
+    mirror.start(CELL)
+    assert not mirror.on
+    mirror.sync(folder)
+    mirror.finish(folder, {})
+    mirror.kill()
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and error.startswith("warning: no MLflow mirror") and "secret" not in error
+
+
+def test_a_database_that_is_none_costs_one_warning(tmp_path, folder):
+    (tmp_path / "mlflow.db").write_text("not a database " * 100)
+    warnings = []
+    mirror = Mirror(tracking_uri(f"sqlite:///{tmp_path}/mlflow.db"), tmp_path, warnings.append)
+    mirror.start(CELL)
+    mirror.sync(folder)
+    assert len(warnings) == 1 and "\n" not in warnings[0]
+
+
+def test_sync_all_mirrors_what_is_missing_once(root, folder):
+    curve = [evaluation(10, 1.0, 0.8), evaluation(20, 2.0, 0.9)]
+    folder.mkdir(parents=True)
+    write_summary(folder, summary_of(curve))  # as in a fresh clone: no events
+    (folder / "config.yaml").write_text("optimizer: {lr: 0.1}\n")
+    cells = [("killed", None), ("failed", {"event": "failed", "reason": "no"})]
+    for name, end in cells:
+        other = folder.with_name(name)
+        with EventLog(other / "events.jsonl") as log:
+            log.append("run_start", **(CELL | {"key": name, "setting": name}))
+            log.append("evaluation", **curve[0])
+            if end:
+                log.append(**end)
+    assert sync_all(root) == (3, 0)
+    assert sync_all(root)[1] == 1
+    client, runs = runs_of(root)
+    by_setting = {run.data.tags["setting"]: run for run in runs}
+    assert {key: run.info.status for key, run in by_setting.items()} == {
+        "Pipe-SGD + T": "FINISHED",
+        "killed": "KILLED",
+        "failed": "FAILED",
+    }
+    run = by_setting["Pipe-SGD + T"]
+    assert run.info.start_time == 1769860800000 and run.info.end_time == run.info.start_time + 9000
+    assert [point.step for point in client.get_metric_history(run.info.run_id, "top1")] == [0, 10, 20]
+    assert run.data.params == {"optimizer.lr": "0.1"}
+    write_summary(folder, summary_of([evaluation(10, 1.1, 0.8)]))
+    assert sync_all(root)[1] == 0
+    assert len(runs_of(root)[1]) == 3
+
+
+def test_sync_all_says_when_it_cannot(tmp_path, folder, monkeypatch):
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    write_events(tmp_path / "pipesgd" / "x" / "y", evaluation(10, 1.0, 0.8))
+    with pytest.raises(FaultError, match="no MLflow mirror"):
+        sync_all(tmp_path, "http://127.0.0.1:9")
+
+
+def test_nothing_imports_mlflow_before_a_run_starts():
+    code = "import sys; from repro.tracking import Mirror; Mirror(); assert 'mlflow' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_formats():
+    points = curve_points([{"iteration": 5, "train_s": 0.5, "loss": None, "top1": 1, "flag": True, "event": "e"}], 1000)
+    assert [(each.key, each.step, each.timestamp) for each in points if not math.isnan(each.value)] == [
+        ("train_s", 5, 1500),
+        ("top1", 5, 1500),
+    ]
+    assert parameters({"a": {"b +": 1}, "scales": {"x": 1}}) == {"a.b _": "1"}
+    assert "final/test_loss" not in final_metrics(summary_of([]))
+    assert tags({"key": "k", "dataset": "mnist", "hardware": "cpu"})["dataset"] == "mnist"
+    assert len(json.dumps(shared_view())) < 5000  # MLflow's limit of an experiment's tag

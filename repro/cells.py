@@ -10,13 +10,17 @@ from pathlib import Path
 from typing import Any
 
 from repro import config as configs
-from repro.errors import InputError
+from repro.errors import InputError, unknown
 from repro.results import cell_dir, read_summary
 
 # what a result does not depend on: how many other cells there are, where data lies, how long a rank may wait
 NOT_IN_KEY = (
     *("settings", "testbeds", "scales", "scale", "seeds", "seed", "data", "timeout_s", "title", "checkpoint_every"),
 )
+
+
+# which fabric the ranks of a launcher talk over
+FABRIC_OF = {"mpirun": "repro.fabric.mpi", "torchrun": "repro.fabric.torch_dist", "virtual": "repro.fabric.virtual"}
 
 
 @dataclass
@@ -102,6 +106,8 @@ def check(config: dict[str, Any]) -> None:
             f"batch={config['batch']} (global) does not divide among workers={config['workers']}; "
             f"nearest that do: {near}, {near + config['workers']}"
         )
+    if config["testbed"]["launcher"] not in FABRIC_OF:
+        raise unknown("launcher", config["testbed"]["launcher"], FABRIC_OF)
     if config["device"] not in ("auto", "cpu", "cuda"):
         raise InputError(f"device={config['device']}: must be auto, cpu or cuda")
     options = {key: value for key, value in config["strategy"].items() if key != "name"}
@@ -131,9 +137,8 @@ def identify(cells: Sequence[Cell]) -> None:
             data.ensure(*wanted, say=lambda line: print(line, file=sys.stderr))
             datasets[wanted] = data.load(*wanted).checksum
         network = cell.config["testbed"].get("network", "modelled")
-        cell.hardware = provenance.hardware(network)
-        if cell.config["device"] == "cpu" or not torch.cuda.is_available():
-            cell.hardware["gpu"] = None
+        on_gpu = cell.config["device"] != "cpu" and torch.cuda.is_available() and not cell.simulated
+        cell.hardware = provenance.hardware(network, "auto" if on_gpu else "cpu")
         cell.key = fingerprint.cell_key(
             {name: value for name, value in cell.config.items() if name not in NOT_IN_KEY},
             cell.seed,
@@ -148,11 +153,11 @@ def code_roots(config: dict[str, Any]) -> list[str]:
     """The modules that a cell's numbers come from; what they import counts too."""
     import strategies
 
-    fabric = {"mpirun": "repro.fabric.mpi", "torchrun": "repro.fabric.torch_dist", "virtual": "repro.fabric.virtual"}
     return [
+        "repro.build",
         "repro.train",
         strategies.module_of(config["strategy"]["name"]),
         f"repro.models.{config['model']['name']}",
         f"repro.data.{config['dataset']['name']}",
-        fabric[config["testbed"]["launcher"]],
+        FABRIC_OF[config["testbed"]["launcher"]],
     ]

@@ -266,7 +266,8 @@ def cmd_track(args: argparse.Namespace) -> None:
     from repro.paths import results_root
     from repro.tracking import sync_all
 
-    print(f"{sync_all(results_root())} runs mirrored to MLflow")
+    done, already = sync_all(results_root())
+    print(f"{done} runs mirrored to MLflow, {already} were there already")
 
 
 def cmd_ui(args: argparse.Namespace) -> None:

@@ -4,30 +4,40 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 import time
+from dataclasses import dataclass
 from typing import Any, TextIO
 
 LINE_EVERY_S = 5.0
 DRAW_EVERY_S = 0.2
 
 
+@dataclass
+class Running:
+    """How far one cell is."""
+
+    iterations: int
+    iteration: int = 0
+    accuracy: float | None = None
+
+
 class Progress:
     """One bar over all cells of a job; its time left assumes that the cells to come cost what those so far did.
 
-    Count only the cells that have to run: ones that are found finished would make the others look fast.
+    Several cells may run side by side; the one last heard of is shown. Count only the cells that have to run: ones
+    that are found finished would make the others look fast. Safe to call from several threads.
     """
 
     def __init__(self, total_cells: int, stream: TextIO | None = None):
         self.total = total_cells
         self.stream = stream or sys.stderr
         self._finished = 0
-        self._name = ""
-        self._iterations = 0
-        self._iteration = 0
-        self._accuracy: float | None = None
-        self._open = False  # whether a cell is running
+        self._running: dict[str, Running] = {}
+        self._name = ""  # of the cell last heard of
         self._began = time.monotonic()
         self._next = 0.0  # when to show something again; 0: at once
+        self._lock = threading.RLock()
         self._bar: Any = None
         if self.stream.isatty():
             from tqdm import tqdm  # 0.1 s, and not needed in a log file
@@ -40,29 +50,38 @@ class Progress:
             self._bar = tqdm(total=total, file=self.stream, bar_format=layout, smoothing=0, leave=False, **width)
 
     def cell(self, name: str, iterations: int) -> None:
-        """The next cell begins."""
-        self._end_cell()
-        self._name, self._iterations, self._iteration, self._accuracy = name, iterations, 0, None
-        self._open = True
-        self._next = 0.0
-        self._show()
-
-    def update(self, iteration: int, accuracy: float | None = None) -> None:
-        """The running cell has done `iteration` iterations; accuracy: the last one measured, if there is a new one."""
-        self._iteration = min(iteration, self._iterations)
-        if accuracy is not None:
-            self._accuracy = accuracy
-        self._show()
-
-    def done(self, line: str) -> None:
-        """The running cell is finished: print a line that stays."""
-        self._end_cell()
-        if self._bar is not None:
-            self._bar.write(line, file=self.stream)
-            self._next = 0.0
+        """A cell begins."""
+        with self._lock:
+            self._running[name] = Running(iterations)
+            self._name, self._next = name, 0.0
             self._show()
-        else:
-            print(line, file=self.stream, flush=True)
+
+    def update(self, name: str, iteration: int, accuracy: float | None = None) -> None:
+        """A running cell has done `iteration` iterations; accuracy: the last one measured, if there is a new one."""
+        with self._lock:
+            cell = self._running[name]
+            cell.iteration = min(iteration, cell.iterations)
+            if accuracy is not None:
+                cell.accuracy = accuracy
+            self._name = name
+            self._show()
+
+    def done(self, name: str, line: str) -> None:
+        """A cell has come to its end, good or bad: print a line that stays."""
+        with self._lock:
+            self._running.pop(name, None)
+            self._finished += 1
+            self.note(line)
+
+    def note(self, line: str) -> None:
+        """Print a line that stays, whatever is running."""
+        with self._lock:
+            if self._bar is not None:
+                self._bar.write(line, file=self.stream)
+                self._next = 0.0
+                self._show()
+            else:
+                print(line, file=self.stream, flush=True)
 
     def close(self) -> None:
         if self._bar is not None:
@@ -75,20 +94,18 @@ class Progress:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _end_cell(self) -> None:
-        self._finished += self._open
-        self._open = False
-
     def _show(self) -> None:
-        share = self._iteration / self._iterations if self._open and self._iterations else 0.0
-        done = min(self._finished + share, self.total)
-        number = min(self._finished + self._open, self.total)
-        state = f"iteration {self._iteration}/{self._iterations}"
-        if self._accuracy is not None:
-            state += f", accuracy {self._accuracy:.4f}"
+        cell = self._running.get(self._name)
         now = time.monotonic()
-        if now < self._next:
+        if cell is None or now < self._next:
             return
+        running = self._running.values()
+        share = sum(c.iteration / c.iterations for c in running if c.iterations)
+        done = min(self._finished + share, self.total)
+        number = min(self._finished + len(running), self.total)
+        state = f"iteration {cell.iteration}/{cell.iterations}"
+        if cell.accuracy is not None:
+            state += f", accuracy {cell.accuracy:.4f}"
         if self._bar is not None:
             self._next = now + DRAW_EVERY_S
             self._bar.set_description_str(f"{number}/{self.total} {self._name}", refresh=False)

@@ -17,18 +17,14 @@ import torch
 
 from repro import config as configs
 from repro import data, models
+from repro.build import build_worker, check_ranks, virtual_costs
 from repro.checkpoints import Checkpoints, common
-from repro.clock import Clock
-from repro.data.base import Batches
 from repro.errors import InputError, ReproError
 from repro.events import EventLog
 from repro.fabric.base import Fabric
-from repro.part import Part
 from repro.results import write_summary
 from repro.runlog import RunLog, say
 from repro.summary import summarise
-from repro.timing.costs import Costs
-from repro.timing.device import block_seconds
 from repro.train import Plan, train
 from repro.worker import Worker
 from strategies import load
@@ -69,63 +65,6 @@ def run_rank(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
     fabric.close()
 
 
-def check_ranks(fabric: Fabric, strategy: Strategy, config: dict[str, Any]) -> None:
-    """InputError where the ranks that were started, or their fabric, are not what the strategy needs."""
-    needed = strategy.ranks(config["workers"])
-    if fabric.size != needed:
-        raise InputError(
-            f"{strategy.name} with {config['workers']} workers needs {needed} ranks, but {fabric.size} were started"
-        )
-    if missing := strategy.requires - fabric.capabilities:
-        raise InputError(f"{strategy.name} needs {', '.join(sorted(missing))}, which fabric {fabric.name} lacks")
-
-
-def build_worker(fabric: Fabric, config: dict[str, Any], dataset: data.base.Dataset) -> Worker:
-    """The worker of this rank: the same initial weights on every rank, drawn from the seed."""
-    device = pick_device(config, fabric.rank)
-    testbed, workers = config["testbed"], config["workers"]
-    arithmetic = testbed.get("arithmetic", "real") == "real"
-    local_batch = config["batch"] // workers
-    iterations_per_epoch = len(dataset.train.y) // config["batch"]
-    if iterations_per_epoch == 0:
-        raise InputError(
-            f"batch={config['batch']}: more than the {len(dataset.train.y)} training samples of {dataset.name}"
-        )
-
-    def model() -> torch.nn.Sequential:
-        return models.build(config["model"]["name"], dataset.input_shape, dataset.classes, config["seed"])
-
-    blocks = None
-    if testbed["kind"] == "simulated":
-        blocks = block_seconds(model(), dataset.input_shape, local_batch, testbed["device"])
-    part_device = device if arithmetic else torch.device("meta")
-    synchronise = torch.cuda.synchronize if device.type == "cuda" and config["breakdown"] else None
-    return Worker(
-        workers=workers,
-        fabric=fabric,
-        clock=Clock(fabric, synchronise),
-        part=Part(model(), config["optimizer"], part_device),
-        batches=Batches(dataset.train, local_batch, config["seed"], iterations_per_epoch * workers, device=device),
-        iterations_per_epoch=iterations_per_epoch,
-        seed=config["seed"],
-        blocks=blocks,
-        arithmetic=arithmetic,
-    )
-
-
-def pick_device(config: dict[str, Any], rank: int) -> torch.device:
-    """The GPU of this rank (ranks share GPUs in turn where there are fewer), or the CPU."""
-    wanted = config["device"]
-    if wanted == "cuda" and not torch.cuda.is_available():
-        raise InputError(f"device=cuda: torch {torch.__version__} sees no working GPU here; use device=cpu")
-    if wanted == "cpu" or not torch.cuda.is_available() or config["testbed"]["kind"] == "simulated":
-        return torch.device("cpu")
-    local_rank = int(os.environ.get("LOCAL_RANK") or os.environ.get("OMPI_COMM_WORLD_LOCAL_RANK") or rank)
-    device = torch.device("cuda", local_rank % torch.cuda.device_count())
-    torch.cuda.set_device(device)
-    return device
-
-
 def describe(worker: Worker, dataset: data.base.Dataset, plan: Plan) -> dict[str, Any]:
     """Facts for the summary that only a rank knows."""
     return {
@@ -161,14 +100,6 @@ def with_faults(strategy: Strategy, rank: int, resumed: bool) -> None:
         return step()
 
     strategy.step = faulty
-
-
-def virtual_costs(testbed: dict[str, Any]) -> Costs:
-    """The costs of a virtual testbed file."""
-    per_byte = {"reduce": testbed["gamma_s_per_byte"], "update": testbed["update_s_per_byte"]}
-    for kind in ("encode", "decode"):
-        per_byte |= {f"{kind}/{codec}": cost for codec, cost in testbed[f"{kind}_s_per_byte"].items()}
-    return Costs(True, per_byte, {"sync": testbed["sync_s"]})
 
 
 def start_fabric(config: dict[str, Any]) -> Fabric:

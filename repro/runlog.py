@@ -37,6 +37,7 @@ class RunLog:
         self.step_s: list[float] = []
         self.bytes_before, self.train_before = worker.fabric.bytes_sent, 0.0
         self.final_digest = ""
+        self.iteration, self.train_s, self.loss = 0, 0.0, None
 
     # --- during training
     def step(self, step: Callable[[], StepReport]) -> None:

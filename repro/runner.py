@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import os
 import shutil
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from typing import Any
 
 import strategies
@@ -16,7 +18,7 @@ from repro import launch, provenance
 from repro.cells import Cell
 from repro.errors import FaultError, InputError, ReproError
 from repro.launch.local import environment
-from repro.launch.supervise import Ranks
+from repro.launch.supervise import Ranks, stop_everything
 from repro.paths import results_root
 from repro.progress import Progress
 from repro.results import read_summary
@@ -35,15 +37,9 @@ def run_cells(cells: Sequence[Cell], force: bool = False, track: bool = True) ->
     todo = [cell for cell in cells if force or not cell.finished]
     progress = Progress(len(todo), sys.stderr)
     if skipped := len(cells) - len(todo):
-        progress.done(f"{skipped} of {len(cells)} cells are done already (--force runs them again)")
-    faults: list[tuple[Cell, FaultError]] = []
+        progress.note(f"{skipped} of {len(cells)} cells are done already (--force runs them again)")
     try:
-        for cell in todo:
-            try:
-                run_cell(cell, force, progress, track)
-            except FaultError as fault:
-                progress.done(f"failed: {cell.label}: {fault}")
-                faults.append((cell, fault))
+        faults = run_all(todo, lambda cell: run_cell(cell, force, progress, track), progress)
     finally:
         progress.close()
     if faults:
@@ -51,6 +47,32 @@ def run_cells(cells: Sequence[Cell], force: bool = False, track: bool = True) ->
         others = f" (and {len(faults) - 1} more cells failed)" if len(faults) > 1 else ""
         raise FaultError(f"{cell.label}: {fault}{others}; the same command resumes")
     return [summary for cell in cells if (summary := read_summary(cell.folder))]
+
+
+def run_all(todo: Sequence[Cell], run: Callable[[Cell], None], progress: Progress) -> list[tuple[Cell, FaultError]]:
+    """Measured cells one by one, for nothing may disturb them; then simulated ones side by side, one a core."""
+    faults: list[tuple[Cell, FaultError]] = []
+
+    def attempt(cell: Cell) -> None:
+        try:
+            run(cell)
+        except FaultError as fault:
+            progress.done(cell.label, f"failed: {cell.label}: {fault}")
+            faults.append((cell, fault))
+
+    for cell in todo:
+        if not cell.simulated:
+            attempt(cell)
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        running = [pool.submit(attempt, cell) for cell in todo if cell.simulated]
+        try:
+            for future in as_completed(running):
+                future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            stop_everything()
+            raise
+    return faults
 
 
 def check_results_folder() -> None:
@@ -111,7 +133,7 @@ def run_cell(cell: Cell, force: bool, progress: Progress, track: bool) -> None:
         shutil.rmtree(cell.folder / "checkpoints", ignore_errors=True)
         if mirror:
             mirror.finish(cell.folder, summary)
-        progress.done(heard.last_line(summary))
+        progress.done(cell.label, heard.last_line(summary))
 
 
 def clear(cell: Cell) -> None:
@@ -132,9 +154,9 @@ class Listener:
         if message["event"] == "start":
             self.progress.cell(self.cell.label, message["iterations"])
             if message["resumed"]:
-                self.progress.done(f"resuming {self.cell.label} at iteration {message['resumed']}")
+                self.progress.note(f"resuming {self.cell.label} at iteration {message['resumed']}")
         elif message["event"] == "progress":
-            self.progress.update(message["iteration"], message.get(self.cell.config["metric"]))
+            self.progress.update(self.cell.label, message["iteration"], message.get(self.cell.config["metric"]))
             if self.mirror and time.monotonic() - self.synced > SYNC_EVERY_S:
                 self.mirror.sync(self.cell.folder)
                 self.synced = time.monotonic()

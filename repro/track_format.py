@@ -11,8 +11,9 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 SHARED_VIEW = "time-to-accuracy"  # the name under which `shared_view` is stored in MLflow
-# Parts of a configuration that describe the whole experiment, not this run.
+# Parts of a configuration that describe the whole experiment, and of a record that are no configuration.
 NOT_PARAMETERS = ("settings", "testbeds", "scales", "sources", "title", "seeds")
+NOT_PARAMETERS += ("key", "cell", "config", "experiment", "hardware", "provenance", "started_at")
 
 
 class Point(NamedTuple):
@@ -61,18 +62,29 @@ def final_metrics(summary: dict[str, Any]) -> dict[str, float]:
     return {key: float(value) for key, value in numbers.items() if math.isfinite(value)}
 
 
+def named(cell: dict[str, Any], key: str, name: str = "name") -> Any:
+    """The name of a part: a configuration has {name: ..., options} where a summary has just the name."""
+    value = cell.get(key)
+    return value.get(name) if isinstance(value, dict) else value
+
+
+def kind_of(cell: dict[str, Any]) -> str | None:
+    """ "measured" or "simulated", of a summary or of a configuration."""
+    return cell.get("kind") or (named(cell, "testbed", "kind") if isinstance(cell.get("testbed"), dict) else None)
+
+
 def tags(cell: dict[str, Any]) -> dict[str, str]:
     """What runs are grouped and filtered by. `group` is the same for the seeds of one setting on one testbed."""
-    dataset, hardware = cell.get("dataset"), cell.get("hardware")
-    if not isinstance(dataset, dict):
-        dataset = {"name": dataset}
-    plain = ("kind", "strategy", "setting", "testbed", "seed", "scale", "breakdown", "workers", "fabric", "launcher")
-    found = {key: cell.get(key) for key in plain}
+
+    summarised = isinstance(cell.get("dataset"), dict) and isinstance(cell["dataset"].get("standin"), bool)
+    plain = ("setting", "seed", "scale", "breakdown", "workers", "fabric", "launcher")
+    found = {"kind": kind_of(cell)} | {key: cell.get(key) for key in plain}
+    found |= {key: named(cell, key) for key in ("strategy", "testbed", "dataset")}
     found |= {
-        "dataset": dataset.get("name"),
-        "stand_in": dataset.get("standin"),
-        "hardware": hardware.get("class") if isinstance(hardware, dict) else hardware,
-        "group": " / ".join(str(cell[key]) for key in ("setting", "testbed") if key in cell),
+        # A configuration says "auto": what that came to is known from the summary.
+        "stand_in": named(cell, "dataset", "standin") if summarised else None,
+        "hardware": named(cell, "hardware", "class"),
+        "group": " / ".join(str(part) for part in (cell.get("setting"), named(cell, "testbed")) if part),
         "repro.key": cell["key"],
         "repro.cell": cell.get("cell"),
     }

@@ -32,7 +32,17 @@ from repro.errors import FaultError
 from repro.events import EventTail, read_events, superseded
 from repro.paths import results_root
 from repro.results import read_summary
-from repro.track_format import SHARED_VIEW, Point, curve_points, final_metrics, parameters, shared_view, tags
+from repro.track_format import (
+    SHARED_VIEW,
+    Point,
+    curve_points,
+    final_metrics,
+    kind_of,
+    named,
+    parameters,
+    shared_view,
+    tags,
+)
 
 METRICS_A_CALL, PARAMETERS_A_CALL = 1000, 100  # MLflow's limits
 ARTIFACTS = ("summary.json", "config.yaml", "events.jsonl")
@@ -80,12 +90,12 @@ class Mirror:
     def start(self, cell: dict[str, Any]) -> None:
         """Open the cell's run, or go on with the one of an earlier try.
 
-        cell: a summary's keys as far as they are known: key, paper, experiment and setting at least; cell, seed,
-        strategy, kind, testbed, dataset, hardware, scale, ... and also `config` (resolved: the run's parameters) and
-        `started_at` (UTC, ISO 8601; the run's start, by default now).
+        cell: a resolved configuration with `key`, `cell`, `hardware` and `provenance` added, or a summary with the
+        configuration as `config`: that becomes the run's parameters. Needed: key, paper, experiment (or figure). The
+        run starts at provenance.started_at, else now.
         """
         self.on = True
-        self._start(cell)
+        self._start({"experiment": cell.get("figure"), "config": cell, **cell})
 
     @_guarded
     def _start(self, cell: dict[str, Any]) -> None:
@@ -104,7 +114,8 @@ class Mirror:
                 for point in self._client.get_metric_history(self._run, key)
             }
         else:
-            self._create(_milliseconds(cell.get("started_at")) or round(1000 * time.time()))
+            started = (cell.get("provenance") or {}).get("started_at")
+            self._create(_milliseconds(started) or round(1000 * time.time()))
 
     @_guarded
     def sync(self, folder: Path) -> None:
@@ -170,11 +181,11 @@ class Mirror:
         from mlflow.entities import Param
 
         self._base, self._logged = base, set()
-        name = ", ".join(str(self._cell[key]) for key in ("setting", "kind") if key in self._cell)
-        name += f", seed {self._cell.get('seed', 0)}"
+        parts = [self._cell.get("setting") or named(self._cell, "strategy"), kind_of(self._cell)]
+        name = ", ".join([str(part) for part in parts if part] + [f"seed {self._cell.get('seed', 0)}"])
         run = self._client.create_run(self._experiment, start_time=base, tags=tags(self._cell), run_name=name)
         self._run = run.info.run_id
-        for batch in _batches(list(parameters(self._cell.get("config", {})).items()), PARAMETERS_A_CALL):
+        for batch in _batches(list(parameters(self._cell["config"]).items()), PARAMETERS_A_CALL):
             self._client.log_batch(self._run, params=[Param(key, value) for key, value in batch])
 
     def _find(self, filter_string: str) -> Any:
@@ -237,16 +248,11 @@ def describe(folder: Path, summary: dict[str, Any] | None, events: list[dict[str
     from omegaconf import OmegaConf
 
     cell: dict[str, Any] = dict(zip(("paper", "experiment", "cell"), folder.parts[-3:]))
-    cell["setting"] = cell["cell"]
-    for event in events:
-        if event["event"] == "run_start":
-            cell |= {key: value for key, value in event.items() if key != "event"}
+    config: dict[str, Any] = {}
     if (folder / "config.yaml").is_file():
-        cell["config"] = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"))
-    if summary:
-        cell |= summary
-        cell["started_at"] = summary.get("provenance", {}).get("started_at")
-    return cell
+        config = dict(OmegaConf.to_container(OmegaConf.load(folder / "config.yaml")))
+    started = [event for event in events if event["event"] == "run_start"]
+    return cell | {"config": config} | config | (started[-1] if started else {}) | (summary or {})
 
 
 def tracking_uri(uri: str | None = None, root: Path | None = None) -> str:

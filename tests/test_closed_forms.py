@@ -1,4 +1,4 @@
-"""The virtual fabric against the closed forms: every collective, and the steps of the synchronous and piped strategies."""
+"""The virtual fabric against the closed forms: every collective, and the strategies' steps."""
 
 from __future__ import annotations
 
@@ -78,7 +78,8 @@ def test_trees_over_any_number_are_within_the_textbook_s_rounds(p: int) -> None:
 
 @pytest.mark.parametrize(("p", "elements"), [(1, 0), (3, 1), (4, 10), (6, 24), (7, 100)])
 def test_largest_block_is_that_of_the_collectives(p: int, elements: int) -> None:
-    assert forms.largest_block(p, 4 * elements) == 4 * max(end - start for start, end in collectives.bounds(elements, p))
+    lengths = [end - start for start, end in collectives.bounds(elements, p)]
+    assert forms.largest_block(p, 4 * elements) == 4 * max(lengths)
 
 
 def test_server_and_ring_as_in_the_errata() -> None:
@@ -124,7 +125,7 @@ BYTES = 4 * PARAMETERS
 FORWARD, BACKWARD = 0.3, 0.7  # shares of l_comp
 
 
-def run_strategy(name: str, options: dict, workers: int, T: int, costs: Costs, l_comp: float, inputs: int = 1199):
+def run_strategy(name: str, options: dict, workers: int, T: int, costs: Costs, l_comp: float, shape=(1199, 12)):
     """(the time when the last rank is done, rank 0's time after each step) of T iterations on meta tensors."""
     strategy_class = load(name)
 
@@ -134,7 +135,7 @@ def run_strategy(name: str, options: dict, workers: int, T: int, costs: Costs, l
             workers=workers,
             fabric=fabric,
             clock=Clock(fabric),
-            part=Part(nn.Sequential(nn.Linear(inputs, 12, device="meta")), OPTIMIZER, torch.device("meta")),
+            part=Part(nn.Sequential(nn.Linear(*shape, device="meta")), OPTIMIZER, torch.device("meta")),
             batches=NoBatches(),
             iterations_per_epoch=1,
             seed=0,
@@ -178,29 +179,39 @@ CODECS = ["none", "truncate16", "quantize8"]
 @pytest.mark.parametrize("workers", [1, *WORLD])
 def test_dsync_is_equation_2(name: str, workers: int) -> None:
     l_up, l_comp, l_comm = terms(name, workers, 1e-3)
-    if workers == 1:  # alone it neither exchanges nor compresses
-        l_up, l_comp, l_comm = CODEC_COSTS.seconds("update", BYTES), 1e-3, 0.0
+    if workers == 1 and name == "none":  # there is nobody to wait for
+        l_comm = 0.0
     total, after = run_strategy("dsync", {"codec": name}, workers, 5, CODEC_COSTS, 1e-3)
     assert total == pytest.approx(forms.sync_total(5, l_up, l_comp, l_comm), rel=ROUNDING)
     assert after[1] - after[0] == pytest.approx(forms.sync_total(1, l_up, l_comp, l_comm), rel=ROUNDING)
 
 
-@pytest.mark.parametrize("name", CODECS)
-@pytest.mark.parametrize("workers", WORLD)
-@pytest.mark.parametrize("K", [1, 2, 3])
-@pytest.mark.parametrize("bound", [0.05, 0.6, 0.97, 1.0, 4.0])  # l_comp as a multiple of l_comm
-@pytest.mark.parametrize("warmup", [0, 2])
-def test_pipe_sgd_from_fill_to_drain(name: str, workers: int, K: int, bound: float, warmup: int) -> None:
-    T = 12
-    l_up, l_comp, l_comm = terms(name, workers, bound * terms(name, workers, 0.0)[2])
-    given = l_comp - terms(name, workers, 0.0)[1]
+def check_pipe_sgd(name: str, workers: int, K: int, bound: float, warmup: int, T: int = 8) -> None:
+    """`bound`: l_comp as a multiple of l_comm."""
+    given = bound * terms(name, workers, 0.0)[2]
+    l_up, l_comp, l_comm = terms(name, workers, given)
     options = {"K": K, "codec": name, "warmup_epochs": warmup}  # an epoch is one iteration here
     total, after = run_strategy("pipe_sgd", options, workers, T, CODEC_COSTS, given)
     assert total == pytest.approx(forms.pipe_total(T, K, l_up, l_comp, l_comm, warmup), rel=ROUNDING)
-    step = forms.pipe_limited(1, l_up, l_comp, l_comm) if K > 1 else forms.sync_total(1, l_up, l_comp, l_comm)
-    assert after[-1] - after[-2] == pytest.approx(step, rel=1e-9)
+    if K < 3 or abs(l_comp + l_up - l_comm) > 0.2 * l_comm:  # else the backlog of the fill lasts beyond T
+        step = forms.pipe_limited(1, l_up, l_comp, l_comm) if K > 1 else forms.sync_total(1, l_up, l_comp, l_comm)
+        assert after[-1] - after[-2] == pytest.approx(step, rel=1e-9)
     if warmup:
-        assert after[1] == pytest.approx(forms.sync_total(2, l_up, l_comp, l_comm), rel=ROUNDING)
+        assert after[warmup - 1] == pytest.approx(forms.sync_total(warmup, l_up, l_comp, l_comm), rel=ROUNDING)
+
+
+@pytest.mark.parametrize("K", [1, 2, 3])
+@pytest.mark.parametrize("bound", [0.05, 0.6, 0.97, 1.0, 4.0])
+@pytest.mark.parametrize("warmup", [0, 3])
+def test_pipe_sgd_from_fill_to_drain(K: int, bound: float, warmup: int) -> None:
+    check_pipe_sgd("none", 3, K, bound, warmup)
+
+
+@pytest.mark.parametrize("name", CODECS)
+@pytest.mark.parametrize("workers", WORLD)
+@pytest.mark.parametrize(("K", "bound", "warmup"), [(2, 0.5, 0), (2, 3.0, 2), (3, 0.5, 2)])
+def test_pipe_sgd_with_codecs(name: str, workers: int, K: int, bound: float, warmup: int) -> None:
+    check_pipe_sgd(name, workers, K, bound, warmup)
 
 
 def test_pipe_sgd_is_equation_5_with_its_synchronisation_time() -> None:
@@ -237,14 +248,13 @@ def test_ps_sync_on_a_first_come_first_served_network_card(workers: int, l_comp:
 
 
 @pytest.mark.parametrize("strategy", ["dsync", "pipe_sgd"])
-@pytest.mark.parametrize("workers", [3, 4])
+@pytest.mark.parametrize("workers", [2, 4])
 def test_uneven_blocks_take_at_most_the_largest_block_s_time(strategy: str, workers: int) -> None:
     """Ranks that are done early start early, so a run of many steps is a little faster than the form of one."""
-    T, inputs = 6, 1  # 24 elements, but the codec's form below is of 12 x 2
-    n = 4 * 12 * (inputs + 1)
+    T, n = 6, 4 * (20 + 1) * 13  # Linear(20, 13): 273 elements, which 2 and 4 do not divide
     costs = Costs(True, {"reduce": 1e-10, "update": 0.0}, {"sync": 0.0})
     l_comm = forms.ring(workers, n, ALPHA, BETA, 1e-10)
-    total, _ = run_strategy(strategy, {}, workers, T, costs, 1e-3, inputs)
+    total, _ = run_strategy(strategy, {}, workers, T, costs, 1e-3, (20, 13))
     K = 1 if strategy == "dsync" else 2
     assert total <= forms.pipe_total(T, K, 0.0, 1e-3, l_comm) * (1 + ROUNDING)
 

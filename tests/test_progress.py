@@ -30,16 +30,35 @@ def test_plain_lines_come_every_few_seconds_and_tell_the_time_left(clock):
         shown.cell("D-Sync, seed 0", 100)
         for iteration in range(1, 51):
             clock.now += 0.2
-            shown.update(iteration, 0.9 if iteration == 20 else None)
+            shown.update("D-Sync, seed 0", iteration, 0.9 if iteration == 20 else None)
         clock.now += 10
-        shown.done("D-Sync, seed 0: 0.95 in 20 s")
+        shown.note("something to know")
+        shown.done("D-Sync, seed 0", "D-Sync, seed 0: 0.95 in 20 s")
         shown.cell("Pipe-SGD, seed 0", 100)
     assert stream.getvalue().splitlines() == [
         "1/2 D-Sync, seed 0: iteration 0/100",
         "1/2 D-Sync, seed 0: iteration 25/100, accuracy 0.9000, about 35 s left",
         "1/2 D-Sync, seed 0: iteration 50/100, accuracy 0.9000, about 30 s left",
+        "something to know",
         "D-Sync, seed 0: 0.95 in 20 s",
         "2/2 Pipe-SGD, seed 0: iteration 0/100, about 20 s left",
+    ]
+
+
+def test_cells_side_by_side_both_count(clock):
+    stream = io.StringIO()
+    with Progress(4, stream) as shown:
+        shown.cell("a", 10)
+        shown.cell("b", 10)
+        clock.now += 10
+        shown.update("a", 5)
+        clock.now += 10
+        shown.update("b", 10)
+        shown.done("b", "b is finished")
+    assert stream.getvalue().splitlines()[2:] == [
+        "2/4 a: iteration 5/10, about 70 s left",
+        "2/4 b: iteration 10/10, about 33 s left",
+        "b is finished",
     ]
 
 
@@ -47,8 +66,8 @@ def test_no_iterations_and_no_cells_are_no_problem(clock):
     stream = io.StringIO()
     with Progress(0, stream) as shown:
         shown.cell("x", 0)
-        shown.update(3)
-        shown.done("fine")
+        shown.update("x", 3)
+        shown.done("x", "fine")
     assert "fine" in stream.getvalue()
 
 
@@ -58,10 +77,10 @@ def test_a_terminal_gets_a_bar_and_lines_that_stay():
         with Progress(2, stream) as shown:
             shown.cell("D-Sync, seed 0", 10)
             shown._next = 0
-            shown.update(5, 0.5)
-            shown.done("D-Sync finished")
+            shown.update("D-Sync, seed 0", 5, 0.5)
+            shown.done("D-Sync, seed 0", "D-Sync finished")
             shown.cell("Pipe-SGD", 10)
-            shown.update(10)
+            shown.update("Pipe-SGD", 10)
         stream.flush()
         text = os.read(parent, 100_000).decode()
     os.close(parent)

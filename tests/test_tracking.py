@@ -221,6 +221,26 @@ def test_nothing_imports_mlflow_before_a_run_starts():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
+def test_a_resolved_configuration_is_enough(root):
+    config = {
+        "paper": "pipesgd",
+        "figure": "fig4-mnist",
+        "strategy": {"name": "dsync", "codec": "none"},
+        "testbed": {"name": "paper/pipesgd", "kind": "simulated"},
+        "dataset": {"name": "mnist", "standin": "auto"},
+        "seed": 1,
+    }
+    recorded = {"key": "k", "hardware": {"class": "c"}, "provenance": {"started_at": "2026-01-31T12:00:00+00:00"}}
+    mirror = Mirror(root=root)
+    mirror.start(config | recorded | {"cell": "a-cell"})
+    mirror.kill()
+    [run] = runs_of(root)[1]
+    assert run.info.run_name == "dsync, simulated, seed 1" and run.info.start_time == 1769860800000
+    assert run.data.tags["testbed"] == "paper/pipesgd" and run.data.tags["strategy"] == "dsync"
+    assert run.data.params["strategy.codec"] == "none" and run.data.params["testbed.kind"] == "simulated"
+    assert not {"key", "cell", "hardware.class", "provenance.started_at"} & set(run.data.params)
+
+
 def test_formats():
     points = curve_points([{"iteration": 5, "train_s": 0.5, "loss": None, "top1": 1, "flag": True, "event": "e"}], 1000)
     assert [(each.key, each.step, each.timestamp) for each in points if not math.isnan(each.value)] == [

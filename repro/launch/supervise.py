@@ -25,6 +25,15 @@ LOST_RANKS = (
 )
 
 
+_running: set[Ranks] = set()
+
+
+def stop_everything() -> None:
+    """End the ranks of all cells that this process runs, on an interrupt."""
+    for ranks in list(_running):
+        ranks.stop()
+
+
 class Ranks:
     """The processes of one cell, in a session of their own so that none outlives `stop`."""
 
@@ -44,6 +53,7 @@ class Ranks:
         )
         self._stderr = threading.Thread(target=self._keep_stderr, daemon=True)
         self._stderr.start()
+        _running.add(self)
 
     def _keep_stderr(self) -> None:
         for line in self.process.stderr:
@@ -79,6 +89,7 @@ class Ranks:
 
     def stop(self) -> None:
         """End every process of the cell, politely first."""
+        _running.discard(self)
         for sign in (signal.SIGTERM, signal.SIGKILL):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, sign)

@@ -9,8 +9,8 @@ Symbols, everywhere in this file:
     gamma   seconds a byte of float32 data summed into another vector
     sync    S of Pipe-SGD equation (5), seconds an allreduce
 
-All results are seconds, counted from the moment when all ranks call until the last rank is done. A collective is alone on
-the network. Where p does not divide n, blocks differ by one element (`collectives.bounds`) and the largest decides: it
+All results are seconds, from the moment when all ranks call until the last rank is done, one collective alone on the
+network. Where p does not divide n, blocks differ by one element (`collectives.bounds`) and the largest decides: it
 travels the whole ring without a pause, and no hop takes longer than its.
 
 Steps of training are in the second half: l_up, l_comp, l_comm are seconds of update, computation (forward and backward)
@@ -53,10 +53,10 @@ def ring(p: int, n: int, alpha: float, beta: float, gamma: float = 0.0, sync: fl
 def ring_encoded(p: int, n: int, alpha: float, beta: float, costs: Costs, codec: Codec) -> float:
     """Ring allreduce with a codec inside each hop (Pipe-SGD section 3.2), on blocks that are compressed already.
 
-    A hop of the first half moves a block's wire bytes, then decompresses two blocks, sums them and compresses the sum, on
-    the thread that communicates (resource "host"); a hop of the second half passes wire bytes on unopened. `costs` has
-    "reduce", "encode/NAME", "decode/NAME" (seconds, by bytes of float32) and "sync". The first compression and the last
-    decompression lie outside, on the computation thread: `codec_device`.
+    A hop of the first half moves a block's wire bytes, then decompresses two blocks, sums them and compresses the sum,
+    on the thread that communicates (resource "host"); a hop of the second half passes wire bytes on unopened. `costs`
+    has "reduce", "encode/NAME", "decode/NAME" (seconds, by bytes of float32) and "sync". The first compression and the
+    last decompression lie outside, on the computation thread: `codec_device`.
     """
     block = largest_block(p, n)
     hop = alpha + codec.wire_bytes(block // FLOAT32) * beta
@@ -95,11 +95,11 @@ def recursive_doubling(p: int, n: int, alpha: float, beta: float, gamma: float =
 
 
 def reduce(p: int, n: int, alpha: float, beta: float, gamma: float = 0.0) -> float:
-    """Binomial tree to one rank [47]: log2 p (alpha + n beta + n gamma) for p a power of two, which bounds every other p
-    by ceil(log2 p).
+    """Binomial tree to one rank [47]: log2 p (alpha + n beta + n gamma) for p a power of two.
 
     Exact for any p on one receiving NIC a node, by the tree's own recursion: children of smaller subtrees than a power
-    of two are ready early, and their vectors queue at the parent in order of arrival; it adds them in order of distance.
+    of two are ready early, and their vectors queue at the parent in order of arrival; it adds them in order of
+    distance. Never above ceil(log2 p) rounds.
     """
 
     def ready(ranks: int) -> float:
@@ -120,10 +120,10 @@ def reduce(p: int, n: int, alpha: float, beta: float, gamma: float = 0.0) -> flo
 
 
 def broadcast(p: int, n: int, alpha: float, beta: float, gamma: float = 0.0) -> float:
-    """Binomial tree from one rank [47]: log2 p (alpha + n beta) for p a power of two, which bounds every other p by
-    ceil(log2 p).
+    """Binomial tree from one rank [47]: log2 p (alpha + n beta) for p a power of two.
 
-    Exact for any p by recursion: a rank sends to its farthest partner first, and its NIC takes n beta a message.
+    Exact for any p by recursion: a rank sends to its farthest partner first, and its NIC takes n beta a message. Never
+    above ceil(log2 p) rounds.
     """
 
     def last(ranks: int) -> float:
@@ -210,7 +210,16 @@ def pipe_limited(T: int, l_up: float, l_comp: float, l_comm: float) -> float:
 
 
 def pipe_sequential(
-    T: int, l_up: float, l_for: float, l_back: float, p: int, n: int, alpha: float, beta: float, gamma: float, sync: float
+    T: int,
+    l_up: float,
+    l_for: float,
+    l_back: float,
+    p: int,
+    n: int,
+    alpha: float,
+    beta: float,
+    gamma: float,
+    sync: float,
 ) -> float:
     """Equation (5): equation (4) with one ring allreduce for the whole gradient."""
     return pipe_limited(T, l_up, l_for + l_back, ring(p, n, alpha, beta, gamma, sync))
@@ -231,7 +240,8 @@ def pipe_segmented(
 ) -> float:
     """Equation (6): the gradient is sent in L segments as the backward pass makes them; l_b is that of the first one.
 
-    As printed, with n/p taken as it is: T max(l_up + l_for + l_b, 2(p-1) L alpha + 2 (p-1)/p n beta + (p-1)/p n gamma + L S).
+    As printed, with n/p taken as it is:
+    T max(l_up + l_for + l_b, 2(p-1) L alpha + 2 (p-1)/p n beta + (p-1)/p n gamma + L S).
     """
     share = (p - 1) / p * n
     return T * max(l_up + l_for + l_b, 2 * (p - 1) * L * alpha + share * (2 * beta + gamma) + L * sync)
@@ -257,12 +267,14 @@ def pipe_total(T: int, K: int, l_up: float, l_comp: float, l_comm: float, warmup
     The total is the heaviest path from C(1) to U(T). A detour over M(i) .. M(j) weighs linearly in i and j, so only its
     corners count: for T > K >= 2
 
-        max( T (l_comp + l_up) + max(0, l_comm - (K-1) l_comp) + max(0, l_comm - (K-1) l_up),  l_comp + T l_comm + l_up )
+        max( T (l_comp + l_up) + max(0, l_comm - (K-1) l_comp) + max(0, l_comm - (K-1) l_up),
+             l_comp + T l_comm + l_up )
 
     The first is the compute-bound one: all work of the main line, the wait for the first gradient while the pipeline
     fills (K-1 computations cover some of it) and for the last one while it drains (K-1 updates cover some). The second
-    is communication without a pause, always the larger where l_comm >= l_comp + l_up. T <= K never leaves fill and
-    drain. K = 1 is equation (2), and so are `warmup` iterations (of the T), after which the pipeline fills afresh.
+    is communication without a pause, always the larger where l_comm >= l_comp + l_up (for K > 2 also a little below:
+    the communication that piled up during the fill takes some steps to work off). T <= K never leaves fill and drain.
+    K = 1 is equation (2), and so are `warmup` iterations (of the T), after which the pipeline fills afresh.
 
     Holds where every iteration takes the same time on every rank and the pipeline runs through: each evaluation or
     checkpoint in between settles it, which empties the communication thread.
@@ -282,15 +294,15 @@ def pipe_total(T: int, K: int, l_up: float, l_comp: float, l_comm: float, warmup
 def server_step(p: int, n: int, alpha: float, beta: float, gamma: float, l_up: float, l_comp: float) -> float:
     """A steady-state step of PS-Sync with p workers and one server: from one update's end to the next.
 
-    The server's NIC sends the weights to one worker after another, so worker i (1 .. p) starts i n beta + alpha after the
-    update, and its gradient is in at (i+1) n beta + 2 alpha + l_comp: one behind the other, none has to queue. So only one
-    vector's time is paid for the push: while summing keeps up,
+    The server's NIC sends the weights to one worker after another, so worker i (1 .. p) starts i n beta + alpha after
+    the update, and its gradient is in at (i+1) n beta + 2 alpha + l_comp: one behind the other, none has to queue. So
+    only one vector's time is paid for the push: while summing keeps up,
 
         2 alpha + (p+1) n beta + l_comp + n gamma + l_up          (`server_step_incast` has 2 p n beta)
 
-    Else the sums wait for each other, from the second vector on, or from when the last weights have left the server's NIC
-    (it sends p vectors before it turns to the sums). l_up is the server's; workers update nothing. With one worker nothing
-    is summed.
+    Else the sums wait for each other, from the second vector on, or from when the last weights have left the server's
+    NIC (it sends p vectors before it turns to the sums). l_up is the server's; workers update nothing. With one worker
+    nothing is summed.
     """
     if p == 1:
         return 2 * (alpha + n * beta) + l_comp + l_up
@@ -310,7 +322,7 @@ def server_total(T: int, p: int, n: int, alpha: float, beta: float, gamma: float
 
 
 def server_step_incast(p: int, n: int, alpha: float, beta: float, gamma: float, l_up: float, l_comp: float) -> float:
-    """The textbook's step of PS-Sync, where workers start together: l_comp + push + l_up + pull, about 2 (alpha + p n beta).
+    """The textbook's step of PS-Sync, where workers start together: l_comp + push + l_up + pull, 2 p n beta.
 
     It is what fair sharing of the server's link gives: all pulls end at once, so all pushes collide. (p-1) n beta above
     `server_step`.

@@ -52,8 +52,8 @@ def fit_terms(rows: Sequence[Sequence[float]], seconds: Sequence[float], weights
 def fit_alpha_beta(points: Sequence[tuple[int, float]], relative: bool = True) -> Fit:
     """seconds = alpha + beta x bytes, both at least 0.
 
-    `relative` weighs each point by 1 / seconds, so that small messages, which alone tell alpha, are not drowned by large
-    ones. InputError for fewer than two sizes or a time that is not above 0.
+    `relative` weighs each point by 1 / seconds, so that small messages, which alone tell alpha, are not drowned by
+    large ones. InputError for fewer than two sizes or a time that is not above 0.
     """
     return fit_form(lambda n, alpha, beta, gamma: alpha + n * beta, points, relative)
 

@@ -1,0 +1,155 @@
+"""`repro bench collective`: one collective's seconds on a fabric, beside its closed form."""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any
+
+from repro.errors import InputError, unknown
+from repro.timing import closed_forms
+from repro.timing.costs import Costs
+
+# The virtual network where none is given: round numbers, about 8 Gbit/s.
+ALPHA, BETA, GAMMA = 1e-4, 1e-9, 1e-10
+FABRICS = ("virtual", "mpi", "torch")
+
+
+def bench_collective(
+    name: str,
+    ranks: int,
+    nbytes: int,
+    fabric: str,
+    codec: str = "none",
+    repeat: int = 5,
+    alpha: float | None = None,
+    beta: float | None = None,
+    gamma: float | None = None,
+) -> dict[str, Any]:
+    """{name, ranks, bytes, fabric, kind, codec, seconds {median, min, max, all}, alpha, beta, gamma, closed_form, note}.
+
+    bytes: of the float32 vector on each rank. alpha, beta, gamma: seconds, seconds a byte, seconds a byte summed; what
+    is not given is a round number on the virtual fabric, and None on real ones, whose closed_form is then None too.
+    Codecs are timed whole (compress, reduce, decompress); the virtual fabric charges them no time of their own here.
+    InputError for what cannot be run; FaultError where the collective's result is wrong.
+    """
+    _check(name, ranks, nbytes, fabric, codec, repeat, alpha, beta, gamma)
+    if fabric == "virtual":
+        alpha, beta, gamma = (d if v is None else v for v, d in ((alpha, ALPHA), (beta, BETA), (gamma, GAMMA)))
+        times = [_simulate(name, ranks, nbytes // 4, codec, alpha, beta, gamma)]
+    else:
+        from repro.bench.ranks import run_jobs
+
+        [times] = run_jobs(fabric, ranks, [{"name": name, "bytes": nbytes, "codec": codec, "repeat": repeat}])
+    form, note = None, "closed form needs --alpha and --beta"
+    if alpha is not None and beta is not None:
+        form, note = _closed_form(name, ranks, nbytes, codec, alpha, beta, gamma or 0.0, fabric)
+    return {
+        "name": name,
+        "ranks": ranks,
+        "bytes": nbytes,
+        "fabric": fabric,
+        "kind": "simulated" if fabric == "virtual" else "measured",
+        "codec": codec,
+        "seconds": {"median": statistics.median(times), "min": min(times), "max": max(times), "all": times},
+        "alpha": alpha,
+        "beta": beta,
+        "gamma": gamma,
+        "closed_form": form,
+        "note": note,
+    }
+
+
+def table(result: dict[str, Any]) -> str:
+    """The result for people: seconds (median, min, max) beside the closed form."""
+    seconds, form = result["seconds"], result["closed_form"]
+    codec = f", codec {result['codec']}" if result["codec"] != "none" else ""
+    times = "1 run, exact" if result["fabric"] == "virtual" else f"{len(seconds['all'])} runs"
+    lines = [
+        f"{result['name']}, {result['ranks']} ranks, {result['bytes']} bytes, fabric {result['fabric']} "
+        f"({result['kind']}, {times}){codec}"
+    ]
+    network = [f"{key} {result[key]:g}" for key in ("alpha", "beta", "gamma") if result[key] is not None]
+    if network:
+        lines.append("  " + "  ".join(network) + "   (seconds; seconds a byte)")
+    lines += [f"  {key:12}{seconds[key]:>14.6g} s" for key in ("median", "min", "max")]
+    if form is not None:
+        ratio = f"   measured / closed form {seconds['median'] / form:.6g}" if form else ""
+        lines.append(f"  {'closed form':12}{form:>14.6g} s{ratio.replace('measured', result['kind'])}")
+    if result["note"]:
+        lines.append(f"  {result['note']}")
+    return "\n".join(lines)
+
+
+def _check(
+    name: str,
+    ranks: int,
+    nbytes: int,
+    fabric: str,
+    codec: str,
+    repeat: int,
+    alpha: float | None,
+    beta: float | None,
+    gamma: float | None,
+) -> None:
+    from repro.bench.calls import NAMES
+    from repro.fabric.codecs import codec as find_codec
+
+    if name not in NAMES:
+        raise unknown("collective", name, NAMES)
+    if fabric not in FABRICS:
+        raise unknown("fabric", fabric, FABRICS)
+    find_codec(codec)
+    if codec != "none" and name != "ring":
+        raise InputError(f"--codec {codec} needs the collective 'ring', not '{name}': only the ring compresses each hop")
+    if ranks < 1 or (name == "server" and ranks < 2):
+        least = "2: a server and a client" if name == "server" else "1"
+        raise InputError(f"--ranks {ranks}: must be at least {least}")
+    if nbytes < 4 or nbytes % 4:
+        raise InputError(f"--bytes {nbytes}: must be a multiple of 4 (float32), and at least 4")
+    if repeat < 1:
+        raise InputError(f"--repeat {repeat}: must be at least 1")
+    for option, value in (("alpha", alpha), ("beta", beta), ("gamma", gamma)):
+        if value is not None and not 0 <= value < float("inf"):
+            raise InputError(f"--{option} {value}: must be seconds, 0 or more")
+
+
+def _costs(gamma: float) -> Costs:
+    return Costs(True, {"reduce": gamma}, {"sync": 0.0})
+
+
+def _simulate(name: str, ranks: int, elements: int, codec: str, alpha: float, beta: float, gamma: float) -> float:
+    """Virtual seconds until the last rank is done, without arithmetic; the result is checked on a short vector."""
+    import torch
+
+    from repro.bench.calls import call, check, pattern
+    from repro.fabric import virtual
+
+    network, costs = virtual.Network(alpha, beta), _costs(gamma)
+    short = min(elements, 4 * ranks + 1)
+
+    def verify(fabric: virtual.VirtualFabric) -> None:
+        check(name, fabric, short, codec, call(name, fabric, short, codec)(pattern(fabric.rank, short)))
+
+    def timed(fabric: virtual.VirtualFabric) -> float:
+        call(name, fabric, elements, codec)(torch.empty(elements, device="meta"))
+        return fabric.now()
+
+    virtual.run(ranks, verify, network, costs)
+    return max(virtual.run(ranks, timed, network, costs))
+
+
+def _closed_form(
+    name: str, ranks: int, nbytes: int, codec: str, alpha: float, beta: float, gamma: float, fabric: str
+) -> tuple[float, str | None]:
+    """(seconds, a word of caution or None)."""
+    if name == "ring" and codec != "none":
+        from repro.fabric.codecs import codec as find_codec
+
+        seconds = closed_forms.ring_encoded(ranks, nbytes, alpha, beta, _costs(gamma), find_codec(codec))
+        return seconds, f"compressing is free in the closed form; {codec} shows in its bytes only"
+    seconds = closed_forms.collective(name, ranks, nbytes, alpha, beta, gamma)
+    if name == "native" and fabric != "virtual":
+        return seconds, f"the closed form is that of a ring; what {fabric} does natively depends on size and version"
+    if name == "recursive_doubling" and ranks & (ranks - 1):
+        return seconds, "not a power of two: the closed form is off by up to max(alpha, bytes x beta), see its docstring"
+    return seconds, None

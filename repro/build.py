@@ -1,0 +1,84 @@
+"""From a cell's configuration to what its ranks work with: the worker, its device, the virtual testbed's costs."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import torch
+
+from repro import models
+from repro.clock import Clock
+from repro.data.base import Batches, Dataset
+from repro.errors import InputError
+from repro.fabric.base import Fabric
+from repro.part import Part
+from repro.timing.costs import Costs
+from repro.timing.device import block_seconds
+from repro.worker import Worker
+from strategies.base import Strategy
+
+
+def check_ranks(fabric: Fabric, strategy: Strategy, config: dict[str, Any]) -> None:
+    """InputError where the ranks that were started, or their fabric, are not what the strategy needs."""
+    needed = strategy.ranks(config["workers"])
+    if fabric.size != needed:
+        raise InputError(
+            f"{strategy.name} with {config['workers']} workers needs {needed} ranks, but {fabric.size} were started"
+        )
+    if missing := strategy.requires - fabric.capabilities:
+        raise InputError(f"{strategy.name} needs {', '.join(sorted(missing))}, which fabric {fabric.name} lacks")
+
+
+def build_worker(fabric: Fabric, config: dict[str, Any], dataset: Dataset) -> Worker:
+    """The worker of this rank: the same initial weights on every rank, drawn from the seed."""
+    device = pick_device(config, fabric.rank)
+    testbed, workers = config["testbed"], config["workers"]
+    arithmetic = testbed.get("arithmetic", "real") == "real"
+    local_batch = config["batch"] // workers
+    iterations_per_epoch = len(dataset.train.y) // config["batch"]
+    if iterations_per_epoch == 0:
+        raise InputError(
+            f"batch={config['batch']}: more than the {len(dataset.train.y)} training samples of {dataset.name}"
+        )
+
+    def model() -> torch.nn.Sequential:
+        return models.build(config["model"]["name"], dataset.input_shape, dataset.classes, config["seed"])
+
+    blocks = None
+    if testbed["kind"] == "simulated":
+        blocks = block_seconds(model(), dataset.input_shape, local_batch, testbed["device"])
+    part_device = device if arithmetic else torch.device("meta")
+    synchronise = torch.cuda.synchronize if device.type == "cuda" and config["breakdown"] else None
+    return Worker(
+        workers=workers,
+        fabric=fabric,
+        clock=Clock(fabric, synchronise),
+        part=Part(model(), config["optimizer"], part_device),
+        batches=Batches(dataset.train, local_batch, config["seed"], iterations_per_epoch * workers, device=device),
+        iterations_per_epoch=iterations_per_epoch,
+        seed=config["seed"],
+        blocks=blocks,
+        arithmetic=arithmetic,
+    )
+
+
+def pick_device(config: dict[str, Any], rank: int) -> torch.device:
+    """The GPU of this rank (ranks share GPUs in turn where there are fewer), or the CPU."""
+    wanted = config["device"]
+    if wanted == "cuda" and not torch.cuda.is_available():
+        raise InputError(f"device=cuda: torch {torch.__version__} sees no working GPU here; use device=cpu")
+    if wanted == "cpu" or not torch.cuda.is_available() or config["testbed"]["kind"] == "simulated":
+        return torch.device("cpu")
+    local_rank = int(os.environ.get("LOCAL_RANK") or os.environ.get("OMPI_COMM_WORLD_LOCAL_RANK") or rank)
+    device = torch.device("cuda", local_rank % torch.cuda.device_count())
+    torch.cuda.set_device(device)
+    return device
+
+
+def virtual_costs(testbed: dict[str, Any]) -> Costs:
+    """The costs of a virtual testbed file."""
+    per_byte = {"reduce": testbed["gamma_s_per_byte"], "update": testbed["update_s_per_byte"]}
+    for kind in ("encode", "decode"):
+        per_byte |= {f"{kind}/{codec}": cost for codec, cost in testbed[f"{kind}_s_per_byte"].items()}
+    return Costs(True, per_byte, {"sync": testbed["sync_s"]})

@@ -1,0 +1,133 @@
+"""Ranks for tests: a helper that starts them with a hard time limit, and the programs that they run.
+
+In a test: `launch("mpi", 3, "suite", folder)`. In a rank: `python -m tests.ranks PROGRAM FABRIC FOLDER`.
+"""
+
+import json
+import os
+import signal
+import sys
+import threading
+import traceback
+from pathlib import Path
+
+FAULTY_RANK = 1
+FAULT_TIMEOUT_S = 3.0
+
+
+def launch(fabric, size, program, folder, stall_s=45.0, limit_s=150.0):
+    """Run `size` ranks of a program below to their end; raises what `supervise` says of them if they failed."""
+    from repro.launch.local import environment, mpirun_command, torchrun_command
+    from repro.launch.supervise import Ranks
+
+    command = {"mpi": mpirun_command, "torch": torchrun_command}[fabric]
+    surroundings = environment(threads=1) | {"PYTHONPATH": str(Path(__file__).resolve().parents[1])}
+    ranks = Ranks(command(size, ["-m", "tests.ranks", program, fabric, str(folder)]), surroundings, folder / "log")
+    end = threading.Timer(limit_s, ranks.stop)
+    end.start()
+    try:
+        ranks.follow(lambda message: None, stall_s)
+    finally:
+        end.cancel()
+        ranks.stop()
+
+
+def outcomes(folder, size):
+    """{check: {rank: "ok" | "skip ..." | a traceback}} as the ranks of program `suite` left them."""
+    found = {}
+    for rank in range(size):
+        path = folder / f"rank{rank}.jsonl"
+        for line in path.read_text().splitlines() if path.exists() else []:
+            entry = json.loads(line)
+            found.setdefault(entry["check"], {})[rank] = entry["outcome"]
+    return found
+
+
+# what runs in a rank
+
+
+def make_fabric(kind, timeout_s):
+    if kind == "mpi":
+        from repro.fabric.mpi import MpiFabric
+
+        return MpiFabric(timeout_s=timeout_s)
+    from repro.fabric.torch_dist import TorchFabric
+
+    return TorchFabric("gloo", timeout_s)
+
+
+def rendezvous(kind):
+    """All ranks come together without the fabric that is under test."""
+    if kind == "mpi":
+        from mpi4py import MPI
+
+        MPI.COMM_WORLD.Barrier()
+    else:
+        import torch.distributed as dist
+
+        dist.barrier()
+
+
+def suite(kind, folder):
+    """Every check on a fabric of its own, so that what one leaves behind does not reach the next."""
+    from tests import fabric_suite
+
+    first = make_fabric(kind, 60.0)
+    rank = first.rank
+    with open(folder / f"rank{rank}.jsonl", "w") as out:
+
+        def report(name, outcome):
+            out.write(json.dumps({"check": name, "outcome": outcome}) + "\n")
+            out.flush()
+
+        for name, check in fabric_suite.CHECKS.items():
+            rendezvous(kind)
+            if rank == 0:
+                print(f"@{json.dumps({'check': name})}", flush=True)
+            report(name, "did not end")
+            try:
+                check(make_fabric(kind, fabric_suite.LIMIT_S))
+                report(name, "ok")
+            except fabric_suite.Skip as reason:
+                report(name, f"skip {reason}")
+            except BaseException:
+                report(name, traceback.format_exc())
+    rendezvous(kind)
+    first.close()
+
+
+def fault(kind, sign):
+    """Allreduces without end; one rank goes in the middle of the fifth, between two hops of the ring."""
+    import torch
+
+    fabric = make_fabric(kind, FAULT_TIMEOUT_S)
+    hops, isend = [4 * 2 * (fabric.size - 1) + 2], fabric.isend
+
+    def faulty_isend(*args, **kwargs):
+        hops[0] -= 1
+        if hops[0] == 0:
+            os.kill(os.getpid(), sign)
+        return isend(*args, **kwargs)
+
+    if fabric.rank == FAULTY_RANK:
+        fabric.isend = faulty_isend
+    for _ in range(1000):
+        fabric.allreduce(torch.ones(99), algorithm="ring")
+    raise AssertionError("the fault did not come")
+
+
+PROGRAMS = {
+    "suite": suite,
+    "kill": lambda kind, folder: fault(kind, signal.SIGKILL),
+    "stop": lambda kind, folder: fault(kind, signal.SIGSTOP),
+}
+
+
+if __name__ == "__main__":
+    import torch
+
+    from repro.rank import guarded
+
+    torch.set_num_threads(1)
+    program, kind, folder = sys.argv[1:]
+    guarded(lambda: PROGRAMS[program](kind, Path(folder)))

@@ -1,0 +1,239 @@
+"""Codecs against their definitions, alone and inside the ring on the virtual fabric."""
+
+import math
+
+import numpy
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from repro.errors import InputError
+from repro.fabric import collectives
+from repro.fabric.codecs import CODECS, codec
+from repro.fabric.compressed import CompressedAllreduce
+from repro.fabric.virtual import Network, run
+
+NETWORK = Network(1e-6, 1e-9)
+SMALLEST = 2.0**-149  # float32's least subnormal
+floats = st.floats(width=32, allow_nan=False)
+finite = st.floats(width=32, allow_nan=False, allow_infinity=False)
+
+
+def vector(values):
+    return torch.tensor(values, dtype=torch.float32)
+
+
+def there_and_back(name, values):
+    c = codec(name)
+    return c.decode(c.encode(values), torch.full_like(values, 7.0))
+
+
+def bits(tensor):
+    return tensor.contiguous().numpy().view(numpy.uint32)
+
+
+@given(st.lists(floats, max_size=60))
+def test_truncation_is_bit_masking(values):
+    values = vector(values)
+    wire = codec("truncate16").encode(values)
+    assert wire.numel() * wire.element_size() == 2 * len(values) == codec("truncate16").wire_bytes(len(values))
+    assert (bits(there_and_back("truncate16", values)) == (bits(values) & 0xFFFF0000)).all()
+
+
+def test_truncation_of_special_values():
+    values = vector([0.0, -0.0, math.inf, -math.inf, math.nan, 1e-45, -1e-45, 1e-40, 3.4028235e38, -1.0, 1.00390625])
+    back = there_and_back("truncate16", values)
+    keep = ~values.isnan()
+    assert (bits(back)[keep.numpy()] == (bits(values) & 0xFFFF0000)[keep.numpy()]).all()
+    assert back[4].isnan()
+    assert math.copysign(1, back[1]) == -1
+
+
+@given(st.lists(finite, min_size=1, max_size=60))
+def test_truncation_rounds_towards_zero_by_less_than_a_128th(values):
+    values = vector(values).double()
+    back = there_and_back("truncate16", values.float()).double()
+    assert (back.abs() <= values.abs()).all() and (back * values >= 0).all()
+    normal = values.abs() >= torch.finfo(torch.float32).tiny
+    assert ((values - back).abs() < values.abs() * 2**-7)[normal].all()
+
+
+def test_truncation_of_every_exponent():
+    patterns = torch.arange(-(2**31), 2**31, 65521, dtype=torch.int64).to(torch.int32)  # a prime: all kinds of bits
+    values = patterns.view(torch.float32)
+    values = values[~values.isnan()]
+    assert (bits(there_and_back("truncate16", values)) == (bits(values) & 0xFFFF0000)).all()
+
+
+def check_quantized(values):
+    """Every element within half a step; the largest comes back to 1 ulp."""
+    values = vector(values)
+    wire = codec("quantize8").encode(values)
+    assert wire.numel() == 4 + len(values) == codec("quantize8").wire_bytes(len(values)) and wire.element_size() == 1
+    back = there_and_back("quantize8", values).double()
+    exact = values.double()
+    largest = exact.abs().max().item() if len(values) else 0.0
+    step = largest / 127
+    # half a step, and what float32 cannot help: rounding of the quotient (of up to 127) and of the product
+    bound = step * 0.5 * (1 + 2**-15) + largest * 2**-22 + SMALLEST
+    assert ((back - exact).abs() <= bound).all(), (values, back)
+    for i in (exact.abs() == largest).nonzero().flatten():
+        assert abs(back[i] - exact[i]) <= max(numpy.spacing(numpy.float32(largest)), SMALLEST), (values[i], back[i])
+    assert (back[exact == 0] == 0).all()
+
+
+@given(st.lists(finite, max_size=60))
+def test_quantization_error(values):
+    check_quantized(values)
+
+
+@given(st.lists(st.integers(-(2**20), 2**20), min_size=1, max_size=30), st.integers(-149, 107))
+def test_quantization_error_at_every_scale(mantissas, exponent):
+    check_quantized([math.ldexp(m, exponent) for m in mantissas])
+
+
+@pytest.mark.parametrize("values", [
+    [], [0.0], [0.0] * 5, [-0.0, 0.0], [3.0] * 7, [-2.5] * 3, [1.0, -1.0, 0.5, -0.25],
+    [1e-38, -5e-39, 0.0], [1e-42, 3e-43, 0.0], [SMALLEST, -SMALLEST, 0.0], [2e-37, 1e-37], [1e-36, 3e-37],
+    [3.4028235e38, -3.4028235e38, 1.7e38, 1.0],
+], ids=str)
+def test_quantization_of_edges(values):
+    check_quantized(values)
+
+
+@pytest.mark.parametrize("name", CODECS)
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_divergence_stays_visible(name, bad):
+    for place in range(3):
+        values = vector([1.0, -2.0, 3.0])
+        values[place] = bad
+        assert not there_and_back(name, values)[place].isfinite()
+
+
+@pytest.mark.parametrize("name", CODECS)
+@pytest.mark.parametrize("p", [1, 3])
+def test_divergence_passes_the_ring(name, p):
+    for bad in (math.nan, math.inf):
+        gradients = [torch.ones(9) for _ in range(p)]
+        gradients[p - 1][4] = bad
+        for total in ring(name, gradients):
+            assert not total[4].isfinite()
+
+
+@pytest.mark.parametrize("name", CODECS)
+def test_codecs_work_without_arithmetic(name):
+    c = codec(name)
+    for n in (0, 5):
+        values = torch.empty(n, device="meta")
+        wire = c.encode(values)
+        assert wire.device.type == "meta" and wire.numel() * wire.element_size() == c.wire_bytes(n)
+        assert c.like(wire).shape == wire.shape and c.like(wire).dtype == wire.dtype
+        assert c.decode(wire, torch.empty(n, device="meta")).shape == (n,)
+        again = c.add(c.encode(torch.empty(n, device="meta")), wire, n)
+        assert again.shape == wire.shape and again.dtype == wire.dtype
+
+
+def test_none_moves_nothing():
+    c, values = codec("none"), torch.randn(5)
+    wire = c.encode(values)
+    assert wire is values
+    assert c.decode(wire, values) is values
+    assert c.lossless and c.wire_bytes(5) == 20
+    out = torch.zeros(5)
+    assert torch.equal(c.decode(wire, out), values)
+
+
+@pytest.mark.parametrize("name", ["truncate16", "quantize8"])
+def test_a_wire_form_shares_no_memory(name):
+    values = torch.tensor([1.0, -2.0])
+    wire = codec(name).encode(values)
+    values.zero_()
+    assert torch.equal(codec(name).decode(wire, torch.empty(2)), torch.tensor([1.0, -2.0]))
+
+
+def test_unknown_codec():
+    with pytest.raises(InputError, match="unknown codec 'truncate'; valid: truncate16"):
+        codec("truncate")
+    with pytest.raises(InputError, match="needs algorithm 'ring'"):
+        run(1, lambda fabric: CompressedAllreduce(fabric, 4, "truncate16", "tree"), NETWORK)
+
+
+# inside the ring
+
+
+def ring(name, gradients):
+    """What each rank holds after compress, ring, decompress."""
+    n = len(gradients[0])
+
+    def main(fabric):
+        work = CompressedAllreduce(fabric, n, name, "ring")
+        return work.decompress(work.reduce(work.compress(gradients[fabric.rank].clone())), torch.zeros(n))
+
+    return run(len(gradients), main, NETWORK)
+
+
+def bound(name, gradients):
+    """The error that p - 1 hops and the compressions before and after may leave, element by element.
+
+    truncate16: what is compressed after j additions is off by under 2^-7 of partial sums that never exceed the sum of
+    magnitudes A, and each of the p compressions (the first, and one a hop) happens to at most a share of it: p A 2^-7.
+    Each rank's own gradient is compressed once too: one more A 2^-7. quantize8 likewise with half a step, 1/254 of
+    the largest magnitude M of the block's partial sums.
+    """
+    p, n = len(gradients), len(gradients[0])
+    magnitudes = torch.stack(gradients).double().abs().sum(0)
+    if name == "none":
+        return magnitudes * p * 2**-24
+    if name == "truncate16":
+        return magnitudes * (p + 1) * 2**-7
+    blocks = [magnitudes[start:end] for start, end in collectives.bounds(n, p)]
+    slack = (1 + 1 / 254) ** p  # partial sums carry the errors of those before
+    return torch.cat([torch.full_like(b, b.max().item() if len(b) else 0.0) * (2 * p - 1) / 254 * slack for b in blocks])
+
+
+@pytest.mark.parametrize("name", CODECS)
+@pytest.mark.parametrize("p", [1, 2, 3, 4, 6])
+@pytest.mark.parametrize("n", [1, 5, 240])
+def test_ring_with_codec(name, p, n):
+    generator = torch.Generator().manual_seed(p * 1000 + n)
+    gradients = [torch.randn(n, generator=generator) * 10 ** (rank % 3 - 1) for rank in range(p)]
+    totals = ring(name, gradients)
+    for total in totals[1:]:
+        assert (bits(total) == bits(totals[0])).all()
+    exact = torch.stack(gradients).double().sum(0)
+    assert ((totals[0].double() - exact).abs() <= bound(name, gradients) + 1e-30).all()
+    assert (bits(ring(name, gradients)[0]) == bits(totals[0])).all()
+
+
+@settings(max_examples=25)
+@given(st.integers(1, 5).flatmap(
+    lambda p: st.lists(st.lists(st.integers(-8, 8), min_size=7, max_size=7), min_size=p, max_size=p)
+))
+def test_ring_is_exact_where_the_codec_is(rows):
+    gradients = [vector(row) for row in rows]  # sums up to 40: 8 bits hold them
+    for name in ("none", "truncate16"):
+        for total in ring(name, gradients):
+            assert torch.equal(total, torch.stack(gradients).sum(0))
+
+
+@pytest.mark.parametrize("p", [1, 2, 4])
+def test_quantized_ring_of_levels(p):
+    """127 times a power of two is the largest everywhere, so that every level is exact."""
+    gradients = [torch.arange(-127.0, 128.0)[1:] / p for _ in range(p)]  # 254 elements
+    flat = [torch.where(torch.arange(254) % 5 == 0, 127.0 / p, g) for g in gradients]
+    for total in ring("quantize8", flat):
+        assert ((total.double() - flat[0].double() * p).abs() <= 0.51 * (2 * p - 1)).all()
+
+
+@pytest.mark.parametrize("name", CODECS)
+@pytest.mark.parametrize("p", [1, 2, 3, 4])
+def test_bytes_on_the_wire(name, p):
+    n = 12 * p
+
+    def main(fabric):
+        work = CompressedAllreduce(fabric, n, name, "ring")
+        work.reduce(work.compress(torch.randn(n)))
+        return fabric.bytes_sent
+
+    assert run(p, main, NETWORK) == [2 * (p - 1) * codec(name).wire_bytes(12)] * p

@@ -37,6 +37,7 @@ class Strategy(ABC):
     name: ClassVar[str]
     requires: ClassVar[frozenset[str]] = frozenset()  # fabric capabilities
     Options: ClassVar[type] = NoOptions
+    neutral: ClassVar[Mapping[str, Any]] = {}  # the options with which one worker is plain SGD, bit for bit
 
     def __init__(self, options: Any = None):
         self.options = options if options is not None else self.Options()

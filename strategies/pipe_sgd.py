@@ -41,6 +41,7 @@ class PipeSGD(DataParallel):
     name = "pipe_sgd"
     requires = frozenset({"threads"})
     Options = Options
+    neutral = {"K": 1}  # noqa: RUF012
 
     def setup(self, worker: Worker) -> None:
         super().setup(worker)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -35,7 +38,7 @@ def in_rank_order(gradients: list[torch.Tensor]) -> torch.Tensor:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_one_worker_is_plain_sgd(name):
-    options = {"K": 1} if name == "pipe_sgd" else {}
+    options = dict(strategies.load(name).neutral)
     weights = initial()
     for iteration in range(12):
         weights = step(weights, small.serial_gradient(weights, iteration, 0, 1), 1)
@@ -89,6 +92,20 @@ def test_bytes_are_counted(workers):
     assert served == [5 * 4 * n] * workers + [5 * 4 * n * workers]
 
 
+def test_the_example_of_the_readme_runs(tmp_path, monkeypatch):
+    readme = (Path(__file__).parents[1] / "README.md").read_text()
+    code = re.search(r"```python\n(# strategies/short_wire\.py\n.*?)```", readme, re.DOTALL)[1]
+    (tmp_path / "short_wire.py").write_text(code)
+    monkeypatch.setattr(strategies, "__path__", [*strategies.__path__, str(tmp_path)])
+    assert "short_wire" in strategies.names()
+    dsync = small.run("dsync", workers=3)
+    torch.testing.assert_close(small.run("short_wire", workers=3).weights[0], dsync.weights[0])
+    half = small.run("short_wire", {"wire": "bfloat16"}, workers=3)
+    assert len(set(half.digests)) == 1 and half.bytes_sent[0] * 2 == small.run("short_wire", workers=3).bytes_sent[0]
+    test_one_worker_is_plain_sgd("short_wire")
+    test_state_survives_save_and_load("short_wire", 2)
+
+
 # --- Pipe-SGD
 
 
@@ -109,7 +126,7 @@ def test_pipe_sgd_with_K_1_is_dsync_with_every_algorithm(algorithm):
 @pytest.mark.parametrize("K", [1, 2, 3, 5])
 @pytest.mark.parametrize("workers", [1, 2])
 def test_pipe_sgd_is_delayed_sgd(K, workers):
-    """w[t] = w[t-1] - lr * mean gradient of iteration t-K+1 (from 1), taken at w[t-K]; two gradients sum in any order."""
+    """w[t] = w[t-1] - lr * mean gradient of iteration t-K+1 (from 1), taken at w[t-K]; """
     steps = 12
     history = [initial()]  # history[t]: weights after t steps
     totals: list[torch.Tensor] = []

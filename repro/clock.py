@@ -110,12 +110,16 @@ class Clock:
         phases = {name: self._phases.pop(name, 0.0) for name in PHASES}
         return phases | {"overlapped": overlap(computing, hidden)}
 
-    def recent(self, seconds: float) -> list[Interval]:
-        """The intervals that began in the last `seconds` before the last `take`, for timelines."""
+    def middle(self, seconds: float) -> list[Interval]:
+        """The intervals that touch the middle `seconds` of what the last `take` returned, for timelines.
+
+        The middle, because the pipeline fills at its start and the rank waits for what is under way at its end.
+        """
         if not self._recent:
             return []
-        last = max(interval.end for interval in self._recent)
-        return [interval for interval in self._recent if interval.start >= last - seconds]
+        first, last = min(i.start for i in self._recent), max(i.end for i in self._recent)
+        low, high = (first + last - seconds) / 2, (first + last + seconds) / 2
+        return [interval for interval in self._recent if interval.end > low and interval.start < high]
 
     # --- resume
     def state_dict(self) -> dict:

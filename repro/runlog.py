@@ -61,7 +61,7 @@ class RunLog:
             "phases": phases,
             "bytes": fabric.bytes_sent - self.bytes_before,
             "loss": torch.stack(self.losses).double().mean().item() if self.losses else None,
-            "trace": clock.recent(self.trace_steps * typical) if self.trace_steps else [],
+            "trace": clock.middle(self.trace_steps * typical) if self.trace_steps else [],
         }
         self.bytes_before, self.train_before = fabric.bytes_sent, clock.train_s()
         with clock.activity("synchronisation"):

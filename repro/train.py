@@ -47,10 +47,11 @@ class Plan:
 def train(worker: Worker, strategy: Strategy, plan: Plan, log: RunLog, start: int) -> None:
     """Train from iteration `start` to the plan's end; every rank calls it."""
     clock, done = worker.clock, start
-    if start == 0:
-        log.evaluate(0)  # where every curve begins
-        log.resume_together()
     clock.start()
+    if start == 0:
+        with clock.paused():
+            log.evaluate(0)  # where every curve begins
+            log.resume_together()
     for stop in plan.stops(after=start):
         for _ in range(strategy.steps(done * worker.workers), strategy.steps(stop.iteration * worker.workers)):
             log.step(strategy.step)

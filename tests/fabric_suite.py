@@ -479,7 +479,7 @@ def check_a_queue_timeout_is_not_put_off(fabric):
 
 def check_native_allreduce(fabric):
     for dtype in (torch.float32, torch.float64, torch.int32, torch.int64):
-        for n in SIZES:
+        for n in SIZES if dtype == torch.float32 else (7,):
             vector = numbers(n, fabric.rank, dtype)
             fabric.allreduce(vector).wait()
             assert torch.equal(vector, sum(numbers(n, rank, dtype) for rank in range(fabric.size))), (dtype, n)

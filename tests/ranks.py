@@ -21,7 +21,9 @@ def launch(fabric, size, program, folder, stall_s=45.0, limit_s=150.0):
     from repro.launch.supervise import Ranks
 
     command = {"mpi": mpirun_command, "torch": torchrun_command}[fabric]
-    surroundings = environment(threads=1) | {"PYTHONPATH": str(Path(__file__).resolve().parents[1])}
+    own = {"PYTHONPATH": str(Path(__file__).resolve().parents[1])}
+    own["PET_SHUTDOWN_TIMEOUT"] = "3"  # torchrun gives ranks that do not react to SIGTERM 30 s by default
+    surroundings = environment(threads=1) | own
     ranks = Ranks(command(size, ["-m", "tests.ranks", program, fabric, str(folder)]), surroundings, folder / "log")
     end = threading.Timer(limit_s, ranks.stop)
     end.start()

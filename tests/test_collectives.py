@@ -1,0 +1,166 @@
+"""Collectives: how vectors are cut, what they sum in what order, and which bytes move."""
+
+import itertools
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from repro.errors import InputError
+from repro.fabric import collectives
+from repro.fabric.base import BACKGROUND
+from repro.fabric.virtual import Network, run
+
+NETWORK = Network(1e-4, 1e-8)
+
+
+@given(st.integers(0, 500), st.integers(1, 40))
+def test_bounds_cover_and_differ_by_at_most_one(n, parts):
+    cut = collectives.bounds(n, parts)
+    assert len(cut) == parts and cut[0][0] == 0 and cut[-1][1] == n
+    assert all(end == start for (_, end), (start, _) in itertools.pairwise(cut))
+    lengths = [end - start for start, end in cut]
+    assert max(lengths) - min(lengths) <= 1
+
+
+def test_chunks_are_views():
+    vector = torch.zeros(10)
+    for i, chunk in enumerate(collectives.chunks(vector, 3)):
+        chunk.fill_(i)
+    assert vector.tolist() == [0, 0, 0, 1, 1, 1, 2, 2, 2, 2]
+
+
+def summed(p, rows, algorithm):
+    def main(fabric):
+        vector = torch.tensor(rows[fabric.rank], dtype=torch.float32)
+        fabric.allreduce(vector, algorithm=algorithm)
+        return vector
+
+    return run(p, main, NETWORK)
+
+
+ALL_RANKS = ["ring", "recursive_doubling", "tree"]
+
+
+@settings(max_examples=40)
+@given(st.integers(1, 7), st.integers(0, 20), st.sampled_from(ALL_RANKS), st.integers(0, 99))
+def test_allreduces_sum(p, n, algorithm, seed):
+    rows = torch.randint(-99, 99, (p, n), generator=torch.Generator().manual_seed(seed))
+    for total in summed(p, rows.tolist(), algorithm):
+        assert torch.equal(total, rows.sum(0).float())
+
+
+def test_the_server_only_sums():
+    for total in summed(4, [[1, 10], [2, 20], [4, 40], [999, 999]], "server"):
+        assert total.tolist() == [7, 70]
+
+
+def test_the_server_adds_in_rank_order():
+    """Also where the last rank's vector is there first: float32 addition does not commute over three."""
+    rows = [[1e8], [1.0], [-1e8], [1.0], [0.0]]
+    expected = ((torch.tensor(1e8) + 1.0) + -1e8) + 1.0
+
+    def main(fabric):
+        vector = torch.tensor(rows[fabric.rank])
+        fabric.sleep(1.0 - 0.2 * fabric.rank)
+        fabric.allreduce(vector, algorithm="server")
+        return vector.item()
+
+    assert run(5, main, NETWORK) == [expected.item()] * 5
+
+
+def test_the_ring_adds_along_the_ring():
+    """Block i starts at rank i and is finished at rank i - 1."""
+    p = 4
+    noise = torch.randn(p, p, generator=torch.Generator().manual_seed(3)) * torch.tensor([1.0, 1e3, 1e-3, 1e6])
+    expected = []
+    for block in range(p):
+        total = noise[block, block]
+        for hop in range(1, p):
+            total = noise[(block + hop) % p, block] + total
+        expected.append(total.item())
+    assert summed(p, noise.tolist(), "ring")[0].tolist() == expected
+
+
+@pytest.mark.parametrize("skew", [0.0, 1.0, -1.0])
+@pytest.mark.parametrize("algorithm", ["ring", "recursive_doubling", "tree", "server"])
+def test_the_order_of_summation_does_not_hang_on_who_is_late(algorithm, skew):
+    noise = torch.randn(5, 33, generator=torch.Generator().manual_seed(1))
+
+    def main(fabric):
+        fabric.sleep(max(0.0, skew * (fabric.rank - 2)))
+        vector = noise[fabric.rank].clone()
+        fabric.allreduce(vector, algorithm=algorithm)
+        return vector
+
+    for late, even in zip(run(5, main, NETWORK), summed(5, noise.tolist(), algorithm)):
+        assert torch.equal(late, even)
+
+
+@pytest.mark.parametrize("p", range(1, 9))
+def test_bytes(p):
+    """What each algorithm hands to the network, over all ranks, for n bytes."""
+    n = 4 * 24 * p
+
+    def main(fabric, action):
+        before = fabric.bytes_sent
+        action(fabric, torch.zeros(n // 4))
+        return fabric.bytes_sent - before
+
+    def total(action):
+        return sum(run(p, lambda fabric: main(fabric, action), NETWORK))
+
+    assert total(collectives.ring_allreduce) == 2 * (p - 1) * n
+    assert total(collectives.ring_reduce_scatter) == (p - 1) * n
+    assert total(collectives.ring_allgather) == p * (p - 1) * n
+    assert total(collectives.binomial_reduce) == total(collectives.binomial_broadcast) == (p - 1) * n
+    assert total(collectives.tree_allreduce) == total(collectives.server_allreduce) == 2 * (p - 1) * n
+    core = 1 << (p.bit_length() - 1)
+    assert total(collectives.recursive_doubling_allreduce) == (core * (core.bit_length() - 1) + 2 * (p - core)) * n
+
+
+@pytest.mark.parametrize("algorithm", ["ring", "recursive_doubling", "tree", "server"])
+def test_two_at_once_on_two_channels(algorithm):
+    def main(fabric):
+        first, second = torch.full((7,), 1.0), torch.full((7,), 10.0)
+        task = fabric.spawn(lambda: fabric.allreduce(second, channel=BACKGROUND, algorithm=algorithm))
+        fabric.allreduce(first, algorithm=algorithm)
+        task.join()
+        return first[0].item(), second[0].item()
+
+    contributors = 2 if algorithm == "server" else 3
+    assert run(3, main, NETWORK) == [(contributors * 1.0, contributors * 10.0)] * 3
+
+
+def test_many_in_a_row_while_ranks_drift():
+    """A fast rank may be several collectives ahead of a slow one."""
+
+    def main(fabric):
+        sums = []
+        for i in range(6):
+            fabric.sleep(1e-3 * ((fabric.rank * 5 + i * 3) % 7))
+            vector = torch.tensor([float(i + fabric.rank)] * 5)
+            collectives.binomial_broadcast(fabric, vector, i % fabric.size)
+            sums.append(vector[0].item() - i - i % fabric.size)
+            collectives.binomial_reduce(fabric, vector, 0)
+        return sums
+
+    assert run(5, main, NETWORK) == [[0.0] * 6] * 5
+
+
+@pytest.mark.parametrize("p", range(1, 9))
+def test_a_barrier_waits_for_the_last(p):
+    def main(fabric):
+        fabric.sleep(1.0 * fabric.rank)
+        fabric.barrier()
+        return fabric.now()
+
+    rounds = (p - 1).bit_length()
+    for time in run(p, main, NETWORK):
+        assert p - 1 <= time <= p - 1 + rounds * (1e-4 + 1e-8) * (1 + 1e-9)
+
+
+def test_a_name_that_there_is_not():
+    with pytest.raises(InputError, match="unknown allreduce algorithm 'tre'; valid: tree"):
+        collectives.allreduce_algorithm("tre")

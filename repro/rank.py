@@ -121,6 +121,8 @@ def main(folder: Path) -> None:
     if config["testbed"]["launcher"] == "virtual":
         from repro.fabric import virtual
 
+        if core := os.environ.get("REPRO_CORE"):  # only one thread runs at a time: handing over is faster on one core
+            os.sched_setaffinity(0, {int(core)})
         testbed = config["testbed"]
         ranks = load(config["strategy"]["name"]).ranks(config["workers"])
         network = virtual.Network(testbed["alpha_s"], testbed["beta_s_per_byte"])

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from queue import Queue
 from typing import Any
 
 import strategies
@@ -39,7 +40,7 @@ def run_cells(cells: Sequence[Cell], force: bool = False, track: bool = True) ->
     if skipped := len(cells) - len(todo):
         progress.note(f"{skipped} of {len(cells)} cells are done already (--force runs them again)")
     try:
-        faults = run_all(todo, lambda cell: run_cell(cell, force, progress, track), progress)
+        faults = run_all(todo, lambda cell, core: run_cell(cell, force, progress, track, core), progress)
     finally:
         progress.close()
     if faults:
@@ -49,21 +50,30 @@ def run_cells(cells: Sequence[Cell], force: bool = False, track: bool = True) ->
     return [summary for cell in cells if (summary := read_summary(cell.folder))]
 
 
-def run_all(todo: Sequence[Cell], run: Callable[[Cell], None], progress: Progress) -> list[tuple[Cell, FaultError]]:
+def run_all(
+    todo: Sequence[Cell], run: Callable[[Cell, int | None], None], progress: Progress
+) -> list[tuple[Cell, FaultError]]:
     """Measured cells one by one, for nothing may disturb them; then simulated ones side by side, one a core."""
     faults: list[tuple[Cell, FaultError]] = []
+    cores: Queue[int] = Queue()
+    for core in sorted(os.sched_getaffinity(0)):
+        cores.put(core)
 
     def attempt(cell: Cell) -> None:
+        core = cores.get() if cell.simulated else None
         try:
-            run(cell)
+            run(cell, core)
         except FaultError as fault:
             progress.done(cell.label, f"failed: {cell.label}: {fault}")
             faults.append((cell, fault))
+        finally:
+            if core is not None:
+                cores.put(core)
 
     for cell in todo:
         if not cell.simulated:
             attempt(cell)
-    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+    with ThreadPoolExecutor(cores.qsize()) as pool:
         running = [pool.submit(attempt, cell) for cell in todo if cell.simulated]
         try:
             for future in as_completed(running):
@@ -97,8 +107,8 @@ def sole_use(cell: Cell) -> Iterator[None]:
         yield
 
 
-def run_cell(cell: Cell, force: bool, progress: Progress, track: bool) -> None:
-    """One cell from wherever it stands to its summary."""
+def run_cell(cell: Cell, force: bool, progress: Progress, track: bool, core: int | None = None) -> None:
+    """One cell from wherever it stands to its summary; `core`: where a simulation is to run."""
     ranks = strategies.load(cell.config["strategy"]["name"]).ranks(cell.config["workers"])
     command = launch.command(cell.config, ranks, ["-m", "repro.rank", str(cell.folder)])
     cell.folder.mkdir(parents=True, exist_ok=True)
@@ -111,7 +121,8 @@ def run_cell(cell: Cell, force: bool, progress: Progress, track: bool) -> None:
         if mirror:
             mirror.start(cell.config | recorded | {"cell": cell.name})
         threads = cell.config["testbed"].get("threads_per_rank", 1)
-        processes = Ranks(command, environment(threads), cell.folder / "ranks.log")
+        own_core = {"REPRO_CORE": str(core)} if core is not None else {}
+        processes = Ranks(command, environment(threads) | own_core, cell.folder / "ranks.log")
         heard = Listener(cell, progress, mirror)
         try:
             # a rank's own time limit comes first and names the peer; this one is for when nobody is left to speak

@@ -3,12 +3,15 @@
 In a test: `launch("mpi", 3, "suite", folder)`. In a rank: `python -m tests.ranks PROGRAM FABRIC FOLDER`.
 """
 
+import functools
 import json
 import os
 import signal
 import sys
+import tempfile
 import threading
 import traceback
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 FAULTY_RANK = 1
@@ -21,9 +24,7 @@ def launch(fabric, size, program, folder, stall_s=45.0, limit_s=150.0):
     from repro.launch.supervise import Ranks
 
     command = {"mpi": mpirun_command, "torch": torchrun_command}[fabric]
-    own = {"PYTHONPATH": str(Path(__file__).resolve().parents[1])}
-    own["PET_SHUTDOWN_TIMEOUT"] = "3"  # torchrun gives ranks that do not react to SIGTERM 30 s by default
-    surroundings = environment(threads=1) | own
+    surroundings = environment(threads=1) | {"PYTHONPATH": str(Path(__file__).resolve().parents[1])}
     ranks = Ranks(command(size, ["-m", "tests.ranks", program, fabric, str(folder)]), surroundings, folder / "log")
     end = threading.Timer(limit_s, ranks.stop)
     end.start()
@@ -32,6 +33,22 @@ def launch(fabric, size, program, folder, stall_s=45.0, limit_s=150.0):
     finally:
         end.cancel()
         ranks.stop()
+
+
+@functools.cache
+def fault_ends():
+    """{(fabric, fault): what will be raised}: all at once, because most of it is waiting."""
+
+    def end(fabric, fault):
+        with tempfile.TemporaryDirectory() as folder:
+            try:
+                launch(fabric, 3, fault, Path(folder), stall_s=75.0)
+            except Exception as error:
+                return error
+
+    pool = ThreadPoolExecutor(4)
+    each = [(fabric, fault) for fabric in ("mpi", "torch") for fault in ("kill", "stop")]
+    return {key: pool.submit(end, *key) for key in each}
 
 
 def outcomes(folder, size):

@@ -12,10 +12,12 @@ from repro.timing.fit import fit_form
 RANKS = 4
 MEGABYTES = (1, 4, 10, 40, 100)
 FABRICS = ("mpi", "torch")
-ROUNDS = 3
+ROUNDS = 2
 
 
-def measure(sizes: tuple[int, ...] = MEGABYTES, fabrics: tuple[str, ...] = FABRICS, rounds: int = ROUNDS) -> dict[str, Any]:
+def measure(
+    sizes: tuple[int, ...] = MEGABYTES, fabrics: tuple[str, ...] = FABRICS, rounds: int = ROUNDS
+) -> dict[str, Any]:
     """{ranks, rows: [{fabric, bytes, ring_s, native_s (medians, with all repetitions), ratio}], fits}.
 
     ring and native take turns at every size. fits: alpha and beta (seconds, seconds a byte, gamma within beta) of the
@@ -24,7 +26,7 @@ def measure(sizes: tuple[int, ...] = MEGABYTES, fabrics: tuple[str, ...] = FABRI
     rows, fits = [], {}
     for fabric in fabrics:
         jobs = [
-            {"name": name, "bytes": megabytes * 1_000_000, "codec": "none", "repeat": max(2, min(8, 40 // megabytes))}
+            {"name": name, "bytes": megabytes * 1_000_000, "codec": "none", "repeat": max(3, min(10, 40 // megabytes))}
             for megabytes in sizes
             for name in ("ring", "native")
         ]

@@ -25,7 +25,7 @@ def bench_collective(
     beta: float | None = None,
     gamma: float | None = None,
 ) -> dict[str, Any]:
-    """{name, ranks, bytes, fabric, kind, codec, seconds {median, min, max, all}, alpha, beta, gamma, closed_form, note}.
+    """{name, ranks, bytes, fabric, kind, codec, alpha, beta, gamma, seconds {median, min, max, all}, closed_form, note}
 
     bytes: of the float32 vector on each rank. alpha, beta, gamma: seconds, seconds a byte, seconds a byte summed; what
     is not given is a round number on the virtual fabric, and None on real ones, whose closed_form is then None too.
@@ -100,7 +100,7 @@ def _check(
         raise unknown("fabric", fabric, FABRICS)
     find_codec(codec)
     if codec != "none" and name != "ring":
-        raise InputError(f"--codec {codec} needs the collective 'ring', not '{name}': only the ring compresses each hop")
+        raise InputError(f"--codec {codec} needs the collective 'ring', not '{name}', which compresses no hop")
     if ranks < 1 or (name == "server" and ranks < 2):
         least = "2: a server and a client" if name == "server" else "1"
         raise InputError(f"--ranks {ranks}: must be at least {least}")
@@ -121,14 +121,15 @@ def _simulate(name: str, ranks: int, elements: int, codec: str, alpha: float, be
     """Virtual seconds until the last rank is done, without arithmetic; the result is checked on a short vector."""
     import torch
 
-    from repro.bench.calls import call, check, pattern
+    from repro.bench.calls import call, checker, pattern
     from repro.fabric import virtual
 
     network, costs = virtual.Network(alpha, beta), _costs(gamma)
     short = min(elements, 4 * ranks + 1)
 
     def verify(fabric: virtual.VirtualFabric) -> None:
-        check(name, fabric, short, codec, call(name, fabric, short, codec)(pattern(fabric.rank, short)))
+        result = call(name, fabric, short, codec)(pattern(fabric.rank, short))
+        checker(name, fabric, short, codec)(result)
 
     def timed(fabric: virtual.VirtualFabric) -> float:
         call(name, fabric, elements, codec)(torch.empty(elements, device="meta"))
@@ -151,5 +152,5 @@ def _closed_form(
     if name == "native" and fabric != "virtual":
         return seconds, f"the closed form is that of a ring; what {fabric} does natively depends on size and version"
     if name == "recursive_doubling" and ranks & (ranks - 1):
-        return seconds, "not a power of two: the closed form is off by up to max(alpha, bytes x beta), see its docstring"
+        return seconds, "ranks are no power of two: the closed form is off by up to max(alpha, bytes x beta)"
     return seconds, None

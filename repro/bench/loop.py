@@ -1,7 +1,8 @@
 """The loop's overhead: `dsync` of one rank through the harness against a bare PyTorch loop of the same training.
 
-Both train the MNIST-MLP with the same minibatches and optimizer, in turns of a few hundred milliseconds in one process, so that a
-busy machine slows both. Run as a rank (`python -m repro.bench.loop ITERATIONS TURNS`) it prints one line for the parent.
+Both train the MNIST-MLP with the same minibatches and optimizer, in turns of a few hundred milliseconds in one
+process, so that a busy machine slows both. As a rank (`python -m repro.bench.loop ITERATIONS TURNS`) it prints one line
+for the parent.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from repro.bench.calls import call, check, pattern
+from repro.bench.calls import call, checker, pattern
 from repro.fabric.base import Fabric
 from repro.rank import guarded, start_fabric
 
@@ -24,7 +24,7 @@ TIMEOUT_S = 120.0
 def run_job(fabric: Fabric, job: dict[str, Any]) -> list[float]:
     """Seconds of every repetition, after one that is not counted; every result is checked."""
     name, codec, elements = job["name"], job["codec"], job["bytes"] // 4
-    collective = call(name, fabric, elements, codec)
+    collective, check = call(name, fabric, elements, codec), checker(name, fabric, elements, codec)
     mine = pattern(fabric.rank, elements)
     vector = torch.empty_like(mine)
     seconds = []
@@ -36,7 +36,7 @@ def run_job(fabric: Fabric, job: dict[str, Any]) -> list[float]:
         result = collective(vector)
         took = fabric.now() - began
         seconds.append(max(fabric.exchange(took)))
-        check(name, fabric, elements, codec, result)
+        check(result)
     return seconds[1:]
 
 

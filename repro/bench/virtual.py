@@ -46,7 +46,7 @@ def measure(ranks: int = RANKS, elements: int = ELEMENTS, turns: int = TURNS) ->
 def table(result: dict[str, Any]) -> str:
     return "\n".join(
         [
-            f"virtual fabric: one ring allreduce of {result['ranks']} ranks, {result['bytes'] / 1e6:g} MB, meta tensors",
+            f"virtual fabric: a ring allreduce of {result['ranks']} ranks, {result['bytes'] / 1e6:g} MB (meta)",
             f"  wall time        {result['wall_s']['median']:10.3f} s",
             f"  messages         {result['messages_per_s']:10.0f} a second ({result['messages']} in all)",
             f"  simulated        {result['virtual_s']:10.6f} s, closed form {result['closed_form_s']:.6f} s",

@@ -7,6 +7,7 @@ code runs on a GPU without stalls and on `meta` tensors without arithmetic.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import ClassVar
 
 import torch
@@ -42,7 +43,11 @@ class Codec(ABC):
         """One hop of a ring: decompress both, sum, compress (section 3.2). Returns the wire form of the sum."""
         total = self.decode(mine, torch.empty(n, device=mine.device))
         total += self.decode(incoming, torch.empty(n, device=mine.device))
-        return self.encode(total)
+        return self.encode_in_place(total)
+
+    def encode_in_place(self, values: torch.Tensor) -> torch.Tensor:
+        """As `encode`, the same bits, with `values` as scratch."""
+        return self.encode(values)
 
 
 class NoCodec(Codec):
@@ -82,6 +87,10 @@ class Truncate16(Codec):
         # once the low bits are cleared the conversion to bfloat16 is exact, and vectorised where a strided copy is not
         return (values.view(torch.int32) & ~LOW_16_BITS).view(torch.float32).to(torch.bfloat16)
 
+    def encode_in_place(self, values: torch.Tensor) -> torch.Tensor:
+        values.view(torch.int32).bitwise_and_(~LOW_16_BITS)
+        return values.to(torch.bfloat16)
+
     def decode(self, wire: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
         return out.copy_(wire)
 
@@ -104,6 +113,12 @@ class Quantize8(Codec):
     HEADER = 4
 
     def encode(self, values: torch.Tensor) -> torch.Tensor:
+        return self._encode(values, torch.mul)
+
+    def encode_in_place(self, values: torch.Tensor) -> torch.Tensor:
+        return self._encode(values, torch.Tensor.mul_)
+
+    def _encode(self, values: torch.Tensor, scaled: Callable[..., torch.Tensor]) -> torch.Tensor:
         wire = torch.empty(self.wire_bytes(values.numel()), dtype=torch.int8, device=values.device)
         if values.numel() == 0:
             return wire.zero_()
@@ -114,7 +129,7 @@ class Quantize8(Codec):
         scale = self.LEVELS / largest.clamp_min(torch.finfo(torch.float32).tiny)
         # tiny magnitudes make the scale infinite: clamp it, so that zeros stay zeros
         scale = scale.clamp_max(torch.finfo(torch.float32).max)
-        wire[self.HEADER :].copy_((values * scale).round_())
+        wire[self.HEADER :].copy_(scaled(values, scale).round_())
         return wire
 
     def decode(self, wire: torch.Tensor, out: torch.Tensor) -> torch.Tensor:

@@ -51,9 +51,11 @@ def ring_allreduce_encoded(
     if sync:  # S of equation (5)
         with fabric.compute(sync, resource=None):
             pass
+    # one buffer for all hops: fresh pages would cost more than the addition; blocks differ in length by one at most
+    buffers = codec.like(max(blocks, key=len))
     for hop in range(p - 1):  # transmit and reduce
         outgoing, incoming = (me - hop) % p, (me - hop - 1) % p
-        buffer = codec.like(blocks[incoming])
+        buffer = buffers[: len(blocks[incoming])]
         receive = fabric.irecv(buffer, left, hop, channel)
         send = fabric.isend(blocks[outgoing], right, hop, channel)
         receive.wait()

@@ -20,7 +20,8 @@ class VirtualTask:
 
     def __init__(self, rank: int, name: str, fn: Callable[[], Any], now: float):
         self.rank, self.name, self.fn, self.now = rank, name, fn, now
-        self.baton = threading.Semaphore(0)
+        self.baton = threading.Lock()  # held by nobody while this task may run
+        self.baton.acquire()
         self.waiting_for: str | None = None  # what it is blocked on, for messages
         self.blocks = 0  # counts waits, so that an outdated time limit does not wake a later one
         self.timed_out = False

@@ -15,6 +15,7 @@ import torch
 from repro.errors import unknown
 
 LOW_16_BITS = 0xFFFF
+SMALLEST = 2.0**-149  # of float32's positive numbers
 
 
 class Codec(ABC):
@@ -113,29 +114,27 @@ class Quantize8(Codec):
     HEADER = 4
 
     def encode(self, values: torch.Tensor) -> torch.Tensor:
-        return self._encode(values, torch.mul)
+        return self._encode(values, torch.div)
 
     def encode_in_place(self, values: torch.Tensor) -> torch.Tensor:
-        return self._encode(values, torch.Tensor.mul_)
+        return self._encode(values, torch.Tensor.div_)
 
-    def _encode(self, values: torch.Tensor, scaled: Callable[..., torch.Tensor]) -> torch.Tensor:
+    def _encode(self, values: torch.Tensor, divide: Callable[..., torch.Tensor]) -> torch.Tensor:
         wire = torch.empty(self.wire_bytes(values.numel()), dtype=torch.int8, device=values.device)
         if values.numel() == 0:
             return wire.zero_()
         low, high = torch.aminmax(values)
         largest = torch.maximum(-low, high)
         wire[: self.HEADER].view(torch.float32).copy_(largest)
-        # an all-zero vector must not divide by zero; its levels are zero whatever the scale
-        scale = self.LEVELS / largest.clamp_min(torch.finfo(torch.float32).tiny)
-        # tiny magnitudes make the scale infinite: clamp it, so that zeros stay zeros
-        scale = scale.clamp_max(torch.finfo(torch.float32).max)
-        wire[self.HEADER :].copy_(scaled(values, scale).round_())
+        # first the quotient: LEVELS / largest would overflow for tiny ranges. An all-zero vector divides by SMALLEST.
+        relative = divide(values, largest.clamp_min(SMALLEST))
+        wire[self.HEADER :].copy_(relative.mul_(self.LEVELS).round_())
         return wire
 
     def decode(self, wire: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
         if out.numel():
-            step = wire[: self.HEADER].view(torch.float32) / self.LEVELS
-            torch.mul(wire[self.HEADER :], step, out=out)
+            # in this order the largest comes back exactly, and the largest float does not overflow
+            torch.div(wire[self.HEADER :], self.LEVELS, out=out).mul_(wire[: self.HEADER].view(torch.float32))
         return out
 
     def like(self, wire: torch.Tensor) -> torch.Tensor:

@@ -81,7 +81,7 @@ def ring_allreduce(fabric: Fabric, vector: torch.Tensor, channel: int = MAIN) ->
 
 
 def ring_reduce_scatter(fabric: Fabric, vector: torch.Tensor, channel: int = MAIN) -> torch.Tensor:
-    """The sum of chunk `rank`, a view of `vector` whose other chunks become scratch: (p-1)(alpha + n/p (beta + gamma))."""
+    """The sum of chunk `rank`, a view of `vector`, the rest becomes scratch: (p-1)(alpha + n/p (beta + gamma))."""
     p, me = fabric.size, fabric.rank
     blocks = chunks(vector.view(-1), p)
     for hop in range(p - 1):

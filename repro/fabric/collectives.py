@@ -14,6 +14,9 @@ from repro.errors import unknown
 from repro.fabric.base import MAIN, Fabric
 from repro.fabric.codecs import Codec, NoCodec
 
+# Tags of their own, so that messages which nobody has received yet never meet a collective. MPI promises 32767 of them.
+TAG = 1 << 14
+
 
 def bounds(n: int, parts: int) -> list[tuple[int, int]]:
     """`parts` consecutive ranges that cover n elements and differ by at most one in length."""
@@ -56,8 +59,8 @@ def ring_allreduce_encoded(
     for hop in range(p - 1):  # transmit and reduce
         outgoing, incoming = (me - hop) % p, (me - hop - 1) % p
         buffer = buffers[: len(blocks[incoming])]
-        receive = fabric.irecv(buffer, left, hop, channel)
-        send = fabric.isend(blocks[outgoing], right, hop, channel)
+        receive = fabric.irecv(buffer, left, TAG + hop, channel)
+        send = fabric.isend(blocks[outgoing], right, TAG + hop, channel)
         receive.wait()
         with fabric.compute(_reduce_cost(fabric, lengths[incoming], codec), "host"):
             blocks[incoming] = codec.add(blocks[incoming], buffer, lengths[incoming])
@@ -65,8 +68,8 @@ def ring_allreduce_encoded(
     for hop in range(p - 1):  # send back reduced results
         outgoing, incoming = (me + 1 - hop) % p, (me - hop) % p
         buffer = blocks[incoming] if codec.lossless else codec.like(blocks[incoming])
-        receive = fabric.irecv(buffer, left, p + hop, channel)
-        send = fabric.isend(blocks[outgoing], right, p + hop, channel)
+        receive = fabric.irecv(buffer, left, TAG + p + hop, channel)
+        send = fabric.isend(blocks[outgoing], right, TAG + p + hop, channel)
         receive.wait()
         blocks[incoming] = buffer
         send.wait()
@@ -87,8 +90,8 @@ def ring_reduce_scatter(fabric: Fabric, vector: torch.Tensor, channel: int = MAI
     for hop in range(p - 1):
         outgoing, incoming = (me - hop - 1) % p, (me - hop - 2) % p
         buffer = torch.empty_like(blocks[incoming])
-        receive = fabric.irecv(buffer, (me - 1) % p, hop, channel)
-        send = fabric.isend(blocks[outgoing], (me + 1) % p, hop, channel)
+        receive = fabric.irecv(buffer, (me - 1) % p, TAG + hop, channel)
+        send = fabric.isend(blocks[outgoing], (me + 1) % p, TAG + hop, channel)
         receive.wait()
         with fabric.compute(_reduce_cost(fabric, buffer.numel(), NoCodec()), "host"):
             blocks[incoming].add_(buffer)
@@ -99,10 +102,10 @@ def ring_reduce_scatter(fabric: Fabric, vector: torch.Tensor, channel: int = MAI
 def ring_allgather(fabric: Fabric, mine: torch.Tensor, channel: int = MAIN) -> list[torch.Tensor]:
     """Every rank's tensor, in rank order: (p-1)(alpha + n beta) for n bytes a rank."""
     p, me = fabric.size, fabric.rank
-    gathered = [mine if rank == me else torch.empty_like(mine) for rank in range(p)]
+    gathered = [mine.clone() if rank == me else torch.empty_like(mine) for rank in range(p)]
     for hop in range(p - 1):
-        receive = fabric.irecv(gathered[(me - hop - 1) % p], (me - 1) % p, hop, channel)
-        send = fabric.isend(gathered[(me - hop) % p], (me + 1) % p, hop, channel)
+        receive = fabric.irecv(gathered[(me - hop - 1) % p], (me - 1) % p, TAG + hop, channel)
+        send = fabric.isend(gathered[(me - hop) % p], (me + 1) % p, TAG + hop, channel)
         receive.wait()
         send.wait()
     return gathered
@@ -121,25 +124,25 @@ def recursive_doubling_allreduce(fabric: Fabric, vector: torch.Tensor, channel: 
     buffer = torch.empty_like(flat)
     cost = _reduce_cost(fabric, flat.numel(), NoCodec())
     if me >= core:
-        fabric.send(flat, me - core, 0, channel)
-        fabric.recv(flat, me - core, 1, channel)
+        fabric.send(flat, me - core, TAG, channel)
+        fabric.recv(flat, me - core, TAG + 1, channel)
         return
     if me < extra:
-        fabric.recv(buffer, me + core, 0, channel)
+        fabric.recv(buffer, me + core, TAG, channel)
         with fabric.compute(cost, "host"):
             flat.add_(buffer)
     distance = 1
     while distance < core:
         partner = me ^ distance
-        receive = fabric.irecv(buffer, partner, 1 + distance, channel)
-        send = fabric.isend(flat, partner, 1 + distance, channel)
+        receive = fabric.irecv(buffer, partner, TAG + 1 + distance, channel)
+        send = fabric.isend(flat, partner, TAG + 1 + distance, channel)
         receive.wait()
         send.wait()
         with fabric.compute(cost, "host"):
             flat.add_(buffer)  # addition of two is commutative to the bit: both partners get the same
         distance *= 2
     if me < extra:
-        fabric.send(flat, me + core, 1, channel)
+        fabric.send(flat, me + core, TAG + 1, channel)
 
 
 def binomial_reduce(fabric: Fabric, vector: torch.Tensor, root: int = 0, channel: int = MAIN) -> None:
@@ -151,10 +154,10 @@ def binomial_reduce(fabric: Fabric, vector: torch.Tensor, root: int = 0, channel
     distance = 1
     while distance < p:
         if me & distance:
-            fabric.send(flat, (me - distance + root) % p, distance, channel)
+            fabric.send(flat, (me - distance + root) % p, TAG + distance, channel)
             return
         if me + distance < p:
-            fabric.recv(buffer, (me + distance + root) % p, distance, channel)
+            fabric.recv(buffer, (me + distance + root) % p, TAG + distance, channel)
             with fabric.compute(_reduce_cost(fabric, flat.numel(), NoCodec()), "host"):
                 flat.add_(buffer)
         distance *= 2
@@ -172,9 +175,9 @@ def binomial_broadcast(fabric: Fabric, vector: torch.Tensor, root: int = 0, chan
     while distance > 1:
         distance //= 2
         if me % (2 * distance) == 0 and me + distance < p:
-            sends.append(fabric.isend(flat, (me + distance + root) % p, distance, channel))
+            sends.append(fabric.isend(flat, (me + distance + root) % p, TAG + distance, channel))
         elif me % (2 * distance) == distance:
-            fabric.recv(flat, (me - distance + root) % p, distance, channel)
+            fabric.recv(flat, (me - distance + root) % p, TAG + distance, channel)
     for send in sends:
         send.wait()
 
@@ -192,18 +195,18 @@ def server_allreduce(fabric: Fabric, vector: torch.Tensor, channel: int = MAIN) 
     """
     server = fabric.size - 1
     if fabric.rank == server:
-        serve_sum(fabric, vector, range(server), channel)
-        for send in [fabric.isend(vector, client, 1, channel) for client in range(server)]:
+        serve_sum(fabric, vector, range(server), channel, TAG)
+        for send in [fabric.isend(vector, client, TAG + 1, channel) for client in range(server)]:
             send.wait()
     else:
-        fabric.send(vector, server, 0, channel)
-        fabric.recv(vector, server, 1, channel)
+        fabric.send(vector, server, TAG, channel)
+        fabric.recv(vector, server, TAG + 1, channel)
 
 
-def serve_sum(fabric: Fabric, total: torch.Tensor, clients: range, channel: int = MAIN) -> None:
+def serve_sum(fabric: Fabric, total: torch.Tensor, clients: range, channel: int = MAIN, tag: int = 0) -> None:
     """A server's half of a push: `total` becomes the sum of the clients' vectors, added in rank order."""
     buffers = [total] + [torch.empty_like(total) for _ in clients[1:]]
-    receives = [fabric.irecv(buffer, client, 0, channel) for buffer, client in zip(buffers, clients)]
+    receives = [fabric.irecv(buffer, client, tag, channel) for buffer, client in zip(buffers, clients)]
     for index, receive in enumerate(receives):
         receive.wait()
         if index:
@@ -217,8 +220,8 @@ def dissemination_barrier(fabric: Fabric, channel: int = MAIN) -> None:
     token = torch.zeros(1, dtype=torch.uint8)
     distance = 1
     while distance < p:
-        receive = fabric.irecv(torch.empty_like(token), (me - distance) % p, distance, channel)
-        fabric.send(token, (me + distance) % p, distance, channel)
+        receive = fabric.irecv(torch.empty_like(token), (me - distance) % p, TAG + distance, channel)
+        fabric.send(token, (me + distance) % p, TAG + distance, channel)
         receive.wait()
         distance *= 2
 

@@ -67,7 +67,7 @@ class MpiFabric(RealTimeFabric):
     name = "mpi"
     capabilities = frozenset({"threads", "tags", "any_source", "test", "cancel"})
 
-    def __init__(self, comm: Any = None, timeout_s: float = DEFAULT_TIMEOUT_S):
+    def __init__(self, comm: Any = None, timeout_s: float = DEFAULT_TIMEOUT_S, crew: Crew | None = None):
         from mpi4py import MPI  # starts MPI: only in a rank
 
         if MPI.Query_thread() < MPI.THREAD_MULTIPLE:
@@ -79,7 +79,7 @@ class MpiFabric(RealTimeFabric):
             comm.Set_errhandler(MPI.ERRORS_RETURN)
         self.rank, self.size = world.Get_rank(), world.Get_size()
         self.timeout_s, self.costs, self.bytes_sent = timeout_s, REAL_TIME, 0
-        self.crew = Crew(self.rank, timeout_s)
+        self.crew = crew or Crew(self.rank, timeout_s)  # a rank's tasks are the same in all its groups
 
     def poll(self, done: Callable[[], bool], what: str, timeout: float | None = None) -> None:
         """Wait for `done()`, giving the core to others meanwhile; FabricError after the limit."""
@@ -99,7 +99,8 @@ class MpiFabric(RealTimeFabric):
     # point to point
     def isend(self, tensor: torch.Tensor, to: int, tag: int = 0, channel: int = MAIN) -> Work:
         data = staging.outgoing(tensor)
-        self.bytes_sent += data.numel()
+        size = data.numel()
+        self.bytes_sent += size  # nothing between load and store that lets another thread in
         request = self.comms[channel].Isend([data.numpy(), self.mpi.BYTE], to, tag)
         return MpiWork(self, request, f"send to rank {to} (tag {tag}, channel {channel})", data)
 
@@ -134,6 +135,7 @@ class MpiFabric(RealTimeFabric):
         if self.rank == root:
             host = staging.outgoing(tensor)
             finish = None
+            self.bytes_sent += (self.size - 1) * host.numel()  # the library's tree: charged to the root
         else:
             host, finish = staging.incoming(tensor)
         request = self.comms[channel].Ibcast([host.numpy(), self.mpi.BYTE], root)
@@ -142,6 +144,7 @@ class MpiFabric(RealTimeFabric):
     def allgather(self, tensor: torch.Tensor, channel: int = MAIN) -> list[torch.Tensor]:
         mine = staging.outgoing(tensor)
         gathered = torch.empty(self.size * mine.numel(), dtype=torch.uint8)
+        self.bytes_sent += (self.size - 1) * mine.numel()
         request = self.comms[channel].Iallgather([mine.numpy(), self.mpi.BYTE], [gathered.numpy(), self.mpi.BYTE])
         MpiWork(self, request, f"allgather (channel {channel})", (mine, gathered)).wait()
         parts = gathered.view(self.size, mine.numel())
@@ -155,7 +158,7 @@ class MpiFabric(RealTimeFabric):
         member = self.rank in ranks
         color = 0 if member else self.mpi.UNDEFINED
         comm = self.comms[CONTROL].Split(color, list(ranks).index(self.rank) if member else 0)
-        return MpiFabric(comm, self.timeout_s) if member else None
+        return MpiFabric(comm, self.timeout_s, self.crew) if member else None
 
     def exchange(self, obj: Any) -> list[Any]:
         self.barrier(CONTROL)  # polls, where the pickled allgather below would spin

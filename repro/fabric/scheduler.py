@@ -77,12 +77,24 @@ class Scheduler:
         self._schedule(task.now + seconds, task.rank, task)
         self._yield(task)
 
-    def block(self, what: str, timeout: float | None = None) -> None:
-        """Wait until somebody calls `wake`; `what` names it in errors. Raises FabricError after `timeout` seconds."""
+    def wait_until(
+        self, ready: Callable[[], bool], waiters: Callable[[VirtualTask], Any], what: str, timeout: float | None = None
+    ) -> None:
+        """Block until `ready()`, however often the task is woken for nothing; `waiters` puts it on the list to wake."""
+        started = self.current.now
+        while not ready():
+            waiters(self.current)
+            self.block(what, timeout, started)
+
+    def block(self, what: str, timeout: float | None = None, started: float | None = None) -> None:
+        """Wait until somebody calls `wake`; `what` names it in errors.
+
+        Raises FabricError `timeout` seconds after `started` (now, if not given).
+        """
         task = self.current
         task.waiting_for, task.timed_out = what, False
         task.blocks += 1
-        started, generation = task.now, task.blocks
+        started, generation = task.now if started is None else started, task.blocks
         if timeout is not None and timeout != float("inf"):
 
             def expire() -> None:
@@ -90,7 +102,7 @@ class Scheduler:
                     task.timed_out = True
                     self.wake(task)
 
-            self.at(task.now + timeout, task.rank, expire)
+            self.at(max(task.now, started + timeout), task.rank, expire)
         self._yield(task)
         if task.timed_out:
             raise FabricError(f"rank {task.rank} ({task.name}): {what}: nothing after {task.now - started:g} s")

@@ -11,36 +11,38 @@ import torch.distributed as dist
 
 from repro.fabric import collectives, staging
 from repro.fabric.base import ANY_SOURCE, CHANNELS, CONTROL, DEFAULT_TIMEOUT_S, MAIN, Fabric, FabricError, Work
-from repro.fabric.threads import Crew, RealTimeFabric
+from repro.fabric.threads import LONGEST_NAP_S, Crew, RealTimeFabric
 from repro.timing.costs import REAL_TIME
 
 
 class TorchWork(Work):
     def __init__(
-        self, fabric: TorchFabric, work: Any, what: str, keep: Any, finish: Any = None, any_source: bool = False
+        self, fabric: TorchFabric, work: Any, what: str, keep: Any, finish: Any = None, wanted: int | None = None
     ):
         self.fabric, self.work, self.what, self.keep, self.finish = fabric, work, what, keep, finish
-        self.any_source = any_source
+        self.wanted = wanted  # of a receive: its source
         self.finished = False
 
     def wait(self, timeout: float | None = None) -> None:
         if self.finished:
             return
         fabric = self.fabric
+        fabric.crew.check()
         limit = fabric.timeout_s if timeout is None else timeout
         try:
             if fabric.backend == "nccl":
                 self.work.wait()  # orders the stream; a time limit would stall the host
             else:
-                self.work.wait(datetime.timedelta(seconds=limit))
+                self.work.wait(datetime.timedelta(seconds=min(limit, LONGEST_NAP_S)))
         except RuntimeError as error:
             fabric.crew.check()
             reason = str(error).splitlines()[0]
             who = f"rank {fabric.rank} ({fabric.current_task()})"
             raise FabricError(f"{who}: {self.what}: nothing after {limit:g} s or lost ({reason})") from None
         self.finished = True
-        if self.any_source:
-            self.source = fabric.local_rank(self.work._source_rank())
+        if self.wanted is not None:
+            any_source = self.wanted == ANY_SOURCE
+            self.source = fabric.local_rank(self.work._source_rank()) if any_source else self.wanted
         if self.finish:
             self.finish()
 
@@ -56,7 +58,13 @@ class TorchFabric(RealTimeFabric):
 
     name = "torch"
 
-    def __init__(self, backend: str = "gloo", timeout_s: float = DEFAULT_TIMEOUT_S, ranks: Sequence[int] | None = None):
+    def __init__(
+        self,
+        backend: str = "gloo",
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+        ranks: Sequence[int] | None = None,
+        crew: Crew | None = None,
+    ):
         limit = datetime.timedelta(seconds=timeout_s)
         if not dist.is_initialized():
             dist.init_process_group(backend, timeout=limit)
@@ -67,10 +75,12 @@ class TorchFabric(RealTimeFabric):
         self.groups = [dist.new_group(self.ranks, timeout=limit) for _ in range(CHANNELS - 1)]
         # the control plane is always on the host
         self.groups.insert(CONTROL, dist.new_group(self.ranks, timeout=limit, backend="gloo"))
+        # torch sorts a group's ranks: where each of ours is in what it gathers
+        self.places = [sorted(self.ranks).index(rank) for rank in self.ranks]
         self.size = len(self.ranks)
         self.rank = self.local_rank(dist.get_rank())
         self.timeout_s, self.costs, self.bytes_sent = timeout_s, REAL_TIME, 0
-        self.crew = Crew(self.rank, timeout_s)
+        self.crew = crew or Crew(self.rank, timeout_s)  # a rank's tasks are the same in all its groups
 
     def local_rank(self, world_rank: int) -> int:
         return self.ranks.index(world_rank) if world_rank in self.ranks else -1
@@ -85,7 +95,8 @@ class TorchFabric(RealTimeFabric):
     # point to point: gloo moves host bytes, NCCL device bytes (in order; it has no tags)
     def isend(self, tensor: torch.Tensor, to: int, tag: int = 0, channel: int = MAIN) -> Work:
         data = staging.outgoing(tensor) if self.backend == "gloo" else tensor.detach().contiguous().view(-1)
-        self.bytes_sent += data.numel() * data.element_size()
+        size = data.numel() * data.element_size()
+        self.bytes_sent += size  # nothing between load and store that lets another thread in
         what = f"send to rank {to} (tag {tag}, channel {channel})"
         work = self._start(what, lambda: dist.isend(data, self.ranks[to], self.groups[channel], tag))
         return TorchWork(self, work, what, data)
@@ -97,7 +108,7 @@ class TorchFabric(RealTimeFabric):
         what = f"receive from {peer} (tag {tag}, channel {channel})"
         origin = None if any_source else self.ranks[source]
         work = self._start(what, lambda: dist.irecv(data, origin, self.groups[channel], tag))
-        return TorchWork(self, work, what, data, finish, any_source)
+        return TorchWork(self, work, what, data, finish, source)
 
     # collectives
     def native_allreduce(self, tensor: torch.Tensor, channel: int = MAIN) -> Work:
@@ -111,13 +122,16 @@ class TorchFabric(RealTimeFabric):
         flat = tensor.detach().view(-1)
         work = self._start(what, lambda: dist.broadcast(flat, self.ranks[root], self.groups[channel], async_op=True))
         TorchWork(self, work, what, flat).wait()
+        if self.rank == root:
+            self.bytes_sent += (self.size - 1) * flat.numel() * flat.element_size()  # charged to the root
 
     def allgather(self, tensor: torch.Tensor, channel: int = MAIN) -> list[torch.Tensor]:
         what = f"allgather (channel {channel})"
         gathered = [torch.empty_like(tensor) for _ in range(self.size)]
         work = self._start(what, lambda: dist.all_gather(gathered, tensor, self.groups[channel], async_op=True))
         TorchWork(self, work, what, gathered).wait()
-        return gathered
+        self.bytes_sent += (self.size - 1) * tensor.numel() * tensor.element_size()
+        return [gathered[place] for place in self.places]
 
     def barrier(self, channel: int = MAIN) -> None:
         if self.size > 1:
@@ -129,13 +143,16 @@ class TorchFabric(RealTimeFabric):
     # groups, control plane, end
     def subgroup(self, ranks: Sequence[int]) -> Fabric | None:
         members = [self.ranks[rank] for rank in ranks]
-        fabric = TorchFabric(self.backend, self.timeout_s, members)  # every rank must take part in making the groups
+        if self.size < dist.get_world_size():  # torch numbers its groups: ranks that made none would get out of step
+            raise FabricError("fabric torch makes no subgroup of a subgroup: make it of the whole, on all ranks")
+        # every rank must take part in making the groups
+        fabric = TorchFabric(self.backend, self.timeout_s, members, self.crew)
         return fabric if self.rank in ranks else None
 
     def exchange(self, obj: Any) -> list[Any]:
         gathered: list[Any] = [None] * self.size
         self._start("exchange", lambda: dist.all_gather_object(gathered, obj, self.groups[CONTROL]))
-        return gathered
+        return [gathered[place] for place in self.places]
 
     def close(self) -> None:
         if dist.is_initialized():

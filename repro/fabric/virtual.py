@@ -94,9 +94,8 @@ class VirtualWork(Work):
 
     def wait(self, timeout: float | None = None) -> None:
         self.fabric.scheduler.check()
-        while not self.finished:
-            self.waiters.append(self.fabric.scheduler.current)
-            self.fabric.scheduler.block(self.what, self.fabric.timeout_s if timeout is None else timeout)
+        limit = self.fabric.timeout_s if timeout is None else timeout
+        self.fabric.scheduler.wait_until(self.done, self.waiters.append, self.what, limit)
         if self.error:
             raise self.error
 
@@ -144,9 +143,8 @@ class VirtualTaskHandle(Task):
         self.fabric, self.task, self.name = fabric, task, task.name
 
     def join(self, timeout: float | None = None) -> Any:
-        while not self.task.finished:
-            self.task.joiners.append(self.fabric.scheduler.current)
-            self.fabric.scheduler.block(f"the end of task {self.name}", timeout)
+        what = f"the end of task {self.name}"
+        self.fabric.scheduler.wait_until(lambda: self.task.finished, self.task.joiners.append, what, timeout)
         if self.task.error:
             raise self.task.error
         return self.task.result
@@ -174,9 +172,7 @@ class VirtualEvent(Event):
         return self.flag
 
     def wait(self, timeout: float | None = None) -> None:
-        while not self.flag:
-            self.waiters.append(self.scheduler.current)
-            self.scheduler.block("an event", timeout)
+        self.scheduler.wait_until(self.is_set, self.waiters.append, "an event", timeout)
 
 
 class VirtualQueue(Queue):
@@ -193,9 +189,7 @@ class VirtualQueue(Queue):
 
     def get(self, timeout: float | None = None) -> Any:
         self.scheduler.check()
-        while not self.items:
-            self.waiters.append(self.scheduler.current)
-            self.scheduler.block("an item of a queue", timeout)
+        self.scheduler.wait_until(lambda: bool(self.items), self.waiters.append, "an item of a queue", timeout)
         return self.items.popleft()
 
     def __len__(self) -> int:
@@ -214,8 +208,15 @@ class VirtualLock:
         me = self.scheduler.current
         if self.holder is not None or self.waiters:
             self.waiters.append(me)
-            while self.holder is not me:  # handed over by __exit__
-                self.scheduler.block(self.what)
+            try:
+                while self.holder is not me:  # handed over by __exit__
+                    self.scheduler.block(self.what)
+            except BaseException:  # cancelled, or the run has failed: leave the line, or pass on what was handed over
+                if self.holder is me:
+                    self.__exit__()
+                else:
+                    self.waiters.remove(me)
+                raise
         self.holder = me
         return self
 
@@ -275,7 +276,7 @@ class VirtualFabric(Fabric):
         leaves = self.world.links.transmit(
             self.global_rank(self.rank), target, nbytes(payload), lambda: self.world.mailboxes[target].deliver(message)
         )
-        self.scheduler.at(leaves, self.rank, work.finish)
+        self.scheduler.at(leaves, self.global_rank(self.rank), work.finish)
         return work
 
     def irecv(self, tensor: torch.Tensor, source: int, tag: int = 0, channel: int = MAIN) -> Work:
@@ -284,15 +285,18 @@ class VirtualFabric(Fabric):
         return receive
 
     def wait_any(self, works: Sequence[Work], timeout: float | None = None) -> int:
-        while True:
-            for index, work in enumerate(works):
-                if work.done():
-                    work.wait()
-                    return index
+        self.scheduler.check()
+
+        def wait_for_all(task: VirtualTask) -> None:
             for work in works:
-                work.waiters.append(self.scheduler.current)
-            what = " or ".join(work.what for work in works)
-            self.scheduler.block(what, self.timeout_s if timeout is None else timeout)
+                work.waiters.append(task)
+
+        what = " or ".join(work.what for work in works)
+        limit = self.timeout_s if timeout is None else timeout
+        self.scheduler.wait_until(lambda: any(work.done() for work in works), wait_for_all, what, limit)
+        index = next(index for index, work in enumerate(works) if work.done())
+        works[index].wait()
+        return index
 
     # collectives: the textbook algorithms, on send and receive
     def native_allreduce(self, tensor: torch.Tensor, channel: int = MAIN) -> Work:
@@ -315,10 +319,12 @@ class VirtualFabric(Fabric):
             return None
         group = (self.group, self._subgroups)
         members = [self.global_rank(r) for r in ranks]
-        return VirtualFabric(self.world, members, list(ranks).index(self.rank), self.costs, self.timeout_s, group)
+        fabric = VirtualFabric(self.world, members, list(ranks).index(self.rank), self.costs, self.timeout_s, group)
+        fabric._resources = self._resources  # one device and one host a rank, whichever group uses them
+        return fabric
 
     def spawn(self, fn: Callable[[], Any], name: str = "background") -> Task:
-        return VirtualTaskHandle(self, self.scheduler.add(self.rank, name, fn, self.now()))
+        return VirtualTaskHandle(self, self.scheduler.add(self.global_rank(self.rank), name, fn, self.now()))
 
     def event(self) -> Event:
         return VirtualEvent(self.scheduler)
@@ -337,8 +343,8 @@ class VirtualFabric(Fabric):
         meeting = self.world.meetings[(self.group, self._exchanges)]
         meeting.brought[self.rank] = obj
         if len(meeting.brought) < self.size:
-            meeting.waiting.append(self.scheduler.current)
-            self.scheduler.block(f"all ranks to come to exchange {self._exchanges}")
+            what = f"all ranks to come to exchange {self._exchanges}"
+            self.scheduler.wait_until(lambda: len(meeting.brought) == self.size, meeting.waiting.append, what)
         else:
             del self.world.meetings[(self.group, self._exchanges)]
             for task in meeting.waiting:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import json
 import os
 import re
@@ -16,12 +17,14 @@ from pathlib import Path
 
 from repro.errors import FaultError, InputError, ReproError
 
+PRCTL = getattr(ctypes.CDLL(None), "prctl", None)
+PR_SET_PDEATHSIG = 1
 KEPT_LINES = 400
-GRACE_S = 10.0
+GRACE_S = 5.0
 ERROR = re.compile(r"repro-error\[(\d)\] (.*)")
 LOST_RANKS = (
     re.compile(r"process rank (\d+) .*?exited on signal (\d+)"),  # mpirun and prterun
-    re.compile(r"rank\s*:\s*(\d+) .*?exitcode\s*:\s*-(\d+)", re.DOTALL),  # torchrun
+    re.compile(r"rank\s*:\s*(\d+) [^\n]*\n\s*exitcode\s*:\s*-(\d+)"),  # torchrun
 )
 
 
@@ -34,13 +37,33 @@ def stop_everything() -> None:
         ranks.stop()
 
 
+def end_with_parent() -> None:
+    """In a child before it runs: if the parent dies, however, this process is asked to end too (Linux)."""
+    if PRCTL is not None:
+        PRCTL(PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
+def descendants(pid: int) -> list[int]:
+    """A process and all that it has started, from /proc: torchrun gives each rank a session of its own."""
+    children: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            parent = int(stat.read_text().rpartition(")")[2].split()[1])
+            children.setdefault(parent, []).append(int(stat.parent.name))
+    found = [pid]
+    for each in found:
+        found += children.get(each, [])
+    return found
+
+
 class Ranks:
-    """The processes of one cell, in a session of their own so that none outlives `stop`."""
+    """The processes of one cell; none outlives `stop`."""
 
     def __init__(self, command: list[str], environment: dict[str, str], log: Path | None):
         self.lines: deque[str] = deque(maxlen=KEPT_LINES)
         self.log = log
         self.last_word = time.monotonic()
+        self.error_at: float | None = None  # when a rank gave its reason: the others have no more to do
         self.process = subprocess.Popen(
             command,
             env=environment,
@@ -50,6 +73,7 @@ class Ranks:
             text=True,
             errors="replace",
             start_new_session=True,
+            preexec_fn=end_with_parent,
         )
         self._stderr = threading.Thread(target=self._keep_stderr, daemon=True)
         self._stderr.start()
@@ -58,6 +82,8 @@ class Ranks:
     def _keep_stderr(self) -> None:
         for line in self.process.stderr:
             self.lines.append(line)
+            if self.error_at is None and ERROR.search(line):
+                self.error_at = time.monotonic()
 
     def follow(self, heard: Callable[[dict], None], stall_s: float) -> None:
         """Call `heard` with every message of rank 0 until the end.
@@ -81,7 +107,11 @@ class Ranks:
 
     def _watch(self, stall_s: float) -> None:
         while self.process.poll() is None:
-            if time.monotonic() - self.last_word > stall_s:
+            now = time.monotonic()
+            if self.error_at is not None and now - self.error_at > GRACE_S:
+                self.stop()
+                return
+            if now - self.last_word > stall_s:
                 self.stalled = True
                 self.stop()
                 return
@@ -90,27 +120,31 @@ class Ranks:
     def stop(self) -> None:
         """End every process of the cell, politely first."""
         _running.discard(self)
+        if self.process.poll() is not None:
+            return
+        processes = descendants(self.process.pid)  # now, while it is known who started whom
         for sign in (signal.SIGTERM, signal.SIGKILL):
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(self.process.pid, sign)
+            for pid in processes:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, sign)
             deadline = time.monotonic() + GRACE_S
-            while self.process.poll() is None and time.monotonic() < deadline:
+            while sign == signal.SIGTERM and self.process.poll() is None and time.monotonic() < deadline:
                 time.sleep(0.05)
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self.process.pid, signal.SIGKILL)  # ranks may outlive their mpirun
 
     def _reason(self, status: int, stall_s: float) -> ReproError:
         text = "".join(self.lines)
         self._save(text)
-        lost = next((match for pattern in LOST_RANKS if (match := pattern.search(text))), None)
+        ended = [match for pattern in LOST_RANKS for match in pattern.finditer(text)]
+        # by SIGTERM and SIGABRT launchers end those that are left: not who was lost first
+        lost = next((match for match in ended if int(match[2]) not in (signal.SIGTERM, signal.SIGABRT)), None)
         signs = {int(s): s.name for s in signal.Signals}
         if said := ERROR.search(text):
             kind = InputError if int(said[1]) == InputError.status else FaultError
-            ended = f" (rank {lost[1]} had ended by {signs.get(int(lost[2]), lost[2])})" if lost else ""
-            return kind(said[2] + (ended if kind is FaultError else ""))
+            also = f" (rank {lost[1]} had ended by {signs.get(int(lost[2]), lost[2])})" if lost else ""
+            return kind(said[2] + (also if kind is FaultError else ""))
         if self.stalled:
             return FaultError(f"no sign of life from the ranks for {stall_s:g} s; they were ended")
-        if lost and int(lost[2]) != signal.SIGABRT:
+        if lost:
             return FaultError(f"rank {lost[1]} was lost: ended by {signs.get(int(lost[2]), 'signal ' + lost[2])}")
         errors = [line.strip() for line in self.lines if re.match(r"[\w.]*(Error|Exception)\b", line)]
         where = f"; see {self.log}" if self.log and self.log.exists() else ""

@@ -19,7 +19,6 @@ test: setup  ## run the tests (ARGS=... is handed to pytest)
 
 reproduce-pipesgd: setup  ## run Pipe-SGD's experiment and build its page (SCALE=smoke, small or paper)
 	$(REPRO) run pipesgd --scale $(SCALE)
-	$(REPRO) report pipesgd
 
 reproduce-all: reproduce-pipesgd  ## every paper that there is
 

@@ -52,7 +52,8 @@ class Cell:
     @property
     def label(self) -> str:
         """For people: setting, testbed, seed."""
-        return f"{self.setting} · {self.testbed} · seed {self.seed}"
+        breakdown = " · breakdown" if self.config["breakdown"] else ""
+        return f"{self.setting} · {self.testbed} · seed {self.seed}{breakdown}"
 
     @property
     def folder(self) -> Path:
@@ -87,7 +88,18 @@ def expand(experiment: str, overrides: Sequence[str] = (), scale: str | None = N
                 Cell(experiment, setting, resolved | {"setting": setting, "seed": seed}, seed)
                 for seed in range(base["seed"], base["seed"] + base["seeds"])
             ]
+            if uses_gpu(resolved) and not resolved["breakdown"]:
+                # exact phases need a synchronisation at each, which spoils the overlap: a cell of their own
+                own = resolved | {"setting": setting, "seed": base["seed"], "breakdown": True}
+                cells.append(Cell(experiment, setting, own, base["seed"]))
     return cells
+
+
+def uses_gpu(config: dict[str, Any]) -> bool:
+    """Whether the ranks of a cell compute on a GPU here."""
+    import torch
+
+    return config["testbed"]["kind"] == "measured" and config["device"] != "cpu" and torch.cuda.is_available()
 
 
 def check(config: dict[str, Any]) -> None:
@@ -137,8 +149,7 @@ def identify(cells: Sequence[Cell]) -> None:
             data.ensure(*wanted, say=lambda line: print(line, file=sys.stderr))
             datasets[wanted] = data.load(*wanted).checksum
         network = cell.config["testbed"].get("network", "modelled")
-        on_gpu = cell.config["device"] != "cpu" and torch.cuda.is_available() and not cell.simulated
-        cell.hardware = provenance.hardware(network, "auto" if on_gpu else "cpu")
+        cell.hardware = provenance.hardware(network, "auto" if uses_gpu(cell.config) else "cpu")
         cell.key = fingerprint.cell_key(
             {name: value for name, value in cell.config.items() if name not in NOT_IN_KEY},
             cell.seed,

@@ -206,8 +206,13 @@ def cmd_run(args: argparse.Namespace) -> None:
 def cmd_report(args: argparse.Namespace) -> None:
     from reports.build import build
 
-    pages = build(args.paper)
-    print(json.dumps([str(page) for page in pages]) if args.json else "\n".join(map(str, pages)))
+    written = build(args.paper)
+    if args.json:
+        print(json.dumps([str(path) for path in written]))
+        return
+    for path in written:
+        if path.suffix == ".html":
+            print(path)
 
 
 def cmd_bench_collective(args: argparse.Namespace) -> None:

@@ -44,6 +44,8 @@ def run_rank(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
     start = common(fabric.exchange(checkpoints.available()))
     events = EventLog(folder / "events.jsonl") if fabric.rank == 0 else None
     if events and start is None:
+        if events.path.stat().st_size:  # an attempt that ended before its first checkpoint: nothing of it counts
+            events.append("resume", iteration=-1)
         events.append("run_start", key=config["key"], iteration=0)
     spare = models.build(config["model"]["name"], dataset.input_shape, dataset.classes, config["seed"])
     strategy.setup(worker)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,8 @@ from repro.evaluate import digest, evaluate
 from repro.events import EventLog
 from repro.worker import Worker
 from strategies.base import StepReport, Strategy
+
+SIGN_OF_LIFE_S = 5.0  # the parent ends ranks of which it hears nothing for long
 
 
 class RunLog:
@@ -37,6 +40,7 @@ class RunLog:
         self.step_s: list[float] = []
         self.bytes_before, self.train_before = worker.fabric.bytes_sent, 0.0
         self.final_digest = ""
+        self.said = time.perf_counter()
         self.iteration, self.train_s, self.loss = 0, 0.0, None
 
     # --- during training
@@ -47,6 +51,9 @@ class RunLog:
         self.step_s.append(self.worker.clock.train_s() - began)
         if report.loss is not None:
             self.losses.append(report.loss)
+        if self.events and time.perf_counter() - self.said > SIGN_OF_LIFE_S:
+            self.said = time.perf_counter()
+            say("step", iteration=self.iteration + len(self.step_s))
 
     # --- with the clock paused
     def stop(self, iteration: int) -> None:
@@ -155,6 +162,7 @@ class RunLog:
         self.worker.clock.load_state_dict(state["clock"])
         self.worker.fabric.bytes_sent = self.bytes_before = state["bytes_sent"]
         self.train_before = self.worker.clock.train_s()
+        self.iteration = iteration
         if self.events:
             self.events.append("resume", iteration=iteration)
             self.events.flush()

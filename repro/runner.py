@@ -166,11 +166,12 @@ class Listener:
             self.progress.cell(self.cell.label, message["iterations"])
             if message["resumed"]:
                 self.progress.note(f"resuming {self.cell.label} at iteration {message['resumed']}")
-        elif message["event"] == "progress":
+        else:
             self.progress.update(self.cell.label, message["iteration"], message.get(self.cell.config["metric"]))
-            if self.mirror and time.monotonic() - self.synced > SYNC_EVERY_S:
-                self.mirror.sync(self.cell.folder)
-                self.synced = time.monotonic()
+        due = time.monotonic() - self.synced > SYNC_EVERY_S
+        if self.mirror and due and message["event"] == "progress":
+            self.mirror.sync(self.cell.folder)
+            self.synced = time.monotonic()
 
     def last_line(self, summary: dict[str, Any]) -> str:
         score = summary["final"][summary["metric"]]

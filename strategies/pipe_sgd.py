@@ -106,7 +106,7 @@ class PipeSGD(DataParallel):
     def load_state_dict(self, state: dict) -> None:
         super().load_state_dict(state)
         for blocks in state["ready"]:
-            self.ready.append((self.buffers.popleft(), blocks))
+            self.ready.append((self.buffers.popleft(), [block.to(self.worker.part.device) for block in blocks]))
         self.under_way = len(self.ready)
 
     def close(self) -> None:

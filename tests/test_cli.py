@@ -148,6 +148,15 @@ def test_every_experiment_composes_at_every_scale(name):
         assert len({cell.label for cell in found}) == len(found)
 
 
+def test_a_gpu_adds_breakdown_cells_to_the_measured_ones(monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    found = cells.expand(FIG4, ["seeds=2"])
+    exact = [cell for cell in found if cell.config["breakdown"]]
+    assert len(found) == 7 * 2 * 2 + 7 and len(exact) == 7
+    assert not any(cell.simulated for cell in exact) and len({cell.label for cell in found}) == len(found)
+    assert not any(cell.config["breakdown"] for cell in cells.expand(FIG4, ["device=cpu"]))
+
+
 @pytest.mark.parametrize("group", config.GROUPS)
 def test_every_file_of_a_group_composes(group):
     for name in config.group_names(group):

@@ -1,4 +1,4 @@
-"""Whole runs through the command line, ranks really started: caching, resume after a kill, byte-identical simulation."""
+"""Whole runs through the command line, ranks really started: caching, resume after kills, repeatable simulation."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import strategies
 from repro.results import VOLATILE
 
 # 2 workers on the digits: 30 iterations of 60 ms or less
@@ -71,8 +72,13 @@ def test_killed_ranks_resume_to_the_same_bits(tmp_path):
 def test_a_rank_killed_before_any_checkpoint_starts_anew(tmp_path):
     server = ("strategy=ps_sync", "testbed=here")
     whole = summary(run(tmp_path / "whole", *server))
-    assert run(tmp_path / "killed", *server, fault="kill:2:2").returncode == 1  # the server
-    assert summary(run(tmp_path / "killed", *server))["weights_sha256"] == whole["weights_sha256"]
+    late = "checkpoint_every=100"  # not in the key
+    assert run(tmp_path / "killed", *server, late, fault="kill:2:25").returncode == 1  # the server
+    again = summary(run(tmp_path / "killed", *server, late))
+    assert again["weights_sha256"] == whole["weights_sha256"]
+    # what the killed attempt had logged does not count
+    assert [point["iteration"] for point in again["curve"]] == [point["iteration"] for point in whole["curve"]]
+    assert again["bytes_sent"] == whole["bytes_sent"]
 
 
 @pytest.mark.ranks
@@ -84,12 +90,15 @@ def test_a_stopped_rank_ends_the_run_with_its_name(results):
 
 
 @pytest.mark.ranks
-def test_torchrun_gives_the_bits_of_mpirun(tmp_path):
-    """Same named ring, same order of summation: the fabric does not matter."""
-    mpi = summary(run(tmp_path / "mpi", *PIPE))
-    gloo = summary(run(tmp_path / "torch", *PIPE, "testbed.launcher=torchrun"))
-    assert (mpi["fabric"], gloo["fabric"]) == ("mpi", "torch")
-    assert gloo["weights_sha256"] == mpi["weights_sha256"]
+@pytest.mark.parametrize("name", strategies.names())
+def test_every_fabric_gives_the_same_bits(tmp_path, name):
+    """Same named algorithm, same order of summation: the fabric does not matter."""
+    torchrun = ["testbed=here", "testbed.launcher=torchrun"]
+    beds = {"mpi": ["testbed=here"], "torch": torchrun, "virtual": ["testbed=virtual"]}
+    three = (f"strategy={name}", "workers=3", "batch=60")
+    ends = {bed: summary(run(tmp_path / bed, *three, *overrides)) for bed, overrides in beds.items()}
+    assert {bed: end["fabric"] for bed, end in ends.items()} == {bed: bed for bed in beds}
+    assert len({end["weights_sha256"] for end in ends.values()}) == 1
 
 
 @pytest.mark.ranks

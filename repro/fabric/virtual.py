@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -12,18 +12,18 @@ import torch
 
 from repro.fabric import collectives
 from repro.fabric.base import (
-    ANY_SOURCE,
     MAIN,
     DoneWork,
     Event,
     Fabric,
-    FabricError,
     Queue,
     Task,
     Work,
 )
 from repro.fabric.links import Links, Network
 from repro.fabric.scheduler import Scheduler, VirtualTask
+from repro.fabric.virtual_messages import Mailbox, Message, Receive, VirtualWork, nbytes
+from repro.fabric.virtual_tasks import VirtualEvent, VirtualLock, VirtualQueue, VirtualTaskHandle
 from repro.timing.costs import REAL_TIME, Costs
 
 
@@ -39,191 +39,11 @@ class World:
 
 
 @dataclass
-class Message:
-    source: int
-    key: tuple  # (group, channel, tag)
-    payload: torch.Tensor
-
-
-class Mailbox:
-    """One rank's arrived messages and posted receives, each in order."""
-
-    def __init__(self) -> None:
-        self.arrived: list[Message] = []
-        self.posted: list[Receive] = []
-
-    def deliver(self, message: Message) -> None:
-        for receive in self.posted:
-            if receive.matches(message):
-                self.posted.remove(receive)
-                receive.complete(message)
-                return
-        self.arrived.append(message)
-
-    def post(self, receive: Receive) -> None:
-        for message in self.arrived:
-            if receive.matches(message):
-                self.arrived.remove(message)
-                receive.complete(message)
-                return
-        self.posted.append(receive)
-
-
-@dataclass
 class Meeting:
     """Ranks that have come to the present `exchange`, and what they brought."""
 
     brought: dict[int, Any] = field(default_factory=dict)
     waiting: list[VirtualTask] = field(default_factory=list)
-
-
-class VirtualWork(Work):
-    """Base of sends and receives: whoever waits is woken by `finish`."""
-
-    def __init__(self, fabric: VirtualFabric, what: str):
-        self.fabric, self.what = fabric, what
-        self.finished = False
-        self.error: FabricError | None = None
-        self.waiters: list[VirtualTask] = []
-
-    def finish(self) -> None:
-        self.finished = True
-        for task in self.waiters:
-            self.fabric.scheduler.wake(task)
-        self.waiters.clear()
-
-    def wait(self, timeout: float | None = None) -> None:
-        self.fabric.scheduler.check()
-        limit = self.fabric.timeout_s if timeout is None else timeout
-        self.fabric.scheduler.wait_until(self.done, self.waiters.append, self.what, limit)
-        if self.error:
-            raise self.error
-
-    def done(self) -> bool:
-        return self.finished
-
-    def cancel(self) -> None:
-        return None
-
-
-class Receive(VirtualWork):
-    def __init__(self, fabric: VirtualFabric, buffer: torch.Tensor, source: int, key: tuple):
-        peer = "any rank" if source == ANY_SOURCE else f"rank {source}"
-        super().__init__(fabric, f"a message from {peer} (tag {key[2]}, channel {key[1]})")
-        self.buffer, self.wanted, self.key = buffer, source, key
-
-    def matches(self, message: Message) -> bool:
-        return message.key == self.key and self.wanted in (ANY_SOURCE, message.source)
-
-    def complete(self, message: Message) -> None:
-        self.source, payload = message.source, message.payload
-        expected, found = nbytes(self.buffer), nbytes(payload)
-        if expected != found:
-            self.error = FabricError(
-                f"rank {self.fabric.rank}: received {found} bytes from rank {message.source} where {expected} were "
-                f"expected (tag {self.key[2]}, channel {self.key[1]})"
-            )
-        elif payload.device.type != "meta":
-            self.buffer.copy_(payload.view(self.buffer.dtype).view(self.buffer.shape))
-        self.finish()
-
-    def cancel(self) -> None:
-        posted = self.fabric.world.mailboxes[self.fabric.global_rank(self.fabric.rank)].posted
-        if self in posted:
-            posted.remove(self)
-            self.finish()
-
-
-def nbytes(tensor: torch.Tensor) -> int:
-    return tensor.numel() * tensor.element_size()
-
-
-class VirtualTaskHandle(Task):
-    def __init__(self, fabric: VirtualFabric, task: VirtualTask):
-        self.fabric, self.task, self.name = fabric, task, task.name
-
-    def join(self, timeout: float | None = None) -> Any:
-        what = f"the end of task {self.name}"
-        self.fabric.scheduler.wait_until(lambda: self.task.finished, self.task.joiners.append, what, timeout)
-        if self.task.error:
-            raise self.task.error
-        return self.task.result
-
-    def cancel(self) -> None:
-        self.task.cancelled = True
-        self.fabric.scheduler.wake(self.task)
-
-
-class VirtualEvent(Event):
-    def __init__(self, scheduler: Scheduler):
-        self.scheduler, self.flag = scheduler, False
-        self.waiters: list[VirtualTask] = []
-
-    def set(self) -> None:
-        self.flag = True
-        for task in self.waiters:
-            self.scheduler.wake(task)
-        self.waiters.clear()
-
-    def clear(self) -> None:
-        self.flag = False
-
-    def is_set(self) -> bool:
-        return self.flag
-
-    def wait(self, timeout: float | None = None) -> None:
-        self.scheduler.wait_until(self.is_set, self.waiters.append, "an event", timeout)
-
-
-class VirtualQueue(Queue):
-    def __init__(self, scheduler: Scheduler):
-        self.items: deque = deque()
-        self.scheduler = scheduler
-        self.waiters: list[VirtualTask] = []
-
-    def put(self, item: Any) -> None:
-        self.items.append(item)
-        for task in self.waiters:
-            self.scheduler.wake(task)
-        self.waiters.clear()
-
-    def get(self, timeout: float | None = None) -> Any:
-        self.scheduler.check()
-        self.scheduler.wait_until(lambda: bool(self.items), self.waiters.append, "an item of a queue", timeout)
-        return self.items.popleft()
-
-    def __len__(self) -> int:
-        return len(self.items)
-
-
-class VirtualLock:
-    """Mutual exclusion between tasks of one rank, first come first served."""
-
-    def __init__(self, scheduler: Scheduler, what: str = "a lock"):
-        self.scheduler, self.what = scheduler, what
-        self.holder: VirtualTask | None = None
-        self.waiters: deque[VirtualTask] = deque()
-
-    def __enter__(self) -> VirtualLock:
-        me = self.scheduler.current
-        if self.holder is not None or self.waiters:
-            self.waiters.append(me)
-            try:
-                while self.holder is not me:  # handed over by __exit__
-                    self.scheduler.block(self.what)
-            except BaseException:  # cancelled, or the run has failed: leave the line, or pass on what was handed over
-                if self.holder is me:
-                    self.__exit__()
-                else:
-                    self.waiters.remove(me)
-                raise
-        self.holder = me
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.holder = self.waiters.popleft() if self.waiters else None
-        if self.holder is not None:
-            self.scheduler.wake(self.holder)
 
 
 class VirtualFabric(Fabric):
@@ -324,7 +144,7 @@ class VirtualFabric(Fabric):
         return fabric
 
     def spawn(self, fn: Callable[[], Any], name: str = "background") -> Task:
-        return VirtualTaskHandle(self, self.scheduler.add(self.global_rank(self.rank), name, fn, self.now()))
+        return VirtualTaskHandle(self.scheduler, self.scheduler.add(self.global_rank(self.rank), name, fn, self.now()))
 
     def event(self) -> Event:
         return VirtualEvent(self.scheduler)

@@ -199,6 +199,8 @@ def key_of(summary: Summary) -> tuple:
         summary["batch"],
         summary["testbed"],
         summary["launcher"],
+        summary.get("threads_per_rank", 1),
+        summary.get("eval_every", 0.25),
         summary["workers"],
         summary["model"]["name"],
         optimizer,

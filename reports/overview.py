@@ -50,7 +50,7 @@ def _rows(short: str, state: Mapping[str, Any] | None) -> list[tuple]:
             (
                 short,
                 kind,
-                f"Figure 4, MNIST-MLP: {there} of 7 settings" if there else "no results yet",
+                f"Figure 4, MNIST-MLP: {there} settings" if there else "no results yet",
                 *[counts[name] for name in VERDICTS],
             )
         )

@@ -148,7 +148,7 @@ def deviations(group: Group, paper: Mapping[str, Any]) -> list[str]:
         )
         if cores and not hardware.get("gpu") and ranks > cores:
             found.append(
-                f"Up to {ranks} ranks (one of them the server of PS-Sync) share {cores} cores: computation "
+                f"Up to {ranks} ranks (a parameter server counted in) share {cores} cores: computation "
                 "and communication compete for them, so that hiding one behind the other gains less than it "
                 "would on machines of their own."
             )

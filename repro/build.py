@@ -49,11 +49,15 @@ def build_worker(fabric: Fabric, config: dict[str, Any], dataset: Dataset) -> Wo
     if testbed["kind"] == "simulated":
         blocks = block_seconds(model(), dataset.input_shape, local_batch, testbed["device"])
     part_device = device if arithmetic else torch.device("meta")
-    synchronise = torch.cuda.synchronize if device.type == "cuda" and config["breakdown"] else None
+
+    def synchronise() -> None:
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+
     return Worker(
         workers=workers,
         fabric=fabric,
-        clock=Clock(fabric, synchronise),
+        clock=Clock(fabric, synchronise, config["breakdown"]),
         part=Part(model(), config["optimizer"], part_device),
         batches=Batches(dataset.train, local_batch, config["seed"], iterations_per_epoch * workers, device=device),
         iterations_per_epoch=iterations_per_epoch,
@@ -66,9 +70,11 @@ def build_worker(fabric: Fabric, config: dict[str, Any], dataset: Dataset) -> Wo
 def pick_device(config: dict[str, Any], rank: int) -> torch.device:
     """The GPU of this rank (ranks share GPUs in turn where there are fewer), or the CPU."""
     wanted = config["device"]
+    if config["testbed"]["kind"] == "simulated":
+        return torch.device("cpu")
     if wanted == "cuda" and not torch.cuda.is_available():
         raise InputError(f"device=cuda: torch {torch.__version__} sees no working GPU here; use device=cpu")
-    if wanted == "cpu" or not torch.cuda.is_available() or config["testbed"]["kind"] == "simulated":
+    if wanted == "cpu" or not torch.cuda.is_available():
         return torch.device("cpu")
     local_rank = int(os.environ.get("LOCAL_RANK") or os.environ.get("OMPI_COMM_WORLD_LOCAL_RANK") or rank)
     device = torch.device("cuda", local_rank % torch.cuda.device_count())

@@ -14,11 +14,10 @@ from repro.errors import InputError, unknown
 from repro.results import cell_dir, read_summary
 
 # what a result does not depend on: how many other cells there are, where data lies, how long a rank may wait
-NOT_IN_KEY = (
-    *("settings", "testbeds", "scales", "scale", "seeds", "seed", "data", "timeout_s", "title", "checkpoint_every"),
-)
+NOT_IN_KEY = (*("settings", "testbeds", "scales", "scale", "seeds", "seed", "data", "timeout_s", "title"),)
 
 
+METRICS = ("top1",)
 # which fabric the ranks of a launcher talk over
 FABRIC_OF = {"mpirun": "repro.fabric.mpi", "torchrun": "repro.fabric.torch_dist", "virtual": "repro.fabric.virtual"}
 
@@ -75,6 +74,7 @@ def expand(experiment: str, overrides: Sequence[str] = (), scale: str | None = N
     strategy's options and the numbers of workers, batch and epochs before anything runs.
     """
     base = configs.compose(experiment, overrides, scale)
+    check(base)
     keys = {override.partition("=")[0] for override in overrides}
     settings = {base["strategy"]["name"]: []} if "strategy" in keys or not base["settings"] else base["settings"]
     testbeds = [base["testbed"]["name"]] if "testbed" in keys else base["testbeds"]
@@ -120,8 +120,17 @@ def check(config: dict[str, Any]) -> None:
         )
     if config["testbed"]["launcher"] not in FABRIC_OF:
         raise unknown("launcher", config["testbed"]["launcher"], FABRIC_OF)
+    testbed = config["testbed"]
+    if (testbed["kind"] == "simulated") != (testbed["launcher"] == "virtual"):
+        raise InputError(
+            f"testbed.launcher={testbed['launcher']}: testbed {testbed['name']} is {testbed['kind']}; "
+            "mpirun and torchrun go with testbed=here, virtual with the simulated ones"
+        )
     if config["device"] not in ("auto", "cpu", "cuda"):
         raise InputError(f"device={config['device']}: must be auto, cpu or cuda")
+    if config["device"] == "cuda" and testbed["kind"] == "measured" and not uses_gpu(config):
+        raise InputError("device=cuda: torch sees no working GPU here; use device=cpu or auto")
+    check_training(config)
     options = {key: value for key, value in config["strategy"].items() if key != "name"}
     strategy = strategies.load(config["strategy"]["name"])
     strategy.parse(options)
@@ -133,6 +142,24 @@ def check(config: dict[str, Any]) -> None:
                 f"testbed.ranks={ranks}: {strategy.name} needs {needed} ranks "
                 f"({config['workers']} workers and {servers} server{'s' * (servers != 1)})"
             )
+
+
+def check_training(config: dict[str, Any]) -> None:
+    """InputError for optimizer, targets, metric, seed and trace length that a run would stumble over late."""
+
+    def number(value: Any) -> bool:
+        return isinstance(value, int | float) and not isinstance(value, bool)
+
+    for name, value in config["optimizer"].items():
+        if not number(value) or value < 0:
+            raise InputError(f"optimizer.{name}={value}: must be a number, 0 or more")
+    if not isinstance(config["targets"], list) or not all(map(number, config["targets"])):
+        raise InputError(f"targets={config['targets']}: must be a list of numbers, for instance targets=[0.95,0.97]")
+    if config["metric"] not in METRICS:
+        raise unknown("metric", str(config["metric"]), METRICS)
+    for name in ("seed", "trace_steps"):
+        if not isinstance(config[name], int) or isinstance(config[name], bool) or config[name] < 0:
+            raise InputError(f"{name}={config[name]}: must be a whole number, 0 or more")
 
 
 def identify(cells: Sequence[Cell]) -> None:
@@ -147,14 +174,18 @@ def identify(cells: Sequence[Cell]) -> None:
         wanted = (dataset["name"], cell.config["data"]["root"], dataset["standin"])
         if wanted not in datasets:
             data.ensure(*wanted, say=lambda line: print(line, file=sys.stderr))
-            datasets[wanted] = data.load(*wanted).checksum
+            datasets[wanted] = data.load(*wanted)
+        training = len(datasets[wanted].train)
+        if cell.config["batch"] > training:
+            name = datasets[wanted].name
+            raise InputError(f"batch={cell.config['batch']}: more than the {training} training samples of {name}")
         network = cell.config["testbed"].get("network", "modelled")
         cell.hardware = provenance.hardware(network, "auto" if uses_gpu(cell.config) else "cpu")
         cell.key = fingerprint.cell_key(
             {name: value for name, value in cell.config.items() if name not in NOT_IN_KEY},
             cell.seed,
             fingerprint.fingerprint(code_roots(cell.config)),
-            datasets[wanted],
+            datasets[wanted].checksum,
             torch.__version__,
             cell.hardware["class"],
         )
@@ -164,8 +195,12 @@ def code_roots(config: dict[str, Any]) -> list[str]:
     """The modules that a cell's numbers come from; what they import counts too."""
     import strategies
 
+    # how processes are started decides over threads and waiting, which only wall time knows
+    launching = ["repro.launch.local"] if config["testbed"]["kind"] == "measured" else []
     return [
-        "repro.build",
+        *launching,
+        "repro.session",
+        "repro.summary",
         "repro.train",
         strategies.module_of(config["strategy"]["name"]),
         f"repro.models.{config['model']['name']}",

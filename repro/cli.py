@@ -23,7 +23,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if rest:  # argparse takes no overrides behind options; people write them there
         args.overrides = [*args.overrides, *rest]
     try:
-        return args.command(args) or 0
+        status = args.command(args) or 0
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     except ReproError as error:
         print(f"repro: error: {error}", file=sys.stderr)
         return error.status
@@ -35,9 +40,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("repro: interrupted; the same command resumes", file=sys.stderr)
         return 130
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
 
 
 class Parser(argparse.ArgumentParser):
@@ -180,7 +182,6 @@ def cmd_show(args: argparse.Namespace) -> None:
 def cmd_run(args: argparse.Namespace) -> None:
     from repro import cells as expansion
     from repro import config
-    from repro.paths import reports_root, results_root
     from repro.runner import check_results_folder, run_cells
 
     check_results_folder()
@@ -189,13 +190,20 @@ def cmd_run(args: argparse.Namespace) -> None:
     for name in config.experiment_names(args.experiment):
         cells += expansion.expand(name, args.overrides, scale)
     expansion.identify(cells)
-    summaries = run_cells(cells, args.force, not args.no_mlflow)
+    summaries, fault = run_cells(cells, args.force, not args.no_mlflow)
     if args.json:
         print(json.dumps(summaries, indent=1))
-        return
-    from reports.build import build
+    else:
+        show_where(args.experiment.split("/")[0])
+    if fault:
+        raise fault
 
-    paper = args.experiment.split("/")[0]
+
+def show_where(paper: str) -> None:
+    """Build the paper's page from what there is, and say where everything lies."""
+    from reports.build import build
+    from repro.paths import reports_root, results_root
+
     build(paper)
     print(f"\nreport page   {reports_root() / (paper + '.html')}")
     print(f"figures       {reports_root() / 'figures' / paper}")
@@ -250,7 +258,8 @@ def cmd_data(args: argparse.Namespace) -> int:
         print(json.dumps(rows, indent=1))
     else:
         for row in rows:
-            print("  ".join(f"{value}" for value in row.values()))
+            place = row["where"] or f"not found; stand-in: {row['standin']}"
+            print(f"{row['name']:10} {row['megabytes']:7.1f} MB  {place}  ({row['detail']})")
     return 0
 
 

@@ -29,10 +29,14 @@ class Interval(NamedTuple):
 class Clock:
     """One per rank. `train_s` is the fabric's time (real or virtual) less everything inside `paused`."""
 
-    def __init__(self, fabric: Fabric, synchronise: Callable[[], None] | None = None):
-        """`synchronise`: waits for the device before each reading (GPU breakdown runs); None reads at once."""
+    def __init__(
+        self, fabric: Fabric, synchronise: Callable[[], None] = lambda: None, synchronise_phases: bool = False
+    ):
+        """`synchronise`: waits for the device; called whenever the clock starts or stops and, with
+        `synchronise_phases` (GPU breakdown runs), at both ends of every phase, which spoils the overlap."""
         self._fabric = fabric
-        self._synchronise = synchronise or (lambda: None)
+        self._synchronise = synchronise
+        self._synchronise_phase = synchronise if synchronise_phases else (lambda: None)
         self._before = 0.0  # train_s of earlier stretches
         self._since: float | None = None  # when the present stretch began
         self._phases: dict[str, float] = defaultdict(float)
@@ -89,12 +93,12 @@ class Clock:
             if name not in PHASES or self._in_phase:
                 raise ValueError(f"phase '{name}' inside '{self._in_phase}'; phases: {', '.join(PHASES)}, not nested")
             self._in_phase = name
-        self._synchronise()
+        self._synchronise_phase()
         start = self._fabric.now()
         try:
             yield
         finally:
-            self._synchronise()
+            self._synchronise_phase()
             end = self._fabric.now()
             self._intervals.append(Interval(line, name, start, end))
             if line == MAIN_LINE:

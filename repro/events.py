@@ -2,7 +2,7 @@
 
 Kinds of event (seconds unless said otherwise; `iteration` counts from 1, 0 is "before training"):
 
-    run_start   {key, paper, experiment, cell, setting, strategy, kind, testbed, seed, ..., config}   once a cell
+    run_start   {key, iteration: 0}    an attempt from the beginning (the configuration is in config.yaml)
     resume      {iteration}            the run went on from the checkpoint of this iteration
     steps       {iteration (the last one), n, loss, step_s {...}, phases {...}, ...}   n iterations taken together
     evaluation  {iteration, epoch, train_s, wall_s, loss, test_loss, top1}             one point of the curve

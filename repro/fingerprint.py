@@ -28,7 +28,7 @@ LEFT_OUT = (
     "repro.errors",
     "repro.events",
     "repro.fingerprint",
-    "repro.launch",
+    "repro.launch.supervise",
     "repro.paths",
     "repro.progress",
     "repro.provenance",

@@ -1,4 +1,4 @@
-"""One rank's program: build the worker from a cell's configuration, train, and leave the summary behind.
+"""One rank's program: start its fabric, run its part of the cell, turn errors into one line.
 
 Started by a launcher as `python -m mpi4py -m repro.rank CELL_FOLDER`, by torchrun, or once for all virtual ranks.
 """
@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import os
-import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -16,92 +15,13 @@ from typing import Any
 import torch
 
 from repro import config as configs
-from repro import data, models
-from repro.build import build_worker, check_ranks, virtual_costs
-from repro.checkpoints import Checkpoints, common
+from repro.build import virtual_costs
 from repro.errors import InputError, ReproError
-from repro.events import EventLog
 from repro.fabric.base import Fabric
-from repro.results import write_summary
-from repro.runlog import RunLog, say
-from repro.summary import summarise
-from repro.train import Plan, train
-from repro.worker import Worker
+from repro.session import run_rank
 from strategies import load
-from strategies.base import Strategy
 
 ERROR_MARK = "repro-error"
-
-
-def run_rank(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
-    """Everything that one rank does in a cell, from a started fabric to its close."""
-    strategy_class = load(config["strategy"]["name"])
-    strategy = strategy_class(strategy_class.parse({k: v for k, v in config["strategy"].items() if k != "name"}))
-    check_ranks(fabric, strategy, config)
-    dataset = data.load(config["dataset"]["name"], config["data"]["root"], config["dataset"]["standin"])
-    worker = build_worker(fabric, config, dataset)
-    checkpoints = Checkpoints(folder, fabric.rank)
-    start = common(fabric.exchange(checkpoints.available()))
-    events = EventLog(folder / "events.jsonl") if fabric.rank == 0 else None
-    if events and start is None:
-        if events.path.stat().st_size:  # an attempt that ended before its first checkpoint: nothing of it counts
-            events.append("resume", iteration=-1)
-        events.append("run_start", key=config["key"], iteration=0)
-    spare = models.build(config["model"]["name"], dataset.input_shape, dataset.classes, config["seed"])
-    strategy.setup(worker)
-    log = RunLog(worker, strategy, spare, dataset, checkpoints, events, config["trace_steps"])
-    plan = Plan.of(config, worker.iterations_per_epoch)
-    if fabric.rank == 0:
-        say("start", iterations=plan.iterations, resumed=start or 0)
-    if start:
-        log.restore(start)
-    with_faults(strategy, fabric.rank, resumed=start is not None)
-    fabric.exchange(None)  # nobody's training clock starts before everybody is ready
-    train(worker, strategy, plan, log, start or 0)
-    strategy.close()
-    if events:
-        wall = dict(worker.clock.wall)
-        events.append("run_end", iteration=plan.iterations, weights_sha256=log.final_digest, wall=wall)
-        events.flush()
-        write_summary(folder, summarise(folder, config, describe(worker, dataset, plan)))
-    fabric.close()
-
-
-def describe(worker: Worker, dataset: data.base.Dataset, plan: Plan) -> dict[str, Any]:
-    """Facts for the summary that only a rank knows."""
-    return {
-        "fabric": worker.fabric.name,
-        "ranks": worker.fabric.size,
-        "iterations": plan.iterations,
-        "iterations_per_epoch": worker.iterations_per_epoch,
-        "model": {"name": None, "parameters": worker.part.size},
-        "dataset": {
-            "name": dataset.name,
-            "standin": dataset.standin,
-            "checksum": dataset.checksum,
-            "train": len(dataset.train.y),
-            "test": len(dataset.test.y),
-        },
-    }
-
-
-def with_faults(strategy: Strategy, rank: int, resumed: bool) -> None:
-    """For trying out what a fault does: REPRO_FAULT=kill:RANK:STEP or stop:RANK:STEP, in the first attempt only."""
-    fault = os.environ.get("REPRO_FAULT")
-    if not fault or resumed:
-        return
-    kind, who, when = fault.split(":")
-    if int(who) != rank:
-        return
-    step, left = strategy.step, [int(when)]
-
-    def faulty() -> Any:
-        left[0] -= 1
-        if left[0] == 0:
-            os.kill(os.getpid(), signal.SIGKILL if kind == "kill" else signal.SIGSTOP)
-        return step()
-
-    strategy.step = faulty
 
 
 def start_fabric(config: dict[str, Any]) -> Fabric:

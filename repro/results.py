@@ -11,18 +11,19 @@ A summary is a dictionary with these keys (seconds unless said otherwise; per-it
 worker ranks):
 
     schema, status ("finished"), key, cell, paper, experiment, setting, strategy, options, kind ("measured" |
-    "simulated"), testbed, fabric, launcher, workers, ranks, seed, scale, breakdown, batch (global), epochs, iterations,
-    iterations_per_epoch, metric,
+    "simulated"), testbed, fabric, launcher, workers, ranks, seed, scale, threads_per_rank, breakdown, batch (global),
+    epochs, eval_every (epochs), iterations, iterations_per_epoch, metric,
     dataset    {name, standin (bool), checksum, train, test}
     model      {name, parameters}
     optimizer  {lr, momentum, weight_decay}
-    curve      [{iteration, epoch, train_s, loss (mean training loss since the last point), test_loss, <metric>}, ...]
+    curve      [{iteration, epoch, train_s, loss (mean training loss since the last stop), test_loss, <metric>}, ...]
     final      {<metric>, test_loss, train_s}
     targets    {"0.97": {train_s, epoch, iteration} or null where not reached, ...}
     step       {mean_s, median_s, min_s, max_s}           of one iteration on rank 0; mean_s = train_s / iterations
     phases     {forward, backward, compress, communicate, wait, update, data, other}   per iteration; they sum to it
     server_phases  the same for server ranks, or null
     communication  {total_s, exposed_s, overlapped_s}     per iteration: all; main line; hidden by computation
+                   (hidden during forward, backward, compress, update, data; what falls on `other` is in neither)
     bytes_sent     per iteration, mean over all ranks
     weights_sha256 of the final weights
     trace      [{rank, line ("main" or a task's name), name, start, end}, ...]   a few steady-state iterations

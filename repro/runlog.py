@@ -138,6 +138,8 @@ class RunLog:
     def checkpoint(self, iteration: int) -> None:
         """Every rank saves all that it needs to go on; the old ones go when all have the new."""
         worker = self.worker
+        if self.events:  # first, so that the log has all that the checkpoint stands on
+            self.events.flush()
         with worker.clock.activity("checkpoint"):
             self.checkpoints.save(
                 iteration,

@@ -18,6 +18,7 @@ from repro import config as configs
 from repro import launch, provenance
 from repro.cells import Cell
 from repro.errors import FaultError, InputError, ReproError
+from repro.events import EventLog
 from repro.launch.local import environment
 from repro.launch.supervise import Ranks, stop_everything
 from repro.paths import results_root
@@ -28,11 +29,13 @@ from repro.tracking import Mirror
 SYNC_EVERY_S = 10.0  # MLflow is told at most this often while ranks run: they share the cores
 
 
-def run_cells(cells: Sequence[Cell], force: bool = False, track: bool = True) -> list[dict[str, Any]]:
-    """Run what is not finished; returns the summaries of all cells.
+def run_cells(
+    cells: Sequence[Cell], force: bool = False, track: bool = True
+) -> tuple[list[dict[str, Any]], FaultError | None]:
+    """Run what is not finished; returns the summaries of all finished cells, and what went wrong, if anything did.
 
-    An InputError ends the command. A fault in one cell does not stop the others; it is raised at the end, first one
-    first, with how many cells failed.
+    An InputError ends the command. A fault in one cell does not stop the others; the first one is returned, with how
+    many cells failed.
     """
     check_results_folder()
     todo = [cell for cell in cells if force or not cell.finished]
@@ -43,11 +46,12 @@ def run_cells(cells: Sequence[Cell], force: bool = False, track: bool = True) ->
         faults = run_all(todo, lambda cell, core: run_cell(cell, force, progress, track, core), progress)
     finally:
         progress.close()
+    failed = None
     if faults:
         cell, fault = faults[0]
         others = f" (and {len(faults) - 1} more cells failed)" if len(faults) > 1 else ""
-        raise FaultError(f"{cell.label}: {fault}{others}; the same command resumes")
-    return [summary for cell in cells if (summary := read_summary(cell.folder))]
+        failed = FaultError(f"{cell.label}: {fault}{others}; the same command resumes")
+    return [summary for cell in cells if (summary := read_summary(cell.folder))], failed
 
 
 def run_all(
@@ -91,7 +95,7 @@ def check_results_folder() -> None:
         root.mkdir(parents=True, exist_ok=True)
         probe = root / ".writable.tmp"
         probe.write_bytes(b"x" * 65536)
-        probe.unlink()
+        probe.unlink(missing_ok=True)
     except OSError as error:
         raise InputError(f"results folder {root}: {error.strerror}; set REPRO_RESULTS to another") from None
 
@@ -115,6 +119,8 @@ def run_cell(cell: Cell, force: bool, progress: Progress, track: bool, core: int
     with sole_use(cell):
         if force:
             clear(cell)
+        # not finished, whatever a summary from elsewhere says: an interrupted run must not find itself done
+        (cell.folder / "summary.json").unlink(missing_ok=True)
         recorded = {"key": cell.key, "hardware": cell.hardware, "provenance": provenance.provenance()}
         configs.write_yaml(cell.folder / "config.yaml", cell.config | recorded)
         mirror = Mirror(None, results_root()) if track else None
@@ -128,6 +134,7 @@ def run_cell(cell: Cell, force: bool, progress: Progress, track: bool, core: int
             # a rank's own time limit comes first and names the peer; this one is for when nobody is left to speak
             processes.follow(heard, 3 * cell.config["timeout_s"] + 60)
         except ReproError as error:
+            note_failure(cell, error)
             if mirror:
                 mirror.sync(cell.folder)
                 mirror.fail(str(error))
@@ -145,6 +152,14 @@ def run_cell(cell: Cell, force: bool, progress: Progress, track: bool, core: int
         if mirror:
             mirror.finish(cell.folder, summary)
         progress.done(cell.label, heard.last_line(summary))
+
+
+def note_failure(cell: Cell, error: ReproError) -> None:
+    """The reason, in the event log; a full disk is perhaps that very reason."""
+    with contextlib.suppress(ReproError):
+        log = EventLog(cell.folder / "events.jsonl")
+        log.append("failed", reason=str(error))
+        log.flush()
 
 
 def clear(cell: Cell) -> None:

@@ -45,6 +45,8 @@ def summarise(folder: Path, config: dict[str, Any], facts: dict[str, Any]) -> di
         "breakdown": config["breakdown"],
         "batch": config["batch"],
         "epochs": config["epochs"],
+        "eval_every": config["eval_every"],
+        "threads_per_rank": testbed.get("threads_per_rank", 1),
         "metric": metric,
         "optimizer": config["optimizer"],
         **facts,

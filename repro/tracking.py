@@ -22,6 +22,7 @@ import logging
 import os
 import re
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -44,6 +45,8 @@ from repro.track_format import (
     tags,
 )
 
+# Redirecting is process-wide: two cells side by side must not put back each other's.
+STDOUT = threading.RLock()
 METRICS_A_CALL, PARAMETERS_A_CALL = 1000, 100  # MLflow's limits
 ARTIFACTS = ("summary.json", "config.yaml", "events.jsonl")
 
@@ -57,7 +60,7 @@ def _guarded(method: Callable[..., None]) -> Callable[..., None]:
             return
         try:
             # MLflow prints links on standard output, which may be somebody's --json.
-            with contextlib.redirect_stdout(io.StringIO()):
+            with STDOUT, contextlib.redirect_stdout(io.StringIO()):
                 method(self, *arguments)
         except Exception as error:
             self.on = False

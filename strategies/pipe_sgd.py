@@ -24,8 +24,8 @@ class Options:
     def __post_init__(self) -> None:
         if not isinstance(self.K, int) or self.K < 1:
             raise InputError(f"strategy.K={self.K}: must be a whole number, 1 (D-Sync) or more; the paper uses 2")
-        if self.warmup_epochs < 0:
-            raise InputError(f"strategy.warmup_epochs={self.warmup_epochs}: must be 0 or more")
+        if not isinstance(self.warmup_epochs, int | float) or self.warmup_epochs < 0:
+            raise InputError(f"strategy.warmup_epochs={self.warmup_epochs}: must be a number, 0 or more")
         check(self.codec, self.algorithm)
 
 

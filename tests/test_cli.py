@@ -58,6 +58,16 @@ def test_bad_words_are_named_with_the_valid_ones(tmp_path, arguments, words):
         (["strategy=ps_sync", "testbed.ranks=4"], ["testbed.ranks=4", "5 ranks (4 workers and 1 server)"]),
         (["device=tpu"], ["device=tpu", "auto, cpu or cuda"]),
         (["testbed.launcher=ssh", "testbed=here"], ["unknown launcher 'ssh'", "mpirun"]),
+        (["testbed.launcher=torchrun"], ["testbed.launcher=torchrun", "paper/pipesgd is simulated", "testbed=here"]),
+        (["testbed.launcher=virtual", "testbed=here"], ["testbed here is measured"]),
+        (["seed=x"], ["seed=x", "whole number"]),
+        (["targets=0.97"], ["targets=0.97", "a list of numbers"]),
+        (["metric=accuracy"], ["unknown metric 'accuracy'", "top1"]),
+        (["optimizer.lr=abc"], ["optimizer.lr=abc", "a number"]),
+        (["trace_steps=-1"], ["trace_steps=-1"]),
+        (["strategy=pipe_sgd", "strategy.warmup_epochs=abc"], ["warmup_epochs=abc", "a number"]),
+        (["batch=100000000"], ["batch=100000000", "training samples"]),
+        (["device=cuda"], ["device=cuda", "no working GPU"]),
         (["dataset.standin=maybe"], ["maybe", "auto"]),
     ],
 )
@@ -127,6 +137,12 @@ def test_a_taken_port_of_the_ui(tmp_path):
         taken.listen()
         port = str(taken.getsockname()[1])
         refused(repro(tmp_path / "results", "ui", "--port", port), port)
+
+
+def test_a_closed_pipe_is_no_error(tmp_path):
+    command = f"{sys.executable} -m repro.cli show {FIG4} --json | head -c 10"
+    done = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True)
+    assert done.returncode == 0 and not done.stderr
 
 
 @pytest.mark.parametrize("command", [["list"], ["show", FIG4]])

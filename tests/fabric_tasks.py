@@ -190,7 +190,7 @@ def check_a_cancelled_tasks_next_receive(fabric):
 def check_task_errors_reach_the_rank(fabric):
     need(fabric)
     if fabric.name == "virtual":
-        raise Skip("ends the whole virtual run: see test_fabric_virtual.py")
+        raise Skip("ends the whole virtual run: see test_virtual_faults.py")
     left, _ = neighbours(fabric)
     fabric.timeout_s = 2.0
 

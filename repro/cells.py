@@ -76,8 +76,7 @@ def expand(experiment: str, overrides: Sequence[str] = (), scale: str | None = N
     base = configs.compose(experiment, overrides, scale)
     check(base)
     keys = {override.partition("=")[0] for override in overrides}
-    settings = {base["strategy"]["name"]: []} if "strategy" in keys or not base["settings"] else base["settings"]
-    testbeds = [base["testbed"]["name"]] if "testbed" in keys else base["testbeds"]
+    settings, testbeds = configs.axes(base, overrides)
     cells = []
     for testbed in testbeds:
         for setting, changes in settings.items():
@@ -131,9 +130,8 @@ def check(config: dict[str, Any]) -> None:
     if config["device"] == "cuda" and testbed["kind"] == "measured" and not uses_gpu(config):
         raise InputError("device=cuda: torch sees no working GPU here; use device=cpu or auto")
     check_training(config)
-    options = {key: value for key, value in config["strategy"].items() if key != "name"}
     strategy = strategies.load(config["strategy"]["name"])
-    strategy.parse(options)
+    strategy.parse(configs.strategy_options(config))
     if ranks := config["testbed"].get("ranks"):
         needed = strategy.ranks(config["workers"])
         if ranks < needed:

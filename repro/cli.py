@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import errno
 import json
 import os
 import sys
@@ -11,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from repro import __version__
-from repro.errors import InputError, ReproError
+from repro.errors import UNWRITABLE, InputError, ReproError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -33,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"repro: error: {error}", file=sys.stderr)
         return error.status
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EDQUOT):
+        if error.errno not in UNWRITABLE:
             raise
         print(f"repro: error: {error.filename or 'results folder'}: {error.strerror}", file=sys.stderr)
         return InputError.status
@@ -165,10 +164,7 @@ def cmd_show(args: argparse.Namespace) -> None:
     shown = []
     for name in config.experiment_names(args.experiment):
         resolved = config.compose(name, args.overrides, args.scale)
-        keys = {override.partition("=")[0] for override in args.overrides}
-        one = "strategy" in keys or not resolved["settings"]
-        settings = [resolved["strategy"]["name"]] if one else resolved["settings"]
-        testbeds = [resolved["testbed"]["name"]] if "testbed" in keys else resolved["testbeds"]
+        settings, testbeds = config.axes(resolved, args.overrides)
         count = len(settings) * len(testbeds) * resolved["seeds"]
         shown.append({"experiment": name, "cells": count, "config": resolved})
         if not args.json:

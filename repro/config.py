@@ -54,6 +54,20 @@ def compose(experiment: str, overrides: Sequence[str] = (), scale: str | None = 
     return _compose([f"experiment={experiment}", *scaled, *overrides])
 
 
+def axes(resolved: dict[str, Any], overrides: Sequence[str]) -> tuple[dict[str, list[str]], list[str]]:
+    """An experiment's settings (name -> their overrides) and testbeds; an override of either leaves just that one."""
+    keys = {override.partition("=")[0] for override in overrides}
+    one_setting = "strategy" in keys or not resolved["settings"]
+    settings = {resolved["strategy"]["name"]: []} if one_setting else resolved["settings"]
+    testbeds = [resolved["testbed"]["name"]] if "testbed" in keys else resolved["testbeds"]
+    return settings, testbeds
+
+
+def strategy_options(config: dict[str, Any]) -> dict[str, Any]:
+    """The strategy's options without its name."""
+    return {key: value for key, value in config["strategy"].items() if key != "name"}
+
+
 def _compose(overrides: list[str]) -> dict[str, Any]:
     from hydra import compose as hydra_compose
     from hydra import initialize_config_dir

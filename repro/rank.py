@@ -5,7 +5,6 @@ Started by a launcher as `python -m mpi4py -m repro.rank CELL_FOLDER`, by torchr
 
 from __future__ import annotations
 
-import errno
 import os
 import sys
 from collections.abc import Callable
@@ -16,7 +15,7 @@ import torch
 
 from repro import config as configs
 from repro.build import virtual_costs
-from repro.errors import InputError, ReproError
+from repro.errors import UNWRITABLE, InputError, ReproError
 from repro.fabric.base import Fabric
 from repro.session import run_rank
 from strategies import load
@@ -60,7 +59,7 @@ def guarded(run: Callable[[], None]) -> None:
     except ReproError as error:
         stop(error.status, str(error))
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EDQUOT):
+        if error.errno not in UNWRITABLE:
             raise
         stop(InputError.status, f"{error.filename or 'results folder'}: {error.strerror}")
 

@@ -10,6 +10,7 @@ from typing import Any
 from repro import data, models
 from repro.build import build_worker, check_ranks
 from repro.checkpoints import Checkpoints, common
+from repro.config import strategy_options
 from repro.data.base import Dataset
 from repro.events import EventLog
 from repro.fabric.base import Fabric
@@ -25,7 +26,7 @@ from strategies.base import Strategy
 def run_rank(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
     """Everything that one rank does in a cell, from a started fabric to its close."""
     strategy_class = load(config["strategy"]["name"])
-    strategy = strategy_class(strategy_class.parse({k: v for k, v in config["strategy"].items() if k != "name"}))
+    strategy = strategy_class(strategy_class.parse(strategy_options(config)))
     check_ranks(fabric, strategy, config)
     dataset = data.load(config["dataset"]["name"], config["data"]["root"], config["dataset"]["standin"])
     worker = build_worker(fabric, config, dataset)

@@ -6,6 +6,7 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+from repro.config import strategy_options
 from repro.events import read_events
 from repro.results import PHASES, SCHEMA
 
@@ -35,7 +36,7 @@ def summarise(folder: Path, config: dict[str, Any], facts: dict[str, Any]) -> di
         "experiment": config["figure"],
         "setting": config["setting"],
         "strategy": config["strategy"]["name"],
-        "options": {key: value for key, value in config["strategy"].items() if key != "name"},
+        "options": strategy_options(config),
         "kind": testbed["kind"],
         "testbed": testbed["name"],
         "launcher": testbed["launcher"],

@@ -11,20 +11,8 @@ from hypothesis import strategies as st
 
 from repro.fabric import collectives
 from repro.fabric.base import ANY_SOURCE, BACKGROUND
-from repro.fabric.virtual import Network, run
-
-ALPHA, BETA = 1e-3, 1e-6
-NETWORK = Network(ALPHA, BETA)
-KB = 1000
-
-
-def message(nbytes, value=0):
-    return torch.full((nbytes,), value, dtype=torch.uint8)
-
-
-def close(value):
-    return pytest.approx(value, rel=1e-12, abs=1e-15)
-
+from repro.fabric.virtual import run
+from tests.virtual_common import ALPHA, BETA, NETWORK
 
 # the same program, the same run
 

@@ -4,21 +4,9 @@ import pytest
 import torch
 
 from repro.fabric.base import ANY_SOURCE, BACKGROUND
-from repro.fabric.virtual import Network, run
+from repro.fabric.virtual import run
 from repro.timing.costs import Costs
-
-ALPHA, BETA = 1e-3, 1e-6
-NETWORK = Network(ALPHA, BETA)
-KB = 1000
-
-
-def message(nbytes, value=0):
-    return torch.full((nbytes,), value, dtype=torch.uint8)
-
-
-def close(value):
-    return pytest.approx(value, rel=1e-12, abs=1e-15)
-
+from tests.virtual_common import ALPHA, BETA, KB, NETWORK, close, message
 
 # links
 

@@ -1,0 +1,18 @@
+"""What the tests of the virtual fabric share: a network of round numbers, messages, times to rounding."""
+
+import pytest
+import torch
+
+from repro.fabric.virtual import Network
+
+ALPHA, BETA = 1e-3, 1e-6
+NETWORK = Network(ALPHA, BETA)
+KB = 1000
+
+
+def message(nbytes, value=0):
+    return torch.full((nbytes,), value, dtype=torch.uint8)
+
+
+def close(value):
+    return pytest.approx(value, rel=1e-12, abs=1e-15)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from repro import config as configs
+from repro import programs
 from repro.errors import InputError, unknown
 from repro.results import cell_dir, read_summary
 
@@ -78,16 +79,17 @@ def expand(experiment: str, overrides: Sequence[str] = (), scale: str | None = N
     keys = {override.partition("=")[0] for override in overrides}
     settings, testbeds = configs.axes(base, overrides)
     cells = []
-    for testbed in testbeds:
+    for testbed, conditions in testbeds.items():
         for setting, changes in settings.items():
-            ours = [change for change in changes if change.partition("=")[0] not in keys]
+            # the user's word counts most, then the testbed's, then the setting's, then the scale's
+            ours = [change for change in (*changes, *conditions) if change.partition("=")[0] not in keys]
             resolved = configs.compose(experiment, [f"testbed={testbed}", *ours, *overrides], scale)
             check(resolved)
             cells += [
                 Cell(experiment, setting, resolved | {"setting": setting, "seed": seed}, seed)
                 for seed in range(base["seed"], base["seed"] + base["seeds"])
             ]
-            if uses_gpu(resolved) and not resolved["breakdown"]:
+            if uses_gpu(resolved) and not resolved["breakdown"] and resolved["program"] == "train":
                 # exact phases need a synchronisation at each, which spoils the overlap: a cell of their own
                 own = resolved | {"setting": setting, "seed": base["seed"], "breakdown": True}
                 cells.append(Cell(experiment, setting, own, base["seed"]))
@@ -132,14 +134,14 @@ def check(config: dict[str, Any]) -> None:
     check_training(config)
     strategy = strategies.load(config["strategy"]["name"])
     strategy.parse(configs.strategy_options(config))
-    if ranks := config["testbed"].get("ranks"):
-        needed = strategy.ranks(config["workers"])
-        if ranks < needed:
-            servers = needed - config["workers"]
-            raise InputError(
-                f"testbed.ranks={ranks}: {strategy.name} needs {needed} ranks "
-                f"({config['workers']} workers and {servers} server{'s' * (servers != 1)})"
-            )
+    needed, given = programs.ranks(config), config["testbed"].get("ranks")
+    if given and given < needed:
+        servers = needed - config["workers"]
+        raise InputError(
+            f"testbed.ranks={given}: {strategy.name} needs {needed} ranks "
+            f"({config['workers']} workers and {servers} server{'s' * (servers != 1)})"
+        )
+    programs.check(config)
 
 
 def check_training(config: dict[str, Any]) -> None:
@@ -191,16 +193,11 @@ def identify(cells: Sequence[Cell]) -> None:
 
 def code_roots(config: dict[str, Any]) -> list[str]:
     """The modules that a cell's numbers come from; what they import counts too."""
-    import strategies
-
     # how processes are started decides over threads and waiting, which only wall time knows
     launching = ["repro.launch.local"] if config["testbed"]["kind"] == "measured" else []
     return [
         *launching,
-        "repro.session",
-        "repro.summary",
-        "repro.train",
-        strategies.module_of(config["strategy"]["name"]),
+        *programs.modules(config),
         f"repro.models.{config['model']['name']}",
         f"repro.data.{config['dataset']['name']}",
         FABRIC_OF[config["testbed"]["launcher"]],

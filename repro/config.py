@@ -54,12 +54,22 @@ def compose(experiment: str, overrides: Sequence[str] = (), scale: str | None = 
     return _compose([f"experiment={experiment}", *scaled, *overrides])
 
 
-def axes(resolved: dict[str, Any], overrides: Sequence[str]) -> tuple[dict[str, list[str]], list[str]]:
-    """An experiment's settings (name -> their overrides) and testbeds; an override of either leaves just that one."""
+def axes(
+    resolved: dict[str, Any], overrides: Sequence[str]
+) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """An experiment's settings and testbeds, each name -> its overrides; an override of either leaves just that one.
+
+    A testbed that the experiment knows keeps its overrides when it is the one chosen.
+    """
     keys = {override.partition("=")[0] for override in overrides}
     one_setting = "strategy" in keys or not resolved["settings"]
     settings = {resolved["strategy"]["name"]: []} if one_setting else resolved["settings"]
-    testbeds = [resolved["testbed"]["name"]] if "testbed" in keys else resolved["testbeds"]
+    known = resolved["testbeds"]
+    testbeds = {name: list(changes or []) for name, changes in known.items()} if isinstance(known, dict) else {}
+    testbeds = testbeds or {name: [] for name in known}
+    if "testbed" in keys:
+        chosen = resolved["testbed"]["name"]
+        testbeds = {chosen: testbeds.get(chosen, [])}
     return settings, testbeds
 
 

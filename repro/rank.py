@@ -8,17 +8,17 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
 from repro import config as configs
+from repro import programs
 from repro.build import virtual_costs
 from repro.errors import UNWRITABLE, InputError, ReproError
 from repro.fabric.base import Fabric
-from repro.session import run_rank
-from strategies import load
 
 ERROR_MARK = "repro-error"
 
@@ -45,11 +45,11 @@ def main(folder: Path) -> None:
         if core := os.environ.get("REPRO_CORE"):  # only one thread runs at a time: handing over is faster on one core
             os.sched_setaffinity(0, {int(core)})
         testbed = config["testbed"]
-        ranks = load(config["strategy"]["name"]).ranks(config["workers"])
         network = virtual.Network(testbed["alpha_s"], testbed["beta_s_per_byte"])
-        virtual.run(ranks, lambda fabric: run_rank(fabric, config, folder), network, virtual_costs(testbed))
+        run = partial(programs.run, config=config, folder=folder)
+        virtual.run(programs.ranks(config), run, network, virtual_costs(testbed))
     else:
-        run_rank(start_fabric(config), config, folder)
+        programs.run(start_fabric(config), config, folder)
 
 
 def guarded(run: Callable[[], None]) -> None:

@@ -10,8 +10,9 @@
 A summary is a dictionary with these keys (seconds unless said otherwise; per-iteration numbers are means over the
 worker ranks):
 
-    schema, status ("finished"), key, cell, paper, experiment, setting, strategy, options, kind ("measured" |
-    "simulated"), testbed, fabric, launcher, workers, ranks, seed, scale, threads_per_rank, breakdown, batch (global),
+    schema, status ("finished"), key, cell, program ("train"), paper, experiment, setting, strategy, options,
+    kind ("measured" | "simulated"), testbed, fabric, launcher, workers, ranks, seed, scale, threads_per_rank, breakdown,
+    batch (global),
     epochs, eval_every (epochs), iterations, iterations_per_epoch, metric,
     dataset    {name, standin (bool), checksum, train, test}
     model      {name, parameters}
@@ -32,6 +33,12 @@ worker ranks):
     -- below: differs from run to run --
     provenance {commit, dirty, versions {...}, started_at, finished_at, command}
     wall       {train_s, training_s, evaluation_s, checkpoint_s, synchronisation_s, logging_s, total_s, resumes}
+
+The summary of a probe (`program` is not "train") identifies its cell with the same keys, without those of training:
+
+    result     what the probe found; its module in `repro/probes/` says what is in it
+    metrics    {name: number}: the few that MLflow shows
+    line       one line for people
 """
 
 from __future__ import annotations

@@ -13,9 +13,8 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from queue import Queue
 from typing import Any
 
-import strategies
 from repro import config as configs
-from repro import launch, provenance
+from repro import launch, programs, provenance
 from repro.cells import Cell
 from repro.errors import FaultError, InputError, ReproError
 from repro.events import EventLog
@@ -113,8 +112,7 @@ def sole_use(cell: Cell) -> Iterator[None]:
 
 def run_cell(cell: Cell, force: bool, progress: Progress, track: bool, core: int | None = None) -> None:
     """One cell from wherever it stands to its summary; `core`: where a simulation is to run."""
-    ranks = strategies.load(cell.config["strategy"]["name"]).ranks(cell.config["workers"])
-    command = launch.command(cell.config, ranks, ["-m", "repro.rank", str(cell.folder)])
+    command = launch.command(cell.config, programs.ranks(cell.config), ["-m", "repro.rank", str(cell.folder)])
     cell.folder.mkdir(parents=True, exist_ok=True)
     with sole_use(cell):
         if force:
@@ -189,6 +187,8 @@ class Listener:
             self.synced = time.monotonic()
 
     def last_line(self, summary: dict[str, Any]) -> str:
+        if "line" in summary:  # a probe's
+            return f"{self.cell.label}: {summary['line']} ({summary['kind']})"
         score = summary["final"][summary["metric"]]
         shown = "" if score is None else f"{summary['metric']} {score:.4f}, "
         step_ms = 1e3 * summary["step"]["mean_s"]

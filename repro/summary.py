@@ -17,7 +17,7 @@ def summarise(folder: Path, config: dict[str, Any], facts: dict[str, Any]) -> di
     steps = [event for event in events if event["event"] == "steps"]
     evaluations = [event for event in events if event["event"] == "evaluation"]
     end = next(event for event in reversed(events) if event["event"] == "run_end")
-    iterations, testbed, metric = facts["iterations"], config["testbed"], config["metric"]
+    iterations, metric = facts["iterations"], config["metric"]
     workers = per_iteration([event["workers"] for event in steps], iterations)
     servers = per_iteration([event["servers"] for event in steps if event["servers"]], iterations)
     scores = ("train_s", "loss", "test_loss", metric)
@@ -28,26 +28,9 @@ def summarise(folder: Path, config: dict[str, Any], facts: dict[str, Any]) -> di
         await_slowest(group["phases"], train_s / iterations)
     exposed, hidden = workers["phases"]["communicate"], workers["overlapped"]
     return {
-        "schema": SCHEMA,
-        "status": "finished",
-        "key": config["key"],
-        "cell": folder.name,
-        "paper": config["paper"],
-        "experiment": config["figure"],
-        "setting": config["setting"],
-        "strategy": config["strategy"]["name"],
-        "options": strategy_options(config),
-        "kind": testbed["kind"],
-        "testbed": testbed["name"],
-        "launcher": testbed["launcher"],
-        "workers": config["workers"],
-        "seed": config["seed"],
-        "scale": config["scale"],
-        "breakdown": config["breakdown"],
-        "batch": config["batch"],
+        **identity(folder, config),
         "epochs": config["epochs"],
         "eval_every": config["eval_every"],
-        "threads_per_rank": testbed.get("threads_per_rank", 1),
         "metric": metric,
         "optimizer": config["optimizer"],
         **facts,
@@ -67,10 +50,36 @@ def summarise(folder: Path, config: dict[str, Any], facts: dict[str, Any]) -> di
         "bytes_sent": sum(event["bytes_sent"] for event in steps) / iterations,
         "weights_sha256": end["weights_sha256"],
         "trace": steady_trace(events),
+        "wall": wall(end["wall"], train_s, sum(event["event"] == "resume" for event in events)),
+    }
+
+
+def identity(folder: Path, config: dict[str, Any]) -> dict[str, Any]:
+    """What every summary says of its cell, whatever program it ran."""
+    testbed = config["testbed"]
+    return {
+        "schema": SCHEMA,
+        "status": "finished",
+        "key": config["key"],
+        "cell": folder.name,
+        "program": config["program"],
+        "paper": config["paper"],
+        "experiment": config["figure"],
+        "setting": config["setting"],
+        "strategy": config["strategy"]["name"],
+        "options": strategy_options(config),
+        "kind": testbed["kind"],
+        "testbed": testbed["name"],
+        "launcher": testbed["launcher"],
+        "workers": config["workers"],
+        "seed": config["seed"],
+        "scale": config["scale"],
+        "breakdown": config["breakdown"],
+        "batch": config["batch"],
+        "threads_per_rank": testbed.get("threads_per_rank", 1),
         "hardware": config["hardware"],
         "testbed_model": testbed if testbed["kind"] == "simulated" else None,
         "provenance": config["provenance"] | {"finished_at": finished_at()},
-        "wall": wall(end["wall"], train_s, sum(event["event"] == "resume" for event in events)),
     }
 
 

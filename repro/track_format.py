@@ -47,6 +47,8 @@ def curve_points(evaluations: Iterable[dict[str, Any]], base: int) -> list[Point
 
 def final_metrics(summary: dict[str, Any]) -> dict[str, float]:
     """The numbers of a finished run. The part before the slash is the section in which the UI shows it."""
+    if "metrics" in summary:  # a probe's
+        return {_name(key): float(value) for key, value in summary["metrics"].items() if math.isfinite(value)}
     found: dict[str, Any] = {f"final/{key}": value for key, value in summary["final"].items()}
     for target, reached in summary["targets"].items():
         # A target that was not reached has no metric: MLflow would turn infinity into a number.

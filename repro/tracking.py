@@ -131,7 +131,7 @@ class Mirror:
         if (folder / "events.jsonl").is_file():
             self._sync(folder)
         else:  # summaries are committed, events are not
-            self._log_curve(summary["curve"])
+            self._log_curve(summary.get("curve", []))
         # At step 0 of the base: the UI draws a metric without any later step as bars.
         self._send([Point(key, 0, self._base, value) for key, value in final_metrics(summary).items()])
         for name in ARTIFACTS:

@@ -1,0 +1,71 @@
+"""Programs that measure something without training towards an accuracy; a module each, named by `program:`.
+
+    ranks(config) -> int                how many ranks a cell needs
+    check(config) -> None               optional: InputError for parameters that cannot be used, before anything runs
+    run(fabric, config, folder)         one rank's part, ending with `finish`
+
+Parameters stand in the configuration under `probe:`. Modules whose names begin with an underscore are theirs to share.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from repro.errors import unknown
+
+if TYPE_CHECKING:
+    from repro.fabric.base import Fabric
+
+
+def names() -> list[str]:
+    return [module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_")]
+
+
+def load(name: str) -> ModuleType:
+    """The probe's module; InputError listing the programs for an unknown name."""
+    if name not in names():
+        raise unknown("program", name, ["train", *names()])
+    return importlib.import_module(f"repro.probes.{name}")
+
+
+def start(fabric: Fabric, iterations: int) -> None:
+    """Tell the parent, which draws the progress, that the cell begins; `iterations`: steps that `progress` counts."""
+    from repro.runlog import say
+
+    if fabric.rank == 0:
+        say("start", iterations=iterations, resumed=0)
+
+
+def progress(fabric: Fabric, iteration: int) -> None:
+    """Tell the parent how far the probe is; often enough that it does not take the ranks for dead."""
+    from repro.runlog import say
+
+    if fabric.rank == 0:
+        say("step", iteration=iteration)
+
+
+def finish(
+    fabric: Fabric,
+    config: dict[str, Any],
+    folder: Path,
+    facts: dict[str, Any],
+    result: dict[str, Any],
+    metrics: dict[str, float],
+    line: str,
+) -> None:
+    """Rank 0 writes the summary; every rank waits for it and closes the fabric.
+
+    facts: what only the ranks know, as in a training summary (fabric, ranks, model, dataset ...).
+    """
+    from repro.results import write_summary
+    from repro.summary import identity
+
+    if fabric.rank == 0:
+        found = {"result": result, "metrics": metrics, "line": line}
+        write_summary(folder, identity(folder, config) | facts | found)
+    fabric.exchange(None)
+    fabric.close()

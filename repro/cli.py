@@ -118,11 +118,12 @@ def experiment_arguments(parser: argparse.ArgumentParser) -> None:
 
 def add_bench(commands: Any) -> None:
     collective = commands.add_parser("collective", help="time one collective beside its closed form")
-    collective.add_argument("name", help="ring, recursive_doubling, tree, server, allgather, ..., or native")
+    collective.add_argument("name", help="ring, ring_pipelined, recursive_doubling, tree, allgather, ..., or native")
     collective.add_argument("--ranks", type=int, default=4)
     collective.add_argument("--bytes", type=int, default=1_000_000)
     collective.add_argument("--fabric", default="virtual", help="virtual, mpi or torch")
     collective.add_argument("--codec", default="none", help="codec inside each hop of the ring")
+    collective.add_argument("--pieces", type=int, help="of a block, in ring_pipelined")
     collective.add_argument("--repeat", type=int, default=5)
     collective.add_argument("--alpha", type=float, help="seconds a message (virtual; closed form)")
     collective.add_argument("--beta", type=float, help="seconds a byte")
@@ -149,10 +150,12 @@ def cmd_list(args: argparse.Namespace) -> None:
         print(json.dumps(found, indent=1))
         return
     print("experiments")
-    for name, title in found.pop("experiments").items():
-        print(f"  {name:24} {title}")
+    experiments = found.pop("experiments")
+    width = max(map(len, experiments))
+    for name, title in experiments.items():
+        print(f"  {name:{width}}  {title}")
     for group, names in found.items():
-        print(f"{group:24}  {', '.join(names)}")
+        print(f"{group:{width + 2}}  {', '.join(names)}")
     print("\nnext: repro show EXPERIMENT · repro run EXPERIMENT · repro report")
 
 
@@ -222,8 +225,9 @@ def cmd_report(args: argparse.Namespace) -> None:
 def cmd_bench_collective(args: argparse.Namespace) -> None:
     from repro.bench.collective import bench_collective, table
 
+    network = (args.alpha, args.beta, args.gamma)
     result = bench_collective(
-        args.name, args.ranks, args.bytes, args.fabric, args.codec, args.repeat, args.alpha, args.beta, args.gamma
+        args.name, args.ranks, args.bytes, args.fabric, args.codec, args.repeat, *network, args.pieces
     )
     print(json.dumps(result, indent=1) if args.json else table(result))
 
@@ -246,8 +250,13 @@ def cmd_data(args: argparse.Namespace) -> int:
         print(fetch.fetch(args.name))
         return 0
     if args.action == "verify":
-        for name in [args.name] if args.name else data.names():
-            print(f"{name}: {data.verify(name)}: checksums right")
+        there = [row["name"] for row in data.status() if row["ok"] is not None]
+        if not there and not args.name:
+            raise InputError("no data set is on this machine; `repro data list` says where each is looked for")
+        for name in [args.name] if args.name else there:
+            folder = data.verify(name)
+            right = "checksums right" if data.module(name).FILES else "train/ and val/ are there"
+            print(f"{name}: {folder}: {right}")
         return 0
     rows = data.status()
     if args.json:

@@ -8,6 +8,8 @@ import torch
 from repro.errors import InputError
 from repro.fabric import collectives
 from repro.fabric.base import BACKGROUND, MAIN
+from repro.fabric.codecs import CODECS
+from repro.fabric.compressed import CompressedAllreduce
 from tests.fabric_common import (
     OTHER,
     SIZES,
@@ -52,8 +54,35 @@ def check_named_allreduces_give_the_same_bits(fabric):
             assert same_everywhere(fabric, first), name
 
 
+def check_the_pipelined_ring_is_the_ring(fabric):
+    """To the bit, in however many pieces: fewer elements than ranks, fewer than pieces, not divisible, many."""
+    for n in SIZES:
+        plain, sent = noise(n, fabric.rank), fabric.bytes_sent
+        collectives.ring_allreduce(fabric, plain)
+        sent = fabric.bytes_sent - sent
+        for pieces in (1, 2, 3, 4, 64):
+            vector, before = noise(n, fabric.rank), fabric.bytes_sent
+            collectives.ring_pipelined(fabric, vector, BACKGROUND, pieces)
+            assert bits(vector) == bits(plain), (n, pieces)
+            assert fabric.bytes_sent - before == sent, (n, pieces)
+
+
+def check_compressed_allreduces(fabric):
+    """What a codec represents exactly arrives exactly; any vector arrives the same everywhere."""
+    for codec in CODECS:
+        for algorithm in ("ring", "ring_pipelined"):
+            for n in SIZES:
+                allreduce = CompressedAllreduce(fabric, n, codec, algorithm, pieces=3)
+                one_hot = (torch.arange(n) % fabric.size == fabric.rank).float() * 8.0
+                total = allreduce.decompress(allreduce.reduce(allreduce.compress(one_hot)), torch.zeros(n))
+                assert torch.equal(total, torch.full((n,), 8.0)), (codec, algorithm, n)
+                any_vector = noise(n, fabric.rank)
+                total = allreduce.decompress(allreduce.reduce(allreduce.compress(any_vector)), torch.zeros(n))
+                assert total.isfinite().all() and same_everywhere(fabric, total), (codec, algorithm, n)
+
+
 def check_allreduce_mean(fabric):
-    for name in ("auto", "ring", "recursive_doubling", "tree"):
+    for name in ("auto", "ring", "ring_pipelined", "recursive_doubling", "tree"):
         vector = torch.full((5,), float(fabric.rank))
         fabric.allreduce(vector, op="mean", algorithm=name, async_=True).wait()
         torch.testing.assert_close(vector, torch.full((5,), (fabric.size - 1) / 2))

@@ -24,13 +24,26 @@ def test_virtual_agrees_with_the_closed_form(name: str, ranks: int) -> None:
     assert "closed form" in table(result)
 
 
-@pytest.mark.parametrize("codec", ["truncate16", "quantize8"])
-def test_virtual_with_a_codec(codec: str) -> None:
-    result = bench_collective("ring", 5, 40_000, "virtual", codec, alpha=1e-5, beta=2e-9, gamma=0.0)
+@pytest.mark.parametrize("name", ["ring", "ring_pipelined"])
+@pytest.mark.parametrize("codec", ["truncate16", "quantize8", "ternary"])
+def test_virtual_with_a_codec(name: str, codec: str) -> None:
+    result = bench_collective(name, 5, 40_000, "virtual", codec, alpha=1e-5, beta=2e-9, gamma=0.0)
     assert result["seconds"]["median"] == pytest.approx(result["closed_form"], rel=1e-11)
-    assert result["seconds"]["median"] < bench_collective("ring", 5, 40_000, "virtual", "none", 1, 1e-5, 2e-9, 0.0)[
-        "seconds"
-    ]["median"]
+    plain = bench_collective(name, 5, 40_000, "virtual", "none", 1, 1e-5, 2e-9, 0.0)
+    assert result["seconds"]["median"] < plain["seconds"]["median"]
+
+
+def test_pieces() -> None:
+    times = []
+    for pieces in (1, 2, 8):
+        result = bench_collective("ring_pipelined", 4, 4_000_000, "virtual", pieces=pieces)
+        assert result["pieces"] == pieces and f"{pieces} pieces a block" in table(result)
+        assert result["seconds"]["median"] == pytest.approx(result["closed_form"], rel=1e-11)
+        times.append(result["seconds"]["median"])
+    assert times[0] == pytest.approx(bench_collective("ring", 4, 4_000_000, "virtual")["closed_form"], rel=1e-11)
+    assert times[0] > times[1] == pytest.approx(times[2])  # two pieces hide the reduction and all latency but one
+    assert times[2] == pytest.approx(2 * 3 / 4 * 4_000_000 * 1e-9 + 1e-4)
+    assert bench_collective("ring", 4, 4000, "virtual")["pieces"] is None
 
 
 def test_virtual_with_many_ranks_needs_no_memory() -> None:
@@ -50,6 +63,8 @@ def test_virtual_with_many_ranks_needs_no_memory() -> None:
         (["ring", "--bytes", "0"], "--bytes 0"),
         (["ring", "--bytes", "6"], "--bytes 6"),
         (["ring", "--repeat", "0"], "--repeat 0"),
+        (["ring", "--pieces", "2"], "--pieces 2"),
+        (["ring_pipelined", "--pieces", "0"], "--pieces 0"),
         (["ring", "--alpha", "-1"], "--alpha -1"),
         (["ring", "--beta", "nan"], "--beta nan"),
         (["ring", "--gamma", "inf"], "--gamma inf"),
@@ -85,7 +100,9 @@ def test_on_real_ranks(fabric: str) -> None:
     from repro.bench.ranks import run_jobs
 
     jobs = [{"name": name, "bytes": 4004, "codec": "none", "repeat": 1} for name in NAMES]
-    jobs += [{"name": "ring", "bytes": 4004, "codec": codec, "repeat": 2} for codec in ("truncate16", "quantize8")]
+    codecs = ("truncate16", "quantize8", "ternary")
+    jobs += [{"name": "ring", "bytes": 4004, "codec": codec, "repeat": 2} for codec in codecs]
+    jobs += [{"name": "ring_pipelined", "bytes": 4004, "codec": codec, "repeat": 2, "pieces": 3} for codec in codecs]
     times = run_jobs(fabric, 3, jobs)  # the ranks check every result
     assert [len(seconds) for seconds in times] == [job["repeat"] for job in jobs]
     assert all(second > 0 for seconds in times for second in seconds)
@@ -114,7 +131,8 @@ def test_allreduce_rows() -> None:
 
 def test_codec_rows() -> None:
     result = codecs.measure(sizes=(1000,), turns=1)
-    assert {row["work"] for row in result["rows"]} >= {"clone", "none add", "quantize8 encode", "truncate16 decode"}
+    found = {row["work"] for row in result["rows"]}
+    assert found >= {"clone", "none add", "quantize8 encode", "truncate16 decode", "ternary add"}
     assert "quantize8 add" in codecs.table(result)
 
 

@@ -27,6 +27,7 @@ ROUNDING = 1e-11  # relative: a few hundred additions of doubles
 
 CALLS = {
     "ring": collectives.ring_allreduce,
+    "ring_pipelined": collectives.ring_pipelined,
     "native": lambda fabric, x: fabric.allreduce(x).wait(),
     "recursive_doubling": collectives.recursive_doubling_allreduce,
     "tree": collectives.tree_allreduce,

@@ -40,7 +40,7 @@ def summed(p, rows, algorithm):
     return run(p, main, NETWORK)
 
 
-ALL_RANKS = ["ring", "recursive_doubling", "tree"]
+ALL_RANKS = ["ring", "ring_pipelined", "recursive_doubling", "tree"]
 
 
 @settings(max_examples=40)
@@ -84,7 +84,7 @@ def test_the_ring_adds_along_the_ring():
 
 
 @pytest.mark.parametrize("skew", [0.0, 1.0, -1.0])
-@pytest.mark.parametrize("algorithm", ["ring", "recursive_doubling", "tree", "server"])
+@pytest.mark.parametrize("algorithm", ["ring", "ring_pipelined", "recursive_doubling", "tree", "server"])
 def test_the_order_of_summation_does_not_hang_on_who_is_late(algorithm, skew):
     noise = torch.randn(5, 33, generator=torch.Generator().manual_seed(1))
 
@@ -111,7 +111,7 @@ def test_bytes(p):
     def total(action):
         return sum(run(p, lambda fabric: main(fabric, action), NETWORK))
 
-    assert total(collectives.ring_allreduce) == 2 * (p - 1) * n
+    assert total(collectives.ring_allreduce) == total(collectives.ring_pipelined) == 2 * (p - 1) * n
     assert total(collectives.ring_reduce_scatter) == (p - 1) * n
     assert total(collectives.ring_allgather) == p * (p - 1) * n
     assert total(collectives.binomial_reduce) == total(collectives.binomial_broadcast) == (p - 1) * n
@@ -120,7 +120,7 @@ def test_bytes(p):
     assert total(collectives.recursive_doubling_allreduce) == (core * (core.bit_length() - 1) + 2 * (p - core)) * n
 
 
-@pytest.mark.parametrize("algorithm", ["ring", "recursive_doubling", "tree", "server"])
+@pytest.mark.parametrize("algorithm", ["ring", "ring_pipelined", "recursive_doubling", "tree", "server"])
 def test_two_at_once_on_two_channels(algorithm):
     def main(fabric):
         first, second = torch.full((7,), 1.0), torch.full((7,), 10.0)

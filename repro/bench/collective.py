@@ -24,25 +24,30 @@ def bench_collective(
     alpha: float | None = None,
     beta: float | None = None,
     gamma: float | None = None,
+    pieces: int | None = None,
 ) -> dict[str, Any]:
-    """{name, ranks, bytes, fabric, kind, codec, alpha, beta, gamma, seconds {median, min, max, all}, closed_form, note}
+    """{name, ranks, bytes, fabric, kind, codec, pieces, alpha, beta, gamma, seconds {median, min, max, all},
+    closed_form, note}
 
     bytes: of the float32 vector on each rank. alpha, beta, gamma: seconds, seconds a byte, seconds a byte summed; what
     is not given is a round number on the virtual fabric, and None on real ones, whose closed_form is then None too.
-    Codecs are timed whole (compress, reduce, decompress); the virtual fabric charges them no time of their own here.
+    pieces: of a block in the collective "ring_pipelined" (None elsewhere, or for its default). Codecs are timed whole
+    (compress, reduce, decompress); the virtual fabric charges them no time of their own here.
     InputError for what cannot be run; FaultError where the collective's result is wrong.
     """
-    _check(name, ranks, nbytes, fabric, codec, repeat, alpha, beta, gamma)
+    _check(name, ranks, nbytes, fabric, codec, repeat, alpha, beta, gamma, pieces)
+    cut = pieces or closed_forms.PIECES  # only the pipelined ring looks at it
     if fabric == "virtual":
         alpha, beta, gamma = (d if v is None else v for v, d in ((alpha, ALPHA), (beta, BETA), (gamma, GAMMA)))
-        times = [_simulate(name, ranks, nbytes // 4, codec, alpha, beta, gamma)]
+        times = [_simulate(name, ranks, nbytes // 4, codec, alpha, beta, gamma, cut)]
     else:
         from repro.bench.ranks import run_jobs
 
-        [times] = run_jobs(fabric, ranks, [{"name": name, "bytes": nbytes, "codec": codec, "repeat": repeat}])
+        job = {"name": name, "bytes": nbytes, "codec": codec, "repeat": repeat, "pieces": cut}
+        [times] = run_jobs(fabric, ranks, [job])
     form, note = None, "closed form needs --alpha and --beta"
     if alpha is not None and beta is not None:
-        form, note = _closed_form(name, ranks, nbytes, codec, alpha, beta, gamma or 0.0, fabric)
+        form, note = _closed_form(name, ranks, nbytes, codec, alpha, beta, gamma or 0.0, fabric, cut)
     return {
         "name": name,
         "ranks": ranks,
@@ -50,6 +55,7 @@ def bench_collective(
         "fabric": fabric,
         "kind": "simulated" if fabric == "virtual" else "measured",
         "codec": codec,
+        "pieces": cut if name == "ring_pipelined" else None,
         "seconds": {"median": statistics.median(times), "min": min(times), "max": max(times), "all": times},
         "alpha": alpha,
         "beta": beta,
@@ -63,10 +69,11 @@ def table(result: dict[str, Any]) -> str:
     """The result for people: seconds (median, min, max) beside the closed form."""
     seconds, form = result["seconds"], result["closed_form"]
     codec = f", codec {result['codec']}" if result["codec"] != "none" else ""
+    pieces = f", {result['pieces']} pieces a block" if result["pieces"] else ""
     times = "1 run, exact" if result["fabric"] == "virtual" else f"{len(seconds['all'])} runs"
     lines = [
         f"{result['name']}, {result['ranks']} ranks, {result['bytes']} bytes, fabric {result['fabric']} "
-        f"({result['kind']}, {times}){codec}"
+        f"({result['kind']}, {times}){codec}{pieces}"
     ]
     network = [f"{key} {result[key]:g}" for key in ("alpha", "beta", "gamma") if result[key] is not None]
     if network:
@@ -90,8 +97,9 @@ def _check(
     alpha: float | None,
     beta: float | None,
     gamma: float | None,
+    pieces: int | None,
 ) -> None:
-    from repro.bench.calls import NAMES
+    from repro.bench.calls import NAMES, RINGS
     from repro.fabric.codecs import codec as find_codec
 
     if name not in NAMES:
@@ -99,8 +107,13 @@ def _check(
     if fabric not in FABRICS:
         raise unknown("fabric", fabric, FABRICS)
     find_codec(codec)
-    if codec != "none" and name != "ring":
-        raise InputError(f"--codec {codec} needs the collective 'ring', not '{name}', which compresses no hop")
+    if codec != "none" and name not in RINGS:
+        allowed = " or ".join(f"'{ring}'" for ring in RINGS)
+        raise InputError(f"--codec {codec} needs the collective {allowed}, not '{name}', which compresses no hop")
+    if pieces is not None and name != "ring_pipelined":
+        raise InputError(f"--pieces {pieces}: only the collective 'ring_pipelined' has pieces, not '{name}'")
+    if pieces is not None and pieces < 1:
+        raise InputError(f"--pieces {pieces}: must be at least 1")
     if ranks < 1 or (name == "server" and ranks < 2):
         least = "2: a server and a client" if name == "server" else "1"
         raise InputError(f"--ranks {ranks}: must be at least {least}")
@@ -117,7 +130,9 @@ def _costs(gamma: float) -> Costs:
     return Costs(True, {"reduce": gamma}, {"sync": 0.0})
 
 
-def _simulate(name: str, ranks: int, elements: int, codec: str, alpha: float, beta: float, gamma: float) -> float:
+def _simulate(
+    name: str, ranks: int, elements: int, codec: str, alpha: float, beta: float, gamma: float, pieces: int
+) -> float:
     """Virtual seconds until the last rank is done, without arithmetic; the result is checked on a short vector."""
     import torch
 
@@ -128,11 +143,11 @@ def _simulate(name: str, ranks: int, elements: int, codec: str, alpha: float, be
     short = min(elements, 4 * ranks + 1)
 
     def verify(fabric: virtual.VirtualFabric) -> None:
-        result = call(name, fabric, short, codec)(pattern(fabric.rank, short))
+        result = call(name, fabric, short, codec, pieces)(pattern(fabric.rank, short))
         checker(name, fabric, short, codec)(result)
 
     def timed(fabric: virtual.VirtualFabric) -> float:
-        call(name, fabric, elements, codec)(torch.empty(elements, device="meta"))
+        call(name, fabric, elements, codec, pieces)(torch.empty(elements, device="meta"))
         return fabric.now()
 
     virtual.run(ranks, verify, network, costs)
@@ -140,14 +155,20 @@ def _simulate(name: str, ranks: int, elements: int, codec: str, alpha: float, be
 
 
 def _closed_form(
-    name: str, ranks: int, nbytes: int, codec: str, alpha: float, beta: float, gamma: float, fabric: str
+    name: str, ranks: int, nbytes: int, codec: str, alpha: float, beta: float, gamma: float, fabric: str, pieces: int
 ) -> tuple[float, str | None]:
     """(seconds, a word of caution or None)."""
-    if name == "ring" and codec != "none":
+    if codec != "none":
         from repro.fabric.codecs import codec as find_codec
 
-        seconds = closed_forms.ring_encoded(ranks, nbytes, alpha, beta, _costs(gamma), find_codec(codec))
+        known = (ranks, nbytes, alpha, beta, _costs(gamma), find_codec(codec))
+        if name == "ring_pipelined":
+            seconds = closed_forms.ring_pipelined_encoded(*known, pieces)
+        else:
+            seconds = closed_forms.ring_encoded(*known)
         return seconds, f"compressing is free in the closed form; {codec} shows in its bytes only"
+    if name == "ring_pipelined":
+        return closed_forms.ring_pipelined(ranks, nbytes, alpha, beta, gamma, pieces=pieces), None
     seconds = closed_forms.collective(name, ranks, nbytes, alpha, beta, gamma)
     if name == "native" and fabric != "virtual":
         return seconds, f"the closed form is that of a ring; what {fabric} does natively depends on size and version"

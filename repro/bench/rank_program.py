@@ -1,7 +1,7 @@
 """One rank of a benchmark on a real fabric: runs the jobs of a JSON argument; rank 0 prints `@{...}` for each.
 
     {"launcher": "mpirun" | "torchrun", "rounds": how often the list is gone through,
-     "jobs": [{"name": ..., "bytes": ..., "codec": ..., "repeat": ...}, ...]}
+     "jobs": [{"name": ..., "bytes": ..., "codec": ..., "repeat": ..., "pieces": ... (or none)}, ...]}
 
 A line holds the job's index and `seconds`, one a repetition: the slowest rank's, all having started together.
 """
@@ -16,6 +16,7 @@ import torch
 
 from repro.bench.calls import call, checker, pattern
 from repro.fabric.base import Fabric
+from repro.fabric.collectives import PIECES
 from repro.rank import guarded, start_fabric
 
 TIMEOUT_S = 120.0
@@ -24,7 +25,8 @@ TIMEOUT_S = 120.0
 def run_job(fabric: Fabric, job: dict[str, Any]) -> list[float]:
     """Seconds of every repetition, after one that is not counted; every result is checked."""
     name, codec, elements = job["name"], job["codec"], job["bytes"] // 4
-    collective, check = call(name, fabric, elements, codec), checker(name, fabric, elements, codec)
+    collective = call(name, fabric, elements, codec, job.get("pieces", PIECES))
+    check = checker(name, fabric, elements, codec)
     mine = pattern(fabric.rank, elements)
     vector = torch.empty_like(mine)
     seconds = []

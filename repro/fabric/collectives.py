@@ -12,31 +12,9 @@ import torch
 
 from repro.errors import unknown
 from repro.fabric.base import MAIN, Fabric
+from repro.fabric.blocks import TAG, bounds, chunks, piece_bounds, reduce_cost, synchronise
 from repro.fabric.codecs import Codec, NoCodec
-
-# Tags of their own, so that messages which nobody has received yet never meet a collective. MPI promises 32767 of them.
-TAG = 1 << 14
-
-
-def bounds(n: int, parts: int) -> list[tuple[int, int]]:
-    """`parts` consecutive ranges that cover n elements and differ by at most one in length."""
-    return [(i * n // parts, (i + 1) * n // parts) for i in range(parts)]
-
-
-def chunks(vector: torch.Tensor, parts: int) -> list[torch.Tensor]:
-    """Views of a vector (n,) cut at `bounds`."""
-    return [vector[start:end] for start, end in bounds(vector.numel(), parts)]
-
-
-def _reduce_cost(fabric: Fabric, n: int, codec: Codec) -> float | None:
-    """Seconds to decompress two blocks of n float32, sum them and compress the sum."""
-    costs = fabric.costs
-    if not costs.known:
-        return None
-    seconds = costs.seconds("reduce", 4 * n)
-    if not codec.lossless:
-        seconds += 2 * costs.seconds(f"decode/{codec.name}", 4 * n) + costs.seconds(f"encode/{codec.name}", 4 * n)
-    return seconds
+from repro.fabric.pipelined import PIECES, ring_pipelined, ring_pipelined_encoded
 
 
 def ring_allreduce_encoded(
@@ -50,10 +28,7 @@ def ring_allreduce_encoded(
     p, me = fabric.size, fabric.rank
     right, left = (me + 1) % p, (me - 1) % p
     blocks = list(blocks)
-    sync = fabric.costs.seconds("sync")
-    if sync:  # S of equation (5)
-        with fabric.compute(sync, resource=None):
-            pass
+    synchronise(fabric)
     # one buffer for all hops: fresh pages would cost more than the addition; blocks differ in length by one at most
     buffers = codec.like(max(blocks, key=len))
     for hop in range(p - 1):  # transmit and reduce
@@ -62,7 +37,7 @@ def ring_allreduce_encoded(
         receive = fabric.irecv(buffer, left, TAG + hop, channel)
         send = fabric.isend(blocks[outgoing], right, TAG + hop, channel)
         receive.wait()
-        with fabric.compute(_reduce_cost(fabric, lengths[incoming], codec), "host"):
+        with fabric.compute(reduce_cost(fabric, lengths[incoming], codec), "host"):
             blocks[incoming] = codec.add(blocks[incoming], buffer, lengths[incoming])
         send.wait()
     for hop in range(p - 1):  # send back reduced results
@@ -93,7 +68,7 @@ def ring_reduce_scatter(fabric: Fabric, vector: torch.Tensor, channel: int = MAI
         receive = fabric.irecv(buffer, (me - 1) % p, TAG + hop, channel)
         send = fabric.isend(blocks[outgoing], (me + 1) % p, TAG + hop, channel)
         receive.wait()
-        with fabric.compute(_reduce_cost(fabric, buffer.numel(), NoCodec()), "host"):
+        with fabric.compute(reduce_cost(fabric, buffer.numel(), NoCodec()), "host"):
             blocks[incoming].add_(buffer)
         send.wait()
     return blocks[me]
@@ -122,7 +97,7 @@ def recursive_doubling_allreduce(fabric: Fabric, vector: torch.Tensor, channel: 
     core = 1 << (p.bit_length() - 1)
     extra = p - core
     buffer = torch.empty_like(flat)
-    cost = _reduce_cost(fabric, flat.numel(), NoCodec())
+    cost = reduce_cost(fabric, flat.numel(), NoCodec())
     if me >= core:
         fabric.send(flat, me - core, TAG, channel)
         fabric.recv(flat, me - core, TAG + 1, channel)
@@ -158,7 +133,7 @@ def binomial_reduce(fabric: Fabric, vector: torch.Tensor, root: int = 0, channel
             return
         if me + distance < p:
             fabric.recv(buffer, (me + distance + root) % p, TAG + distance, channel)
-            with fabric.compute(_reduce_cost(fabric, flat.numel(), NoCodec()), "host"):
+            with fabric.compute(reduce_cost(fabric, flat.numel(), NoCodec()), "host"):
                 flat.add_(buffer)
         distance *= 2
 
@@ -210,7 +185,7 @@ def serve_sum(fabric: Fabric, total: torch.Tensor, clients: range, channel: int 
     for index, receive in enumerate(receives):
         receive.wait()
         if index:
-            with fabric.compute(_reduce_cost(fabric, total.numel(), NoCodec()), "host"):
+            with fabric.compute(reduce_cost(fabric, total.numel(), NoCodec()), "host"):
                 total.add_(buffers[index])
 
 
@@ -228,6 +203,7 @@ def dissemination_barrier(fabric: Fabric, channel: int = MAIN) -> None:
 
 ALLREDUCE: dict[str, Callable[[Fabric, torch.Tensor, int], None]] = {
     "ring": ring_allreduce,
+    "ring_pipelined": ring_pipelined,
     "recursive_doubling": recursive_doubling_allreduce,
     "tree": tree_allreduce,
     "server": server_allreduce,
@@ -239,3 +215,6 @@ def allreduce_algorithm(name: str) -> Callable[[Fabric, torch.Tensor, int], None
     if name not in ALLREDUCE:
         raise unknown("allreduce algorithm", name, [*ALLREDUCE, "auto"])
     return ALLREDUCE[name]
+
+
+__all__ = ["ALLREDUCE", "PIECES", "allreduce_algorithm", "bounds", "chunks", "piece_bounds", "ring_pipelined_encoded"]

@@ -14,6 +14,7 @@ from repro.errors import InputError, unknown
 from repro.paths import CONFIGS
 
 GROUPS = ("strategy", "model", "dataset", "testbed")
+LATER = ("settings", "testbeds", "scales")  # parts of an experiment that hold overrides
 
 
 def group_names(group: str) -> list[str]:
@@ -64,7 +65,7 @@ def axes(
     keys = {override.partition("=")[0] for override in overrides}
     one_setting = "strategy" in keys or not resolved["settings"]
     settings = {resolved["strategy"]["name"]: []} if one_setting else resolved["settings"]
-    known = resolved["testbeds"]
+    known = resolved["testbeds"] or ["here"]  # null: an experiment may merge a list or a mapping onto it
     testbeds = {name: list(changes or []) for name, changes in known.items()} if isinstance(known, dict) else {}
     testbeds = testbeds or {name: [] for name in known}
     if "testbed" in keys:
@@ -90,7 +91,10 @@ def _compose(overrides: list[str]) -> dict[str, Any]:
     try:
         with initialize_config_dir(str(CONFIGS), version_base="1.3"):
             config = hydra_compose("config", overrides)
-        return OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+        found = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+        # overrides to come: what an interpolation in them means is known when they are applied
+        unresolved = {name: OmegaConf.to_container(config[name]) for name in LATER if config[name] is not None}
+        return found | unresolved
     except (HydraException, OmegaConfBaseException) as error:
         raise _one_line(error, overrides) from None
 

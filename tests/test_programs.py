@@ -1,0 +1,53 @@
+"""Programs (training and probes) and overrides that hold on one testbed."""
+
+from __future__ import annotations
+
+import pytest
+
+from repro import cells, fingerprint, probes, programs
+from repro import config as configs
+from repro.errors import InputError
+
+
+def test_a_list_of_testbeds_has_no_overrides_of_their_own():
+    plain = {"strategy": {"name": "dsync"}, "settings": {"A": []}, "testbed": {"name": "here"}, "testbeds": ["here", "x"]}
+    assert configs.axes(plain, []) == ({"A": []}, {"here": [], "x": []})
+    assert configs.axes(plain, ["testbed=here"])[1] == {"here": []}
+
+
+def test_a_chosen_testbed_keeps_what_the_experiment_says_of_it():
+    mapped = {"strategy": {"name": "dsync"}, "settings": {"A": []}, "testbed": {"name": "x"}}
+    mapped["testbeds"] = {"here": None, "x": ["batch=256", "epochs=0.01"]}
+    assert configs.axes(mapped, [])[1] == {"here": [], "x": ["batch=256", "epochs=0.01"]}
+    assert configs.axes(mapped, ["testbed=x"])[1] == {"x": ["batch=256", "epochs=0.01"]}
+    assert configs.axes(mapped, ["testbed=y"])[1] == {"x": ["batch=256", "epochs=0.01"]}  # Hydra resolved it to x
+
+
+def test_a_testbeds_overrides_yield_to_the_users_and_win_over_the_scales():
+    found = cells.expand("pipesgd/fig4-alexnet", [], "small")
+    batch = {(cell.testbed, cell.config["batch"]) for cell in found}
+    assert batch == {("here", 64), ("paper/pipesgd-alexnet", 256)}
+    warm_up = {(c.testbed, c.config["strategy"]["warmup_epochs"]) for c in found if "Pipe" in c.setting}
+    assert warm_up == {("here", 4), ("paper/pipesgd-alexnet", 0)}
+    assert {cell.config["batch"] for cell in cells.expand("pipesgd/fig4-alexnet", ["batch=32"], "small")} == {32}
+
+
+def test_an_unknown_program_is_named_with_the_valid_ones():
+    with pytest.raises(InputError, match="unknown program 'nonsense'; valid: .*train"):
+        cells.expand("pipesgd/fig4-mnist", ["program=nonsense"])
+
+
+@pytest.mark.parametrize("name", probes.names())
+def test_a_probe_says_how_many_ranks_it_needs_and_its_code_counts(name):
+    experiments = [e for e in configs.experiment_names() if configs.compose(e)["program"] == name]
+    assert experiments, f"no experiment runs the probe {name}"
+    for cell in cells.expand(experiments[0], [], "smoke"):
+        assert programs.ranks(cell.config) >= cell.config["workers"]
+        roots = cells.code_roots(cell.config)
+        assert f"repro.probes.{name}" in roots
+        assert all(isinstance(fingerprint.fingerprint([root]), str) for root in roots)
+
+
+def test_training_depends_on_its_strategy_alone():
+    found = {cell.setting: cells.code_roots(cell.config) for cell in cells.expand("pipesgd/fig4-mnist", [], "smoke")}
+    assert "strategies.ps_sync" in found["PS-Sync"] and "strategies.ps_sync" not in found["D-Sync"]

@@ -7,12 +7,15 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from repro import config as configs
-from repro import programs
+from repro import programs, schedule
 from repro.errors import InputError, unknown
 from repro.results import cell_dir, read_summary
+
+if TYPE_CHECKING:
+    from repro.data.base import Dataset
 
 # what a result does not depend on: how many other cells there are, where data lies, how long a rank may wait
 NOT_IN_KEY = (*("settings", "testbeds", "scales", "scale", "seeds", "seed", "data", "timeout_s", "title"),)
@@ -133,7 +136,8 @@ def check(config: dict[str, Any]) -> None:
         raise InputError("device=cuda: torch sees no working GPU here; use device=cpu or auto")
     check_training(config)
     strategy = strategies.load(config["strategy"]["name"])
-    strategy.parse(configs.strategy_options(config))
+    options = strategy.parse(configs.strategy_options(config))
+    strategy.check(options, {"epochs": config["epochs"], "workers": config["workers"]})
     needed, given = programs.ranks(config), config["testbed"].get("ranks")
     if given and given < needed:
         servers = needed - config["workers"]
@@ -150,9 +154,7 @@ def check_training(config: dict[str, Any]) -> None:
     def number(value: Any) -> bool:
         return isinstance(value, int | float) and not isinstance(value, bool)
 
-    for name, value in config["optimizer"].items():
-        if not number(value) or value < 0:
-            raise InputError(f"optimizer.{name}={value}: must be a number, 0 or more")
+    schedule.check(config["optimizer"])
     if not isinstance(config["targets"], list) or not all(map(number, config["targets"])):
         raise InputError(f"targets={config['targets']}: must be a list of numbers, for instance targets=[0.95,0.97]")
     if config["metric"] not in METRICS:
@@ -168,27 +170,39 @@ def identify(cells: Sequence[Cell]) -> None:
 
     from repro import data, fingerprint, provenance
 
-    datasets: dict[tuple, Any] = {}
+    ensured: set[tuple] = set()
     for cell in cells:
-        dataset = cell.config["dataset"]
-        wanted = (dataset["name"], cell.config["data"]["root"], dataset["standin"])
-        if wanted not in datasets:
+        wanted = (cell.config["dataset"]["name"], cell.config["data"]["root"], cell.config["dataset"]["standin"])
+        if wanted not in ensured and not data.timing_only(cell.config):
             data.ensure(*wanted, say=lambda line: print(line, file=sys.stderr))
-            datasets[wanted] = data.load(*wanted)
-        training = len(datasets[wanted].train)
-        if cell.config["batch"] > training:
-            name = datasets[wanted].name
-            raise InputError(f"batch={cell.config['batch']}: more than the {training} training samples of {name}")
+            ensured.add(wanted)
+        dataset = data.of(cell.config)
+        if cell.config["batch"] > len(dataset.train):
+            training = f"{len(dataset.train)} training samples of {dataset.name}"
+            raise InputError(f"batch={cell.config['batch']}: more than the {training}")
+        check_model(cell.config, dataset)
         network = cell.config["testbed"].get("network", "modelled")
         cell.hardware = provenance.hardware(network, "auto" if uses_gpu(cell.config) else "cpu")
         cell.key = fingerprint.cell_key(
             {name: value for name, value in cell.config.items() if name not in NOT_IN_KEY},
             cell.seed,
             fingerprint.fingerprint(code_roots(cell.config)),
-            datasets[wanted].checksum,
+            dataset.checksum,
             torch.__version__,
             cell.hardware["class"],
         )
+    data.forget()
+
+
+def check_model(config: dict[str, Any], dataset: Dataset) -> None:
+    """InputError for options of the strategy that do not go with the model; the model is built without weights."""
+    import strategies
+    from repro import models
+    from repro.segments import block_sizes
+
+    model = models.build(config["model"]["name"], dataset.input_shape, dataset.classes, config["seed"], "meta")
+    strategy = strategies.load(config["strategy"]["name"])
+    strategy.check_model(strategy.parse(configs.strategy_options(config)), block_sizes(list(model.children())))
 
 
 def code_roots(config: dict[str, Any]) -> list[str]:

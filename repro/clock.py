@@ -43,6 +43,7 @@ class Clock:
         self._intervals: list[Interval] = []
         self._recent: list[Interval] = []
         self._in_phase: str | None = None
+        self._phase_since = 0.0
         self.wall: dict[str, float] = defaultdict(float)  # real seconds by what the clock was doing
         self._wall_since = time.perf_counter()
 
@@ -94,16 +95,47 @@ class Clock:
                 raise ValueError(f"phase '{name}' inside '{self._in_phase}'; phases: {', '.join(PHASES)}, not nested")
             self._in_phase = name
         self._synchronise_phase()
-        start = self._fabric.now()
+        start = self._phase_start(line)
         try:
             yield
         finally:
             self._synchronise_phase()
-            end = self._fabric.now()
-            self._intervals.append(Interval(line, name, start, end))
             if line == MAIN_LINE:
-                self._phases[name] += end - start
-                self._in_phase = None
+                start, self._in_phase = self._phase_since, None  # later than `start` after an interruption
+            self._phase_end(line, name, start)
+
+    @contextmanager
+    def interruption(self, name: str) -> Iterator[None]:
+        """As `phase`, but on the main line it may come inside a phase, which ends for as long and then goes on.
+
+        For work in the middle of a backward pass: phases still do not overlap and sum to the step.
+        """
+        outer = self._in_phase if self._fabric.current_task() == MAIN_LINE else None
+        if outer is None:
+            with self.phase(name):
+                yield
+            return
+        self._synchronise_phase()
+        self._phase_end(MAIN_LINE, outer, self._phase_since)
+        self._in_phase = None
+        try:
+            with self.phase(name):
+                yield
+        finally:
+            self._in_phase = outer
+            self._phase_start(MAIN_LINE)
+
+    def _phase_start(self, line: str) -> float:
+        now = self._fabric.now()
+        if line == MAIN_LINE:
+            self._phase_since = now
+        return now
+
+    def _phase_end(self, line: str, name: str, start: float) -> None:
+        end = self._fabric.now()
+        self._intervals.append(Interval(line, name, start, end))
+        if line == MAIN_LINE:
+            self._phases[name] += end - start
 
     def take(self) -> dict[str, float]:
         """Phase seconds since the last call, and "overlapped": communication of other lines during computation."""

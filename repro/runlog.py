@@ -102,14 +102,14 @@ class RunLog:
     def evaluate(self, iteration: int) -> None:
         """Test the snapshot on rank 0; the weights that it lacks come from the ranks that hold them."""
         with self.worker.clock.activity("evaluation"):
-            weights = self._whole_model(self.strategy.eval_weights())
-            if not self.events:
-                return
             scores = {}
             if self.worker.arithmetic:
-                test = self.dataset.test
-                scores = evaluate(self.model, weights, test.x, test.y, self.worker.part.device)
-                self.final_digest = digest(weights)
+                weights = self._whole_model(self.strategy.eval_weights())
+                if self.events:
+                    scores = evaluate(self.model, weights, self.dataset.test, self.worker.part.device)
+                    self.final_digest = digest(weights)
+            if not self.events:
+                return
         epoch = iteration / self.worker.iterations_per_epoch
         self.events.append(
             "evaluation",

@@ -39,7 +39,12 @@ class Worker:
     loss_function: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] = functional.cross_entropy
 
     def __post_init__(self) -> None:
-        self.stochastic = any("Dropout" in type(module).__name__ for module in self.part.model.modules())
+        self.stochastic = {  # the blocks that draw random numbers
+            index
+            for index, block in enumerate(self.part.blocks)
+            if any("Dropout" in type(module).__name__ for module in block.modules())
+        }
+        self.minibatch = -1  # the one being worked on
 
     @property
     def rank(self) -> int:
@@ -64,8 +69,7 @@ class Worker:
             return self._pass_time(before_block, gradient_ready)
         with self.clock.phase("data"):
             x, y = self.batches[minibatch]
-        if self.stochastic:  # the same dropout whatever ran before: resume and evaluation change nothing
-            torch.manual_seed(self.seed * 1_000_003 + minibatch)
+        self.minibatch = minibatch
         simulated = self.blocks is not None
         loss = self.part.forward_backward(
             x, y, self.loss_function, self._around, before_block, None if simulated else gradient_ready
@@ -81,6 +85,10 @@ class Worker:
             return
         with self.clock.phase(name):
             with self.fabric.compute(self.blocks.forward[block] if self.blocks else None):
+                if name == "forward" and block in self.stochastic and self.arithmetic:
+                    # the same dropout whatever ran before, here or on another virtual rank between two blocks: resume
+                    # and evaluation change nothing
+                    torch.manual_seed((self.seed * 1_000_003 + self.minibatch) * 1009 + block)
                 yield
 
     def _backward_time(self, gradient_ready: Callable[[int], None] | None) -> None:
@@ -98,12 +106,14 @@ class Worker:
                 pass
         self._backward_time(gradient_ready)
 
-    def update(self, total: torch.Tensor | None = None) -> None:
+    def update(self, total: torch.Tensor | None = None, lr_factor: float = 1.0, summands: int | None = None) -> None:
         """One optimizer step, charged to phase "update", with the mean of a sum (n,) over the workers.
 
         The mean where Pipe-SGD's Algorithm 1 prints a sum: ERRATA. None: with the part's own gradients.
+        `lr_factor`: of the learning rate, for this step alone. `summands`: how many gradients the sum is of, if not one
+        of each worker.
         """
         with self.clock.phase("update"):
             with self.fabric.compute(self.fabric.costs.seconds("update", 4 * self.part.size)):
                 if self.arithmetic:
-                    self.part.update(None if total is None else total.div_(self.workers))
+                    self.part.update(None if total is None else total.div_(summands or self.workers), lr_factor)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
@@ -20,6 +20,8 @@ class StepReport:
     loss: torch.Tensor | None
     minibatches: tuple[int, ...]
     samples: int
+    # of each update that this rank made: how many other updates lie between reading the weights and using the gradient
+    staleness: tuple[int, ...] = ()
 
 
 @dataclass
@@ -38,6 +40,8 @@ class Strategy(ABC):
     requires: ClassVar[frozenset[str]] = frozenset()  # fabric capabilities
     Options: ClassVar[type] = NoOptions
     neutral: ClassVar[Mapping[str, Any]] = {}  # the options with which one worker is plain SGD, bit for bit
+    identical_replicas: ClassVar[bool] = True  # whenever settled, all ranks hold the same weights, bit for bit
+    deterministic: ClassVar[bool] = True  # the weights do not depend on which rank is faster
 
     def __init__(self, options: Any = None):
         self.options = options if options is not None else self.Options()
@@ -50,6 +54,17 @@ class Strategy(ABC):
             allowed = ", ".join(sorted(valid)) or "none"
             raise InputError(f"strategy {cls.name} has no option '{wrong[0]}'; valid: {allowed}")
         return cls.Options(**given)
+
+    @classmethod
+    def check(cls, options: Any, run: Mapping[str, Any]) -> None:
+        """InputError for options that a run cannot use; `run` says its `epochs` and `workers`. Before ranks start."""
+
+    @classmethod
+    def check_model(cls, options: Any, sizes: Sequence[int]) -> None:
+        """InputError for options that a model cannot be trained with; `sizes`: its blocks' elements to train.
+
+        Called where the model is known; a run that got past it may rely on it.
+        """
 
     @classmethod
     def ranks(cls, workers: int) -> int:

@@ -3,36 +3,23 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import dataclass
 
 import torch
 
-from repro.fabric.compressed import CompressedAllreduce, check
 from repro.worker import Worker
 from strategies.base import StepReport
-from strategies.data_parallel import GradientStrategy
-
-
-@dataclass
-class Options:
-    codec: str = "none"
-    algorithm: str = "ring"
-
-    def __post_init__(self) -> None:
-        check(self.codec, self.algorithm)
+from strategies.data_parallel import AllreduceOptions, GradientStrategy
 
 
 class DSync(GradientStrategy):
     """Gradient, allreduce, update: each iteration depends on the one before."""
 
     name = "dsync"
-    Options = Options
+    Options = AllreduceOptions
 
     def setup(self, worker: Worker) -> None:
         super().setup(worker)
-        self.allreduce = CompressedAllreduce(
-            worker.fabric, worker.part.size, self.options.codec, self.options.algorithm
-        )
+        self.allreduce = self.options.allreduce(worker, worker.part.size)
 
     def step(self) -> StepReport:
         if self.worker.workers > 1 or not self.allreduce.codec.lossless:
@@ -53,3 +40,10 @@ class DSync(GradientStrategy):
             blocks = self.allreduce.reduce(blocks)
         with compressing():
             return self.allreduce.decompress(blocks, gradient)
+
+    def state_dict(self) -> dict:
+        return super().state_dict() | {"allreduce": self.allreduce.state_dict()}
+
+    def load_state_dict(self, state: dict) -> None:
+        super().load_state_dict(state)
+        self.allreduce.load_state_dict(state["allreduce"])

@@ -3,30 +3,47 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from typing import Any
+
+import torch
 
 from repro.errors import InputError
 from repro.fabric.base import BACKGROUND
-from repro.fabric.compressed import CompressedAllreduce, check
+from repro.segments import block_sizes, segments
 from repro.worker import Worker
 from strategies.base import StepReport
-from strategies.data_parallel import DataParallel
+from strategies.data_parallel import AllreduceOptions, DataParallel
 
 
 @dataclass
-class Options:
+class Options(AllreduceOptions):
     K: int = 2  # iteration dependency: an update uses the gradients of the K-th last iteration
-    codec: str = "none"
-    algorithm: str = "ring"
     warmup_epochs: float = 0  # D-Sync (K = 1) before the pipeline starts
+    segments: int = 1  # L of equation (6): runs of blocks whose gradients are communicated one by one
+    staleness_lr: bool = False  # lr / max(1, staleness of the update's gradient)
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not isinstance(self.K, int) or self.K < 1:
             raise InputError(f"strategy.K={self.K}: must be a whole number, 1 (D-Sync) or more; the paper uses 2")
         if not isinstance(self.warmup_epochs, int | float) or self.warmup_epochs < 0:
             raise InputError(f"strategy.warmup_epochs={self.warmup_epochs}: must be a number, 0 or more")
-        check(self.codec, self.algorithm)
+        if not isinstance(self.segments, int) or isinstance(self.segments, bool) or self.segments < 1:
+            raise InputError(f"strategy.segments={self.segments}: must be a whole number, 1 (sequential) or more")
+        if not isinstance(self.staleness_lr, bool):
+            raise InputError(f"strategy.staleness_lr={self.staleness_lr}: must be true or false")
+
+
+@dataclass
+class Pending:
+    """An iteration's gradient from its backward pass to its update."""
+
+    buffer: torch.Tensor  # (n,)
+    updates: int  # made before its weights were read
+    sums: list[list[torch.Tensor]]  # wire blocks of the aggregated segments, in the order of communication
 
 
 class PipeSGD(DataParallel):
@@ -36,6 +53,14 @@ class PipeSGD(DataParallel):
     0 are zero (communication thread, line 1): an update with them changes nothing and is left out, also where an
     optimizer with momentum or weight decay would move. Each gradient is applied exactly once: those still under way at
     the end are applied by `drain`.
+
+    With `segments` = L above 1 gradients are communicated inside the iteration too (3.1, "pipelined gradient
+    communication", Figure 2 (b)): the backward pass hands over each segment as soon as it is complete, the last first.
+    All of them are aggregated before the update. The limits are l_up + l_for + l_back and L allreduces; equation (6)
+    prints only the first segment's backward pass in the former, which one device cannot do.
+
+    `staleness_lr`: an update with a gradient that is tau updates old takes lr / max(1, tau) (Zhang, Gupta, Lian, Liu,
+    "Staleness-aware Async-SGD", IJCAI 2016); tau is K - 1 in steady state, less while the pipeline fills.
     """
 
     name = "pipe_sgd"
@@ -43,71 +68,140 @@ class PipeSGD(DataParallel):
     Options = Options
     neutral = {"K": 1}  # noqa: RUF012
 
+    @classmethod
+    def check(cls, options: Options, run: Mapping[str, Any]) -> None:
+        if options.warmup_epochs and options.warmup_epochs >= run["epochs"]:
+            raise InputError(
+                f"strategy.warmup_epochs={options.warmup_epochs:g}: must be less than epochs={run['epochs']:g}, "
+                "or the pipeline never starts (D-Sync is strategy=dsync)"
+            )
+
+    @classmethod
+    def check_model(cls, options: Options, sizes: Sequence[int]) -> None:
+        trained = sum(size > 0 for size in sizes)
+        if options.segments > trained:
+            raise InputError(
+                f"strategy.segments={options.segments}: the model has {trained} blocks with parameters to train; "
+                f"must be 1 to {trained}"
+            )
+
     def setup(self, worker: Worker) -> None:
         super().setup(worker)
-        self.warmup = round(self.options.warmup_epochs * worker.iterations_per_epoch)
-        self.allreduce = CompressedAllreduce(
-            worker.fabric, worker.part.size, self.options.codec, self.options.algorithm, BACKGROUND
-        )
+        options, part = self.options, worker.part
+        self.check_model(options, block_sizes(part.blocks))
+        self.warmup = round(options.warmup_epochs * worker.iterations_per_epoch)
+        self.segments = segments(part.blocks, options.segments)[::-1]  # in the order of communication
+        self.allreduces = [
+            options.allreduce(worker, segment.end - segment.start, BACKGROUND, index)
+            for index, segment in enumerate(self.segments)
+        ]
         # the gradient of each iteration under way needs a buffer of its own
-        self.buffers = deque(worker.part.empty() for _ in range(self.options.K))
+        self.buffers = deque(part.empty() for _ in range(options.K))
         self.local, self.summed = worker.fabric.queue(), worker.fabric.queue()
-        self.ready: deque = deque()  # (buffer, blocks) aggregated, not yet used
-        self.under_way = 0  # handed over and not yet used, those in `ready` included
+        self.pending: deque[Pending] = deque()  # handed over and not yet used, oldest first
+        self.updates = 0
         self.task = worker.fabric.spawn(self.communicate, "communication")
 
     def communicate(self) -> None:
         """The communication thread: for t = 1 ... wait for the local gradient, allreduce it, mark the sum as ready."""
         while (item := self.local.get(timeout=float("inf"))) is not None:
-            buffer, blocks = item
+            index, blocks = item
             with self.worker.clock.phase("communicate"):
-                blocks = self.allreduce.reduce(blocks)
-            self.summed.put((buffer, blocks))
+                blocks = self.allreduces[index].reduce(blocks)
+            self.summed.put(blocks)
 
     def step(self) -> StepReport:
-        buffer = self.buffers.popleft()
-        report = self.local_gradient(buffer)  # lines 6, 7, 8
-        with self._compressing():  # line 9
-            blocks = self.allreduce.compress(buffer)
-        self.local.put((buffer, blocks))  # line 10
-        self.under_way += 1
+        buffer, updates = self.buffers.popleft(), self.updates
+        if len(self.segments) == 1:
+            report = self.local_gradient(buffer)  # lines 6, 7, 8
+            self._hand_over(0, buffer)
+        else:
+            report = self._segmented_gradient(buffer)
+        self.pending.append(Pending(buffer, updates, []))
         K = 1 if self.iteration <= self.warmup else self.options.K
-        while self.under_way >= K:
-            self._apply_next()
+        while len(self.pending) >= K:
+            report.staleness += (self._apply_next(),)
         return report
 
-    def _apply_next(self) -> None:
-        if not self.ready:
+    def _segmented_gradient(self, buffer: torch.Tensor) -> StepReport:
+        """Lines 6 to 10 with pipelined gradient communication: segments leave during the backward pass."""
+        worker, minibatch = self.worker, self.minibatch()
+        missing = [set(segment.trained) for segment in self.segments]
+        handed_over = 0
+
+        def block_ready(block: int) -> None:
+            nonlocal handed_over
+            for blocks in missing:
+                blocks.discard(block)
+            # in the same order on every rank, whatever the order in which a backward pass comes to its blocks
+            while handed_over < len(missing) and not missing[handed_over]:
+                if worker.arithmetic:
+                    self.segments[handed_over].gradient(buffer)
+                self._hand_over(handed_over, buffer)
+                handed_over += 1
+
+        loss = worker.gradients(minibatch, gradient_ready=block_ready)
+        self.iteration += 1
+        return StepReport(loss, (minibatch,), worker.batches.size)
+
+    def _hand_over(self, index: int, buffer: torch.Tensor) -> None:
+        segment = self.segments[index]
+        with self._compressing():  # line 9
+            blocks = self.allreduces[index].compress(buffer[segment.start : segment.end])
+        self.local.put((index, blocks))  # line 10
+
+    def _apply_next(self) -> int:
+        """Update with the oldest gradient under way; returns its staleness."""
+        oldest = self.pending[0]
+        if len(oldest.sums) < len(self.segments):
             with self.worker.clock.phase("communicate"):  # line 3: wait for the aggregated gradient of iteration t - K
-                self.ready.append(self.summed.get())
-        buffer, blocks = self.ready.popleft()
+                self._await(oldest)
+        self.pending.popleft()
         with self._compressing():  # line 4
-            total = self.allreduce.decompress(blocks, buffer)
-        self.worker.update(total)  # line 5
-        self.buffers.append(buffer)
-        self.under_way -= 1
+            for segment, allreduce, blocks in zip(self.segments, self.allreduces, oldest.sums):
+                allreduce.decompress(blocks, oldest.buffer[segment.start : segment.end])
+        staleness = self.updates - oldest.updates
+        lr_factor = 1 / max(1, staleness) if self.options.staleness_lr else 1.0
+        self.worker.update(oldest.buffer, lr_factor)  # line 5
+        self.updates += 1
+        self.buffers.append(oldest.buffer)
+        return staleness
+
+    def _await(self, pending: Pending) -> None:
+        """Sums arrive in the order in which they were handed over: whole iterations, oldest first."""
+        while len(pending.sums) < len(self.segments):
+            pending.sums.append(self.summed.get())
 
     def _compressing(self):
-        return nullcontext() if self.allreduce.codec.lossless else self.worker.clock.phase("compress")
+        lossless = self.allreduces[0].codec.lossless
+        return nullcontext() if lossless else self.worker.clock.interruption("compress")
 
     def settle(self) -> None:
-        if len(self.ready) < self.under_way:
+        if self.pending and len(self.pending[-1].sums) < len(self.segments):
             with self.worker.clock.phase("communicate"):
-                while len(self.ready) < self.under_way:
-                    self.ready.append(self.summed.get())
+                for pending in self.pending:
+                    self._await(pending)
 
     def drain(self) -> None:
-        while self.under_way:
+        while self.pending:
             self._apply_next()
 
     def state_dict(self) -> dict:
-        return super().state_dict() | {"ready": [[b.clone() for b in blocks] for _, blocks in self.ready]}
+        ready = [
+            (pending.updates, [[block.clone() for block in blocks] for blocks in pending.sums])
+            for pending in self.pending
+        ]
+        allreduces = [allreduce.state_dict() for allreduce in self.allreduces]
+        return super().state_dict() | {"updates": self.updates, "ready": ready, "allreduces": allreduces}
 
     def load_state_dict(self, state: dict) -> None:
         super().load_state_dict(state)
-        for blocks in state["ready"]:
-            self.ready.append((self.buffers.popleft(), [block.to(self.worker.part.device) for block in blocks]))
-        self.under_way = len(self.ready)
+        self.updates, device = state["updates"], self.worker.part.device
+        for updates, sums in state["ready"]:
+            blocks = [[block.to(device) for block in segment] for segment in sums]
+            self.pending.append(Pending(self.buffers.popleft(), updates, blocks))
+        for allreduce, saved in zip(self.allreduces, state["allreduces"]):
+            allreduce.load_state_dict(saved)
 
     def close(self) -> None:
         self.local.put(None)

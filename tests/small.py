@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -50,6 +51,8 @@ class Run:
     bytes_sent: list[int]
     seconds: float
     states: list[dict[str, Any]] = field(default_factory=list)
+    staleness: list[list[int]] = field(default_factory=list)  # of the updates that each rank's steps reported
+    held: list[set[str]] = field(default_factory=list)  # the names of each rank's evaluation weights
 
 
 def run(
@@ -58,15 +61,21 @@ def run(
     workers: int = 2,
     steps: int = 12,
     batch: int = 4,
-    optimizer: dict[str, float] = SGD,
+    optimizer: dict[str, Any] = SGD,
     settle_every: int = 0,
     stop_and_resume_at: int = 0,
     drain: bool = True,
     iterations_per_epoch: int = 10,
+    build_model: Callable[[], nn.Sequential] = model,
+    blocks: Callable[[int], BlockSeconds] = lambda rank: BlockSeconds([1e-3, 1e-3], [2e-3, 2e-3]),
+    costs: Costs = COSTS,
+    arithmetic: bool = True,
 ) -> Run:
     """`steps` iterations of a strategy; each worker's minibatch has `batch` samples.
 
     settle_every: settle and take evaluation weights every so many steps, as an evaluation would.
+    blocks: rank -> its seconds of each block's passes.
+    arithmetic: False for timing alone, on meta tensors; there are no digests then.
     stop_and_resume_at: after that many steps go on with fresh strategies and parts that load the old ones' state.
     """
     strategy_class = strategies.load(name)
@@ -76,11 +85,12 @@ def run(
             workers=workers,
             fabric=fabric,
             clock=Clock(fabric),
-            part=Part(model(), optimizer, torch.device("cpu")),
+            part=Part(build_model(), optimizer, torch.device("cpu" if arithmetic else "meta"), iterations_per_epoch),
             batches=Batches(split(), batch, 3, iterations_per_epoch * workers),
             iterations_per_epoch=iterations_per_epoch,
             seed=0,
-            blocks=BlockSeconds([1e-3, 1e-3], [2e-3, 2e-3]),
+            blocks=blocks(fabric.rank),
+            arithmetic=arithmetic,
         )
         strategy = strategy_class(strategy_class.parse(options or {}))
         strategy.setup(worker)
@@ -88,12 +98,13 @@ def run(
 
     def main(fabric: virtual.VirtualFabric):
         worker, strategy = build(fabric)
-        losses = []
+        losses, staleness = [], []
         worker.clock.start()
         for step in range(1, steps + 1):
             report = strategy.step()
             if report.loss is not None:
                 losses.append(report.loss.item())
+            staleness += report.staleness
             if settle_every and step % settle_every == 0:
                 strategy.settle()
                 strategy.eval_weights()
@@ -112,16 +123,24 @@ def run(
         state = strategy.state_dict()
         strategy.close()
         weights = strategy.eval_weights()
-        return digest(weights), worker.part.weights.clone(), losses, fabric.bytes_sent, seconds, state
+        mine = digest(weights) if arithmetic else "", worker.part.weights.clone(), losses, fabric.bytes_sent
+        return *mine, seconds, state, staleness, set(weights)
 
-    results = virtual.run(strategy_class.ranks(workers), main, NETWORK, COSTS)
-    digests, weights, losses, sent, seconds, states = map(list, zip(*results))
-    return Run(digests, weights, losses, sent, max(seconds), states)
+    results = virtual.run(strategy_class.ranks(workers), main, NETWORK, costs)
+    digests, weights, losses, sent, seconds, states, staleness, held = map(list, zip(*results))
+    return Run(digests, weights, losses, sent, max(seconds), states, staleness, held)
 
 
-def serial_gradient(weights: torch.Tensor, iteration: int, worker: int, workers: int, batch: int = 4) -> torch.Tensor:
+def serial_gradient(
+    weights: torch.Tensor,
+    iteration: int,
+    worker: int,
+    workers: int,
+    batch: int = 4,
+    build_model: Callable[[], nn.Sequential] = model,
+) -> torch.Tensor:
     """The gradient (n,) that `worker` has in an iteration (from 0) at given weights, by plain PyTorch."""
-    part = Part(model(), SGD, torch.device("cpu"))
+    part = Part(build_model(), SGD, torch.device("cpu"))
     part.weights.copy_(weights)
     x, y = Batches(split(), batch, 3, 10 * workers)[iteration * workers + worker]
     nn.functional.cross_entropy(part.model(x), y).backward()

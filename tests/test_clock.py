@@ -84,6 +84,45 @@ def test_phases_do_not_nest_on_the_main_line():
     assert on_one_rank(body)
 
 
+def test_an_interruption_suspends_the_phase_around_it():
+    def body(fabric):
+        clock = Clock(fabric)
+        clock.start()
+        with clock.phase("backward"):
+            fabric.sleep(1)
+            with clock.interruption("compress"):
+                fabric.sleep(2)
+            fabric.sleep(4)
+        with clock.interruption("compress"):  # of nothing: a phase
+            fabric.sleep(8)
+        return clock.take(), clock.train_s(), clock.middle(100)
+
+    phases, train_s, intervals = on_one_rank(body)
+    assert (phases["backward"], phases["compress"]) == (5, 10)
+    assert sum(phases.values()) == train_s == 15
+    assert [(i.name, i.start, i.end) for i in intervals] == [
+        ("backward", 0, 1), ("compress", 1, 3), ("backward", 3, 7), ("compress", 7, 15),
+    ]  # fmt: skip
+
+
+def test_an_interruption_of_another_line_leaves_the_main_line_alone():
+    def body(fabric):
+        clock = Clock(fabric)
+        clock.start()
+
+        def compress():
+            with clock.interruption("compress"):
+                fabric.sleep(2)
+
+        with clock.phase("backward"):
+            task = fabric.spawn(compress, "communication")
+            fabric.sleep(3)
+        task.join()
+        return clock.take()
+
+    assert on_one_rank(body)["backward"] == 3
+
+
 def test_a_restored_clock_goes_on():
     def body(fabric):
         first, second = Clock(fabric), Clock(fabric)

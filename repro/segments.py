@@ -1,0 +1,77 @@
+"""A gradient cut into segments: consecutive runs of blocks that are communicated one by one (Pipe-SGD 3.1, Fig. 2 (b)).
+
+Segments are balanced by bytes, not by number of blocks: what a segment costs on the network is its bytes, and the first
+to be sent should neither be most of the gradient (nothing would be hidden) nor a sliver (a latency for nothing).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+import torch
+from torch import nn
+
+
+def trained_parameters(block: nn.Module) -> list[nn.Parameter]:
+    """The block's parameters that the optimizer moves, in registration order."""
+    return [parameter for parameter in block.parameters() if parameter.requires_grad]
+
+
+def block_sizes(blocks: Sequence[nn.Module]) -> list[int]:
+    """Elements of each block's gradient; 0 for a block without parameters to train."""
+    return [sum(p.numel() for p in trained_parameters(block)) for block in blocks]
+
+
+def cut(sizes: Sequence[int], segments: int) -> list[range]:
+    """Block ranges of the segments, in block order: of all cuts that with the least sum of squared sizes, the earliest.
+
+    `sizes` as of `block_sizes`, at least `segments` of them above 0. A block without any belongs to the segment of the
+    block before it, at the front to the first.
+    """
+    trained = [block for block, size in enumerate(sizes) if size]
+    ends = list(accumulate((sizes[block] for block in trained), initial=0))
+    best: dict[int, tuple[int, tuple[int, ...]]] = {0: (0, ())}  # trained blocks so far -> (squares, segments' firsts)
+    for _ in range(segments):
+        best = {
+            end: min(
+                (squares + (ends[end] - ends[start]) ** 2, (*firsts, start))
+                for start, (squares, firsts) in best.items()
+                if start < end
+            )
+            for end in range(min(best) + 1, len(trained) + 1)
+        }
+    firsts = [trained[first] for first in best[len(trained)][1]]
+    return [range(start, end) for start, end in zip([0, *firsts[1:]], [*firsts[1:], len(sizes)])]
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A run of blocks and where its gradient stands in the vector of all (n,)."""
+
+    blocks: range
+    trained: frozenset[int]  # the blocks that have parameters to train
+    start: int
+    end: int
+    parameters: tuple[nn.Parameter, ...]
+
+    def gradient(self, out: torch.Tensor) -> None:
+        """The segment's gradients of the last backward pass, into their place in `out` (n,)."""
+        torch.cat([parameter.grad.view(-1) for parameter in self.parameters], out=out[self.start : self.end])
+
+
+def segments(blocks: Sequence[nn.Module], count: int) -> list[Segment]:
+    """`count` segments of a model's gradient, in block order."""
+    sizes = block_sizes(blocks)
+    offsets = list(accumulate(sizes, initial=0))
+    return [
+        Segment(
+            run,
+            frozenset(block for block in run if sizes[block]),
+            offsets[run.start],
+            offsets[run.stop],
+            tuple(p for block in run for p in trained_parameters(blocks[block])),
+        )
+        for run in cut(sizes, count)
+    ]

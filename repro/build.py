@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from repro.errors import InputError
 from repro.fabric.base import Fabric
 from repro.part import Part
 from repro.timing.costs import Costs
-from repro.timing.device import block_seconds
+from repro.timing.device import BlockSeconds, block_seconds
 from repro.worker import Worker
 from strategies.base import Strategy
 
@@ -30,6 +31,14 @@ def check_ranks(fabric: Fabric, strategy: Strategy, config: dict[str, Any]) -> N
         raise InputError(f"{strategy.name} needs {', '.join(sorted(missing))}, which fabric {fabric.name} lacks")
 
 
+@lru_cache(maxsize=8)
+def modelled_seconds(
+    model: str, input_shape: tuple[int, ...], classes: int, batch: int, device: tuple[tuple[str, Any], ...]
+) -> BlockSeconds:
+    """`block_seconds` of a model by name; virtual ranks share it: counting takes longer than many of their steps."""
+    return block_seconds(models.build(model, input_shape, classes, 0, "meta"), input_shape, batch, dict(device))
+
+
 def build_worker(fabric: Fabric, config: dict[str, Any], dataset: Dataset) -> Worker:
     """The worker of this rank: the same initial weights on every rank, drawn from the seed."""
     device = pick_device(config, fabric.rank)
@@ -42,13 +51,18 @@ def build_worker(fabric: Fabric, config: dict[str, Any], dataset: Dataset) -> Wo
             f"batch={config['batch']}: more than the {len(dataset.train.y)} training samples of {dataset.name}"
         )
 
-    def model() -> torch.nn.Sequential:
-        return models.build(config["model"]["name"], dataset.input_shape, dataset.classes, config["seed"])
-
     blocks = None
     if testbed["kind"] == "simulated":
-        blocks = block_seconds(model(), dataset.input_shape, local_batch, testbed["device"])
+        shape = (config["model"]["name"], tuple(dataset.input_shape), dataset.classes)
+        blocks = modelled_seconds(*shape, local_batch, tuple(testbed["device"].items()))
     part_device = device if arithmetic else torch.device("meta")
+    model = models.build(
+        config["model"]["name"],
+        dataset.input_shape,
+        dataset.classes,
+        config["seed"],
+        "cpu" if arithmetic else "meta",  # without arithmetic nobody reads the weights
+    )
 
     def synchronise() -> None:
         if device.type == "cuda":
@@ -58,7 +72,7 @@ def build_worker(fabric: Fabric, config: dict[str, Any], dataset: Dataset) -> Wo
         workers=workers,
         fabric=fabric,
         clock=Clock(fabric, synchronise, config["breakdown"]),
-        part=Part(model(), config["optimizer"], part_device),
+        part=Part(model, config["optimizer"], part_device, iterations_per_epoch),
         batches=Batches(dataset.train, local_batch, config["seed"], iterations_per_epoch * workers, device=device),
         iterations_per_epoch=iterations_per_epoch,
         seed=config["seed"],

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from repro import __version__
-from repro.errors import UNWRITABLE, InputError, ReproError
+from repro.errors import UNWRITABLE, InputError, MissingData, ReproError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -185,17 +185,25 @@ def cmd_run(args: argparse.Namespace) -> None:
 
     check_results_folder()
     scale = args.scale or "small"
-    cells = []
-    for name in config.experiment_names(args.experiment):
-        cells += expansion.expand(name, args.overrides, scale)
-    expansion.identify(cells)
+    names, cells, missing = config.experiment_names(args.experiment), [], None
+    for name in names:
+        own = expansion.expand(name, args.overrides, scale)
+        try:
+            expansion.identify(own)
+        except MissingData as error:
+            if len(names) == 1:
+                raise
+            missing = missing or error
+            print(f"left out {name}: {error}", file=sys.stderr)
+        else:
+            cells += own
     summaries, fault = run_cells(cells, args.force, not args.no_mlflow)
     if args.json:
         print(json.dumps(summaries, indent=1))
     else:
         show_where(args.experiment.split("/")[0])
-    if fault:
-        raise fault
+    if fault or missing:
+        raise fault or missing
 
 
 def show_where(paper: str) -> None:

@@ -22,6 +22,10 @@ class InputError(ReproError):
     status = 2
 
 
+class MissingData(InputError):
+    """A data set that is not here, where no stand-in is allowed. One experiment cannot run; others may."""
+
+
 class FaultError(ReproError):
     """A rank was lost, a time limit passed: the same command resumes from the last checkpoint."""
 

@@ -16,7 +16,7 @@ worker ranks):
     epochs, eval_every (epochs), iterations, iterations_per_epoch, metric,
     dataset    {name, standin (bool), checksum, train, test}
     model      {name, parameters}
-    optimizer  {lr, momentum, weight_decay}
+    optimizer  {lr, momentum, weight_decay, schedule, milestones, decay}
     curve      [{iteration, epoch, train_s, loss (mean training loss since the last stop), test_loss, <metric>}, ...]
     final      {<metric>, test_loss, train_s}
     targets    {"0.97": {train_s, epoch, iteration} or null where not reached, ...}

@@ -28,7 +28,7 @@ def run_rank(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
     strategy_class = load(config["strategy"]["name"])
     strategy = strategy_class(strategy_class.parse(strategy_options(config)))
     check_ranks(fabric, strategy, config)
-    dataset = data.load(config["dataset"]["name"], config["data"]["root"], config["dataset"]["standin"])
+    dataset = data.of(config)
     worker = build_worker(fabric, config, dataset)
     checkpoints = Checkpoints(folder, fabric.rank)
     start = common(fabric.exchange(checkpoints.available()))
@@ -71,6 +71,8 @@ def describe(worker: Worker, dataset: Dataset, plan: Plan) -> dict[str, Any]:
             "checksum": dataset.checksum,
             "train": len(dataset.train.y),
             "test": len(dataset.test.y),
+            "classes": dataset.classes,
+            "input_shape": list(dataset.input_shape),
         },
     }
 

@@ -191,8 +191,10 @@ def test_bad_arguments(arguments, complaint):
 
 
 def test_status_of_nothing():
-    assert data.status() == [{"name": "mnist", "where": None, "ok": None, "detail": "missing", "megabytes": 11.6,
-                              "standin": "mnist-standin-digits"}]
+    rows = data.status()
+    assert rows[0] == {"name": "mnist", "where": None, "ok": None, "detail": "missing", "megabytes": 11.6,
+                       "standin": "mnist-standin-digits"}
+    assert [row["name"] for row in rows] == data.names() and all(row["ok"] is None for row in rows)
 
 
 # Downloads

@@ -1,28 +1,34 @@
 """The data sets: one file each, real where its files are found, else a stand-in that needs no download and is named so.
 
-    load("mnist", root=None, standin="auto")    -> Dataset (repro.data.base), raises InputError
+    of(config)                                  -> Dataset (repro.data.base) of a cell, raises InputError
+    load("mnist", root=None, standin="auto")    the same by name, with the options of its module
+    shapes("imagenet")                          its sizes without its contents, for timing without arithmetic
     ensure("mnist", root=None, standin="auto")  search, else download, else stand-in; says in one line which
     status()                                    rows for `repro data list`; imports no torch
 
-A data set's module holds `FILES` (file name -> size and checksums), `MIRRORS` (where they may be downloaded),
-`STANDIN` (the stand-in's name), `read(paths)` and `standin()`, both giving a `Dataset`.
+A data set's module holds `FILES` (file name -> size and checksums), `MIRRORS` (where they may be downloaded; with
+`ARCHIVE` in one tarball; without FILES never, and `MISSING` says what to do), `OPTIONS` (names of what the
+configuration may set), `STANDIN` (the stand-in's name), `find(root)`, and, each taking the options, `read(folder)` and
+`standin()`, both giving a `Dataset`, and `shapes()`.
 """
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from repro.data import files
-from repro.errors import InputError, unknown
+from repro.errors import InputError, MissingData, unknown
 
 if TYPE_CHECKING:
     from repro.data.base import Dataset
 
-REGISTRY = {"mnist": "repro.data.mnist"}
+REGISTRY = {name: f"repro.data.{name}" for name in ("mnist", "cifar10", "cifar100", "imagenet")}
 STANDIN_MODES = ("auto", "never", "always")
 
 # How long `ensure` waits for a mirror that does not answer, and for a whole download, in seconds.
@@ -30,8 +36,8 @@ QUICK_S, QUICK_TOTAL_S = 5.0, 180.0
 
 
 def names() -> list[str]:
-    """The data sets that there are."""
-    return sorted(REGISTRY)
+    """The data sets that there are, the smallest first."""
+    return list(REGISTRY)
 
 
 def module(name: str) -> ModuleType:
@@ -41,21 +47,68 @@ def module(name: str) -> ModuleType:
     return importlib.import_module(REGISTRY[name])
 
 
-def load(name: str, root: str | None = None, standin: str = "auto") -> Dataset:
-    """The data set `name`, its tensors in memory.
+def of(config: dict[str, Any]) -> Dataset:
+    """The data set of a cell's configuration; the last one is kept, as the virtual ranks of one process share it.
+
+    On a simulated testbed without arithmetic its shapes only: no file is read, and sizes are the real data set's.
+    """
+    root, options = config["data"]["root"], dict(config["dataset"])
+    name, standin = options.pop("name"), options.pop("standin")
+    places = tuple(map(str, files.places(root)))
+    return _of(name, root, standin, timing_only(config), places, _frozen(options))
+
+
+def timing_only(config: dict[str, Any]) -> bool:
+    """Whether a cell computes nothing, and so needs no data: a simulated testbed without arithmetic."""
+    testbed = config["testbed"]
+    return testbed["kind"] == "simulated" and testbed.get("arithmetic", "real") == "none"
+
+
+@functools.lru_cache(maxsize=1)
+def _of(name: str, root: str | None, standin: str, shapes_only: bool, places: tuple, options: tuple) -> Dataset:
+    return shapes(name, **dict(options)) if shapes_only else load(name, root, standin, **dict(options))
+
+
+def _frozen(options: Mapping[str, Any]) -> tuple:
+    """The options as a key; a list, which no option takes, as its text, for the option's own complaint."""
+    return tuple((name, value if isinstance(value, Hashable) else str(value)) for name, value in options.items())
+
+
+def forget() -> None:
+    """Free the data set that `of` keeps."""
+    _of.cache_clear()
+
+
+def load(name: str, root: str | None = None, standin: str = "auto", **options: Any) -> Dataset:
+    """The data set `name`.
 
     `root` is searched before $REPRO_DATA and the user's cache. `standin`: "auto" takes the stand-in where no file of
     the real data set is found, "never" raises InputError there, "always" does not look. A file that is found but is
-    truncated or corrupt is an InputError in "auto" too: a damaged copy never turns into the stand-in.
+    truncated or corrupt is an InputError in "auto" too: a damaged copy never turns into the stand-in. `options`: those
+    of the data set's module; None means its default.
     """
     source = module(name)
     _check_mode(standin)
-    folder = None if standin == "always" else files.search(name, source.FILES, root)
+    given = _options(name, options)
+    folder = None if standin == "always" else source.find(root)
     if folder is not None:
-        return source.read({file: folder / file for file in source.FILES})
+        return source.read(folder, **given)
     if standin == "never":
-        raise InputError(missing(name, root))
-    return source.standin()
+        raise MissingData(missing(name, root))
+    return source.standin(**given)
+
+
+def shapes(name: str, **options: Any) -> Dataset:
+    """The data set `name` in the real one's sizes, on the meta device: for timing without arithmetic. Reads nothing."""
+    import torch
+
+    from repro.data.base import Dataset, Split
+
+    counts, classes, shape = module(name).shapes(**_options(name, options))
+    splits = [Split(torch.empty(count, *shape, device="meta"), torch.empty(count, dtype=torch.int64, device="meta"))
+              for count in counts]
+    checksum = hashlib.sha256(f"{name} {counts} {classes} {shape}".encode()).hexdigest()
+    return Dataset(f"{name} (shapes only)", False, checksum, *splits, classes=classes, input_shape=shape)
 
 
 def ensure(name: str, root: str | None = None, standin: str = "auto", say: Callable[[str], Any] = print) -> Path | None:
@@ -71,16 +124,16 @@ def ensure(name: str, root: str | None = None, standin: str = "auto", say: Calla
     if standin == "always":
         say(f"data: {source.STANDIN} (stand-in for {name}, asked for)")
         return None
-    if folder := files.search(name, source.FILES, root):
-        say(f"data: {name}, found in {folder}, checksums right")
+    if folder := source.find(root):
+        say(f"data: {name}, found in {folder}{_checked(source)}")
         return folder
     try:
         folder = fetch(name, timeout_s=QUICK_S, total_s=QUICK_TOTAL_S)
     except InputError as error:
         if standin == "never":
-            raise
+            raise MissingData(str(error)) from None
         say(f"data: {source.STANDIN} (stand-in: {name} is not on this machine and could not be downloaded; "
-            f"`repro data fetch {name}` says why)")
+            f"`repro data fetch {name}` says {'why' if source.FILES else 'what to put where'})")
         files.log.debug("%s", error)
         return None
     say(f"data: {name}, downloaded to {folder}, checksums right")
@@ -90,6 +143,9 @@ def ensure(name: str, root: str | None = None, standin: str = "auto", say: Calla
 def missing(name: str, root: str | None = None) -> str:
     """One line: where the data set was looked for, and what to put where."""
     looked = ", ".join(str(place) for place in files.places(root))
+    if not module(name).FILES:
+        return (f"data set '{name}' not found (looked in {looked}): {module(name).MISSING} "
+                f"into {files.cache_root() / name}, or into the folder {name} of one that REPRO_DATA names")
     return (f"data set '{name}' not found (looked in {looked}): run `repro data fetch {name}`, or put "
             f"{', '.join(module(name).FILES)} into {files.cache_root() / name}, or set REPRO_DATA")
 
@@ -103,8 +159,8 @@ def status(root: str | None = None) -> list[dict[str, Any]]:
         row = {"name": name, "where": None, "ok": None, "detail": "missing",
                "megabytes": round(sum(file.size for file in source.FILES.values()) / 1e6, 1), "standin": source.STANDIN}
         try:
-            if folder := files.search(name, source.FILES, root):
-                row |= {"where": str(folder), "ok": True, "detail": "checksums right"}
+            if folder := source.find(root):
+                row |= {"where": str(folder), "ok": True, "detail": _checked(source).lstrip(", ") or "found"}
         except InputError as error:
             row |= {"ok": False, "detail": str(error)}
         rows.append(row)
@@ -113,10 +169,24 @@ def status(root: str | None = None) -> list[dict[str, Any]]:
 
 def verify(name: str, root: str | None = None) -> Path:
     """The folder of the data set's files, all checksums right; InputError where missing, incomplete or damaged."""
-    folder = files.search(name, module(name).FILES, root)
+    folder = module(name).find(root)
     if folder is None:
-        raise InputError(missing(name, root))
+        raise MissingData(missing(name, root))
     return folder
+
+
+def _options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The options that are set; InputError for one that the data set does not have."""
+    valid = module(name).OPTIONS
+    for option in given:
+        if option not in valid:
+            allowed = ", ".join(f"dataset.{one}" for one in valid) or "none"
+            raise InputError(f"data set '{name}' has no option 'dataset.{option}'; valid: {allowed}")
+    return {option: value for option, value in given.items() if value is not None}
+
+
+def _checked(source: ModuleType) -> str:
+    return ", checksums right" if source.FILES else ""
 
 
 def _check_mode(standin: str) -> None:

@@ -1,4 +1,8 @@
-"""What a loaded data set is, and how ranks draw minibatches from it."""
+"""What a loaded data set is, and how ranks draw minibatches from it.
+
+A split is anything with `len`, `y`, `to(device)`, `select(rows)` and `slice(start, stop)`: `Split` here, with all
+samples in memory, or `LazySplit` (repro.data.lazy), which decodes images when they are drawn.
+"""
 
 from __future__ import annotations
 
@@ -12,23 +16,43 @@ from repro.errors import InputError
 
 @dataclass(frozen=True)
 class Split:
-    """Samples and labels: x float32, normalised, shape (N, *input_shape); y int64, shape (N,)."""
+    """Samples and labels in memory: x of shape (N, *input_shape), y int64 of shape (N,).
+
+    x is float32 and normalised; or uint8, a quarter of the memory, and then becomes (x - mean) / deviation when drawn,
+    mean and deviation float32 of shape (C, 1, 1) in the units of x.
+    """
 
     x: torch.Tensor
     y: torch.Tensor
+    mean: torch.Tensor | None = None
+    deviation: torch.Tensor | None = None
 
     def __len__(self) -> int:
         return len(self.y)
 
     def to(self, device: torch.device | str) -> Split:
-        """The same on `device` (itself where it is there already; "meta" keeps shapes only)."""
-        return Split(self.x.to(device), self.y.to(device))
+        """The same on `device` (itself where it is there already; "meta" keeps shapes only, and stays so)."""
+        if self.x.is_meta:
+            return self
+        tensors = (self.x, self.y, self.mean, self.deviation)
+        return Split(*(tensor if tensor is None else tensor.to(device) for tensor in tensors))
+
+    def select(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Normalised samples (n, *input_shape) and labels (n,) of the given rows (n,), on the split's device."""
+        return self._normalised(self.x.index_select(0, rows)), self.y.index_select(0, rows)
+
+    def slice(self, start: int, stop: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """The same of rows start to stop - 1."""
+        return self._normalised(self.x[start:stop]), self.y[start:stop]
+
+    def _normalised(self, x: torch.Tensor) -> torch.Tensor:
+        return x if self.mean is None else x.to(torch.float32).sub_(self.mean).div_(self.deviation)
 
 
 @dataclass(frozen=True)
 class Dataset:
-    """A data set in memory. `name` and `standin` go into every result, so that a stand-in is never taken for the
-    real one; `checksum` (sha256, of the raw files or of the stand-in's arrays) goes into the cell's key."""
+    """A loaded data set. `name` and `standin` go into every result, so that a stand-in is never taken for the real one;
+    `checksum` (sha256, of the raw files or of the stand-in's arrays) goes into the cell's key."""
 
     name: str
     standin: bool
@@ -65,7 +89,7 @@ class Batches:
     def __getitem__(self, minibatch_id: int) -> tuple[torch.Tensor, torch.Tensor]:
         """x (size, *input_shape) and y (size,) of one minibatch; ids below 0 raise IndexError."""
         rows = self.indices(minibatch_id)
-        return self.split.x.index_select(0, rows), self.split.y.index_select(0, rows)
+        return self.split.select(rows)
 
     def indices(self, minibatch_id: int) -> torch.Tensor:
         """The minibatch's sample numbers in the split, shape (size,), on the split's device."""

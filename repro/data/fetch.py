@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from repro.data import files, module
+from repro.data import files, missing, module
 from repro.errors import InputError
 
 CHUNK = 1 << 16
@@ -28,9 +28,13 @@ def fetch(name: str, into: str | os.PathLike | None = None, *, mirrors: Sequence
     Files that are there and right are kept; the others are downloaded into a temporary folder beside them, and moved
     in place when all are there and right, so that an interrupted or corrupt download leaves nothing behind. A mirror
     that fails is followed by the next. `timeout_s`: longest silence of a mirror; `total_s`: longest whole download.
-    InputError: unknown name, a folder that cannot be written, or no mirror that gave the right files.
+    A data set with an `ARCHIVE` comes in one tarball, which is not kept.
+    InputError: unknown name, a folder that cannot be written, no mirror that gave the right files, or a data set that
+    nobody may download without signing for it.
     """
     source = module(name)
+    if not source.FILES:
+        raise InputError(missing(name))
     mirrors = source.MIRRORS if mirrors is None else mirrors
     folder = (Path(into).expanduser() if into is not None else files.cache_root()) / name
     wanted = [file for file, expected in source.FILES.items()
@@ -43,9 +47,15 @@ def fetch(name: str, into: str | os.PathLike | None = None, *, mirrors: Sequence
         folder.mkdir(parents=True, exist_ok=True)
         temporary = Path(tempfile.mkdtemp(prefix=".fetch-", dir=folder))
         deadline = time.monotonic() + total_s
-        for file in wanted:
-            host = _from_any(mirrors, file, source.FILES[file], temporary / file, timeout_s, deadline)
-            say(f"{name}: {file}, {source.FILES[file].size / 1e6:.1f} MB from {host}, checksum right")
+        archive = getattr(source, "ARCHIVE", None)
+        for file, expected in {archive.name: archive.file}.items() if archive else source.FILES.items():
+            if archive or file in wanted:
+                host = _from_any(mirrors, file, expected, temporary / file, timeout_s, deadline)
+                say(f"{name}: {file}, {expected.size / 1e6:.1f} MB from {host}, checksum right")
+        if archive:
+            archive.unpack(temporary / archive.name, wanted, temporary)
+            for file in wanted:
+                files.check(temporary / file, source.FILES[file])
         for file in wanted:
             os.replace(temporary / file, folder / file)
     except _Refused as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -40,15 +41,15 @@ def places(root: str | None = None) -> list[Path]:
     return [place.absolute() for place in [*found, cache_root()]]
 
 
-def search(name: str, files: dict[str, File], root: str | None = None) -> Path | None:
+def search(name: str, files: dict[str, File], root: str | None = None, folders: Sequence[str] = ()) -> Path | None:
     """The first folder that holds all of `files`, each checked; None where no place holds any of them.
 
-    A place may hold them in `<place>/<name>/` or directly. InputError where a file is there but damaged (see
-    `check`), and where only some of the files are found anywhere.
+    A place may hold them in `<place>/<name>/` or directly, or in the given `folders` of the place instead. InputError
+    where a file is there but damaged (see `check`), and where only some of the files are found anywhere.
     """
     incomplete: list[str] = []
     for place in places(root):
-        for folder in (place / name, place):
+        for folder in [place / inner for inner in folders or (name, ".")]:
             absent = [file for file in files if not (folder / file).is_file()]
             if not absent:
                 for file, expected in files.items():
@@ -78,6 +79,18 @@ def sha256(path: Path) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+
+
+def limit(option: str, value: object, most: int, usual: int | None = None) -> int:
+    """What an option "at most so many" comes to where there are `most`: null is `usual`, by default all.
+
+    InputError unless it is a whole number, 1 or more.
+    """
+    if value is None:
+        return most if usual is None else min(most, usual)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise InputError(f"dataset.{option}={value}: must be a whole number, 1 or more, or null")
+    return min(most, value)
 
 
 def combined(files: dict[str, File]) -> str:

@@ -13,6 +13,7 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from repro.data import files
 from repro.data.files import File, combined
 from repro.errors import InputError
 
@@ -40,20 +41,26 @@ MIRRORS = (
     "https://storage.googleapis.com/cvdf-datasets/mnist/",
 )
 STANDIN = "mnist-standin-digits"
+OPTIONS = ()
 
 MEAN, DEVIATION = 0.1307, 0.3081
 DIGITS_MEAN, DIGITS_DEVIATION = 0.3056, 0.3763
 DIGITS_TEST = 360
 
 
-def read(paths: dict[str, Path]) -> Dataset:
-    """The real MNIST from its four checked files (keys as in FILES); InputError where one is not what it should be."""
+def find(root: str | None = None) -> Path | None:
+    """The folder of the four files, checked; None where there is none."""
+    return files.search("mnist", FILES, root)
+
+
+def read(folder: Path) -> Dataset:
+    """The real MNIST from a folder that `find` gave; InputError where a file is not what it should be."""
     from repro.data.base import Dataset
 
     splits = []
     for part, count in (("train", 60000), ("t10k", 10000)):
-        images = _expect(paths[f"{part}-images-idx3-ubyte.gz"], (count, 28, 28))
-        labels = _expect(paths[f"{part}-labels-idx1-ubyte.gz"], (count,))
+        images = _expect(folder / f"{part}-images-idx3-ubyte.gz", (count, 28, 28))
+        labels = _expect(folder / f"{part}-labels-idx1-ubyte.gz", (count,))
         splits.append(_split(images, labels, 255.0, MEAN, DEVIATION))
     return Dataset("mnist", False, combined(FILES), *splits, classes=10, input_shape=(1, 28, 28))
 
@@ -72,6 +79,11 @@ def standin() -> Dataset:
     splits = [_split(images[rows], labels[rows], 16.0, DIGITS_MEAN, DIGITS_DEVIATION)
               for rows in (order[DIGITS_TEST:], order[:DIGITS_TEST])]
     return Dataset(STANDIN, True, checksum, *splits, classes=10, input_shape=(1, 8, 8))
+
+
+def shapes() -> tuple[tuple[int, int], int, tuple]:
+    """(Training and test images), classes, shape of an image."""
+    return (60000, 10000), 10, (1, 28, 28)
 
 
 def read_idx(path: Path) -> np.ndarray:

@@ -34,10 +34,27 @@ def block_flops(model: nn.Sequential, input_shape: tuple[int, ...], batch: int) 
 
 def block_seconds(model: nn.Sequential, input_shape: tuple[int, ...], batch: int, device: Mapping) -> BlockSeconds:
     """launch_s + FLOPs / (peak_flops x utilisation) a block and pass; `model` ends on the meta device."""
-    rate = device["peak_flops"] * device["utilisation"]
-    forward = [device["launch_s"] + flops / rate for flops in block_flops(model, input_shape, batch)]
-    backward = [device["launch_s"] + BACKWARD_TO_FORWARD * (seconds - device["launch_s"]) for seconds in forward]
+    launch, rate = device["launch_s"], device["peak_flops"] * device["utilisation"]
+    forward = [launch + flops / rate for flops in block_flops(model, input_shape, batch)]
+    backward = [
+        launch + passes * (seconds - launch) if passes else 0.0
+        for passes, seconds in zip(backward_passes(model), forward)
+    ]
     return BlockSeconds(forward, backward)
+
+
+def backward_passes(model: nn.Sequential) -> list[float]:
+    """The work of each block's backward pass, in forward passes of the block.
+
+    Where nothing is frozen: 2 for every block, the first one too, though nobody needs the gradient of the model's
+    inputs. Where something is: one for the gradient of the block's inputs if a block below it trains, one for that of
+    its weights if it trains itself. Below the lowest block that trains there is no backward pass: 0.
+    """
+    trains = [any(p.requires_grad for p in block.parameters()) for block in model.children()]
+    if all(p.requires_grad for p in model.parameters()):
+        return [BACKWARD_TO_FORWARD] * len(trains)
+    half = BACKWARD_TO_FORWARD / 2
+    return [half * (any(trains[:index]) + trains[index]) for index in range(len(trains))]
 
 
 def compute_seconds(blocks: BlockSeconds) -> float:

@@ -1,0 +1,127 @@
+"""CIFAR-10 (Krizhevsky 2009): 50,000 + 10,000 colour images of 32x32 in 10 classes.
+
+Two layouts are read. The official binary version: data_batch_1.bin .. data_batch_5.bin and test_batch.bin, records of a
+label byte and 1,024 red, green and blue bytes. And, where that is not found, the lossless copy of convnetjs: 51 PNGs of
+1,000 images each, a row an image, and cifar10_labels.js. That copy has all training images, byte for byte, but only the
+first 1,000 test images: the data set is then named so.
+
+Options: `images` and `test_images`, at most so many, the first ones of the files (null: all; of the stand-in 10,000 and
+2,000). A part of what there is is named `cifar10-subset`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from repro.data import cifar, files
+from repro.data.cifar import TRAIN, Archive, check_labels, records, split
+from repro.data.files import File, combined, limit
+from repro.errors import InputError
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from repro.data.base import Dataset
+
+CLASSES = 10
+OPTIONS = ("images", "test_images")
+STANDIN = "cifar10-standin-seeded"
+FIRST_1000 = "cifar10-first-1000-test"
+# mean and deviation of each channel over the training images, of pixels from 0 to 1
+MEAN, DEVIATION = (0.49139968, 0.48215841, 0.44653091), (0.24703223, 0.24348513, 0.26158784)
+
+ARCHIVE = Archive("cifar-10-binary.tar.gz", File(
+    170052171, "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd", "c32a1d4ab5d03f1284b67883e8d87530"))
+MIRRORS = ("https://www.cs.toronto.edu/~kriz/",)
+FILES = {
+    f"{name}.bin": File(30730000, sha256, md5) for name, sha256, md5 in (
+        ("data_batch_1", "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5",
+         "5dd7e06a14cb22eb9f671a540d1b7c25"),
+        ("data_batch_2", "a591ca11fa1708a91ee40f54b3da4784ccd871ecf2137de63f51ada8b3fa57ed",
+         "5ea93a67294ea407fff1d09f752e9692"),
+        ("data_batch_3", "bbe8596564c0f86427f876058170b84dac6670ddf06d79402899d93ceea26f67",
+         "942cd6a4bcdd0dd3c604fbe906cb4421"),
+        ("data_batch_4", "014e562d6e23c72197cc727519169a60359f5eccd8945ad5a09d710285ff4e48",
+         "ae636b3ba5c66a11e91e8cb52e771fcb"),
+        ("data_batch_5", "755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add",
+         "53f37980c15c3d472c316c40844f3f0d"),
+        ("test_batch", "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b",
+         "803d5f7f4d78ea53de84dbe85f74fb6d"),
+    )
+}
+LABELS = "cifar10_labels.js"
+
+
+def png_files() -> dict[str, File]:
+    """The files of the convnetjs copy with their checksums, which stand in a table beside this module."""
+    table = (Path(__file__).parent / "cifar10_png.csv").read_text(encoding="utf-8").splitlines()
+    return {name: File(int(size), sha256) for name, size, sha256 in (line.split(",") for line in table)}
+
+
+def find(root: str | None = None) -> Path | None:
+    """The folder of the official files, else of the convnetjs copy; None for neither."""
+    folders = ("cifar10", "cifar10/cifar-10-batches-bin", "cifar-10-batches-bin", ".")
+    return files.search("cifar10", FILES, root, folders) or files.search("cifar10", png_files(), root)
+
+
+def read(folder: Path, images: int | None = None, test_images: int | None = None) -> Dataset:
+    """The real CIFAR-10 from a folder that `find` gave; InputError where a file is not what it should be."""
+    import numpy as np
+
+    from repro.data.base import Dataset
+
+    official = (folder / "test_batch.bin").is_file()
+    if official:
+        name, checksum = "cifar10", combined(FILES)
+        parts = [records(folder / file, 1, CLASSES) for file in FILES]
+    else:
+        name, checksum = FIRST_1000, combined(png_files())
+        labels = read_labels(folder / LABELS)
+        needed = [*range(-(-limit("images", images, TRAIN) // 1000)), 50]
+        parts = [(strip(folder / f"cifar10_batch_{k}.png"), labels[1000 * k : 1000 * (k + 1)]) for k in needed]
+    x, y = ([part[i] for part in parts] for i in (0, 1))
+    train = split(np.concatenate(x[:-1]), np.concatenate(y[:-1]), MEAN, DEVIATION, limit("images", images, TRAIN))
+    test = split(x[-1], y[-1], MEAN, DEVIATION, limit("test_images", test_images, len(y[-1])))
+    if len(train) < TRAIN or len(test) < len(y[-1]):
+        name = "cifar10-subset"
+    return Dataset(name, False, checksum, train, test, CLASSES, cifar.SHAPE)
+
+
+def standin(images: int | None = None, test_images: int | None = None) -> Dataset:
+    """Drawn from a seed (repro.data.seeded), in CIFAR-10's shapes."""
+    return cifar.standin(STANDIN, CLASSES, images, test_images)
+
+
+def shapes(images: int | None = None, test_images: int | None = None) -> tuple[tuple[int, int], int, tuple]:
+    """(training and test images), classes, shape of an image."""
+    return cifar.shapes(CLASSES, images, test_images)
+
+
+def read_labels(path: Path) -> np.ndarray:
+    """The 51,000 labels of `var labels=[...];`, uint8: 50,000 for training, 1,000 for the test."""
+    import numpy as np
+
+    match = re.search(r"\[[\d,\s]*\]", path.read_text(encoding="utf-8", errors="replace"))
+    labels = np.array(json.loads(match[0]) if match else [])
+    if labels.shape != (51000,):
+        raise InputError(f"{path}: holds {labels.size} labels, expected 51000")
+    check_labels(path, labels, CLASSES)
+    return labels.astype(np.uint8)
+
+
+def strip(path: Path) -> np.ndarray:
+    """One PNG of 1,024 x 1,000 pixels as 1,000 images (1000, 3072), channel by channel as in the binary version."""
+    import numpy as np
+    from PIL import Image
+
+    try:
+        with Image.open(path) as image:
+            pixels = np.asarray(image.convert("RGB"))
+    except (OSError, SyntaxError) as error:
+        raise InputError(f"{path}: not a readable PNG ({error})") from None
+    if pixels.shape != (1000, 1024, 3):
+        raise InputError(f"{path}: {pixels.shape[1]}x{pixels.shape[0]} pixels, expected 1024x1000")
+    return pixels.transpose(0, 2, 1).reshape(1000, -1)

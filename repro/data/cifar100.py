@@ -1,0 +1,62 @@
+"""CIFAR-100 (Krizhevsky 2009): 50,000 + 10,000 colour images of 32x32 in 100 classes.
+
+The official binary version: train.bin and test.bin, records of a coarse and a fine label byte and 1,024 red, green and
+blue bytes. The fine labels count.
+
+Options: `images` and `test_images`, at most so many, the first ones of the files (null: all; of the stand-in 10,000 and
+2,000). A part of them is named `cifar100-subset`.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from repro.data import cifar, files
+from repro.data.cifar import TEST, TRAIN, Archive, records, split
+from repro.data.files import File, combined, limit
+
+if TYPE_CHECKING:
+    from repro.data.base import Dataset
+
+CLASSES = 100
+OPTIONS = ("images", "test_images")
+STANDIN = "cifar100-standin-seeded"
+# mean and deviation of each channel over the training images, of pixels from 0 to 1
+MEAN, DEVIATION = (0.50707516, 0.48654887, 0.44091784), (0.26733429, 0.25643846, 0.27615047)
+
+ARCHIVE = Archive("cifar-100-binary.tar.gz", File(
+    168513733, "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec", "03b5dce01913d631647c71ecec9e9cb8"))
+MIRRORS = ("https://www.cs.toronto.edu/~kriz/",)
+FILES = {
+    "train.bin": File(153700000, "f31298fc616915fa142368359df1c4ca2ae984d6915ca468b998a5ec6aeebf29"),
+    "test.bin": File(30740000, "d8b1e6b7b3bee4020055f0699b111f60b1af1e262aeb93a0b659061746f8224a"),
+}
+
+
+def find(root: str | None = None) -> Path | None:
+    """The folder of the two files; None where there is none. Their names say little, so no place holds them bare."""
+    return files.search("cifar100", FILES, root, ("cifar100", "cifar100/cifar-100-binary", "cifar-100-binary"))
+
+
+def read(folder: Path, images: int | None = None, test_images: int | None = None) -> Dataset:
+    """The real CIFAR-100 from a folder that `find` gave; InputError where a file is not what it should be."""
+    from repro.data.base import Dataset
+
+    parts = []
+    for file, option, value in (("train.bin", "images", images), ("test.bin", "test_images", test_images)):
+        pixels, labels = records(folder / file, 2, CLASSES)
+        parts.append(split(pixels, labels, MEAN, DEVIATION, limit(option, value, len(labels))))
+    whole = (len(parts[0]), len(parts[1])) == (TRAIN, TEST)
+    name = "cifar100" if whole else "cifar100-subset"
+    return Dataset(name, False, combined(FILES), *parts, CLASSES, cifar.SHAPE)
+
+
+def standin(images: int | None = None, test_images: int | None = None) -> Dataset:
+    """Drawn from a seed (repro.data.seeded), in CIFAR-100's shapes."""
+    return cifar.standin(STANDIN, CLASSES, images, test_images)
+
+
+def shapes(images: int | None = None, test_images: int | None = None) -> tuple[tuple[int, int], int, tuple]:
+    """(Training and test images), classes, shape of an image."""
+    return cifar.shapes(CLASSES, images, test_images)

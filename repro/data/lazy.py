@@ -1,0 +1,136 @@
+"""Images on disk: listed, checked, decoded; all at once, or each when a minibatch draws it."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+
+from repro.data.base import Split
+from repro.errors import InputError
+
+NAMED = 3  # unreadable files that an error names; it counts them all
+STRETCH = 8  # images a thread takes at a time
+
+
+class Decoder:
+    """From an image file to pixels (3, H, W), uint8 RGB.
+
+    size   (height, width) of the result: the image's shorter side is resized (bilinear) to size x 256 / 224, rounded,
+           and the middle is cut out, as is usual for evaluation on ImageNet; the same in training, so nothing is random
+    exact  the file must have that size already, and is taken as it is
+    """
+
+    def __init__(self, size: tuple[int, int], exact: bool):
+        self.size, self.exact = size, exact
+
+    def __call__(self, path: Path) -> np.ndarray:
+        with Image.open(path) as file:
+            image = file.convert("RGB")
+        height, width = self.size
+        if self.exact:
+            if image.size != (width, height):
+                raise InputError(f"{path}: {image.width}x{image.height} pixels, expected {width}x{height}")
+        else:
+            scale = round(max(height, width) * 256 / 224) / min(image.size)
+            sides = [max(round(side * scale), least) for side, least in zip(image.size, (width, height))]
+            image = image.resize(sides, Image.Resampling.BILINEAR)
+            left, top = (image.width - width) // 2, (image.height - height) // 2
+            image = image.crop((left, top, left + width, top + height))
+        return np.asarray(image).transpose(2, 0, 1)
+
+
+class LazySplit:
+    """A split whose images are decoded when drawn, in a pool of threads: what `Split` is, for more than memory holds.
+
+    The order is that of `Batches` and does not depend on the threads. A file that cannot be decoded ends the run with
+    an InputError that names it.
+    """
+
+    def __init__(self, paths: Sequence[Path], y: torch.Tensor, decoder: Decoder, mean: torch.Tensor,
+                 deviation: torch.Tensor):
+        """Labels y (N,) int64, on the device that samples are wanted on; mean and deviation as in `Split`."""
+        self.paths, self.y, self.decoder = paths, y, decoder
+        self.mean, self.deviation = mean, deviation
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def to(self, device: torch.device | str) -> LazySplit:
+        tensors = (tensor.to(device) for tensor in (self.mean, self.deviation))
+        return LazySplit(self.paths, self.y.to(device), self.decoder, *tensors)
+
+    def select(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Normalised samples (n, 3, H, W) and labels (n,) of the given rows (n,)."""
+        return self._decoded(rows.tolist()), self.y.index_select(0, rows)
+
+    def slice(self, start: int, stop: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """The same of rows start to stop - 1."""
+        return self._decoded(range(start, min(stop, len(self)))), self.y[start:stop]
+
+    def _decoded(self, rows: Iterable[int]) -> torch.Tensor:
+        images = decode([self.paths[row] for row in rows], self.decoder)
+        held = Split(torch.from_numpy(images).to(self.y.device), self.y, self.mean, self.deviation)
+        return held.slice(0, len(images))[0]
+
+
+def decode(paths: Sequence[Path], decoder: Decoder) -> np.ndarray:
+    """(N, 3, H, W) uint8; InputError naming the first unreadable files and counting them all."""
+    images = np.empty((len(paths), 3, *decoder.size), np.uint8)
+
+    def one(row: int) -> None:
+        images[row] = decoder(paths[row])
+
+    every(paths, one)
+    return images
+
+
+def sizes(paths: Sequence[Path]) -> list[tuple[int, int]]:
+    """(Height, width) of each image, from its first bytes; InputError as `decode`."""
+    found: list[tuple[int, int]] = [(0, 0)] * len(paths)
+
+    def one(row: int) -> None:
+        with Image.open(paths[row]) as image:
+            found[row] = image.height, image.width
+
+    every(paths, one)
+    return found
+
+
+def every(paths: Sequence[Path], work: Callable[[int], Any]) -> None:
+    """work(row) for each row of `paths`, by a pool of threads; then one InputError for all files that it failed on."""
+
+    def stretch(rows: range) -> list[str]:
+        said = []
+        for row in rows:
+            try:
+                work(row)
+            except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
+                said.append(f"{paths[row]} ({' '.join(str(error).split())})")
+        return said
+
+    stretches = [range(start, min(start + STRETCH, len(paths))) for start in range(0, len(paths), STRETCH)]
+    failed = [line for said in _pool().map(stretch, stretches) for line in said]
+    if failed:
+        more = f" and {len(failed) - NAMED} more" if len(failed) > NAMED else ""
+        raise InputError(f"{len(failed)} of {len(paths)} images cannot be read: {'; '.join(failed[:NAMED])}{more}")
+
+
+_pools: dict[int, ThreadPoolExecutor] = {}
+_lock = threading.Lock()
+
+
+def _pool() -> ThreadPoolExecutor:
+    """One pool a process, as many threads as it may use cores."""
+    with _lock:
+        process = os.getpid()
+        if process not in _pools:
+            _pools[process] = ThreadPoolExecutor(min(16, len(os.sched_getaffinity(0))), "decode")
+        return _pools[process]

@@ -1,0 +1,28 @@
+"""Sizes of feature maps, and one line for images that a model cannot take."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from repro.errors import InputError
+
+
+def pooled(size: int, kernel: int, stride: int, padding: int = 0) -> int:
+    """Pixels along one side after a convolution or a pooling that rounds down; 0 or less where nothing is left."""
+    return (size + 2 * padding - kernel) // stride + 1
+
+
+def image(model: str, input_shape: tuple[int, ...], after: Callable[[int], int]) -> tuple[int, int, int]:
+    """Channels and the two sides of the last feature map; `after(side)` gives one side's.
+
+    InputError unless the input is an image (channels, height, width) of which something is left at the end; it names
+    the least size.
+    """
+    if len(input_shape) != 3:
+        raise InputError(f"model {model} takes images of (channels, height, width), not inputs of {input_shape}")
+    channels, height, width = input_shape
+    sides = after(height), after(width)
+    if min(sides) < 1:
+        least = next(side for side in range(1, 4096) if after(side) >= 1)
+        raise InputError(f"model {model} takes images of at least {least}x{least} pixels, not {height}x{width}")
+    return channels, *sides

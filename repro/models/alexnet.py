@@ -1,0 +1,54 @@
+"""AlexNet as in Krizhevsky, Sutskever, Hinton, "ImageNet Classification with Deep CNNs" (NIPS 2012), on one device.
+
+Grouped convolutions where the original's two GPUs do not talk (conv2, conv4, conv5), local response normalisation after
+ReLU with their k = 2, n = 5, alpha = 1e-4 (not divided by n, as PyTorch does), beta = 0.75, overlapping 3x3 pooling,
+dropout in fc6 and fc7: 60,965,224 parameters at 227x227 and 1,000 classes, those of Caffe's bvlc_alexnet. There is no
+adaptive pooling: fc6 is as wide as the last feature map, so that small images make a smaller fc6 (67x67 is the least).
+
+Weights are drawn as He et al. (2015) do and biases are 0, not N(0, 0.01) with ones for some biases: those need epochs
+of ImageNet before the loss moves at all. The Pipe-SGD paper names no initialisation.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from torch import nn
+
+from repro.models._shapes import image, pooled
+
+HIDDEN = 4096
+
+
+def build(input_shape: tuple[int, ...], classes: int) -> nn.Sequential:
+    """(N, C, H, W) -> logits (N, classes), in eight blocks; InputError below 67x67."""
+    channels, height, width = image("alexnet", input_shape, feature_side)
+    network = nn.Sequential(
+        OrderedDict(
+            conv1=nn.Sequential(nn.Conv2d(channels, 96, 11, stride=4), nn.ReLU(), normalised(), nn.MaxPool2d(3, 2)),
+            conv2=nn.Sequential(
+                nn.Conv2d(96, 256, 5, padding=2, groups=2), nn.ReLU(), normalised(), nn.MaxPool2d(3, 2)
+            ),
+            conv3=nn.Sequential(nn.Conv2d(256, 384, 3, padding=1), nn.ReLU()),
+            conv4=nn.Sequential(nn.Conv2d(384, 384, 3, padding=1, groups=2), nn.ReLU()),
+            conv5=nn.Sequential(nn.Conv2d(384, 256, 3, padding=1, groups=2), nn.ReLU(), nn.MaxPool2d(3, 2)),
+            fc6=nn.Sequential(nn.Flatten(), nn.Linear(256 * height * width, HIDDEN), nn.ReLU(), nn.Dropout(0.5)),
+            fc7=nn.Sequential(nn.Linear(HIDDEN, HIDDEN), nn.ReLU(), nn.Dropout(0.5)),
+            fc8=nn.Sequential(nn.Linear(HIDDEN, classes)),
+        )
+    )
+    for module in network.modules():
+        if isinstance(module, nn.Conv2d | nn.Linear):
+            nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
+            nn.init.zeros_(module.bias)
+    return network
+
+
+def normalised() -> nn.LocalResponseNorm:
+    """PyTorch divides alpha by n = 5; the paper's section 3.3 does not."""
+    return nn.LocalResponseNorm(5, alpha=5e-4, beta=0.75, k=2.0)
+
+
+def feature_side(side: int) -> int:
+    """Pixels along one side after conv1 and the three poolings."""
+    return pooled(pooled(pooled(pooled(side, 11, 4), 3, 2), 3, 2), 3, 2)

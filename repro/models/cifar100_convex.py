@@ -1,0 +1,38 @@
+"""CIFAR100-Convex (Pipe-SGD section 4): CIFAR100-CNN with only the last linear layer trained, so a convex objective.
+
+"The convexity is achieved by training only the last fully connected layer while fixing the parameters of all previous
+layers." The paper does not say where the fixed parameters come from; its accuracy (.4793) suggests a trained network.
+Ours are drawn from the seed and never trained, which costs accuracy. What is communicated and updated is the last layer
+alone: 6,500 parameters at 100 classes.
+
+How they are drawn is ours too. Drawn as CIFAR100-CNN's, the 64 features have one direction that is 10 to 2,000 times as
+strong as the next, the common mean behind ReLU, and SGD crawls or diverges. So: He et al. (2015), each filter with its
+own mean taken off, which removes that direction, and fc1 three times as wide, as mean pooling shrinks the features.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+from repro.models._cifar100 import network
+
+FEATURE_GAIN = 3.0
+
+
+def build(input_shape: tuple[int, ...], classes: int) -> nn.Sequential:
+    """(N, C, H, W) -> logits (N, classes), in five blocks of which only fc2 trains; InputError below 8x8."""
+    model = network("cifar100_convex", input_shape, classes)
+    for block in (model.conv1, model.conv2, model.conv3):
+        draw(block[0].weight, "relu", 1.0)
+    draw(model.fc1[1].weight, "linear", FEATURE_GAIN)
+    for block in (model.conv1, model.conv2, model.conv3, model.fc1):
+        block.requires_grad_(False)
+    return model
+
+
+@torch.no_grad()
+def draw(weight: torch.Tensor, nonlinearity: str, gain: float) -> None:
+    """Normal as He et al. draw it, times `gain`, and then each output's weights with their mean taken off."""
+    nn.init.kaiming_normal_(weight, nonlinearity=nonlinearity)
+    weight.mul_(gain).sub_(weight.mean(dim=tuple(range(1, weight.dim())), keepdim=True))

@@ -1,0 +1,25 @@
+"""ResNet-18 for ImageNet (He et al., CVPR 2016, table 1): 11,689,512 parameters at 1,000 classes.
+
+Shortcuts are projections where sizes change (option B), as in the implementations whose count this is. Any image size:
+the last feature map is averaged.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from torch import nn
+
+from repro.models._residual import head, initialise, stages
+
+
+def build(input_shape: tuple[int, ...], classes: int) -> nn.Sequential:
+    """(N, C, H, W) -> logits (N, classes), in ten blocks."""
+    stem = nn.Sequential(
+        nn.Conv2d(input_shape[0], 64, 7, stride=2, padding=3, bias=False),
+        nn.BatchNorm2d(64),
+        nn.ReLU(),
+        nn.MaxPool2d(3, 2, padding=1),
+    )
+    blocks = stages([64, 128, 256, 512], blocks=2, projection=True)
+    return initialise(nn.Sequential(OrderedDict(conv1=stem, **blocks, fc=head(512, classes))))

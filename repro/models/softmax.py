@@ -1,0 +1,19 @@
+"""Softmax regression: one linear layer on the flattened input, convex; with weight decay strongly convex.
+
+Starts at 0, as convergence bounds for convex objectives do not depend on the start.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+
+from torch import nn
+
+
+def build(input_shape: tuple[int, ...], classes: int) -> nn.Sequential:
+    """(N, *input_shape) -> logits (N, classes), in one block."""
+    linear = nn.Linear(math.prod(input_shape), classes)
+    nn.init.zeros_(linear.weight)
+    nn.init.zeros_(linear.bias)
+    return nn.Sequential(OrderedDict(fc=nn.Sequential(nn.Flatten(), linear)))

@@ -1,4 +1,7 @@
-"""The claims files (`paper_configs/claims/<paper>.yaml`): read, checked, and handed out as data."""
+"""The claims files (`paper_configs/claims/<paper>.yaml`): read, checked, and handed out as data.
+
+A claim names a function of `reports.compute` or of one of the modules that add to its `FUNCTIONS`.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from reports import compute_findings, compute_timing  # noqa: F401  they add to FUNCTIONS
 from reports.compute import FUNCTIONS
-from reports.groups import KINDS
+from reports.loading import KINDS
 from repro.errors import InputError
 from repro.paths import CONFIGS
 

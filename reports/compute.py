@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
 
-from reports.groups import Group, Summary
+from reports.groups import Group
+from reports.loading import Summary
 from reports.stats import spread
 from reports.style import COMPUTATION
 
@@ -25,12 +25,24 @@ class Outcome:
     note: str = ""
 
 
-FUNCTIONS: dict[str, Callable[..., Outcome]] = {}
+FUNCTIONS: dict[str, Callable[..., Outcome]] = {}  # all of them: `reports.claims` imports the modules that add to it
+OF_PROBES: dict[str, str] = {}  # those over a probe's results (a ProbeGroup) -> the program
 
 
 def function(compute: Callable[..., Outcome]) -> Callable[..., Outcome]:
+    """Make a function over a Group of training summaries known to the claims files."""
     FUNCTIONS[compute.__name__] = compute
     return compute
+
+
+def probe_function(program: str) -> Callable[[Callable[..., Outcome]], Callable[..., Outcome]]:
+    """The same for one over a ProbeGroup of `program`."""
+
+    def register(compute: Callable[..., Outcome]) -> Callable[..., Outcome]:
+        OF_PROBES[compute.__name__] = program
+        return function(compute)
+
+    return register
 
 
 def _paired(
@@ -221,9 +233,3 @@ def time_to_target_speedup(group: Group, setting: str | list[str], over: str, ta
     if found.values and all(math.isnan(value) for value in found.values.values()):
         return Outcome(reason=f"target {target} not reached by {best} nor {over}")
     return Outcome({seed: v for seed, v in found.values.items() if not math.isnan(v)}, found.reason, found.note)
-
-
-@function
-def no_experiment(group: Group, **_: Any) -> Outcome:
-    """For claims that no experiment of the project speaks to yet."""
-    return Outcome(reason="no experiment computes this yet")

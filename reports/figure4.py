@@ -1,44 +1,113 @@
-"""Drawing of Figure 4's row (inset, whole curve, breakdown), and of accuracy against epochs beside time."""
+"""Drawing of Figure 4 (inset, whole curve, breakdown), a row or all of it, and of accuracy against epochs and time."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from reports import frames, style
-from reports.stats import DASH
 
 if TYPE_CHECKING:
     import pandas as pd
 
 
-def row(points: pd.DataFrame, median: pd.DataFrame, bars: pd.DataFrame, goals: list[float], title: str) -> Any:
-    """The three panels of Figure 4; the frames are those of `reports.frames` (seconds)."""
+@dataclass(frozen=True)
+class RowData:
+    """What a row draws: the frames of `reports.frames` (seconds) and the targets; without points only the breakdown."""
+
+    label: str
+    points: pd.DataFrame
+    median: pd.DataFrame
+    bars: pd.DataFrame
+    goals: list[float]
+
+
+def row(data: RowData, title: str) -> Any:
+    """The three panels of a row of Figure 4, or the breakdown alone where only time was modelled."""
     plt, _ = style.plotting()
+    if not len(data.points):
+        figure, axes = plt.subplot_mosaic(
+            [["bars"], ["phases"]], figsize=(8.6, 5.2), layout="constrained", gridspec_kw={"height_ratios": [1, 0.16]}
+        )
+        _bars(axes["bars"], data.bars)
+    else:
+        figure, axes = plt.subplot_mosaic(
+            [["inset", "whole", "bars"], ["settings", "settings", "phases"]],
+            figsize=(15, 5.4),
+            layout="constrained",
+            gridspec_kw={"width_ratios": [1, 1, 1.15], "height_ratios": [1, 0.16]},
+        )
+        _panels(data, axes["inset"], axes["whole"], axes["bars"])
+        _legend(axes["settings"], *_setting_handles(data.median), ncols=4)
+    _legend(axes["phases"], *axes["bars"].get_legend_handles_labels(), ncols=3)
+    style.titled(figure, title)
+    return figure
+
+
+def whole(rows: Sequence[RowData | str], title: str) -> Any:
+    """Figure 4: a row a benchmark, three columns; a row that is text (why there is nothing) stays empty with it."""
+    import pandas as pd
+
+    plt, _ = style.plotting()
+    places = [[f"inset{i}", f"whole{i}", f"bars{i}"] for i in range(len(rows))]
     figure, axes = plt.subplot_mosaic(
-        [["inset", "whole", "bars"], ["settings", "settings", "phases"]],
-        figsize=(15, 5.4),
+        [*places, ["settings", "settings", "phases"]],
+        figsize=(15, 4.3 * len(rows) + 0.9),
         layout="constrained",
-        gridspec_kw={"width_ratios": [1, 1, 1.15], "height_ratios": [1, 0.16]},
+        gridspec_kw={"width_ratios": [1, 1, 1.15], "height_ratios": [*[1] * len(rows), 0.2]},
     )
+    phases: dict[str, Any] = {}
+    for i, data in enumerate(rows):
+        panels = [axes[name] for name in places[i]]
+        if isinstance(data, str):
+            for axis in panels:
+                _nothing(axis, data)
+            continue
+        if len(data.points):
+            _panels(data, *panels)
+        else:
+            _nothing(panels[0], "timing only: no accuracy is computed")
+            _nothing(panels[1], "timing only: no accuracy is computed")
+            _bars(panels[2], data.bars)
+        panels[0].set_ylabel(f"{data.label}\n{panels[0].get_ylabel()}".strip(), fontweight="bold")
+        handles, labels = panels[2].get_legend_handles_labels()
+        phases |= {label: handle for handle, label in zip(handles, labels, strict=True) if label not in phases}
+    there = [data.median for data in rows if not isinstance(data, str) and len(data.points)]
+    if there:
+        handles, labels = _setting_handles(pd.concat(there))
+        _legend(axes["settings"], handles, labels, ncols=4)
+    axes["settings"].axis("off")
+    _legend(axes["phases"], list(phases.values()), list(phases), ncols=3)
+    style.titled(figure, title)
+    return figure
+
+
+def _nothing(axis: Any, text: str) -> None:
+    """An empty panel that says why it is empty."""
+    axis.set(xticks=[], yticks=[])
+    axis.spines[:].set_color("#dddddd")
+    axis.text(0.5, 0.5, text, transform=axis.transAxes, ha="center", va="center", color="#777777", wrap=True)
+
+
+def _panels(data: RowData, inset: Any, whole_axis: Any, bars: Any) -> None:
+    points, median, goals = data.points, data.median, data.goals
     x_range, y_range = frames.inset(points, median, goals)
-    _curves(axes["inset"], points, median, goals, "train_s", marks=(x_range, y_range))
-    axes["inset"].set(
+    _curves(inset, points, median, goals, "train_s", marks=(x_range, y_range))
+    inset.set(
         xlim=x_range, ylim=y_range, xlabel="training time (s)", ylabel="top-1 on the test set", title="(a) inset of (b)"
     )
-    _goal_labels(axes["inset"], goals)
-    _curves(axes["whole"], points, median, goals, "train_s")
-    axes["whole"].set(
+    _goal_labels(inset, goals)
+    _curves(whole_axis, points, median, goals, "train_s")
+    top = float(points["metric"].max())
+    whole_axis.set(
         xlim=(0, None),
-        ylim=(None, 1.01),
+        ylim=(None, 1.01 if top > 0.9 else 1.08 * max([top, *goals])),
         xlabel="training time (s)",
         ylabel="top-1 on the test set",
         title="(b) whole training",
     )
-    _bars(axes["bars"], bars)
-    _legend(axes["settings"], *_setting_handles(median), ncols=4)
-    _legend(axes["phases"], *axes["bars"].get_legend_handles_labels(), ncols=3)
-    figure.suptitle(title)
-    return figure
+    _bars(bars, data.bars)
 
 
 def _legend(axis: Any, handles: list, labels: list[str], ncols: int) -> None:
@@ -62,7 +131,7 @@ def convergence(points: pd.DataFrame, median: pd.DataFrame, goals: list[float], 
     _goal_labels(axes[1], goals)
     handles, labels = _setting_handles(median)
     figure.legend(handles, labels, loc="outside lower center", ncols=4)
-    figure.suptitle(title)
+    style.titled(figure, title)
     return figure
 
 
@@ -75,33 +144,12 @@ def _curves(
     for name in names:
         look, at, own = style.look(name, names), median[median["setting"] == name], points[points["setting"] == name]
         inside = at if marks is None else at[(at[x] <= marks[0][1]) & (at["metric"] >= marks[1][0])]
-        sns.scatterplot(
-            data=own,
-            x=x,
-            y="metric",
-            ax=axis,
-            color=look["color"],
-            marker=look["marker"],
-            s=7,
-            alpha=0.35,
-            linewidth=0,
-            legend=False,
-            zorder=2,
+        axis.scatter(
+            own[x], own["metric"], color=look["color"], marker=look["marker"], s=7, alpha=0.35, linewidth=0, zorder=2
         )
         axis.fill_between(at[x], at["low"], at["high"], color=look["color"], alpha=0.13, linewidth=0)
-        sns.lineplot(
-            data=at,
-            x=x,
-            y="metric",
-            ax=axis,
-            color=look["color"],
-            estimator=None,
-            linewidth=1.6,
-            dashes=False,
-            legend=False,
-            zorder=3,
-        )
-        axis.lines[-1].set_dashes(look["dash"]) if look["dash"] != (1, 0) else None
+        dashes = "-" if look["dash"] == (1, 0) else (0, look["dash"])
+        axis.plot(at[x], at["metric"], color=look["color"], linewidth=1.6, linestyle=dashes, zorder=3)
         shown = inside.iloc[:: max(1, len(inside) // 12)]
         axis.plot(
             shown[x],
@@ -173,16 +221,17 @@ def _bars(axis: Any, bars: pd.DataFrame) -> None:
             [p + 0.31 for p in places], bars["hidden"], 0.2, label="communication, hidden (beside)", **style.HIDDEN
         )
     top = max([*bottom, *bars["hidden"]], default=1.0) or 1.0
-    for place, height, hidden, metric in zip(places, bottom, bars["hidden"], bars["metric"], strict=True):
-        text = DASH if metric != metric else f"{metric:.4f}"
+    timing_only = bars["metric"].isna().all()
+    marks = [f"{ms:.4g} ms" for ms in bars["step_ms"]] if timing_only else [f"{m:.4f}" for m in bars["metric"]]
+    for place, height, hidden, text in zip(places, bottom, bars["hidden"], marks, strict=True):
         axis.annotate(
             text, (place, max(height, hidden)), xytext=(0, 3), textcoords="offset points", ha="center", fontsize=8
         )
     axis.set(
         ylim=(0, 1.1 * top),
-        ylabel="end-to-end training (s)",
+        ylabel="milliseconds an iteration" if bars["unit"].eq(frames.PER_STEP).any() else "end-to-end training (s)",
         xlabel="",
-        title="(c) where the time goes; final top-1 on top",
+        title="(c) where the time goes; " + ("an iteration's time on top" if timing_only else "final top-1 on top"),
     )
     axis.set_xticks(places, [name.replace(" + ", "\n+ ") for name in bars["setting"]])
     axis.grid(False, axis="x")

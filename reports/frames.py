@@ -12,6 +12,7 @@ from reports.style import COMPUTATION
 if TYPE_CHECKING:
     import pandas as pd
 
+TRAINING, PER_STEP = "s of training", "ms an iteration"
 # bottom to top of a bar
 STACK = (*COMPUTATION, "compress", "communicate", "wait")
 
@@ -59,6 +60,8 @@ def bands(points: pd.DataFrame) -> pd.DataFrame:
 def breakdown(group: Group) -> pd.DataFrame:
     """One row a setting: seconds of end-to-end training by phase (medians over seeds), hidden communication, top-1.
 
+    Where only time was modelled: milliseconds an iteration, because how many iterations there were means nothing.
+
     Phases are per-iteration means over the worker ranks times the iterations; with breakdown cells they come from
     those, which synchronise the device at every phase, and may add up to more than `train_s`.
     """
@@ -69,22 +72,25 @@ def breakdown(group: Group) -> pd.DataFrame:
         cells = list(group.phase_runs(setting).values())
         if not cells:
             continue
-        seconds = {name: snap(spread(c["phases"][name] * c["iterations"] for c in cells).median) for name in STACK}
-        hidden = spread(c["communication"]["overlapped_s"] * c["iterations"] for c in cells)
+        scale = {id(c): 1e3 if group.timing_only else c["iterations"] for c in cells}
+        seconds = {name: snap(spread(c["phases"][name] * scale[id(c)] for c in cells).median) for name in STACK}
+        hidden = spread(c["communication"]["overlapped_s"] * scale[id(c)] for c in cells)
         runs = group.runs(setting).values()
         rows.append(
             {
                 "kind": group.kind,
                 "setting": setting,
                 "seeds": len(cells),
+                "unit": PER_STEP if group.timing_only else TRAINING,
                 "breakdown_cells": bool(cells[0]["breakdown"]),
                 **seconds,
                 "hidden": hidden.median,
                 "train_s": spread(c["final"]["train_s"] for c in runs).median,
-                "metric": spread(c["final"][group.metric] for c in runs).median,
+                "step_ms": spread(1e3 * c["step"]["mean_s"] for c in runs).median,
+                "metric": math.nan if group.timing_only else spread(c["final"][group.metric] for c in runs).median,
             }
         )
-    columns = ["kind", "setting", "seeds", "breakdown_cells", *STACK, "hidden", "train_s", "metric"]
+    columns = ["kind", "setting", "seeds", "unit", "breakdown_cells", *STACK, "hidden", "train_s", "step_ms", "metric"]
     return pd.DataFrame(rows, columns=columns)
 
 

@@ -6,67 +6,9 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
-from repro.errors import InputError
-from repro.results import PHASES, SCHEMA, read_summary, results_root
-
-KINDS = ("measured", "simulated")
-Summary = dict[str, Any]
-
-# What the reports read of every summary (the schema stands in `repro.results`).
-REQUIRED = (
-    "paper",
-    "experiment",
-    "setting",
-    "strategy",
-    "options",
-    "kind",
-    "testbed",
-    "fabric",
-    "launcher",
-    "workers",
-    "seed",
-    "breakdown",
-    "batch",
-    "epochs",
-    "iterations",
-    "metric",
-    "dataset",
-    "model",
-    "optimizer",
-    "curve",
-    "final",
-    "targets",
-    "step",
-    "phases",
-    "communication",
-    "bytes_sent",
-    "hardware",
-    "provenance",
-)
-MAPPINGS = (
-    "dataset",
-    "model",
-    "optimizer",
-    "final",
-    "targets",
-    "step",
-    "phases",
-    "communication",
-    "hardware",
-    "provenance",
-)
-INNER = {
-    "dataset": ("name", "standin"),
-    "model": ("name",),
-    "step": ("mean_s",),
-    "final": ("train_s",),
-    "phases": PHASES,
-    "communication": ("total_s", "exposed_s", "overlapped_s"),
-    "hardware": ("class",),
-}
+from reports.loading import KINDS, Summary
 
 
 @dataclass(frozen=True)
@@ -76,6 +18,7 @@ class Experiment:
     paper: str
     name: str
     settings: Mapping[str, tuple[str, Mapping[str, Any]]]  # setting -> (strategy, options that it must have)
+    kinds: tuple[str, ...] = KINDS  # what its testbeds are
 
 
 @dataclass(frozen=True)
@@ -104,8 +47,13 @@ class Group:
         return bool(self.first["dataset"]["standin"])
 
     @property
+    def timing_only(self) -> bool:
+        """Time was modelled without arithmetic: there are no accuracies and no curves."""
+        return timing_only(self.first)
+
+    @property
     def latest(self) -> str:
-        return max(moment(cell["provenance"].get("finished_at")) for cell in self.cells)
+        return max(map(finished, self.cells))
 
     def runs(self, setting: str) -> dict[int, Summary]:
         """seed -> the latest throughput cell of a setting."""
@@ -130,7 +78,7 @@ class Group:
     def _of(self, setting: str, breakdown: bool) -> dict[int, Summary]:
         if (setting, breakdown) not in self._runs:
             found: dict[int, Summary] = {}
-            for cell in sorted(self.cells, key=lambda c: moment(c["provenance"].get("finished_at"))):
+            for cell in sorted(self.cells, key=finished):
                 if cell["setting"] == setting and bool(cell["breakdown"]) == breakdown:
                     found[cell["seed"]] = cell
             self._runs[setting, breakdown] = dict(sorted(found.items()))
@@ -143,6 +91,11 @@ def length(group: Group) -> str:
     return f"{epochs:g} epoch{'s' if epochs != 1 else ''}"
 
 
+def timing_only(summary: Summary) -> bool:
+    """Did this run (on a testbed with `arithmetic: none`) model time and compute nothing?"""
+    return summary["final"][summary["metric"]] is None
+
+
 def moment(value: Any) -> str:
     """A point in time as text that sorts: ISO text as it is, seconds since 1970 as ISO in UTC, nothing as ''."""
     if value is None:
@@ -152,37 +105,21 @@ def moment(value: Any) -> str:
     return str(value)
 
 
-def load(paper: str, root: Path | None = None) -> list[Summary]:
-    """Every finished cell's summary of a paper in path order, checked to have what the reports read."""
-    found = []
-    for path in sorted((root or results_root()).glob(f"{paper}/*/*/summary.json")):
-        summary = read_summary(path.parent)
-        problem = _problem(summary)
-        if problem:
-            raise InputError(f"{path}: not a readable summary ({problem}); remove the file to run the cell again")
-        if summary.get("status", "finished") == "finished":
-            found.append(summary)
+def finished(summary: Summary) -> str:
+    """When a run finished, as text that sorts."""
+    return moment(summary["provenance"].get("finished_at"))
+
+
+def optimizer(summary: Summary) -> dict[str, Any]:
+    """A run's optimizer without what says nothing: a constant learning rate has no schedule, milestones or decay."""
+    found = dict(summary["optimizer"])
+    if found.get("schedule", "constant") == "constant":
+        for name in ("schedule", "milestones", "decay"):
+            found.pop(name, None)
+    elif found["schedule"] != "step":
+        for name in ("milestones", "decay"):
+            found.pop(name, None)
     return found
-
-
-def _problem(summary: Any) -> str | None:
-    if not isinstance(summary, dict):
-        return "not an object"
-    if summary.get("schema", SCHEMA) != SCHEMA:
-        return f"schema {summary['schema']}, this version reads {SCHEMA}"
-    if missing := [key for key in REQUIRED if key not in summary]:
-        return f"missing: {', '.join(missing)}"
-    for key in MAPPINGS:
-        if not isinstance(summary[key], dict):
-            return f"{key} is not an object"
-    for key, names in INNER.items():
-        if missing := [name for name in names if name not in summary[key]]:
-            return f"missing in {key}: {', '.join(missing)}"
-    if summary["metric"] not in summary["final"]:
-        return f"missing in final: {summary['metric']}"
-    if summary["kind"] not in KINDS:
-        return f"kind '{summary['kind']}', not {' or '.join(KINDS)}"
-    return None
 
 
 def key_of(summary: Summary) -> tuple:
@@ -190,11 +127,15 @@ def key_of(summary: Summary) -> tuple:
     simulated = summary["kind"] == "simulated"
     model = summary.get("testbed_model")
     place = json.dumps(model, sort_keys=True) if simulated else summary["hardware"]["class"]
-    optimizer = json.dumps(summary["optimizer"], sort_keys=True)
+    data = summary["dataset"]
     return (
         summary["kind"],
         place,
-        summary["dataset"]["name"],
+        data["name"],
+        data.get("checksum"),
+        data.get("train"),
+        data.get("test"),
+        timing_only(summary),
         summary["epochs"],
         summary["batch"],
         summary["testbed"],
@@ -203,16 +144,14 @@ def key_of(summary: Summary) -> tuple:
         summary.get("eval_every", 0.25),
         summary["workers"],
         summary["model"]["name"],
-        optimizer,
+        summary["model"].get("parameters"),
+        json.dumps(optimizer(summary), sort_keys=True),
     )
 
 
 def belongs(summary: Summary, experiment: Experiment) -> bool:
-    """Is this cell one of the experiment's settings as the paper has them (not, say, Pipe-SGD with K = 3)?
-
-    Cells that only model time (a testbed with `arithmetic: none`) have no accuracy and stand in no figure.
-    """
-    if summary["setting"] not in experiment.settings or summary["final"][summary["metric"]] is None:
+    """Is this cell one of the experiment's settings as the paper has them (not, say, Pipe-SGD with K = 3)?"""
+    if summary["experiment"] != experiment.name or summary["setting"] not in experiment.settings:
         return False
     strategy, options = experiment.settings[summary["setting"]]
     return summary["strategy"] == strategy and all(
@@ -221,22 +160,40 @@ def belongs(summary: Summary, experiment: Experiment) -> bool:
 
 
 def groups(summaries: Sequence[Summary], settings: Sequence[str]) -> list[Group]:
-    """The summaries by `key_of`, in a fixed order."""
+    """The summaries by `key_of`, in a fixed order; within a group a setting has the same options in every cell."""
     found: dict[tuple, list[Summary]] = {}
     for summary in summaries:
         found.setdefault(key_of(summary), []).append(summary)
-    return [Group(key, tuple(found[key]), tuple(settings)) for key in sorted(found, key=repr)]
+    made = []
+    for key in sorted(found, key=repr):
+        same, differing = _same_options(found[key])
+        made.append(Group(key, tuple(same), tuple(settings)))
+        if differing:
+            rest = groups(differing, settings)
+            made += [Group((*group.key, "other options"), group.cells, group.settings) for group in rest]
+    return made
+
+
+def _same_options(cells: Sequence[Summary]) -> tuple[list[Summary], list[Summary]]:
+    """(cells of each setting's most seeded, then latest, set of options; all other cells)."""
+    variants: dict[str, dict[str, list[Summary]]] = {}
+    for cell in cells:
+        options = json.dumps([cell["strategy"], cell["options"]], sort_keys=True)
+        variants.setdefault(cell["setting"], {}).setdefault(options, []).append(cell)
+    kept: set[int] = set()
+    for of_setting in variants.values():
+        best = max(of_setting.values(), key=lambda some: (len({c["seed"] for c in some}), max(map(finished, some))))
+        kept |= {id(cell) for cell in best}
+    return [c for c in cells if id(c) in kept], [c for c in cells if id(c) not in kept]
 
 
 def choose(summaries: Sequence[Summary], experiment: Experiment) -> tuple[dict[str, Group], list[Group]]:
-    """(kind -> the group that its figures show, all other groups).
+    """(kind -> the group that its figures show, the experiment's other groups).
 
-    For each kind: most settings covered; then, simulated, a testbed of a paper before one with round numbers; then the
-    group that finished last. Cells whose options are not the experiment's are never in a figure.
+    For each kind: most settings covered; then runs with accuracies before those without; then, simulated, a testbed of
+    a paper before one with round numbers; then the group that finished last.
     """
-    mine = [s for s in summaries if s["experiment"] == experiment.name and belongs(s, experiment)]
-    taken = {id(summary) for summary in mine}
-    rest = [s for s in summaries if id(s) not in taken]
+    mine = [s for s in summaries if belongs(s, experiment)]
     found = groups(mine, tuple(experiment.settings))
     chosen: dict[str, Group] = {}
     for kind in KINDS:
@@ -246,19 +203,26 @@ def choose(summaries: Sequence[Summary], experiment: Experiment) -> tuple[dict[s
                 of_kind,
                 key=lambda g: (
                     len(g.covered()),
+                    not g.timing_only,
                     kind == "simulated" and g.first["testbed"].startswith("paper/"),
                     g.latest,
                 ),
             )
-    others = [group for group in found if group not in chosen.values()]
+    return chosen, [group for group in found if group not in chosen.values()]
+
+
+def strangers(summaries: Sequence[Summary], experiments: Sequence[Experiment]) -> list[Group]:
+    """Groups of cells that belong to none of the experiments: other names, settings or options."""
+    rest = [s for s in summaries if not any(belongs(s, experiment) for experiment in experiments)]
+    found = []
     for name in sorted({s["experiment"] for s in rest}):
         of_name = [s for s in rest if s["experiment"] == name]
-        others += groups(of_name, sorted({s["setting"] for s in of_name}))
-    return chosen, others
+        found += groups(of_name, sorted({s["setting"] for s in of_name}))
+    return found
 
 
 def experiment_group(summaries: Sequence[Summary], experiment: str, kind: str) -> Group | None:
-    """For claims of another experiment than the page's: its group with most settings, then the latest; or None."""
+    """For claims of an experiment that no page shows: its group with most settings, then the latest; or None."""
     mine = [s for s in summaries if s["experiment"] == experiment and s["kind"] == kind]
     found = [g for g in groups(mine, sorted({s["setting"] for s in mine})) if g.covered()]
     return max(found, key=lambda g: (len(g.covered()), g.latest), default=None)

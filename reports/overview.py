@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from reports import tables
-from reports.groups import KINDS
+from reports.loading import KINDS
 from reports.render import template, write_page
 from reports.stats import DASH
 from reports.verdicts import NOT_ATTEMPTED, VERDICTS
@@ -45,12 +45,12 @@ def _rows(short: str, state: Mapping[str, Any] | None) -> list[tuple]:
     rows = []
     for kind in KINDS:
         counts = Counter(v.label for v in state["verdicts"] if v.kind == kind)
-        there = state["settings"].get(kind)
+        there = sum(of_kind == kind for _, of_kind in state["shown"])
         rows.append(
             (
                 short,
                 kind,
-                f"Figure 4, MNIST-MLP: {there} settings" if there else "no results yet",
+                f"{there} of {len(state['experiments'])} experiments" if there else "no results yet",
                 *[counts[name] for name in VERDICTS],
             )
         )
@@ -66,7 +66,7 @@ def _text(paper: str, title: str, state: Mapping[str, Any] | None) -> str:
         f"*{title}*",
         f"[The report]({paper}.html) ([Markdown]({paper}.md)): {len(tried)} of {len(claims)} claims attempted.",
     ]
-    if not state["kinds"]:
+    if not state["shown"]:
         lines.append(f"No results yet: `make reproduce-{paper}` makes them.")
     if state["standins"]:
         lines.append(f"Stand-in data ({', '.join(state['standins'])}): accuracies are not compared.")

@@ -31,7 +31,7 @@ def html(text: str, folder: Path) -> str:
     """Markdown as a page; images are read from `folder` and written into it."""
     import markdown
 
-    converter = markdown.Markdown(extensions=["tables", "toc", "sane_lists"], output_format="html")
+    converter = markdown.Markdown(extensions=["tables", "toc", "sane_lists", "md_in_html"], output_format="html")
     body = converter.convert(text)
     body = re.sub(r'(<img [^>]*?src=")([^"]+)(")', lambda m: m[1] + _inline(folder / m[2]) + m[3], body)
     body = re.sub(r"<p><em>(?=[^\n])(.*?)</em></p>", _caption, body, flags=re.DOTALL)

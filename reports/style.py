@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "Pipe-SGD": {"color": "#9c2f02", "marker": "o", "dash": (1, 0)},
     "Pipe-SGD + T": {"color": "#ea5f0c", "marker": "^", "dash": (4, 1.5)},
     "Pipe-SGD + Q": {"color": "#fba85c", "marker": "s", "dash": (1.5, 1)},
+    "Pipe-SGD with warm-up": {"color": "#8a6d1f", "marker": "D", "dash": (6, 1.5, 1.5, 1.5)},
 }
 # For settings of later papers and of users, by order of appearance, until they get a line above.
 SPARE = ("#2a7f62", "#7b4fa3", "#b8488f", "#8a6d1f", "#1b9aaa", "#6b7a1e")
@@ -69,10 +71,22 @@ def plotting() -> tuple[Any, Any]:
     return plt, sns
 
 
+def titled(figure: Any, text: str) -> None:
+    """The figure's title, on as many lines as its width needs."""
+    figure.suptitle("\n".join(textwrap.wrap(text, int(10.5 * figure.get_figwidth()), break_on_hyphens=False)))
+
+
+def metric_name(metric: str) -> str:
+    """How a metric is written on an axis."""
+    return {"top1": "top-1"}.get(metric, metric)
+
+
 def save(figure: Any, stem: Path) -> list[Path]:
     """`stem`.png (130 dpi) and `stem`.pdf without dates or versions, then the figure is closed."""
     import matplotlib.pyplot as plt
 
+    figure.draw_without_rendering()  # lays everything out, which takes long: once is enough
+    figure.set_layout_engine("none")
     written = []
     for suffix, options in (
         (".png", {"dpi": 130, "metadata": {"Software": None}}),

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from reports import compute, frames
 from reports.groups import Group
+from reports.loading import Summary
+from reports.probes import ProbeGroup
 from reports.stats import DASH, TIMES, Spread, number, show, show_target, spread
 from reports.verdicts import NOT_ATTEMPTED, Verdict
 from repro.results import PHASES
@@ -14,7 +16,8 @@ from repro.results import PHASES
 if TYPE_CHECKING:
     import pandas as pd
 
-LATEX = {DASH: "--", TIMES: r"$\times$", "·": r"$\cdot$", "∞": r"$\infty$", "β": r"$\beta$", "µ": r"$\mu$"}
+LATEX = {DASH: "--", TIMES: r"$\times$", "·": r"$\cdot$", "∞": r"$\infty$", "β": r"$\beta$", "µ": r"$\mu$",
+         "√": r"$\surd$", "≤": r"$\le$", "≥": r"$\ge$", "±": r"$\pm$"}  # fmt: skip
 
 
 def markdown(table: pd.DataFrame, left: Sequence[str] = ()) -> str:
@@ -40,33 +43,37 @@ def latex(table: pd.DataFrame) -> str:
     return text
 
 
-def hardware(group: Group) -> str:
-    """Where a group's seconds come from: the machine's class, or the testbed whose model they are."""
+def hardware(group: Group | ProbeGroup) -> str:
+    """Where a group's seconds come from: the machine's class, or the testbeds whose model they are."""
     if group.kind == "simulated":
-        return f"modelled: {group.first['testbed']}"
+        testbeds = list(dict.fromkeys(cell["testbed"] for cell in group.cells))
+        more = f" and {len(testbeds) - 2} more testbeds" if len(testbeds) > 3 else ""
+        return f"modelled: {', '.join(testbeds[: 2 if more else 3])}{more}"
     return str(group.first["hardware"]["class"])
 
 
-def settings(group: Group, paper_metric: Mapping[str, str]) -> pd.DataFrame:
-    """A row a setting of the experiment: accuracy, time, time to each target, speed-ups; the paper's top-1 beside."""
+def settings(group: Group, paper_metric: Mapping[str, str] | None = None) -> pd.DataFrame:
+    """A row a setting: accuracy (the paper's beside it where given), time, time to each target, speed-ups.
+
+    Without arithmetic there are no accuracies and no targets. Speed-ups are over PS-Sync and D-Sync where they are.
+    """
     import pandas as pd
 
     rows = []
-    for name in group.settings:
+    for name in group.settings if paper_metric is not None else group.covered():
         cells = list(group.runs(name).values())
-        line = {
-            "kind": group.kind,
-            "setting": name,
-            "seeds": len(cells),
-            f"final {group.metric}": show(spread(map(compute.final, cells)), decimals=4, seeds=False),
-            f"final {group.metric}, quoted from the paper": paper_metric.get(name, DASH),
-            "iteration (ms)": _ms(spread(c["step"]["mean_s"] for c in cells)),
-            "training (s)": show(spread(c["final"]["train_s"] for c in cells), seeds=False),
-        }
-        for goal in frames.targets(group):
+        line = {"kind": group.kind, "setting": name, "seeds": len(cells)}
+        if not group.timing_only:
+            line[f"final {group.metric}"] = show(spread(map(compute.final, cells)), decimals=4, seeds=False)
+        if paper_metric is not None:
+            line[f"final {group.metric}, quoted from the paper"] = paper_metric.get(name, DASH)
+        line["iteration (ms)"] = _ms(spread(c["step"]["mean_s"] for c in cells))
+        if not group.timing_only:
+            line["training (s)"] = show(spread(c["final"]["train_s"] for c in cells), seeds=False)
+        for goal in [] if group.timing_only else frames.targets(group):
             line[f"to {goal} (s)"] = show_target([compute.target_s(c, goal) for c in cells if goal in c["targets"]])
         for base in ("PS-Sync", "D-Sync"):
-            if base in group.settings:
+            if group.runs(base):
                 line[f"speed-up vs {base}"] = _speedup(group, name, base)
         rows.append(line)
     return pd.DataFrame(rows).astype(str)
@@ -171,13 +178,24 @@ def unattempted(verdicts: Sequence[Verdict]) -> pd.DataFrame:
     )
 
 
-def split(verdicts: Sequence[Verdict], experiment: str) -> tuple[list[Verdict], list[Verdict]]:
-    """(verdicts of claims that `experiment` or any results speak to, verdicts of all other claims)."""
-    spoken = {v.claim.id for v in verdicts if v.claim.experiment == experiment or v.label != NOT_ATTEMPTED}
+def found(verdicts: Sequence[Verdict]) -> pd.DataFrame:
+    """The verdicts beside a finding: a row a claim and kind; a kind without results only where neither has any."""
+    import pandas as pd
+
+    columns = ("claim", "kind", "paper", "ours", "verdict", "note")
+    with_results = {v.claim.id for v in verdicts if v.group is not None}
+    verdicts = [v for v in verdicts if v.group is not None or v.claim.id not in with_results]
+    rows = [(v.claim.text, v.kind, v.claim.shown, v.ours_text, v.text, v.note or DASH) for v in verdicts]
+    return pd.DataFrame(rows, columns=columns)
+
+
+def split(verdicts: Sequence[Verdict]) -> tuple[list[Verdict], list[Verdict]]:
+    """(verdicts of claims that some results speak to, verdicts of all other claims)."""
+    spoken = {v.claim.id for v in verdicts if v.label != NOT_ATTEMPTED}
     return [v for v in verdicts if v.claim.id in spoken], [v for v in verdicts if v.claim.id not in spoken]
 
 
-def others(groups: Sequence[Group]) -> pd.DataFrame:
+def others(groups: Sequence[Group | ProbeGroup]) -> pd.DataFrame:
     """Results that are in no figure of the page, and how they differ."""
     import pandas as pd
 
@@ -199,7 +217,7 @@ def others(groups: Sequence[Group]) -> pd.DataFrame:
     for group in groups:
         one = group.first
         names = list(dict.fromkeys(c["setting"] for c in group.cells))
-        options = sorted({f"{k}={v}" for c in group.cells for k, v in c["options"].items()})
+        options = sorted({f"{k}={v}" for c in group.cells for k, v in (c.get("options") or {}).items()})
         rows.append(
             (
                 group.kind,
@@ -207,23 +225,36 @@ def others(groups: Sequence[Group]) -> pd.DataFrame:
                 ", ".join(names),
                 len({c["seed"] for c in group.cells}),
                 hardware(group),
-                one["dataset"]["name"],
-                f"{one['epochs']:g}",
-                one["batch"],
+                (one.get("dataset") or {}).get("name", DASH),
+                f"{one['epochs']:g}" if "epochs" in one else DASH,
+                one.get("batch", DASH),
                 one["testbed"],
                 one["launcher"],
-                " ".join(options),
+                " ".join(options) if isinstance(group, Group) else DASH,
                 group.latest[:19],
             )
         )
     return pd.DataFrame(rows, columns=columns).astype(str)
 
 
-def testbed_parameters(group: Group) -> pd.DataFrame:
-    """The virtual testbed's parameters, each with its source."""
+def testbed_parameters(cells: Sequence[Summary]) -> pd.DataFrame:
+    """The virtual testbeds' parameters, each with its source; of all but the first only what differs from it."""
     import pandas as pd
 
-    model = dict(group.first.get("testbed_model") or {})
+    models = {c["testbed"]: c["testbed_model"] for c in cells if c["kind"] == "simulated" and c.get("testbed_model")}
+    rows: list[tuple[str, str, str, str]] = []
+    known: dict[str, str] = {}
+    for testbed in sorted(models, key=lambda name: (name != "paper/pipesgd", name)):
+        for parameter, value, source in _parameters(models[testbed]):
+            if not rows or known.get(parameter) != value:
+                rows.append((testbed, parameter, value, source))
+        known = known or {parameter: value for _, parameter, value, _ in rows}
+    return pd.DataFrame(rows, columns=("testbed", "parameter", "value", "source"))
+
+
+def _parameters(model: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """(parameter, value, source) of a testbed."""
+    model = dict(model)
     sources = model.pop("sources", None) or {}
     for name in ("name", "kind", "launcher"):
         model.pop(name, None)
@@ -234,4 +265,4 @@ def testbed_parameters(group: Group) -> pd.DataFrame:
         ).items():
             source = sources.get(key, sources.get(name, sources.get("all", DASH)))
             rows.append((key, f"{one:g}" if isinstance(one, float) else str(one), source))
-    return pd.DataFrame(rows, columns=("parameter", "value", "source"))
+    return rows

@@ -53,7 +53,7 @@ def draw(intervals: pd.DataFrame, title: str) -> Any:
     handles = [Patch(color=style.PHASE_COLOURS[name], label=LABELS.get(name, name)) for name in names]
     handles += [Patch(color=colour(name, ""), label=name) for name in others]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles) or 1)
-    figure.suptitle(title)
+    style.titled(figure, title)
     return figure
 
 

@@ -7,8 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from reports.claims import Claim
-from reports.compute import FUNCTIONS
-from reports.groups import KINDS, Group, length
+from reports.compute import FUNCTIONS, OF_PROBES
+from reports.groups import Group, length
+from reports.loading import KINDS
+from reports.probes import ProbeGroup
 from reports.stats import DASH, TIMES, Spread, number, spread
 
 MATCHES, DIRECTION, DIFFERS, NOT_ATTEMPTED = "matches", "same direction", "differs", "not attempted"
@@ -25,7 +27,7 @@ class Verdict:
     limits: tuple[str, ...] = ()
     ours: Spread | None = None
     note: str = ""
-    group: Group | None = None
+    group: Group | ProbeGroup | None = None
 
     @property
     def text(self) -> str:
@@ -52,10 +54,16 @@ class Verdict:
         return f"{one(ours.median)}{unit}{interval} ({ours.n} seed{'s' if ours.n != 1 else ''})"
 
 
-def judge(claim: Claim, kind: str, group: Group | None) -> Verdict:
+def judge(claim: Claim, kind: str, group: Group | ProbeGroup | None) -> Verdict:
     """The verdict on one claim from one group of results (None: there are none)."""
     if group is None:
         return Verdict(claim, kind, NOT_ATTEMPTED, ("no results",))
+    program = group.program if isinstance(group, ProbeGroup) else "train"
+    if (wanted := OF_PROBES.get(claim.compute, "train")) != program:
+        reason = f"{claim.compute} reads results of the program {wanted}, not of {program}"
+        return Verdict(claim, kind, NOT_ATTEMPTED, (reason,), group=group)
+    if group.timing_only and claim.about == "accuracy":
+        return Verdict(claim, kind, NOT_ATTEMPTED, ("timing only: no accuracy is computed",), group=group)
     if group.standin and claim.about == "accuracy":
         return Verdict(claim, kind, NOT_ATTEMPTED, ("stand-in data",), group=group)
     outcome = FUNCTIONS[claim.compute](group, **claim.arguments)
@@ -88,14 +96,14 @@ def widened(claim: Claim) -> tuple[float | None, float | None]:
     return low, high
 
 
-def _limits(claim: Claim, kind: str, group: Group, ours: Spread) -> tuple[str, ...]:
+def _limits(claim: Claim, kind: str, group: Group | ProbeGroup, ours: Spread) -> tuple[str, ...]:
     limits = []
     least = claim.minimum_seeds[kind]
     if ours.n < least:
         limits.append(f"provisional ({ours.n} of {least} seeds)")
     scale = group.first.get("scale")
     if claim.about == "accuracy" and scale not in (None, "paper"):
-        limits.append(f"scale {scale}: {length(group)}")
+        limits.append(f"scale {scale}: {length(group)}" if isinstance(group, Group) else f"scale {scale}")
     if group.standin:
         limits.append("on stand-in data")
     if ours.n > 1 and label(claim, ours.low) != label(claim, ours.high):
@@ -103,6 +111,6 @@ def _limits(claim: Claim, kind: str, group: Group, ours: Spread) -> tuple[str, .
     return tuple(limits)
 
 
-def judge_all(claims: tuple[Claim, ...], find: Callable[[str, str], Group | None]) -> list[Verdict]:
+def judge_all(claims: tuple[Claim, ...], find: Callable[[str, str], Group | ProbeGroup | None]) -> list[Verdict]:
     """One verdict a claim and kind, in the file's order; `find(experiment, kind)` gives the results."""
     return [judge(claim, kind, find(claim.experiment, kind)) for claim in claims for kind in KINDS]

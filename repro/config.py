@@ -95,7 +95,7 @@ def _compose(overrides: list[str]) -> dict[str, Any]:
         # overrides to come: what an interpolation in them means is known when they are applied
         unresolved = {name: OmegaConf.to_container(config[name]) for name in LATER if config[name] is not None}
         return found | unresolved
-    except (HydraException, OmegaConfBaseException) as error:
+    except (HydraException, OmegaConfBaseException, yaml.YAMLError) as error:
         raise _one_line(error, overrides) from None
 
 

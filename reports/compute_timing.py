@@ -1,0 +1,257 @@
+"""How ours is computed for claims about the timing model, the ring's compression and the convergence rates.
+
+These functions take a ProbeGroup: cells of one experiment, kind and place, of several models, world sizes and testbeds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from reports.compute import Outcome, _ratio, probe_function
+from reports.loading import Summary
+from reports.probes import ProbeGroup, bandwidth, model
+from reports.stats import DASH, TIMES, number, spread
+
+Entry = dict[str, Any]  # an entry of a timing result's `settings`
+
+
+def by_seed(group: ProbeGroup, number_of: Callable[[list[Summary]], float | None], reason: str, note: str) -> Outcome:
+    """number_of(cells) for each seed that has one."""
+    found = {seed: number_of(group.of_seed(seed)) for seed in group.seeds()}
+    values = {seed: value for seed, value in found.items() if value is not None}
+    return Outcome(values, note=note) if values else Outcome(reason=reason)
+
+
+def median(values: Any) -> float | None:
+    """The median, None of nothing."""
+    found = spread(values)
+    return found.median if found.n else None
+
+
+def entries(cells: list[Summary], setting: str | None = None) -> Iterator[tuple[Summary, Entry]]:
+    """(cell, entry) of every setting of timing cells, or of one setting."""
+    for cell in cells:
+        for entry in cell["result"]["settings"]:
+            if setting is None or entry["setting"] == setting:
+                yield cell, entry
+
+
+def computing(entry: Entry) -> float:
+    """l_up + l_comp of equation (4)."""
+    return entry["terms"]["l_up"] + entry["terms"]["l_comp"]
+
+
+def compute_bound(entry: Entry) -> bool:
+    """Does the prediction say that computation hides communication: l_up + l_comp >= l_comm?"""
+    return computing(entry) >= entry["terms"]["l_comm"]
+
+
+def segments(entry: Entry) -> int:
+    """L of equation (6): in how many pieces the gradient is communicated."""
+    return int(entry["options"].get("segments") or 1)
+
+
+def dependency(entry: Entry) -> int:
+    """K: 2 of Pipe-SGD unless said otherwise, 1 of everything synchronous."""
+    return int(entry["options"].get("K", 2)) if entry["strategy"] == "pipe_sgd" else 1
+
+
+def where(cell: Summary) -> str:
+    """`MNIST-MLP, p = 4` and, simulated, the testbed."""
+    place = f", {cell['testbed']}" if cell["kind"] == "simulated" else ""
+    return f"{model(cell)}, p = {cell['workers']}{place}"
+
+
+def _range(values: list[float], unit: str = "") -> str:
+    low, high = number(min(values)), number(max(values))
+    return f"{low}{unit}" if low == high else f"{low}{DASH}{high}{unit}"
+
+
+# --- sequential against pipelined gradient communication (equations (5) and (6))
+
+
+def communication_pairs(cells: list[Summary], K: int = 2) -> list[tuple[Summary, Entry, Entry]]:
+    """(cell, entry with L = 1, fastest entry with L > 1) of Pipe-SGD with this K, a codec at a time."""
+    pairs = []
+    for cell in cells:
+        by_codec: dict[str, list[Entry]] = {}
+        for entry in cell["result"]["settings"]:
+            options = entry["options"]
+            if entry["strategy"] == "pipe_sgd" and dependency(entry) == K and not options.get("staleness_lr"):
+                by_codec.setdefault(str(options.get("codec", "none")), []).append(entry)
+        for some in by_codec.values():
+            whole = [entry for entry in some if segments(entry) == 1]
+            parts = [entry for entry in some if segments(entry) > 1]
+            if whole and parts:
+                pairs.append((cell, whole[0], min(parts, key=lambda entry: entry["observed_s"]["median"])))
+    return pairs
+
+
+def pipelined_over_sequential(pair: tuple[Summary, Entry, Entry]) -> float:
+    """Step time of the fastest L > 1 / that of L = 1."""
+    return _ratio(pair[2]["observed_s"]["median"], pair[1]["observed_s"]["median"])
+
+
+@probe_function("timing")
+def sequential_over_pipelined(group: ProbeGroup, network: str | None = None) -> Outcome:
+    """Step time of the best L > 1 / that of L = 1, K = 2, where communication is the bound: median over those cells.
+
+    Above 1: sequential gradient communication is faster. network: only this testbed.
+    """
+
+    def wanted(cells: list[Summary]) -> list[Summary]:
+        return [cell for cell in cells if network in (None, cell["testbed"])]
+
+    def ratios(cells: list[Summary]) -> list[float]:
+        return [
+            pipelined_over_sequential(pair) for pair in communication_pairs(wanted(cells)) if not compute_bound(pair[1])
+        ]
+
+    every = ratios(list(group.cells))
+    return by_seed(
+        group,
+        lambda cells: median(ratios(cells)),
+        "no communication-bound cell with L = 1 and L > 1" + (f" on {network}" if network else ""),
+        f"{_range(every, TIMES)} over {len(every)} communication-bound cells; {turning_point(group)}" if every else "",
+    )
+
+
+def turning_point(group: ProbeGroup) -> str:
+    """Where pipelined gradient communication becomes the faster one, from slow networks to fast."""
+    pairs = sorted(communication_pairs(list(group.cells)), key=lambda pair: bandwidth(pair[0]))
+    faster = [pair for pair in pairs if pipelined_over_sequential(pair) < 1]
+    if not faster:
+        return "pipelined is faster nowhere"
+    places = list(dict.fromkeys(f"{where(cell)} (L = {segments(part)})" for cell, _, part in faster))
+    more = f" and {len(places) - 4} more" if len(places) > 4 else ""
+    bound = sum(compute_bound(whole) for _, whole, _ in faster)
+    return f"pipelined is faster at {'; '.join(places[:4])}{more}: {bound} of {len(faster)} compute bound"
+
+
+# --- the timing model
+
+
+@probe_function("timing")
+def scaling_efficiency(group: ProbeGroup, setting: str) -> Outcome:
+    """Observed efficiency (7) at the largest world size where the prediction says compute bound; median over models."""
+
+    def largest(cells: list[Summary]) -> list[tuple[Summary, Entry]]:
+        bound = [(cell, entry) for cell, entry in entries(cells, setting) if compute_bound(entry)]
+        top = max((cell["workers"] for cell, _ in bound), default=0)
+        return [(cell, entry) for cell, entry in bound if cell["workers"] == top]
+
+    places = dict.fromkeys(where(cell) for cell, _ in largest(list(group.cells)))
+    return by_seed(
+        group,
+        lambda cells: median(
+            entry["efficiency_observed"] for _, entry in largest(cells) if entry["efficiency_observed"] is not None
+        ),
+        f"{setting} is predicted compute bound at no world size",
+        f"at {'; '.join(places)}",
+    )
+
+
+@probe_function("timing")
+def model_error(group: ProbeGroup, setting: str | None = None) -> Outcome:
+    """Observed step time / predicted, median over models, world sizes and settings (or over one setting's cells)."""
+
+    def ratios(cells: list[Summary]) -> list[float]:
+        return [
+            _ratio(entry["observed_s"]["median"], entry["predicted_s"])
+            for _, entry in entries(cells, setting)
+            if entry["predicted_s"]
+        ]
+
+    every = ratios(list(group.cells))
+    return by_seed(
+        group,
+        lambda cells: median(ratios(cells)),
+        f"no results for {setting}" if setting else "no predictions",
+        f"{_range(every)} over {len(every)} cells" if every else "",
+    )
+
+
+# --- compression inside the ring
+
+
+@probe_function("ring")
+def terngrad_overhead(group: ProbeGroup, over: str) -> Outcome:
+    """(Decompressing, summing, compressing) / communicating, uncompressed or compressed (`over`); median of benchmarks.
+
+    At the paper's four workers where there are such cells.
+    """
+    if over not in ("uncompressed", "compressed"):
+        return Outcome(reason=f"over is '{over}', not uncompressed or compressed")
+
+    def of(cells: list[Summary]) -> dict[str, float]:
+        cells = [cell for cell in cells if cell["workers"] == 4] or cells
+        return {
+            f"{entry['benchmark']}, p = {cell['workers']}": entry[f"per_{over}"]
+            for cell in cells
+            for entry in cell["result"]["overheads"]
+            if "tern" in entry["codec"].lower() and entry[f"per_{over}"] is not None
+        }
+
+    every = of(list(group.cells))
+    note = f"{_range(list(every.values()), TIMES)} over {', '.join(every)}" if every else ""
+    return by_seed(group, lambda cells: median(of(cells).values()), "no TernGrad overheads recorded", note)
+
+
+@probe_function("ring")
+def hidden_in_ring(group: ProbeGroup, variant: str) -> Outcome:
+    """Share of the work between transfers (decompress, sum, compress) that a variant hides behind them; median."""
+
+    def shares(cells: list[Summary]) -> list[float]:
+        variants = [v for cell in cells for v in cell["result"]["variants"] if v["name"] == variant]
+        return [v["overlapped_s"] / v["work_s"] for v in variants if v["work_s"]]
+
+    every = shares(list(group.cells))
+    note = f"{_range([100 * share for share in every], ' %')} over {len(every)} cells" if every else ""
+    return by_seed(group, lambda cells: median(shares(cells)), f"no results for the ring '{variant}'", note)
+
+
+# --- convergence rates
+
+
+def _rates(group: ProbeGroup, objective: str) -> dict[int, list[Summary]]:
+    """K -> cells of an objective."""
+    found: dict[int, list[Summary]] = {}
+    for cell in group.cells:
+        if cell["result"]["objective"] == objective:
+            found.setdefault(cell["result"]["K"], []).append(cell)
+    return dict(sorted(found.items()))
+
+
+def _at_K2(group: ProbeGroup, objective: str, value: Callable[[Summary], float], show: Callable) -> Outcome:
+    cells = _rates(group, objective)
+    note = ", ".join(f"K = {K}: {show(some)}" for K, some in cells.items() if K != 2)
+    return by_seed(
+        group,
+        lambda mine: median(value(c) for c in cells.get(2, ()) if c in mine and not math.isnan(value(c))),
+        f"no results for K = 2 on a {objective} objective",
+        note,
+    )
+
+
+@probe_function("convergence")
+def convergence_slope(group: ProbeGroup, objective: str) -> Outcome:
+    """Slope of log regret (or suboptimality) against log T at K = 2; other K in the note."""
+    return _at_K2(
+        group,
+        objective,
+        lambda cell: math.nan if cell["result"]["slope"] is None else cell["result"]["slope"],
+        lambda some: number(spread(c["result"]["slope"] for c in some if c["result"]["slope"] is not None).median),
+    )
+
+
+@probe_function("convergence")
+def within_bound(group: ProbeGroup, objective: str) -> Outcome:
+    """1 where the regret at K = 2 stays below the stated bound at every recorded T, else 0; other K in the note."""
+    return _at_K2(
+        group,
+        objective,
+        lambda cell: float(cell["result"]["within_bound"]),
+        lambda some: "within" if all(c["result"]["within_bound"] for c in some) else "not within",
+    )

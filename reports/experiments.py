@@ -1,0 +1,105 @@
+"""The experiments that the Pipe-SGD page shows, in its order: settings, their options, and what the paper states."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from reports.groups import Experiment
+
+PAPER = "pipesgd"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of Figure 4: its label in the paper (and in reference/pipesgd.csv), its experiment, the paper's facts."""
+
+    label: str
+    experiment: Experiment
+    stated: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return self.experiment.name
+
+
+def _figure4(name: str, quantized: bool, pipe: Mapping[str, Any]) -> Experiment:
+    """The settings of a row; the paper ran no quantization on ResNet18 and CIFAR100-Convex."""
+    settings: dict[str, tuple[str, Mapping[str, Any]]] = {"PS-Sync": ("ps_sync", {})}
+    codecs = {"": "none", " + T": "truncate16"} | ({" + Q": "quantize8"} if quantized else {})
+    for suffix, codec in codecs.items():
+        settings[f"D-Sync{suffix}"] = ("dsync", {"codec": codec, "algorithm": "ring"})
+    for suffix, codec in codecs.items():
+        options = {"codec": codec, "K": 2, "algorithm": "ring", "segments": 1, **pipe}
+        settings[f"Pipe-SGD{suffix}"] = ("pipe_sgd", options)
+    return Experiment(PAPER, name, settings)
+
+
+# Section 4, "Datasets" and "Metrics and Setup". Parameters: those of 784-500-500-10 with biases; of the other networks
+# the paper states none. CIFAR100-Convex's batch is not stated either.
+_HARDWARE = "four nodes, each a Titan XP and a Xeon E5-2640, one more as server, 10 Gbit/s Ethernet"
+_IMAGENET = {"dataset": "ImageNet", "train": 1_281_167, "test": 50_000, "classes": 1000, "image": (256, 256),
+             "workers": 4, "batch": 256, "hardware": _HARDWARE, "warmup_epochs": 4}  # fmt: skip
+_NO_WARMUP = {"warmup_epochs": 0}  # "for smaller models, especially convex ones, no warm-up is required"
+
+MNIST = Row("MNIST-MLP", _figure4("fig4-mnist", True, _NO_WARMUP), {
+    "dataset": "MNIST", "train": 60_000, "test": 10_000, "classes": 10, "image": (28, 28), "workers": 4, "batch": 100,
+    "parameters": 648_010, "hardware": _HARDWARE})  # fmt: skip
+ALEXNET = Row("AlexNet", _figure4("fig4-alexnet", True, {}), _IMAGENET)
+RESNET18 = Row("ResNet18", _figure4("fig4-resnet18", False, {}), _IMAGENET)
+CIFAR100 = Row("CIFAR100-Convex", _figure4("fig4-cifar100-convex", False, _NO_WARMUP), {
+    "dataset": "CIFAR-100", "train": 50_000, "test": 10_000, "classes": 100, "image": (32, 32), "workers": 4,
+    "hardware": _HARDWARE})  # fmt: skip
+FIGURE4 = (MNIST, ALEXNET, RESNET18, CIFAR100)
+
+FIG1 = Experiment(PAPER, "fig1", {
+    "Parameter server, asynchronous": ("ps_async", {}),
+    "Decentralised synchronous": ("dsync", {"codec": "none"}),
+    "Decentralised pipelined": ("pipe_sgd", {"K": 2, "codec": "none", "segments": 1, "warmup_epochs": 0}),
+})  # fmt: skip
+FIG2 = Experiment(PAPER, "fig2", {
+    "Pipe-SGD, K = 2": ("pipe_sgd", {"K": 2, "codec": "none", "segments": 1, "warmup_epochs": 0}),
+    "Sequential": ("pipe_sgd", {"K": 1, "codec": "none", "segments": 1}),
+    "Pipelined": ("pipe_sgd", {"K": 1, "codec": "none", "segments": 3}),
+})  # fmt: skip
+K_SPECTRUM = Experiment(PAPER, "k-spectrum", {
+    **{f"K = {k}": ("pipe_sgd", {"K": k, "staleness_lr": False}) for k in range(1, 9)},
+    **{f"K = {k}, staleness lr": ("pipe_sgd", {"K": k, "staleness_lr": True}) for k in range(1, 9)},
+})  # fmt: skip
+LOSSY = Experiment(PAPER, "lossy-parameters", {
+    f"{what}{suffix}": (strategy, {"codec": codec})
+    for what, strategy in (("Gradients", "dsync"), ("Parameters", "parameter_averaging"))
+    for suffix, codec in (("", "none"), (" + T", "truncate16"), (" + Q", "quantize8"))
+}, kinds=("simulated",))  # fmt: skip
+RESNET20 = Experiment(PAPER, "resnet20-cifar10", {
+    "D-Sync": ("dsync", {"codec": "none"}),
+    "Pipe-SGD": ("pipe_sgd", {"K": 2, "codec": "none", "warmup_epochs": 0}),
+    "Pipe-SGD + T": ("pipe_sgd", {"K": 2, "codec": "truncate16", "warmup_epochs": 0}),
+    "Pipe-SGD with warm-up": ("pipe_sgd", {"K": 2, "codec": "none"}),
+}, kinds=("simulated",))  # fmt: skip
+TRAINING = (*(row.experiment for row in FIGURE4), FIG1, FIG2, K_SPECTRUM, LOSSY, RESNET20)
+
+# Experiments of the probes: name -> (program, what it shows).
+RING, TIMING, GRADIENT, CONVERGENCE = "fig3-ring", "timing-model", "gradient-communication", "convergence"
+PROBES = {RING: "ring", TIMING: "timing", GRADIENT: "timing", CONVERGENCE: "convergence"}
+
+# Experiments whose results stand with another's: what one machine or testbed is too small for.
+MORE = {
+    TIMING: ("timing-model-cifar100", "timing-model-scaled", "timing-model-large"),
+    GRADIENT: ("gradient-communication-large",),
+}
+
+# What each experiment is on the page, for the list of what has been run.
+SHOWN = {
+    **{row.name: f"Figure 4, row {row.label}" for row in FIGURE4},
+    "fig1": "Figure 1",
+    "fig2": "Figure 2 (a), (b)",
+    RING: "Figures 3 and 2 (c), TernGrad overhead",
+    TIMING: "Timing model, scaling efficiency",
+    GRADIENT: "Sequential against pipelined gradient communication",
+    "k-spectrum": "Iteration dependency K",
+    "lossy-parameters": "Compression of gradients and of parameters",
+    "resnet20-cifar10": "ResNet-20 on CIFAR-10",
+    CONVERGENCE: "Convergence rates",
+}

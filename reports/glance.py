@@ -1,0 +1,92 @@
+"""The first thing on the page: how many claims hold, the headline speed-ups, and what has been run."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from reports import tables
+from reports.experiments import FIGURE4, MORE, PAPER, SHOWN
+from reports.groups import Group
+from reports.loading import KINDS
+from reports.page import Files
+from reports.probes import ProbeGroup
+from reports.stats import DASH
+from reports.verdicts import NOT_ATTEMPTED, VERDICTS, Verdict
+
+BASES = ("D-Sync", "PS-Sync")
+
+
+def text(verdicts: Sequence[Verdict], shown: Mapping[tuple[str, str], Group | ProbeGroup], files: Files) -> str:
+    """Three tables: verdicts by kind, speed-ups of compressed Pipe-SGD by benchmark, experiments by kind."""
+    claims = {v.claim.id for v in verdicts}
+    tried = {v.claim.id for v in verdicts if v.label != NOT_ATTEMPTED}
+    return "\n\n".join(
+        (
+            files.table(counts(verdicts), "verdicts"),
+            f"{len(tried)} of {len(claims)} claims are attempted; a verdict is provisional with fewer seeds than its "
+            "claim asks for.",
+            "End-to-end speed-up of Pipe-SGD with compression, its faster setting (Figure 4):",
+            files.table(speedups(verdicts), "speedups", ["benchmark", "over"]),
+            "What has been run:",
+            files.table(runs(shown), "runs", ["experiment", *KINDS, "run with"]),
+        )
+    )
+
+
+def counts(verdicts: Sequence[Verdict]):
+    """A row a kind: how many of each verdict."""
+    import pandas as pd
+
+    rows = []
+    for kind in KINDS:
+        mine = [v for v in verdicts if v.kind == kind]
+        found = Counter(v.label for v in mine)
+        provisional = sum("provisional" in v.text for v in mine if v.label != NOT_ATTEMPTED)
+        rows.append({"kind": kind, **{name: found[name] for name in VERDICTS}, "of these provisional": provisional})
+    return pd.DataFrame(rows).astype(str)
+
+
+def speedups(verdicts: Sequence[Verdict]):
+    """A row a benchmark and baseline: the paper's range, and ours by kind."""
+    import pandas as pd
+
+    rows = []
+    for row in FIGURE4:
+        for base in BASES:
+            mine = [
+                v
+                for v in verdicts
+                if v.claim.experiment == row.name
+                and v.claim.compute == "speedup"
+                and v.claim.arguments.get("over") == base
+                and isinstance(v.claim.arguments["setting"], list)
+                and v.claim.low is not None
+                and v.claim.high is not None
+            ]
+            if mine:
+                ours = {v.kind: v.ours_text if v.ours else v.text for v in mine}
+                rows.append({"benchmark": row.label, "over": base, "paper": mine[0].claim.shown, **ours})
+    return pd.DataFrame(rows, columns=["benchmark", "over", "paper", *KINDS]).fillna(DASH).astype(str)
+
+
+def runs(shown: Mapping[tuple[str, str], Group | ProbeGroup]):
+    """A row an experiment of the page: what there is of each kind."""
+    import pandas as pd
+
+    rows = []
+    for name, what in SHOWN.items():
+        there = {kind: _amount(shown[name, kind]) if (name, kind) in shown else DASH for kind in KINDS}
+        also = "".join(f", `{PAPER}/{more}`" for more in MORE.get(name, ()))
+        rows.append({"experiment": what, **there, "run with": f"`repro run {PAPER}/{name}`{also}"})
+    return pd.DataFrame(rows)
+
+
+def _amount(group: Group | ProbeGroup) -> str:
+    if isinstance(group, ProbeGroup):
+        return f"{len(group.cells)} cells on {tables.hardware(group)}"
+    seeds = len(group.seeds())
+    timing = ", timing only" if group.timing_only else ", stand-in data" if group.standin else ""
+    return (
+        f"{len(group.covered())} settings, {seeds} seed{'s' if seeds != 1 else ''} on {tables.hardware(group)}{timing}"
+    )

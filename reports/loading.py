@@ -1,0 +1,115 @@
+"""Reading summaries: each is checked for what the reports need; what is wrong with one is a line with its path."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from repro.errors import InputError
+from repro.results import PHASES, SCHEMA, read_summary, results_root
+
+KINDS = ("measured", "simulated")
+Summary = dict[str, Any]
+
+# What the reports read of every summary (the schema stands in `repro.results`).
+REQUIRED = (
+    "paper",
+    "experiment",
+    "setting",
+    "strategy",
+    "options",
+    "kind",
+    "testbed",
+    "fabric",
+    "launcher",
+    "workers",
+    "seed",
+    "breakdown",
+    "batch",
+    "epochs",
+    "iterations",
+    "metric",
+    "dataset",
+    "model",
+    "optimizer",
+    "curve",
+    "final",
+    "targets",
+    "step",
+    "phases",
+    "communication",
+    "bytes_sent",
+    "hardware",
+    "provenance",
+)
+MAPPINGS = (
+    "dataset",
+    "model",
+    "optimizer",
+    "final",
+    "targets",
+    "step",
+    "phases",
+    "communication",
+    "hardware",
+    "provenance",
+)
+INNER = {
+    "dataset": ("name", "standin"),
+    "model": ("name",),
+    "step": ("mean_s",),
+    "final": ("train_s",),
+    "phases": PHASES,
+    "communication": ("total_s", "exposed_s", "overlapped_s"),
+    "hardware": ("class",),
+}
+
+
+def load(paper: str, root: Path | None = None) -> list[Summary]:
+    """Every finished training cell's summary of a paper in path order, checked to have what the reports read."""
+    return read(paper, root, lambda program: program == "train", _problem)
+
+
+def read(
+    paper: str, root: Path | None, wanted: Callable[[str], bool], problem: Callable[[Summary], str | None]
+) -> list[Summary]:
+    """Every finished summary of the programs `wanted`, in path order; `problem` says in one line what is wrong."""
+    found = []
+    for path in sorted((root or results_root()).glob(f"{paper}/*/*/summary.json")):
+        summary = read_summary(path.parent)
+        wrong = _frame_problem(summary)
+        if not wrong and wanted(summary.get("program", "train")):
+            wrong = problem(summary)
+        if wrong:
+            raise InputError(f"{path}: not a readable summary ({wrong}); remove the file to run the cell again")
+        if wanted(summary.get("program", "train")) and summary.get("status", "finished") == "finished":
+            found.append(summary)
+    return found
+
+
+def _frame_problem(summary: Any) -> str | None:
+    """What is wrong with any summary, whichever program wrote it."""
+    if not isinstance(summary, dict):
+        return "not an object"
+    if summary.get("schema", SCHEMA) != SCHEMA:
+        return f"schema {summary['schema']}, this version reads {SCHEMA}"
+    if not isinstance(summary.get("program", "train"), str):
+        return "program is not a name"
+    return None
+
+
+def _problem(summary: Summary) -> str | None:
+    if missing := [key for key in REQUIRED if key not in summary]:
+        return f"missing: {', '.join(missing)}"
+    for key in MAPPINGS:
+        if not isinstance(summary[key], dict):
+            return f"{key} is not an object"
+    for key, names in INNER.items():
+        if missing := [name for name in names if name not in summary[key]]:
+            return f"missing in {key}: {', '.join(missing)}"
+    if summary["metric"] not in summary["final"]:
+        return f"missing in final: {summary['metric']}"
+    if summary["kind"] not in KINDS:
+        return f"kind '{summary['kind']}', not {' or '.join(KINDS)}"
+    return None

@@ -1,0 +1,66 @@
+"""What the probes share: facts for their summaries, stretches of work timed on the slowest rank, numbers checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from repro.data.base import Dataset
+from repro.errors import InputError
+from repro.fabric.base import Fabric
+
+
+def slowest(fabric: Fabric, work: Callable[[], Any]) -> float:
+    """Seconds of `work()` on the slowest rank, all ranks having started together; every rank gets the number."""
+    fabric.exchange(None)  # polls: a rank that is late finds the cores free
+    fabric.barrier()
+    began = fabric.now()
+    work()
+    return max(fabric.exchange(fabric.now() - began))
+
+
+def facts(fabric: Fabric, model: str | None, parameters: int, dataset: Dataset | None) -> dict[str, Any]:
+    """What only the ranks know, as in a training summary."""
+    found: dict[str, Any] = {
+        "fabric": fabric.name,
+        "ranks": fabric.size,
+        "model": {"name": model, "parameters": parameters},
+    }
+    if dataset is not None:
+        found["dataset"] = {
+            "name": dataset.name,
+            "standin": dataset.standin,
+            "checksum": dataset.checksum,
+            "train": len(dataset.train.y),
+            "test": len(dataset.test.y),
+            "classes": dataset.classes,
+            "input_shape": list(dataset.input_shape),
+        }
+    return found
+
+
+def whole(probe: dict[str, Any], name: str, least: int = 1) -> int:
+    """A whole number among a probe's parameters; InputError naming it otherwise."""
+    value = probe.get(name)
+    if not isinstance(value, int) or isinstance(value, bool) or value < least:
+        raise InputError(f"probe.{name}={value}: must be a whole number, {least} or more")
+    return value
+
+
+def number(probe: dict[str, Any], name: str, above: float = 0.0, inclusive: bool = False) -> float:
+    """A number among a probe's parameters, above a limit (or at least it); InputError naming it otherwise."""
+    value = probe.get(name)
+    right = isinstance(value, int | float) and not isinstance(value, bool)
+    if not right or not (value >= above if inclusive else value > above):
+        limit = f"{above:g} or more" if inclusive else f"above {above:g}"
+        raise InputError(f"probe.{name}={value}: must be a number, {limit}")
+    return float(value)
+
+
+def sizes(probe: dict[str, Any], name: str, least: int = 1) -> list[int]:
+    """A list of numbers of bytes (float32 vectors), at least so many different ones; InputError otherwise."""
+    given = probe.get(name)
+    right = isinstance(given, list) and all(isinstance(n, int) and not isinstance(n, bool) and n >= 4 for n in given)
+    if not right or len(set(given)) < least:
+        raise InputError(f"probe.{name}={given}: must be a list of at least {least} numbers of bytes, each 4 or more")
+    return given

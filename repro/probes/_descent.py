@@ -1,0 +1,112 @@
+"""A run of Pipe-SGD whose every iterate is looked at: losses, distances to the minimiser, gradient norms."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+import torch
+
+import strategies
+from repro import probes
+from repro.build import build_worker
+from repro.config import strategy_options
+from repro.data.base import Dataset
+from repro.errors import FaultError
+from repro.fabric.base import Fabric
+from repro.probes._objective import regularised
+from repro.worker import Worker
+
+SAY_EVERY = 100
+
+
+@dataclass(frozen=True)
+class Descent:
+    """losses, comparators: f_t(w_t) and f_t(w*) of iteration t = 1 .. T over the global minibatch; F, L as met.
+
+    snapshots: t -> w_t (n,), the weights that gradient t was computed at.
+    """
+
+    losses: list[float]
+    comparators: list[float]
+    F: float
+    L: float
+    snapshots: dict[int, torch.Tensor]
+
+    def average_regret(self, minimum: float | None) -> list[float]:
+        """(1/t) sum of f_s(w_s) - f_s(w*) over s <= t; `minimum`: f(w*) where every f_t is f."""
+        best = self.comparators if minimum is None else [minimum] * len(self.losses)
+        total = accumulate(loss - least for loss, least in zip(self.losses, best))
+        return [regret / t for t, regret in enumerate(total, start=1)]
+
+
+def descend(
+    fabric: Fabric,
+    config: dict[str, Any],
+    dataset: Dataset,
+    rate: dict[str, Any],
+    mu: float,
+    minimiser: torch.Tensor,
+    T: int,
+    keep: Sequence[int],
+    done: int,
+) -> Descent:
+    """T iterations with plain SGD at the steps of `rate`; every rank calls it and gets the same record.
+
+    `keep`: the iterations whose weights are kept; `done`: iterations before, for the progress bar.
+    """
+    worker = build_worker(fabric, config | {"optimizer": {"momentum": 0.0, "weight_decay": 0.0, **rate}}, dataset)
+    part = worker.part
+    worker.loss_function = regularised([p for p in part.model.parameters() if p.requires_grad], mu)
+    strategy_class = strategies.load(config["strategy"]["name"])
+    strategy = strategy_class(strategy_class.parse(strategy_options(config)))
+    strategy.setup(worker)
+    target, wanted = minimiser.to(part.weights), set(keep)
+    norms, distances = record(worker, target)
+    losses, snapshots = [], {}
+    worker.clock.start()
+    for t in range(1, T + 1):
+        if t in wanted:
+            snapshots[t] = part.weights.detach().cpu().clone()
+        losses.append(strategy.step().loss)
+        if t % SAY_EVERY == 0 or t == T:
+            probes.progress(fabric, done + t)
+    strategy.drain()
+    strategy.close()
+    distances.append((part.weights - target).norm())
+    comparators = at_minimiser(worker, target, T)
+    mine = torch.stack([torch.stack(losses).double(), comparators.double()]).cpu()
+    losses, comparators = torch.stack(fabric.exchange(mine)).mean(0).tolist()
+    F, L = torch.stack(distances).max().item() / math.sqrt(2), torch.stack(norms).max().item()
+    if not all(map(math.isfinite, (*losses, F, L))):
+        raise FaultError(f"the run of {T} iterations diverged: its steps are too long (F, L or mu too small)")
+    return Descent(losses, comparators, F, L, snapshots)
+
+
+def record(worker: Worker, minimiser: torch.Tensor) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+    """From now on, of every update: the norm of the gradient applied (the workers' mean), ||w - w*|| before it."""
+    norms: list[torch.Tensor] = []
+    distances: list[torch.Tensor] = []
+    update = worker.update
+
+    def recording(total: torch.Tensor, *arguments: Any) -> None:
+        norms.append(total.norm() / worker.workers)
+        distances.append((worker.part.weights - minimiser).norm())
+        update(total, *arguments)
+
+    worker.update = recording
+    return norms, distances
+
+
+@torch.no_grad()
+def at_minimiser(worker: Worker, minimiser: torch.Tensor, T: int) -> torch.Tensor:
+    """This rank's loss (T,) of its minibatches at w*; the part's weights are w* afterwards."""
+    worker.part.weights.copy_(minimiser)
+    losses = []
+    for t in range(T):
+        x, y = worker.batches[t * worker.workers + worker.rank]
+        losses.append(worker.loss_function(worker.part.model(x), y))
+    return torch.stack(losses)

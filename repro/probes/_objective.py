@@ -1,0 +1,115 @@
+"""A convex objective over a training set, and its minimiser to high accuracy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from repro.data.base import Dataset, Split
+from repro.errors import FaultError
+from repro.fabric.base import Fabric
+
+ITERATIONS_A_ROUND, ROUNDS, HISTORY = 50, 60, 50
+GAP = 1e-9  # how far above the minimum the minimiser may be, certified
+
+
+def regularised(parameters: Sequence[torch.Tensor], mu: float) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+    """Mean cross-entropy + mu / 2 ||parameters||^2, as a loss function of logits and labels."""
+
+    def loss(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        value = functional.cross_entropy(logits, labels)
+        return value + mu / 2 * sum(p.square().sum() for p in parameters) if mu else value
+
+    return loss
+
+
+@dataclass(frozen=True)
+class Minimum:
+    """weights (n,) float64, in the order of the parameters to train; value: of the objective there.
+
+    gap: an upper bound of value minus the true minimum, ||gradient||^2 / (2 mu) by strong convexity.
+    """
+
+    weights: torch.Tensor
+    value: float
+    gradient_norm: float
+    gap: float
+
+
+class Objective:
+    """The objective over a whole training set in float64: what f(w) is, apart from how it is trained."""
+
+    def __init__(self, model: nn.Module, split: Split, mu: float):
+        self.model, self.mu = model.double(), mu
+        self.parameters = [p for p in self.model.parameters() if p.requires_grad]
+        self.loss = regularised(self.parameters, mu)
+        x, self.y = split.slice(0, len(split))
+        self.x = x.double()
+        self.optimizer = torch.optim.LBFGS(
+            self.parameters,
+            max_iter=ITERATIONS_A_ROUND,
+            history_size=HISTORY,
+            tolerance_grad=0.0,
+            tolerance_change=0.0,
+            line_search_fn="strong_wolfe",
+        )
+
+    def weights(self) -> torch.Tensor:
+        return torch.cat([p.detach().view(-1) for p in self.parameters])
+
+    def load(self, weights: torch.Tensor) -> None:
+        """Take the weights (n,) of any precision."""
+        with torch.no_grad():
+            for parameter, piece in zip(self.parameters, weights.split([p.numel() for p in self.parameters])):
+                parameter.copy_(piece.view(parameter.shape))
+
+    def value(self, weights: torch.Tensor) -> float:
+        self.load(weights)
+        with torch.no_grad():
+            return self.loss(self.model(self.x), self.y).item()
+
+    def gradient_norm(self) -> float:
+        """At the present weights."""
+        self.model.zero_grad()
+        self.loss(self.model(self.x), self.y).backward()
+        return torch.cat([p.grad.view(-1) for p in self.parameters]).norm().item()
+
+    def descend(self) -> None:
+        """One round of L-BFGS from the present weights, with what the rounds before learnt of the curvature."""
+
+        def closure() -> torch.Tensor:
+            self.optimizer.zero_grad()
+            loss = self.loss(self.model(self.x), self.y)
+            loss.backward()
+            return loss
+
+        self.optimizer.step(closure)
+
+    def minimum(self) -> Minimum:
+        """The present weights as the minimum."""
+        norm = self.gradient_norm()
+        return Minimum(self.weights(), self.value(self.weights()), norm, norm**2 / (2 * self.mu))
+
+
+def minimise(fabric: Fabric, objective: Objective | None) -> Minimum:
+    """Rank 0, which alone has the objective, minimises; every rank gets what it found, or FaultError."""
+    for _ in range(ROUNDS):
+        found = None
+        if objective is not None:
+            objective.descend()
+            found = objective.minimum()
+        found = fabric.exchange(found)[0]  # after every round: nobody waits longer than one takes
+        if found.gap <= GAP:
+            return found
+    iterations = ROUNDS * ITERATIONS_A_ROUND
+    raise FaultError(f"the minimum was not found: up to {found.gap:.1e} above it after {iterations} iterations")
+
+
+def subset(dataset: Dataset, samples: int | None, parts: int) -> Dataset:
+    """The data set with its first so many training samples (None: all), a multiple of `parts`."""
+    n = min(samples or len(dataset.train), len(dataset.train)) // parts * parts
+    return replace(dataset, train=Split(*dataset.train.slice(0, n)))

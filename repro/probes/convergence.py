@@ -1,0 +1,167 @@
+"""Program `convergence`: Pipe-SGD on a convex objective against the rates that the paper states (section 3.3).
+
+f is the mean cross-entropy of a convex model (softmax regression) over a training set plus mu / 2 ||w||^2; w* its
+minimiser; f_t the same over iteration t's global minibatch; w_t the weights that gradient t is computed at. Pipe-SGD
+applies gradient t when w is K - 1 updates further: tau = K - 1. The paper defers its proof to a supplement and cites
+Langford, Smola, Zinkevich (NIPS 2009, its [23]) and Ho et al. (NIPS 2013, [15]). With their steps:
+
+convex             stochastic gradients; eta_t = sigma / sqrt(t), sigma = F / (2 L sqrt(K)). [15], Theorem 1, has
+                   sigma = F / (L sqrt(2 (s+1) P)) and regret below 4 F L sqrt(2 (s+1) P T); with (s+1) P = 2 K that is
+                   the paper's rate, an average regret below 8 F L sqrt(K / T).
+strongly convex    gradient descent on the whole training set; eta_t = 1 / (mu t); the average regret is below
+                   (mu tau F^2 + (1/2 + tau) L^2 / mu (1 + log T)) / T, which is O(log T / T): [23], Theorem 4, the
+                   constants as derived below.
+
+F bounds ||w_t - w*|| / sqrt(2), L the norm of gradients. They hold for a run, so they are known only after it; but the
+convex steps need them before. A short pilot run with first guesses gives them, times `probe.margin`; the counted run
+then has these constants, and what it met is reported beside them.
+
+Derivation for delayed gradients g_t applied with eta_t, D_t = ||w_t - w*||^2 / 2, w after update s being w_(s+tau):
+D(after) = D(before) - eta_t <g_t, w_(t+tau) - w*> + eta_t^2 |g_t|^2 / 2, and f_t(w_t) - f_t(w*) <= <g_t, w_t - w*>
+[- mu D_t]; ||w_(t+tau) - w_t|| <= L (sum of the eta in between). Summed over t,
+
+    regret <= sum (D(before) - D(after)) / eta_t [- mu sum D_t] + (1/2 + tau) L^2 sum eta_t
+
+convex: F^2 sqrt(T) / sigma + (1 + 2 tau) L^2 sigma sqrt(T) <= 3 F L sqrt(K T), inside the paper's 8 F L sqrt(K T).
+strongly convex: mu tau F^2 + (1/2 + tau) L^2 / mu (1 + log T).
+
+    probe.objective    convex, strongly convex
+    probe.T            iterations; probe.pilot: those of the pilot run
+    probe.regularisation   mu, above 0 (so that a minimiser exists; for the convex objective a small one)
+    probe.samples      of the training set, null: all
+    probe.margin       of F and L over what the pilot met
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import strategies
+from repro import data, models, probes
+from repro.errors import InputError, unknown
+from repro.fabric.base import Fabric
+from repro.probes import _rates
+from repro.probes._common import facts, number, whole
+from repro.probes._descent import Descent, descend
+from repro.probes._objective import Minimum, Objective, minimise, subset
+
+CONVEX, STRONGLY = "convex", "strongly convex"
+OBJECTIVES = (CONVEX, STRONGLY)
+STEP_RULES = {
+    CONVEX: "eta_t = sigma / sqrt(t), sigma = F / (2 L sqrt(K)); t counts gradients",
+    STRONGLY: "eta_t = 1 / (mu t); t counts gradients; whole training set",
+}
+
+
+def ranks(config: dict[str, Any]) -> int:
+    return strategies.load(config["strategy"]["name"]).ranks(config["workers"])
+
+
+def check(config: dict[str, Any]) -> None:
+    """InputError for parameters that cannot be used."""
+    probe = config["probe"]
+    if probe.get("objective") not in OBJECTIVES:
+        raise unknown("probe.objective", str(probe.get("objective")), OBJECTIVES)
+    whole(probe, "T", least=10)
+    whole(probe, "pilot", least=1)
+    if probe.get("samples") is not None:
+        whole(probe, "samples", least=config["workers"])
+    number(probe, "regularisation")
+    number(probe, "margin", above=1.0, inclusive=True)
+    if config["testbed"].get("arithmetic", "real") != "real":
+        raise InputError("program convergence needs testbed.arithmetic=real: without gradients nothing converges")
+    name = config["strategy"]["name"]
+    if name != "pipe_sgd":
+        raise InputError(f"strategy={name}: program convergence is about pipe_sgd (K=1 is D-Sync)")
+    if config["strategy"].get("warmup_epochs") or config["strategy"].get("staleness_lr"):
+        raise InputError("program convergence needs warmup_epochs=0 and staleness_lr=false: the bounds have one K")
+
+
+def run(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
+    """One rank's part."""
+    probe, K = config["probe"], config["strategy"]["K"]
+    T, mu, convex = probe["T"], probe["regularisation"], probe["objective"] == CONVEX
+    pilot = probe["pilot"] if convex else 0
+    dataset = subset(data.of(config), probe["samples"], config["workers"])
+    if convex and config["batch"] > len(dataset.train):
+        raise InputError(f"batch={config['batch']}: more than probe.samples={len(dataset.train)}")
+    config = config | {"batch": config["batch"] if convex else len(dataset.train)}
+    probes.start(fabric, pilot + T)
+    objective = None
+    if fabric.rank == 0:
+        shape = (config["model"]["name"], dataset.input_shape, dataset.classes, config["seed"])
+        objective = Objective(models.build(*shape), dataset.train, mu)
+    first = fabric.exchange(objective and (objective.weights(), objective.gradient_norm()))[0]
+    minimum = minimise(fabric, objective)
+
+    def go(rate: dict[str, Any], iterations: int, done: int) -> Descent:
+        return descend(fabric, config, dataset, rate, mu, minimum.weights, iterations, _rates.points(iterations), done)
+
+    if convex:
+        start = {"F": (first[0] - minimum.weights).norm().item() / math.sqrt(2), "L": first[1]}
+        met = go(_rates.inverse_sqrt(**start, K=K), pilot, 0)
+        F, L = probe["margin"] * met.F, probe["margin"] * met.L
+        counted = go(_rates.inverse_sqrt(F, L, K), T, pilot)
+    else:
+        counted = go(_rates.inverse(mu), T, 0)
+        F, L = counted.F, counted.L
+    result = measured(config, counted, minimum, objective, F, L) if fabric.rank == 0 else {"points": [], "slope": None}
+    said = facts(fabric, config["model"]["name"], len(minimum.weights), dataset)
+    probes.finish(fabric, config, folder, said, result, metrics(result), line(result))
+
+
+def measured(
+    config: dict[str, Any], counted: Descent, minimum: Minimum, objective: Objective, F: float, L: float
+) -> dict[str, Any]:
+    """The result, on rank 0. Convex: regret is the average so far. Strongly convex: f(w_t) - f*, the average beside."""
+    probe, K, T = config["probe"], config["strategy"]["K"], config["probe"]["T"]
+    convex, mu = probe["objective"] == CONVEX, probe["regularisation"]
+    average = counted.average_regret(None if convex else minimum.value)
+    points = []
+    for t in counted.snapshots:
+        bound = _rates.convex_bound(F, L, K, t) if convex else _rates.strongly_convex_bound(F, L, K, mu, t)
+        now = average[t - 1] if convex else objective.value(counted.snapshots[t]) - minimum.value
+        points.append({"t": t, "regret": now, "bound": bound, "average_regret": average[t - 1]})
+    slope_from = max(2, T // 10)
+    tail = [point for point in points if point["t"] >= slope_from]
+    return {
+        "objective": probe["objective"],
+        "K": K,
+        "T": T,
+        "F": F,
+        "L": L,
+        "F_met": counted.F,
+        "L_met": counted.L,
+        "constants_hold": counted.F <= F and counted.L <= L,
+        "optimum": minimum.value,
+        "optimum_gradient_norm": minimum.gradient_norm,
+        "optimum_gap": minimum.gap,
+        "regularisation": mu,
+        "samples": len(objective.y),
+        "batch": config["batch"],
+        "step_rule": STEP_RULES[probe["objective"]],
+        "points": points,
+        "slope": _rates.slope([(point["t"], point["regret"]) for point in tail]),
+        "slope_from_t": slope_from,
+        "constant": None if convex else max(p["regret"] * p["t"] / math.log(p["t"]) for p in tail),
+        "within_bound": all(max(p["regret"], p["average_regret"]) <= p["bound"] for p in points),
+    }
+
+
+def metrics(result: dict[str, Any]) -> dict[str, float]:
+    if not result["points"]:
+        return {}
+    found = {"regret": result["points"][-1]["regret"], "bound": result["points"][-1]["bound"]}
+    return found | ({"slope": result["slope"]} if result["slope"] is not None else {})
+
+
+def line(result: dict[str, Any]) -> str:
+    if not result["points"]:
+        return ""
+    last, slope = result["points"][-1], result["slope"]
+    shown = "no slope" if slope is None else f"slope {slope:.2f}"
+    inside = "within" if result["within_bound"] else "not within"
+    what = "average regret" if result["objective"] == CONVEX else "suboptimality"
+    return f"{what} {last['regret']:.3g} after {last['t']} iterations, {shown}, {inside} the bound"

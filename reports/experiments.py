@@ -78,7 +78,11 @@ RESNET20 = Experiment(PAPER, "resnet20-cifar10", {
     "Pipe-SGD + T": ("pipe_sgd", {"K": 2, "codec": "truncate16", "warmup_epochs": 0}),
     "Pipe-SGD with warm-up": ("pipe_sgd", {"K": 2, "codec": "none"}),
 }, kinds=("simulated",))  # fmt: skip
-TRAINING = (*(row.experiment for row in FIGURE4), FIG1, FIG2, K_SPECTRUM, LOSSY, RESNET20)
+RESNET20_PLAIN = Experiment(PAPER, "resnet20-cifar10-plain", {
+    name: RESNET20.settings[name] for name in ("D-Sync", "Pipe-SGD")
+}, kinds=("simulated",))  # fmt: skip
+TRAINING = (*(row.experiment for row in FIGURE4), FIG1, FIG2, K_SPECTRUM, LOSSY, RESNET20,
+            RESNET20_PLAIN)  # fmt: skip
 
 # Experiments of the probes: name -> (program, what it shows).
 RING, TIMING, GRADIENT, CONVERGENCE = "fig3-ring", "timing-model", "gradient-communication", "convergence"
@@ -100,6 +104,7 @@ SHOWN = {
     GRADIENT: "Sequential against pipelined gradient communication",
     "k-spectrum": "Iteration dependency K",
     "lossy-parameters": "Compression of gradients and of parameters",
-    "resnet20-cifar10": "ResNet-20 on CIFAR-10",
+    "resnet20-cifar10": "ResNet-20 on CIFAR-10, with momentum",
+    "resnet20-cifar10-plain": "ResNet-20 on CIFAR-10, without momentum",
     CONVERGENCE: "Convergence rates",
 }

@@ -29,6 +29,7 @@ from reports.experiments import (
     PAPER,
     PROBES,
     RESNET20,
+    RESNET20_PLAIN,
     RING,
     TIMING,
     TRAINING,
@@ -148,6 +149,7 @@ def chapters(found: Results, verdicts: Sequence[Verdict], quoted: pd.DataFrame, 
         section_findings.k_spectrum(train[K_SPECTRUM.name], about(K_SPECTRUM.name), files),
         section_findings.lossy_parameters(train[LOSSY.name], about(LOSSY.name), files),
         section_findings.resnet20(train[RESNET20.name], about(RESNET20.name), files),
+        section_findings.resnet20_plain(train[RESNET20_PLAIN.name], about(RESNET20_PLAIN.name), files),
         section_findings.convergence(probe[CONVERGENCE], about(CONVERGENCE), files),
     ]
 

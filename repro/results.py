@@ -11,9 +11,8 @@ A summary is a dictionary with these keys (seconds unless said otherwise; per-it
 worker ranks):
 
     schema, status ("finished"), key, cell, program ("train"), paper, experiment, setting, strategy, options,
-    kind ("measured" | "simulated"), testbed, fabric, launcher, workers, ranks, seed, scale, threads_per_rank, breakdown,
-    batch (global),
-    epochs, eval_every (epochs), iterations, iterations_per_epoch, metric,
+    kind ("measured" | "simulated"), testbed, fabric, launcher, workers, ranks, seed, scale, threads_per_rank,
+    breakdown, batch (global), epochs, eval_every (epochs), iterations, iterations_per_epoch, metric,
     dataset    {name, standin (bool), checksum, train, test}
     model      {name, parameters}
     optimizer  {lr, momentum, weight_decay, schedule, milestones, decay}

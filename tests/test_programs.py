@@ -10,7 +10,8 @@ from repro.errors import InputError
 
 
 def test_a_list_of_testbeds_has_no_overrides_of_their_own():
-    plain = {"strategy": {"name": "dsync"}, "settings": {"A": []}, "testbed": {"name": "here"}, "testbeds": ["here", "x"]}
+    plain = {"strategy": {"name": "dsync"}, "settings": {"A": []}, "testbed": {"name": "here"}}
+    plain["testbeds"] = ["here", "x"]
     assert configs.axes(plain, []) == ({"A": []}, {"here": [], "x": []})
     assert configs.axes(plain, ["testbed=here"])[1] == {"here": []}
 
@@ -33,7 +34,7 @@ def test_a_testbeds_overrides_yield_to_the_users_and_win_over_the_scales():
 
 
 def test_an_unknown_program_is_named_with_the_valid_ones():
-    with pytest.raises(InputError, match="unknown program 'nonsense'; valid: .*train"):
+    with pytest.raises(InputError, match=r"unknown program 'nonsense'; valid: .*train"):
         cells.expand("pipesgd/fig4-mnist", ["program=nonsense"])
 
 

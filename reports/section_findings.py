@@ -80,8 +80,8 @@ def resnet20_plain(groups: Mapping[str, Group], verdicts: Sequence[Verdict], fil
     """The same without momentum."""
     text = (
         "The same with plain SGD, as Algorithm 1 prints the update. Added when the runs with momentum were there. On a "
-        "quadratic of curvature h a gradient that is one iteration old is stable with momentum m only for lr·h < 1 - m, "
-        "where a fresh one is for lr·h < 2(1 + m): at m = .9, a factor of 38; without momentum, of 2."
+        "quadratic of curvature h a gradient that is one iteration old is stable with momentum m only for "
+        "lr·h < 1 - m, where a fresh one is for lr·h < 2(1 + m): at m = .9, a factor of 38; without momentum, of 2."
     )
     return _accuracy("ResNet-20 on CIFAR-10, without momentum", text, RESNET20_PLAIN, groups, verdicts, files)
 

@@ -17,7 +17,7 @@ setup:  ## make .venv with all that is needed, and an MPI; quick where that is d
 test: setup  ## run the tests (ARGS=... is handed to pytest)
 	.venv/bin/python -m pytest $(ARGS)
 
-reproduce-pipesgd: setup  ## run Pipe-SGD's experiment and build its page (SCALE=smoke, small or paper)
+reproduce-pipesgd: setup  ## run all experiments of Pipe-SGD and build its page (SCALE=smoke, small or paper)
 	$(REPRO) run pipesgd --scale $(SCALE)
 
 reproduce-all: reproduce-pipesgd  ## every paper that there is

@@ -7,6 +7,7 @@ import pytest
 from repro import cells, fingerprint, probes, programs
 from repro import config as configs
 from repro.errors import InputError
+from repro.fabric import virtual
 
 
 def test_a_list_of_testbeds_has_no_overrides_of_their_own():
@@ -52,3 +53,20 @@ def test_a_probe_says_how_many_ranks_it_needs_and_its_code_counts(name):
 def test_training_depends_on_its_strategy_alone():
     found = {cell.setting: cells.code_roots(cell.config) for cell in cells.expand("pipesgd/fig4-mnist", [], "smoke")}
     assert "strategies.ps_sync" in found["PS-Sync"] and "strategies.ps_sync" not in found["D-Sync"]
+
+
+def test_a_probe_that_ran_here_is_done(tmp_path, monkeypatch):
+    monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
+    cell = cells.expand("pipesgd/fig3-ring", ["testbed=virtual"], "smoke")[0]
+    cell.key = "0" * 16
+    cell.folder.mkdir(parents=True)
+    config = cell.config | {"key": cell.key, "hardware": {}, "provenance": {}}
+    assert not cell.finished
+
+    def rank(fabric: virtual.VirtualFabric) -> None:
+        probes.finish(fabric, config, cell.folder, {}, {}, {}, "a line")
+
+    virtual.run(2, rank, virtual.Network(0, 0))
+    assert cell.finished
+    (cell.folder / "events.jsonl").unlink()  # as in a clone, where summaries are committed and event logs are not
+    assert not cell.finished

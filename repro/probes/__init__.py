@@ -59,12 +59,18 @@ def finish(
 ) -> None:
     """Rank 0 writes the summary; every rank waits for it and closes the fabric.
 
-    facts: what only the ranks know, as in a training summary (fabric, ranks, model, dataset ...).
+    facts: what only the ranks know, as in a training summary (fabric, ranks, model, dataset ...). The event log says no
+    more than that the cell ran here: a summary without one is somebody else's, and does not count as done.
     """
+    from repro.events import EventLog
     from repro.results import write_summary
     from repro.summary import identity
 
     if fabric.rank == 0:
+        events = EventLog(folder / "events.jsonl")
+        events.append("run_start", key=config["key"], iteration=0)
+        events.append("run_end")
+        events.flush()
         found = {"result": result, "metrics": metrics, "line": line}
         write_summary(folder, identity(folder, config) | facts | found)
     fabric.exchange(None)

@@ -37,8 +37,16 @@ def experiment_names(pattern: str | None = None) -> list[str]:
 
 def title(experiment: str) -> str:
     """The experiment's one-line title, read without Hydra."""
-    text = (CONFIGS / "experiment" / f"{experiment}.yaml").read_text(encoding="utf-8")
-    return yaml.safe_load(text).get("title", "")
+    return _without_hydra(experiment).get("title", "")
+
+
+def _without_hydra(experiment: str) -> dict[str, Any]:
+    """The experiment's own file, uncomposed; empty where there is none."""
+    path = CONFIGS / "experiment" / f"{experiment}.yaml"
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    except yaml.YAMLError as error:
+        raise InputError(f"{path}: {' '.join(str(error).split())}") from None
 
 
 def compose(experiment: str, overrides: Sequence[str] = (), scale: str | None = None) -> dict[str, Any]:
@@ -46,12 +54,12 @@ def compose(experiment: str, overrides: Sequence[str] = (), scale: str | None = 
 
     Raises InputError naming what is unknown and what is valid.
     """
-    plain = _compose([f"experiment={experiment}"])
-    if scale and scale not in plain["scales"]:
-        raise unknown("scale", scale, plain["scales"])
-    scaled = [f"scale={scale}", *plain["scales"][scale]] if scale else []
-    if not scaled and not overrides:
-        return plain
+    scaled: list[str] = []
+    if scale:  # composing twice would take twice the time
+        scales = _without_hydra(experiment).get("scales", {})
+        if scale not in scales:
+            raise unknown("scale", scale, scales)
+        scaled = [f"scale={scale}", *scales[scale]]
     return _compose([f"experiment={experiment}", *scaled, *overrides])
 
 

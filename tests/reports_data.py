@@ -7,7 +7,7 @@ from pathlib import Path
 
 from reports import groups, verdicts
 from reports.claims import read_claims
-from reports.experiments import FIG1, FIG2, FIGURE4, K_SPECTRUM, LOSSY, MNIST, RESNET20
+from reports.experiments import FIG1, FIG2, FIGURE4, K_SPECTRUM, LOSSY, MNIST, RESNET20, RESNET20_PLAIN
 from repro.results import write_summary
 
 FIG4 = MNIST.experiment
@@ -238,10 +238,10 @@ def findings(seeds=2):
         for setting in LOSSY.settings:
             best = 0.98 - (0.02 if setting == "Parameters + T" else 0.03 if setting == "Parameters + Q" else 0)
             found.append(make(setting, "simulated", seed, experiment=LOSSY, like="D-Sync", best=best))
-        for setting in RESNET20.settings:
+        for experiment, setting in [(e, s) for e in (RESNET20, RESNET20_PLAIN) for s in e.settings]:
             like = setting if setting in SYNTHETIC else "Pipe-SGD"
             data = {"name": "cifar10", "train": 5000, "test": 1000}
-            one = make(setting, "simulated", seed, experiment=RESNET20, like=like, best=0.6, dataset=data)
+            one = make(setting, "simulated", seed, experiment=experiment, like=like, best=0.6, dataset=data)
             if "warm-up" in setting:
                 one["options"] = one["options"] | {"warmup_epochs": 1}
             found.append(one)

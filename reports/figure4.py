@@ -234,5 +234,7 @@ def _bars(axis: Any, bars: pd.DataFrame) -> None:
         title="(c) where the time goes; " + ("an iteration's time on top" if timing_only else "final top-1 on top"),
     )
     axis.set_xticks(places, [name.replace(" + ", "\n+ ") for name in bars["setting"]])
+    if len(bars) > 5:  # seven names side by side
+        axis.tick_params(axis="x", labelsize=7.5)
     axis.grid(False, axis="x")
     sns.despine(ax=axis)

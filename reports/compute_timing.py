@@ -118,10 +118,13 @@ def sequential_over_pipelined(group: ProbeGroup, network: str | None = None) -> 
     )
 
 
+ROUNDING = 1e-6  # simulated times that are equal differ by less
+
+
 def turning_point(group: ProbeGroup) -> str:
     """Where pipelined gradient communication becomes the faster one, from slow networks to fast."""
     pairs = sorted(communication_pairs(list(group.cells)), key=lambda pair: bandwidth(pair[0]))
-    faster = [pair for pair in pairs if pipelined_over_sequential(pair) < 1]
+    faster = [pair for pair in pairs if pipelined_over_sequential(pair) < 1 - ROUNDING]
     if not faster:
         return "pipelined is faster nowhere"
     places = list(dict.fromkeys(f"{where(cell)} (L = {segments(part)})" for cell, _, part in faster))

@@ -24,6 +24,7 @@ LEFT_OUT = (
     "reports",
     "repro.bench",
     "repro.cli",
+    "repro.commands",
     "repro.config",  # what it makes is in the key itself
     "repro.doctor",
     "repro.errors",

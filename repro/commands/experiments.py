@@ -1,0 +1,108 @@
+"""`repro list`, `repro show`, `repro run`: experiments and their cells."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from typing import Any
+
+from repro.commands.options import as_json, experiment_arguments
+from repro.errors import MissingData
+
+
+def add(commands: Any) -> None:
+    listing = commands.add_parser("list", help="experiments, strategies, models, data sets, testbeds")
+    listing.set_defaults(command=cmd_list)
+    as_json(listing)
+
+    show = commands.add_parser("show", help="an experiment's resolved configuration and its cells")
+    experiment_arguments(show)
+    as_json(show)
+    show.set_defaults(command=cmd_show)
+
+    run = commands.add_parser("run", help="run an experiment, or all of a paper; finished cells are skipped")
+    experiment_arguments(run)
+    run.add_argument("--force", action="store_true", help="run finished cells again")
+    run.add_argument("--no-mlflow", action="store_true", help="do not mirror the runs to MLflow")
+    as_json(run)
+    run.set_defaults(command=cmd_run)
+
+
+def cmd_list(args: argparse.Namespace) -> None:
+    from repro import config
+
+    found = {
+        "experiments": {name: config.title(name) for name in config.experiment_names()},
+        **{f"{group}s" if group != "strategy" else "strategies": config.group_names(group) for group in config.GROUPS},
+    }
+    if args.json:
+        print(json.dumps(found, indent=1))
+        return
+    print("experiments")
+    experiments = found.pop("experiments")
+    width = max(map(len, experiments))
+    for name, title in experiments.items():
+        print(f"  {name:{width}}  {title}")
+    for group, names in found.items():
+        print(f"{group:{width + 2}}  {', '.join(names)}")
+    print("\nnext: repro show EXPERIMENT · repro run EXPERIMENT · repro report")
+
+
+def cmd_show(args: argparse.Namespace) -> None:
+    import yaml
+
+    from repro import config
+
+    shown = []
+    for name in config.experiment_names(args.experiment):
+        resolved = config.compose(name, args.overrides, args.scale)
+        settings, testbeds = config.axes(resolved, args.overrides)
+        count = len(settings) * len(testbeds) * resolved["seeds"]
+        shown.append({"experiment": name, "cells": count, "config": resolved})
+        if not args.json:
+            print(f"# {name}: {resolved['title']}")
+            print(f"# {count} cells: {len(settings)} settings x {len(testbeds)} testbeds x {resolved['seeds']} seeds")
+            print(yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True))
+    if args.json:
+        print(json.dumps(shown, indent=1))
+
+
+def cmd_run(args: argparse.Namespace) -> None:
+    from repro import cells as expansion
+    from repro import config
+    from repro.runner import check_results_folder, run_cells
+
+    check_results_folder()
+    scale = args.scale or "small"
+    names, cells, missing = config.experiment_names(args.experiment), [], None
+    for name in names:
+        own = expansion.expand(name, args.overrides, scale)
+        try:
+            expansion.identify(own)
+        except MissingData as error:
+            if len(names) == 1:
+                raise
+            missing = missing or error
+            print(f"left out {name}: {error}", file=sys.stderr)
+        else:
+            cells += own
+    summaries, fault = run_cells(cells, args.force, not args.no_mlflow)
+    if args.json:
+        print(json.dumps(summaries, indent=1))
+    else:
+        show_where(args.experiment.split("/")[0])
+    if fault or missing:
+        raise fault or missing
+
+
+def show_where(paper: str) -> None:
+    """Build the paper's page from what there is, and say where everything lies."""
+    from reports.build import build
+    from repro.paths import reports_root, results_root
+
+    build(paper)
+    print(f"\nreport page   {reports_root() / (paper + '.html')}")
+    print(f"figures       {reports_root() / 'figures' / paper}")
+    print(f"results       {results_root() / paper}")
+    print("MLflow UI     make ui   (repro ui; then open the address that it prints)")

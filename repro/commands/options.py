@@ -1,0 +1,27 @@
+"""What the commands share: the parser with our form of errors, and arguments that several of them take."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from repro.errors import InputError
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse with one line on errors, in our form."""
+
+    def error(self, message: str) -> Any:
+        self.exit(InputError.status, f"repro: error: {message} (see {self.prog} --help)\n")
+
+
+def as_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="machine-readable output")
+
+
+def experiment_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("experiment", help="PAPER or PAPER/EXPERIMENT, for instance pipesgd/fig4-mnist")
+    parser.add_argument(
+        "overrides", nargs="*", default=[], help="key=value, for instance strategy=pipe_sgd strategy.K=3 seeds=5"
+    )
+    parser.add_argument("--scale", help="a named size of the experiment: smoke, small (the default of `run`), paper")

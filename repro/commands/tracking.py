@@ -1,0 +1,31 @@
+"""`repro track`, `repro ui`: MLflow."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+
+def add(commands: Any) -> None:
+    track = commands.add_parser("track", help="`repro track sync`: mirror runs to MLflow that were not")
+    track.add_argument("action", choices=["sync"])
+    track.set_defaults(command=cmd_track)
+
+    ui = commands.add_parser("ui", help="open the MLflow UI on this machine")
+    ui.add_argument("--port", type=int, default=5000)
+    ui.add_argument("--host", default="127.0.0.1")
+    ui.set_defaults(command=cmd_ui)
+
+
+def cmd_track(args: argparse.Namespace) -> None:
+    from repro.paths import results_root
+    from repro.tracking import sync_all
+
+    done, already = sync_all(results_root())
+    print(f"{done} runs mirrored to MLflow, {already} were there already")
+
+
+def cmd_ui(args: argparse.Namespace) -> None:
+    from repro.ui import serve
+
+    serve(args.host, args.port)

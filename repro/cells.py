@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repro import config as configs
-from repro import programs, schedule
+from repro import launch, programs, schedule
 from repro.errors import InputError, unknown
 from repro.results import cell_dir, read_summary
 
@@ -22,8 +22,6 @@ NOT_IN_KEY = (*("settings", "testbeds", "scales", "scale", "seeds", "seed", "dat
 
 
 METRICS = ("top1",)
-# which fabric the ranks of a launcher talk over
-FABRIC_OF = {"mpirun": "repro.fabric.mpi", "torchrun": "repro.fabric.torch_dist", "virtual": "repro.fabric.virtual"}
 
 
 @dataclass
@@ -122,14 +120,8 @@ def check(config: dict[str, Any]) -> None:
             f"batch={config['batch']} (global) does not divide among workers={config['workers']}; "
             f"nearest that do: {near}, {near + config['workers']}"
         )
-    if config["testbed"]["launcher"] not in FABRIC_OF:
-        raise unknown("launcher", config["testbed"]["launcher"], FABRIC_OF)
     testbed = config["testbed"]
-    if (testbed["kind"] == "simulated") != (testbed["launcher"] == "virtual"):
-        raise InputError(
-            f"testbed.launcher={testbed['launcher']}: testbed {testbed['name']} is {testbed['kind']}; "
-            "mpirun and torchrun go with testbed=here, virtual with the simulated ones"
-        )
+    launcher = launch.of(testbed)
     if config["device"] not in ("auto", "cpu", "cuda"):
         raise InputError(f"device={config['device']}: must be auto, cpu or cuda")
     if config["device"] == "cuda" and testbed["kind"] == "measured" and not uses_gpu(config):
@@ -145,6 +137,7 @@ def check(config: dict[str, Any]) -> None:
             f"testbed.ranks={given}: {strategy.name} needs {needed} ranks "
             f"({config['workers']} workers and {servers} server{'s' * (servers != 1)})"
         )
+    launcher.check(needed)
     programs.check(config)
 
 
@@ -189,7 +182,7 @@ def identify(cells: Sequence[Cell]) -> None:
             fingerprint.fingerprint(code_roots(cell.config)),
             dataset.checksum,
             torch.__version__,
-            cell.hardware["class"],
+            launch.of(cell.config["testbed"]).hardware_class() or cell.hardware["class"],
         )
     data.forget()
 
@@ -207,12 +200,11 @@ def check_model(config: dict[str, Any], dataset: Dataset) -> None:
 
 def code_roots(config: dict[str, Any]) -> list[str]:
     """The modules that a cell's numbers come from; what they import counts too."""
-    # how processes are started decides over threads and waiting, which only wall time knows
-    launching = ["repro.launch.local"] if config["testbed"]["kind"] == "measured" else []
+    launcher = launch.of(config["testbed"])
     return [
-        *launching,
+        *launcher.modules,
         *programs.modules(config),
         f"repro.models.{config['model']['name']}",
         f"repro.data.{config['dataset']['name']}",
-        FABRIC_OF[config["testbed"]["launcher"]],
+        launch.FABRICS[launcher.fabric],
     ]

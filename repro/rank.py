@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from repro import config as configs
-from repro import programs
+from repro import launch, programs
 from repro.build import virtual_costs
 from repro.errors import UNWRITABLE, InputError, ReproError
 from repro.fabric.base import Fabric
@@ -23,9 +23,9 @@ from repro.fabric.base import Fabric
 ERROR_MARK = "repro-error"
 
 
-def start_fabric(config: dict[str, Any]) -> Fabric:
-    """The fabric of a rank that a launcher has started as a process."""
-    if config["testbed"]["launcher"] == "mpirun":
+def start_fabric(config: dict[str, Any], name: str) -> Fabric:
+    """The fabric of that name in a rank that a launcher has started as a process."""
+    if name == "mpi":
         from repro.fabric.mpi import MpiFabric
 
         return MpiFabric(timeout_s=config["timeout_s"])
@@ -39,7 +39,8 @@ def start_fabric(config: dict[str, Any]) -> Fabric:
 def main(folder: Path) -> None:
     config = configs.read_yaml(folder / "config.yaml")
     torch.set_num_threads(config["testbed"].get("threads_per_rank", 1))
-    if config["testbed"]["launcher"] == "virtual":
+    fabric = launch.of(config["testbed"]).fabric
+    if fabric == "virtual":
         from repro.fabric import virtual
 
         if core := os.environ.get("REPRO_CORE"):  # only one thread runs at a time: handing over is faster on one core
@@ -49,7 +50,7 @@ def main(folder: Path) -> None:
         run = partial(programs.run, config=config, folder=folder)
         virtual.run(programs.ranks(config), run, network, virtual_costs(testbed))
     else:
-        programs.run(start_fabric(config), config, folder)
+        programs.run(start_fabric(config, fabric), config, folder)
 
 
 def guarded(run: Callable[[], None]) -> None:

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
 from queue import Queue
 from typing import Any
 
@@ -18,7 +19,6 @@ from repro import launch, programs, provenance
 from repro.cells import Cell
 from repro.errors import FaultError, InputError, ReproError
 from repro.events import EventLog
-from repro.launch.local import environment
 from repro.launch.supervise import Ranks, stop_everything
 from repro.paths import results_root
 from repro.progress import Progress
@@ -100,33 +100,37 @@ def check_results_folder() -> None:
 
 
 @contextlib.contextmanager
-def sole_use(cell: Cell) -> Iterator[None]:
-    """Two commands must not run one cell at once: the lock goes with the process, however it ends."""
+def cell_folder(cell: Cell) -> Iterator[Path]:
+    """The cell's folder, for this command alone: the lock goes with the process, however it ends."""
+    cell.folder.mkdir(parents=True, exist_ok=True)
     with open(cell.folder / "cell.lock", "w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise InputError(f"{cell.label}: another command is running this cell ({cell.folder.name})") from None
-        yield
+        yield cell.folder
 
 
 def run_cell(cell: Cell, force: bool, progress: Progress, track: bool, core: int | None = None) -> None:
     """One cell from wherever it stands to its summary; `core`: where a simulation is to run."""
-    command = launch.command(cell.config, programs.ranks(cell.config), ["-m", "repro.rank", str(cell.folder)])
-    cell.folder.mkdir(parents=True, exist_ok=True)
-    with sole_use(cell):
+    testbed = cell.config["testbed"]
+    program, threads = ["-m", "repro.rank", str(cell.folder)], testbed.get("threads_per_rank", 1)
+    with (
+        launch.of(testbed).place(programs.ranks(cell.config), program, threads) as place,
+        cell_folder(cell) as folder,
+    ):
         if force:
             clear(cell)
         # not finished, whatever a summary from elsewhere says: an interrupted run must not find itself done
-        (cell.folder / "summary.json").unlink(missing_ok=True)
-        recorded = {"key": cell.key, "hardware": cell.hardware, "provenance": provenance.provenance()}
-        configs.write_yaml(cell.folder / "config.yaml", cell.config | recorded)
+        (folder / "summary.json").unlink(missing_ok=True)
+        hardware = cell.hardware | ({"links": place.network} if place.network else {})
+        recorded = {"key": cell.key, "hardware": hardware, "provenance": provenance.provenance()}
+        configs.write_yaml(folder / "config.yaml", cell.config | recorded)
         mirror = Mirror(None, results_root()) if track else None
         if mirror:
             mirror.start(cell.config | recorded | {"cell": cell.name})
-        threads = cell.config["testbed"].get("threads_per_rank", 1)
         own_core = {"REPRO_CORE": str(core)} if core is not None else {}
-        processes = Ranks(command, environment(threads) | own_core, cell.folder / "ranks.log")
+        processes = Ranks(place.command, place.environment | own_core, cell.folder / "ranks.log")
         heard = Listener(cell, progress, mirror)
         try:
             # a rank's own time limit comes first and names the peer; this one is for when nobody is left to speak

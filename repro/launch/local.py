@@ -1,4 +1,4 @@
-"""Commands that start ranks on this machine: mpirun, torchrun, or one process for all virtual ranks."""
+"""Ranks on this machine: by mpirun, by torchrun, or one process for all virtual ranks."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ import os
 import shutil
 import socket
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from repro.errors import InputError
+from repro.launch.base import Launcher, Place
 
 # As root, or with more ranks than cores, OpenMPI refuses unless told; versions 4 and 5 have names of their own for it.
 OPENMPI = {
@@ -61,5 +64,34 @@ def torchrun_command(ranks: int, program: list[str]) -> list[str]:
     return [*run, "--master-port", str(port), "--nproc-per-node", str(ranks), *program]
 
 
-def virtual_command(ranks: int, program: list[str]) -> list[str]:
-    return [sys.executable, *program]
+class Mpirun(Launcher):
+    """The MPI fabric, through shared memory."""
+
+    fabric = "mpi"
+    modules = ("repro.launch.local",)  # threads and waiting
+
+    @contextmanager
+    def place(self, ranks: int, program: Sequence[str], threads: int) -> Iterator[Place]:
+        yield Place(mpirun_command(ranks, list(program)), environment(threads))
+
+
+class Torchrun(Launcher):
+    """torch.distributed: gloo over loopback, or NCCL."""
+
+    fabric = "torch"
+    modules = ("repro.launch.local",)
+
+    @contextmanager
+    def place(self, ranks: int, program: Sequence[str], threads: int) -> Iterator[Place]:
+        yield Place(torchrun_command(ranks, list(program)), environment(threads))
+
+
+class Virtual(Launcher):
+    """One process, whose threads are the ranks."""
+
+    kind = "simulated"
+    fabric = "virtual"
+
+    @contextmanager
+    def place(self, ranks: int, program: Sequence[str], threads: int) -> Iterator[Place]:
+        yield Place([sys.executable, *program], environment(threads))

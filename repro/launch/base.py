@@ -1,0 +1,54 @@
+"""What a launcher is: how the ranks of a cell are started somewhere, and what fabric they then talk over."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+FABRICS = {"mpi": "repro.fabric.mpi", "torch": "repro.fabric.torch_dist", "virtual": "repro.fabric.virtual"}
+
+
+@dataclass
+class Place:
+    """Where the ranks of one cell can now be started.
+
+    command      the command line whose process lives as long as the ranks
+    environment  of that process
+    network      facts measured about the links, for the record of the run: rates, latencies; empty where none were
+    """
+
+    command: list[str]
+    environment: dict[str, str]
+    network: dict[str, Any] = field(default_factory=dict)
+
+
+class Launcher(ABC):
+    """One a testbed; `testbed` is its part of the configuration."""
+
+    kind: ClassVar[str] = "measured"  # of number that comes from it
+    modules: ClassVar[Sequence[str]] = ()  # whose code decides over measured times; their edits make cells run again
+
+    def __init__(self, testbed: Mapping[str, Any]):
+        self.testbed = testbed
+
+    @property
+    @abstractmethod
+    def fabric(self) -> str:
+        """The name in FABRICS of what the ranks talk over."""
+
+    def check(self, ranks: int) -> None:
+        """InputError where so many ranks cannot be started on this testbed; changes nothing."""
+
+    def hardware_class(self) -> str | None:
+        """What stands for the hardware in a cell's key; None: this machine's own class."""
+        return None
+
+    @abstractmethod
+    def place(self, ranks: int, program: Sequence[str], threads: int) -> AbstractContextManager[Place]:
+        """A place to start `ranks` ranks of `program` (arguments to python), each with so many threads.
+
+        InputError where it cannot be had here. Leaving the context gives back whatever had to be set up.
+        """

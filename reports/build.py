@@ -10,6 +10,7 @@ from repro.errors import InputError, unknown
 from repro.paths import reports_root
 
 PAGES = ("pipesgd",)  # papers with a page of their own: reports/<paper>.py has build(results, out)
+OTHERS = ("validation", "baselines")  # pages that belong to no paper; their build returns a line for the overview
 GENERATED = {".png", ".pdf", ".csv", ".json", ".tex"}
 
 
@@ -19,15 +20,15 @@ def build(paper: str | None = None, results: Path | None = None, out: Path | Non
     results: the results folder (default `repro.paths.results_root()`); out: where pages go (`reports_root()`). The same
     summaries give the same bytes. Figures and tables of an earlier build that no longer have results are removed.
     """
-    if paper is not None and paper not in PAPERS:
-        raise unknown("paper", paper, PAPERS)
+    if paper is not None and paper not in (*PAPERS, *OTHERS):
+        raise unknown("paper", paper, (*PAPERS, *OTHERS))
     results, out = (Path(folder) if folder is not None else None for folder in (results, out))
     out = out or reports_root()
     pages: list[Path] = []
     files: list[Path] = []
     done = {}
-    for name in PAGES:
-        # the overview tells of every paper, so each page is rebuilt with it
+    for name in (*PAGES, *OTHERS):
+        # the overview tells of every page, so each is rebuilt with it
         of_paper, others, done[name] = import_module(f"reports.{name}").build(results, out)
         pages += of_paper
         files += others

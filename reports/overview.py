@@ -23,9 +23,11 @@ PAPERS: dict[str, tuple[str, str]] = {
                  "Operations"),
     "ibatch": ("iBatch", "Scalable Distributed DL Training: Batching Communication and Computation"),
 }  # fmt: skip
+# pages that belong to no paper -> title
+ACROSS = {"validation": "Validation of the simulation", "baselines": "Libraries side by side"}
 
 
-def build(done: Mapping[str, Mapping[str, Any]], out: Path) -> list[Path]:
+def build(done: Mapping[str, Any], out: Path) -> list[Path]:
     """index.md and index.html from what each paper's page said of itself; a paper without a page is not attempted."""
     import pandas as pd
 
@@ -35,7 +37,8 @@ def build(done: Mapping[str, Mapping[str, Any]], out: Path) -> list[Path]:
         rows += _rows(short, state)
         sections.append({"title": short, "text": _text(paper, title, state)})
     table = pd.DataFrame(rows, columns=["paper", "kind", "state", *VERDICTS]).astype(str)
-    text = template("index.md.j2", table=tables.markdown(table, left=["kind", "state"]), papers=sections)
+    others = [(name, title, done[name]) for name, title in ACROSS.items() if name in done]
+    text = template("index.md.j2", table=tables.markdown(table, left=["kind", "state"]), papers=sections, others=others)
     return write_page(text, "index", out)
 
 

@@ -36,6 +36,11 @@ RESULTS: dict[str, dict[str, Any]] = {
     },
     "convergence": {"objective": None, "K": None, "T": None, "points": [{"t", "regret", "bound"}], "slope": None,
                     "within_bound": None},
+    "validation": {
+        "computation": None,
+        "networks": None,
+        "rows": [{"setting", "strategy", "twin", "bytes", "observed_s", "simulated_s", "computation_s"}],
+    },
 }  # fmt: skip
 # What of a setting's name is its world size or its network.
 PLACE = re.compile(r"(, )?p ?= ?\d+$| on [\d.]+ Gbit/s$")

@@ -123,7 +123,8 @@ def _one_line(error: Exception, overrides: list[str]) -> InputError:
         key = match[1]
         valid = _valid_keys(overrides, key)
         near = difflib.get_close_matches(key, valid, n=len(valid) or 1, cutoff=0.0)
-        return InputError(f"unknown option '{key}'; valid: {', '.join(near)}")
+        valid_keys = f"; valid: {', '.join(near)}" if near else f" ({text})"
+        return InputError(f"unknown option '{key}'{valid_keys}")
     return InputError(f"configuration: {text}")
 
 
@@ -131,6 +132,8 @@ def _valid_keys(overrides: list[str], wrong: str) -> list[str]:
     """The keys beside a wrong one, in the configuration composed without it."""
     parent = wrong.rpartition(".")[0]
     kept = [override for override in overrides if override.partition("=")[0] != wrong]
+    if len(kept) == len(overrides):  # wrong within a file: composing without it is not possible
+        return []
     try:
         node: Any = _compose(kept)
     except InputError:

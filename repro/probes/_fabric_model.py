@@ -83,9 +83,9 @@ class Microbenchmark:
         vectors = {n: torch.zeros(n // FLOAT32, device=device) for n in (_in_whole_blocks(n, p) for n in sizes)}
         self.rings = {n: _ring(fabric, vector) for n, vector in vectors.items()}
         block = largest_block(p, gradient_bytes)
-        self.works = {"reduce": (block, _summation(fabric, block, device))}
+        self.works = {"reduce": (block, summation(fabric, block, device))}
         for name in codecs:
-            compress, decompress = _codec(fabric, gradient_bytes, name, device)
+            compress, decompress = codec_work(fabric, gradient_bytes, name, device)
             self.works[f"encode/{name}"] = (gradient_bytes, compress)
             self.works[f"decode/{name}"] = (gradient_bytes, decompress)
         self.works["ping-pong"] = (1, _ping_pong(fabric, device))
@@ -97,7 +97,7 @@ class Microbenchmark:
         if not self.repeats:  # the first calls touch fresh pages
             for ring in self.rings.values():
                 ring()
-            self.repeats = {name: _repeats(self.fabric, work) for name, (_, work) in self.works.items()}
+            self.repeats = {name: repeats(self.fabric, work) for name, (_, work) in self.works.items()}
         for _ in range(rounds):
             for n, ring in self.rings.items():
                 self.taken[n].append(slowest(self.fabric, ring))
@@ -141,7 +141,7 @@ def _ring(fabric: Fabric, vector: torch.Tensor) -> Callable[[], Any]:
     return lambda: fabric.allreduce(vector, algorithm="ring")
 
 
-def _summation(fabric: Fabric, block: int, device: torch.device) -> Callable[[], Any]:
+def summation(fabric: Fabric, block: int, device: torch.device) -> Callable[[], Any]:
     """The sum of one hop: a block of so many bytes added into another, on this rank's own."""
     mine, incoming = (torch.zeros(block // FLOAT32, device=device) for _ in range(2))
     cost = fabric.costs.seconds("reduce", block)
@@ -154,7 +154,7 @@ def _summation(fabric: Fabric, block: int, device: torch.device) -> Callable[[],
     return work
 
 
-def _codec(
+def codec_work(
     fabric: Fabric, gradient_bytes: int, name: str, device: torch.device
 ) -> tuple[Callable[[], Any], Callable[[], Any]]:
     """Compressing and decompressing a whole gradient."""
@@ -200,7 +200,7 @@ def _ping_pong(fabric: Fabric, device: torch.device) -> Callable[[], Any]:
     return work
 
 
-def _repeats(fabric: Fabric, work: Callable[[], Any]) -> int:
+def repeats(fabric: Fabric, work: Callable[[], Any]) -> int:
     """How often short work is done within one measurement; the same on every rank."""
     work()
     return max(1, min(MOST_REPEATS, math.ceil(LEAST_S / max(slowest(fabric, work), 1e-9))))

@@ -1,0 +1,135 @@
+"""A model of a given size whose passes take given times: what a strategy communicates, without what it would learn.
+
+Its computation sleeps, as a process does whose GPU computes; `busy` computations multiply matrices instead, and then
+ranks that share cores slow each other's communication down.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from repro.clock import Clock
+from repro.fabric.base import Fabric
+from repro.part import Part
+from repro.timing.closed_forms import FLOAT32
+from repro.timing.device import BlockSeconds
+from repro.worker import Worker
+
+SIDE = 128  # of the matrices that a busy computation multiplies
+OPTIMIZER = {"lr": 0.0, "momentum": 0.0, "weight_decay": 0.0, "schedule": "constant", "milestones": [], "decay": 0.1}
+
+
+@dataclass(frozen=True)
+class Workload:
+    """nbytes: of the gradient, in `blocks` equal blocks; forward_s, backward_s: of all blocks, asked for."""
+
+    nbytes: int
+    blocks: int
+    forward_s: float
+    backward_s: float
+
+    @property
+    def elements(self) -> int:
+        """Of a block."""
+        return max(1, self.nbytes // FLOAT32 // self.blocks)
+
+
+class Sleep:
+    """Let so many seconds pass without a core."""
+
+    def __call__(self, seconds: float) -> None:
+        time.sleep(seconds)
+
+
+class Multiply:
+    """Keep a core busy for as much work as takes so many seconds on an idle machine, which this one is when made."""
+
+    def __init__(self) -> None:
+        self.a, self.b, self.out = (torch.rand(SIDE, SIDE) for _ in range(3))
+        self.each_s = min(self._timed(200) for _ in range(5)) / 200
+
+    def _timed(self, times: int) -> float:
+        began = time.perf_counter()
+        self._multiply(times)
+        return time.perf_counter() - began
+
+    def _multiply(self, times: int) -> None:
+        for _ in range(times):
+            torch.mm(self.a, self.b, out=self.out)
+
+    def __call__(self, seconds: float) -> None:
+        self._multiply(round(seconds / self.each_s))
+
+
+class _Pass(torch.autograd.Function):
+    """x -> x, with a gradient of ones for the weights."""
+
+    @staticmethod
+    def forward(ctx: Any, x: torch.Tensor, weights: torch.Tensor, block: TimedBlock) -> torch.Tensor:
+        block.work(block.forward_s)
+        ctx.block = block
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple:
+        block = ctx.block
+        block.work(block.backward_s)
+        return gradient, block.ones, None
+
+
+class TimedBlock(nn.Module):
+    def __init__(self, elements: int, forward_s: float, backward_s: float, work: Callable[[float], None], device: str):
+        super().__init__()
+        self.weights = nn.Parameter(torch.zeros(elements, device=device))
+        self.ones = torch.ones(elements, device=device)
+        self.forward_s, self.backward_s, self.work = forward_s, backward_s, work
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return _Pass.apply(x, self.weights, self)
+
+
+class NoData:
+    """Minibatches of one number."""
+
+    size = 1
+
+    def __init__(self, device: str):
+        self.batch = torch.zeros(1, 1, requires_grad=True, device=device), torch.zeros(1, 1, device=device)
+
+    def __getitem__(self, minibatch: int) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.batch
+
+
+def mean_error(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return (x - y).mean()
+
+
+def worker(
+    fabric: Fabric,
+    workers: int,
+    workload: Workload,
+    work: Callable[[float], None],
+    modelled: BlockSeconds | None = None,
+) -> Worker:
+    """A worker that trains the model; `modelled`: in virtual time, without arithmetic, with these seconds a block."""
+    device = "meta" if modelled else "cpu"
+    times = workload.forward_s / workload.blocks, workload.backward_s / workload.blocks
+    blocks = [TimedBlock(workload.elements, *times, work, device) for _ in range(workload.blocks)]
+    return Worker(
+        workers=workers,
+        fabric=fabric,
+        clock=Clock(fabric),
+        part=Part(nn.Sequential(*blocks), OPTIMIZER, torch.device(device)),
+        batches=NoData(device),
+        iterations_per_epoch=1_000_000,
+        seed=0,
+        blocks=modelled,
+        arithmetic=modelled is None,
+        loss_function=mean_error,
+    )

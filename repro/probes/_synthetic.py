@@ -41,16 +41,19 @@ class Workload:
 
 
 class Sleep:
-    """Let so many seconds pass without a core."""
+    """Let so many seconds pass on the fabric's clock, without a core."""
+
+    def __init__(self, fabric: Fabric):
+        self.fabric = fabric
 
     def __call__(self, seconds: float) -> None:
-        time.sleep(seconds)
+        self.fabric.sleep(seconds)
 
 
 class Multiply:
     """Keep a core busy for as much work as takes so many seconds on an idle machine, which this one is when made."""
 
-    def __init__(self) -> None:
+    def __init__(self, fabric: Fabric) -> None:
         self.a, self.b, self.out = (torch.rand(SIDE, SIDE) for _ in range(3))
         self.each_s = min(self._timed(200) for _ in range(5)) / 200
 

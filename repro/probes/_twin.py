@@ -61,14 +61,14 @@ def calibrate(fabric: Any, workload: Workload, work: Any, codecs: list[str], tur
 
 
 def simulate(
-    strategy: Strategy, workers: int, measured: Measured, network: Network, warmup: int, steps: int
+    strategy: Strategy, workers: int, measured: Measured, network: Network, costs: Costs, warmup: int, steps: int
 ) -> dict[str, Any]:
     """`summarise` of the strategy's steps in virtual time; one process calls it."""
     options = strategy.options
 
     def rank(fabric: virtual.VirtualFabric) -> list[dict[str, Any]]:
-        twin = worker(fabric, workers, measured.workload, Sleep(), measured.blocks)
+        twin = worker(fabric, workers, measured.workload, Sleep(fabric), measured.blocks)
         return observe(fabric, type(strategy)(options), twin, warmup, steps)
 
-    found = virtual.run(type(strategy).ranks(workers), rank, network, measured.costs)
+    found = virtual.run(type(strategy).ranks(workers), rank, network, costs)
     return summarise([found[0]], steps)

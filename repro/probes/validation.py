@@ -17,6 +17,7 @@ network fitted to the library's own allreduce.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -106,7 +107,7 @@ def run(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
     groups = {n: fabric if n == fabric.size else fabric.subgroup(range(n)) for n in sorted(needs)}
     probes.start(fabric, len(todo) * len(settings) * probe["turns"])
     cell = Cell(config, settings, groups)
-    work = COMPUTATIONS[probe["computation"]]()
+    work = COMPUTATIONS[probe["computation"]](fabric)
     rows, done = [], 0
     networks = cell.networks()
     fabric.exchange(None)
@@ -162,9 +163,12 @@ class Cell:
 
     def simulate(self, strategy: Strategy, measured: Measured, networks: dict[str, _network.Fitted]) -> dict[str, Any]:
         stand_in = twin(strategy)
-        fitted = networks["native" if uses_native(stand_in) else "messages"]
-        steps = self.probe["least_steps"]
-        return simulate(stand_in, self.p, measured, Network(fitted.alpha, fitted.beta), WARMUP, steps)
+        native = uses_native(stand_in)
+        fitted, costs = networks["native" if native else "messages"], measured.costs
+        if native:  # its summation is in beta
+            costs = replace(costs, seconds_per_byte={**costs.seconds_per_byte, "reduce": 0.0})
+        network, steps = Network(fitted.alpha, fitted.beta), self.probe["least_steps"]
+        return simulate(stand_in, self.p, measured, network, costs, WARMUP, steps)
 
     def observe(self, strategy: Strategy, workload: Workload, work: Any, steps: int) -> list[dict[str, Any]] | None:
         group = self.groups[type(strategy).ranks(self.p)]

@@ -1,0 +1,193 @@
+"""The validation probe: on a virtual network taken for a real one it finds itself again; its page says what was off."""
+
+from __future__ import annotations
+
+import pytest
+
+import strategies
+from reports import frames_validation
+from reports.build import build as build_pages
+from repro import build, programs
+from repro import config as configs
+from repro.errors import InputError
+from repro.fabric import virtual
+from repro.probes import validation
+from repro.results import read_summary, write_summary
+
+TESTBED = {
+    "name": "made up",
+    "kind": "simulated",
+    "launcher": "virtual",
+    "arithmetic": "none",
+    "alpha_s": 2e-4,
+    "beta_s_per_byte": 8e-9,
+    "gamma_s_per_byte": 1e-9,
+    "sync_s": 0.0,
+    "encode_s_per_byte": {"truncate16": 3e-9, "quantize8": 5e-9, "ternary": 4e-8},
+    "decode_s_per_byte": {"truncate16": 2e-9, "quantize8": 4e-9, "ternary": 2e-8},
+    "update_s_per_byte": 6e-9,
+}
+# divisible by 4 blocks x 12, so that rings of 2, 3 and 4 have equal blocks
+WORKLOADS = [
+    {"bytes": 4 * 48 * 100, "forward_s": 0.002, "backward_s": 0.004},
+    {"bytes": 4 * 48 * 20000, "forward_s": 0.02, "backward_s": 0.04},
+]
+NATIVE = {"D-Sync, native": {"name": "dsync", "algorithm": "auto"}}
+
+
+def configuration(workers: int, **probe):
+    config = configs.compose("validation/shaped")
+    cell = {"setting": f"p={workers}", "key": "k", "seed": 0, "hardware": {"class": "none"}}
+    settings = {"turns": 2, "rounds": 1, "workloads": WORKLOADS, "sizes": [480, 48000, 480000]}
+    return (
+        config
+        | cell
+        | {
+            "workers": workers,
+            "batch": workers,
+            "testbed": TESTBED,
+            "provenance": {"versions": {}},
+            "probe": config["probe"] | settings | probe,
+        }
+    )
+
+
+def run(config, folder):
+    programs.check(config)
+    network = virtual.Network(TESTBED["alpha_s"], TESTBED["beta_s_per_byte"])
+    ranks = programs.ranks(config)
+    virtual.run(ranks, lambda fabric: programs.run(fabric, config, folder), network, build.virtual_costs(TESTBED))
+    return read_summary(folder)
+
+
+@pytest.mark.parametrize("workers", [2, 3, 4])
+def test_a_virtual_network_is_found_again_to_rounding(workers, tmp_path):
+    """Measured on the virtual fabric the fitted twin is the fabric itself: every step must come out the same."""
+    config = configuration(workers)
+    config["probe"]["strategies"] |= NATIVE
+    result = run(config, tmp_path)["result"]
+    found = result["networks"]["messages"]
+    assert found["alpha_s"] == pytest.approx(TESTBED["alpha_s"], rel=1e-6)
+    assert found["beta_s_per_byte"] == pytest.approx(TESTBED["beta_s_per_byte"], rel=1e-6)
+    assert len(result["rows"]) == len(WORKLOADS) * len(config["probe"]["strategies"])
+    for row in result["rows"]:
+        seen = row["observed_s"]
+        assert row["computation_s"] < seen["median"] * 1.0001
+        assert row["simulated_s"] == pytest.approx(seen["median"], rel=1e-6), row["setting"]
+        assert seen["min"] == pytest.approx(seen["max"], rel=1e-9)
+
+
+def validated() -> set[str]:
+    """The strategies of all validation experiments."""
+    names = configs.experiment_names("validation")
+    return {one["name"] for name in names for one in configs.compose(name)["probe"]["strategies"].values()}
+
+
+@pytest.mark.parametrize("name", strategies.names())
+def test_every_strategy_is_validated(name):
+    """A new strategy adds itself to an experiment under paper_configs/experiment/validation/."""
+    assert name in validated()
+
+
+@pytest.mark.parametrize(
+    "probe, words",
+    [
+        ({"computation": "guess"}, ["probe.computation", "guess", "sleep", "multiply"]),
+        ({"workloads": []}, ["probe.workloads", "must be a list"]),
+        ({"workloads": [{"bytes": 64, "forward_s": -1, "backward_s": 0}]}, ["forward_s", "-1"]),
+        ({"sizes": [1024]}, ["probe.sizes", "at least 2"]),
+        ({"seconds": 0}, ["probe.seconds", "above 0"]),
+        ({"strategies": {"x": {}}}, ["probe.strategies"]),
+        ({"strategies": {"x": {"name": "dsync", "codec": "zip"}}}, ["zip"]),
+        ({"turns": 0}, ["probe.turns"]),
+    ],
+)
+def test_parameters_that_cannot_be_used(probe, words):
+    with pytest.raises(InputError) as refused:
+        programs.check(configuration(2, **probe))
+    assert all(word in str(refused.value) for word in words), str(refused.value)
+
+
+def test_one_worker_has_nobody_to_talk_to():
+    with pytest.raises(InputError, match="workers=1"):
+        programs.check(configuration(1))
+
+
+def test_steps_follow_the_simulated_time():
+    probe = {"seconds": 1.0, "least_steps": 3}
+    assert [validation.steps_for(probe, s) for s in (10.0, 0.1, 1e-4)] == [3, 10, validation.MOST_STEPS]
+
+
+# --- the page
+
+
+def summary(error: float, setting: str = "p=2", finished: str = "2026-01-01T00:00:00+00:00", scale: str = "small"):
+    row = {
+        "setting": "D-Sync",
+        "strategy": "dsync",
+        "twin": "dsync",
+        "bytes": 1024,
+        "observed_s": {"median": 0.1, "min": 0.09, "max": 0.12},
+        "simulated_s": 0.1 * (1 + error),
+        "computation_s": 0.05,
+    }
+    fit = {"alpha_s": 1e-4, "beta_s_per_byte": 8e-9, "points": [{"bytes": 4, "seconds": 1e-4, "fitted_s": 1.1e-4}]}
+    return {
+        "schema": 1,
+        "status": "finished",
+        "program": "validation",
+        "paper": "validation",
+        "experiment": "shaped",
+        "setting": setting,
+        "kind": "measured",
+        "testbed": "shaped-1g",
+        "fabric": "mpi",
+        "launcher": "mpirun",
+        "workers": 2,
+        "seed": 0,
+        "scale": scale,
+        "hardware": {"class": "made-up", "network": "made up", "links": {"goodput": 0.95}},
+        "provenance": {"finished_at": finished, "versions": {"torch": "2"}, "commit": "abcdef0123"},
+        "result": {"computation": "sleep", "networks": {"messages": fit}, "rows": [row]},
+    }
+
+
+def write(root, name, found):
+    folder = root / "validation" / "shaped" / name
+    folder.mkdir(parents=True)
+    write_summary(folder, found)
+
+
+def test_the_page_says_whether_the_goal_is_reached(tmp_path):
+    write(tmp_path / "good", "a", summary(0.01))
+    build_pages("validation", tmp_path / "good", tmp_path / "out")
+    page = (tmp_path / "out" / "validation.md").read_text()
+    assert "off by 1.0% in the median" in page and "is reached" in page and "Where it fails" not in page
+    write(tmp_path / "bad", "a", summary(-0.2))
+    build_pages("validation", tmp_path / "bad", tmp_path / "out")
+    page = (tmp_path / "out" / "validation.md").read_text()
+    assert "**missed**" in page and "Where it fails" in page and "-20.0%" in page
+    assert "1 of 1" in page
+
+
+def test_the_latest_whole_run_counts(tmp_path):
+    write(tmp_path, "old", summary(0.3, finished="2026-01-01T00:00:00+00:00"))
+    write(tmp_path, "new", summary(0.1, finished="2026-01-02T00:00:00+00:00"))
+    write(tmp_path, "trial", summary(0.9, finished="2026-01-03T00:00:00+00:00", scale="smoke"))
+    steps = frames_validation.steps(frames_validation.load(tmp_path))
+    assert steps["error"].tolist() == [pytest.approx(0.1)]
+
+
+def test_errors_by_strategy_are_closed_forms(tmp_path):
+    for i, error in enumerate((0.01, -0.02, 0.03, 0.5)):
+        write(tmp_path, str(i), summary(error, setting=f"p={i}"))
+    (row,) = frames_validation.errors(frames_validation.steps(frames_validation.load(tmp_path)), []).to_dict("records")
+    assert row["median error"] == pytest.approx(0.025) and row["worst"] == pytest.approx(0.5)
+    assert row["mean (signed)"] == pytest.approx(0.13) and row["goal met"] == "no"
+    assert row["measured spread"] == pytest.approx(0.3)
+
+
+def test_without_results_the_page_says_how_to_get_them(tmp_path):
+    build_pages("validation", tmp_path / "none", tmp_path / "out")
+    assert "repro run validation" in (tmp_path / "out" / "validation.md").read_text()
+    assert "repro run baselines" in (tmp_path / "out" / "baselines.md").read_text()

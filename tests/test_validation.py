@@ -11,7 +11,7 @@ from repro import build, programs
 from repro import config as configs
 from repro.errors import InputError
 from repro.fabric import virtual
-from repro.probes import validation
+from repro.probes import _network, validation
 from repro.results import read_summary, write_summary
 
 TESTBED = {
@@ -75,6 +75,15 @@ def test_a_virtual_network_is_found_again_to_rounding(workers, tmp_path):
         assert row["computation_s"] < seen["median"] * 1.0001
         assert row["simulated_s"] == pytest.approx(seen["median"], rel=1e-6), row["setting"]
         assert seen["min"] == pytest.approx(seen["max"], rel=1e-9)
+
+
+def test_a_handshake_above_a_limit_is_fitted_by_size():
+    """The link's slope comes from long messages; what shorter ones take besides stands beside their size."""
+    alpha = {1024: 1e-4, 65536: 1e-4, 262144: 9e-4, 4194304: 9e-4, 10485760: 9e-4}
+    network = _network.fit([(n, 4 * (a + 8e-9 * n)) for n, a in alpha.items()], messages=4)
+    assert network.beta == pytest.approx(8e-9, rel=1e-3) and network.alpha == pytest.approx(1e-4, rel=1e-2)
+    assert network.latency(262144) == pytest.approx(9e-4, rel=1e-2)
+    assert network.latency(65536) == pytest.approx(1e-4, rel=1e-1)
 
 
 def validated() -> set[str]:

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from repro.fabric.base import ANY_SOURCE, BACKGROUND
-from repro.fabric.virtual import run
+from repro.fabric.virtual import Network, run
 from repro.timing.costs import Costs
 from tests.virtual_common import ALPHA, BETA, KB, NETWORK, close, message
 
@@ -23,6 +23,23 @@ def test_one_message_takes_alpha_plus_n_beta(n):
         return fabric.now()
 
     assert run(2, main, NETWORK) == [close(n * BETA), close(ALPHA + n * BETA)]  # alpha occupies no NIC
+
+
+def test_a_protocol_that_changes_with_the_size():
+    """alpha of 1 ms up to 1 KB, 3 ms from 16 KB on, between them over the logarithm of the size."""
+    network = Network(9.0, BETA, ((1024, 1e-3), (16384, 3e-3)))
+    found = [network.latency(n) for n in (1, 1024, 4096, 16384, 10**6)]
+    assert found == [close(1e-3), close(1e-3), close(2e-3), close(3e-3), close(3e-3)]
+    assert Network(ALPHA, BETA).latency(5) == ALPHA
+
+    def main(fabric):
+        if fabric.rank == 0:
+            fabric.send(message(4096), 1)
+        else:
+            fabric.recv(message(4096), 0)
+        return fabric.now()
+
+    assert run(2, main, network)[1] == close(2e-3 + 4096 * BETA)
 
 
 @pytest.mark.parametrize("p", range(1, 8))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_right
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -10,10 +12,26 @@ from repro.fabric.scheduler import Scheduler
 
 @dataclass(frozen=True)
 class Network:
-    """alpha: seconds a message needs besides its bytes; beta: seconds a byte. alpha occupies no NIC."""
+    """alpha: seconds a message needs besides its bytes; beta: seconds a byte. alpha occupies no NIC.
+
+    by_size: (bytes, alpha) in increasing order, in place of the one alpha, for a library that changes its protocol with
+    the size of a message (eager up to a limit, a handshake above it); between two sizes straight over log(bytes).
+    """
 
     alpha: float
     beta: float
+    by_size: tuple[tuple[int, float], ...] = ()
+
+    def latency(self, nbytes: int) -> float:
+        """alpha of a message of so many bytes."""
+        table = self.by_size
+        if not table:
+            return self.alpha
+        place = bisect_right(table, nbytes, key=lambda entry: entry[0])
+        if place in (0, len(table)):
+            return table[min(place, len(table) - 1)][1]
+        (low, before), (high, after) = table[place - 1], table[place]
+        return before + (after - before) * math.log(nbytes / low) / math.log(high / low)
 
 
 class Links:
@@ -46,5 +64,5 @@ class Links:
             self.rx_free[to] = rx + wire
             scheduler.at(rx + wire, to, deliver)
 
-        scheduler.at(tx + network.alpha, to, head_arrives)
+        scheduler.at(tx + network.latency(nbytes), to, head_arrives)
         return tx + wire

@@ -15,24 +15,47 @@ from typing import Any
 import torch
 
 from repro.fabric.base import Fabric
+from repro.fabric.links import Network
 from repro.probes._common import slowest
-from repro.timing.closed_forms import FLOAT32, largest_block
+from repro.timing.closed_forms import FLOAT32
 from repro.timing.fit import fit_alpha_beta, fit_form
 
 LEAST_S, MOST_REPEATS = 0.02, 50  # short work is repeated within one measurement until it takes that long
 WIRE_TAG = 7
 
 
+LONG = 1 << 20  # bytes: messages whose slope is the link's
+
+
 @dataclass(frozen=True)
 class Fitted:
-    """alpha, seconds a message; beta, seconds a byte; points: {bytes, seconds, min, max, fitted_s}."""
+    """network: beta, seconds a byte, is the slope of long messages, alpha what each size measured takes besides.
 
-    alpha: float
-    beta: float
+    alpha of the network is that of the shortest. points: {bytes, seconds, min, max, fitted_s}, the last of one alpha
+    and one beta fitted to all sizes, which is what the closed forms would have to do with.
+    """
+
+    network: Network
     points: list[dict[str, float]]
 
     def as_result(self) -> dict[str, Any]:
-        return {"alpha_s": self.alpha, "beta_s_per_byte": self.beta, "points": self.points}
+        network = self.network
+        by_size = [{"bytes": n, "alpha_s": alpha} for n, alpha in network.by_size]
+        return {
+            "alpha_s": network.alpha,
+            "beta_s_per_byte": network.beta,
+            "alpha_by_size": by_size,
+            "points": self.points,
+        }
+
+
+def fit(points: Sequence[tuple[int, float]], messages: int = 1) -> Network:
+    """The network on which `messages` messages of n bytes, one after the other, take the measured (n, seconds)."""
+    each = sorted((n, seconds / messages) for n, seconds in points)
+    long = [point for point in each if point[0] >= LONG]
+    beta = fit_alpha_beta(long if len(long) > 1 else each[-2:]).beta
+    by_size = tuple((n, max(0.0, seconds - n * beta)) for n, seconds in each)
+    return Network(by_size[0][1], beta, by_size)
 
 
 def measure(fabric: Fabric, work: Callable[[int], Any], sizes: Sequence[int], rounds: int) -> dict[int, list[float]]:
@@ -64,22 +87,21 @@ def neighbours(fabric: Fabric, sizes: Sequence[int], rounds: int) -> Fitted:
 
     taken = measure(fabric, exchange, sizes, rounds)
     points = [(n, statistics.median(seconds)) for n, seconds in taken.items()]
-    fit = fit_alpha_beta(points)
-    return Fitted(fit.alpha, fit.beta, _points(points, taken, fit.residuals))
+    return Fitted(fit(points), _points(points, taken, fit_alpha_beta(points).residuals))
 
 
 def native(fabric: Fabric, sizes: Sequence[int], rounds: int) -> Fitted:
-    """alpha and beta with which a ring would take as long as the library's own allreduce of so many bytes.
+    """The network on which a ring would take as long as the library's own allreduce; `sizes`: bytes of a ring's block.
 
     Whatever algorithm the library chooses, its virtual twin is a ring; its summation is in beta.
     """
     p = fabric.size
-    vectors = {n: torch.zeros(n // FLOAT32) for n in sizes}
+    vectors = {n: torch.zeros(p * n // FLOAT32) for n in sizes}
     taken = measure(fabric, lambda n: fabric.native_allreduce(vectors[n]).wait(), sizes, rounds)
     points = [(n, statistics.median(seconds)) for n, seconds in taken.items()]
     messages = 2 * (p - 1)
-    fit = fit_form(lambda n, a, b, g: messages * (a + largest_block(p, n) * b), points)
-    return Fitted(fit.alpha, fit.beta, _points(points, taken, fit.residuals))
+    straight = fit_form(lambda n, a, b, g: messages * (a + n * b), points)
+    return Fitted(fit(points, messages), _points(points, taken, straight.residuals))
 
 
 def _points(

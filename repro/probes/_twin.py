@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,8 +56,8 @@ def calibrate(fabric: Any, workload: Workload, work: Any, codecs: list[str], tur
     per_byte = {"update": compute.update / nbytes}
     for name, (size, call) in works.items():
         times = repeats(fabric, call)
-        seconds = min(slowest(fabric, lambda call=call, times=times: [call() for _ in range(times)]) for _ in range(3))
-        per_byte[name] = seconds / times / size
+        taken = [slowest(fabric, lambda call=call, times=times: [call() for _ in range(times)]) for _ in range(turns)]
+        per_byte[name] = statistics.median(taken) / times / size
     return Measured(workload, compute, Costs(True, per_byte, {}))
 
 

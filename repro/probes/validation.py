@@ -26,7 +26,6 @@ from repro import probes
 from repro.config import strategy_options
 from repro.errors import InputError, unknown
 from repro.fabric.base import Fabric
-from repro.fabric.links import Network
 from repro.probes import _network
 from repro.probes._common import facts, number, sizes, whole
 from repro.probes._observe import observe, summarise
@@ -87,7 +86,7 @@ def chosen(config: dict[str, Any]) -> dict[str, Strategy]:
 
 def twin(strategy: Strategy) -> Strategy:
     """What stands for a strategy in virtual time; InputError where there is nothing."""
-    stand_in = (strategy.name, vars(strategy.options)) if not hasattr(strategy, "twin") else type(strategy).twin(strategy.options)
+    stand_in = type(strategy).twin(strategy.options)
     if stand_in is None:
         raise InputError(f"probe.strategies: {strategy.name} with these options has no twin in virtual time")
     name, options = stand_in
@@ -151,8 +150,7 @@ class Cell:
         rounds, given = self.probe["rounds"], self.probe["sizes"]
         found = {"messages": _network.neighbours(group, given, rounds)}
         if any(uses_native(twin(strategy)) for strategy in self.settings.values()):
-            whole_vectors = [n * self.p for n in given]
-            found["native"] = _network.native(group, whole_vectors, rounds)
+            found["native"] = _network.native(group, given, rounds)
         return found
 
     def calibrate(self, workload: Workload, work: Any) -> Measured | None:
@@ -167,8 +165,7 @@ class Cell:
         fitted, costs = networks["native" if native else "messages"], measured.costs
         if native:  # its summation is in beta
             costs = replace(costs, seconds_per_byte={**costs.seconds_per_byte, "reduce": 0.0})
-        network, steps = Network(fitted.alpha, fitted.beta), self.probe["least_steps"]
-        return simulate(stand_in, self.p, measured, network, costs, WARMUP, steps)
+        return simulate(stand_in, self.p, measured, fitted.network, costs, WARMUP, self.probe["least_steps"])
 
     def observe(self, strategy: Strategy, workload: Workload, work: Any, steps: int) -> list[dict[str, Any]] | None:
         group = self.groups[type(strategy).ranks(self.p)]

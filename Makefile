@@ -2,11 +2,13 @@
 
 SCALE ?= small
 ARGS ?=
+SITE ?=
 REPRO := .venv/bin/repro
 # mpirun may come with the environment.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: help setup test reproduce-pipesgd reproduce-all report ui bench doctor clean
+.PHONY: help setup setup-horovod setup-cluster test reproduce-pipesgd reproduce-all baselines validate slurm-pipesgd \
+	report ui bench doctor clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 20
@@ -14,13 +16,29 @@ help:  ## this list
 setup:  ## make .venv with all that is needed, and an MPI; quick where that is done
 	@setup/environment.sh
 
+setup-horovod: setup  ## build Horovod from its PyPI source against the torch in .venv (needs a compiler; minutes)
+	@setup/horovod.sh
+
+setup-cluster: setup-horovod  ## what tests of clusters need besides: Slurm, munge, iproute2, by apt-get where it may
+	@setup/slurm.sh
+	@setup/shaped.sh
+
 test: setup  ## run the tests (ARGS=... is handed to pytest)
 	.venv/bin/python -m pytest $(ARGS)
 
 reproduce-pipesgd: setup  ## run all experiments of Pipe-SGD and build its page (SCALE=smoke, small or paper)
 	$(REPRO) run pipesgd --scale $(SCALE)
 
-reproduce-all: reproduce-pipesgd  ## every paper that there is
+reproduce-all: reproduce-pipesgd baselines validate  ## every paper that there is, the libraries, the validation
+
+baselines: setup  ## Horovod, PyTorch's DDP and our own strategies: the same experiment in one table
+	$(REPRO) run baselines --scale $(SCALE)
+
+validate: setup  ## the simulation against measured steps on limited links (root: it makes network namespaces)
+	$(REPRO) run validation --scale $(SCALE)
+
+slurm-pipesgd: setup  ## submit all experiments of Pipe-SGD to Slurm (SITE=file, ARGS=--dry-run)
+	$(REPRO) submit pipesgd --scale $(SCALE) $(if $(SITE),--site $(SITE)) $(ARGS)
 
 report: setup  ## rebuild all pages from results/
 	$(REPRO) report

@@ -17,8 +17,8 @@ from pathlib import Path
 
 from repro.errors import FaultError, InputError
 from repro.paths import results_root
-from repro.track_format import SHARED_VIEW
-from repro.tracking import is_server, open_store, public, tracking_uri
+from repro.tracking.format import SHARED_VIEW
+from repro.tracking.store import is_server, open_store, public, tracking_uri
 
 START_LIMIT_S = 120.0  # 7 s on an idle machine
 STOP_LIMIT_S = 10.0

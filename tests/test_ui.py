@@ -12,7 +12,7 @@ import urllib.request
 import pytest
 
 from repro.errors import InputError
-from repro.tracking import Mirror
+from repro.tracking import Mirror, Store
 from repro.ui import serve
 
 CELL = {"key": "k", "paper": "pipesgd", "experiment": "fig4-mnist", "setting": "D-Sync", "seed": 0}
@@ -64,9 +64,9 @@ def processes_with(text):
 
 @pytest.mark.skipif(not os.path.isdir("/proc"), reason="looks for processes in /proc")
 def test_the_page_comes_up_and_goes_without_leaving_a_process(tmp_path):
-    mirror = Mirror(root=tmp_path)
+    mirror = Mirror(Store(root=tmp_path))
     mirror.start(CELL)
-    mirror.kill()
+    mirror.kill(tmp_path)
     port = free_port()
     code = f"from repro.ui import serve; from pathlib import Path; serve(port={port}, root=Path({str(tmp_path)!r}))"
     command = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

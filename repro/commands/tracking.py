@@ -21,8 +21,9 @@ def cmd_track(args: argparse.Namespace) -> None:
     from repro.paths import results_root
     from repro.tracking import sync_all
 
-    done, already = sync_all(results_root())
-    print(f"{done} runs mirrored to MLflow, {already} were there already")
+    synced = sync_all(results_root())
+    running = f", {synced.running} left to the commands that are running them" if synced.running else ""
+    print(f"{synced.done} runs mirrored to MLflow, {synced.already} were there already{running}")
 
 
 def cmd_ui(args: argparse.Namespace) -> None:

@@ -1,0 +1,18 @@
+"""MLflow, as a mirror of the event logs that may always be deleted and made again: `repro track sync`.
+
+    store       where it is: the URI, its check, how a client is opened, and what an error of it comes to
+    format      how a cell looks in MLflow: names and values, no MLflow needed
+    mirror      one cell's run in MLflow: opened, brought up to date, ended; can go on from any state of it
+    background  the mirror of a command that runs cells: a thread of its own, that nothing ever waits for long
+    sync        all cells below the results folder, each once
+
+Only the launching process talks to MLflow, over HTTP or to a file; ranks never import it and never wait for it. Their
+events on disk are the truth.
+"""
+
+from repro.tracking.background import Background
+from repro.tracking.mirror import Mirror
+from repro.tracking.store import Store, is_server, open_store, public, tracking_uri
+from repro.tracking.sync import sync_all
+
+__all__ = ["Background", "Mirror", "Store", "is_server", "open_store", "public", "sync_all", "tracking_uri"]

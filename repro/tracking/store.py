@@ -1,0 +1,159 @@
+"""Where MLflow keeps runs: the tracking URI, its check, and a client with time limits. MLflow is imported late."""
+
+from __future__ import annotations
+
+import fcntl
+import logging
+import os
+import re
+import urllib.parse
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from repro.errors import InputError
+from repro.paths import results_root
+
+REQUEST_S = 15  # that a server may be silent
+# What MLflow knows; others come with plugins. A scheme may name a driver, as in mysql+pymysql.
+SCHEMES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql", "databricks", "databricks-uc", "uc", "file")
+
+
+class Store:
+    """One tracking store; `client` (an MlflowClient) is opened when it is first asked for, with MLflow's own errors."""
+
+    def __init__(self, uri: str | None = None, root: Path | None = None):
+        """uri: see `tracking_uri`; root: the results folder. InputError for a URI that can be none."""
+        self.root = root or results_root()
+        self.uri = tracking_uri(uri, self.root)
+        self._client: Any = None
+
+    @property
+    def client(self) -> Any:
+        self._client = self._client or open_store(self.uri, self.root)
+        return self._client
+
+    @property
+    def is_server(self) -> bool:
+        return is_server(self.uri)
+
+    @property
+    def name(self) -> str:
+        """The URI, as it may be printed."""
+        return public(self.uri)
+
+
+def tracking_uri(uri: str | None = None, root: Path | None = None) -> str:
+    """`uri`, else $MLFLOW_TRACKING_URI, else the SQLite file `mlflow.db` in the results folder.
+
+    InputError for one that MLflow could do nothing with: a scheme that it does not know, no host, no number as port.
+    """
+    given = uri or os.environ.get("MLFLOW_TRACKING_URI")
+    if not given:
+        return f"sqlite:///{(root or results_root()).resolve()}/mlflow.db"
+    if wrong := _wrong(given):
+        raise InputError(
+            f"MLFLOW_TRACKING_URI={public(given)}: {wrong}; it is the address of a server, as http://HOST:5000, "
+            "or of a file, as sqlite:////FOLDER/mlflow.db"
+        )
+    return given
+
+
+def _wrong(uri: str) -> str | None:
+    """What is wrong with a URI, or None."""
+    if uri.startswith("/") or uri == "databricks":
+        return None
+    scheme, colon, _ = uri.partition(":")
+    known = scheme.partition("+")[0] in SCHEMES or scheme in _plugins()
+    if not colon or not known:
+        return f"unknown scheme '{scheme}'" if colon and "//" in uri else "no scheme"
+    if any(character.isspace() for character in uri):
+        return "a space in it"
+    if scheme in ("http", "https"):
+        try:
+            parts = urllib.parse.urlsplit(uri)
+            if not parts.hostname:
+                return "no host"
+            if parts.port == 0:
+                return "no port 0"
+        except ValueError as error:
+            return str(error)
+    return None
+
+
+def _plugins() -> set[str]:
+    return {entry.name for entry in metadata.entry_points(group="mlflow.tracking_store")}
+
+
+def is_server(uri: str) -> bool:
+    return not uri.startswith(("sqlite:", "file:", "/"))
+
+
+def prepare() -> None:
+    """Import MLflow: some seconds of computation, and nothing of a network."""
+    for name, value in {
+        "MLFLOW_DISABLE_TELEMETRY": "true",  # read on import, which looks up a host otherwise
+        "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",  # which may be somebody's --json
+        # By default a server that is down is asked for some minutes.
+        "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "1",
+        "MLFLOW_HTTP_REQUEST_TIMEOUT": str(REQUEST_S),
+    }.items():
+        os.environ.setdefault(name, value)
+    import mlflow.entities
+    import mlflow.store.db.utils  # noqa: F401 - all that is needed later
+
+    for name in ("mlflow", "alembic"):  # they tell of each table that they make
+        logging.getLogger(name).setLevel(logging.WARNING)
+
+
+def open_store(uri: str, root: Path) -> Any:
+    """An MlflowClient, the SQLite file made, or brought to this MLflow's schema. Errors are MLflow's own."""
+    prepare()
+    import mlflow.store.db.utils as database
+    from mlflow import MlflowClient
+    from mlflow.exceptions import MlflowException
+
+    if not uri.startswith("sqlite:"):
+        return MlflowClient(uri)
+    root.mkdir(parents=True, exist_ok=True)
+    # Several processes that make the same new database at once destroy it for one another.
+    with open(root / "mlflow.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            return _opened(MlflowClient(uri))
+        except MlflowException as error:
+            if "out-of-date" not in str(error):
+                raise
+            database._upgrade_db(database.create_sqlalchemy_engine_with_retry(uri))
+            return _opened(MlflowClient(uri))
+
+
+def _opened(client: Any) -> Any:
+    client.search_experiments(max_results=1)  # the first call is the one that connects
+    return client
+
+
+def public(text: str) -> str:
+    """The text without the names and passwords that may stand in URIs. A password may itself hold a slash or an @."""
+    return re.sub(r"//\S*@", "//", text)
+
+
+def reason(error: BaseException) -> str:
+    """An error of MLflow in a few words, without credentials. Its own text begins with the request and is long."""
+    text = str(error)
+    for sign, words in {
+        "Connection refused": "connection refused",
+        "Read timed out": f"no answer within {os.environ.get('MLFLOW_HTTP_REQUEST_TIMEOUT', REQUEST_S)} s",
+        "timed out": "no connection in time",
+        "NameResolutionError": "its host is unknown",
+        "Name or service not known": "its host is unknown",
+        "Connection reset": "it broke off the connection",
+        "RemoteDisconnected": "it broke off the connection",
+        "Connection aborted": "it broke off the connection",
+        "Network is unreachable": "network is unreachable",
+        "No route to host": "no route to its host",
+    }.items():
+        if sign in text:
+            return words
+    lines = text.strip().splitlines()
+    return public(lines[0])[:200] if lines else type(error).__name__

@@ -1,0 +1,91 @@
+"""`repro track sync`: every cell below the results folder into MLflow, complete and once."""
+
+from __future__ import annotations
+
+import fcntl
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from repro.errors import FaultError, ReproError
+from repro.events import read_events
+from repro.paths import results_root
+from repro.results import read_summary
+from repro.tracking.mirror import Mirror, digest_of
+from repro.tracking.store import Store, reason
+
+
+class Synced(NamedTuple):
+    """How many cells were mirrored now, were there already, and are being run (and mirrored) by another command."""
+
+    done: int
+    already: int
+    running: int
+
+
+def sync_all(root: Path | None = None, uri: str | None = None) -> Synced:
+    """Mirror every cell folder below `root` that is not in MLflow as it is now.
+
+    Finished cells come from their summary and, where it is still there, their event log. A cell without a summary gets
+    its curve so far and the status KILLED or FAILED. FaultError where MLflow cannot be reached or does not take
+    something: the next call goes on from there.
+    """
+    store = Store(uri, root or results_root())
+    names = ("summary.json", "events.jsonl")
+    folders = sorted({path.parent for name in names for path in store.root.glob(f"*/*/*/{name}")})
+    counts = {"done": 0, "already": 0, "running": 0}
+    for folder in folders:
+        try:
+            if what := sync_one(store, folder):
+                counts[what] += 1
+        except ReproError:
+            raise
+        except Exception as error:
+            sent = f"{counts['done']} of {len(folders)} cells were mirrored"
+            raise FaultError(f"MLflow ({store.name}): {reason(error)}; {sent}, the same command goes on") from None
+    return Synced(**counts)
+
+
+def sync_one(store: Store, folder: Path) -> str | None:
+    """Mirror one cell's folder; which of `Synced`'s fields it counts for, None where it holds no cell yet."""
+    if _is_running(folder):
+        return "running"
+    state, summary, events = digest_of(folder), read_summary(folder), read_events(folder / "events.jsonl")
+    cell = describe(folder, summary, events)
+    if "key" not in cell:
+        return None  # nothing but a torn first line
+    mirror = Mirror(store)
+    if mirror.has(cell, state):
+        return "already"
+    mirror.start(cell)
+    failures = [event["reason"] for event in events[-1:] if event["event"] == "failed"]
+    if summary:
+        mirror.finish(folder, summary)
+    elif failures:
+        mirror.fail(folder, str(failures[0]))
+    else:
+        mirror.kill(folder)
+    return "done"
+
+
+def describe(folder: Path, summary: dict[str, Any] | None, events: list[dict[str, Any]]) -> dict[str, Any]:
+    """What `Mirror.start` wants to know of a cell, from its folder `<paper>/<experiment>/<cell>`."""
+    from omegaconf import OmegaConf
+
+    cell: dict[str, Any] = dict(zip(("paper", "experiment", "cell"), folder.parts[-3:]))
+    config: dict[str, Any] = {}
+    if (folder / "config.yaml").is_file():
+        config = dict(OmegaConf.to_container(OmegaConf.load(folder / "config.yaml")))
+    started = [event for event in events if event["event"] == "run_start"]
+    return cell | {"config": config} | config | (started[-1] if started else {}) | (summary or {})
+
+
+def _is_running(folder: Path) -> bool:
+    """Whether a command holds the cell (`repro.runner.cell_folder`): that command mirrors it too."""
+    try:
+        with open(folder / "cell.lock") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # no such file, or a file system without locks
+        return False
+    return False

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from collections.abc import Set
 from functools import lru_cache
 from typing import Any
 
@@ -11,13 +11,17 @@ import torch
 from repro import models
 from repro.clock import Clock
 from repro.data.base import Batches, Dataset
+from repro.device_times import DeviceTimes
 from repro.errors import InputError
-from repro.fabric.base import Fabric
+from repro.fabric.base import LIBRARIES, Fabric
 from repro.part import Part
+from repro.places import local_rank
 from repro.timing.costs import Costs
 from repro.timing.device import BlockSeconds, block_seconds
 from repro.worker import Worker
 from strategies.base import Strategy
+
+LAUNCHERS = {"mpi": "mpirun", "torch": "torchrun"}  # fabric -> a launcher that starts it on any machine
 
 
 def check_ranks(fabric: Fabric, strategy: Strategy, config: dict[str, Any]) -> None:
@@ -28,7 +32,20 @@ def check_ranks(fabric: Fabric, strategy: Strategy, config: dict[str, Any]) -> N
             f"{strategy.name} with {config['workers']} workers needs {needed} ranks, but {fabric.size} were started"
         )
     if missing := strategy.requires - fabric.capabilities:
-        raise InputError(f"{strategy.name} needs {', '.join(sorted(missing))}, which fabric {fabric.name} lacks")
+        raise lacking(strategy, missing, fabric.name)
+
+
+def check_fabric(strategy: type[Strategy], fabric: str) -> None:
+    """InputError where a strategy needs another fabric than the one of that name; before ranks start."""
+    if missing := {library for library in strategy.requires & LIBRARIES.keys() if LIBRARIES[library] != fabric}:
+        raise lacking(strategy, missing, fabric)
+
+
+def lacking(strategy: Strategy | type[Strategy], missing: Set[str], fabric: str) -> InputError:
+    """What to say of a fabric that lacks capabilities which a strategy needs, with where they are."""
+    where = [LAUNCHERS[LIBRARIES[library]] for library in sorted(missing & LIBRARIES.keys())]
+    hint = f"; {' and '.join(where)} has it: testbed=here testbed.launcher={where[0]}" if where else ""
+    return InputError(f"{strategy.name} needs {', '.join(sorted(missing))}, which fabric {fabric} lacks{hint}")
 
 
 @lru_cache(maxsize=8)
@@ -68,10 +85,12 @@ def build_worker(fabric: Fabric, config: dict[str, Any], dataset: Dataset) -> Wo
         if device.type == "cuda":
             torch.cuda.synchronize(device)
 
+    # a breakdown waits for the device at every phase, so the host's clock is as good
+    times = DeviceTimes() if device.type == "cuda" and not config["breakdown"] else None
     return Worker(
         workers=workers,
         fabric=fabric,
-        clock=Clock(fabric, synchronise, config["breakdown"]),
+        clock=Clock(fabric, synchronise, config["breakdown"], times),
         part=Part(model, config["optimizer"], part_device, iterations_per_epoch),
         batches=Batches(dataset.train, local_batch, config["seed"], iterations_per_epoch * workers, device=device),
         iterations_per_epoch=iterations_per_epoch,
@@ -90,8 +109,7 @@ def pick_device(config: dict[str, Any], rank: int) -> torch.device:
         raise InputError(f"device=cuda: torch {torch.__version__} sees no working GPU here; use device=cpu")
     if wanted == "cpu" or not torch.cuda.is_available():
         return torch.device("cpu")
-    local_rank = int(os.environ.get("LOCAL_RANK") or os.environ.get("OMPI_COMM_WORLD_LOCAL_RANK") or rank)
-    device = torch.device("cuda", local_rank % torch.cuda.device_count())
+    device = torch.device("cuda", local_rank(otherwise=rank) % torch.cuda.device_count())
     torch.cuda.set_device(device)
     return device
 

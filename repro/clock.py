@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from repro.device_times import DeviceTimes, Mark
 from repro.fabric.base import Fabric
 from repro.intervals import overlap
 from repro.results import PHASES
@@ -30,11 +31,19 @@ class Clock:
     """One per rank. `train_s` is the fabric's time (real or virtual) less everything inside `paused`."""
 
     def __init__(
-        self, fabric: Fabric, synchronise: Callable[[], None] = lambda: None, synchronise_phases: bool = False
+        self,
+        fabric: Fabric,
+        synchronise: Callable[[], None] = lambda: None,
+        synchronise_phases: bool = False,
+        device_times: DeviceTimes | None = None,
     ):
         """`synchronise`: waits for the device; called whenever the clock starts or stops and, with
-        `synchronise_phases` (GPU breakdown runs), at both ends of every phase, which spoils the overlap."""
+        `synchronise_phases` (GPU breakdown runs), at both ends of every phase, which spoils the overlap.
+        `device_times`: of a GPU without that; the main line's phases are then as long as the GPU was in them, which
+        `take` reads. Other lines' work is on the host, and is timed there."""
         self._fabric = fabric
+        self._device_times = device_times
+        self._unread: list[tuple[str, Mark, Mark]] = []  # phases of the main line on the device
         self._synchronise = synchronise
         self._synchronise_phase = synchronise if synchronise_phases else (lambda: None)
         self._before = 0.0  # train_s of earlier stretches
@@ -43,7 +52,7 @@ class Clock:
         self._intervals: list[Interval] = []
         self._recent: list[Interval] = []
         self._in_phase: str | None = None
-        self._phase_since = 0.0
+        self._phase_since: float | Mark = 0.0
         self.wall: dict[str, float] = defaultdict(float)  # real seconds by what the clock was doing
         self._wall_since = time.perf_counter()
 
@@ -52,6 +61,8 @@ class Clock:
         self._synchronise()
         self._wall_since = time.perf_counter()
         self._since = self._fabric.now()
+        if self._device_times:
+            self._device_times.anchor(self._since)
 
     def _stop(self) -> None:
         self._synchronise()
@@ -125,20 +136,40 @@ class Clock:
             self._in_phase = outer
             self._phase_start(MAIN_LINE)
 
-    def _phase_start(self, line: str) -> float:
-        now = self._fabric.now()
+    def _now(self, line: str) -> float | Mark:
+        """A point in time; on the main line of a GPU one that will only be known later."""
+        on_device = self._device_times and line == MAIN_LINE and self._since is not None
+        return self._device_times.mark() if on_device else self._fabric.now()
+
+    def _phase_start(self, line: str) -> float | Mark:
+        now = self._now(line)
         if line == MAIN_LINE:
             self._phase_since = now
         return now
 
-    def _phase_end(self, line: str, name: str, start: float) -> None:
-        end = self._fabric.now()
+    def _phase_end(self, line: str, name: str, start: float | Mark) -> None:
+        end = self._now(line)
+        if isinstance(end, Mark):
+            self._unread.append((name, start, end))
+        else:
+            self._add(line, name, start, end)
+
+    def _add(self, line: str, name: str, start: float, end: float) -> None:
         self._intervals.append(Interval(line, name, start, end))
         if line == MAIN_LINE:
             self._phases[name] += end - start
 
+    def _read(self) -> None:
+        """Ask the device when it was where; waits for it."""
+        unread, self._unread = self._unread, []
+        times = iter(self._device_times.seconds([mark for _, *ends in unread for mark in ends]))
+        for name, _, _ in unread:
+            self._add(MAIN_LINE, name, next(times), next(times))
+
     def take(self) -> dict[str, float]:
         """Phase seconds since the last call, and "overlapped": communication of other lines during computation."""
+        if self._device_times:
+            self._read()
         intervals, self._intervals = self._intervals, []
         self._recent = intervals
         computing = [(i.start, i.end) for i in intervals if i.line == MAIN_LINE and i.name in COMPUTATION]

@@ -14,6 +14,7 @@ from typing import Any
 
 import torch
 
+from repro import launch
 from repro.bench.calls import call, checker, pattern
 from repro.fabric.base import Fabric
 from repro.fabric.collectives import PIECES
@@ -44,7 +45,8 @@ def run_job(fabric: Fabric, job: dict[str, Any]) -> list[float]:
 
 def main(given: dict[str, Any]) -> None:
     torch.set_num_threads(1)
-    fabric = start_fabric({"testbed": {"launcher": given["launcher"]}, "timeout_s": TIMEOUT_S, "device": "cpu"})
+    config = {"testbed": {"launcher": given["launcher"]}, "timeout_s": TIMEOUT_S, "device": "cpu"}
+    fabric = start_fabric(config, launch.LAUNCHERS[given["launcher"]].fabric)
     for _ in range(given["rounds"]):  # rounds of all jobs, so that a busy minute of the machine hits all of them
         for index, job in enumerate(given["jobs"]):
             seconds = run_job(fabric, job)

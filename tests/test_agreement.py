@@ -1,0 +1,186 @@
+"""Ranks that do not go together are refused in one line, before anything is written."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import threading
+from dataclasses import replace
+
+import pytest
+import torch
+from PIL import Image
+
+from repro import agreement, cells
+from repro.agreement import Facts, disagreement
+from repro.errors import InputError
+from repro.fabric import torch_start
+from repro.fabric.torch_start import Seat, choose
+from repro.launch import local
+from repro.paths import PROJECT
+from repro.places import local_rank
+from repro.runner import run_cells
+
+ALIKE = Facts("a", {"torch": "2.13.0+cpu", "Python": "3.11.2"}, "c0de", "mnist (12ab)", "cpu", "mpi")
+
+
+def complaint(*changes: dict) -> str | None:
+    """Of as many ranks as there are changes; ranks from the third on are on host b."""
+    return disagreement([replace(ALIKE, **({"host": "ab"[rank // 2]} | each)) for rank, each in enumerate(changes)])
+
+
+def test_ranks_that_are_alike_may_go_on():
+    assert complaint({}, {}, {}, {}) is None
+
+
+def test_each_difference_is_one_line_with_both_values_ranks_and_hosts():
+    other = {"torch": "2.12.1+cu126", "Python": "3.11.2"}
+    assert complaint({}, {}, {"versions": other}, {"versions": other}) == (
+        "the ranks have different versions of torch: 2.13.0+cpu on ranks 0, 1 (host a); 2.12.1+cu126 on ranks 2, 3 "
+        "(host b); use one environment for all hosts"
+    )
+    assert "of CUDA: none on rank 0 (host a); 12.6 on rank 1" in complaint(
+        {}, {"versions": {**ALIKE.versions, "CUDA": "12.6"}}
+    )
+    line = complaint({}, {}, {"data": "mnist-standin-digits (34cd)"})
+    assert "different data: mnist (12ab) on ranks 0, 1 (host a); mnist-standin-digits (34cd) on rank 2 (host b)" in line
+    line = complaint({"device": "cuda", "gpu": "x"}, {"device": "cuda", "gpu": "y"}, {})
+    assert "different devices: cuda on ranks 0, 1 (host a); cpu on rank 2 (host b); set device=cpu" in line
+    line = complaint({}, {}, {"problem": "data set 'mnist' not found", "data": ""})
+    assert line == "rank 2 (host b): data set 'mnist' not found"
+
+
+def test_many_ranks_make_no_endless_line():
+    line = disagreement([replace(ALIKE, host=f"n{rank}", data=str(rank > 50)) for rank in range(100)])
+    assert "ranks 0, 1, 2, 3, 4, 5 and 45 more (hosts n0, n1, n2, n3, n4, n5 and 45 more)" in line and len(line) < 500
+
+
+def test_different_code_names_the_files():
+    ranks = [ALIKE, replace(ALIKE, host="b", code="beef")]
+    sources = [{"repro.train": "1", "repro.clock": "1"}, {"repro.train": "2", "repro.clock": "1", "repro.new": "1"}]
+    line = agreement.different_code(ranks, sources)
+    assert "c0de on rank 0 (host a); beef on rank 1 (host b) (repro.new, repro.train); update" in line
+
+
+def test_the_digest_covers_what_decides_over_numbers():
+    found = agreement.source_digests({"program": "train", "strategy": {"name": "dsync"}})
+    assert {"repro.train", "strategies.dsync", "repro.fabric.mpi", "repro"} <= set(found)
+    assert not {"repro.tracking", "repro.tracking.mirror", "repro.cli"} & set(found)
+
+
+def test_nccl_wants_a_gpu_for_each_rank():
+    def seats(*gpus, per_host=2, seen=None):
+        return [Seat("ab"[rank // per_host], gpu, seen or ((gpu,) if gpu else ())) for rank, gpu in enumerate(gpus)]
+
+    assert choose(seats("x", "y", "x", "y")) == "nccl"  # the other host's have the same names: not the same GPUs
+    assert choose(seats("x", "y", "x", "x")) == "gloo"  # one host has too few: all of them take gloo
+    assert choose(seats("x", "y", "x", None)) == choose(seats(None, None)) == "gloo"
+    assert choose(seats("x", "y"), "gloo") == "gloo"
+    with pytest.raises(InputError) as caught:
+        choose(seats("x", "y", "x", "y", "x", "y", per_host=3, seen=("x", "y")), "nccl")
+    line = str(caught.value)
+    assert "host a has 2 for 3 ranks" in line and "testbed.backend=gloo" in line and "\n" not in line
+    nccl = {"device": "cuda", "backend": "nccl", "gpu": "x", "gpus": ("x",)}
+    assert "host a has 1 for 2 ranks" in complaint(nccl, nccl)
+    with pytest.raises(InputError, match=r"unknown testbed\.backend 'nccl2'"):
+        torch_start.start("auto", "nccl2")
+
+
+def test_ranks_tell_each_other_their_seats():
+    store, found = torch.distributed.HashStore(), {}
+    mine = [Seat("a", None), Seat("b", "GPU-1", ("GPU-1", "GPU-2"))]
+
+    def tell(rank):
+        found[rank] = torch_start.gather(store, rank, 2, mine[rank])
+
+    threads = [threading.Thread(target=tell, args=(rank,)) for rank in (1, 0)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert found == {0: mine, 1: mine}
+
+
+def test_gpus_are_shared_out_by_the_place_on_the_host(monkeypatch):
+    class Properties:
+        def __init__(self, index):
+            self.uuid = f"GPU-{index}"
+
+    chosen = []
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", Properties)
+    monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
+    from repro.build import pick_device
+
+    config = {"device": "auto", "testbed": {"kind": "measured"}}
+    for variable in ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"):
+        monkeypatch.delenv(variable, raising=False)
+    assert agreement.gpu_of("auto", 5) == "GPU-1" and pick_device(config, 5).index == 1
+    monkeypatch.setenv("SLURM_LOCALID", "0")  # of the batch script in which mpirun runs
+    assert pick_device(config, 5).index == 0
+    monkeypatch.setenv("OMPI_COMM_WORLD_LOCAL_RANK", "3")
+    assert agreement.gpu_of("cuda", 5) == "GPU-1" and pick_device(config, 5).index == 1
+    assert chosen == [torch.device("cuda", index) for index in (1, 0, 1)]
+    assert agreement.gpu_of("cpu", 0) is None and agreement.visible_gpus("cpu") == ()
+    assert local_rank({"LOCAL_RANK": "2", "SLURM_LOCALID": "1"}) == 2 and local_rank({}, 7) == 7
+
+
+# with ranks that really differ
+
+
+def imagenet(folder, *more):
+    """A data set of two classes, two training images and one for validation each, and what is named."""
+    for path in ("train/n1/1", "train/n1/2", "train/n2/1", "train/n2/2", "val/n1/1", "val/n2/1", *more):
+        file = folder / "imagenet" / f"{path}.JPEG"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (20, 20), (90, 10, 30)).save(file)
+    return folder
+
+
+def refusal(tmp_path, monkeypatch, *prefix) -> str:
+    """What is said of a cell with two ranks, the second of which is started by `env prefix...`."""
+
+    def command(ranks, program):
+        rank = [sys.executable, "-m", "mpi4py", *program]
+        return [local.find_mpirun(), "-n", "1", *rank, ":", "-n", str(ranks - 1), "env", *prefix, *rank]
+
+    monkeypatch.setattr(local, "mpirun_command", command)
+    monkeypatch.setenv("REPRO_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setenv("REPRO_DATA", str(imagenet(tmp_path / "here")))
+    overrides = ["dataset=imagenet", "dataset.image_size=8", "model=softmax", "workers=2", "batch=2", "epochs=1"]
+    own = cells.expand("pipesgd/fig4-mnist", [*overrides, "strategy=dsync", "testbed=here"])
+    cells.identify(own)
+    with pytest.raises(InputError) as caught:
+        run_cells(own, track=False)
+    assert caught.value.status == 2
+    left = {path.name for path in own[0].folder.iterdir()}
+    assert left <= {"config.yaml", "cell.lock", "events.jsonl", "ranks.log"} and not own[0].finished
+    assert '"run_start"' not in (own[0].folder / "events.jsonl").read_text()
+    line = str(caught.value)
+    assert "\n" not in line and len(line) < 500, line
+    return line
+
+
+@pytest.mark.ranks
+def test_a_rank_with_other_data_is_refused(tmp_path, monkeypatch):
+    other = imagenet(tmp_path / "there", "train/n1/3")
+    line = refusal(tmp_path, monkeypatch, f"REPRO_DATA={other}")
+    assert line.startswith("the ranks see different data: imagenet-subset (")
+    assert line.count("imagenet-subset (") == 2 and "on rank 1 (host" in line
+
+
+@pytest.mark.ranks
+def test_a_rank_that_finds_no_data_is_refused(tmp_path, monkeypatch):
+    line = refusal(tmp_path, monkeypatch, "REPRO_DATA=/nowhere", f"XDG_CACHE_HOME={tmp_path}")
+    assert "imagenet-subset (" in line and "standin" in line and "on rank 1 (host" in line
+
+
+@pytest.mark.ranks
+def test_a_rank_with_another_checkout_is_refused(tmp_path, monkeypatch):
+    for package in ("repro", "strategies"):
+        shutil.copytree(PROJECT / package, tmp_path / "copy" / package, ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "copy" / "repro" / "_newer.py").write_text("")
+    copy = tmp_path / "copy"
+    line = refusal(tmp_path, monkeypatch, "-C", str(copy), f"PYTHONPATH={copy}")
+    assert line.startswith("the ranks run different code of this project: ") and " (repro._newer" in line

@@ -10,7 +10,8 @@ from reports import frames_findings, frames_ring, frames_timing, groups, probes
 from reports import frames_traces as traces
 from reports.experiments import FIG1, FIG2, K_SPECTRUM, LOSSY
 from reports.stats import DASH, TIMES
-from tests.reports_data import findings, pictures, rates, rings, timings
+from tests.reports_data import findings, pictures
+from tests.reports_probe_data import rates, rings, timings
 
 
 @pytest.fixture(scope="module")

@@ -14,7 +14,8 @@ from reports import compute, groups, page, style
 from reports.build import build
 from reports.experiments import PROBES, SHOWN, TRAINING
 from repro.errors import InputError
-from tests.reports_data import all_cells, everything, make, put
+from tests.reports_data import all_cells, make, put
+from tests.reports_probe_data import everything
 
 PIXEL = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b550000000a49444154789c6360000000020001e221bc33000000"
@@ -55,7 +56,8 @@ def drawn(tmp_path_factory):
 def test_every_section_figure_and_table_is_written(whole):
     _, out, paths = whole
     names = [p.relative_to(out).as_posix() for p in paths]
-    assert names[:4] == ["pipesgd.md", "pipesgd.html", "index.md", "index.html"]
+    pages = [f"{page}.{kind}" for page in ("pipesgd", "validation", "baselines", "index") for kind in ("md", "html")]
+    assert names[:8] == pages
     assert all(p.stat().st_size > 30 for p in paths) and len(set(paths)) == len(paths)
     both = [f"{name}-{kind}" for kind in groups.KINDS for name in (
         "fig4", "fig4-mnist", "fig4-alexnet", "fig4-resnet18", "fig4-cifar100-convex", "fig1", "fig2", "fig3",

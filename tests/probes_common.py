@@ -1,0 +1,65 @@
+"""What the tests of the probes share: a made-up testbed, and a cell of a probe run in this process."""
+
+from __future__ import annotations
+
+import functools
+from collections import OrderedDict
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+from repro import build, programs
+from repro import config as configs
+from repro.fabric import virtual
+from repro.results import read_summary
+
+TESTBED = {
+    "name": "made up",
+    "kind": "simulated",
+    "launcher": "virtual",
+    "arithmetic": "none",
+    "alpha_s": 3e-5,
+    "beta_s_per_byte": 2e-8,
+    "gamma_s_per_byte": 7e-9,
+    "sync_s": 2e-5,
+    "encode_s_per_byte": {"truncate16": 3e-9, "quantize8": 5e-9, "ternary": 4e-8},
+    "decode_s_per_byte": {"truncate16": 2e-9, "quantize8": 4e-9, "ternary": 2e-8},
+    "update_s_per_byte": 6e-9,
+    "device": {"name": "made up", "peak_flops": 2e8, "utilisation": 0.5, "launch_s": 2e-5},
+    "sources": {"all": "made up"},
+}
+PARAMETERS = 18840 + 900 + 444  # divisible by 12, and each layer's too: every ring has equal blocks
+
+
+def divisible(*_: Any, **__: Any) -> nn.Sequential:
+    with torch.device("meta"):
+        layers = [nn.Linear(784, 24), nn.Linear(24, 36), nn.Linear(36, 12)]
+    return nn.Sequential(OrderedDict((f"fc{i}", nn.Sequential(nn.Flatten(), fc)) for i, fc in enumerate(layers)))
+
+
+@functools.cache
+def composed(experiment: str) -> dict[str, Any]:
+    return configs.compose(f"pipesgd/{experiment}", ["dataset.standin=always"])
+
+
+def configuration(experiment: str, workers: int, **probe: Any) -> dict[str, Any]:
+    """An experiment on the made-up testbed, with digits for data."""
+    config = composed(experiment) | {"workers": workers}
+    cell = {"setting": "s", "key": "k", "hardware": {"class": "none"}, "provenance": {}, "testbed": TESTBED}
+    return config | cell | {"batch": 4 * workers, "probe": config["probe"] | probe}
+
+
+def run(config: dict[str, Any], folder) -> dict[str, Any]:
+    """The summary of a probe's cell, all ranks in this process."""
+    programs.check(config)
+    testbed = config["testbed"]
+    network = virtual.Network(testbed["alpha_s"], testbed["beta_s_per_byte"])
+    ranks = programs.ranks(config)
+    virtual.run(ranks, lambda fabric: programs.run(fabric, config, folder), network, build.virtual_costs(testbed))
+    return read_summary(folder)
+
+
+def exactly(value: float) -> Any:
+    return pytest.approx(value, rel=1e-9, abs=1e-13)

@@ -7,8 +7,8 @@ REPRO := .venv/bin/repro
 # mpirun may come with the environment.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: help setup setup-horovod setup-cluster test reproduce-pipesgd reproduce-all baselines validate slurm-pipesgd \
-	report ui bench doctor clean
+.PHONY: help setup setup-horovod setup-cluster test reproduce-pipesgd reproduce-all baselines validate
+.PHONY: slurm-pipesgd report ui bench doctor clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 20
@@ -19,9 +19,8 @@ setup:  ## make .venv with all that is needed, and an MPI; quick where that is d
 setup-horovod: setup  ## build Horovod from its PyPI source against the torch in .venv (needs a compiler; minutes)
 	@setup/horovod.sh
 
-setup-cluster: setup-horovod  ## what tests of clusters need besides: Slurm, munge, iproute2, by apt-get where it may
+setup-cluster: setup-horovod  ## what tests of clusters need besides: Slurm and munge, by apt-get where it may
 	@setup/slurm.sh
-	@setup/shaped.sh
 
 test: setup  ## run the tests (ARGS=... is handed to pytest)
 	.venv/bin/python -m pytest $(ARGS)

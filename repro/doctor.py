@@ -53,7 +53,7 @@ def check() -> list[Row]:
     """Rows {name, ok, detail, hint}: `detail` says what was found, `hint` (empty where ok) what to do about it."""
     with ThreadPoolExecutor() as pool:
         torch, mpi = pool.submit(_probe, TORCH_PROBE), pool.submit(_probe, MPI_PROBE)
-        quick = [_mpirun(), _data(), _results(), _disk(), _mlflow()]
+        quick = [_mpirun(), _data(), _results(), _disk(), _mlflow(), _shaped()]
         return [_python(), _torch(torch.result()), _gpu(torch.result()), quick[0], _mpi4py(mpi.result()), *quick[1:]]
 
 
@@ -166,6 +166,21 @@ def _mlflow() -> Row:
     if importlib.util.find_spec("mlflow") is None:
         return _row("mlflow", False, "not installed", "make setup")
     return _row("mlflow", True, metadata.version("mlflow"))
+
+
+def _shaped() -> Row:
+    """Fine without: only runs on testbed=shaped/... need it."""
+    from repro.errors import ReproError
+    from repro.testbed import network
+
+    try:
+        missing = network.why_not()
+    except ReproError as error:
+        missing = str(error)
+    if not missing:
+        return _row("shaped", True, "networks of namespaces can be made (repro testbed up measures one)")
+    why, _, hint = missing.rpartition(": ")
+    return _row("shaped", False, f"no shaped networks: {why or missing}", hint if why else "it needs Linux")
 
 
 def _existing(folder: Path) -> Path:

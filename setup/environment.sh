@@ -19,6 +19,8 @@ source "$root/setup/common.sh"
 source "$root/setup/torch.sh"
 # shellcheck source=setup/mpi.sh
 source "$root/setup/mpi.sh"
+# shellcheck source=setup/shaped.sh
+source "$root/setup/shaped.sh"
 
 stamp() { echo "$root/.venv/.stamp-$(sha256sum < "$root/pyproject.toml" | cut -c1-16)"; }
 
@@ -104,6 +106,7 @@ main() {
     rm -f "$root"/.venv/.stamp-*
     install_packages
     ensure_mpi
+    ensure_shaped
     touch "$(stamp)"
     say "ready after $((SECONDS - started)) s"
 }

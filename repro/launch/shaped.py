@@ -1,0 +1,90 @@
+"""Ranks in the hosts of a shaped network, one a host: by mpirun, or as processes of torch.distributed."""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from repro.launch.base import Launcher, Place
+from repro.launch.local import environment, find_mpirun
+from repro.testbed import network
+
+ENTER = [sys.executable, "-m", "repro.testbed.enter"]
+STARTER = [sys.executable, "-m", "repro.testbed.starter"]
+# OpenMPI, by environment: mpirun in the switch's namespace, a daemon in each host's, TCP over the shaped links alone.
+# Settings for daemons have names of their own in version 5.
+RSH = " ".join([*ENTER, "--rsh"])
+OPENMPI = {
+    "OMPI_MCA_plm": "rsh",
+    "OMPI_MCA_plm_rsh_agent": RSH,
+    "OMPI_MCA_plm_rsh_no_tree_spawn": "1",  # only the switch sees the keeper's process
+    "OMPI_MCA_orte_leave_session_attached": "1",  # a daemon that went into the background would end with its shell
+    "OMPI_MCA_oob_tcp_if_include": "br0,eth0",
+    "OMPI_MCA_orte_tmpdir_base": "/dev/shm",  # each host's own, gone with it
+    "OMPI_MCA_pml": "ob1",
+    "OMPI_MCA_btl": "self,tcp",
+    "OMPI_MCA_btl_tcp_if_include": "eth0",
+    # Long messages as a pipeline of 128 KB, not in one piece at the receiver's demand: where two ranks send to each
+    # other, a demand would wait behind the other piece, and the full-duplex link would be used one way at a time.
+    "OMPI_MCA_btl_tcp_flags": "send",
+    "PRTE_MCA_plm": "ssh",
+    "PRTE_MCA_plm_ssh_agent": RSH,
+    "PRTE_MCA_plm_ssh_no_tree_spawn": "1",
+    "PRTE_MCA_prte_leave_session_attached": "1",
+    "PRTE_MCA_prte_tmpdir_base": "/dev/shm",
+}
+# NCCL takes ranks of one machine for neighbours, whatever their names.
+NCCL = {"NCCL_SOCKET_IFNAME": "eth0", "NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_IB_DISABLE": "1"}
+
+
+class Shaped(Launcher):
+    """A testbed with `rate_gbit`; `hosts` null: one a rank."""
+
+    modules = (
+        "repro.launch.local",
+        "repro.launch.shaped",
+        "repro.testbed.enter",
+        "repro.testbed.links",
+        "repro.testbed.starter",
+    )
+
+    def check(self, ranks: int) -> None:
+        network.check(self.testbed["rate_gbit"], self._hosts(ranks), ranks)
+
+    def _hosts(self, ranks: int) -> Any:
+        given = self.testbed.get("hosts")
+        return max(ranks, 2) if given is None else given
+
+    @contextmanager
+    def place(self, ranks: int, program: Sequence[str], threads: int) -> Iterator[Place]:
+        self.check(ranks)
+        net = network.acquire(self.testbed["rate_gbit"], self._hosts(ranks))
+        variables = environment(threads) | OPENMPI | NCCL | net.variables | {"GLOO_SOCKET_IFNAME": "eth0"}
+        yield Place(self.command(net, ranks, list(program)), variables, net.facts)
+
+    def command(self, net: network.Network, ranks: int, program: list[str]) -> list[str]:
+        raise NotImplementedError
+
+
+class ShapedMpirun(Shaped):
+    """The MPI fabric, over TCP."""
+
+    fabric = "mpi"
+
+    def command(self, net: network.Network, ranks: int, program: list[str]) -> list[str]:
+        hosts = ",".join(f"{host['name']}:1" for host in net.state["hosts"][:ranks])
+        mpirun = [find_mpirun(), "--host", hosts, "--map-by", "node", "-n", str(ranks)]
+        return [*ENTER, net.state["switch"]["name"], *mpirun, sys.executable, "-m", "mpi4py", *program]
+
+
+class ShapedTorchrun(Shaped):
+    """torch.distributed without torchrun, which would be a second large process in each host: gloo, or NCCL."""
+
+    fabric = "torch"
+
+    def command(self, net: network.Network, ranks: int, program: list[str]) -> list[str]:
+        port = random.randint(20000, 30000)  # nobody else listens there; the last cell's port may still be fading away
+        return [*STARTER, str(ranks), str(port), *program]

@@ -1,0 +1,263 @@
+"""The shaped network as the rest of the project sees it: bring one up, use the one that is up, take it down.
+
+At most one command at a time uses shaped networks (of a user on a machine): two would spoil each other's times.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import fcntl
+import functools
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Any
+
+from repro.errors import FaultError, InputError
+from repro.testbed import links, sweep
+from repro.testbed.enter import VARIABLE
+
+START_LIMIT_S = 90.0
+STOP_LIMIT_S = 15.0
+KEPT, OWN = "kept.json", "run.json"  # state of the one that `repro testbed up` made, of the one that a run made
+RATES = tuple(links.BURST)
+
+
+@dataclass
+class Network:
+    """One that is up. `keeper`: the process that holds it where this command started it and ends it."""
+
+    state: dict[str, Any]
+    keeper: subprocess.Popen | None = None
+
+    @property
+    def rate_gbit(self) -> float:
+        return self.state["rate_gbit"]
+
+    @property
+    def hosts(self) -> int:
+        return len(self.state["hosts"])
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """What `enter` and `starter` find the network by."""
+        described = {name: self.state[name] for name in ("id", "keeper", "own_user", "switch", "hosts")}
+        return {VARIABLE: json.dumps(described)}
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """For the record of a run: rate asked, what the self-check measured, and when."""
+        measured = {name: value for name, value in self.state["measured"].items() if name not in ("attempts", "load")}
+        return {"rate_gbit": self.rate_gbit, "hosts": self.hosts, **measured}
+
+    def suits(self, rate_gbit: float, hosts: int) -> bool:
+        return self.rate_gbit == rate_gbit and self.hosts >= hosts
+
+    def close(self) -> None:
+        """End the keeper, and with it what still runs inside; returns when nothing is left."""
+        if self.keeper:
+            self.keeper.stdin.close()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                self.keeper.wait(STOP_LIMIT_S)
+            self.keeper.kill()
+            self.keeper.wait()
+            self.keeper.stdout.close()
+
+
+def check(rate_gbit: Any, hosts: Any, ranks: int = 2) -> None:
+    """InputError for a rate or a number of hosts that there cannot be, or where namespaces are not permitted."""
+    if rate_gbit not in RATES or isinstance(rate_gbit, bool):
+        valid = ", ".join(f"{rate:g}" for rate in RATES)
+        raise InputError(f"rate of {rate_gbit} Gbit/s: a shaped network has one of {valid}")
+    if not isinstance(hosts, int) or isinstance(hosts, bool) or not 2 <= hosts <= links.MOST_HOSTS:
+        raise InputError(f"{hosts} hosts: a shaped network has 2 to {links.MOST_HOSTS}")
+    if hosts < ranks:
+        raise InputError(f"{hosts} hosts for {ranks} ranks: a shaped network needs one host a rank")
+    if missing := why_not():
+        raise InputError(f"no shaped network here: {missing}")
+
+
+@functools.cache
+def why_not() -> str:
+    """What is missing on this machine and how to get it; empty where shaped networks can be had. Tried, not guessed."""
+    if not sys.platform.startswith("linux"):
+        return "it is made of Linux network namespaces"
+    for name in ("ip", "tc"):
+        if links.tool(name) is None:
+            return f"`{name}` was not found: apt-get install iproute2 (or your system's package of that name)"
+    answer, keeper = _start({"rate_gbit": RATES[0], "hosts": 1}, kept=False)
+    keeper.communicate()
+    if "refused" not in answer:
+        return ""
+    reason = answer["refused"]
+    if reason.startswith(("ip:", "tc:")):
+        return f"the kernel refused a veth, a bridge or an HTB queue ({reason}): modprobe veth bridge sch_htb"
+    return (
+        f"network namespaces are not permitted ({reason}): be root with CAP_SYS_ADMIN (docker run --privileged), "
+        "or have user namespaces allowed (sysctl user.max_user_namespaces, kernel.unprivileged_userns_clone)"
+    )
+
+
+def acquire(rate_gbit: float, hosts: int) -> Network:
+    """The network for cells of this command: the one that is up where it suits, else one of its own, until its end.
+
+    InputError where the rate cannot be reached, or another command uses a shaped network.
+    """
+    lock()
+    mine = _mine[0] if _mine else None
+    if mine and mine.suits(rate_gbit, hosts) and mine.keeper.poll() is None:
+        return mine
+    release()
+    kept = find(KEPT)
+    if kept and kept.suits(rate_gbit, hosts):
+        return kept
+    _mine.append(start(rate_gbit, hosts))
+    return _mine[0]
+
+
+_mine: list[Network] = []
+_lock: list[IO[str]] = []
+
+
+@atexit.register
+def release() -> None:
+    """Take down what `acquire` brought up."""
+    while _mine:
+        _mine.pop().close()
+
+
+def start(rate_gbit: float, hosts: int, kept: bool = False) -> Network:
+    """A new network, measured; one that is `kept` outlives this command. InputError where it cannot be."""
+    asked = {"rate_gbit": rate_gbit, "hosts": hosts, "state": str(runtime_folder() / (KEPT if kept else OWN))}
+    answer, keeper = _start(asked, kept)
+    if "ready" in answer:
+        return Network(answer["ready"], None if kept else keeper)
+    keeper.communicate()
+    if "slow" in answer:
+        found = answer["slow"]
+        raise InputError(
+            f"{rate_gbit:g} Gbit/s with {hosts} hosts cannot be reached on this machine: the slowest link carried "
+            f"{found['goodput_gbit_min']:.2f} Gbit/s where {found['possible_gbit']:.2f} are possible "
+            f"(all hosts sending, best of {found['attempts']}, load average {found['load']:g}); "
+            "use fewer hosts or a lower rate, or wait until nothing else runs"
+        )
+    raise InputError(f"no shaped network here: {answer['refused']}")
+
+
+def _start(asked: dict[str, Any], kept: bool) -> tuple[dict[str, Any], subprocess.Popen]:
+    keeper = subprocess.Popen(
+        [sys.executable, "-m", "repro.testbed.keeper", json.dumps(asked | {"kept": kept})],
+        stdin=subprocess.DEVNULL if kept else subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL if kept else None,
+        text=True,
+        start_new_session=True,  # Ctrl-C ends the ranks first
+        cwd=Path(__file__).resolve().parents[2],
+    )
+    heard = select.select([keeper.stdout], [], [], START_LIMIT_S)[0]
+    line = keeper.stdout.readline() if heard else ""
+    if not line:
+        keeper.kill()
+        raise FaultError("the keeper of the shaped network ended without a word; its last ones are above")
+    return json.loads(line), keeper
+
+
+def find(name: str = KEPT) -> Network | None:
+    """The network whose keeper lives, by its state file; the file that a dead keeper left is removed."""
+    path = runtime_folder() / name
+    with contextlib.suppress(FileNotFoundError), open(path, "r+") as file:
+        if _locked_by_other(file):  # by the keeper, as long as it lives
+            return Network(json.load(file))
+        path.unlink()
+    return None
+
+
+def _state(path: Path) -> dict[str, Any]:
+    try:
+        return json.loads(path.read_text())
+    except (FileNotFoundError, ValueError):
+        return {}
+
+
+def take_down() -> bool:
+    """End the network of `repro testbed up` and what is left inside; True if there was one, or leftovers of one."""
+    left = _state(runtime_folder() / KEPT)
+    network = find(KEPT)
+    until = time.monotonic() + STOP_LIMIT_S
+    while network:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(network.state["keeper"], signal.SIGTERM if time.monotonic() < until else signal.SIGKILL)
+        time.sleep(0.05)
+        network = find(KEPT)
+    if left:
+        sweep.end_processes(left["id"], 0.0)
+    return bool(left)
+
+
+def lock() -> None:
+    """Be the one command that uses shaped networks, until this process ends; InputError names the other."""
+    if _lock:
+        return
+    file = open(runtime_folder() / "lock", "a+")  # noqa: SIM115  # open as long as this process lives
+    if _locked_by_other(file):
+        who = user() or "another command"
+        file.close()
+        raise InputError(f"a shaped network is in use by {who}; wait for its end")
+    file.truncate(0)
+    file.write(f"process {os.getpid()} (repro {' '.join(sys.argv[1:4])})")
+    file.flush()
+    _lock.append(file)
+
+
+def unlock() -> None:
+    while _lock:
+        _lock.pop().close()
+
+
+@contextlib.contextmanager
+def locked() -> Iterator[None]:
+    """`lock` for a moment."""
+    before = bool(_lock)
+    lock()
+    try:
+        yield
+    finally:
+        if not before:
+            unlock()
+
+
+def user() -> str:
+    """The command that uses a shaped network now; empty for none."""
+    with contextlib.suppress(FileNotFoundError), open(runtime_folder() / "lock", "r+") as file:
+        if _locked_by_other(file):
+            file.seek(0)
+            return file.read()
+    return ""
+
+
+def _locked_by_other(file: IO[str]) -> bool:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    return False
+
+
+def runtime_folder() -> Path:
+    """Where the states and the lock lie: $REPRO_RUNTIME, else the system's folder for such files."""
+    user_folder = os.environ.get("XDG_RUNTIME_DIR") or f"/tmp/repro-{os.getuid()}"
+    base = os.environ.get("REPRO_RUNTIME") or ("/run" if os.geteuid() == 0 else user_folder)
+    folder = Path(base) / "repro-testbed"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"{folder}: {error.strerror}; set REPRO_RUNTIME to another folder") from None
+    return folder

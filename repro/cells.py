@@ -98,15 +98,15 @@ def expand(experiment: str, overrides: Sequence[str] = (), scale: str | None = N
 
 
 def uses_gpu(config: dict[str, Any]) -> bool:
-    """Whether the ranks of a cell compute on a GPU here."""
-    import torch
-
-    return config["testbed"]["kind"] == "measured" and config["device"] != "cpu" and torch.cuda.is_available()
+    """Whether the ranks of a cell compute on a GPU, here or where their launcher starts them."""
+    measured = config["testbed"]["kind"] == "measured" and config["device"] != "cpu"
+    return measured and launch.of(config["testbed"]).gpus()
 
 
 def check(config: dict[str, Any]) -> None:
     """InputError for what no run could use; options of the strategy included."""
     import strategies
+    from repro.build import check_fabric
 
     for name in ("workers", "batch", "seeds"):
         if not isinstance(config[name], int) or isinstance(config[name], bool) or config[name] < 1:
@@ -125,10 +125,11 @@ def check(config: dict[str, Any]) -> None:
     if config["device"] not in ("auto", "cpu", "cuda"):
         raise InputError(f"device={config['device']}: must be auto, cpu or cuda")
     if config["device"] == "cuda" and testbed["kind"] == "measured" and not uses_gpu(config):
-        raise InputError("device=cuda: torch sees no working GPU here; use device=cpu or auto")
+        raise InputError(f"device=cuda: {launcher.no_gpus}")
     check_training(config)
     strategy = strategies.load(config["strategy"]["name"])
     options = strategy.parse(configs.strategy_options(config))
+    check_fabric(strategy, launcher.fabric)
     strategy.check(options, {"epochs": config["epochs"], "workers": config["workers"]})
     needed, given = programs.ranks(config), config["testbed"].get("ranks")
     if given and given < needed:
@@ -176,13 +177,15 @@ def identify(cells: Sequence[Cell]) -> None:
         check_model(cell.config, dataset)
         network = cell.config["testbed"].get("network", "modelled")
         cell.hardware = provenance.hardware(network, "auto" if uses_gpu(cell.config) else "cpu")
+        if elsewhere := launch.of(cell.config["testbed"]).hardware_class():
+            cell.hardware |= {"class": elsewhere}
         cell.key = fingerprint.cell_key(
             {name: value for name, value in cell.config.items() if name not in NOT_IN_KEY},
             cell.seed,
             fingerprint.fingerprint(code_roots(cell.config)),
             dataset.checksum,
             torch.__version__,
-            launch.of(cell.config["testbed"]).hardware_class() or cell.hardware["class"],
+            cell.hardware["class"],
         )
     data.forget()
 

@@ -2,11 +2,12 @@
 
 Kinds of event (seconds unless said otherwise; `iteration` counts from 1, 0 is "before training"):
 
-    run_start   {key, iteration: 0}    an attempt from the beginning (the configuration is in config.yaml)
+    run_start   {key, iteration: 0, iterations}   an attempt from the beginning (the configuration is in config.yaml)
     resume      {iteration}            the run went on from the checkpoint of this iteration
     steps       {iteration (the last one), n, loss, step_s {...}, phases {...}, ...}   n iterations taken together
     evaluation  {iteration, epoch, train_s, wall_s, loss, test_loss, top1}             one point of the curve
     checkpoint  {iteration}
+    preempted   {iteration}            asked to leave: ended at the checkpoint of this iteration; goes on from there
     trace       {...}                  a few iterations' intervals
     run_end     {...}
     failed      {reason}

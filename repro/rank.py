@@ -14,8 +14,8 @@ from typing import Any
 
 import torch
 
+from repro import agreement, launch, preempt, programs
 from repro import config as configs
-from repro import launch, programs
 from repro.build import virtual_costs
 from repro.errors import UNWRITABLE, InputError, ReproError
 from repro.fabric.base import Fabric
@@ -29,17 +29,18 @@ def start_fabric(config: dict[str, Any], name: str) -> Fabric:
         from repro.fabric.mpi import MpiFabric
 
         return MpiFabric(timeout_s=config["timeout_s"])
-    from repro.fabric.torch_dist import TorchFabric
+    from repro.fabric import torch_start
 
-    own_gpus = config["device"] != "cpu" and torch.cuda.device_count() >= int(os.environ.get("LOCAL_WORLD_SIZE", 1))
-    backend = "nccl" if own_gpus and torch.cuda.is_available() else "gloo"
-    return TorchFabric(backend, config["timeout_s"])
+    return torch_start.start(config["device"], config["testbed"].get("backend", "auto"), config["timeout_s"])
 
 
 def main(folder: Path) -> None:
+    preempt.listen()
     config = configs.read_yaml(folder / "config.yaml")
     torch.set_num_threads(config["testbed"].get("threads_per_rank", 1))
-    fabric = launch.of(config["testbed"]).fabric
+    launcher = launch.of(config["testbed"])
+    fabric = launcher.fabric
+    launcher.in_rank()
     if fabric == "virtual":
         from repro.fabric import virtual
 
@@ -50,7 +51,9 @@ def main(folder: Path) -> None:
         run = partial(programs.run, config=config, folder=folder)
         virtual.run(programs.ranks(config), run, network, virtual_costs(testbed))
     else:
-        programs.run(start_fabric(config, fabric), config, folder)
+        started = start_fabric(config, fabric)
+        agreement.check(started, config)
+        programs.run(started, config, folder)
 
 
 def guarded(run: Callable[[], None]) -> None:
@@ -66,7 +69,8 @@ def guarded(run: Callable[[], None]) -> None:
 
 
 def stop(status: int, message: str) -> None:
-    print(f"{ERROR_MARK}[{status}] {message}", file=sys.stderr, flush=True)
+    # in one piece: several ranks may have the same to say at the same moment
+    os.write(sys.stderr.fileno(), f"{ERROR_MARK}[{status}] {message}\n".encode(errors="replace"))
     if "mpi4py" in sys.modules and "mpi4py.MPI" in sys.modules:
         from mpi4py import MPI
 

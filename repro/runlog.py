@@ -13,6 +13,7 @@ import torch
 
 from repro.checkpoints import Checkpoints
 from repro.data.base import Dataset
+from repro.errors import FaultError
 from repro.evaluate import digest, evaluate
 from repro.events import EventLog
 from repro.worker import Worker
@@ -62,6 +63,7 @@ class RunLog:
         phases = clock.take()
         typical = statistics.median(self.step_s) if self.step_s else 0.0
         mine = {
+            "iteration": iteration,
             "server": self.worker.is_server,
             "train_s": clock.train_s(),
             "since_s": clock.train_s() - self.train_before,
@@ -73,6 +75,8 @@ class RunLog:
         self.bytes_before, self.train_before = fabric.bytes_sent, clock.train_s()
         with clock.activity("synchronisation"):
             self.ranks = fabric.exchange(mine)
+        if len(found := {rank["iteration"] for rank in self.ranks}) > 1:
+            raise FaultError(f"ranks have stopped at different iterations: {sorted(found)}")
         self.iteration, self.train_s = iteration, max(rank["train_s"] for rank in self.ranks)
         if self.events:
             self._write_steps()

@@ -21,9 +21,11 @@ from repro.errors import FaultError, InputError, ReproError
 from repro.events import EventLog
 from repro.launch.supervise import Ranks, stop_everything
 from repro.paths import results_root
+from repro.preempt import Preempted, judged
 from repro.progress import Progress
 from repro.results import read_summary
-from repro.tracking import Mirror
+from repro.tracking.background import INTERRUPTED_WAIT_S, Background, CellMirror
+from repro.tracking.store import Store
 
 SYNC_EVERY_S = 10.0  # MLflow is told at most this often while ranks run: they share the cores
 
@@ -37,19 +39,25 @@ def run_cells(
     many cells failed.
     """
     check_results_folder()
+    store = Store(None, results_root()) if track else None  # a wrong URI is said before anything runs
     todo = [cell for cell in cells if force or not cell.finished]
     progress = Progress(len(todo), sys.stderr)
     if skipped := len(cells) - len(todo):
         progress.note(f"{skipped} of {len(cells)} cells are done already (--force runs them again)")
+    mirrors = Background(store, progress.note) if store else None
+    limit_s = INTERRUPTED_WAIT_S
     try:
-        faults = run_all(todo, lambda cell, core: run_cell(cell, force, progress, track, core), progress)
+        faults = run_all(todo, lambda cell, core: run_cell(cell, force, progress, mirrors, core), progress)
+        limit_s = None
     finally:
         progress.close()
+        if mirrors:
+            mirrors.close(limit_s)
     failed = None
     if faults:
         cell, fault = faults[0]
         others = f" (and {len(faults) - 1} more cells failed)" if len(faults) > 1 else ""
-        failed = FaultError(f"{cell.label}: {fault}{others}; the same command resumes")
+        failed = type(fault)(f"{cell.label}: {fault}{others}; the same command resumes")
     return [summary for cell in cells if (summary := read_summary(cell.folder))], failed
 
 
@@ -67,7 +75,8 @@ def run_all(
         try:
             run(cell, core)
         except FaultError as fault:
-            progress.done(cell.label, f"failed: {cell.label}: {fault}")
+            word = "stopped" if isinstance(fault, Preempted) else "failed"
+            progress.done(cell.label, f"{word}: {cell.label}: {fault}")
             faults.append((cell, fault))
         finally:
             if core is not None:
@@ -111,7 +120,9 @@ def cell_folder(cell: Cell) -> Iterator[Path]:
         yield cell.folder
 
 
-def run_cell(cell: Cell, force: bool, progress: Progress, track: bool, core: int | None = None) -> None:
+def run_cell(
+    cell: Cell, force: bool, progress: Progress, mirrors: Background | None = None, core: int | None = None
+) -> None:
     """One cell from wherever it stands to its summary; `core`: where a simulation is to run."""
     testbed = cell.config["testbed"]
     program, threads = ["-m", "repro.rank", str(cell.folder)], testbed.get("threads_per_rank", 1)
@@ -126,7 +137,7 @@ def run_cell(cell: Cell, force: bool, progress: Progress, track: bool, core: int
         hardware = cell.hardware | ({"links": place.network} if place.network else {})
         recorded = {"key": cell.key, "hardware": hardware, "provenance": provenance.provenance()}
         configs.write_yaml(folder / "config.yaml", cell.config | recorded)
-        mirror = Mirror(None, results_root()) if track else None
+        mirror = mirrors.cell() if mirrors else None
         if mirror:
             mirror.start(cell.config | recorded | {"cell": cell.name})
         own_core = {"REPRO_CORE": str(core)} if core is not None else {}
@@ -135,15 +146,28 @@ def run_cell(cell: Cell, force: bool, progress: Progress, track: bool, core: int
         try:
             # a rank's own time limit comes first and names the peer; this one is for when nobody is left to speak
             processes.follow(heard, 3 * cell.config["timeout_s"] + 60)
+            if heard.left_at is not None:
+                raise Preempted(f"asked to leave: checkpoint at iteration {heard.left_at}")
+        except FaultError as error:
+            error = judged(error, heard.signalled, processes.lines)
+            # a rank that the signal found after its work, on its way out, has spoilt nothing
+            if not isinstance(error, Preempted):
+                note_failure(cell, error)
+                if mirror:
+                    mirror.fail(cell.folder, str(error))
+                raise error from None
+            if not (folder / "summary.json").exists():
+                if mirror:
+                    mirror.kill(cell.folder)
+                raise error from None
         except ReproError as error:
             note_failure(cell, error)
             if mirror:
-                mirror.sync(cell.folder)
-                mirror.fail(str(error))
+                mirror.fail(cell.folder, str(error))
             raise
         except BaseException:
             if mirror:
-                mirror.kill()
+                mirror.kill(cell.folder)
             raise
         finally:
             processes.stop()
@@ -174,9 +198,11 @@ def clear(cell: Cell) -> None:
 class Listener:
     """What the parent does with each message of rank 0."""
 
-    def __init__(self, cell: Cell, progress: Progress, mirror: Mirror | None):
+    def __init__(self, cell: Cell, progress: Progress, mirror: CellMirror | None):
         self.cell, self.progress, self.mirror = cell, progress, mirror
         self.synced = time.monotonic()
+        self.signalled = False  # whether rank 0 was asked to leave
+        self.left_at: int | None = None  # the iteration at which all did
 
     def __call__(self, message: dict[str, Any]) -> None:
         if message["event"] == "start":
@@ -184,6 +210,11 @@ class Listener:
             if message["resumed"]:
                 self.progress.note(f"resuming {self.cell.label} at iteration {message['resumed']}")
         else:
+            if message["event"] == "signalled":
+                self.signalled = True
+                self.progress.note(f"{self.cell.label}: asked to leave at iteration {message['iteration']}")
+            if message["event"] == "preempted":
+                self.left_at = message["iteration"]
             self.progress.update(self.cell.label, message["iteration"], message.get(self.cell.config["metric"]))
         due = time.monotonic() - self.synced > SYNC_EVERY_S
         if self.mirror and due and message["event"] == "progress":

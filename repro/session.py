@@ -14,6 +14,7 @@ from repro.config import strategy_options
 from repro.data.base import Dataset
 from repro.events import EventLog
 from repro.fabric.base import Fabric
+from repro.preempt import Notice
 from repro.results import write_summary
 from repro.runlog import RunLog, say
 from repro.summary import summarise
@@ -30,26 +31,31 @@ def run_rank(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
     check_ranks(fabric, strategy, config)
     dataset = data.of(config)
     worker = build_worker(fabric, config, dataset)
+    plan = Plan.of(config, worker.iterations_per_epoch)
     checkpoints = Checkpoints(folder, fabric.rank)
     start = common(fabric.exchange(checkpoints.available()))
     events = EventLog(folder / "events.jsonl") if fabric.rank == 0 else None
     if events and start is None:
         if events.path.stat().st_size:  # an attempt that ended before its first checkpoint: nothing of it counts
             events.append("resume", iteration=-1)
-        events.append("run_start", key=config["key"], iteration=0)
+        events.append("run_start", key=config["key"], iteration=0, iterations=plan.iterations)
     spare = models.build(config["model"]["name"], dataset.input_shape, dataset.classes, config["seed"])
     strategy.setup(worker)
     log = RunLog(worker, strategy, spare, dataset, checkpoints, events, config["trace_steps"])
-    plan = Plan.of(config, worker.iterations_per_epoch)
     if fabric.rank == 0:
         say("start", iterations=plan.iterations, resumed=start or 0)
     if start:
         log.restore(start)
     with_faults(strategy, fabric.rank, resumed=start is not None)
+    notice = Notice(folder, worker, strategy)
     fabric.exchange(None)  # nobody's training clock starts before everybody is ready
-    train(worker, strategy, plan, log, start or 0)
+    ended = train(worker, strategy, plan, log, start or 0, notice)
     strategy.close()
-    if events:
+    if events and ended < plan.iterations:
+        events.append("preempted", iteration=ended)
+        events.flush()
+        say("preempted", iteration=ended)
+    elif events:
         wall = dict(worker.clock.wall)
         events.append("run_end", iteration=plan.iterations, weights_sha256=log.final_digest, wall=wall)
         events.flush()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from repro.preempt import Notice
 from repro.runlog import RunLog
 from repro.worker import Worker
 from strategies.base import Strategy
@@ -17,6 +18,7 @@ class Stop:
     iteration: int
     evaluate: bool
     checkpoint: bool
+    leave: bool = False  # a preemption: checkpoint and end here
 
 
 @dataclass(frozen=True)
@@ -44,8 +46,11 @@ class Plan:
                 yield Stop(iteration, evaluate, checkpoint)
 
 
-def train(worker: Worker, strategy: Strategy, plan: Plan, log: RunLog, start: int) -> None:
-    """Train from iteration `start` to the plan's end; every rank calls it."""
+def train(worker: Worker, strategy: Strategy, plan: Plan, log: RunLog, start: int, notice: Notice | None = None) -> int:
+    """Train from iteration `start` to the plan's end, or to where a preemption has it; every rank calls it.
+
+    Returns the iteration at which it ended.
+    """
     clock, done = worker.clock, start
     clock.start()
     if start == 0:
@@ -53,8 +58,13 @@ def train(worker: Worker, strategy: Strategy, plan: Plan, log: RunLog, start: in
             log.evaluate(0)  # where every curve begins
             log.resume_together()
     for stop in plan.stops(after=start):
-        for _ in range(strategy.steps(done * worker.workers), strategy.steps(stop.iteration * worker.workers)):
+        step, last = strategy.steps(done * worker.workers), strategy.steps(stop.iteration * worker.workers)
+        while step < last:
             log.step(strategy.step)
+            step += 1
+            if notice and notice.given:
+                stop = notice.sooner(stop, step)
+                last = strategy.steps(stop.iteration * worker.workers)
         done = stop.iteration
         if done == plan.iterations:
             strategy.drain()
@@ -64,6 +74,9 @@ def train(worker: Worker, strategy: Strategy, plan: Plan, log: RunLog, start: in
             log.stop(done)
             if stop.evaluate:
                 log.evaluate(done)
-            if stop.checkpoint and done < plan.iterations:
+            if (stop.checkpoint or stop.leave) and done < plan.iterations:
                 log.checkpoint(done)
             log.resume_together()
+        if stop.leave:
+            break
+    return done

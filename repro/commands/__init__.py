@@ -3,6 +3,6 @@
 Heavy libraries are imported inside the functions that need them: `list` and `show` are quick.
 """
 
-from repro.commands import benchmarks, experiments, machine, pages, tracking
+from repro.commands import benchmarks, experiments, machine, pages, slurm, testbed, tracking
 
-MODULES = (experiments, pages, benchmarks, machine, tracking)  # in the order of `repro --help`
+MODULES = (experiments, slurm, pages, benchmarks, machine, tracking, testbed)  # in the order of `repro --help`

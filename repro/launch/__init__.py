@@ -8,17 +8,21 @@ from typing import Any
 from repro.errors import InputError, unknown
 from repro.launch.base import FABRICS, Launcher, Place
 from repro.launch.local import Mpirun, Torchrun, Virtual
+from repro.launch.shaped import ShapedMpirun, ShapedTorchrun
+from repro.launch.slurm import Srun
 
-LAUNCHERS: dict[str, type[Launcher]] = {"mpirun": Mpirun, "torchrun": Torchrun, "virtual": Virtual}
+LAUNCHERS: dict[str, type[Launcher]] = {"mpirun": Mpirun, "torchrun": Torchrun, "srun": Srun, "virtual": Virtual}
+SHAPED: dict[str, type[Launcher]] = {"mpirun": ShapedMpirun, "torchrun": ShapedTorchrun}  # testbeds with a link rate
 EXAMPLE = {"measured": "here", "simulated": "virtual"}  # a testbed of each kind
 
 
 def of(testbed: Mapping[str, Any]) -> Launcher:
     """The launcher of a testbed; InputError for one that is unknown or gives another kind of number."""
     name = testbed["launcher"]
-    if name not in LAUNCHERS:
-        raise unknown("launcher", name, LAUNCHERS)
-    launcher = LAUNCHERS[name](testbed)
+    known = SHAPED if "rate_gbit" in testbed and testbed["kind"] == "measured" else LAUNCHERS
+    if name not in known:
+        raise unknown("launcher", name, known)
+    launcher = known[name](testbed)
     if launcher.kind != testbed["kind"]:
         valid = [name for name, each in LAUNCHERS.items() if each.kind == testbed["kind"]]
         raise InputError(

@@ -29,6 +29,7 @@ class Launcher(ABC):
     """One a testbed; `testbed` is its part of the configuration."""
 
     kind: ClassVar[str] = "measured"  # of number that comes from it
+    no_gpus: ClassVar[str] = "torch sees no working GPU here; use device=cpu or auto"
     modules: ClassVar[Sequence[str]] = ()  # whose code decides over measured times; their edits make cells run again
 
     def __init__(self, testbed: Mapping[str, Any]):
@@ -45,6 +46,15 @@ class Launcher(ABC):
     def hardware_class(self) -> str | None:
         """What stands for the hardware in a cell's key; None: this machine's own class."""
         return None
+
+    def gpus(self) -> bool:
+        """Whether there are GPUs for the ranks where they will run."""
+        import torch
+
+        return torch.cuda.is_available()
+
+    def in_rank(self) -> None:
+        """Called in each rank before its fabric starts."""
 
     @abstractmethod
     def place(self, ranks: int, program: Sequence[str], threads: int) -> AbstractContextManager[Place]:

@@ -23,9 +23,10 @@ KEPT_LINES = 400
 GRACE_S = 5.0
 ERROR = re.compile(r"repro-error\[(\d)\] (.*)")
 LOST_RANKS = (
-    re.compile(r"process rank (\d+) .*?exited on signal (\d+)"),  # mpirun and prterun
+    re.compile(r"process rank (\d+)\s[\s\S]{0,200}?exited\s+on\s+signal\s+(\d+)"),  # mpirun; prterun breaks the line
     re.compile(r"rank\s*:\s*(\d+) [^\n]*\n\s*exitcode\s*:\s*-(\d+)"),  # torchrun
 )
+SRUN_LOST = re.compile(r"srun: error: (\S+): tasks? (\d+)\S*: ([A-Z][a-z ]+?)(?: \(core dumped\))?\n")
 
 
 _running: set[Ranks] = set()
@@ -146,7 +147,11 @@ class Ranks:
             return FaultError(f"no sign of life from the ranks for {stall_s:g} s; they were ended")
         if lost:
             return FaultError(f"rank {lost[1]} was lost: ended by {signs.get(int(lost[2]), 'signal ' + lost[2])}")
-        errors = [line.strip() for line in self.lines if re.match(r"[\w.]*(Error|Exception)\b", line)]
+        words = {signal.strsignal(s): s.name for s in signal.Signals if s not in (signal.SIGTERM, signal.SIGABRT)}
+        for node, rank, word in SRUN_LOST.findall(text):
+            if word in words:
+                return FaultError(f"rank {rank} on node {node} was lost: ended by {words[word]}")
+        errors = [line.strip() for line in self.lines if re.match(r"[\w.]*(Error|Exception)\b|srun: error", line)]
         where = f"; see {self.log}" if self.log and self.log.exists() else ""
         if status < 0:
             return FaultError(f"the ranks were ended by {signs.get(-status, -status)}{where}")

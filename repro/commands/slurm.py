@@ -1,0 +1,109 @@
+"""`repro submit`, `repro status`, `repro cell`: experiments on a Slurm cluster."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from repro.commands.options import as_json, experiment_arguments
+from repro.errors import InputError, MissingData
+
+
+def add(commands: Any) -> None:
+    submit = commands.add_parser("submit", help="submit an experiment's cells that are not done to Slurm")
+    experiment_arguments(submit)
+    submit.add_argument("--site", type=Path, help="options of the cluster (default: $REPRO_SITE, else the project's)")
+    submit.add_argument("--dry-run", action="store_true", help="print the job scripts; submit and write nothing")
+    submit.add_argument("--mlflow", action="store_true", help="mirror to MLflow from the jobs ($MLFLOW_TRACKING_URI)")
+    as_json(submit)
+    submit.set_defaults(command=cmd_submit)
+
+    status = commands.add_parser("status", help="what Slurm does with what was submitted, and how far it is")
+    status.add_argument("experiment", nargs="?", help="PAPER or PAPER/EXPERIMENT (default: all)")
+    as_json(status)
+    status.set_defaults(command=cmd_status)
+
+    cell = commands.add_parser("cell", help="run one prepared cell (job scripts do)")
+    cell.add_argument("folder", type=Path, help="the cell's folder, prepared by `repro submit`")
+    cell.add_argument("--no-mlflow", action="store_true", help="do not mirror the run to MLflow")
+    cell.set_defaults(command=cmd_cell)
+
+
+def cmd_submit(args: argparse.Namespace) -> None:
+    from repro import config
+    from repro.runner import check_results_folder
+    from repro.slurm import client, record, site
+    from repro.slurm.submit import choose, find_cells, scripts, submit
+
+    if args.site:
+        os.environ["REPRO_SITE"] = str(args.site.resolve())
+    options = site.load()
+    if not args.dry_run:
+        client.need("sbatch")
+        check_results_folder()
+    names, shown, missing = config.experiment_names(args.experiment), [], None
+    for name in names:
+        try:
+            cells, note = find_cells(name, args.overrides, args.scale or "small")
+        except MissingData as error:
+            if len(names) == 1:
+                raise
+            missing = missing or error
+            print(f"left out {name}: {error}", file=sys.stderr)
+            continue
+        if note:
+            print(note, file=sys.stderr)
+        if not cells:
+            continue
+        todo, finished, busy = choose(cells)
+        if finished or busy:
+            print(f"{name}: {finished} of {len(cells)} cells are done, {busy} wait or run in Slurm", file=sys.stderr)
+        if not todo:
+            continue
+        if args.dry_run:
+            made = scripts(todo, options, record.new_folder(name), args.mlflow)
+            shown += [
+                {"experiment": name, "cells": [cell.label for cell in group], "script": text} for group, text in made
+            ]
+            continue
+        done = submit(todo, options, args.mlflow)
+        shown.append(done)
+        if not args.json:
+            for array in done["arrays"]:
+                print(f"{name}: job {array['job']}: {len(array['cells'])} cells of {array['ranks']} ranks")
+            print(f"script and output: {done['folder']}")
+    if args.json:
+        print(json.dumps(shown, indent=1))
+    elif args.dry_run:
+        print("\n".join(each["script"] for each in shown), end="")
+    elif shown:
+        print("next: repro status")
+    else:
+        print("nothing to submit")
+    if missing:
+        raise missing
+
+
+def cmd_status(args: argparse.Namespace) -> None:
+    from repro.slurm.status import lines, status
+
+    found = status(args.experiment)
+    print(json.dumps(found, indent=1) if args.json else "\n".join(lines(found)))
+
+
+def cmd_cell(args: argparse.Namespace) -> None:
+    from repro.runner import check_results_folder, run_cells
+    from repro.slurm.prepared import load, node
+
+    check_results_folder()
+    cell = load(args.folder)
+    try:
+        _, fault = run_cells([cell], track=not args.no_mlflow)
+    except InputError as error:
+        raise InputError(f"node {node()}: {error}") from None
+    if fault:
+        raise fault

@@ -1,0 +1,58 @@
+"""The job script of an array, made from the template beside this file."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from repro import programs
+from repro.cells import Cell
+from repro.paths import PROJECT, results_root
+from repro.preempt import STATUS
+from repro.provenance import command
+from repro.slurm import site as sites
+
+TEMPLATE = Path(__file__).with_name("job.sbatch.j2")
+
+
+def render(cells: Sequence[Cell], site: sites.Site, folder: Path, mlflow: bool = False) -> str:
+    """The script of one array over `cells`, which all need as many ranks.
+
+    folder: of the submission, for the tasks' output and the copy of the site's options; absolute.
+    """
+    import jinja2
+
+    environment = jinja2.Environment(
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined
+    )
+    ranks, root = programs.ranks(cells[0].config), results_root()
+    options = {
+        "gres": site.gres,
+        "partition": site.partition,
+        "account": site.account,
+        "qos": site.qos,
+        "time": site.time,
+    }
+    return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
+        experiment=cells[0].experiment,
+        job_name=re.sub(r"[^\w./-]+", "-", f"repro-{cells[0].experiment}"),
+        cells=[{"path": str(cell.folder.relative_to(root)), "label": cell.label} for cell in cells],
+        ranks=ranks,
+        nodes=site.nodes(ranks),
+        options=[(name, value) for name, value in options.items() if value],
+        site=site,
+        site_file=sites.path(),
+        site_copy=str(folder / "site.yaml"),
+        # a percent sign is Slurm's in the name of the output
+        output=shlex.quote(str(folder).replace("%", "%%") + "/%A_%a.log"),
+        project=str(PROJECT),
+        python=site.python or sys.executable,
+        results=str(root),
+        command=command(["repro", *sys.argv[1:]]),
+        preempted=STATUS,
+        mlflow=mlflow,
+        quote=shlex.quote,
+    )

@@ -1,0 +1,242 @@
+"""Slurm's part without Slurm: site options, job script, srun's command line, ranks' environment, states of cells."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+
+import pytest
+
+from repro import cells as expansion
+from repro import cli, launch
+from repro.errors import InputError
+from repro.launch import slurm
+from repro.slurm import client, record, site, status, submit
+
+EXPERIMENT = "pipesgd/fig4-mnist"
+DIGITS = ["dataset.standin=always"]
+
+
+@pytest.fixture
+def options(tmp_path, monkeypatch):
+    """Write a site file; returns its options."""
+
+    def write(text=""):
+        path = tmp_path / "site.yaml"
+        path.write_text(text)
+        monkeypatch.setenv("REPRO_SITE", str(path))
+        return site.load()
+
+    monkeypatch.setenv("REPRO_RESULTS", str(tmp_path / "results"))
+    write()
+    return write
+
+
+def cells(*overrides):
+    found, _ = submit.find_cells(EXPERIMENT, [*DIGITS, *overrides], "smoke")
+    return found
+
+
+# --- site options
+
+
+def test_the_projects_site_file_is_the_defaults():
+    assert site.load(site.DEFAULT) == site.Site()
+
+
+def test_site_options_are_read(options):
+    read = options(
+        "time: 24:00:00\npartition: gpu\ngpus_per_node: 4\ngpu_type: h100\nmodules: [a/1, b]\naccount: null\n"
+    )
+    assert read.time == "24:00:00" and read.modules == ("a/1", "b") and read.account is None
+    assert read.gres == "gpu:h100:4" and read.per_node == 4 and [read.nodes(ranks) for ranks in (1, 4, 5)] == [1, 1, 2]
+    assert read.hardware_class() == "slurm-gpu-4xh100-4x1cpu"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("partitoin: gpu", "unknown option 'partitoin'; valid: partition, "),
+        ("gpus_per_node: two", "gpus_per_node: two: must be a whole number, 0 or more"),
+        ("ranks_per_node: 0", "must be a whole number, 1 or more (or null)"),
+        ("share_gpus: perhaps", "must be true or false"),
+        ("modules: cuda", "must be a list of words"),
+        ("- a\n- b", "must be lines of `option: value`"),
+        ("a: [", "while parsing"),
+    ],
+)
+def test_site_options_that_cannot_be_used(options, text, said):
+    with pytest.raises(InputError) as error:
+        options(text)
+    assert said in str(error.value) and "site.yaml" in str(error.value) and "\n" not in str(error.value)
+
+
+def test_a_site_file_that_is_not_there(options, tmp_path, capsys):
+    assert cli.main(["submit", EXPERIMENT, f"--site={tmp_path / 'none.yaml'}", "--dry-run"]) == 2
+    assert "none.yaml: No such file or directory" in capsys.readouterr().err
+
+
+def test_too_few_gpus_for_the_ranks(options):
+    options("gpus_per_node: 1\nranks_per_node: 2")
+    with pytest.raises(InputError, match=r"2 ranks on a node .* too few GPUs for the ranks; set ranks_per_node: 1, or"):
+        expansion.expand(EXPERIMENT, ["testbed=slurm"])
+    options("gpus_per_node: 1\nranks_per_node: 2\nshare_gpus: true")
+    assert expansion.expand(EXPERIMENT, ["testbed=slurm", "strategy=dsync"])
+    options()
+    with pytest.raises(InputError, match="gpus_per_node: 0"):
+        expansion.expand(EXPERIMENT, ["testbed=slurm", "device=cuda"])
+
+
+# --- cells and scripts
+
+
+def test_measured_cells_go_to_the_cluster_and_simulated_ones_stay(options):
+    found, note = submit.find_cells(EXPERIMENT, DIGITS, "smoke")
+    assert {cell.testbed for cell in found} == {"slurm"} and len(found) == 7
+    assert "left out testbed paper/pipesgd" in note
+    assert submit.find_cells("pipesgd/convergence", [], "smoke")[0] == []
+    with pytest.raises(InputError, match="testbed=virtual: `repro submit` runs cells on testbed=slurm"):
+        submit.find_cells(EXPERIMENT, ["testbed=virtual"], "smoke")
+
+
+def test_the_key_knows_the_hardware_but_no_queue(options):
+    keys = []
+    for text in ("", "time: 60\naccount: me\nqos: low", "partition: other", "ranks_per_node: 2"):
+        options(text)
+        keys.append(cells("strategy=dsync")[0].key)
+    assert keys[0] == keys[1] and len(set(keys)) == 3
+
+
+def test_one_array_for_each_number_of_ranks(options, tmp_path):
+    found = options(
+        "partition: gpu\naccount: me\ntime: 01:00:00\nranks_per_node: 2\ncpus_per_rank: 3\nmax_tasks: 2\n"
+        'modules: [openmpi/4]\nsbatch: ["--constraint=fast"]\nsignal_seconds: 60\n'
+    )
+    (four, text), (five, _) = submit.scripts(cells(), found, tmp_path / "100 %", False)
+    assert len(four) == 6 and [cell.setting for cell in five] == ["PS-Sync"]
+    for line in (
+        "--array=0-5%2",
+        "--nodes=2",
+        "--ntasks=4",
+        "--ntasks-per-node=2",
+        "--cpus-per-task=3",
+        "--partition=gpu",
+        "--account=me",
+        "--time=01:00:00",
+        "--constraint=fast",
+        "--signal=TERM@60",
+        "--requeue",
+        "--open-mode=append",
+        f"--output='{tmp_path}/100 %%/%A_%a.log'",
+    ):
+        assert f"#SBATCH {line}\n" in text
+    assert "module load openmpi/4\n" in text and "--qos" not in text and "--gres" not in text
+    assert subprocess.run(["bash", "-n"], input=text, text=True).returncode == 0
+    assert all(str(cell.folder.relative_to(tmp_path / "results")) in text for cell in four)
+
+
+# --- srun and the ranks
+
+
+def test_sruns_command_line(options, monkeypatch):
+    options("cpus_per_rank: 4\nmpi: pmi2\npython: /env/bin/python\nsrun: [--cpu-bind=cores]\ninterface: ib0")
+    testbed = {"name": "slurm", "kind": "measured", "launcher": "srun", "fabric": "mpi"}
+    command = launch.of(testbed).command(3, ["-m", "repro.rank", "/cell"])
+    assert command[:7] == [
+        "srun",
+        "--ntasks=3",
+        "--cpus-per-task=4",
+        "--distribution=block",
+        "--kill-on-bad-exit=1",
+        "--mpi=pmi2",
+        "--cpu-bind=cores",
+    ]
+    assert command[-6:] == ["/env/bin/python", "-m", "mpi4py", "-m", "repro.rank", "/cell"]
+    options("container: [apptainer, exec, image.sif]")
+    command = launch.of(testbed | {"fabric": "torch"}).command(3, ["-m", "repro.rank", "/cell"])
+    ranks = ["apptainer", "exec", "image.sif", "python3", "-m", "repro.rank", "/cell"]
+    assert "--mpi=none" in command and command[-7:] == ranks
+    monkeypatch.delenv("SLURM_JOB_ID", raising=False)
+    with pytest.raises(InputError, match="not inside a Slurm job"):
+        launch.of(testbed).place(2, [], 1).__enter__()
+    with pytest.raises(InputError, match=r"unknown testbed.fabric 'tcp'; valid: mpi, torch|torch, mpi"):
+        _ = launch.of(testbed | {"fabric": "tcp"}).fabric
+
+
+def test_the_guard_names_node_and_what_is_missing(tmp_path):
+    def said(*words):
+        done = subprocess.run(
+            ["bash", "-c", slurm.GUARD, *map(str, words)],
+            capture_output=True,
+            text=True,
+            env={"SLURMD_NODENAME": "n7", "PATH": "/usr/bin:/bin"},
+        )
+        return done.returncode, done.stderr.strip() or done.stdout.strip()
+
+    here = tmp_path
+    assert said("/no/where", here, "os", 1, "python3") == (
+        2,
+        "repro-error[2] node n7: no checkout at /no/where: it must lie on a file system that all nodes see",
+    )
+    assert "node n7: no results folder /no/where" in said(here, "/no/where", "os", 1, "python3")[1]
+    assert "node n7: no /no/python" in said(here, here, "os", 1, "/no/python")[1]
+    assert (
+        said(here, here, "os nothing_there", 1, "python3")[1] == "repro-error[2] node n7: python3: lacks nothing_there"
+    )
+    assert said(here, here, "os json", 2, "env", "python3", "-c", "print(6 * 7)") == (0, "42")
+
+
+def test_the_ranks_environment():
+    given = {
+        "SLURM_PROCID": "3", "SLURM_LOCALID": "1", "SLURM_NTASKS": "5", "SLURM_JOB_ID": "123456", "SLURM_STEP_ID": "0",
+        "SLURM_TASKS_PER_NODE": "2(x2),1", "REPRO_FIRST_HOST": "no.such.host.invalid",
+        "SLURM_LAUNCH_NODE_IPADDR": "10.0.0.7",
+    }  # fmt: skip
+    found = slurm.rank_environment(given, "torch")
+    assert found | {"MASTER_PORT": ""} == {
+        "LOCAL_RANK": "1", "RANK": "3", "WORLD_SIZE": "5", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "10.0.0.7",
+        "MASTER_PORT": "",
+    }  # fmt: skip
+    assert found["MASTER_PORT"] != slurm.rank_environment(given | {"SLURM_RESTART_COUNT": "1"}, "torch")["MASTER_PORT"]
+    assert slurm.rank_environment(given, "mpi") == {"LOCAL_RANK": "1"}
+    assert slurm.tasks_per_node("2(x3),1") == [2, 2, 2, 1]
+
+
+# --- what happened
+
+
+def test_the_states_of_cells(options, tmp_path, monkeypatch):
+    names = ["done", "running", "pending", "requeued", "cancelled", "failed", "early", "stopped"]
+    root = tmp_path / "results"
+    listed = [{"path": f"p/e/{name}", "label": name, "key": name, "metric": "top1"} for name in names]
+    array = {"job": "7", "script": "job.sbatch", "ranks": 2, "nodes": 1, "partition": None, "cells": listed}
+    folder = root / "slurm" / "20260101-000000-p-e"
+    folder.mkdir(parents=True)
+    record.write(folder, {"experiment": "p/e", "submitted_at": "2026-01-01T00:00:00+00:00", "arrays": [array]})
+    begun = [
+        {"event": "run_start", "iteration": 0, "iterations": 90},
+        {"event": "evaluation", "iteration": 30, "top1": 0.5},
+    ]
+    for name in names:
+        (root / "p" / "e" / name).mkdir(parents=True)
+        more = [{"event": "failed", "reason": "rank 1 was lost"}] if name == "failed" else []
+        events = [] if name in ("pending", "early") else begun + more
+        (root / "p" / "e" / name / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
+    (root / "p" / "e" / "done" / "summary.json").write_text(json.dumps({"status": "finished", "key": "done"}))
+    (folder / "7_6.log").write_text("2026 start 1\nrepro: error: node n3: no checkout at /x\n")
+    waiting = {number: client.Task("PENDING", reason="Resources") for number in (2, 3)}
+    tasks = {("7", number): task for number, task in ({1: client.Task("RUNNING", "n[1-2]")} | waiting).items()}
+    monkeypatch.setattr(client, "need", lambda program: program)
+    monkeypatch.setattr(client, "queued", lambda: tasks)
+    monkeypatch.setattr(client, "ended", lambda jobs: {("7", 4): "CANCELLED", ("7", 6): "FAILED"})
+    found = status.status("p")
+    cells = {cell["label"]: cell for cell in found[0]["arrays"][0]["cells"]}
+    assert {name: cell["state"] for name, cell in cells.items()} == {name: name for name in names} | {"early": "failed"}
+    assert cells["early"]["reason"] == "node n3: no checkout at /x" and cells["failed"]["reason"] == "rank 1 was lost"
+    text = "\n".join(status.lines(found))
+    assert "running   running    iteration 30 of 90, top1 0.5000, on n[1-2]" in text
+    assert text.endswith("1 running, 1 pending, 1 requeued, 1 stopped, 1 cancelled, 2 failed, 1 done")
+
+
+def test_tasks_that_never_started_are_read_from_their_short_form():
+    assert client._numbers("1-3,7%2") == [1, 2, 3, 7] and client._numbers("4") == [4] and client._numbers("") == []

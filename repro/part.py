@@ -68,6 +68,7 @@ class Part:
         around: Callable[[str, int], object],
         before_block: Callable[[int], None] | None = None,
         gradient_ready: Callable[[int], None] | None = None,
+        through: Callable[[Callable[[], torch.Tensor]], torch.Tensor] | None = None,
     ) -> torch.Tensor:
         """One forward and one backward pass; gradients end in `.grad`. Returns the loss, on the device.
 
@@ -76,17 +77,25 @@ class Part:
         around("forward" | "backward", block) is a context manager in which that block's work happens (phases, costs).
         before_block(i): just before block i's forward pass, where its parameters must have arrived.
         gradient_ready(i): when block i's gradients are complete, last block first, while earlier ones still compute.
+        through(run): calls `run`, the whole forward pass, and returns the loss that it returns: for a library that has
+        to see each pass of the model that it wraps (DistributedDataParallel).
         """
         for parameter in self.parameters:
             parameter.grad = None
         last = len(self.blocks) - 1
-        for index, block in enumerate(self.blocks):
-            if before_block:
-                before_block(index)
-            with around("forward", index):
-                x = block(x)
-                if index == last:
-                    loss = loss_function(x, y)
+
+        def forward() -> torch.Tensor:
+            activation = x
+            for index, block in enumerate(self.blocks):
+                if before_block:
+                    before_block(index)
+                with around("forward", index):
+                    activation = block(activation)
+                    if index == last:
+                        loss = loss_function(activation, y)
+            return loss
+
+        loss = through(forward) if through else forward()
         hooks = self._gradient_hooks(gradient_ready) if gradient_ready else []
         try:
             with around("backward", last):

@@ -1,4 +1,4 @@
-"""A gradient cut into segments: consecutive runs of blocks that are communicated one by one (Pipe-SGD 3.1, Fig. 2 (b)).
+"""A gradient cut into parts that are communicated one by one: segments of blocks (Pipe-SGD 3.1, Fig. 2 (b)) or buckets.
 
 Segments are balanced by bytes, not by number of blocks: what a segment costs on the network is its bytes, and the first
 to be sent should neither be most of the gradient (nothing would be hidden) nor a sliver (a latency for nothing).
@@ -48,10 +48,10 @@ def cut(sizes: Sequence[int], segments: int) -> list[range]:
 
 @dataclass(frozen=True)
 class Segment:
-    """A run of blocks and where its gradient stands in the vector of all (n,)."""
+    """A run of parameters and where their gradient stands in the vector of all (n,)."""
 
-    blocks: range
-    trained: frozenset[int]  # the blocks that have parameters to train
+    blocks: range  # that they belong to; a segment has its blocks whole, a bucket may have a part of the outer ones
+    trained: frozenset[int]  # those of the blocks that have parameters to train: when they are ready, it is
     start: int
     end: int
     parameters: tuple[nn.Parameter, ...]
@@ -75,3 +75,33 @@ def segments(blocks: Sequence[nn.Module], count: int) -> list[Segment]:
         )
         for run in cut(sizes, count)
     ]
+
+
+def buckets(blocks: Sequence[nn.Module], first_bytes: float, limit_bytes: float) -> list[Segment]:
+    """A model's gradient in buckets, in the order in which a backward pass completes them: the last parameters first.
+
+    The rule of PyTorch's DistributedDataParallel (Li et al., "PyTorch Distributed", VLDB 2020, 3.2.3; in the code
+    `compute_bucket_assignment_by_size`): parameters go into a bucket in reverse order, and the one with which it comes
+    to its limit or beyond closes it. The first has a limit of its own, so that communication starts early.
+    """
+    placed = [(block, p) for block, module in enumerate(blocks) for p in trained_parameters(module)]
+    end = sum(p.numel() for _, p in placed)
+    made: list[Segment] = []
+    bucket: list[tuple[int, nn.Parameter]] = []
+
+    def close() -> None:
+        nonlocal end
+        start, held = end - sum(p.numel() for _, p in bucket), frozenset(block for block, _ in bucket)
+        parameters = tuple(p for _, p in reversed(bucket))
+        made.append(Segment(range(min(held), max(held) + 1), held, start, end, parameters))
+        bucket.clear()
+        end = start
+
+    for block, parameter in reversed(placed):
+        bucket.append((block, parameter))
+        limit = limit_bytes if made else first_bytes
+        if sum(p.numel() * p.element_size() for _, p in bucket) >= limit:
+            close()
+    if bucket:
+        close()
+    return made

@@ -59,11 +59,12 @@ class Worker:
         minibatch: int,
         before_block: Callable[[int], None] | None = None,
         gradient_ready: Callable[[int], None] | None = None,
+        through: Callable[[Callable[[], torch.Tensor]], torch.Tensor] | None = None,
     ) -> torch.Tensor | None:
         """Load minibatch `minibatch`, forward, backward: gradients end in `part.parameters[i].grad`.
 
-        Returns the mean loss over the minibatch as a device tensor (None without arithmetic). For the two hooks see
-        `Part.forward_backward`; with them each block's time passes apart, so that others can overlap it.
+        Returns the mean loss over the minibatch as a device tensor (None without arithmetic). For the three hooks see
+        `Part.forward_backward`; with the first two each block's time passes apart, so that others can overlap it.
         """
         if not self.arithmetic:
             return self._pass_time(before_block, gradient_ready)
@@ -72,7 +73,7 @@ class Worker:
         self.minibatch = minibatch
         simulated = self.blocks is not None
         loss = self.part.forward_backward(
-            x, y, self.loss_function, self._around, before_block, None if simulated else gradient_ready
+            x, y, self.loss_function, self._around, before_block, None if simulated else gradient_ready, through
         )
         if simulated:  # the arithmetic took no virtual time: pass it now, block by block
             self._backward_time(gradient_ready)

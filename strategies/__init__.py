@@ -14,7 +14,7 @@ from repro.errors import unknown
 from strategies.base import Strategy
 
 GROUP = "repro.strategies"
-NOT_STRATEGIES = {"base", "data_parallel"}
+NOT_STRATEGIES = {"base", "data_parallel", "parameter_server", "segmented"}
 
 
 def _registered() -> dict[str, str]:

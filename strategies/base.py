@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass, fields
 from typing import Any, ClassVar
 
 import torch
@@ -65,6 +65,15 @@ class Strategy(ABC):
 
         Called where the model is known; a run that got past it may rely on it.
         """
+
+    @classmethod
+    def twin(cls, options: Any) -> tuple[str, dict[str, Any]] | None:
+        """The strategy of ours, by name and options, that stands for this one in virtual time; None: no model of it.
+
+        Those written on our fabric run there themselves. One that leaves communication to a library needs another
+        that follows the same algorithm, to be compared with on step times; its weights may differ in rounding.
+        """
+        return cls.name, asdict(options)
 
     @classmethod
     def ranks(cls, workers: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -33,6 +34,11 @@ class AllreduceOptions:
         """Of vectors (n,); `index` tells those of one rank apart, so that a codec's noise differs between them."""
         seed = 1000 * worker.seed + index
         return CompressedAllreduce(worker.fabric, n, self.codec, self.algorithm, channel, self.pieces, seed)
+
+
+def compressing(worker: Worker, allreduce: CompressedAllreduce) -> AbstractContextManager:
+    """Phase "compress", also in the middle of another phase; without a codec no phase: nothing happens there."""
+    return nullcontext() if allreduce.codec.lossless else worker.clock.interruption("compress")
 
 
 class DataParallel(Strategy):
@@ -79,3 +85,34 @@ class GradientStrategy(DataParallel):
         Put communication in `self.worker.clock.phase("communicate")`, compression in phase "compress". `gradient` may
         be overwritten and returned.
         """
+
+
+class AllreduceStrategy(DataParallel):
+    """One allreduce of a whole vector (n,) an iteration, through the codec and algorithm of the options."""
+
+    Options = AllreduceOptions
+
+    def setup(self, worker: Worker) -> None:
+        super().setup(worker)
+        self.allreduce = self.options.allreduce(worker, worker.part.size)
+
+    @property
+    def alone(self) -> bool:
+        """Whether an allreduce would change nothing: nobody to exchange with, and a codec that rounds nothing."""
+        return self.worker.workers == 1 and self.allreduce.codec.lossless
+
+    def summed(self, vector: torch.Tensor) -> torch.Tensor:
+        """The sum of all workers' vectors (n,), in the place of this worker's."""
+        with compressing(self.worker, self.allreduce):
+            blocks = self.allreduce.compress(vector)  # without a codec views: summed where they are
+        with self.worker.clock.phase("communicate"):
+            blocks = self.allreduce.reduce(blocks)
+        with compressing(self.worker, self.allreduce):
+            return self.allreduce.decompress(blocks, vector)
+
+    def state_dict(self) -> dict:
+        return super().state_dict() | {"allreduce": self.allreduce.state_dict()}
+
+    def load_state_dict(self, state: dict) -> None:
+        super().load_state_dict(state)
+        self.allreduce.load_state_dict(state["allreduce"])

@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
 from repro.errors import InputError
-from repro.fabric.base import BACKGROUND
 from repro.segments import block_sizes, segments
 from repro.worker import Worker
 from strategies.base import StepReport
 from strategies.data_parallel import AllreduceOptions, DataParallel
+from strategies.segmented import SegmentedAllreduce
 
 
 @dataclass
@@ -90,31 +89,18 @@ class PipeSGD(DataParallel):
         options, part = self.options, worker.part
         self.check_model(options, block_sizes(part.blocks))
         self.warmup = round(options.warmup_epochs * worker.iterations_per_epoch)
-        self.segments = segments(part.blocks, options.segments)[::-1]  # in the order of communication
-        self.allreduces = [
-            options.allreduce(worker, segment.end - segment.start, BACKGROUND, index)
-            for index, segment in enumerate(self.segments)
-        ]
+        cut = segments(part.blocks, options.segments)[::-1]  # in the order of communication
+        self.exchange = SegmentedAllreduce(worker, cut, options)
         # the gradient of each iteration under way needs a buffer of its own
         self.buffers = deque(part.empty() for _ in range(options.K))
-        self.local, self.summed = worker.fabric.queue(), worker.fabric.queue()
         self.pending: deque[Pending] = deque()  # handed over and not yet used, oldest first
         self.updates = 0
-        self.task = worker.fabric.spawn(self.communicate, "communication")
-
-    def communicate(self) -> None:
-        """The communication thread: for t = 1 ... wait for the local gradient, allreduce it, mark the sum as ready."""
-        while (item := self.local.get(timeout=float("inf"))) is not None:
-            index, blocks = item
-            with self.worker.clock.phase("communicate"):
-                blocks = self.allreduces[index].reduce(blocks)
-            self.summed.put(blocks)
 
     def step(self) -> StepReport:
         buffer, updates = self.buffers.popleft(), self.updates
-        if len(self.segments) == 1:
+        if len(self.exchange) == 1:
             report = self.local_gradient(buffer)  # lines 6, 7, 8
-            self._hand_over(0, buffer)
+            self.exchange.hand_over(0, buffer)  # lines 9, 10
         else:
             report = self._segmented_gradient(buffer)
         self.pending.append(Pending(buffer, updates, []))
@@ -125,41 +111,19 @@ class PipeSGD(DataParallel):
 
     def _segmented_gradient(self, buffer: torch.Tensor) -> StepReport:
         """Lines 6 to 10 with pipelined gradient communication: segments leave during the backward pass."""
-        worker, minibatch = self.worker, self.minibatch()
-        missing = [set(segment.trained) for segment in self.segments]
-        handed_over = 0
-
-        def block_ready(block: int) -> None:
-            nonlocal handed_over
-            for blocks in missing:
-                blocks.discard(block)
-            # in the same order on every rank, whatever the order in which a backward pass comes to its blocks
-            while handed_over < len(missing) and not missing[handed_over]:
-                if worker.arithmetic:
-                    self.segments[handed_over].gradient(buffer)
-                self._hand_over(handed_over, buffer)
-                handed_over += 1
-
-        loss = worker.gradients(minibatch, gradient_ready=block_ready)
+        minibatch = self.minibatch()
+        loss = self.exchange.gradients(minibatch, buffer)
         self.iteration += 1
-        return StepReport(loss, (minibatch,), worker.batches.size)
-
-    def _hand_over(self, index: int, buffer: torch.Tensor) -> None:
-        segment = self.segments[index]
-        with self._compressing():  # line 9
-            blocks = self.allreduces[index].compress(buffer[segment.start : segment.end])
-        self.local.put((index, blocks))  # line 10
+        return StepReport(loss, (minibatch,), self.worker.batches.size)
 
     def _apply_next(self) -> int:
         """Update with the oldest gradient under way; returns its staleness."""
         oldest = self.pending[0]
-        if len(oldest.sums) < len(self.segments):
+        if len(oldest.sums) < len(self.exchange):
             with self.worker.clock.phase("communicate"):  # line 3: wait for the aggregated gradient of iteration t - K
                 self._await(oldest)
         self.pending.popleft()
-        with self._compressing():  # line 4
-            for segment, allreduce, blocks in zip(self.segments, self.allreduces, oldest.sums):
-                allreduce.decompress(blocks, oldest.buffer[segment.start : segment.end])
+        self.exchange.decompress(oldest.sums, oldest.buffer)  # line 4
         staleness = self.updates - oldest.updates
         lr_factor = 1 / max(1, staleness) if self.options.staleness_lr else 1.0
         self.worker.update(oldest.buffer, lr_factor)  # line 5
@@ -169,15 +133,11 @@ class PipeSGD(DataParallel):
 
     def _await(self, pending: Pending) -> None:
         """Sums arrive in the order in which they were handed over: whole iterations, oldest first."""
-        while len(pending.sums) < len(self.segments):
-            pending.sums.append(self.summed.get())
-
-    def _compressing(self):
-        lossless = self.allreduces[0].codec.lossless
-        return nullcontext() if lossless else self.worker.clock.interruption("compress")
+        while len(pending.sums) < len(self.exchange):
+            pending.sums.append(self.exchange.next_sum())
 
     def settle(self) -> None:
-        if self.pending and len(self.pending[-1].sums) < len(self.segments):
+        if self.pending and len(self.pending[-1].sums) < len(self.exchange):
             with self.worker.clock.phase("communicate"):
                 for pending in self.pending:
                     self._await(pending)
@@ -191,8 +151,8 @@ class PipeSGD(DataParallel):
             (pending.updates, [[block.clone() for block in blocks] for blocks in pending.sums])
             for pending in self.pending
         ]
-        allreduces = [allreduce.state_dict() for allreduce in self.allreduces]
-        return super().state_dict() | {"updates": self.updates, "ready": ready, "allreduces": allreduces}
+        held = {"updates": self.updates, "ready": ready, "allreduces": self.exchange.state_dict()}
+        return super().state_dict() | held
 
     def load_state_dict(self, state: dict) -> None:
         super().load_state_dict(state)
@@ -200,9 +160,7 @@ class PipeSGD(DataParallel):
         for updates, sums in state["ready"]:
             blocks = [[block.to(device) for block in segment] for segment in sums]
             self.pending.append(Pending(self.buffers.popleft(), updates, blocks))
-        for allreduce, saved in zip(self.allreduces, state["allreduces"]):
-            allreduce.load_state_dict(saved)
+        self.exchange.load_state_dict(state["allreduces"])
 
     def close(self) -> None:
-        self.local.put(None)
-        self.task.join()
+        self.exchange.close()

@@ -7,12 +7,10 @@ import torch
 from repro.fabric.base import ANY_SOURCE, Work
 from repro.worker import Worker
 from strategies.base import StepReport
-from strategies.data_parallel import DataParallel
-
-PUSH, PULL = 0, 1
+from strategies.parameter_server import PULL, PUSH, ParameterServer
 
 
-class PSAsync(DataParallel):
+class PSAsync(ParameterServer):
     """Every worker by itself: compute a gradient, push it, pull the new weights. Nobody waits for another worker.
 
     The server, the last rank, applies each gradient as it comes in (first come first served; messages that are in at
@@ -30,28 +28,11 @@ class PSAsync(DataParallel):
     identical_replicas = False  # a worker's weights are as old as its last pull
     deterministic = False
 
-    @classmethod
-    def ranks(cls, workers: int) -> int:
-        return workers + 1
-
     def setup(self, worker: Worker) -> None:
         super().setup(worker)
-        self.server = worker.fabric.size - 1
         worker.part.updates_per_iteration = worker.workers
         self.version = 0  # of the weights: pushes applied so far
         self.pulled = [0] * worker.workers  # the version that each worker computes with
-
-    def step(self) -> StepReport:
-        return self.serve() if self.worker.is_server else self.work()
-
-    def work(self) -> StepReport:
-        worker = self.worker
-        report = self.local_gradient(self.gradient)
-        with worker.clock.phase("communicate"):
-            pull = worker.fabric.irecv(worker.part.weights, self.server, PULL)
-            worker.fabric.send(self.gradient, self.server, PUSH)
-            pull.wait()
-        return report
 
     def serve(self) -> StepReport:
         worker, fabric = self.worker, self.worker.fabric

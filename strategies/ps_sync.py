@@ -3,40 +3,14 @@
 from __future__ import annotations
 
 from repro.fabric import collectives
-from repro.worker import Worker
 from strategies.base import StepReport
-from strategies.data_parallel import DataParallel
-
-PUSH, PULL = 0, 1
+from strategies.parameter_server import PULL, ParameterServer
 
 
-class PSSync(DataParallel):
-    """Workers push gradients; the server sums them in rank order, updates, and returns the weights.
-
-    The server is the last rank. It holds the optimizer; the workers' weights are copies of the server's.
-    """
+class PSSync(ParameterServer):
+    """Workers push gradients; the server sums them in rank order, updates, and returns the weights."""
 
     name = "ps_sync"
-
-    @classmethod
-    def ranks(cls, workers: int) -> int:
-        return workers + 1
-
-    def setup(self, worker: Worker) -> None:
-        super().setup(worker)
-        self.server = worker.fabric.size - 1
-
-    def step(self) -> StepReport:
-        return self.serve() if self.worker.is_server else self.work()
-
-    def work(self) -> StepReport:
-        worker = self.worker
-        report = self.local_gradient(self.gradient)
-        with worker.clock.phase("communicate"):
-            pull = worker.fabric.irecv(worker.part.weights, self.server, PULL)
-            worker.fabric.send(self.gradient, self.server, PUSH)
-            pull.wait()
-        return report
 
     def serve(self) -> StepReport:
         worker, fabric = self.worker, self.worker.fabric

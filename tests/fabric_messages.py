@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from repro.fabric.base import ANY_SOURCE, BACKGROUND, CHANNELS, FabricError
+from repro.fabric.base import ANY_SOURCE, BACKGROUND, CHANNELS, LIBRARIES, FabricError
 from tests.fabric_common import (
     DTYPES,
     SHORT_S,
@@ -21,7 +21,10 @@ from tests.fabric_common import (
 def check_identity(fabric):
     assert 0 <= fabric.rank < fabric.size
     assert fabric.exchange(fabric.rank) == list(range(fabric.size))
-    assert fabric.capabilities <= {"threads", "tags", "any_source", "test", "cancel"}
+    assert fabric.capabilities <= {"threads", "tags", "any_source", "test", "cancel", *LIBRARIES}
+    assert {
+        library for library in LIBRARIES if LIBRARIES[library] == fabric.name
+    } == fabric.capabilities & LIBRARIES.keys()
     assert "threads" in fabric.capabilities
     assert fabric.current_task() == "main"
     assert fabric.bytes_sent == 0

@@ -6,10 +6,12 @@ In a test: `launch("mpi", 3, "suite", folder)`. In a rank: `python -m tests.rank
 import functools
 import json
 import os
+import pickle
 import signal
 import sys
 import tempfile
 import threading
+import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -135,7 +137,35 @@ def fault(kind, sign):
     raise AssertionError("the fault did not come")
 
 
+def serve(kind, folder):
+    """Small runs of `tests.real`, one after the other, on the first ranks; until there is a file `end`."""
+    from tests import small
+
+    whole, groups, number = make_fabric(kind, 60.0), {}, 0
+    while True:
+        job = folder / f"job{number}"
+        while not job.exists():
+            if (folder / "end").exists():
+                whole.close()
+                return
+            time.sleep(0.005)
+        size, how = pickle.loads(job.read_bytes())
+        if size not in groups:
+            groups[size] = whole.subgroup(range(size))
+        if (fabric := groups[size]) is not None:
+            fabric.bytes_sent = 0
+            try:
+                found = small.one_rank(fabric, **how)
+            except Exception:
+                found = traceback.format_exc()
+            aside = folder / f"new{fabric.rank}"
+            aside.write_bytes(pickle.dumps(found))
+            aside.rename(folder / f"job{number}.rank{fabric.rank}")
+        number += 1
+
+
 PROGRAMS = {
+    "serve": serve,
     "suite": suite,
     "kill": lambda kind, folder: fault(kind, signal.SIGKILL),
     "stop": lambda kind, folder: fault(kind, signal.SIGSTOP),

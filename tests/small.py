@@ -1,4 +1,7 @@
-"""Small runs on the virtual fabric, in this process: a seeded data set, a tiny model, any strategy."""
+"""Small runs of any strategy: a seeded data set, a tiny model, on the virtual fabric in this process.
+
+A strategy that needs the library of a real fabric (DDP, Horovod) runs there instead, on ranks that `tests.real` keeps.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +18,7 @@ from repro.clock import Clock
 from repro.data.base import Batches, Split
 from repro.evaluate import digest
 from repro.fabric import virtual
+from repro.fabric.base import LIBRARIES, Fabric
 from repro.part import Part
 from repro.timing.costs import Costs
 from repro.timing.device import BlockSeconds
@@ -53,6 +57,7 @@ class Run:
     states: list[dict[str, Any]] = field(default_factory=list)
     staleness: list[list[int]] = field(default_factory=list)  # of the updates that each rank's steps reported
     held: list[set[str]] = field(default_factory=list)  # the names of each rank's evaluation weights
+    exact: bool = True  # the same run again has the same bits
 
 
 def run(
@@ -78,9 +83,67 @@ def run(
     arithmetic: False for timing alone, on meta tensors; there are no digests then.
     stop_and_resume_at: after that many steps go on with fresh strategies and parts that load the old ones' state.
     """
+    how = {
+        "workers": workers,
+        "steps": steps,
+        "batch": batch,
+        "optimizer": optimizer,
+        "settle_every": settle_every,
+        "stop_and_resume_at": stop_and_resume_at,
+        "drain": drain,
+        "iterations_per_epoch": iterations_per_epoch,
+        "build_model": build_model,
+        "arithmetic": arithmetic,
+    }
+    strategy_class, options = strategies.load(name), options or {}
+    ranks, exact = strategy_class.ranks(workers), True
+    if home := library(name):
+        from tests import real
+
+        how |= {"name": name, "options": options, "blocks": None}
+        results, exact = real.run(home, ranks, how), strategy_class.deterministic
+    else:
+        results = virtual.run(
+            ranks, lambda fabric: one_rank(fabric, name, options, blocks=blocks, **how), NETWORK, costs
+        )
+    digests, weights, losses, sent, seconds, states, staleness, held = map(list, zip(*results))
+    return Run(digests, weights, losses, sent, max(seconds), states, staleness, held, exact)
+
+
+def library(name: str) -> str | None:
+    """The fabric whose library a strategy needs, or None."""
+    return next((LIBRARIES[needed] for needed in strategies.load(name).requires if needed in LIBRARIES), None)
+
+
+def assert_same(first: Run, second: Run) -> None:
+    """The same weights bit for bit, or close where a library sums in the order in which it comes to them."""
+    if first.exact:
+        assert first.digests == second.digests
+    else:
+        for mine, theirs in zip(first.weights, second.weights, strict=True):
+            torch.testing.assert_close(mine, theirs)
+
+
+def one_rank(
+    fabric: Fabric,
+    name: str,
+    options: dict[str, Any],
+    workers: int,
+    steps: int,
+    batch: int,
+    optimizer: dict[str, Any],
+    settle_every: int,
+    stop_and_resume_at: int,
+    drain: bool,
+    iterations_per_epoch: int,
+    build_model: Callable[[], nn.Sequential],
+    blocks: Callable[[int], BlockSeconds] | None,
+    arithmetic: bool,
+) -> tuple:
+    """What one rank does in `run`, and what it finds."""
     strategy_class = strategies.load(name)
 
-    def build(fabric: virtual.VirtualFabric):
+    def build() -> tuple[Worker, Any]:
         worker = Worker(
             workers=workers,
             fabric=fabric,
@@ -89,46 +152,41 @@ def run(
             batches=Batches(split(), batch, 3, iterations_per_epoch * workers),
             iterations_per_epoch=iterations_per_epoch,
             seed=0,
-            blocks=blocks(fabric.rank),
+            blocks=blocks(fabric.rank) if blocks else None,
             arithmetic=arithmetic,
         )
-        strategy = strategy_class(strategy_class.parse(options or {}))
+        strategy = strategy_class(strategy_class.parse(options))
         strategy.setup(worker)
         return worker, strategy
 
-    def main(fabric: virtual.VirtualFabric):
-        worker, strategy = build(fabric)
-        losses, staleness = [], []
-        worker.clock.start()
-        for step in range(1, steps + 1):
-            report = strategy.step()
-            if report.loss is not None:
-                losses.append(report.loss.item())
-            staleness += report.staleness
-            if settle_every and step % settle_every == 0:
-                strategy.settle()
-                strategy.eval_weights()
-            if step == stop_and_resume_at:
-                strategy.settle()
-                part, state = worker.part.state_dict(), strategy.state_dict()
-                strategy.close()
-                worker, strategy = build(fabric)
-                worker.clock.start()
-                worker.part.load_state_dict(part)
-                strategy.load_state_dict(state)
-        if drain:
-            strategy.drain()
-        seconds = worker.clock.train_s()
-        strategy.settle()
-        state = strategy.state_dict()
-        strategy.close()
-        weights = strategy.eval_weights()
-        mine = digest(weights) if arithmetic else "", worker.part.weights.clone(), losses, fabric.bytes_sent
-        return *mine, seconds, state, staleness, set(weights)
-
-    results = virtual.run(strategy_class.ranks(workers), main, NETWORK, costs)
-    digests, weights, losses, sent, seconds, states, staleness, held = map(list, zip(*results))
-    return Run(digests, weights, losses, sent, max(seconds), states, staleness, held)
+    worker, strategy = build()
+    losses, staleness = [], []
+    worker.clock.start()
+    for step in range(1, steps + 1):
+        report = strategy.step()
+        if report.loss is not None:
+            losses.append(report.loss.item())
+        staleness += report.staleness
+        if settle_every and step % settle_every == 0:
+            strategy.settle()
+            strategy.eval_weights()
+        if step == stop_and_resume_at:
+            strategy.settle()
+            part, state = worker.part.state_dict(), strategy.state_dict()
+            strategy.close()
+            worker, strategy = build()
+            worker.clock.start()
+            worker.part.load_state_dict(part)
+            strategy.load_state_dict(state)
+    if drain:
+        strategy.drain()
+    seconds = worker.clock.train_s()
+    strategy.settle()
+    state = strategy.state_dict()
+    strategy.close()
+    weights = strategy.eval_weights()
+    mine = digest(weights) if arithmetic else "", worker.part.weights.clone(), losses, fabric.bytes_sent
+    return *mine, seconds, state, staleness, set(weights)
 
 
 def serial_gradient(

@@ -16,6 +16,8 @@ ANY_SOURCE = -1
 # Channels separate the traffic of concurrent threads of one rank; each has its own communicator or process group.
 MAIN, BACKGROUND, CONTROL = 0, 1, 2
 CHANNELS = 4
+# capabilities of one fabric alone: the library that it is made of, for strategies that hand their exchange to it
+LIBRARIES = {"torch.distributed": "torch", "mpi": "mpi"}
 DEFAULT_TIMEOUT_S = 120.0
 
 
@@ -104,9 +106,9 @@ class Queue(ABC):
 class Fabric(ABC):
     """One rank's end of the network.
 
-    `capabilities` is a subset of {"threads", "tags", "any_source", "test", "cancel"}: what a strategy may ask of this
-    fabric beyond send, receive, collectives and barriers. Message payloads are contiguous tensors; a receive buffer has
-    exactly the message's number of bytes.
+    `capabilities` is a subset of {"threads", "tags", "any_source", "test", "cancel"} and LIBRARIES: what a strategy may
+    ask of this fabric beyond send, receive, collectives and barriers. Message payloads are contiguous tensors; a
+    receive buffer has exactly the message's number of bytes.
     """
 
     name: ClassVar[str]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import time
 from collections.abc import Callable, Sequence
@@ -16,7 +17,14 @@ from repro.timing.costs import REAL_TIME
 
 # A wait first gives the core away without sleeping, then sleeps ever longer: ranks often outnumber cores.
 YIELDS = 20
-SLEEP_S, LONGEST_SLEEP_S = 20e-6, 200e-6
+SLEEP_S, LONGEST_SLEEP_S = 20e-6, 100e-6
+TIMER_SLACK, SLACK_NS = 29, 1000  # prctl(2): by default Linux makes every sleep up to 50 µs longer
+
+
+def sleep_exactly() -> None:
+    """Short sleeps of this thread, and of those that it starts, end when they should (Linux)."""
+    if prctl := getattr(ctypes.CDLL(None), "prctl", None):
+        prctl(TIMER_SLACK, SLACK_NS, 0, 0, 0)
 
 
 class MpiWork(Work):
@@ -65,13 +73,14 @@ class MpiFabric(RealTimeFabric):
     """MPI.COMM_WORLD (or a part of it). CPU tensors travel without copies, GPU tensors through pinned host memory."""
 
     name = "mpi"
-    capabilities = frozenset({"threads", "tags", "any_source", "test", "cancel"})
+    capabilities = frozenset({"threads", "tags", "any_source", "test", "cancel", "mpi"})
 
     def __init__(self, comm: Any = None, timeout_s: float = DEFAULT_TIMEOUT_S, crew: Crew | None = None):
         from mpi4py import MPI  # starts MPI: only in a rank
 
         if MPI.Query_thread() < MPI.THREAD_MULTIPLE:
             raise FabricError("this MPI does not offer MPI_THREAD_MULTIPLE, which communication threads need")
+        sleep_exactly()
         self.mpi = MPI
         world = comm if comm is not None else MPI.COMM_WORLD
         self.comms = [world.Dup() for _ in range(CHANNELS)]
@@ -125,7 +134,7 @@ class MpiFabric(RealTimeFabric):
 
     # collectives of the MPI library
     def native_allreduce(self, tensor: torch.Tensor, channel: int = MAIN) -> Work:
-        host = tensor.detach() if not tensor.is_cuda else tensor.detach().cpu()
+        host = tensor.detach() if not tensor.is_cuda else staging.outgoing(tensor).view(tensor.dtype).view(tensor.shape)
         finish = (lambda: tensor.copy_(host)) if tensor.is_cuda else None
         self.bytes_sent += 2 * (self.size - 1) * host.numel() * host.element_size() // self.size  # a ring's share
         request = self.comms[channel].Iallreduce(self.mpi.IN_PLACE, host.numpy(), self.mpi.SUM)

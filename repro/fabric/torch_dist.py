@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -11,8 +13,11 @@ import torch.distributed as dist
 
 from repro.fabric import collectives, staging
 from repro.fabric.base import ANY_SOURCE, CHANNELS, CONTROL, DEFAULT_TIMEOUT_S, MAIN, Fabric, FabricError, Work
+from repro.fabric.roll_call import absent
 from repro.fabric.threads import LONGEST_NAP_S, Crew, RealTimeFabric
 from repro.timing.costs import REAL_TIME
+
+LOST = re.compile(r"gloo|timed? ?out|connection|peer|socket", re.IGNORECASE)  # gloo has no errors of a type of its own
 
 
 class TorchWork(Work):
@@ -70,7 +75,8 @@ class TorchFabric(RealTimeFabric):
             dist.init_process_group(backend, timeout=limit)
         self.backend = dist.get_backend()
         gloo = self.backend == "gloo"
-        self.capabilities = frozenset({"threads", "tags", "any_source"} if gloo else {"threads"})
+        both = {"threads", "torch.distributed"}
+        self.capabilities = frozenset({*both, "tags", "any_source"} if gloo else both)
         self.ranks = list(range(dist.get_world_size())) if ranks is None else list(ranks)
         self.groups = [dist.new_group(self.ranks, timeout=limit) for _ in range(CHANNELS - 1)]
         # the control plane is always on the host
@@ -84,6 +90,23 @@ class TorchFabric(RealTimeFabric):
 
     def local_rank(self, world_rank: int) -> int:
         return self.ranks.index(world_rank) if world_rank in self.ranks else -1
+
+    def process_group(self, channel: int = MAIN) -> Any:
+        """torch's own group of this fabric's ranks, for a library that talks through it."""
+        return self.groups[channel]
+
+    @contextmanager
+    def watched(self, what: str) -> Iterator[None]:
+        """For what a library does through `process_group`: a lost rank or a passed limit becomes a FabricError."""
+        try:
+            yield
+        except RuntimeError as error:
+            reason = str(error).splitlines()[0]
+            if not isinstance(error, dist.DistError) and not LOST.search(reason):
+                raise
+            who = f"rank {self.rank} ({self.current_task()})"
+            late = f"nothing after {self.timeout_s:g} s or lost ({reason})"
+            raise FabricError(f"{who}: {what}: {late}{absent(self)}") from None
 
     def _start(self, what: str, begin: Any) -> Any:
         try:

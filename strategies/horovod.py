@@ -1,0 +1,155 @@
+"""Horovod: its DistributedOptimizer with tensor fusion (Sergeev, Del Balso, arXiv 1802.05799), over MPI."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from repro.errors import InputError
+from repro.fabric.base import MAIN, FabricError
+from repro.fabric.roll_call import absent
+from repro.worker import Worker
+from strategies.base import StepReport
+from strategies.data_parallel import DataParallel
+
+MIB = 2**20
+_given = False  # whether this process has started Horovod with options that are not its own
+HOW = "`make setup-horovod` builds it against the torch in use"
+
+
+@dataclass
+class Options:
+    fusion_mb: float = 128  # MiB of gradients that one allreduce may carry; Horovod's default since 0.21 (docs say 64)
+    cycle_ms: float = 1.0  # between two looks at what is ready; Horovod's default
+    fp16: bool = False  # gradients in half precision, summed so
+
+    def __post_init__(self) -> None:
+        for name, least in {"fusion_mb": 0, "cycle_ms": 0}.items():
+            value = getattr(self, name)
+            if not isinstance(value, int | float) or isinstance(value, bool) or value < least:
+                raise InputError(f"strategy.{name}={value}: must be a number, {least} or more")
+        if not isinstance(self.fp16, bool):
+            raise InputError(f"strategy.fp16={self.fp16}: must be true or false")
+
+
+class Horovod(DataParallel):
+    """Synchronous SGD; a thread of Horovod's averages gradients while the backward pass goes on.
+
+    Each parameter's gradient is handed over as it is ready. Every `cycle_ms` the thread asks through rank 0 which are
+    ready everywhere, copies up to `fusion_mb` of them into one buffer and calls MPI's allreduce. What is fused is a
+    matter of timing, and with it, from three workers on, the order of summation: runs differ in the last bits.
+
+    What is seen of it: phase "communicate" is the wait for the thread after the backward pass. What it does before is
+    in its own memory: nothing is counted as overlapped, and its use of a core slows "backward". Bytes are counted from
+    the gradients' sizes, as a ring's share, without Horovod's own messages about what is ready.
+
+    It talks through a duplicate of the fabric's communicator, MPI being started and ended by the fabric. With one
+    worker Horovod exchanges nothing, and so compresses nothing.
+    """
+
+    name = "horovod"
+    requires = frozenset({"mpi"})
+    Options = Options
+    deterministic = False
+
+    @classmethod
+    def check(cls, options: Options, run: Mapping[str, Any]) -> None:
+        if (lack := missing()) is not None:
+            raise InputError(f"strategy horovod: {lack}; {HOW}")
+
+    @classmethod
+    def twin(cls, options: Options) -> tuple[str, dict[str, Any]] | None:
+        """`wfbp` with buckets of the fusion buffer's size; it knows no cycles, so none is sent before it is full."""
+        buckets = {"bucket_mb": options.fusion_mb, "first_bucket_mb": options.fusion_mb}
+        if options.fp16:  # half the bytes too, but converted in each hop
+            return "wfbp", buckets | {"codec": "truncate16", "algorithm": "ring"}
+        return "wfbp", buckets | {"algorithm": "auto"}
+
+    def setup(self, worker: Worker) -> None:
+        super().setup(worker)
+        self.hvd = start(worker.fabric, self.options)
+        part, hvd = worker.part, self.hvd
+        part.optimizer = hvd.DistributedOptimizer(
+            part.optimizer,
+            named_parameters=[(name, p) for name, p in part.model.named_parameters() if p.requires_grad],
+            compression=hvd.Compression.fp16 if self.options.fp16 else hvd.Compression.none,
+            op=hvd.Average,
+        )
+        p, nbytes = worker.fabric.size, (2 if self.options.fp16 else 4) * part.size
+        self.step_bytes = 2 * (p - 1) * nbytes // p  # a ring's share
+
+    def step(self) -> StepReport:
+        worker, minibatch = self.worker, self.minibatch()
+        loss = worker.gradients(minibatch)
+        optimizer = worker.part.optimizer
+        if worker.workers > 1:
+            with worker.clock.phase("communicate"):
+                self._await(optimizer)
+                optimizer.synchronize()
+        worker.fabric.bytes_sent += self.step_bytes
+        with optimizer.skip_synchronize():  # the gradients are means already
+            worker.update()
+        self.iteration += 1
+        return StepReport(loss, (minibatch,), worker.batches.size)
+
+    def _await(self, optimizer: Any) -> None:
+        """Horovod's own wait has no end when a rank is lost; this one has, and names it."""
+        # no public way to the handles: those of the hooks, one a parameter
+        handles = [handle for handle, _ in optimizer._handles.values() if handle is not None]
+        fabric = self.worker.fabric
+        try:
+            fabric.poll(lambda: all(map(self.hvd.poll, handles)), "Horovod's allreduce")
+        except FabricError as error:
+            raise FabricError(f"{error}{absent(fabric)}") from None
+
+    def close(self) -> None:
+        self.hvd.shutdown()  # before MPI ends; every rank calls it
+
+
+def missing() -> str | None:
+    """What is lacking of Horovod in this environment, in a few words; None where it is installed. Does not load it."""
+    spec = importlib.util.find_spec("horovod")
+    if spec is None:
+        return "Horovod is not installed"
+    places = spec.submodule_search_locations or ()
+    if not any(library for place in places for library in Path(place, "torch").glob("mpi_lib*.so")):
+        return "Horovod is installed without PyTorch"
+    return None
+
+
+def start(fabric: Any, options: Options) -> Any:
+    """`horovod.torch`, started over the fabric's ranks; InputError where it does not load with this torch.
+
+    Horovod takes its options from the environment. A process that has given it some of its own can start it only once:
+    the second time it would write through a null pointer (ParameterManager::SetValue in 0.28.1).
+    """
+    global _given
+    if _given:
+        raise InputError("strategy horovod: a process that gave it options of its own cannot start it a second time")
+    usual = variables(Options())
+    own = {variable: value for variable, value in variables(options).items() if value != usual[variable]}
+    for variable in usual:
+        os.environ.pop(variable, None)  # what the user's shell has there is not in the cell's key
+    os.environ |= {"HOROVOD_CONTROLLER": "mpi", "HOROVOD_CPU_OPERATIONS": "mpi"} | own
+    _given = bool(own)
+    try:
+        import horovod.torch as hvd
+    except Exception as error:  # an ImportError of its own or of the linker's, by what does not fit
+        reason = str(error).strip().splitlines() or [type(error).__name__]
+        raise InputError(f"strategy horovod: it does not load ({reason[0]}); {HOW}") from None
+    if not hvd.mpi_built():
+        raise InputError(f"strategy horovod: it was built without MPI; {HOW}")
+    hvd.init(comm=fabric.comms[MAIN])
+    return hvd
+
+
+def variables(options: Options) -> dict[str, str]:
+    """The options as Horovod wants them."""
+    return {
+        "HOROVOD_FUSION_THRESHOLD": str(round(options.fusion_mb * MIB)),
+        "HOROVOD_CYCLE_TIME": str(float(options.cycle_ms)),
+    }

@@ -1,0 +1,42 @@
+"""What strategies with a parameter server share: the server's rank, and a worker's push and pull."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from repro.worker import Worker
+from strategies.base import StepReport
+from strategies.data_parallel import DataParallel
+
+PUSH, PULL = 0, 1  # tags
+
+
+class ParameterServer(DataParallel):
+    """Workers push gradients (n,) and pull weights (n,); the last rank is the server, which holds the optimizer.
+
+    The workers' weights are copies of the server's. Authors write what the server does in a step: `serve`.
+    """
+
+    @classmethod
+    def ranks(cls, workers: int) -> int:
+        return workers + 1
+
+    def setup(self, worker: Worker) -> None:
+        super().setup(worker)
+        self.server = worker.fabric.size - 1
+
+    def step(self) -> StepReport:
+        return self.serve() if self.worker.is_server else self.work()
+
+    def work(self) -> StepReport:
+        worker = self.worker
+        report = self.local_gradient(self.gradient)
+        with worker.clock.phase("communicate"):
+            pull = worker.fabric.irecv(worker.part.weights, self.server, PULL)
+            worker.fabric.send(self.gradient, self.server, PUSH)
+            pull.wait()
+        return report
+
+    @abstractmethod
+    def serve(self) -> StepReport:
+        """The server's step: as many pushes as there are workers, and their pulls."""

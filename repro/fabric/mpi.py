@@ -17,7 +17,7 @@ from repro.timing.costs import REAL_TIME
 
 # A wait first gives the core away without sleeping, then sleeps ever longer: ranks often outnumber cores.
 YIELDS = 20
-SLEEP_S, LONGEST_SLEEP_S = 20e-6, 100e-6
+SLEEP_S, LONGEST_SLEEP_S = 20e-6, 50e-6
 TIMER_SLACK, SLACK_NS = 29, 1000  # prctl(2): by default Linux makes every sleep up to 50 µs longer
 
 

@@ -12,7 +12,11 @@ from repro import config as configs
 from repro.errors import InputError
 from repro.fabric import virtual
 from repro.probes import _network, validation
+from repro.probes._compute import Compute
+from repro.probes._synthetic import Workload
+from repro.probes._twin import Measured
 from repro.results import read_summary, write_summary
+from repro.timing.costs import Costs
 
 TESTBED = {
     "name": "made up",
@@ -27,6 +31,7 @@ TESTBED = {
     "decode_s_per_byte": {"truncate16": 2e-9, "quantize8": 4e-9, "ternary": 2e-8},
     "update_s_per_byte": 6e-9,
 }
+QUANTUM = 80000  # bytes; a sixth of the longest message measured
 # divisible by 4 blocks x 12, so that rings of 2, 3 and 4 have equal blocks
 WORKLOADS = [
     {"bytes": 4 * 48 * 100, "forward_s": 0.002, "backward_s": 0.004},
@@ -54,7 +59,7 @@ def configuration(workers: int, **probe):
 
 def run(config, folder):
     programs.check(config)
-    network = virtual.Network(TESTBED["alpha_s"], TESTBED["beta_s_per_byte"])
+    network = virtual.Network(TESTBED["alpha_s"], TESTBED["beta_s_per_byte"], quantum=QUANTUM)
     ranks = programs.ranks(config)
     virtual.run(ranks, lambda fabric: programs.run(fabric, config, folder), network, build.virtual_costs(TESTBED))
     return read_summary(folder)
@@ -68,13 +73,24 @@ def test_a_virtual_network_is_found_again_to_rounding(workers, tmp_path):
     result = run(config, tmp_path)["result"]
     found = result["networks"]["messages"]
     assert found["alpha_s"] == pytest.approx(TESTBED["alpha_s"], rel=1e-6)
+    assert found["quantum_bytes"] == pytest.approx(QUANTUM, rel=1e-4)
     assert found["beta_s_per_byte"] == pytest.approx(TESTBED["beta_s_per_byte"], rel=1e-6)
     assert len(result["rows"]) == len(WORKLOADS) * len(config["probe"]["strategies"])
+    assert all(row["calibration"]["interference"] < 1e-9 for row in result["rows"])
     for row in result["rows"]:
         seen = row["observed_s"]
         assert row["computation_s"] < seen["median"] * 1.0001
         assert row["simulated_s"] == pytest.approx(seen["median"], rel=1e-6), row["setting"]
         assert seen["min"] == pytest.approx(seen["max"], rel=1e-9)
+
+
+def test_computation_beside_communication_is_stretched():
+    """A fifth longer for each second beside it: of 30 ms, 10 of which have communication beside them, 32 become."""
+    compute = Compute(0.010, 0.018, 0.003, 0.001, 0.001, {1: [0.018]})
+    measured = Measured(Workload(64, 2, 0.0, 0.0), compute, Costs(True, {}, {}), 0.2)
+    alone, beside = measured.blocks(), measured.blocks(0.010)
+    assert sum(alone.forward) + sum(alone.backward) == pytest.approx(0.030)
+    assert sum(beside.forward) + sum(beside.backward) == pytest.approx(0.032)
 
 
 def test_a_handshake_above_a_limit_is_fitted_by_size():

@@ -21,6 +21,7 @@ class Network:
     alpha: float
     beta: float
     by_size: tuple[tuple[int, float], ...] = ()
+    quantum: int | None = None
 
     def latency(self, nbytes: int) -> float:
         """alpha of a message of so many bytes."""
@@ -48,13 +49,16 @@ class Links:
         self.rx_free = [0.0] * size
         self.messages = 0
 
-    def transmit(self, source: int, to: int, nbytes: int, deliver: Callable[[], None]) -> float:
-        """Send now; `deliver` runs when the last byte is in. Returns when the sender's NIC has let go of it."""
+    def transmit(
+        self, source: int, to: int, nbytes: int, deliver: Callable[[], None], left: Callable[[], None]
+    ) -> None:
+        """Send now; `left` runs when the sender's NIC has let go of the last byte, `deliver` when it is in."""
         scheduler, network = self.scheduler, self.network
         self.messages += 1
         if source == to:
             scheduler.at(scheduler.now, to, deliver)
-            return scheduler.now
+            scheduler.at(scheduler.now, source, left)
+            return
         wire = nbytes * network.beta
         tx = max(scheduler.now, self.tx_free[source])
         self.tx_free[source] = tx + wire
@@ -65,4 +69,4 @@ class Links:
             scheduler.at(rx + wire, to, deliver)
 
         scheduler.at(tx + network.latency(nbytes), to, head_arrives)
-        return tx + wire
+        scheduler.at(tx + wire, source, left)

@@ -20,6 +20,7 @@ from repro.fabric.base import (
     Task,
     Work,
 )
+from repro.fabric.fair_links import FairLinks
 from repro.fabric.links import Links, Network
 from repro.fabric.scheduler import Scheduler, VirtualTask
 from repro.fabric.virtual_messages import Mailbox, Message, Receive, VirtualWork, nbytes
@@ -33,7 +34,7 @@ class World:
     def __init__(self, size: int, network: Network):
         self.size = size
         self.scheduler = Scheduler()
-        self.links = Links(self.scheduler, network, size)
+        self.links = (FairLinks if network.quantum else Links)(self.scheduler, network, size)
         self.mailboxes = [Mailbox() for _ in range(size)]
         self.meetings: dict[Any, Meeting] = defaultdict(Meeting)
 
@@ -93,10 +94,8 @@ class VirtualFabric(Fabric):
         target = self.global_rank(to)
         work = VirtualWork(self, f"its message to rank {to} to leave (tag {tag}, channel {channel})")
         self.bytes_sent += nbytes(payload)
-        leaves = self.world.links.transmit(
-            self.global_rank(self.rank), target, nbytes(payload), lambda: self.world.mailboxes[target].deliver(message)
-        )
-        self.scheduler.at(leaves, self.global_rank(self.rank), work.finish)
+        source, deliver = self.global_rank(self.rank), lambda: self.world.mailboxes[target].deliver(message)
+        self.world.links.transmit(source, target, nbytes(payload), deliver, work.finish)
         return work
 
     def irecv(self, tensor: torch.Tensor, source: int, tag: int = 0, channel: int = MAIN) -> Work:

@@ -25,6 +25,7 @@ WIRE_TAG = 7
 
 
 LONG = 1 << 20  # bytes: messages whose slope is the link's
+SHARED, LEAST_QUANTUM = 1 << 18, 1 << 16  # bytes
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ class Fitted:
             "alpha_s": network.alpha,
             "beta_s_per_byte": network.beta,
             "alpha_by_size": by_size,
+            "quantum_bytes": network.quantum,
             "points": self.points,
         }
 
@@ -88,6 +90,31 @@ def neighbours(fabric: Fabric, sizes: Sequence[int], rounds: int) -> Fitted:
     taken = measure(fabric, exchange, sizes, rounds)
     points = [(n, statistics.median(seconds)) for n, seconds in taken.items()]
     return Fitted(fit(points), _points(points, taken, fit_alpha_beta(points).residuals))
+
+
+def sharing(fabric: Fabric, sizes: Sequence[int], rounds: int, beta: float) -> int | None:
+    """Bytes in turn with which two messages of one NIC to two ranks end as they do; None with fewer than three ranks.
+
+    In turns of q bytes the second ends q * beta after the first (a whole message where they do not share at all); of
+    all sizes and rounds the median.
+    """
+    if fabric.size < 3:
+        return None
+    found = []
+    for n in [size for size in sizes if size >= SHARED]:
+        buffer = torch.zeros(n // FLOAT32)
+        for _ in range(rounds):
+            fabric.exchange(None)
+            fabric.barrier()
+            began = fabric.now()
+            if fabric.rank == 0:
+                for send in [fabric.isend(buffer, to, WIRE_TAG) for to in (1, 2)]:
+                    send.wait()
+            elif fabric.rank < 3:
+                fabric.recv(buffer, 0, WIRE_TAG)
+            first, second = sorted(fabric.exchange(fabric.now() - began)[1:3])
+            found.append((second - first) / beta)
+    return max(LEAST_QUANTUM, round(statistics.median(found)))
 
 
 def native(fabric: Fabric, sizes: Sequence[int], rounds: int) -> Fitted:

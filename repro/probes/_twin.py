@@ -2,41 +2,55 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from dataclasses import dataclass
 from typing import Any
 
 from repro.fabric import virtual
+from repro.fabric.base import BACKGROUND
 from repro.fabric.links import Network
 from repro.probes._common import slowest
-from repro.probes._compute import Compute, ComputeBenchmark
+from repro.probes._compute import Alone, Compute, ComputeBenchmark
 from repro.probes._fabric_model import codec_work, repeats, summation
 from repro.probes._observe import observe, summarise
 from repro.probes._synthetic import Sleep, Workload, worker
 from repro.timing.closed_forms import largest_block
 from repro.timing.costs import Costs
 from repro.timing.device import BlockSeconds
+from repro.worker import Worker
 from strategies.base import Strategy
+
+BESIDE_STEPS = 5  # of computation beside communication
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What one workload's computation takes on this machine, without communication: compute of a step, costs a byte."""
+    """What one workload's computation takes on this machine: compute of a step and costs a byte, without communication.
+
+    interference: seconds by which computation takes longer for each second of communication of a task beside it (cores
+    that move bytes for TCP compute nothing meanwhile).
+    """
 
     workload: Workload
     compute: Compute
     costs: Costs
+    interference: float
 
-    @property
-    def blocks(self) -> BlockSeconds:
-        """Seconds of each block: what stands outside the passes is put into the first, gradients' copies into all."""
+    def blocks(self, hidden_s: float = 0.0) -> BlockSeconds:
+        """Seconds of each block, while `hidden_s` of communication a step go on beside them.
+
+        What stands outside the passes is put into the first block, gradients' copies into all.
+        """
         count, compute = self.workload.blocks, self.compute
-        forward = [compute.forward / count] * count
-        forward[0] += compute.data + compute.other
-        return BlockSeconds(forward, [compute.backward / count] * count)
+        slower = 1 + self.interference * hidden_s / (compute.l_for + compute.backward)
+        forward = [compute.forward / count * slower] * count
+        forward[0] += (compute.data + compute.other) * slower
+        return BlockSeconds(forward, [compute.backward / count * slower] * count)
 
     def as_result(self) -> dict[str, Any]:
-        return self.compute.as_result() | {"seconds_per_byte": dict(self.costs.seconds_per_byte)}
+        costs = dict(self.costs.seconds_per_byte)
+        return self.compute.as_result() | {"seconds_per_byte": costs, "interference": self.interference}
 
 
 def calibrate(fabric: Any, workload: Workload, work: Any, codecs: list[str], turns: int) -> Measured:
@@ -58,18 +72,49 @@ def calibrate(fabric: Any, workload: Workload, work: Any, codecs: list[str], tur
         times = repeats(fabric, call)
         taken = [slowest(fabric, lambda call=call, times=times: [call() for _ in range(times)]) for _ in range(turns)]
         per_byte[name] = statistics.median(taken) / times / size
-    return Measured(workload, compute, Costs(True, per_byte, {}))
+    interference = statistics.median(_interference(fabric, computing, compute) for _ in range(turns))
+    return Measured(workload, compute, Costs(True, per_byte, {}), interference)
+
+
+def _interference(fabric: Any, computing: Worker, compute: Compute) -> float:
+    """Computation beside a task that does nothing but allreduce, against computation alone; of the slowest rank."""
+    vector = computing.part.empty().zero_()
+
+    def ring() -> None:
+        fabric.allreduce(vector, channel=BACKGROUND, algorithm="ring")
+
+    alone_s = compute.l_up + compute.l_comp
+    rings = 1 + math.ceil(BESIDE_STEPS * alone_s / slowest(fabric, ring))
+    alone = Alone()
+    alone.setup(computing)
+    fabric.exchange(None)
+    began = fabric.now()
+    task = fabric.spawn(lambda: [ring() for _ in range(rings)] and fabric.now(), "background")
+    ends = [began]
+    for _ in range(BESIDE_STEPS):
+        alone.step()
+        ends.append(fabric.now())
+    until = task.join()
+    beside = [end for end in ends if end <= until]  # steps after the last ring would count as undisturbed
+    found = (beside[-1] - began) / (len(beside) - 1) if len(beside) > 1 else alone_s
+    return max(0.0, max(fabric.exchange(found)) / alone_s - 1)
 
 
 def simulate(
     strategy: Strategy, workers: int, measured: Measured, network: Network, costs: Costs, warmup: int, steps: int
 ) -> dict[str, Any]:
-    """`summarise` of the strategy's steps in virtual time; one process calls it."""
-    options = strategy.options
+    """`summarise` of the strategy's steps in virtual time; one process calls it.
 
-    def rank(fabric: virtual.VirtualFabric) -> list[dict[str, Any]]:
-        twin = worker(fabric, workers, measured.workload, Sleep(fabric), measured.blocks)
-        return observe(fabric, type(strategy)(options), twin, warmup, steps)
+    Simulated twice: what the first run hides behind computation makes computation slower in the second.
+    """
 
-    found = virtual.run(type(strategy).ranks(workers), rank, network, costs)
-    return summarise([found[0]], steps)
+    def run(blocks: BlockSeconds) -> dict[str, Any]:
+        def rank(fabric: virtual.VirtualFabric) -> list[dict[str, Any]]:
+            twin = worker(fabric, workers, measured.workload, Sleep(fabric), blocks)
+            return observe(fabric, type(strategy)(strategy.options), twin, warmup, steps)
+
+        return summarise([virtual.run(type(strategy).ranks(workers), rank, network, costs)[0]], steps)
+
+    undisturbed = run(measured.blocks())
+    hidden_s = undisturbed["communication"]["overlapped_s"]
+    return run(measured.blocks(hidden_s)) if hidden_s and measured.interference else undisturbed

@@ -144,11 +144,16 @@ class Cell:
 
     def networks(self) -> dict[str, _network.Fitted] | None:
         """The network as messages of ours see it, and as the library's own allreduce does, where a strategy uses it."""
-        group = self.groups[self.p]
-        if group is None:
-            return None
+        group, largest = self.groups[self.p], self.groups[max(self.groups)]
         rounds, given = self.probe["rounds"], self.probe["sizes"]
-        found = {"messages": _network.neighbours(group, given, rounds)}
+        found = {"messages": _network.neighbours(group, given, rounds)} if group else None
+        # by all ranks that there are: two workers and a server are three
+        beta = largest.exchange(found and found["messages"].network.beta)[0]
+        quantum = _network.sharing(largest, given, rounds, beta)
+        if found is None:
+            return None
+        fitted = found["messages"]
+        found["messages"] = replace(fitted, network=replace(fitted.network, quantum=quantum))
         if any(uses_native(twin(strategy)) for strategy in self.settings.values()):
             found["native"] = _network.native(group, given, rounds)
         return found

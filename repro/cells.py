@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from repro import config as configs
 from repro import launch, programs, schedule
-from repro.errors import InputError, unknown
+from repro.errors import InputError, NotHere, unknown
 from repro.results import cell_dir, read_summary
 
 if TYPE_CHECKING:
@@ -69,14 +69,16 @@ class Cell:
         return summary is not None and summary["status"] == "finished" and summary["key"] == self.key
 
 
-def expand(experiment: str, overrides: Sequence[str] = (), scale: str | None = None) -> list[Cell]:
+def expand(
+    experiment: str, overrides: Sequence[str] = (), scale: str | None = None, lacking: list[NotHere] | None = None
+) -> list[Cell]:
     """The cells of an experiment, seeds innermost, without keys.
 
     An override `strategy=...` replaces the experiment's settings by that one, `testbed=...` its testbeds. Checks every
-    strategy's options and the numbers of workers, batch and epochs before anything runs.
+    strategy's options and the numbers of workers, batch and epochs before anything runs. `lacking` takes the reasons of
+    cells that this machine cannot run, which are then left out; without it they are raised.
     """
     base = configs.compose(experiment, overrides, scale)
-    check(base)
     keys = {override.partition("=")[0] for override in overrides}
     settings, testbeds = configs.axes(base, overrides)
     cells = []
@@ -85,7 +87,13 @@ def expand(experiment: str, overrides: Sequence[str] = (), scale: str | None = N
             # the user's word counts most, then the testbed's, then the setting's, then the scale's
             ours = [change for change in (*changes, *conditions) if change.partition("=")[0] not in keys]
             resolved = configs.compose(experiment, [f"testbed={testbed}", *ours, *overrides], scale)
-            check(resolved)
+            try:
+                check(resolved)
+            except NotHere as error:
+                if lacking is None:
+                    raise
+                lacking.append(error)
+                continue
             cells += [
                 Cell(experiment, setting, resolved | {"setting": setting, "seed": seed}, seed)
                 for seed in range(base["seed"], base["seed"] + base["seeds"])

@@ -22,8 +22,11 @@ class InputError(ReproError):
     status = 2
 
 
-class MissingData(InputError):
-    """A data set that is not here, where no stand-in is allowed. One experiment cannot run; others may."""
+class NotHere(InputError):
+    """Something that this machine lacks and another may have: a data set, a library, network namespaces.
+
+    What needs it cannot run here; other experiments and settings may.
+    """
 
 
 class FaultError(ReproError):

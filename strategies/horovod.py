@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from repro.errors import InputError
+from repro.errors import InputError, NotHere
 from repro.fabric.base import MAIN, FabricError
 from repro.fabric.roll_call import absent
 from repro.worker import Worker
@@ -59,7 +59,7 @@ class Horovod(DataParallel):
     @classmethod
     def check(cls, options: Options, run: Mapping[str, Any]) -> None:
         if (lack := missing()) is not None:
-            raise InputError(f"strategy horovod: {lack}; {HOW}")
+            raise NotHere(f"strategy horovod: {lack}; {HOW}")
 
     @classmethod
     def twin(cls, options: Options) -> tuple[str, dict[str, Any]] | None:

@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from repro.commands.options import as_json, experiment_arguments
-from repro.errors import MissingData
+from repro.errors import NotHere
 
 
 def add(commands: Any) -> None:
@@ -77,16 +77,19 @@ def cmd_run(args: argparse.Namespace) -> None:
     scale = args.scale or "small"
     names, cells, missing = config.experiment_names(args.experiment), [], None
     for name in names:
-        own = expansion.expand(name, args.overrides, scale)
+        lacking: list[NotHere] = []
         try:
+            own = expansion.expand(name, args.overrides, scale, lacking)
             expansion.identify(own)
-        except MissingData as error:
-            if len(names) == 1:
-                raise
-            missing = missing or error
-            print(f"left out {name}: {error}", file=sys.stderr)
-        else:
-            cells += own
+        except NotHere as error:
+            lacking.append(error)
+            own = []
+        if lacking and not own and len(names) == 1:
+            raise lacking[0]
+        for reason in dict.fromkeys(map(str, lacking)):
+            print(f"left out {'some of ' if own else ''}{name}: {reason}", file=sys.stderr)
+        missing = missing or next(iter(lacking), None)
+        cells += own
     summaries, fault = run_cells(cells, args.force, not args.no_mlflow)
     if args.json:
         print(json.dumps(summaries, indent=1))

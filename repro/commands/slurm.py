@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from repro.commands.options import as_json, experiment_arguments
-from repro.errors import InputError, MissingData
+from repro.errors import InputError, NotHere
 
 
 def add(commands: Any) -> None:
@@ -49,7 +49,7 @@ def cmd_submit(args: argparse.Namespace) -> None:
     for name in names:
         try:
             cells, note = find_cells(name, args.overrides, args.scale or "small")
-        except MissingData as error:
+        except NotHere as error:
             if len(names) == 1:
                 raise
             missing = missing or error

@@ -23,7 +23,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from repro.data import files
-from repro.errors import InputError, MissingData, unknown
+from repro.errors import InputError, NotHere, unknown
 
 if TYPE_CHECKING:
     from repro.data.base import Dataset
@@ -94,7 +94,7 @@ def load(name: str, root: str | None = None, standin: str = "auto", **options: A
     if folder is not None:
         return source.read(folder, **given)
     if standin == "never":
-        raise MissingData(missing(name, root))
+        raise NotHere(missing(name, root))
     return source.standin(**given)
 
 
@@ -131,7 +131,7 @@ def ensure(name: str, root: str | None = None, standin: str = "auto", say: Calla
         folder = fetch(name, timeout_s=QUICK_S, total_s=QUICK_TOTAL_S)
     except InputError as error:
         if standin == "never":
-            raise MissingData(str(error)) from None
+            raise NotHere(str(error)) from None
         say(f"data: {source.STANDIN} (stand-in: {name} is not on this machine and could not be downloaded; "
             f"`repro data fetch {name}` says {'why' if source.FILES else 'what to put where'})")
         files.log.debug("%s", error)
@@ -171,7 +171,7 @@ def verify(name: str, root: str | None = None) -> Path:
     """The folder of the data set's files, all checksums right; InputError where missing, incomplete or damaged."""
     folder = module(name).find(root)
     if folder is None:
-        raise MissingData(missing(name, root))
+        raise NotHere(missing(name, root))
     return folder
 
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from repro.errors import FaultError, InputError
+from repro.errors import FaultError, InputError, NotHere
 from repro.testbed import links, sweep
 from repro.testbed.enter import VARIABLE
 
@@ -82,7 +82,7 @@ def check(rate_gbit: Any, hosts: Any, ranks: int = 2) -> None:
     if hosts < ranks:
         raise InputError(f"{hosts} hosts for {ranks} ranks: a shaped network needs one host a rank")
     if missing := why_not():
-        raise InputError(f"no shaped network here: {missing}")
+        raise NotHere(f"no shaped network here: {missing}")
 
 
 @functools.cache

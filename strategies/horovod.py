@@ -63,8 +63,11 @@ class Horovod(DataParallel):
 
     @classmethod
     def twin(cls, options: Options) -> tuple[str, dict[str, Any]] | None:
-        """`wfbp` with buckets of the fusion buffer's size; it knows no cycles, so none is sent before it is full."""
-        buckets = {"bucket_mb": options.fusion_mb, "first_bucket_mb": options.fusion_mb}
+        """`wfbp` with a bucket a block: what is ready leaves at the next cycle, and most blocks take longer than one.
+
+        Where all of a backward pass fits into a cycle Horovod sends one fused bucket, and its twin too many.
+        """
+        buckets = {"bucket_mb": 0, "first_bucket_mb": 0}
         if options.fp16:  # half the bytes too, but converted in each hop
             return "wfbp", buckets | {"codec": "truncate16", "algorithm": "ring"}
         return "wfbp", buckets | {"algorithm": "auto"}

@@ -74,8 +74,13 @@ def at_a_glance(found: Sequence[Summary], files: Files) -> tuple[str, str]:
         f"{row['95th percentile']:.1%} in the 95th percentile of cases; the goal ({MEDIAN_GOAL:.0%}, {P95_GOAL:.0%}) "
         f"is {met}."
     )
-    table = files.table(_shown(frames_validation.errors(steps, ["strategy"])), "strategies", ["strategy"])
-    return f"{line}\n\nBy strategy:\n\n{table}", line
+    apart = frames_validation.errors(steps, ["experiment"])
+    apart["experiment"] = [EXPERIMENTS[name][0] for name in apart["experiment"]]
+    tables = [
+        ("By experiment", files.table(_shown(apart), "experiments", ["experiment"])),
+        ("By strategy", files.table(_shown(frames_validation.errors(steps, ["strategy"])), "strategies", ["strategy"])),
+    ]
+    return "\n\n".join([line, *(f"{title}:\n\n{table}" for title, table in tables)]), line
 
 
 def section(name: str, found: Sequence[Summary], files: Files) -> Section:

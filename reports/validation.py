@@ -118,8 +118,9 @@ def section(name: str, found: Sequence[Summary], files: Files) -> Section:
 
 def _shown(table: pd.DataFrame) -> pd.DataFrame:
     shown = table.copy()
-    for name in ("median error", "95th percentile", "measured spread"):
+    for name in ("median error", "95th percentile"):
         shown[name] = table[name].map(lambda value: f"{value:.1%}")
+    shown["measured spread"] = table["measured spread"].map(lambda value: f"{value:.1%}" if value else "one turn")
     for name in ("worst", "mean (signed)"):
         shown[name] = table[name].map(lambda value: f"{value:+.1%}")
     if "bytes" in shown:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -65,8 +66,9 @@ class Shaped(Launcher):
         variables = environment(threads) | OPENMPI | NCCL | net.variables | {"GLOO_SOCKET_IFNAME": "eth0"}
         yield Place(self.command(net, ranks, list(program)), variables, net.facts)
 
+    @abstractmethod
     def command(self, net: network.Network, ranks: int, program: list[str]) -> list[str]:
-        raise NotImplementedError
+        """The command line that starts a rank in each of the first `ranks` hosts."""
 
 
 class ShapedMpirun(Shaped):

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import strategies
+from repro.config import strategy_options
 from repro.data.base import Dataset
 from repro.errors import InputError
 from repro.fabric.base import Fabric
+from strategies.base import Strategy
 
 
 def slowest(fabric: Fabric, work: Callable[[], Any]) -> float:
@@ -36,6 +39,20 @@ def facts(fabric: Fabric, model: str | None, parameters: int, dataset: Dataset |
             "classes": dataset.classes,
             "input_shape": list(dataset.input_shape),
         }
+    return found
+
+
+def chosen(probe: dict[str, Any]) -> dict[str, Strategy]:
+    """Setting -> a new strategy with its options, of `probe.strategies`; InputError where they cannot be used."""
+    given = probe.get("strategies")
+    if not isinstance(given, dict) or not all(isinstance(one, dict) and "name" in one for one in given.values()):
+        raise InputError("probe.strategies: must be a mapping setting -> {name: STRATEGY, options ...}")
+    if not given:
+        raise InputError("probe.strategies: must name at least one setting")
+    found = {}
+    for setting, one in given.items():
+        strategy_class = strategies.load(one["name"])
+        found[setting] = strategy_class(strategy_class.parse(strategy_options({"strategy": one})))
     return found
 
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import strategies
 from repro import data, probes
 from repro.build import build_worker, check_ranks
 from repro.config import strategy_options
@@ -24,7 +23,7 @@ from repro.data.base import Dataset
 from repro.errors import InputError
 from repro.fabric.base import Fabric
 from repro.probes import _predict
-from repro.probes._common import facts, sizes, whole
+from repro.probes._common import chosen, facts, sizes, whole
 from repro.probes._compute import ComputeBenchmark
 from repro.probes._fabric_model import Microbenchmark
 from repro.probes._observe import observe, summarise
@@ -37,7 +36,7 @@ SHARED = "ranks share this machine's cores and memory: computation and communica
 
 def ranks(config: dict[str, Any]) -> int:
     """As many as the strategy that needs most; the others leave the rest waiting."""
-    return max(type(strategy).ranks(config["workers"]) for strategy in chosen(config).values())
+    return max(type(strategy).ranks(config["workers"]) for strategy in chosen(config["probe"]).values())
 
 
 def check(config: dict[str, Any]) -> None:
@@ -49,27 +48,14 @@ def check(config: dict[str, Any]) -> None:
         whole(probe, name)
     whole(probe, "warmup", least=0)
     sizes(probe, "sizes", least=2)
-    for strategy in chosen(config).values():
+    for strategy in chosen(config["probe"]).values():
         _predict.check(strategy.name, strategy.options)
-
-
-def chosen(config: dict[str, Any]) -> dict[str, Strategy]:
-    """Setting -> the strategy with its options; InputError where they cannot be used."""
-    given = config["probe"].get("strategies")
-    if not isinstance(given, dict) or not all(isinstance(one, dict) and "name" in one for one in given.values()):
-        raise InputError("probe.strategies: must be a mapping setting -> {name: STRATEGY, options ...}")
-    if not given:
-        raise InputError("probe.strategies: must name at least one setting")
-    found = {}
-    for setting, one in given.items():
-        strategy_class = strategies.load(one["name"])
-        found[setting] = strategy_class(strategy_class.parse(strategy_options({"strategy": one})))
-    return found
 
 
 def run(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
     """One rank's part. Where a rank has none it waits in `exchange`, which leaves its core to the others."""
-    probe, settings, p = config["probe"], chosen(config), config["workers"]
+    probe, p = config["probe"], config["workers"]
+    settings = chosen(probe)
     dataset = data.of(config)
     groups: dict[int, Fabric | None] = {fabric.size: fabric}  # ranks -> a fabric over the first so many of them
     for needed in sorted({p} | {type(strategy).ranks(p) for strategy in settings.values()}):
@@ -84,7 +70,7 @@ def run(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
             bench.turn()
         fabric.exchange(None)
         probes.progress(fabric, done := done + 1)
-        for setting, strategy in chosen(config).items():
+        for setting, strategy in chosen(probe).items():
             if group := groups[type(strategy).ranks(p)]:
                 check_ranks(group, strategy, config)
                 worker = build_worker(group, config, dataset)

@@ -23,11 +23,10 @@ from typing import Any
 
 import strategies
 from repro import probes
-from repro.config import strategy_options
 from repro.errors import InputError, unknown
 from repro.fabric.base import Fabric
 from repro.probes import _network
-from repro.probes._common import facts, number, sizes, whole
+from repro.probes._common import chosen, facts, number, sizes, whole
 from repro.probes._observe import observe, summarise
 from repro.probes._synthetic import Multiply, Sleep, Workload, worker
 from repro.probes._twin import Measured, calibrate, simulate
@@ -40,7 +39,7 @@ MOST_STEPS = 60
 
 def ranks(config: dict[str, Any]) -> int:
     """As many as the strategy that needs most; the others leave the rest waiting."""
-    return max(type(strategy).ranks(config["workers"]) for strategy in chosen(config).values())
+    return max(type(strategy).ranks(config["workers"]) for strategy in chosen(config["probe"]).values())
 
 
 def check(config: dict[str, Any]) -> None:
@@ -55,7 +54,8 @@ def check(config: dict[str, Any]) -> None:
     if probe.get("computation") not in COMPUTATIONS:
         raise unknown("probe.computation", str(probe.get("computation")), COMPUTATIONS)
     workloads(probe)
-    chosen(config)
+    for strategy in chosen(probe).values():
+        type(strategy).check(strategy.options, {"epochs": 1, "workers": config["workers"]})
 
 
 def workloads(probe: dict[str, Any]) -> list[Workload]:
@@ -67,20 +67,6 @@ def workloads(probe: dict[str, Any]) -> list[Workload]:
     for one in given:
         passes = [number(one, name, inclusive=True) for name in ("forward_s", "backward_s")]
         found.append(Workload(whole(one, "bytes", least=4), probe["blocks"], *passes))
-    return found
-
-
-def chosen(config: dict[str, Any]) -> dict[str, Strategy]:
-    """Setting -> the strategy with its options; InputError where they cannot be used."""
-    given = config["probe"].get("strategies")
-    if not isinstance(given, dict) or not given or not all(isinstance(s, dict) and "name" in s for s in given.values()):
-        raise InputError("probe.strategies: must be a mapping setting -> {name: STRATEGY, options ...}")
-    found = {}
-    for setting, one in given.items():
-        strategy_class = strategies.load(one["name"])
-        options = strategy_class.parse(strategy_options({"strategy": one}))
-        strategy_class.check(options, {"epochs": 1, "workers": config["workers"]})
-        found[setting] = strategy_class(options)
     return found
 
 
@@ -100,7 +86,8 @@ def uses_native(strategy: Strategy) -> bool:
 
 def run(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
     """One rank's part. Where a rank has none it waits in `exchange`, which leaves its core to the others."""
-    probe, p, settings = config["probe"], config["workers"], chosen(config)
+    probe, p = config["probe"], config["workers"]
+    settings = chosen(probe)
     todo = workloads(probe)
     needs = {p} | {type(strategy).ranks(p) for strategy in settings.values()}
     groups = {n: fabric if n == fabric.size else fabric.subgroup(range(n)) for n in sorted(needs)}
@@ -125,7 +112,7 @@ def run(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
                 rows.append(row(setting, strategy, measured, summarise(turns, steps), simulated))
     result: dict[str, Any] = {}
     if fabric.rank == 0:
-        result = {"computation": probe["computation"], "networks": networks and _as_result(networks), "rows": rows}
+        result = {"computation": probe["computation"], "networks": _as_result(networks), "rows": rows}
     said = facts(fabric, None, 0, None)
     probes.finish(fabric, config, folder, said, result, metrics(rows), line(rows))
 

@@ -14,7 +14,7 @@ from repro.timing.costs import Costs
 
 ANY_SOURCE = -1
 # Channels separate the traffic of concurrent threads of one rank; each has its own communicator or process group.
-MAIN, BACKGROUND, CONTROL = 0, 1, 2
+MAIN, BACKGROUND, CONTROL, SIGNALS = 0, 1, 2, 3
 CHANNELS = 4
 # capabilities of one fabric alone: the library that it is made of, for strategies that hand their exchange to it
 LIBRARIES = {"torch.distributed": "torch", "mpi": "mpi"}
@@ -113,10 +113,12 @@ class Fabric(ABC):
 
     name: ClassVar[str]
     capabilities: ClassVar[frozenset[str]]
+    progresses: ClassVar[bool] = False  # transfers go on by themselves, also while nobody of the rank waits for them
     rank: int
     size: int
     costs: Costs
     timeout_s: float | None = DEFAULT_TIMEOUT_S
+    bandwidth_Bps: float | None = None  # of a rank's link, where it is known without measuring
     bytes_sent: int = 0  # payload bytes that this rank handed to the network, whatever the channel
 
     # time and the rank's own computation
@@ -154,6 +156,18 @@ class Fabric(ABC):
     def wait_any(self, works: Sequence[Work], timeout: float | None = None) -> int:
         """The index of a finished work, the lowest if several are. Needs the capability "test"."""
         raise FabricError(f"fabric {self.name} cannot wait for any of several transfers (no capability 'test')")
+
+    def wait_all(self, works: Sequence[Work], timeout: float | None = None) -> None:
+        """Wait for each of several works (seconds for each; None: the fabric's limit); raises what the first raises."""
+        for work in works:
+            work.wait(timeout)
+
+    def wait_idle(self, work: Work) -> None:
+        """Wait, without a limit, for a message that may be long in coming, at little cost to this rank's other tasks.
+
+        A fabric that polls looks the less often the longer nothing comes.
+        """
+        work.wait(timeout=float("inf"))
 
     # collectives: the fabric's own unless an algorithm is named; every rank of the fabric calls them in the same order
     @abstractmethod

@@ -15,6 +15,7 @@ from repro.fabric.base import MAIN, Fabric
 from repro.fabric.blocks import TAG, bounds, chunks, piece_bounds, reduce_cost, synchronise
 from repro.fabric.codecs import Codec, NoCodec
 from repro.fabric.pipelined import PIECES, ring_pipelined, ring_pipelined_encoded
+from repro.fabric.sharded import sharded_server_allreduce
 
 
 def ring_allreduce_encoded(
@@ -207,6 +208,7 @@ ALLREDUCE: dict[str, Callable[[Fabric, torch.Tensor, int], None]] = {
     "recursive_doubling": recursive_doubling_allreduce,
     "tree": tree_allreduce,
     "server": server_allreduce,
+    "sharded_server": sharded_server_allreduce,
 }
 
 

@@ -47,11 +47,12 @@ class CompressedAllreduce:
         channel: int = MAIN,
         pieces: int = collectives.PIECES,
         seed: int = 0,
+        resource: str = "device",
     ):
         check(codec_name, algorithm)
         if pieces < 1:
             raise InputError(f"pieces {pieces}: a block of the pipelined ring has at least 1")
-        self.fabric, self.algorithm, self.channel = fabric, algorithm, channel
+        self.fabric, self.algorithm, self.channel, self.resource = fabric, algorithm, channel, resource
         stream = 2 * (seed * 1_000_003 + fabric.rank)
         self.codec, self.hop_codec = codec(codec_name, stream), codec(codec_name, stream + 1)
         # only the rings work on blocks; the others take the vector whole
@@ -66,7 +67,7 @@ class CompressedAllreduce:
 
     def compress(self, gradient: torch.Tensor) -> list[torch.Tensor]:
         """This rank's gradient as wire blocks (or pieces of them); with codec `none` they are views of it."""
-        with self.fabric.compute(self.compress_s):
+        with self.fabric.compute(self.compress_s, self.resource):
             return [self.codec.encode(gradient[start:end]) for start, end in self.bounds]
 
     def reduce(self, blocks: list[torch.Tensor]) -> list[torch.Tensor]:
@@ -79,7 +80,7 @@ class CompressedAllreduce:
 
     def decompress(self, blocks: list[torch.Tensor], out: torch.Tensor) -> torch.Tensor:
         """The sum over ranks, into `out` (n,); nothing moves if `out` is the vector whose views the blocks are."""
-        with self.fabric.compute(self.decompress_s):
+        with self.fabric.compute(self.decompress_s, self.resource):
             for block, (start, end) in zip(blocks, self.bounds):
                 self.codec.decode(block, out[start:end])
         return out

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
+from collections import Counter, deque
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
 from repro.fabric.links import Network
@@ -22,47 +22,96 @@ class Sending:
     left: Callable[[], None]
 
 
+@dataclass
+class Connection:
+    """What one node has to send to one other, in order."""
+
+    nodes: tuple[int, int]
+    messages: deque[Sending]
+
+
 class FairLinks:
     """As `Links`, cut into quanta: alpha + n * beta for a message alone, and p messages to one node still end after
     alpha + p * n * beta; but they end together, where `Links` serves one after the other. Messages from one node to one
     other are a connection's, and go one after the other.
+
+    A quantum is far longer than a packet, and a turn of all connections takes long: a message up to `network.short`,
+    which TCP would send between two packets, takes no turn, and its bytes none of the others' time.
+
+    With `network.hosts` the connections of all nodes of a host take turns on its NIC; within a host as `SharedLinks`.
     """
 
     def __init__(self, scheduler: Scheduler, network: Network, size: int):
         self.scheduler, self.network = scheduler, network
-        # of each node its connections with something to send, the one whose turn it is first
-        self.sending: list[deque[deque[Sending]]] = [deque() for _ in range(size)]
-        self.rx_free = [0.0] * size
+        self.hosts = network.hosts or size  # rank r is on host r mod hosts
+        # of each host its connections with something to send, the one whose turn it is first
+        self.sending: list[deque[Connection]] = [deque() for _ in range(self.hosts)]
+        self.open: dict[tuple[int, int], Connection] = {}  # those among them, by their nodes
+        self.coming: Counter[tuple[int, int, Hashable]] = Counter()  # messages under way that take turns, of each lane
+        self.rx_free = [0.0] * self.hosts
+        self.memory_free = [0.0] * self.hosts
         self.messages = 0
 
     def transmit(
-        self, source: int, to: int, nbytes: int, deliver: Callable[[], None], left: Callable[[], None]
+        self,
+        source: int,
+        to: int,
+        nbytes: int,
+        deliver: Callable[[], None],
+        left: Callable[[], None],
+        lane: Hashable = None,
     ) -> None:
-        """Send now; `left` runs when the sender's NIC has let go of the last byte, `deliver` when it is in."""
+        """Send now; `left` runs when the sender's NIC has let go of the last byte, `deliver` when it is in.
+
+        lane: messages of one must come in order (those of a channel and a tag).
+        """
         self.messages += 1
         if source == to:
             self.scheduler.at(self.scheduler.now, to, deliver)
             self.scheduler.at(self.scheduler.now, source, left)
             return
-        message = Sending(to, nbytes, nbytes, nbytes, deliver, left)
-        connections = self.sending[source]
-        for connection in connections:
-            if connection[0].to == to:
-                connection.append(message)
-                return
-        connections.append(deque([message]))
-        if len(connections) == 1:
-            self._send_quantum(source)
+        host = source % self.hosts
+        if host == to % self.hosts:
+            self._through_memory(host, source, to, nbytes, deliver, left)
+            return
+        if nbytes <= self.network.short and not self.coming[source, to, lane]:
+            end = self.scheduler.now + nbytes * self.network.beta
+            self.scheduler.at(end + self.network.latency(nbytes), to, deliver)
+            self.scheduler.at(end, source, left)
+            return
+        self.coming[source, to, lane] += 1
 
-    def _send_quantum(self, source: int) -> None:
-        scheduler, connections = self.scheduler, self.sending[source]
-        message = connections[0][0]
+        def delivered() -> None:
+            self.coming[source, to, lane] -= 1
+            deliver()
+
+        message = Sending(to, nbytes, nbytes, nbytes, delivered, left)
+        if connection := self.open.get((source, to)):
+            connection.messages.append(message)
+            return
+        self.open[source, to] = connection = Connection((source, to), deque([message]))
+        self.sending[host].append(connection)
+        if len(self.sending[host]) == 1:
+            self._send_quantum(host)
+
+    def _through_memory(
+        self, host: int, source: int, to: int, nbytes: int, deliver: Callable[[], None], left: Callable[[], None]
+    ) -> None:
+        end = max(self.scheduler.now, self.memory_free[host]) + nbytes * self.network.local_beta
+        self.memory_free[host] = end
+        self.scheduler.at(end + self.network.local_alpha, to, deliver)
+        self.scheduler.at(end, source, left)
+
+    def _send_quantum(self, host: int) -> None:
+        scheduler, connections = self.scheduler, self.sending[host]
+        source, message = connections[0].nodes[0], connections[0].messages[0]
         quantum = min(self.network.quantum, message.to_leave)
         wire = quantum * self.network.beta
 
         def head_arrives() -> None:
-            rx = max(scheduler.now, self.rx_free[message.to])
-            self.rx_free[message.to] = rx + wire
+            there = message.to % self.hosts
+            rx = max(scheduler.now, self.rx_free[there])
+            self.rx_free[there] = rx + wire
             message.to_come -= quantum
             if not message.to_come:
                 scheduler.at(rx + wire, message.to, message.deliver)
@@ -71,12 +120,14 @@ class FairLinks:
             connection = connections.popleft()
             message.to_leave -= quantum
             if not message.to_leave:
-                connection.popleft()
+                connection.messages.popleft()
                 message.left()
-            if connection:
+            if connection.messages:
                 connections.append(connection)
+            else:
+                del self.open[connection.nodes]
             if connections:
-                self._send_quantum(source)
+                self._send_quantum(host)
 
         scheduler.at(scheduler.now + self.network.latency(message.nbytes), message.to, head_arrives)
         scheduler.at(scheduler.now + wire, source, tail_leaves)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from functools import partial
 
 from repro.fabric.scheduler import Scheduler
 
@@ -16,12 +17,20 @@ class Network:
 
     by_size: (bytes, alpha) in increasing order, in place of the one alpha, for a library that changes its protocol with
     the size of a message (eager up to a limit, a handshake above it); between two sizes straight over log(bytes).
+    quantum: bytes that connections send in turn (`fair_links`); None: message after message.
+    short: bytes up to which a message of such a network takes no turn.
+    hosts: so many carry the nodes in turn, rank r host r mod hosts, and share their NICs (`shared_links`); messages
+    within a host have local_alpha and local_beta. None: every node is a host.
     """
 
     alpha: float
     beta: float
     by_size: tuple[tuple[int, float], ...] = ()
     quantum: int | None = None
+    short: int = 0
+    hosts: int | None = None
+    local_alpha: float = 0.0
+    local_beta: float = 0.0
 
     def latency(self, nbytes: int) -> float:
         """alpha of a message of so many bytes."""
@@ -50,23 +59,32 @@ class Links:
         self.messages = 0
 
     def transmit(
-        self, source: int, to: int, nbytes: int, deliver: Callable[[], None], left: Callable[[], None]
+        self,
+        source: int,
+        to: int,
+        nbytes: int,
+        deliver: Callable[[], None],
+        left: Callable[[], None],
+        lane: Hashable = None,
     ) -> None:
         """Send now; `left` runs when the sender's NIC has let go of the last byte, `deliver` when it is in."""
         scheduler, network = self.scheduler, self.network
+        now = scheduler.now
         self.messages += 1
         if source == to:
-            scheduler.at(scheduler.now, to, deliver)
-            scheduler.at(scheduler.now, source, left)
+            scheduler.at(now, to, deliver)
+            scheduler.at(now, source, left)
             return
         wire = nbytes * network.beta
-        tx = max(scheduler.now, self.tx_free[source])
+        free = self.tx_free[source]
+        tx = now if now > free else free
         self.tx_free[source] = tx + wire
-
-        def head_arrives() -> None:  # at its own time, so that receivers serve in order of arrival, not of sending
-            rx = max(scheduler.now, self.rx_free[to])
-            self.rx_free[to] = rx + wire
-            scheduler.at(rx + wire, to, deliver)
-
-        scheduler.at(tx + network.latency(nbytes), to, head_arrives)
+        alpha = network.latency(nbytes) if network.by_size else network.alpha
+        scheduler.at(tx + alpha, to, partial(self._head_arrives, to, wire, deliver))
         scheduler.at(tx + wire, source, left)
+
+    def _head_arrives(self, to: int, wire: float, deliver: Callable[[], None]) -> None:
+        """At its own time, so that receivers serve in order of arrival, not of sending."""
+        now, free = self.scheduler.now, self.rx_free[to]
+        self.rx_free[to] = done = (now if now > free else free) + wire
+        self.scheduler.at(done, to, deliver)

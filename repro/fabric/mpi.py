@@ -18,6 +18,8 @@ from repro.timing.costs import REAL_TIME
 # A wait first gives the core away without sleeping, then sleeps ever longer: ranks often outnumber cores.
 YIELDS = 20
 SLEEP_S, LONGEST_SLEEP_S = 20e-6, 50e-6
+# A task that waits for nothing in particular leaves the core, and Python's lock, to the computation beside it.
+LONGEST_IDLE_SLEEP_S = 2e-3
 TIMER_SLACK, SLACK_NS = 29, 1000  # prctl(2): by default Linux makes every sleep up to 50 µs longer
 
 
@@ -90,8 +92,13 @@ class MpiFabric(RealTimeFabric):
         self.timeout_s, self.costs, self.bytes_sent = timeout_s, REAL_TIME, 0
         self.crew = crew or Crew(self.rank, timeout_s)  # a rank's tasks are the same in all its groups
 
-    def poll(self, done: Callable[[], bool], what: str, timeout: float | None = None) -> None:
-        """Wait for `done()`, giving the core to others meanwhile; FabricError after the limit."""
+    def poll(
+        self, done: Callable[[], bool], what: str, timeout: float | None = None, longest_s: float = LONGEST_SLEEP_S
+    ) -> None:
+        """Wait for `done()`, giving the core to others meanwhile; FabricError after the limit.
+
+        longest_s: of the ever longer pauses between two looks.
+        """
         for _ in range(YIELDS):
             if done():
                 return
@@ -103,7 +110,11 @@ class MpiFabric(RealTimeFabric):
             if time.monotonic() - started > limit:
                 raise FabricError(f"rank {self.rank} ({self.current_task()}): {what}: nothing after {limit:g} s")
             time.sleep(pause)
-            pause = min(pause * 1.5, LONGEST_SLEEP_S)
+            pause = min(pause * 1.5, longest_s)
+
+    def wait_idle(self, work: Work) -> None:
+        if not work.finished:
+            self.poll(work.done, work.what, float("inf"), LONGEST_IDLE_SLEEP_S)
 
     # point to point
     def isend(self, tensor: torch.Tensor, to: int, tag: int = 0, channel: int = MAIN) -> Work:

@@ -6,10 +6,10 @@ gives the same interleaving every time. A task that waits hands the baton to the
 
 from __future__ import annotations
 
-import heapq
 import itertools
 import threading
 from collections.abc import Callable
+from heapq import heappop, heappush
 from typing import Any
 
 from repro.fabric.base import FabricError, TaskCancelled
@@ -66,7 +66,7 @@ class Scheduler:
 
     def at(self, time: float, rank: int, callback: Callable[[], None]) -> None:
         """Run `callback` at a virtual time; it may wake tasks but must not wait."""
-        self._schedule(time, rank, callback)
+        heappush(self._heap, (time, rank, next(self._order), callback))
 
     # --- called by the running task
     def advance(self, seconds: float) -> None:
@@ -130,7 +130,7 @@ class Scheduler:
 
     # --- inside
     def _schedule(self, time: float, rank: int, what: Any) -> None:
-        heapq.heappush(self._heap, (time, rank, next(self._order), what))
+        heappush(self._heap, (time, rank, next(self._order), what))
 
     def _yield(self, task: VirtualTask) -> None:
         self._pass_baton(task)
@@ -138,15 +138,16 @@ class Scheduler:
 
     def _pass_baton(self, giver: VirtualTask | None = None) -> None:
         """Run callbacks until a task is due, and let that task run; returns when `giver` is due again."""
+        heap = self._heap
         while True:
-            if not self._heap:
+            if not heap:
                 if self._report_deadlock():
                     continue
                 self._all_done.set()
                 return
-            time, _, _, what = heapq.heappop(self._heap)
+            time, _, _, what = heappop(heap)
             self.now = time
-            if isinstance(what, VirtualTask):
+            if what.__class__ is VirtualTask:
                 break
             what()
         what.now = time

@@ -62,6 +62,7 @@ class TorchFabric(RealTimeFabric):
     """torch.distributed's default group (or some of its ranks), one process group a channel."""
 
     name = "torch"
+    progresses = True
 
     def __init__(
         self,

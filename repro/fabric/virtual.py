@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -23,7 +24,8 @@ from repro.fabric.base import (
 from repro.fabric.fair_links import FairLinks
 from repro.fabric.links import Links, Network
 from repro.fabric.scheduler import Scheduler, VirtualTask
-from repro.fabric.virtual_messages import Mailbox, Message, Receive, VirtualWork, nbytes
+from repro.fabric.shared_links import SharedLinks
+from repro.fabric.virtual_messages import AllOf, Mailbox, Message, Receive, Send
 from repro.fabric.virtual_tasks import VirtualEvent, VirtualLock, VirtualQueue, VirtualTaskHandle
 from repro.timing.costs import REAL_TIME, Costs
 
@@ -32,9 +34,10 @@ class World:
     """What all ranks of one virtual run share: the scheduler, the links, the mailboxes."""
 
     def __init__(self, size: int, network: Network):
-        self.size = size
+        self.size, self.network = size, network
         self.scheduler = Scheduler()
-        self.links = (FairLinks if network.quantum else Links)(self.scheduler, network, size)
+        kind = FairLinks if network.quantum else SharedLinks if network.hosts else Links
+        self.links = kind(self.scheduler, network, size)
         self.mailboxes = [Mailbox() for _ in range(size)]
         self.meetings: dict[Any, Meeting] = defaultdict(Meeting)
 
@@ -58,7 +61,9 @@ class VirtualFabric(Fabric):
     ):
         self.world, self.ranks, self.rank, self.size = world, tuple(ranks), rank, len(ranks)
         self.scheduler, self.costs, self.timeout_s, self.group = world.scheduler, costs, timeout_s, group
+        self.mailbox = world.mailboxes[self.ranks[rank]]
         self.bytes_sent = 0
+        self.bandwidth_Bps = 1 / world.network.beta if world.network.beta else None
         self._resources: dict[str, VirtualLock] = {}
         self._subgroups = 0
         self._exchanges = 0
@@ -87,20 +92,21 @@ class VirtualFabric(Fabric):
 
     # point to point
     def isend(self, tensor: torch.Tensor, to: int, tag: int = 0, channel: int = MAIN) -> Work:
-        payload = tensor.detach().contiguous().view(-1).view(torch.uint8)
-        if payload.device.type != "meta":
-            payload = payload.clone()
-        message = Message(self.rank, (self.group, channel, tag), payload)
-        target = self.global_rank(to)
-        work = VirtualWork(self, f"its message to rank {to} to leave (tag {tag}, channel {channel})")
-        self.bytes_sent += nbytes(payload)
-        source, deliver = self.global_rank(self.rank), lambda: self.world.mailboxes[target].deliver(message)
-        self.world.links.transmit(source, target, nbytes(payload), deliver, work.finish)
+        payload = None
+        if not tensor.is_meta:
+            payload = tensor.detach() if tensor.requires_grad else tensor
+            payload = payload.clone(memory_format=torch.contiguous_format)
+        message = Message(self.rank, (self.group, channel, tag), payload, tensor.nbytes)
+        source, target = self.ranks[self.rank], self.ranks[to]
+        work = Send(self, to, message.key)
+        self.bytes_sent += message.nbytes
+        deliver = partial(self.world.mailboxes[target].deliver, message)
+        self.world.links.transmit(source, target, message.nbytes, deliver, work.finish, message.key)
         return work
 
     def irecv(self, tensor: torch.Tensor, source: int, tag: int = 0, channel: int = MAIN) -> Work:
         receive = Receive(self, tensor, source, (self.group, channel, tag))
-        self.world.mailboxes[self.global_rank(self.rank)].post(receive)
+        self.mailbox.post(receive)
         return receive
 
     def wait_any(self, works: Sequence[Work], timeout: float | None = None) -> int:
@@ -116,6 +122,11 @@ class VirtualFabric(Fabric):
         index = next(index for index, work in enumerate(works) if work.done())
         works[index].wait()
         return index
+
+    def wait_all(self, works: Sequence[Work], timeout: float | None = None) -> None:
+        AllOf(self, works).wait(timeout)
+        for work in works:
+            work.wait()  # over; its error, if it has one
 
     # collectives: the textbook algorithms, on send and receive
     def native_allreduce(self, tensor: torch.Tensor, channel: int = MAIN) -> Work:

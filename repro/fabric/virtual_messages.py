@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,56 +17,104 @@ if TYPE_CHECKING:
     from repro.fabric.virtual import VirtualFabric
 
 
-@dataclass
+@dataclass(slots=True)
 class Message:
     source: int
     key: tuple  # (group, channel, tag)
-    payload: torch.Tensor
+    payload: torch.Tensor | None  # contiguous; None: of no contents, sent from the meta device
+    nbytes: int
 
 
 class Mailbox:
-    """One rank's arrived messages and posted receives, each in order."""
+    """One rank's arrived messages and posted receives: each is matched with the first of the others that fits.
+
+    Kept by what they are matched by, as there may be thousands: a message is found without looking at the others.
+    """
 
     def __init__(self) -> None:
-        self.arrived: list[Message] = []
-        self.posted: list[Receive] = []
+        self._count = 0  # numbers whatever comes, in order
+        self._arrived: dict[tuple, OrderedDict[int, Message]] = {}  # by key: number -> message
+        self._from: dict[tuple, list[int]] = {}  # by (source, key): numbers of those messages
+        self._posted: dict[tuple, list[Receive]] = {}  # by (wanted source, key)
 
     def deliver(self, message: Message) -> None:
-        for receive in self.posted:
-            if receive.matches(message):
-                self.posted.remove(receive)
-                receive.complete(message)
-                return
-        self.arrived.append(message)
+        key, source, posted = message.key, message.source, self._posted
+        place, anyone = (source, key), (ANY_SOURCE, key)
+        receives, others = posted.get(place), posted.get(anyone)
+        if others and (not receives or others[0].number < receives[0].number):
+            place, receives = anyone, others
+        if not receives:
+            self._count += 1
+            self._arrived.setdefault(key, OrderedDict())[self._count] = message
+            self._from.setdefault(place, []).append(self._count)
+            return
+        receive = receives.pop(0)
+        if not receives:
+            del posted[place]
+        receive.complete(message)
 
     def post(self, receive: Receive) -> None:
-        for message in self.arrived:
-            if receive.matches(message):
-                self.arrived.remove(message)
-                receive.complete(message)
-                return
-        self.posted.append(receive)
+        key, wanted = receive.key, receive.wanted
+        arrived = self._arrived.get(key)
+        if arrived and wanted == ANY_SOURCE:
+            wanted = next(iter(arrived.values())).source  # the first to have come
+        place = (wanted, key)
+        numbers = self._from.get(place)
+        if not numbers:
+            receive.number = self._count = self._count + 1
+            self._posted.setdefault(place, []).append(receive)
+            return
+        message = arrived.pop(numbers.pop(0))
+        if not numbers:
+            del self._from[place]
+        if not arrived:
+            del self._arrived[key]
+        receive.complete(message)
+
+    def withdraw(self, receive: Receive) -> bool:
+        """Take a receive back; False where a message has been matched with it."""
+        place = (receive.wanted, receive.key)
+        receives = self._posted.get(place, [])
+        if receive not in receives:
+            return False
+        receives.remove(receive)
+        if not receives:
+            del self._posted[place]
+        return True
 
 
 class VirtualWork(Work):
     """Base of sends and receives: whoever waits is woken by `finish`."""
 
-    def __init__(self, fabric: VirtualFabric, what: str):
-        self.fabric, self.what = fabric, what
+    def __init__(self, fabric: VirtualFabric):
+        self.fabric = fabric
         self.finished = False
         self.error: FabricError | None = None
         self.waiters: list[VirtualTask] = []
+        self.wholes: list[AllOf] = []
+
+    @property
+    @abstractmethod
+    def what(self) -> str:
+        """What is waited for, for errors: put into words only when somebody does wait."""
 
     def finish(self) -> None:
         self.finished = True
-        for task in self.waiters:
-            self.fabric.scheduler.wake(task)
-        self.waiters.clear()
+        if self.waiters:
+            for task in self.waiters:
+                self.fabric.scheduler.wake(task)
+            self.waiters.clear()
+        if self.wholes:
+            for whole in self.wholes:
+                whole.one_less()
+            self.wholes.clear()
 
     def wait(self, timeout: float | None = None) -> None:
-        self.fabric.scheduler.check()
-        limit = self.fabric.timeout_s if timeout is None else timeout
-        self.fabric.scheduler.wait_until(self.done, self.waiters.append, self.what, limit)
+        scheduler = self.fabric.scheduler
+        scheduler.check()
+        if not self.finished:
+            limit = self.fabric.timeout_s if timeout is None else timeout
+            scheduler.wait_until(self.done, self.waiters.append, self.what, limit)
         if self.error:
             raise self.error
 
@@ -74,33 +125,66 @@ class VirtualWork(Work):
         return None
 
 
+class Send(VirtualWork):
+    """Done when the sender's NIC has let go of the last byte."""
+
+    def __init__(self, fabric: VirtualFabric, to: int, key: tuple):
+        super().__init__(fabric)
+        self.to, self.key = to, key
+
+    @property
+    def what(self) -> str:
+        return f"its message to rank {self.to} to leave (tag {self.key[2]}, channel {self.key[1]})"
+
+
 class Receive(VirtualWork):
     def __init__(self, fabric: VirtualFabric, buffer: torch.Tensor, source: int, key: tuple):
-        peer = "any rank" if source == ANY_SOURCE else f"rank {source}"
-        super().__init__(fabric, f"a message from {peer} (tag {key[2]}, channel {key[1]})")
+        super().__init__(fabric)
         self.buffer, self.wanted, self.key = buffer, source, key
+        self.number = 0  # in the mailbox
 
-    def matches(self, message: Message) -> bool:
-        return message.key == self.key and self.wanted in (ANY_SOURCE, message.source)
+    @property
+    def what(self) -> str:
+        peer = "any rank" if self.wanted == ANY_SOURCE else f"rank {self.wanted}"
+        return f"a message from {peer} (tag {self.key[2]}, channel {self.key[1]})"
 
     def complete(self, message: Message) -> None:
-        self.source, payload = message.source, message.payload
-        expected, found = nbytes(self.buffer), nbytes(payload)
+        self.source, payload, buffer = message.source, message.payload, self.buffer
+        expected, found = buffer.nbytes, message.nbytes
         if expected != found:
             self.error = FabricError(
                 f"rank {self.fabric.rank}: received {found} bytes from rank {message.source} where {expected} were "
                 f"expected (tag {self.key[2]}, channel {self.key[1]})"
             )
-        elif payload.device.type != "meta":
-            self.buffer.copy_(payload.view(self.buffer.dtype).view(self.buffer.shape))
+        elif payload is not None:
+            if payload.dtype != buffer.dtype:
+                payload = payload.view(-1).view(buffer.dtype)
+            buffer.copy_(payload if payload.shape == buffer.shape else payload.view(buffer.shape))
         self.finish()
 
     def cancel(self) -> None:
-        posted = self.fabric.world.mailboxes[self.fabric.global_rank(self.fabric.rank)].posted
-        if self in posted:
-            posted.remove(self)
+        if self.fabric.mailbox.withdraw(self):
             self.finish()
 
 
-def nbytes(tensor: torch.Tensor) -> int:
-    return tensor.numel() * tensor.element_size()
+class AllOf(VirtualWork):
+    """Done when all of several works are: whoever waits for it is woken once, not at every one of them."""
+
+    def __init__(self, fabric: VirtualFabric, works: Sequence[VirtualWork]):
+        super().__init__(fabric)
+        self.open = [work for work in works if not work.done()]
+        self.left = len(self.open)
+        self.finished = not self.left
+        for work in self.open:
+            work.wholes.append(self)
+
+    @property
+    def what(self) -> str:
+        first = next(work.what for work in self.open if not work.finished)
+        return first if self.left == 1 else f"{first} and {self.left - 1} more"
+
+    def one_less(self) -> None:
+        self.left -= 1
+        if not self.left:
+            self.open.clear()
+            self.finish()

@@ -1,6 +1,6 @@
 """Closed forms of what communication and training steps cost, each with its source; the virtual fabric must agree.
 
-Symbols, everywhere in `collective_forms` and `step_forms`, whose names are all here:
+Symbols, everywhere in `collective_forms`, `sparse_forms` and `step_forms`, whose names are all here:
 
     p       ranks that hold a vector (for a server: its clients, the server not counted)
     n       bytes of the float32 vector on one rank
@@ -40,7 +40,18 @@ from repro.timing.collective_forms import (
     ring_pipelined_even,
     rounds,
     server,
+    sharded_server,
     tree,
+)
+from repro.timing.shared_forms import all_pull, on_host, one_pulls
+from repro.timing.sparse_forms import (
+    ELEMENT,
+    dense,
+    gtopk_rounds,
+    gtopk_tree,
+    sparse_collective,
+    topk_doubling,
+    topk_ring,
 )
 from repro.timing.step_forms import (
     pipe_ideal,
@@ -59,14 +70,21 @@ from repro.timing.step_forms import (
 )
 
 __all__ = [
+    "ELEMENT",
     "FLOAT32",
     "PIECES",
+    "all_pull",
     "allgather",
     "broadcast",
     "codec_device",
     "collective",
+    "dense",
+    "gtopk_rounds",
+    "gtopk_tree",
     "hop_work",
     "largest_block",
+    "on_host",
+    "one_pulls",
     "piece_stages",
     "pipe_ideal",
     "pipe_limited",
@@ -92,6 +110,10 @@ __all__ = [
     "server_step",
     "server_step_incast",
     "server_total",
+    "sharded_server",
+    "sparse_collective",
     "sync_total",
+    "topk_doubling",
+    "topk_ring",
     "tree",
 ]

@@ -283,6 +283,18 @@ def server(p: int, n: int, alpha: float, beta: float, gamma: float = 0.0) -> flo
     return push(p, n, alpha, beta, gamma) + pull(p, n, alpha, beta)
 
 
+def sharded_server(p: int, n: int, alpha: float, beta: float, gamma: float = 0.0) -> float:
+    """Allreduce through a server with a shard on every rank: 2 alpha + 2 (p-1)/p n beta + (p-1)/p n gamma.
+
+    PipeDream section 3.2 counts its 4 (p-1)/p n bytes a rank, sent and received. Every rank begins with its neighbour,
+    so that no two push to one shard at a time: p-1 parts come in one after the other, alpha for all of them. The last
+    rank's shard is the largest; what it adds first, rank 0's part, comes in last, so that it adds all p-1 parts after.
+    It is the last to reply, and its replies leave one after the other. With fewer elements than ranks a bound from
+    above: parts of no length do not keep others off a network card.
+    """
+    return 2 * alpha + (p - 1) * largest_block(p, n) * (2 * beta + gamma) if p > 1 else 0.0
+
+
 def collective(name: str, ranks: int, n: int, alpha: float, beta: float, gamma: float = 0.0) -> float:
     """The form of a collective by the name that `repro bench collective` knows; `ranks` counts the server."""
     forms = {
@@ -291,6 +303,7 @@ def collective(name: str, ranks: int, n: int, alpha: float, beta: float, gamma: 
         "native": ring,  # what the virtual fabric does natively
         "recursive_doubling": recursive_doubling,
         "tree": tree,
+        "sharded_server": sharded_server,
         "allgather": allgather,
         "reduce_scatter": reduce_scatter,
         "broadcast": broadcast,

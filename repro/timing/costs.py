@@ -12,7 +12,8 @@ class Costs:
 
     Kinds counted in bytes of float32 data: "reduce" (gamma of Pipe-SGD equation (5)), "encode", "decode", "update".
     Kinds counted in seconds: "forward", "backward" (already computed per block by `repro.timing.device`), "sync"
-    (S of equation (5), once an allreduce).
+    (S of equation (5), once an allreduce), "startup" (before each pull from a parameter server: T_s of iBatch, less the
+    network's alpha).
     """
 
     known: bool = False

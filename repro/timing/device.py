@@ -1,4 +1,8 @@
-"""Compute times of a device from FLOPs, peak and utilisation: estimates, marked so in the testbed file."""
+"""Compute times of a device, a block and pass: estimated from FLOPs, peak and utilisation, or a published iteration's.
+
+The testbed file says which; `device` there is a mapping of `name` and either RATE's numbers or PUBLISHED's, which count
+where both are given.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,11 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
+from repro.errors import InputError, unknown
+
 BACKWARD_TO_FORWARD = 2.0  # gradients of inputs and of weights: each as much work as the forward pass
+RATE = {"peak_flops": False, "utilisation": False, "launch_s": True}  # name -> whether it may be 0
+PUBLISHED = {"iteration_s": False, "batch": False}
 
 
 @dataclass(frozen=True)
@@ -21,8 +29,12 @@ class BlockSeconds:
 
 
 def block_flops(model: nn.Sequential, input_shape: tuple[int, ...], batch: int) -> list[int]:
-    """Floating-point operations of each block's forward pass (a multiply-add is two), counted on meta tensors."""
-    x = torch.empty(batch, *input_shape, device="meta")
+    """Floating-point operations of each block's forward pass (a multiply-add is two), counted on meta tensors.
+
+    Looking up an embedding counts as none.
+    """
+    words = any(isinstance(module, nn.Embedding) for module in next(model.children()).modules())
+    x = torch.empty(batch, *input_shape, device="meta", dtype=torch.int64 if words else None)
     flops = []
     with torch.no_grad():
         for block in model.to("meta").children():
@@ -32,10 +44,44 @@ def block_flops(model: nn.Sequential, input_shape: tuple[int, ...], batch: int) 
     return flops
 
 
+def check_device(device: Mapping) -> None:
+    """InputError where a testbed's `device` is not a mapping that `block_seconds` can use."""
+    form = "must be a mapping with peak_flops, utilisation and launch_s, or with iteration_s and batch"
+    if not isinstance(device, Mapping):
+        raise InputError(f"testbed.device={device}: {form}")
+    for name in device:
+        if name not in ("name", *RATE, *PUBLISHED):
+            raise unknown("entry of testbed.device", str(name), ["name", *RATE, *PUBLISHED])
+    wanted = _wanted(device)
+    if missing := [name for name in wanted if name not in device]:
+        raise InputError(f"testbed.device lacks {' and '.join(missing)}: {form}")
+    for name, zero in wanted.items():
+        value = device[name]
+        right = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < float("inf")
+        if not right or (value == 0 and not zero):
+            raise InputError(f"testbed.device.{name}={value}: must be a number{', 0 or more' if zero else ' above 0'}")
+
+
+def _wanted(device: Mapping) -> dict[str, bool]:
+    """The numbers that a device's times come from."""
+    return PUBLISHED if any(name in device for name in PUBLISHED) else RATE
+
+
 def block_seconds(model: nn.Sequential, input_shape: tuple[int, ...], batch: int, device: Mapping) -> BlockSeconds:
-    """launch_s + FLOPs / (peak_flops x utilisation) a block and pass; `model` ends on the meta device."""
-    launch, rate = device["launch_s"], device["peak_flops"] * device["utilisation"]
-    forward = [launch + flops / rate for flops in block_flops(model, input_shape, batch)]
+    """Seconds of each block's passes for a minibatch of `batch` samples; `model` ends on the meta device.
+
+    By rate: launch_s + FLOPs / (peak_flops x utilisation) a block and pass. Published: iteration_s, of forward and
+    backward pass of a minibatch of device["batch"] samples, scaled to `batch` samples and shared by FLOPs, a third for
+    the forward passes of all blocks and the rest (`BACKWARD_TO_FORWARD`) for the backward ones.
+    """
+    check_device(device)
+    flops = block_flops(model, input_shape, batch)
+    if _wanted(device) is PUBLISHED:
+        launch = 0.0
+        rate = sum(flops) * (1 + BACKWARD_TO_FORWARD) / (device["iteration_s"] * batch / device["batch"])
+    else:
+        launch, rate = device["launch_s"], device["peak_flops"] * device["utilisation"]
+    forward = [launch + count / rate for count in flops]
     backward = [
         launch + passes * (seconds - launch) if passes else 0.0
         for passes, seconds in zip(backward_passes(model), forward)

@@ -1,0 +1,49 @@
+"""What a distributed parameter server with a shard on every worker moves for one synchronisation, as an allreduce."""
+
+from __future__ import annotations
+
+import torch
+
+from repro.fabric.base import MAIN, Fabric, Work
+from repro.fabric.blocks import TAG, chunks, reduce_cost
+from repro.fabric.codecs import NoCodec
+
+
+def sharded_server_allreduce(fabric: Fabric, vector: torch.Tensor, channel: int = MAIN) -> None:
+    """Every rank serves a chunk: it gets all ranks' parts of it, adds them in rank order, returns the sum to all.
+
+    As in GeePS and PipeDream (section 4): each rank sends 2 (p-1)/p n bytes and receives as many, 4 (p-1)/p n in all
+    (section 3.2): 2 alpha + 2 (p-1)/p n beta (+ (p-1)/p n gamma). A server that updates weights elementwise and returns
+    those moves the same bytes and gives the same bits as ranks that all update with the sum.
+    """
+    p, me = fabric.size, fabric.rank
+    shards = chunks(vector.view(-1), p)
+    others = [(me + step) % p for step in range(1, p)]  # not all to the same one first
+    parts = {rank: torch.empty_like(shards[me]) for rank in others}
+    pushed = {rank: fabric.irecv(parts[rank], rank, TAG, channel) for rank in others}
+    sends = [fabric.isend(shards[rank], rank, TAG, channel) for rank in others]
+    total = _rank_order_sum(fabric, shards[me], parts, pushed)
+    for send in sends:
+        send.wait()  # the shards that are now received into have left
+    pulls = [fabric.irecv(shards[rank], rank, TAG + 1, channel) for rank in others]
+    shards[me].copy_(total)
+    replies = [fabric.isend(shards[me], rank, TAG + 1, channel) for rank in others]
+    for work in (*pulls, *replies):
+        work.wait()
+
+
+def _rank_order_sum(
+    fabric: Fabric, mine: torch.Tensor, parts: dict[int, torch.Tensor], pushed: dict[int, Work]
+) -> torch.Tensor:
+    """The sum of this rank's shard and the others' parts of it, as they come in by `pushed`."""
+    total: torch.Tensor | None = None
+    for rank in range(fabric.size):
+        if rank != fabric.rank:
+            pushed[rank].wait()
+        part = mine if rank == fabric.rank else parts[rank]
+        if total is None:
+            total = part.clone()
+            continue
+        with fabric.compute(reduce_cost(fabric, part.numel(), NoCodec()), "host"):
+            total.add_(part)
+    return total

@@ -9,7 +9,13 @@
 A data set's module holds `FILES` (file name -> size and checksums), `MIRRORS` (where they may be downloaded; with
 `ARCHIVE` in one tarball; without FILES never, and `MISSING` says what to do), `OPTIONS` (names of what the
 configuration may set), `STANDIN` (the stand-in's name), `find(root)`, and, each taking the options, `read(folder)` and
-`standin()`, both giving a `Dataset`, and `shapes()`.
+`standin()`, both giving a `Dataset`, and `shapes()`. `TASK` and `KIND` (see `repro.data.base`) where they are not
+classification of images.
+
+A module that this does not fit has `load(root, standin, **options)` in the place of `read` and `standin`, and in the
+place of `shapes` it may have `timing(root, **options)`; both give the `Dataset`. `GENERATED = True`: there is nothing
+to find, and no stand-in. `besides(root, standin)` says what is taken besides the files that `find` found, and raises
+InputError as `load` does.
 """
 
 from __future__ import annotations
@@ -28,7 +34,9 @@ from repro.errors import InputError, NotHere, unknown
 if TYPE_CHECKING:
     from repro.data.base import Dataset
 
-REGISTRY = {name: f"repro.data.{name}" for name in ("mnist", "cifar10", "cifar100", "imagenet")}
+NAMES = ("mnist", "msvd", "ptb", "multi30k", "ucf101", "hyperplane", "cifar10", "cifar100", "imagenet",
+         "imagenet22k")
+REGISTRY = {name: f"repro.data.{name}" for name in NAMES}
 STANDIN_MODES = ("auto", "never", "always")
 
 # How long `ensure` waits for a mirror that does not answer, and for a whole download, in seconds.
@@ -47,10 +55,21 @@ def module(name: str) -> ModuleType:
     return importlib.import_module(REGISTRY[name])
 
 
+def task(name: str) -> str:
+    """What is learned from a data set, one of `repro.data.base.TASKS`; an unknown name is an InputError."""
+    return getattr(module(name), "TASK", "classification")
+
+
+def kind(name: str) -> str:
+    """What its samples are, one of `repro.data.base.KINDS`; an unknown name is an InputError."""
+    return getattr(module(name), "KIND", "images")
+
+
 def of(config: dict[str, Any]) -> Dataset:
     """The data set of a cell's configuration; the last one is kept, as the virtual ranks of one process share it.
 
-    On a simulated testbed without arithmetic its shapes only: no file is read, and sizes are the real data set's.
+    On a simulated testbed without arithmetic its shapes only: sizes are the real data set's, and no file is read but
+    those that say how long each sample is.
     """
     root, options = config["data"]["root"], dict(config["dataset"])
     name, standin = options.pop("name"), options.pop("standin")
@@ -66,7 +85,7 @@ def timing_only(config: dict[str, Any]) -> bool:
 
 @functools.lru_cache(maxsize=1)
 def _of(name: str, root: str | None, standin: str, shapes_only: bool, places: tuple, options: tuple) -> Dataset:
-    return shapes(name, **dict(options)) if shapes_only else load(name, root, standin, **dict(options))
+    return shapes(name, root, **dict(options)) if shapes_only else load(name, root, standin, **dict(options))
 
 
 def _frozen(options: Mapping[str, Any]) -> tuple:
@@ -90,6 +109,8 @@ def load(name: str, root: str | None = None, standin: str = "auto", **options: A
     source = module(name)
     _check_mode(standin)
     given = _options(name, options)
+    if hasattr(source, "load"):
+        return source.load(root, standin, **given)
     folder = None if standin == "always" else source.find(root)
     if folder is not None:
         return source.read(folder, **given)
@@ -98,15 +119,26 @@ def load(name: str, root: str | None = None, standin: str = "auto", **options: A
     return source.standin(**given)
 
 
-def shapes(name: str, **options: Any) -> Dataset:
-    """The data set `name` in the real one's sizes, on the meta device: for timing without arithmetic. Reads nothing."""
+def shapes(name: str, root: str | None = None, **options: Any) -> Dataset:
+    """The data set `name` in the real one's sizes, on the meta device: for timing without arithmetic.
+
+    Reads nothing but how long each sample is, where samples differ in that: from files below `root`, $REPRO_DATA or the
+    cache if they are there.
+    """
     import torch
 
     from repro.data.base import Dataset, Split
+    from repro.data.text import Text
 
-    counts, classes, shape = module(name).shapes(**_options(name, options))
-    splits = [Split(torch.empty(count, *shape, device="meta"), torch.empty(count, dtype=torch.int64, device="meta"))
-              for count in counts]
+    source, given = module(name), _options(name, options)
+    if hasattr(source, "timing"):
+        return source.timing(root, **given)
+    counts, classes, shape = source.shapes(**given)
+    if kind(name) == "text":
+        splits = [Text(torch.empty(count + 1, dtype=torch.int64, device="meta"), *shape) for count in counts]
+    else:
+        splits = [Split(torch.empty(count, *shape, device="meta"), torch.empty(count, dtype=torch.int64, device="meta"))
+                  for count in counts]
     checksum = hashlib.sha256(f"{name} {counts} {classes} {shape}".encode()).hexdigest()
     return Dataset(f"{name} (shapes only)", False, checksum, *splits, classes=classes, input_shape=shape)
 
@@ -121,11 +153,14 @@ def ensure(name: str, root: str | None = None, standin: str = "auto", say: Calla
 
     source = module(name)
     _check_mode(standin)
+    if generated(source):
+        say(f"data: {name}, generated")
+        return None
     if standin == "always":
         say(f"data: {source.STANDIN} (stand-in for {name}, asked for)")
         return None
     if folder := source.find(root):
-        say(f"data: {name}, found in {folder}{_checked(source)}")
+        say(f"data: {name}, found in {folder}{_checked(source)}{_besides(source, root, standin)}")
         return folder
     try:
         folder = fetch(name, timeout_s=QUICK_S, total_s=QUICK_TOTAL_S)
@@ -136,13 +171,15 @@ def ensure(name: str, root: str | None = None, standin: str = "auto", say: Calla
             f"`repro data fetch {name}` says {'why' if source.FILES else 'what to put where'})")
         files.log.debug("%s", error)
         return None
-    say(f"data: {name}, downloaded to {folder}, checksums right")
+    say(f"data: {name}, downloaded to {folder}, checksums right{_besides(source, root, standin)}")
     return folder
 
 
 def missing(name: str, root: str | None = None) -> str:
     """One line: where the data set was looked for, and what to put where."""
     looked = ", ".join(str(place) for place in files.places(root))
+    if generated(module(name)):
+        return f"data set '{name}' is generated: there is nothing to download, and nothing to put anywhere"
     if not module(name).FILES:
         return (f"data set '{name}' not found (looked in {looked}): {module(name).MISSING} "
                 f"into {files.cache_root() / name}, or into the folder {name} of one that REPRO_DATA names")
@@ -152,15 +189,18 @@ def missing(name: str, root: str | None = None) -> str:
 
 def status(root: str | None = None) -> list[dict[str, Any]]:
     """A row a data set: name, where (folder or None), ok (True, False for a damaged copy, None for none), detail,
-    megabytes of the real files, standin (name of what is taken where there is none)."""
+    megabytes of the real files, standin (name of what is taken where there is none; None: it is generated)."""
     rows = []
     for name in names():
         source = module(name)
         row = {"name": name, "where": None, "ok": None, "detail": "missing",
                "megabytes": round(sum(file.size for file in source.FILES.values()) / 1e6, 1), "standin": source.STANDIN}
+        if generated(source):
+            row |= {"detail": "generated"}
         try:
             if folder := source.find(root):
-                row |= {"where": str(folder), "ok": True, "detail": _checked(source).lstrip(", ") or "found"}
+                detail = (_checked(source).lstrip(", ") or "found") + _besides(source, root, "auto")
+                row |= {"where": str(folder), "ok": True, "detail": detail}
         except InputError as error:
             row |= {"ok": False, "detail": str(error)}
         rows.append(row)
@@ -183,6 +223,15 @@ def _options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
             allowed = ", ".join(f"dataset.{one}" for one in valid) or "none"
             raise InputError(f"data set '{name}' has no option 'dataset.{option}'; valid: {allowed}")
     return {option: value for option, value in given.items() if value is not None}
+
+
+def generated(source: ModuleType) -> bool:
+    """Whether a data set is by its definition made from a seed, so that no machine lacks it."""
+    return getattr(source, "GENERATED", False)
+
+
+def _besides(source: ModuleType, root: str | None, standin: str) -> str:
+    return source.besides(root, standin) if hasattr(source, "besides") else ""
 
 
 def _checked(source: ModuleType) -> str:

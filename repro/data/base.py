@@ -1,21 +1,157 @@
 """What a loaded data set is, and how ranks draw minibatches from it.
 
-A split is anything with `len`, `y`, `to(device)`, `select(rows)` and `slice(start, stop)`: `Split` here, with all
-samples in memory, or `LazySplit` (repro.data.lazy), which decodes images when they are drawn.
+A split has `len`, `y` and `to(device)`; it says what is learned (`task`) from which `kind` of inputs, how minibatches
+are laid out in it (`iterations(batch)`, `minibatches(...)`), how an evaluation goes through it (`in_order()`) and what
+a part of it is (`subset(samples)`). There are `Split` here, with all samples in memory, `LazySplit` (repro.data.lazy),
+which decodes images when they are drawn, `Text` (repro.data.text), `Plane` (repro.data.hyperplane), which makes vectors
+when they are drawn, `Sequences` of different lengths (repro.data.sequences), and `Captioned` clips
+(repro.data.captioned).
 """
 
 from __future__ import annotations
 
 import hashlib
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
+from torch.nn import functional
 
 from repro.errors import InputError
+from repro.losses import mean_squared_error
+
+TASKS = ("classification", "text", "regression")
+# of a minibatch's x: what a model has to take
+KINDS = ("images", "text", "vectors", "sequences", "sentence pairs", "captioned clips")
+
+# samples of a piece of `in_order`; of large images fewer, so that their activations take no more than about a gigabyte
+EVALUATION_BATCH = 1000
+EVALUATION_VALUES = 2**24
+
+
+class Minibatches(ABC):
+    """Minibatches by their global id. Ids count 0, 1, 2, ... over all epochs and all workers.
+
+    size       samples (for text: sequences) of each
+    per_epoch  minibatches of an epoch: epoch e holds the ids e * per_epoch up to, not including, (e + 1) * per_epoch
+    """
+
+    size: int
+    per_epoch: int
+
+    @abstractmethod
+    def __getitem__(self, minibatch_id: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """x and y, size samples along the first dimension of x."""
+
+    def begins(self, minibatch_id: int) -> bool:
+        """Whether a minibatch has nothing to do with the one that its worker had before."""
+        return True
+
+    def work(self, minibatch_id: int) -> float:
+        """The computation of a minibatch, as a multiple of one whose samples have the data set's `input_shape`."""
+        return 1.0
+
+
+class Samples(ABC):
+    """A split whose samples have nothing to do with each other: minibatches are drawn at random.
+
+    y   what is to be learned of each sample: classes (N,) int64, or of a regression values (N,) float32
+    """
+
+    task: ClassVar[str] = "classification"  # one of TASKS
+    kind: ClassVar[str] = "images"  # one of KINDS
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @property
+    def device(self) -> torch.device:
+        """Where minibatches come from."""
+        return self.y.device
+
+    @abstractmethod
+    def slice(self, start: int, stop: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Normalised samples (n, *input_shape) and labels (n,) of rows start to stop - 1."""
+
+    @abstractmethod
+    def select(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The same of the given rows (n,)."""
+
+    def subset(self, samples: int, seed: int = 0) -> Samples:
+        """So many samples (all, where there are no more) drawn from `seed` alone: always the same ones, in order."""
+        return Some(self, chosen(len(self), samples, seed))
+
+    def iterations(self, batch: int) -> int:
+        """Iterations an epoch, of `batch` samples each."""
+        return len(self) // batch
+
+    def minibatches(self, size: int, workers: int, seed: int, device: torch.device | str | None = None) -> Batches:
+        """Of `size` samples for each of the workers, as many an epoch as there are iterations times workers."""
+        return Batches(self, size, seed, self.iterations(size * workers) * workers, device)
+
+    def in_order(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """Every sample once, as (x, y), in pieces that a forward pass can take."""
+        batch = max(1, min(EVALUATION_BATCH, EVALUATION_VALUES // math.prod(self.slice(0, 1)[0].shape)))
+        for start in range(0, len(self), batch):
+            yield self.slice(start, start + batch)
+
+
+def chosen(count: int, samples: int, seed: int) -> torch.Tensor:
+    """So many of `count` rows, at most all, in order: (n,) int64 on the CPU."""
+    return seeded_order(count, f"subset/{seed}")[:samples].sort().values
+
+
+def seeded_order(count: int, text: str) -> torch.Tensor:
+    """A permutation (count,) that depends on the text alone."""
+    return torch.randperm(count, generator=seeded(text))
+
+
+def seeded(text: str) -> torch.Generator:
+    """A generator on the CPU whose stream depends on the text alone."""
+    return torch.Generator().manual_seed(int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") >> 1)
 
 
 @dataclass(frozen=True)
-class Split:
+class Some(Samples):
+    """The given rows (n,) of a split."""
+
+    whole: Samples
+    rows: torch.Tensor
+
+    @property
+    def task(self) -> str:
+        return self.whole.task
+
+    @property
+    def kind(self) -> str:
+        return self.whole.kind
+
+    @property
+    def y(self) -> torch.Tensor:
+        return self.whole.y[self.rows]
+
+    @property
+    def device(self) -> torch.device:
+        return self.whole.device
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def to(self, device: torch.device | str) -> Some:
+        return Some(self.whole.to(device), self.rows)
+
+    def select(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.whole.select(self.rows[rows.cpu()].to(rows.device))
+
+    def slice(self, start: int, stop: int) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.whole.select(self.rows[start:stop].to(self.whole.device))
+
+
+@dataclass(frozen=True)
+class Split(Samples):
     """Samples and labels in memory: x of shape (N, *input_shape), y int64 of shape (N,).
 
     x is float32 and normalised; or uint8, a quarter of the memory, and then becomes (x - mean) / deviation when drawn,
@@ -52,22 +188,50 @@ class Split:
 @dataclass(frozen=True)
 class Dataset:
     """A loaded data set. `name` and `standin` go into every result, so that a stand-in is never taken for the real one;
-    `checksum` (sha256, of the raw files or of the stand-in's arrays) goes into the cell's key."""
+    `checksum` (sha256, of the raw files or of the stand-in's arrays) goes into the cell's key.
+
+    classes      classes, of text words; of a regression 1: the width of the model's output
+    input_shape  of a sample; where lengths differ, of one of nominal length (see `Minibatches.work`)
+    """
 
     name: str
     standin: bool
     checksum: str
-    train: Split
-    test: Split
+    train: Samples
+    test: Samples
     classes: int
     input_shape: tuple[int, ...]
 
+    @property
+    def task(self) -> str:
+        """classification; text: a label a word; regression."""
+        return self.train.task
 
-class Batches:
+    @property
+    def kind(self) -> str:
+        """What a model has to take: one of KINDS."""
+        return self.train.kind
+
+    @property
+    def loss_function(self) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
+        """(outputs of the model, labels) -> the mean loss over a minibatch, of text over its words."""
+        return mean_squared_error if self.task == "regression" else functional.cross_entropy
+
+    def iterations(self, batch: int) -> int:
+        """Iterations an epoch with a global batch; InputError where the data set is too small for one."""
+        if found := self.train.iterations(batch):
+            return found
+        if self.kind == "text":
+            length, least = len(self.train) // batch, self.input_shape[0]
+            raise InputError(f"batch={batch}: as many streams of {self.name} have {length} words each, fewer than the "
+                             f"{least} of a sequence (dataset.bptt)")
+        raise InputError(f"batch={batch}: more than the {len(self.train)} training samples of {self.name}")
+
+
+class Batches(Minibatches):
     """Random access to minibatches by their global id: `batches[minibatch_id] -> (x, y)`.
 
-    Ids count 0, 1, 2, ... over all epochs and all workers: epoch e holds the ids e * per_epoch up to, not including,
-    (e + 1) * per_epoch. An epoch's order is a permutation drawn from (seed, epoch) alone, cut into slices of `size`:
+    An epoch's order is a permutation drawn from (seed, epoch) alone, cut into slices of `size`:
     the minibatches of an epoch are disjoint, an id means the same samples on every rank, for every number of workers
     and after every resume, and nothing has to be saved. Samples beyond size * per_epoch are left out of that epoch.
     """
@@ -83,6 +247,7 @@ class Batches:
         if not 1 <= per_epoch <= full:
             raise InputError(f"{per_epoch} minibatches of {size} an epoch: {len(split)} samples give 1 to {full}")
         self.split = split if device is None else split.to(device)
+        self.device = self.split.device
         self.size, self.seed, self.per_epoch = size, seed, per_epoch
         self._orders: dict[int, torch.Tensor] = {}
 
@@ -102,9 +267,7 @@ class Batches:
         """The permutation of one epoch, shape (len(split),); the last two asked for are kept."""
         order = self._orders.get(epoch)
         if order is None:
-            digest = hashlib.sha256(f"{self.seed}/{epoch}".encode()).digest()
-            generator = torch.Generator().manual_seed(int.from_bytes(digest[:8], "big") >> 1)
-            order = torch.randperm(len(self.split), generator=generator).to(self.split.y.device)
+            order = seeded_order(len(self.split), f"{self.seed}/{epoch}").to(self.device)
             # A new dictionary, never one changed in place: pipeline threads may be reading the old one.
             self._orders = dict([*self._orders.items(), (epoch, order)][-2:])
         return order

@@ -69,44 +69,52 @@ class Options:
 OPTIONS = tuple(field.name for field in fields(Options))
 
 
-def find(root: str | None = None) -> Path | None:
-    """The first place's `imagenet` folder; InputError where it lacks train/ or val/."""
+def find(root: str | None = None, name: str = "imagenet") -> Path | None:
+    """The first place's folder of that name; InputError where it lacks train/ or val/."""
     for place in files.places(root):
-        folder = place / "imagenet"
+        folder = place / name
         absent = [part for part in ("train", "val") if not (folder / part).is_dir()]
         if not absent:
             return folder
         if len(absent) == 1:
-            raise InputError(f"data set 'imagenet' is incomplete: {folder} lacks {absent[0]}/")
+            raise InputError(f"data set '{name}' is incomplete: {folder} lacks {absent[0]}/")
     return None
 
 
 def read(folder: Path, **given: int | str) -> Dataset:
     """The images in a folder that `find` gave. InputError for too few classes, sizes that are not allowed to differ,
     and files that cannot be read, each before training starts."""
+    return of_folders(folder, Options(**given), "imagenet", (CLASSES, TRAIN, TEST))
+
+
+def of_folders(
+    folder: Path, options: Options, name: str, whole: tuple[int, int, int | None], size: int = SIZE
+) -> Dataset:
+    """A data set in ImageNet's layout; named `name`-subset unless it has the classes, training and test images (None:
+    however many) of `whole`. `size`: pixels along a side where the options have none."""
     from repro.data import lazy
     from repro.data.base import Dataset
 
-    options = Options(**given)
     names = class_names(folder / "train", options.classes)
     listed = [listing(folder / "train", names, "images", options.images),
               listing(folder / "val", names, "test_images", options.test_images)]
     paths = [[folder / name for name, _, _ in part] for part in listed]
     exact = options.resize == "never"
-    size = (limit("image_size", options.image_size, 2**15, SIZE),) * 2
+    sides = (limit("image_size", options.image_size, 2**15, size),) * 2
     if exact:
-        size = common_size(paths[0] + paths[1], size if options.image_size else None)
+        sides = common_size(paths[0] + paths[1], sides if options.image_size else None)
     decode = options.decode
     if decode is None:
-        decode = "memory" if 3 * size[0] * size[1] * sum(map(len, paths)) <= IN_MEMORY else "lazy"
+        decode = "memory" if 3 * sides[0] * sides[1] * sum(map(len, paths)) <= IN_MEMORY else "lazy"
     checksum = checksum_of(listed)
     if decode == "lazy" and not exact:
         check_headers(paths[0] + paths[1], checksum)
-    splits = [split(part, [label for _, _, label in rows], lazy.Decoder(size, exact), decode)
+    splits = [split(part, [label for _, _, label in rows], lazy.Decoder(sides, exact), decode)
               for part, rows in zip(paths, listed)]
-    whole = (len(names), len(paths[0]), len(paths[1])) == (CLASSES, TRAIN, TEST)
-    name = "imagenet" if whole else "imagenet-subset"
-    return Dataset(name, False, checksum, *splits, classes=len(names), input_shape=(3, *size))
+    counts = len(names), len(paths[0]), len(paths[1])
+    if any(wanted not in (None, count) for wanted, count in zip(whole, counts)):
+        name = f"{name}-subset"
+    return Dataset(name, False, checksum, *splits, classes=len(names), input_shape=(3, *sides))
 
 
 def class_names(folder: Path, wanted: int | None) -> list[str]:
@@ -191,19 +199,30 @@ def split(paths: list[Path], labels: list[int], decoder: Decoder, decode: str) -
 def standin(**given: int | str) -> Dataset:
     """Drawn from a seed (repro.data.seeded): 1,024 and 256 images of 64x64 in 10 classes unless the options say
     otherwise; the options for files have nothing to do here."""
+    return drawn(Options(**given), STANDIN, (CLASSES, TRAIN, TEST))
+
+
+def drawn(options: Options, name: str, whole: tuple[int, int, int]) -> Dataset:
+    """The stand-in of a data set in ImageNet's layout with at most the classes, training and test images of `whole`."""
     from repro.data import seeded
 
-    options = Options(**given)
     side = limit("image_size", options.image_size, 2**15, STANDIN_SIZE)
-    classes = limit("classes", options.classes, CLASSES, STANDIN_CLASSES)
-    train = limit("images", options.images, TRAIN, STANDIN_TRAIN)
-    test = limit("test_images", options.test_images, TEST, STANDIN_TEST)
-    return seeded.dataset(STANDIN, classes, (3, side, side), train, test)
+    classes = limit("classes", options.classes, whole[0], STANDIN_CLASSES)
+    train = limit("images", options.images, whole[1], STANDIN_TRAIN)
+    test = limit("test_images", options.test_images, whole[2], STANDIN_TEST)
+    return seeded.dataset(name, classes, (3, side, side), train, test)
 
 
 def shapes(**given: int | str) -> tuple[tuple[int, int], int, tuple[int, int, int]]:
     """(Training and test images), classes, shape of an image: ImageNet at 227x227 unless the options say less."""
-    options = Options(**given)
-    side = limit("image_size", options.image_size, 2**15, SIZE)
-    counts = limit("images", options.images, TRAIN), limit("test_images", options.test_images, TEST)
-    return counts, limit("classes", options.classes, CLASSES), (3, side, side)
+    return sizes_of(Options(**given), (CLASSES, TRAIN, TEST), SIZE)
+
+
+def sizes_of(
+    options: Options, whole: tuple[int, int, int], size: int
+) -> tuple[tuple[int, int], int, tuple[int, int, int]]:
+    """The same of a data set with at most the classes, training and test images of `whole`."""
+    classes, train, test = whole
+    side = limit("image_size", options.image_size, 2**15, size)
+    counts = limit("images", options.images, train), limit("test_images", options.test_images, test)
+    return counts, limit("classes", options.classes, classes), (3, side, side)

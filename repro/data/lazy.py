@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from PIL import Image
 
-from repro.data.base import Split
+from repro.data.base import Samples, Split
 from repro.errors import InputError
 
 NAMED = 3  # unreadable files that an error names; it counts them all
@@ -47,7 +47,7 @@ class Decoder:
         return np.asarray(image).transpose(2, 0, 1)
 
 
-class LazySplit:
+class LazySplit(Samples):
     """A split whose images are decoded when drawn, in a pool of threads: what `Split` is, for more than memory holds.
 
     The order is that of `Batches` and does not depend on the threads. A file that cannot be decoded ends the run with

@@ -1,18 +1,29 @@
-"""The models, one file each: `build(input_shape, classes) -> nn.Sequential` of named blocks.
+"""The models, one file each: `build(input_shape, classes, *, options) -> nn.Sequential` of named blocks.
 
 A block is the unit of hooks, segments and FLOPs. Parameters with `requires_grad` False are frozen: never communicated,
-never updated. Files whose name starts with an underscore hold what several models share.
+never updated. A model's options are the keyword-only arguments of its `build`, set as `model.<option>`; `TAKES` is the
+kind of inputs that a model takes (`repro.data.base.KINDS`), images where the module has none. A block that keeps
+something from one minibatch to the next has `reset_state()` and keeps it in buffers outside of the state dict (see
+`repro.part`). Files whose name starts with an underscore hold what several models share.
 """
 
 from __future__ import annotations
 
+import copy
 import importlib
+import inspect
 import pkgutil
+from functools import lru_cache
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
-from repro.errors import unknown
+from repro.errors import InputError, unknown
+
+if TYPE_CHECKING:
+    from repro.data.base import Dataset
 
 
 def names() -> list[str]:
@@ -20,18 +31,72 @@ def names() -> list[str]:
 
 
 def build(
-    name: str, input_shape: tuple[int, ...], classes: int, seed: int, device: torch.device | str = "cpu"
+    name: str,
+    input_shape: tuple[int, ...],
+    classes: int,
+    seed: int,
+    device: torch.device | str = "cpu",
+    **options: Any,
 ) -> nn.Sequential:
     """The model with weights drawn from `seed`, the same on every device ("meta": shapes only, nothing is drawn).
 
-    InputError for an unknown name, and for images that the model cannot take.
+    `options`: the model's own; None means its default. InputError for an unknown name or option, for a value that the
+    model cannot have, and for images that it cannot take.
     """
-    if name not in names():
-        raise unknown("model", name, names())
-    module = importlib.import_module(f"repro.models.{name}")
+    module = _module(name)
+    given = _options(name, module, options)
     if torch.device(device).type == "meta":
-        with torch.device("meta"):
-            return module.build(input_shape, classes)
+        return copy.deepcopy(_on_meta(name, tuple(input_shape), classes, tuple(given.items())))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return module.build(input_shape, classes).to(device)
+        return module.build(input_shape, classes, **given).to(device)
+
+
+@lru_cache(maxsize=4)
+def _on_meta(
+    name: str, input_shape: tuple[int, ...], classes: int, options: tuple[tuple[str, Any], ...]
+) -> nn.Sequential:
+    """Shapes alone: what the ranks of a simulation copy, as "drawing" weights there takes longer than their steps."""
+    with torch.device("meta"):
+        return _module(name).build(input_shape, classes, **dict(options))
+
+
+def of(config: dict[str, Any], dataset: Dataset, device: torch.device | str = "cpu") -> nn.Sequential:
+    """The model of a cell's configuration for its data set; InputError also where one takes what the other is not."""
+    name = config["model"]["name"]
+    if takes(name) != dataset.kind:
+        fitting = ", ".join(other for other in names() if takes(other) == dataset.kind) or "none"
+        raise InputError(f"model {name} takes {takes(name)}, and {dataset.name} is {dataset.kind}; models for it: "
+                         f"{fitting}")
+    return build(name, dataset.input_shape, dataset.classes, config["seed"], device, **options(config))
+
+
+def options(config: dict[str, Any]) -> dict[str, Any]:
+    """The model's options in a cell's configuration."""
+    return {option: value for option, value in config["model"].items() if option != "name"}
+
+
+def takes(name: str) -> str:
+    """The kind of a model's inputs, one of `repro.data.base.KINDS`; InputError for an unknown name."""
+    return getattr(_module(name), "TAKES", "images")
+
+
+def takes_text(name: str) -> bool:
+    """Whether a model's inputs are word numbers of a stretch of text; InputError for an unknown name."""
+    return takes(name) == "text"
+
+
+def _module(name: str) -> ModuleType:
+    if name not in names():
+        raise unknown("model", name, names())
+    return importlib.import_module(f"repro.models.{name}")
+
+
+def _options(name: str, module: ModuleType, given: dict[str, Any]) -> dict[str, Any]:
+    parameters = inspect.signature(module.build).parameters.values()
+    valid = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
+    for option in given:
+        if option not in valid:
+            allowed = ", ".join(f"model.{one}" for one in valid) or "none"
+            raise InputError(f"model '{name}' has no option 'model.{option}'; valid: {allowed}")
+    return {option: value for option, value in given.items() if value is not None}

@@ -1,6 +1,8 @@
-"""Residual blocks of two 3x3 convolutions (He, Zhang, Ren, Sun, CVPR 2016), with either kind of shortcut."""
+"""Residual blocks (He, Zhang, Ren, Sun, CVPR 2016), plain and bottleneck, with either kind of shortcut."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import torch
 from torch import nn
@@ -8,25 +10,54 @@ from torch.nn import functional
 
 
 class Residual(nn.Module):
-    """relu(bn(conv(relu(bn(conv(x))))) + shortcut(x)); stride 2 halves the sides."""
+    """relu(bn(conv(relu(bn(conv(x))))) + shortcut(x)), both convolutions 3x3; stride 2 halves the sides."""
+
+    expansion = 1  # output channels over the width
 
     def __init__(self, inputs: int, outputs: int, stride: int, projection: bool):
-        """`projection`: where sizes change, a 1x1 convolution with batch norm (option B), else `Padded` (option A)."""
+        """`projection`: see `shortcut`."""
         super().__init__()
         self.conv1 = nn.Conv2d(inputs, outputs, 3, stride, padding=1, bias=False)
         self.bn1 = nn.BatchNorm2d(outputs)
         self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1, bias=False)
         self.bn2 = nn.BatchNorm2d(outputs)
-        if stride == 1 and inputs == outputs:
-            self.shortcut = nn.Identity()
-        elif projection:
-            self.shortcut = nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
-        else:
-            self.shortcut = Padded(outputs - inputs, stride)
+        self.shortcut = shortcut(inputs, outputs, stride, projection)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         out = functional.relu(self.bn1(self.conv1(x)))
         return functional.relu(self.bn2(self.conv2(out)) + self.shortcut(x))
+
+
+class Bottleneck(nn.Module):
+    """1x1 convolution to `width` channels, 3x3, 1x1 to four times as many, each with batch norm; plus the shortcut."""
+
+    expansion = 4
+
+    def __init__(self, inputs: int, width: int, stride: int, projection: bool):
+        """`projection`: see `shortcut`. Stride 2, in the 3x3 convolution, halves the sides."""
+        super().__init__()
+        outputs = self.expansion * width
+        self.conv1 = nn.Conv2d(inputs, width, 1, bias=False)
+        self.bn1 = nn.BatchNorm2d(width)
+        self.conv2 = nn.Conv2d(width, width, 3, stride, padding=1, bias=False)
+        self.bn2 = nn.BatchNorm2d(width)
+        self.conv3 = nn.Conv2d(width, outputs, 1, bias=False)
+        self.bn3 = nn.BatchNorm2d(outputs)
+        self.shortcut = shortcut(inputs, outputs, stride, projection)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        out = functional.relu(self.bn1(self.conv1(x)))
+        out = functional.relu(self.bn2(self.conv2(out)))
+        return functional.relu(self.bn3(self.conv3(out)) + self.shortcut(x))
+
+
+def shortcut(inputs: int, outputs: int, stride: int, projection: bool) -> nn.Module:
+    """The identity; where sizes change a 1x1 convolution with batch norm (`projection`, option B) or `Padded` (A)."""
+    if stride == 1 and inputs == outputs:
+        return nn.Identity()
+    if projection:
+        return nn.Sequential(nn.Conv2d(inputs, outputs, 1, stride, bias=False), nn.BatchNorm2d(outputs))
+    return Padded(outputs - inputs, stride)
 
 
 class Padded(nn.Module):
@@ -40,14 +71,30 @@ class Padded(nn.Module):
         return functional.pad(x[:, :, :: self.stride, :: self.stride], (0, 0, 0, 0, 0, self.channels))
 
 
-def stages(widths: list[int], blocks: int, projection: bool) -> dict[str, Residual]:
-    """`blocks` residual blocks of each width, by name; every stage but the first begins with stride 2."""
+def imagenet_stem(input_shape: Sequence[int]) -> nn.Sequential:
+    """7x7 convolution and pooling, each of which halves the sides: 64 channels."""
+    return nn.Sequential(
+        nn.Conv2d(input_shape[0], 64, 7, stride=2, padding=3, bias=False),
+        nn.BatchNorm2d(64),
+        nn.ReLU(),
+        nn.MaxPool2d(3, 2, padding=1),
+    )
+
+
+def stages(
+    widths: Sequence[int], blocks: int | Sequence[int], projection: bool, kind: type[Residual | Bottleneck] = Residual
+) -> dict[str, nn.Module]:
+    """Residual blocks of each width, by name; every stage but the first begins with stride 2.
+
+    `blocks`: how many of each width, one number or one a stage. The first stage's inputs have `widths[0]` channels.
+    """
+    counts = [blocks] * len(widths) if isinstance(blocks, int) else blocks
     found, inputs = {}, widths[0]
-    for stage, width in enumerate(widths, 1):
-        for block in range(1, blocks + 1):
+    for stage, (width, count) in enumerate(zip(widths, counts, strict=True), 1):
+        for block in range(1, count + 1):
             stride = 2 if stage > 1 and block == 1 else 1
-            found[f"stage{stage}_{block}"] = Residual(inputs, width, stride, projection)
-            inputs = width
+            found[f"stage{stage}_{block}"] = kind(inputs, width, stride, projection)
+            inputs = width * kind.expansion
     return found
 
 

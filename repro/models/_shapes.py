@@ -1,4 +1,4 @@
-"""Sizes of feature maps, and one line for images that a model cannot take."""
+"""Sizes of feature maps, scaled widths, and one line for images that a model cannot take."""
 
 from __future__ import annotations
 
@@ -26,3 +26,11 @@ def image(model: str, input_shape: tuple[int, ...], after: Callable[[int], int])
         least = next(side for side in range(1, 4096) if after(side) >= 1)
         raise InputError(f"model {model} takes images of at least {least}x{least} pixels, not {height}x{width}")
     return channels, *sides
+
+
+def scaled(channels: int, width: float) -> int:
+    """Channels, or units, of a network `width` times as wide, never fewer than 8; InputError for a width of 0 or
+    less."""
+    if not isinstance(width, int | float) or isinstance(width, bool) or not 0 < width < float("inf"):
+        raise InputError(f"model.width={width}: must be a number above 0")
+    return channels if width == 1 else max(8, round(channels * width))

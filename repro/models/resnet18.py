@@ -10,16 +10,11 @@ from collections import OrderedDict
 
 from torch import nn
 
-from repro.models._residual import head, initialise, stages
+from repro.models._residual import head, imagenet_stem, initialise, stages
 
 
 def build(input_shape: tuple[int, ...], classes: int) -> nn.Sequential:
     """(N, C, H, W) -> logits (N, classes), in ten blocks."""
-    stem = nn.Sequential(
-        nn.Conv2d(input_shape[0], 64, 7, stride=2, padding=3, bias=False),
-        nn.BatchNorm2d(64),
-        nn.ReLU(),
-        nn.MaxPool2d(3, 2, padding=1),
-    )
+    stem = imagenet_stem(input_shape)
     blocks = stages([64, 128, 256, 512], blocks=2, projection=True)
     return initialise(nn.Sequential(OrderedDict(conv1=stem, **blocks, fc=head(512, classes))))

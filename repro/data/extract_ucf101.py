@@ -1,0 +1,183 @@
+"""Extract UCF101's features: python -m repro.data.extract_ucf101 --videos DIR --out DIR
+
+Every frame of every video goes through torchvision's Inception-v3 (ImageNet weights, downloaded by torchvision) up to
+its last pooling: DIR/<Class>/<video>.npy, (frames, 2048) float16, which repro.data.ucf101 reads. eager-SGD section 6.3
+names the network; its weights and its preprocessing are not published, torchvision's own are used. About a GPU-hour.
+
+A file that is there is kept, so the same command goes on where it was stopped; files are written under another name and
+renamed. Decoders differ by a frame or two at a video's end: as many frames as the list has are kept, and up to
+TOLERANCE missing ones repeat the last. A video that differs by more is an error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from repro.data import ucf101_lists
+from repro.data.ucf101_lists import Video
+from repro.errors import InputError, NotHere, ReproError
+
+TOLERANCE = 2
+BATCH = 64
+NAMED = 3
+
+Reader = Callable[[Path], Iterator[np.ndarray]]  # a video file -> its frames (height, width, 3), uint8 RGB
+Network = Callable[[Sequence[np.ndarray]], np.ndarray]  # frames -> features (n, 2048)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Exit status 0, or 2 for what cannot be used, said in one line on stderr."""
+    parser = argparse.ArgumentParser(prog="python -m repro.data.extract_ucf101", description=__doc__.splitlines()[0])
+    parser.add_argument("--videos", required=True, help="folder with <Class>/<video>.avi, or the .avi files themselves")
+    parser.add_argument("--out", required=True, help="folder for the features: ucf101/features below a searched place")
+    parser.add_argument("--lists", help="place with the split lists, searched before $REPRO_DATA and the cache")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    args = parser.parse_args(arguments)
+    try:
+        todo = plan(Path(args.videos), Path(args.out), listed(args.lists))
+        extract(todo, video_reader(), inception(args.device), print)
+    except ReproError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.status
+    return 0
+
+
+def listed(root: str | None) -> list[Video]:
+    """All videos of the lists; NotHere without them."""
+    from repro import data
+
+    folder = ucf101_lists.find(root)
+    if folder is None:
+        raise NotHere(data.missing("ucf101", root))
+    return sorted(video for part in ucf101_lists.read(folder, 1) for video in part)
+
+
+def plan(videos: Path, out: Path, wanted: Sequence[Video]) -> list[tuple[Video, Path, Path]]:
+    """(Video, its file, its features' file) of what is not extracted yet; InputError where video files are missing."""
+    if not videos.is_dir():
+        raise InputError(f"--videos {videos}: not a folder")
+    todo, absent = [], []
+    for video in wanted:
+        target = out / f"{video.name}.npy"
+        if target.is_file():
+            continue
+        places = [videos / f"{video.name}.avi", videos / f"{video.name.rpartition('/')[2]}.avi"]
+        found = next((place for place in places if place.is_file()), None)
+        if found is None:
+            absent.append(places[0].name)
+        else:
+            todo.append((video, found, target))
+    if absent:
+        more = f" and {len(absent) - NAMED} more" if len(absent) > NAMED else ""
+        raise InputError(f"--videos {videos}: {len(absent)} of {len(wanted)} videos are missing: "
+                         f"{', '.join(absent[:NAMED])}{more}; get UCF101 from www.crcv.ucf.edu/data/UCF101.php")
+    return todo
+
+
+def extract(
+    todo: Sequence[tuple[Video, Path, Path]], read: Reader, network: Network, say: Callable[[str], Any]
+) -> None:
+    """Write the features of each video; InputError where one cannot be read, or differs too much from the list."""
+    for number, (video, path, target) in enumerate(todo, 1):
+        features = np.concatenate([network(batch) for batch in _batches(read(path))] or [np.empty((0, 1))])
+        count = len(features)
+        if abs(count - video.frames) > TOLERANCE or not count:
+            raise InputError(f"{path}: {count} frames decoded, but the list has {video.frames}")
+        features = features[np.minimum(np.arange(video.frames), count - 1)].astype(np.float16)
+        write(target, features)
+        if number % 100 == 0 or number == len(todo):
+            say(f"{number} of {len(todo)} videos, last {video.name}: {video.frames} frames"
+                + (f" ({count} decoded)" if count != video.frames else ""))
+
+
+def write(path: Path, array: np.ndarray) -> None:
+    """An .npy file, atomically; InputError where it cannot be written."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(temporary, "wb") as file:
+            np.save(file, array)
+        os.replace(temporary, path)
+    except OSError as error:
+        raise InputError(f"{path}: cannot be written ({error.strerror})") from None
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def inception(device: str) -> Network:
+    """torchvision's Inception-v3 up to its last pooling, with its own preprocessing; NotHere without torchvision."""
+    try:
+        from torchvision.models import Inception_V3_Weights, inception_v3
+    except ImportError:
+        raise NotHere("torchvision is not installed: pip install torchvision (the extra [vision])") from None
+    weights = Inception_V3_Weights.IMAGENET1K_V1
+    prepare = weights.transforms()
+    try:
+        network = inception_v3(weights=weights)
+    except OSError as error:
+        raise NotHere(f"torchvision cannot download the weights of Inception-v3 ({error})") from None
+    network.fc = torch.nn.Identity()
+    network.to(device).eval()
+
+    @torch.no_grad()
+    def features(frames: Sequence[np.ndarray]) -> np.ndarray:
+        images = torch.stack([torch.from_numpy(frame) for frame in frames]).permute(0, 3, 1, 2)
+        return network(prepare(images.to(device))).cpu().numpy()
+
+    return features
+
+
+def video_reader() -> Reader:
+    """PyAV, else OpenCV: torchvision no longer reads videos itself. NotHere without either."""
+    try:
+        import av
+    except ImportError:
+        try:
+            import cv2
+        except ImportError:
+            raise NotHere("no video reader is installed: pip install av (or opencv-python-headless)") from None
+        return lambda path: _read_cv2(cv2, path)
+    return lambda path: _read_av(av, path)
+
+
+def _read_av(av: Any, path: Path) -> Iterator[np.ndarray]:
+    try:
+        with av.open(str(path)) as container:
+            for frame in container.decode(video=0):
+                yield frame.to_ndarray(format="rgb24")
+    except (av.error.FFmpegError, IndexError) as error:
+        raise InputError(f"{path}: not a readable video ({error})") from None
+
+
+def _read_cv2(cv2: Any, path: Path) -> Iterator[np.ndarray]:
+    capture = cv2.VideoCapture(str(path))
+    if not capture.isOpened():
+        raise InputError(f"{path}: not a readable video")
+    try:
+        while (got := capture.read())[0]:
+            yield np.ascontiguousarray(got[1][:, :, ::-1])
+    finally:
+        capture.release()
+
+
+def _batches(frames: Iterator[np.ndarray]) -> Iterator[list[np.ndarray]]:
+    batch: list[np.ndarray] = []
+    for frame in frames:
+        batch.append(frame)
+        if len(batch) == BATCH:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,192 @@
+"""MSVD (Chen, Dolan, ACL 2011): 1,970 clips with 80,827 English captions, 12,592 different words in them.
+
+The standard split of S2VT (1,200 clips to train, 100, 670 to test), whose 567,874 words it counts in Table 1; the 100
+are not used but for the vocabulary. Two things are looked for, each below any place that is searched (`data.root`,
+$REPRO_DATA, the cache):
+
+  msvd/MSVD_{train,val,test}.tsv.gz   a line a clip: captions joined by ", ", a tab, the clip's id, which ends in the
+                                      seconds from and to which it goes; upstream has no licence, so there is no mirror
+  msvd/features/<clip id>.npy         (frames, 4096) float16 or float32: VGG's fc7 of every tenth frame, say
+
+What is missing is made up, and the data set named so: `msvd-standin-features` has the real captions and lengths (three
+frames a second) with features that are generated from the captions (repro.data.clip_features), `msvd-standin-grammar`
+captions of a small grammar too (repro.data.msvd_clips). A part of the real one is named `msvd-subset`.
+
+Options:
+  clips, test_clips          at most so many, the first ones (null: all)
+  captions, test_captions    at most so many of each clip, the first ones, to train on and for the loss of the test
+                             clips (null: all). All of a test clip's captions are references of its score
+  vocabulary                 words, the most frequent ones of all clips (ties by the alphabet), after four of our own,
+                             <pad>, <bos>, <eos>, <unk> (null: 12,594, PipeDream's; those are 12,592 with two of S2VT's)
+  features                   at most so many of a frame's values (null: 4,096)
+  steps                      frames of a clip that the network reads and words that it says, <eos> among them (null: 40,
+                             which makes S2VT's 80 steps). ASSUMPTION: half for each; S2VT's code has the words of a
+                             caption behind the frames of its clip, up to 80 of both together
+  scored                     test clips whose captions are decoded and scored at every evaluation (null: 100)
+
+Minibatches are those of `repro.data.captioned.Captioned`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from dataclasses import dataclass, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from repro.data import files
+from repro.data.files import File, combined, limit
+from repro.errors import InputError, NotHere
+
+if TYPE_CHECKING:
+    from repro.data.base import Dataset
+    from repro.data.msvd_clips import Clip
+
+FILES = {
+    "MSVD_test.tsv.gz": File(226501, "28b12c96d977c98a1d32af9ffb6a790e2d799e05f6275e5d2ec0e91d24388f07"),
+    "MSVD_train.tsv.gz": File(391980, "ea8f0d6548916f6542a8593eaf249c57ef82ae46a85df3b35e06d9df196b8b20"),
+    "MSVD_val.tsv.gz": File(35149, "2e04b1e016743627a62f3f0372ec7e9ed66dd60f5f822b457e782f0870c1dd01"),
+}
+MIRRORS = ()
+TASK, KIND = "text", "captioned clips"
+STANDIN, STANDIN_FEATURES = "msvd-standin-grammar", "msvd-standin-features"
+OWN_WORDS = 4  # as in repro.data.multi30k
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the configuration may set; None is the default that the module's docstring names."""
+
+    clips: int | None = None
+    test_clips: int | None = None
+    captions: int | None = None
+    test_captions: int | None = None
+    vocabulary: int | None = None
+    features: int | None = None
+    steps: int | None = None
+    scored: int | None = None
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            limit(field.name, getattr(self, field.name), 2**31)
+        for name, least in (("vocabulary", OWN_WORDS + 1), ("steps", 2)):
+            if (value := getattr(self, name)) is not None and value < least:
+                raise InputError(f"dataset.{name}={value}: must be {least} or more, or null")
+
+
+OPTIONS = tuple(field.name for field in fields(Options))
+VOCABULARY, FEATURES, STEPS, SCORED = 12_594, 4_096, 40, 100
+
+
+def find(root: str | None = None) -> Path | None:
+    """The folder of the three files, checked; None where there is none."""
+    return files.search("msvd", FILES, root)
+
+
+def load(root: str | None = None, standin: str = "auto", **given: Any) -> Dataset:
+    """The data set, of what is there; InputError where a caption or feature file is not what it must be.
+
+    NotHere, with `standin` never, where the captions or the extracted features are missing.
+    """
+    from repro.data.clip_features import Extracted, Generated
+
+    options = Options(**given)
+    folder = None if standin == "always" else find(root)
+    extracted = None if folder is None else features_folder(root)
+    if standin == "never" and extracted is None:
+        raise NotHere(missing(root, folder))
+    train, rest, test = _clips(folder, options)
+    features = options.features or FEATURES
+    checksum = hashlib.sha256(repr((combined(FILES) if folder else "", options)).encode())
+    if extracted is None:
+        source = Generated(features)
+        name = STANDIN if folder is None else STANDIN_FEATURES
+        checksum.update(source(train[0], 1).tobytes() + repr([train, test]).encode())
+    else:
+        source = Extracted(extracted, features)
+        checksum.update(source.check([*train, *test]).encode())
+        name = "msvd-subset" if any(given.get(option) for option in OPTIONS if option != "scored") else "msvd"
+    return _dataset(name, extracted is None, checksum.hexdigest(), train, rest, test, source, options)
+
+
+def timing(root: str | None = None, **given: Any) -> Dataset:
+    """Sizes alone, on the meta device: the real ones where the captions are found, else made up (the name says so)."""
+    options = Options(**given)
+    folder = find(root)
+    name = f"{'msvd' if folder else STANDIN} (shapes only)"
+    parts = _clips(folder, options)
+    checksum = hashlib.sha256(repr((parts, options)).encode()).hexdigest()
+    made = _dataset(name, folder is None, checksum, *parts, None, options)
+    return made if folder else replace(made, classes=options.vocabulary or VOCABULARY)
+
+
+def besides(root: str | None, standin: str) -> str:
+    """What is taken for the features, where the captions were found."""
+    if extracted := features_folder(root):
+        return f"; features in {extracted}"
+    if standin == "never":
+        raise NotHere(missing(root, find(root)))
+    return f"; no extracted features: {STANDIN_FEATURES}"
+
+
+def features_folder(root: str | None = None) -> Path | None:
+    """The first place's folder msvd/features; None where no place has one."""
+    folders = [place / "msvd" / "features" for place in files.places(root)]
+    return next((folder for folder in folders if folder.is_dir()), None)
+
+
+def missing(root: str | None, folder: Path | None) -> str:
+    """One line: what was not found, and what to put where."""
+    from repro import data
+
+    if folder is None:
+        return data.missing("msvd", root)
+    looked = ", ".join(map(str, files.places(root)))
+    return (
+        f"data set 'msvd': captions in {folder}, but no extracted features (looked for msvd/features in {looked}): "
+        f"put <clip id>.npy of VGG's fc7, (frames, {FEATURES}), into {files.cache_root() / 'msvd' / 'features'}"
+    )
+
+
+def vocabulary(clips: list[Clip], size: int) -> dict[str, int]:
+    """Word -> number, the most frequent first, behind our own words; `size` counts those too."""
+    counts = Counter(word for clip in clips for caption in clip.captions for word in caption)
+    words = sorted(counts, key=lambda word: (-counts[word], word))[: size - OWN_WORDS]
+    return {word: number for number, word in enumerate(words, OWN_WORDS)}
+
+
+def _clips(folder: Path | None, options: Options) -> tuple[list[Clip], list[Clip], list[Clip]]:
+    """Those to train on, those that only the vocabulary is made of, and those to test on."""
+    from repro.data import msvd_clips
+
+    train, rest, test = (
+        msvd_clips.read(folder, part) if folder else msvd_clips.made_up(part) for part in msvd_clips.PARTS
+    )
+    clips, test_clips = options.clips or len(train), options.test_clips or len(test)
+    return train[:clips], [*train[clips:], *rest, *test[test_clips:]], test[:test_clips]
+
+
+def _dataset(
+    name: str,
+    standin: bool,
+    checksum: str,
+    train: list[Clip],
+    rest: list[Clip],
+    test: list[Clip],
+    source: Any,
+    options: Options,
+) -> Dataset:
+    from repro.data.base import Dataset
+    from repro.data.captioned import Captioned
+
+    numbers = vocabulary([*train, *rest, *test], options.vocabulary or VOCABULARY)
+    sizes = options.steps or STEPS, options.features or FEATURES
+
+    def split(clips: list[Clip], captions: int | None, scored: int) -> Captioned:
+        rows = [(place, i) for place, clip in enumerate(clips) for i in range(len(clip.captions[:captions]))]
+        return Captioned(clips, rows, numbers, source, *sizes, scored)
+
+    splits = split(train, options.captions, 0), split(test, options.test_captions, options.scored or SCORED)
+    shape = sizes[0], sizes[1] + 1
+    return Dataset(name, standin, checksum, *splits, classes=OWN_WORDS + len(numbers), input_shape=shape)

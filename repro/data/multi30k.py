@@ -1,0 +1,168 @@
+"""Multi30k English-German (Elliott et al. 2016; WMT16's multimodal task): 29,000 pairs of sentences, 1,014 to evaluate.
+
+eager-SGD's Figure 3 has runtimes of a Transformer on "the WMT16 dataset", that is its news, millions of sentences of up
+to hundreds of words. This is a small corpus of the same campaign, captions of 1 to 39 words, and shows the same effect
+on shorter sentences: batches take as long as their longest sentence. Words are what white space separates.
+
+Options: `pairs` and `test_pairs`, at most so many, the first ones; `vocabulary` (null: 10,000), words of both languages
+together, the most frequent of the training text (ties by the alphabet) after four of our own, <pad>, <bos>, <eos>,
+<unk>; `batching`, bucketed (null: minibatches of similar length) or random. A part is named `multi30k-subset`.
+
+A minibatch is one tensor: x (n, 2 L) int64, in its first half the source's words and <eos>, in its second <bos> and the
+target's words, each padded behind to the longest of both, L; y (n L,) the target's words and <eos>, at padding IGNORED.
+`work` is L over the nominal length, the mean of the training pairs' own: a Transformer's cost is nearly linear in it.
+
+The stand-in is generated: source lengths log-normal with the real median of 11 and mean of 11.9, the target a word
+longer, as long or shorter, and its words those of the source under a fixed permutation, one in ten drawn anew.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import math
+import statistics
+import zlib
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from repro.data import files
+from repro.data.files import File, combined, limit
+from repro.errors import InputError, unknown
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from repro.data.base import Dataset
+
+FILES = {
+    "train.en.gz": File(568929, "d79cfa999dd4c51d2cb42499b6796d5a882c3a8a961923c25a898c90f8bbd56f"),
+    "train.de.gz": File(637044, "726e39b2fa9eb9ffb6dc763fb35a179f80fae06ffc5d28b6ace5faa883de28a6"),
+    "val.en.gz": File(21650, "14f7d25ddd868909a9213e361768460edcacdd6ab9d1e77b92560dc10c10dc28"),
+    "val.de.gz": File(24681, "f0cba2f995189cf5770f29a8a9a537a3ad3f51657ad873405082ff6863a5e75a"),
+}
+MIRRORS = (
+    "https://raw.githubusercontent.com/multi30k/dataset/a3d2e0d26b56f3846f66a952536ffed4e401d05a/data/task1/raw/",
+)
+TASK, KIND = "text", "sentence pairs"
+STANDIN = "multi30k-standin-seeded"
+OPTIONS = ("pairs", "test_pairs", "vocabulary", "batching")
+TRAIN, TEST, VOCABULARY = 29_000, 1_014, 10_000
+PAD, BOS, EOS, UNK = OWN = range(4)
+BUCKETS = 50
+SHORTEST, LONGEST, MEDIAN, SPREAD = 3, 37, 11, 0.397  # of the stand-in's sources; median * e^(SPREAD^2 / 2) is 11.9
+
+Pair = tuple["np.ndarray", "np.ndarray"]  # word numbers of a source and its target, without <bos> and <eos>
+
+
+def find(root: str | None = None) -> Path | None:
+    """The folder of the four files, checked; None where there is none."""
+    return files.search("multi30k", FILES, root, ("multi30k", "multi30k_wmt16", "."))
+
+
+def read(folder: Path, **given: Any) -> Dataset:
+    """The real pairs from a folder that `find` gave; InputError for a file that is not text of as many lines as its
+    other language's."""
+    import numpy as np
+
+    parts = [sentences(folder, part) for part in ("train", "val")]
+    numbers = vocabulary([side for pair in parts[0] for side in pair], _words(given))
+    pairs = [[tuple(np.array([numbers.get(word, UNK) for word in side]) for side in pair) for pair in part]
+             for part in parts]
+    return _dataset("multi30k", False, combined(FILES), *pairs, len(OWN) + len(numbers), given)
+
+
+def standin(**given: Any) -> Dataset:
+    """Generated pairs of such lengths, the same on every machine."""
+    train, test = (_generated(part, count, _words(given)) for part, count in (("train", TRAIN), ("test", TEST)))
+    digest = hashlib.sha256(b"".join(side.astype("<i8").tobytes() for pair in train + test for side in pair))
+    return _dataset(STANDIN, True, digest.hexdigest(), train, test, _words(given), given)
+
+
+def timing(root: str | None = None, **given: Any) -> Dataset:
+    """Lengths alone, on the meta device: the real ones where the files are found, else the stand-in's."""
+    from repro.data.base import Dataset
+    from repro.data.pairs import Pairs
+
+    folder = find(root)
+    found = read(folder, **given) if folder else standin(**given)
+    splits = [Pairs(split.pairs, split.nominal, split.buckets, "meta") for split in (found.train, found.test)]
+    name = f"{found.name} (shapes only)"
+    return Dataset(name, found.standin, found.checksum, *splits, classes=found.classes, input_shape=found.input_shape)
+
+
+def sentences(folder: Path, part: str) -> list[tuple[list[str], list[str]]]:
+    """The words of each pair, English and German."""
+    texts = []
+    for language in ("en", "de"):
+        path = folder / f"{part}.{language}.gz"
+        try:
+            with gzip.open(path, "rt", encoding="utf-8") as file:
+                texts.append([line.split() for line in file.read().rstrip("\n").split("\n")])
+        except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+            raise InputError(f"{path}: not readable gzipped text ({error})") from None
+    if len(texts[0]) != len(texts[1]):
+        raise InputError(f"{folder}: {part}.en.gz has {len(texts[0])} lines, {part}.de.gz {len(texts[1])}")
+    return list(zip(*texts))
+
+
+def vocabulary(lines: list[list[str]], size: int) -> dict[str, int]:
+    """Word -> number, the most frequent first, behind our own words; `size` counts those too."""
+    counts = Counter(word for line in lines for word in line)
+    words = sorted(counts, key=lambda word: (-counts[word], word))[: size - len(OWN)]
+    return {word: number for number, word in enumerate(words, len(OWN))}
+
+
+def length(pair: Pair) -> int:
+    """Places that a pair takes: the longer sentence with <eos>, or <bos>."""
+    return 1 + max(map(len, pair))
+
+
+def _words(given: dict[str, Any]) -> int:
+    size = limit("vocabulary", given.get("vocabulary"), 2**31, VOCABULARY)
+    if size <= len(OWN):
+        raise InputError(f"dataset.vocabulary={size}: must be more than the {len(OWN)} words of our own")
+    return size
+
+
+def _dataset(name: str, standin: bool, checksum: str, train: list[Pair], test: list[Pair], classes: int,
+             given: dict[str, Any]) -> Dataset:
+    from repro.data.base import Dataset
+    from repro.data.pairs import Pairs
+
+    batching = given.get("batching") or "bucketed"
+    if batching not in ("bucketed", "random"):
+        raise unknown("value of dataset.batching", str(batching), ("bucketed", "random"))
+    counts = limit("pairs", given.get("pairs"), len(train)), limit("test_pairs", given.get("test_pairs"), len(test))
+    if not standin and counts != (len(train), len(test)):
+        name = f"{name}-subset"
+    nominal = round(statistics.fmean(map(length, train)))
+    splits = [Pairs(part[:count], nominal, BUCKETS if batching == "bucketed" else 1)
+              for part, count in zip((train, test), counts)]
+    return Dataset(name, standin, checksum, *splits, classes=classes, input_shape=(2 * nominal,))
+
+
+def _generated(part: str, count: int, words: int) -> list[Pair]:
+    import numpy as np
+
+    from repro.data import counted
+
+    normal = statistics.NormalDist()
+    quantiles = [MEDIAN * math.exp(SPREAD * normal.inv_cdf((i + 0.5) / count)) for i in range(count)]
+    lengths = np.array([min(max(round(quantile), SHORTEST), LONGEST) for quantile in quantiles])
+    draw = counted.Stream("multi30k", part).rows(range(count), 3 * LONGEST + 8, np.uint32).astype(np.int64)
+    lengths = lengths[np.argsort(draw[:, 0], kind="stable")]
+    others = len(OWN), words - len(OWN)
+    translated = others[0] + np.argsort(counted.Stream("multi30k", "dictionary").rows([0], others[1], np.uint64)[0],
+                                        kind="stable")
+    # frequent words are frequent: the product of two uniform numbers
+    chosen = others[0] + (draw[:, 8:] % 2**16) * (draw[:, 8:] // 2**16) * others[1] // 2**32
+    pairs = []
+    for row, (size, extra) in enumerate(zip(lengths.tolist(), (draw[:, 1] % 3 - 1).tolist())):
+        source, spare = chosen[row, :size], chosen[row, LONGEST : 2 * LONGEST + 1]
+        target = np.append(translated[source - others[0]], spare[-1])
+        anew = draw[row, 8 + 2 * LONGEST : 8 + 2 * LONGEST + size] % 10 == 0
+        target[:size][anew] = spare[:size][anew]
+        pairs.append((source, target[: size + extra]))
+    return pairs

@@ -1,0 +1,79 @@
+"""Points of a hyperplane with noise, each made from its number when it is drawn.
+
+Coefficients and points are whole numbers over a common divisor, so that a label's sum is exact in float32 in whatever
+order it is added: a point has the same label to the bit in every minibatch, on every machine.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+import torch
+
+from repro.data import counted
+from repro.data.base import Samples
+
+STEPS = 147.8005  # standard deviation of the odd numbers -255, -253, ..., 255: points are these over it
+LEVELS = 8  # coefficients are -7, -5, ..., 7 over it
+EXACT = 8192  # products summed in float32: 255 x 7 x 8192 is below 2^24
+
+
+class Plane(Samples):
+    """`count` points (count, dimensions) and their values y (count,), made when they are drawn.
+
+    coefficients (dimensions,) float32, whole numbers; `part` train or test: other points, other noise.
+    """
+
+    task: ClassVar[str] = "regression"
+    kind: ClassVar[str] = "vectors"
+
+    def __init__(self, count: int, dimensions: int, noise: float, seed: int, part: str,
+                 device: torch.device | str = "cpu"):
+        self.count, self.dimensions, self.noise, self.seed, self.part = count, dimensions, noise, seed, part
+        self._device = torch.device(device)
+        self.points, self.noises = (counted.Stream("hyperplane", seed, part, what) for what in ("x", "noise"))
+        drawn = counted.Stream("hyperplane", seed, "coefficients").rows([0], dimensions, np.uint8)[0]
+        self.coefficients = torch.from_numpy((2 * (drawn % LEVELS).astype(np.float32)) - (LEVELS - 1))
+
+    def __len__(self) -> int:
+        return self.count
+
+    @property
+    def device(self) -> torch.device:
+        return self._device
+
+    @cached_property
+    def y(self) -> torch.Tensor:
+        """All values (count,) float32: a second of work at full size, and nothing in training asks for it."""
+        if self._device.type == "meta":
+            return torch.empty(self.count, device="meta")
+        return torch.cat([self.slice(start, start + 1024)[1] for start in range(0, self.count, 1024)])
+
+    def to(self, device: torch.device | str) -> Plane:
+        """The same, its minibatches on `device` (meta stays so)."""
+        if self._device.type == "meta" or torch.device(device) == self._device:
+            return self
+        return Plane(self.count, self.dimensions, self.noise, self.seed, self.part, device)
+
+    def slice(self, start: int, stop: int) -> tuple[torch.Tensor, torch.Tensor]:
+        return self._made(list(range(start, min(stop, self.count))))
+
+    def select(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        if rows.is_meta:
+            return self._made([0] * len(rows))
+        return self._made(rows.tolist())
+
+    def _made(self, numbers: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
+        if self._device.type == "meta":
+            x = torch.empty(len(numbers), self.dimensions, device="meta")
+            return x, x[:, 0]
+        drawn = self.points.rows(numbers, self.dimensions, np.int8)
+        x = torch.from_numpy(drawn).to(torch.float32).mul_(2).add_(1)
+        sums = torch.zeros(len(numbers), dtype=torch.float64)
+        for at in range(0, self.dimensions, EXACT):
+            sums += x[:, at : at + EXACT] @ self.coefficients[at : at + EXACT]
+        noise = torch.from_numpy(counted.normal(self.noises, numbers))
+        y = sums.div_(STEPS * LEVELS).add_(noise, alpha=self.noise).to(torch.float32)
+        return x.div_(STEPS).to(self._device), y.to(self._device)

@@ -1,0 +1,166 @@
+"""UCF101 (Soomro, Zamir, Shah 2012): 13,320 videos of 101 actions, as sequences of a 2,048-wide feature a frame.
+
+eager-SGD section 6.3 extracts the features with Inception-v3 beforehand and trains an LSTM on them. Two things are
+looked for, each below any place that is searched (`data.root`, $REPRO_DATA, the cache):
+
+  ucf101/*.txt                           lists and frame counts (repro.data.ucf101_lists), downloaded if they can be
+  ucf101/features/<Class>/<video>.npy    (frames, 2048) float16 or float32, as many frames as the list says;
+                                         `python -m repro.data.extract_ucf101` makes them from the videos
+
+What is missing is made up, and the data set named so: `ucf101-standin-features` has the real videos in their real
+lengths with generated features (repro.data.video_features), `ucf101-standin-lengths` generated lengths too, in the
+paper's distribution. A part of the real one is named `ucf101-subset`.
+
+Options:
+  split         1, 2 or 3 of the official lists (null: 1)
+  videos, test_videos   at most so many, of all classes alike (null: all)
+  features      at most so many of a frame's 2,048 values (null: all)
+  stride        every so many-th frame counts (null: 1)
+  max_frames    at most so many frames of a video, the first, counted after `stride` (null: all). The paper's runtimes
+                of 201 to 3,410 ms with a mean of 1,235 ms fit 6.6 ms a frame at the mean of 187 frames, and then a
+                longest sequence of about 516 frames: its code may have cut longer ones. It does not say so.
+  buckets       groups of similar length that minibatches are drawn from (null: 50, some 190 videos each)
+
+Minibatches are those of `repro.data.sequences.Buckets`: x (size, longest, features), y (size,). Zeros come before a
+shorter video, not behind it: the network's answer is its last output, and what follows the last frame would be
+forgetting. `input_shape` is (mean length of the training videos, features); `work` counts in that length.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, fields
+from pathlib import Path
+from statistics import fmean
+from typing import TYPE_CHECKING, Any
+
+from repro.data import files, ucf101_lists
+from repro.data.files import limit
+from repro.data.ucf101_lists import CLASSES, FEATURES, MIRRORS, Frames, Video, check_split, find
+from repro.errors import InputError, NotHere
+
+if TYPE_CHECKING:
+    from repro.data.base import Dataset
+    from repro.data.video_features import Source
+
+FILES = ucf101_lists.FILES
+KIND = "sequences"
+STANDIN, STANDIN_FEATURES = "ucf101-standin-lengths", "ucf101-standin-features"
+BUCKETS = 50
+__all__ = ["CLASSES", "FILES", "KIND", "MIRRORS", "OPTIONS", "STANDIN", "besides", "find", "load", "timing"]
+
+
+@dataclass(frozen=True)
+class Options:
+    """What the configuration may set; None is the default that the module's docstring names."""
+
+    split: int | None = None
+    videos: int | None = None
+    test_videos: int | None = None
+    features: int | None = None
+    stride: int | None = None
+    max_frames: int | None = None
+    buckets: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.split is not None:
+            check_split(self.split)
+        for field in fields(self)[1:]:
+            limit(field.name, getattr(self, field.name), 2**31)
+
+    @property
+    def frames(self) -> Frames:
+        return Frames(self.stride or 1, self.max_frames)
+
+    @property
+    def width(self) -> int:
+        if self.features is not None and self.features > FEATURES:
+            raise InputError(f"dataset.features={self.features}: a frame has {FEATURES}")
+        return self.features or FEATURES
+
+    def part(self, videos: tuple[list[Video], list[Video]]) -> list[list[Video]]:
+        """The training and test videos to use; InputError where a class would have none to train on."""
+        if self.videos is not None and self.videos < CLASSES:
+            raise InputError(f"dataset.videos={self.videos} is fewer than the {CLASSES} classes")
+        counts = self.videos or len(videos[0]), self.test_videos or len(videos[1])
+        return [ucf101_lists.balanced(part, count) for part, count in zip(videos, counts)]
+
+
+OPTIONS = tuple(field.name for field in fields(Options))
+
+
+def load(root: str | None = None, standin: str = "auto", **given: Any) -> Dataset:
+    """The data set, of what is there; InputError where a list or a feature file is not what it must be.
+
+    NotHere, with `standin` never, where the lists or the extracted features are missing.
+    """
+    from repro.data.video_features import Extracted, Generated
+
+    options = Options(**given)
+    folder = None if standin == "always" else find(root)
+    extracted = None if folder is None else features_folder(root)
+    if standin == "never" and extracted is None:
+        raise NotHere(missing(root, folder))
+    train, test = options.part(_videos(folder, options.split or 1))
+    checksum = hashlib.sha256(repr((train, test, options.frames, options.width)).encode())
+    if extracted is None:
+        source: Source = Generated(options.width, options.frames)
+        name = STANDIN if folder is None else STANDIN_FEATURES
+        checksum.update(source(train[0]).tobytes())
+    else:
+        source = Extracted(extracted, options.width, options.frames)
+        checksum.update(source.check([*train, *test]).encode())
+        whole = not any((options.videos, options.test_videos, options.features, options.stride, options.max_frames))
+        name = "ucf101" if whole else "ucf101-subset"
+    return _dataset(name, extracted is None, checksum.hexdigest(), (train, test), source, options)
+
+
+def timing(root: str | None = None, **given: Any) -> Dataset:
+    """Lengths alone, on the meta device: the real ones where the lists are found, else made up (the name says so)."""
+    options = Options(**given)
+    folder = find(root)
+    parts = options.part(_videos(folder, options.split or 1))
+    name = "ucf101 (shapes only)" if folder else f"{STANDIN} (shapes only)"
+    checksum = hashlib.sha256(repr((parts, options.frames, options.width)).encode()).hexdigest()
+    return _dataset(name, folder is None, checksum, parts, None, options)
+
+
+def besides(root: str | None, standin: str) -> str:
+    """What is taken for the features, where the lists were found."""
+    if extracted := features_folder(root):
+        return f"; features in {extracted}"
+    if standin == "never":
+        raise NotHere(missing(root, find(root)))
+    return f"; no extracted features: {STANDIN_FEATURES}"
+
+
+def features_folder(root: str | None = None) -> Path | None:
+    """The first place's folder ucf101/features; None where no place has one."""
+    folders = [place / "ucf101" / "features" for place in files.places(root)]
+    return next((folder for folder in folders if folder.is_dir()), None)
+
+
+def missing(root: str | None, lists: Path | None) -> str:
+    """One line: what was not found, and what to put where."""
+    from repro import data
+
+    if lists is None:
+        return data.missing("ucf101", root)
+    wanted = files.cache_root() / "ucf101" / "features"
+    return (f"data set 'ucf101': lists in {lists}, but no extracted features (looked for ucf101/features in "
+            f"{', '.join(map(str, files.places(root)))}): get the videos from www.crcv.ucf.edu/data/UCF101.php and run "
+            f"python -m repro.data.extract_ucf101 --videos DIR --out {wanted}")
+
+
+def _videos(folder: Path | None, split: int) -> tuple[list[Video], list[Video]]:
+    return ucf101_lists.made_up() if folder is None else ucf101_lists.read(folder, split)
+
+
+def _dataset(name: str, standin: bool, checksum: str, parts: Any, source: Source | None, options: Options) -> Dataset:
+    from repro.data.base import Dataset
+    from repro.data.videos import Videos
+
+    frames, buckets = options.frames, options.buckets or BUCKETS
+    nominal = max(1, round(fmean(frames.count(video.frames) for video in parts[0])))
+    splits = [Videos(part, source, frames, options.width, nominal, buckets) for part in parts]
+    return Dataset(name, standin, checksum, *splits, classes=CLASSES, input_shape=(nominal, options.width))

@@ -1,0 +1,48 @@
+"""Videos as sequences of features, padded at the front."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import torch
+
+from repro.data.sequences import Sequences
+from repro.data.ucf101_lists import Frames, Video
+from repro.data.video_features import Source
+
+
+class Videos(Sequences):
+    """Videos with their features: x (n, longest, features) float32, zeros before shorter ones; y (n,) classes.
+
+    `source` gives a video's features when it is drawn; None on the meta device, where there are shapes only.
+    """
+
+    kind: ClassVar[str] = "sequences"
+
+    def __init__(self, videos: list[Video], source: Source | None, frames: Frames, width: int, nominal: int,
+                 buckets: int, device: torch.device | str = "cpu"):
+        self.videos, self.source, self.frames, self.width = videos, source, frames, width
+        self.nominal, self.buckets = nominal, buckets
+        self.lengths = torch.tensor([frames.count(video.frames) for video in videos])
+        self.y = torch.tensor([video.label for video in videos], device="meta" if source is None else device)
+
+    def _with(self, videos: list[Video], device: torch.device | str) -> Videos:
+        return Videos(videos, self.source, self.frames, self.width, self.nominal, self.buckets, device)
+
+    def to(self, device: torch.device | str) -> Videos:
+        """The same, its minibatches on `device` (meta stays so)."""
+        return self if self.source is None else self._with(self.videos, device)
+
+    def take(self, rows: torch.Tensor) -> Videos:
+        return self._with([self.videos[row] for row in rows.tolist()], self.device)
+
+    def select(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The features and classes of the given rows (n,), padded to the longest of them."""
+        longest = int(self.lengths[rows].max())
+        if self.source is None:
+            return torch.empty(len(rows), longest, self.width, device="meta"), self.y[: len(rows)]
+        x = torch.zeros(len(rows), longest, self.width)
+        for place, row in enumerate(rows.tolist()):
+            found = torch.from_numpy(self.source(self.videos[row]))
+            x[place, longest - len(found) :] = found
+        return x.to(self.device), self.y[rows.to(self.device)]

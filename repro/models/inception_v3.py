@@ -1,0 +1,157 @@
+"""Inception-v3: Szegedy, Vanhoucke, Ioffe, Shlens, Wojna, "Rethinking the Inception Architecture" (CVPR 2016).
+
+In the form that its authors released (TensorFlow-Slim) and torchvision has: 23,834,568 parameters at 1,000 classes,
+where TensorFlow's batch norm has no scale and 17,216 fewer. Any image of 75x75 or more; the paper's are 299x299. Every
+convolution of the stem is a block, its pooling in it, and every module: a pipeline is cut between them, where there is
+one tensor.
+
+DEVIATION: the auxiliary head is left out (27,161,264 parameters with it): its loss on the side would be a second output
+in the middle of a pipeline. PipeDream's "157 MB" (section 5.1) is 39.2 M float32: neither 95 MB without that head nor
+109 MB with it, and no form of the network is known that has it (ERRATA). iBatch's "27M" (its Table 1) has the head.
+
+Batch norm with TensorFlow-Slim's epsilon of 0.001, dropout of 0.2 before the last layer as there. Convolutions are
+drawn as He et al. (2015) do, not from truncated normal distributions (PipeDream names no initialisation).
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+import torch
+from torch import nn
+
+from repro.models._residual import initialise
+from repro.models._shapes import image, pooled
+
+DROPOUT = 0.2
+
+
+def build(input_shape: tuple[int, ...], classes: int) -> nn.Sequential:
+    """(N, C, H, W) -> logits (N, classes), in seventeen blocks; InputError below 75x75."""
+    channels, _, _ = image("inception_v3", input_shape, feature_side)
+    return initialise(
+        nn.Sequential(
+            OrderedDict(
+                conv1a=convolution(channels, 32, 3, stride=2),
+                conv2a=convolution(32, 32, 3),
+                conv2b=nn.Sequential(*convolution(32, 64, 3, padding=1), nn.MaxPool2d(3, 2)),
+                conv3b=convolution(64, 80, 1),
+                conv4a=nn.Sequential(*convolution(80, 192, 3), nn.MaxPool2d(3, 2)),
+                mixed5b=module_a(192, 32),
+                mixed5c=module_a(256, 64),
+                mixed5d=module_a(288, 64),
+                mixed6a=reduction_a(288),
+                mixed6b=module_b(768, 128),
+                mixed6c=module_b(768, 160),
+                mixed6d=module_b(768, 160),
+                mixed6e=module_b(768, 192),
+                mixed7a=reduction_b(768),
+                mixed7b=module_c(1280),
+                mixed7c=module_c(2048),
+                fc=nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(DROPOUT), nn.Linear(2048, classes)),
+            )
+        )
+    )
+
+
+class Branches(nn.Module):
+    """Several networks beside each other on one input, their outputs (N, channels, H, W) joined by channels."""
+
+    def __init__(self, *branches: nn.Module):
+        super().__init__()
+        self.branches = nn.ModuleList(branches)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cat([branch(x) for branch in self.branches], 1)
+
+
+def convolution(
+    inputs: int, outputs: int, kernel: int | Sequence[int], stride: int = 1, padding: int | Sequence[int] = 0
+) -> nn.Sequential:
+    """Convolution without biases, batch norm, ReLU."""
+    return nn.Sequential(
+        nn.Conv2d(inputs, outputs, kernel, stride, padding, bias=False), nn.BatchNorm2d(outputs, eps=1e-3), nn.ReLU()
+    )
+
+
+def wide(inputs: int, outputs: int, size: int) -> nn.Sequential:
+    """1 x size, the sides kept."""
+    return convolution(inputs, outputs, (1, size), padding=(0, size // 2))
+
+
+def tall(inputs: int, outputs: int, size: int) -> nn.Sequential:
+    """size x 1, the sides kept."""
+    return convolution(inputs, outputs, (size, 1), padding=(size // 2, 0))
+
+
+def averaged(inputs: int, outputs: int) -> nn.Sequential:
+    """3x3 mean of every place, then a 1x1 convolution."""
+    return nn.Sequential(nn.AvgPool2d(3, 1, padding=1), convolution(inputs, outputs, 1))
+
+
+def module_a(inputs: int, pooling: int) -> Branches:
+    """Figure 5 (on 35x35): 64 + 64 + 96 + `pooling` channels."""
+    return Branches(
+        convolution(inputs, 64, 1),
+        nn.Sequential(convolution(inputs, 48, 1), convolution(48, 64, 5, padding=2)),
+        nn.Sequential(convolution(inputs, 64, 1), convolution(64, 96, 3, padding=1), convolution(96, 96, 3, padding=1)),
+        averaged(inputs, pooling),
+    )
+
+
+def reduction_a(inputs: int) -> Branches:
+    """Figure 10 (35x35 to 17x17): 384 + 96 + inputs channels."""
+    return Branches(
+        convolution(inputs, 384, 3, stride=2),
+        nn.Sequential(convolution(inputs, 64, 1), convolution(64, 96, 3, padding=1), convolution(96, 96, 3, stride=2)),
+        nn.MaxPool2d(3, 2),
+    )
+
+
+def module_b(inputs: int, width: int) -> Branches:
+    """Figure 6 with n = 7 (on 17x17): 4 x 192 channels, `width` within."""
+    return Branches(
+        convolution(inputs, 192, 1),
+        nn.Sequential(convolution(inputs, width, 1), wide(width, width, 7), tall(width, 192, 7)),
+        nn.Sequential(
+            convolution(inputs, width, 1),
+            tall(width, width, 7),
+            wide(width, width, 7),
+            tall(width, width, 7),
+            wide(width, 192, 7),
+        ),
+        averaged(inputs, 192),
+    )
+
+
+def reduction_b(inputs: int) -> Branches:
+    """17x17 to 8x8: 320 + 192 + inputs channels."""
+    return Branches(
+        nn.Sequential(convolution(inputs, 192, 1), convolution(192, 320, 3, stride=2)),
+        nn.Sequential(
+            convolution(inputs, 192, 1), wide(192, 192, 7), tall(192, 192, 7), convolution(192, 192, 3, stride=2)
+        ),
+        nn.MaxPool2d(3, 2),
+    )
+
+
+def module_c(inputs: int) -> Branches:
+    """Figure 7 (on 8x8): 320 + 768 + 768 + 192 channels."""
+    return Branches(
+        convolution(inputs, 320, 1),
+        nn.Sequential(convolution(inputs, 384, 1), fan()),
+        nn.Sequential(convolution(inputs, 448, 1), convolution(448, 384, 3, padding=1), fan()),
+        averaged(inputs, 192),
+    )
+
+
+def fan() -> Branches:
+    return Branches(wide(384, 384, 3), tall(384, 384, 3))
+
+
+def feature_side(side: int) -> int:
+    """Pixels along one side of the last feature map."""
+    stem = pooled(pooled(side, 3, 2), 3, 1)
+    stem = pooled(pooled(pooled(stem, 3, 2), 3, 1), 3, 2)
+    return pooled(pooled(stem, 3, 2), 3, 2)

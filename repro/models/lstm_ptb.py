@@ -1,0 +1,72 @@
+"""LSTM-PTB: a word-level language model of an embedding, LSTM layers and a decoder, all of one width.
+
+The gTop-k paper has "a 2-layer LSTM language model ... similar as in [12]" (section IV-A). [12] (Lin et al., Deep
+Gradient Compression, ICLR 2018) has 1,500 units a layer; that width is taken from there (ERRATA: an assumption), and
+the paper's released code (github.com/hclhkbu/gtopkssgd, `models/lstm.py`) has it too, with dropout 0.65 and, unlike
+[12], a decoder of its own. It is the large network of Zaremba, Sutskever, Vinyals (arXiv 1409.2329): dropout between
+layers only. Embedding and decoder start in +-0.1, the decoder's bias at 0, the LSTM as PyTorch draws it:
+66,034,000 parameters with 10,000 words.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+import torch
+from torch import nn
+
+from repro.errors import InputError
+
+TAKES = "text"  # word numbers (N, steps), int64
+RANGE = 0.1
+
+
+def build(
+    input_shape: tuple[int, ...], classes: int, *, hidden: int = 1500, layers: int = 2, dropout: float = 0.65
+) -> nn.Sequential:
+    """Words (N, steps) -> logits (N * steps, classes) of the word behind each, in blocks embedding, lstm1 ..., decoder.
+
+    InputError for sizes that are not whole numbers above 0, and for a dropout outside [0, 1).
+    """
+    for name, value in (("hidden", hidden), ("layers", layers)):
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise InputError(f"model.{name}={value}: must be a whole number, 1 or more")
+    if not isinstance(dropout, int | float) or isinstance(dropout, bool) or not 0 <= dropout < 1:
+        raise InputError(f"model.dropout={dropout}: must be a number from 0 to below 1")
+    if len(input_shape) != 1:
+        raise InputError(f"model lstm_ptb takes sequences of words (steps,), not inputs of {tuple(input_shape)}")
+    blocks = {"embedding": nn.Sequential(nn.Embedding(classes, hidden), nn.Dropout(dropout))}
+    for layer in range(1, layers + 1):
+        blocks[f"lstm{layer}"] = nn.Sequential(Recurrent(hidden, hidden), nn.Dropout(dropout))
+    blocks["decoder"] = nn.Sequential(nn.Flatten(0, 1), nn.Linear(hidden, classes))
+    network = nn.Sequential(OrderedDict(blocks))
+    for table in (network.embedding[0], network.decoder[1]):
+        nn.init.uniform_(table.weight, -RANGE, RANGE)
+    nn.init.zeros_(network.decoder[1].bias)
+    return network
+
+
+class Recurrent(nn.Module):
+    """One LSTM layer over (N, steps, inputs) that goes on where the last sequences ended; (N, steps, hidden).
+
+    `hidden`, `cell` (1, N, hidden) are buffers outside of the state dict: what this rank's streams left behind, without
+    their history. N = 0 until the first sequences after `reset_state`, which start from zeros.
+    """
+
+    def __init__(self, inputs: int, hidden: int):
+        super().__init__()
+        self.lstm = nn.LSTM(inputs, hidden, batch_first=True)
+        for name in ("hidden", "cell"):
+            self.register_buffer(name, torch.zeros(1, 0, hidden), persistent=False)
+
+    def reset_state(self) -> None:
+        """Forget the sequences so far."""
+        self.hidden, self.cell = self.hidden[:, :0], self.cell[:, :0]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        state = self.hidden, self.cell
+        if not self.hidden.shape[1]:
+            state = tuple(x.new_zeros(1, len(x), self.lstm.hidden_size) for _ in state)
+        y, state = self.lstm(x, state)
+        self.hidden, self.cell = (tensor.detach() for tensor in state)
+        return y

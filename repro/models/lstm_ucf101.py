@@ -1,0 +1,46 @@
+"""LSTM on video features (eager-SGD section 6.3, after Yue-Hei Ng et al., CVPR 2015): LSTM, dense, classes.
+
+LSTM(2048 -> 2048) with one bias vector, dense 512, dense 101: 34,663,525 parameters at 2,048 features and 101 classes,
+the only such form with the count of Table 1 (ERRATA).
+
+ASSUMPTIONS: ReLU on the dense layer of 512; TensorFlow's start with 1 for the forget gate's bias and 0 for the others'
+(the paper names neither); weights uniform within 1 / sqrt(hidden), as PyTorch draws an LSTM's. The last output of
+the sequence goes to the dense layers, so shorter videos of a minibatch are padded at the front.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+import torch
+from torch import nn
+
+from repro.errors import InputError
+from repro.models._lstm import Lstm
+
+TAKES = "sequences"
+
+
+def build(
+    input_shape: tuple[int, ...], classes: int, *, hidden: int = 2048, dense: int = 512
+) -> nn.Sequential:
+    """(N, steps, features) of any number of steps -> logits (N, classes), in blocks lstm, fc1, fc2."""
+    for name, value in (("hidden", hidden), ("dense", dense)):
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise InputError(f"model.{name}={value}: must be a whole number, 1 or more")
+    if len(input_shape) != 2:
+        raise InputError(f"model lstm_ucf101 takes sequences of (steps, features), not inputs of {tuple(input_shape)}")
+    return nn.Sequential(
+        OrderedDict(
+            lstm=LastOutput(input_shape[1], hidden),
+            fc1=nn.Sequential(nn.Linear(hidden, dense), nn.ReLU()),
+            fc2=nn.Sequential(nn.Linear(dense, classes)),
+        )
+    )
+
+
+class LastOutput(Lstm):
+    """One LSTM layer over (N, steps, inputs) from a zero state; its output at the last step, (N, hidden)."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return super().forward(x)[:, -1]

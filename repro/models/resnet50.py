@@ -1,0 +1,27 @@
+"""ResNet-50 for ImageNet (He et al., CVPR 2016, table 1): 25,557,032 parameters at 1,000 classes.
+
+Bottleneck blocks with the stride in the 3x3 convolution, as in torchvision, whose count this is; the paper has it in
+the first 1x1 one. Shortcuts are projections where sizes change (option B). Any image size: the last feature map is
+averaged. With `outputs` the last layer is wider than there are classes: TensorFlow's models keep output 0 for
+"background", and the 1,001 outputs give the 25,559,081 parameters of eager-SGD's Table 1. Here the last one is the one
+that is never right.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from torch import nn
+
+from repro.errors import InputError
+from repro.models._residual import Bottleneck, head, imagenet_stem, initialise, stages
+
+
+def build(input_shape: tuple[int, ...], classes: int, *, outputs: int | None = None) -> nn.Sequential:
+    """(N, C, H, W) -> logits (N, outputs), by default as many as classes, in eighteen blocks."""
+    whole = isinstance(outputs, int) and not isinstance(outputs, bool)
+    if outputs is not None and (not whole or outputs < classes):
+        raise InputError(f"model.outputs={outputs}: must be a whole number, {classes} (the classes) or more, or null")
+    blocks = stages([64, 128, 256, 512], blocks=(3, 4, 6, 3), projection=True, kind=Bottleneck)
+    last = head(512 * Bottleneck.expansion, outputs or classes)
+    return initialise(nn.Sequential(OrderedDict(conv1=imagenet_stem(input_shape), **blocks, fc=last)))

@@ -1,0 +1,155 @@
+"""S2VT: Venugopalan, Rohrbach, Donahue, Mooney, Darrell, Saenko, "Sequence to Sequence - Video to Text" (ICCV 2015).
+
+Two LSTM layers of 1,000 units over the frames of a clip and then over the words of its caption. The first takes a
+frame's features (4,096 of VGG's fc7, made 500 wide), and zeros while there are words; the second takes the first one's
+outputs beside the words' vectors (500 wide), zeros while there are frames; a linear layer names the next word at every
+step that has one (teacher forcing). The network is unrolled for twice as many steps as there are frames: 80 at the data
+set's 40, S2VT's.
+
+Parameters: 18,056,500 and 1,501 a word. With the 12,594 words of PipeDream's section 5.1 that is 36,960,094 (148 MB in
+float32), not its "349 MB". The network that S2VT's authors released has that: its file s2vt_vgg_rgb.caffemodel is
+349,436,137 bytes long (listed in github.com/singnet/dnn-model-services), its vocabulary file names four corpora
+(yt_coco_mvad_mpiimd_vocabulary.txt). The most words that fit into that many bytes are 46,170, and with
+`vocabulary=46170` this model has 87,357,670 parameters, 349.4 MB. DEVIATION: the number of words is derived, not read.
+
+One tensor goes between blocks: the last channel carries the word's number from the input to the block that looks its
+vector up. Dropout is before and behind both layers, as in S2VT's section 4. ASSUMPTION: words' vectors start uniform in
++-0.08, the layers as in `repro.models._lstm`.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+import torch
+from torch import nn
+
+from repro.errors import InputError
+from repro.models._lstm import Lstm
+
+TAKES = "captioned clips"
+PAD, BOS, EOS = range(3)  # word numbers, as in repro.data.msvd
+RANGE = 0.08
+
+
+def build(
+    input_shape: tuple[int, ...],
+    classes: int,
+    *,
+    hidden: int = 1000,
+    embedding: int = 500,
+    vocabulary: int | None = None,
+    dropout: float = 0.5,
+) -> nn.Sequential:
+    """(N, steps, features + 1) -> logits (N * steps, words) of each step's next word, in five blocks.
+
+    The last value of a step is the number of a caption's word, the others the features of a clip's frame.
+    `vocabulary`: words, by default as many as classes. InputError for sizes that are not whole numbers above 0, fewer
+    words than classes, and a dropout outside [0, 1).
+    """
+    words = classes if vocabulary is None else vocabulary
+    for name, value in (("hidden", hidden), ("embedding", embedding), ("vocabulary", words)):
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise InputError(f"model.{name}={value}: must be a whole number, 1 or more")
+    if words < classes:
+        raise InputError(f"model.vocabulary={words}: must be {classes} (the data set's words) or more, or null")
+    if not isinstance(dropout, int | float) or isinstance(dropout, bool) or not 0 <= dropout < 1:
+        raise InputError(f"model.dropout={dropout}: must be a number from 0 to below 1")
+    if len(input_shape) != 2 or input_shape[1] < 2:
+        raise InputError(f"model s2vt takes captioned clips (steps, features + 1), not inputs of {tuple(input_shape)}")
+    return S2vt(
+        OrderedDict(
+            frames=Frames(input_shape[1] - 1, embedding, dropout),
+            lstm1=First(embedding, hidden, dropout),
+            words=Words(words, embedding, dropout),
+            lstm2=Second(hidden + embedding, hidden, dropout),
+            vocabulary=Vocabulary(hidden, words),
+        )
+    )
+
+
+class S2vt(nn.Sequential):
+    """The five blocks, and what they say of a clip."""
+
+    @torch.no_grad()
+    def captions(self, x: torch.Tensor) -> torch.Tensor:
+        """Word numbers (N, steps) of x (N, steps, features + 1), whose words are not looked at: the likeliest next
+        word, one after the other, up to EOS; PAD behind it. Call it in evaluation mode."""
+        seen = self.lstm1(self.frames(x))[..., :-1]
+        frames, later = seen.chunk(2, 1)
+        _, state = self.lstm2.lstm.run(self.words.beside(frames, frames.new_zeros(*frames.shape[:2], self.words.width)))
+        word = torch.full((len(x),), BOS, device=x.device)
+        ended, said = torch.zeros_like(word, dtype=torch.bool), []
+        for step in later.split(1, 1):
+            output, state = self.lstm2.lstm.run(self.words.beside(step, self.words.table(word).unsqueeze(1)), state)
+            word = self.vocabulary(output).argmax(1).masked_fill(ended, PAD)
+            ended |= word == EOS
+            said.append(word)
+        return torch.stack(said, 1)
+
+
+class Frames(nn.Module):
+    """(N, steps, features + 1) -> (N, steps, embedding + 1)."""
+
+    def __init__(self, features: int, embedding: int, dropout: float):
+        super().__init__()
+        self.linear, self.dropout = nn.Linear(features, embedding), nn.Dropout(dropout)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cat([self.dropout(self.linear(x[..., :-1])), x[..., -1:]], -1)
+
+
+class First(nn.Module):
+    """(N, steps, embedding + 1) -> (N, 2 steps, hidden + 1): first the frames, then the words."""
+
+    def __init__(self, embedding: int, hidden: int, dropout: float):
+        super().__init__()
+        self.lstm, self.dropout = Lstm(embedding, hidden), nn.Dropout(dropout)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        frames, numbers = x[..., :-1], x[..., -1:]
+        outputs = self.dropout(self.lstm(torch.cat([frames, torch.zeros_like(frames)], 1)))
+        return torch.cat([outputs, torch.cat([torch.zeros_like(numbers), numbers], 1)], -1)
+
+
+class Words(nn.Module):
+    """(N, 2 steps, hidden + 1) -> (N, 2 steps, hidden + embedding): words' vectors, zeros in the first half."""
+
+    def __init__(self, words: int, embedding: int, dropout: float):
+        super().__init__()
+        self.table, self.dropout, self.width = nn.Embedding(words, embedding, PAD), nn.Dropout(dropout), embedding
+        with torch.no_grad():
+            nn.init.uniform_(self.table.weight, -RANGE, RANGE)
+            self.table.weight[PAD] = 0
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        outputs, numbers = x[..., :-1], x[:, x.shape[1] // 2 :, -1]
+        vectors = self.dropout(self.table(numbers.long()))
+        return self.beside(outputs, torch.cat([torch.zeros_like(vectors), vectors], 1))
+
+    @staticmethod
+    def beside(outputs: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
+        """What the second layer takes."""
+        return torch.cat([outputs, vectors], -1)
+
+
+class Second(nn.Module):
+    """(N, 2 steps, hidden + embedding) -> (N, steps, hidden): the second half alone."""
+
+    def __init__(self, inputs: int, hidden: int, dropout: float):
+        super().__init__()
+        self.lstm, self.dropout = Lstm(inputs, hidden), nn.Dropout(dropout)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.dropout(self.lstm(x)[:, x.shape[1] // 2 :])
+
+
+class Vocabulary(nn.Module):
+    """(N, steps, hidden) -> logits (N * steps, words)."""
+
+    def __init__(self, hidden: int, words: int):
+        super().__init__()
+        self.linear = nn.Linear(hidden, words)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(x.flatten(0, 1))

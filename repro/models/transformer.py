@@ -1,0 +1,122 @@
+"""Transformer (Vaswani et al., NIPS 2017) for sentence pairs: embedding, encoder and decoder layers, generator.
+
+The layers are PyTorch's, normalised behind each sublayer as in the paper; sines and cosines tell positions; one table
+of words for both languages, and a generator of its own. eager-SGD's section 2.2 names no sizes: those of the paper's
+base model are the defaults, but the feed-forward width and everything else may be set smaller.
+
+All blocks but the last map one tensor (N, 2 L, width) to another, the source's places in its first half, the target's
+in its second, so that a block can stand anywhere in a pipeline: an encoder layer changes the first half alone, a
+decoder layer the second. A place that holds padding is a zero vector, before and behind every block, which is how the
+next one knows it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import OrderedDict
+
+import torch
+from torch import nn
+
+from repro.errors import InputError
+
+TAKES = "sentence pairs"
+PAD = 0  # the word number of padding, as in repro.data.multi30k
+
+
+def build(
+    input_shape: tuple[int, ...],
+    classes: int,
+    *,
+    width: int = 512,
+    layers: int = 6,
+    heads: int = 8,
+    feed_forward: int = 2048,
+    dropout: float = 0.1,
+) -> nn.Sequential:
+    """Words (N, 2 L) of any L -> logits (N * L, classes) of the target's next words, in 2 + 2 x layers blocks.
+
+    InputError for sizes that are not whole numbers above 0, an odd width or one that heads do not divide, and for a
+    dropout outside [0, 1).
+    """
+    sizes = {"width": width, "layers": layers, "heads": heads, "feed_forward": feed_forward}
+    for name, value in sizes.items():
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            raise InputError(f"model.{name}={value}: must be a whole number, 1 or more")
+    if width % heads or width % 2:
+        raise InputError(f"model.width={width}: must be even and a multiple of model.heads={heads}")
+    if not isinstance(dropout, int | float) or isinstance(dropout, bool) or not 0 <= dropout < 1:
+        raise InputError(f"model.dropout={dropout}: must be a number from 0 to below 1")
+    if len(input_shape) != 1 or input_shape[0] % 2:
+        raise InputError(f"model transformer takes sentence pairs (2 x words,), not inputs of {tuple(input_shape)}")
+    sizes_of_layer = {"dim_feedforward": feed_forward, "dropout": dropout, "batch_first": True}
+    blocks = {"embedding": Embedding(classes, width, dropout)}
+    for number in range(1, layers + 1):
+        blocks[f"encoder{number}"] = Encoder(nn.TransformerEncoderLayer(width, heads, **sizes_of_layer))
+    for number in range(1, layers + 1):
+        blocks[f"decoder{number}"] = Decoder(nn.TransformerDecoderLayer(width, heads, **sizes_of_layer))
+    blocks["generator"] = Generator(width, classes)
+    network = nn.Sequential(OrderedDict(blocks))
+    for block in list(network)[1:]:
+        for parameter in block.parameters():
+            if parameter.dim() > 1:
+                nn.init.xavier_uniform_(parameter)  # as nn.Transformer does
+    return network
+
+
+class Embedding(nn.Module):
+    """Word numbers (N, 2 L) -> vectors (N, 2 L, width) with their positions; padding becomes zero vectors."""
+
+    def __init__(self, words: int, width: int, dropout: float):
+        super().__init__()
+        self.table, self.dropout, self.width = nn.Embedding(words, width), nn.Dropout(dropout), width
+        nn.init.normal_(self.table.weight, std=width**-0.5)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        length = x.shape[1] // 2
+        rates = torch.exp(torch.arange(0, self.width, 2, device=x.device) * (-math.log(10000.0) / self.width))
+        angles = torch.arange(length, device=x.device).unsqueeze(1) * rates
+        positions = torch.stack([angles.sin(), angles.cos()], -1).flatten(1)
+        vectors = self.dropout(self.table(x) * math.sqrt(self.width) + positions.repeat(2, 1))
+        return vectors.masked_fill((x == PAD).unsqueeze(-1), 0.0)
+
+
+class Encoder(nn.Module):
+    """One layer over the source."""
+
+    def __init__(self, layer: nn.TransformerEncoderLayer):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        source, target = x.chunk(2, 1)
+        padding = (source == 0).all(-1)
+        source = self.layer(source, src_key_padding_mask=padding)
+        return torch.cat([source.masked_fill(padding.unsqueeze(-1), 0.0), target], 1)
+
+
+class Decoder(nn.Module):
+    """One layer over the target, which sees its own earlier words and all of the source."""
+
+    def __init__(self, layer: nn.TransformerDecoderLayer):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        source, target = x.chunk(2, 1)
+        unseen, padding = (source == 0).all(-1), (target == 0).all(-1)
+        later = torch.ones(target.shape[1], target.shape[1], dtype=torch.bool, device=x.device).triu(1)
+        target = self.layer(target, source, tgt_mask=later, tgt_key_padding_mask=padding,
+                            memory_key_padding_mask=unseen)
+        return torch.cat([source, target.masked_fill(padding.unsqueeze(-1), 0.0)], 1)
+
+
+class Generator(nn.Module):
+    """The target's vectors -> logits (N * L, classes)."""
+
+    def __init__(self, width: int, classes: int):
+        super().__init__()
+        self.linear = nn.Linear(width, classes)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.linear(x.chunk(2, 1)[1].flatten(0, 1))

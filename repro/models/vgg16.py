@@ -1,0 +1,32 @@
+"""VGG-16 for CIFAR-10: the convolutions of Simonyan, Zisserman (ICLR 2015, D), batch norm, one linear layer.
+
+14,728,266 parameters at 10 classes: the network of the gTop-k paper's released code (github.com/hclhkbu/gtopkssgd,
+`models/vgg.py`), and the 14.7 M of its text. The three fully connected layers that its Figure 11 speaks of are those of
+the ImageNet original (138 M, `vgg16_imagenet`): ERRATA. The last feature map, 1x1 for 32x32 images, is averaged, so
+larger images work. Convolutions are drawn as He et al. (2015) do. A `width` other than 1 scales all channels, for a
+network of this shape that trains quickly without a GPU.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+
+from torch import nn
+
+from repro.models._residual import head, initialise
+from repro.models._shapes import image, scaled
+
+STAGES = ((64, 64), (128, 128), (256, 256, 256), (512, 512, 512), (512, 512, 512))  # channels; a pooling ends each
+
+
+def build(input_shape: tuple[int, ...], classes: int, *, width: float = 1.0) -> nn.Sequential:
+    """(N, C, H, W) -> logits (N, classes), in fourteen blocks conv1_1 ... conv5_3, fc; InputError below 32x32."""
+    inputs, _, _ = image("vgg16", input_shape, lambda side: side // 2 ** len(STAGES))
+    blocks = OrderedDict()
+    for stage, channels in enumerate(STAGES, 1):
+        for layer, unscaled in enumerate(channels, 1):
+            outputs = scaled(unscaled, width)
+            block = [nn.Conv2d(inputs, outputs, 3, padding=1), nn.BatchNorm2d(outputs), nn.ReLU()]
+            blocks[f"conv{stage}_{layer}"] = nn.Sequential(*block, *[nn.MaxPool2d(2)] * (layer == len(channels)))
+            inputs = outputs
+    return initialise(nn.Sequential(OrderedDict(**blocks, fc=head(inputs, classes))))

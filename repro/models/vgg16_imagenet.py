@@ -1,0 +1,66 @@
+"""VGG16 for ImageNet: Simonyan, Zisserman, "Very Deep Convolutional Networks" (ICLR 2015), configuration D.
+
+Thirteen 3x3 convolutions with biases and without batch norm, ReLU behind each, a pooling behind every stage; fc6, fc7
+of 4,096 with dropout, fc8: 138,357,544 parameters at 224x224 and 1,000 classes, 553 MB in float32, PipeDream's "550 MB"
+(section 5.1). There is no adaptive pooling: fc6 is as wide as the last feature map, so that small images make a smaller
+fc6 (32x32 is the least). Every layer is a block, its ReLU, pooling or dropout in it, so that a pipeline can be cut
+between any two; the network for CIFAR-10, with batch norm and one linear layer, is `vgg16`.
+
+Weights are drawn as He et al. (2015) do, those of fc8 from N(0, 0.01), so that the loss starts near that of guessing;
+biases are 0. The authors start deep networks from shallow ones that they trained before, or (their section 3.1) as
+Glorot does; PipeDream names no initialisation.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+
+from torch import nn
+
+from repro.models._shapes import image, scaled
+from repro.models.vgg16 import STAGES
+
+HIDDEN = 4096
+
+
+def build(input_shape: tuple[int, ...], classes: int) -> nn.Sequential:
+    """(N, C, H, W) -> logits (N, classes), in sixteen blocks conv1_1 ... conv5_3, fc6, fc7, fc8; InputError below
+    32x32."""
+    return network("vgg16_imagenet", STAGES, input_shape, classes)
+
+
+def network(
+    name: str, stages: Sequence[Sequence[int]], input_shape: tuple[int, ...], classes: int, width: float = 1.0
+) -> nn.Sequential:
+    """A network of those stages of convolutions (output channels; a pooling ends each) and three linear layers, all
+    `width` times as wide; `name` for errors."""
+    inputs, height, columns = image(name, input_shape, lambda side: side // 2 ** len(stages))
+    blocks = OrderedDict()
+    for stage, channels in enumerate(stages, 1):
+        for layer, unscaled in enumerate(channels, 1):
+            outputs = scaled(unscaled, width)
+            block = [nn.Conv2d(inputs, outputs, 3, padding=1), nn.ReLU()]
+            blocks[f"conv{stage}_{layer}"] = nn.Sequential(*block, *[nn.MaxPool2d(2)] * (layer == len(channels)))
+            inputs = outputs
+    hidden = scaled(HIDDEN, width)
+    whole = nn.Sequential(
+        OrderedDict(
+            **blocks,
+            fc6=nn.Sequential(nn.Flatten(), nn.Linear(inputs * height * columns, hidden), nn.ReLU(), nn.Dropout(0.5)),
+            fc7=nn.Sequential(nn.Linear(hidden, hidden), nn.ReLU(), nn.Dropout(0.5)),
+            fc8=nn.Sequential(nn.Linear(hidden, classes)),
+        )
+    )
+    return initialised(whole)
+
+
+def initialised(network: nn.Sequential) -> nn.Sequential:
+    """Weights of convolutions and linear layers as He et al. (ICCV 2015, fan in), of the last from N(0, 0.01); biases
+    0."""
+    layers = [module for module in network.modules() if isinstance(module, nn.Conv2d | nn.Linear)]
+    for layer in layers:
+        nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
+        nn.init.zeros_(layer.bias)
+    nn.init.normal_(layers[-1].weight, std=0.01)
+    return network

@@ -1,0 +1,76 @@
+"""Injected load imbalance: seconds by which each worker's steps begin late. One file each; usable with every strategy.
+
+A file `repro/imbalance/NAME.py` with a class whose `name` is NAME is an injector (`repro.imbalance.base.Imbalance`).
+Others register theirs through the entry-point group `repro.imbalances` (NAME = "module:Class").
+
+    of(config, seed) -> Imbalance    what a cell's configuration asks for under `imbalance`; None for `none`
+    check(config)                    InputError for what no run could use
+    checksum(config)                 of the file that the delays come from, where there is one
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from repro.errors import InputError
+from repro.imbalance.base import Imbalance, is_number
+from repro.plugins import Registry
+
+NONE = "none"
+REGISTRY = Registry("imbalance", Imbalance, __name__, "repro.imbalances", {"base"})
+
+
+def names() -> list[str]:
+    return REGISTRY.names()
+
+
+def module_of(name: str) -> str:
+    """The module that holds an injector; InputError listing the names for an unknown one."""
+    return REGISTRY.module_of(name)
+
+
+def load(name: str) -> type[Imbalance]:
+    """The injector class of that name."""
+    return REGISTRY.load(name)
+
+
+def options(config: dict[str, Any]) -> dict[str, Any]:
+    """The injector's options without its name; none where the configuration is older than imbalance."""
+    return {key: value for key, value in config.get("imbalance", {}).items() if key != "name"}
+
+
+def name_of(config: dict[str, Any]) -> str:
+    """The injector's name."""
+    return config.get("imbalance", {}).get("name", NONE)
+
+
+def of(config: dict[str, Any], seed: int | None = None) -> Imbalance | None:
+    """The injector of a cell; None where nothing is injected, so that a run then has nothing to call.
+
+    seed: the cell's, if `config` does not have it. InputError for options that cannot be used.
+    """
+    if name_of(config) == NONE:
+        load(NONE).parse(options(config))
+        return None
+    injector = load(name_of(config))
+    return injector(injector.parse(options(config)), config["workers"], config["seed"] if seed is None else seed)
+
+
+def check(config: dict[str, Any]) -> None:
+    """InputError for an injector or padding that no run could use; a delay must end before others give a rank up."""
+    injector, limit = of(config), config["timeout_s"]
+    if injector and injector.longest > limit:
+        given = ", ".join(f"imbalance.{key}={value}" for key, value in options(config).items())
+        named = f"imbalance={injector.name}{f' with {given}' if given else ''}"
+        raise InputError(
+            f"{named}: a delay of {injector.longest:g} s is longer "
+            f"than timeout_s={limit:g}, after which the other ranks give up; must be 0 to {limit:g} s"
+        )
+    pad_s = config.get("pad_s")
+    if pad_s is not None and not (is_number(pad_s) and 0 <= pad_s <= limit):
+        raise InputError(f"pad_s={pad_s}: must be null or a number of seconds, 0 to timeout_s={limit:g}")
+
+
+def checksum(config: dict[str, Any]) -> str | None:
+    """The SHA-256 of the file that the delays come from; None where the configuration says all."""
+    return load(name_of(config)).checksum(options(config))

@@ -1,0 +1,32 @@
+"""One worker, drawn anew in each step, is late (eager-SGD section 6.2.1: 1 of 8 by 200, 300 or 400 ms)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from repro.imbalance.base import Imbalance, check_seconds
+
+
+@dataclass
+class Options:
+    """delay_s: by so many seconds"""
+
+    delay_s: float = 0.2
+
+    def __post_init__(self) -> None:
+        check_seconds("delay_s", self.delay_s)
+
+
+class RandomOne(Imbalance):
+    """Every worker is equally likely."""
+
+    name = "random_one"
+    Options = Options
+
+    @property
+    def longest(self) -> float:
+        return float(self.options.delay_s)
+
+    def delays(self, iteration: int) -> list[float]:
+        late = self.draws(iteration).randrange(self.workers)
+        return [self.longest if worker == late else 0.0 for worker in range(self.workers)]

@@ -1,0 +1,39 @@
+"""Every way to decide which layers' parameters are pulled together, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from repro.batching.exact import exact
+from repro.batching.greedy import algorithm1, algorithm2, greedy
+from repro.batching.profile import Profile, groups
+from repro.batching.times import Batches
+from repro.errors import unknown
+
+
+def default(profile: Profile) -> Batches:
+    """One pull of all layers, before anything is computed (Figure 4(a))."""
+    return ((1, len(profile.transfer_s)),)
+
+
+def layerwise(profile: Profile) -> Batches:
+    """A pull for each layer that has parameters; the others compute along with a neighbour (Figure 4(b))."""
+    return tuple(groups(profile))
+
+
+_DECISIONS: dict[str, Callable[[Profile], Batches]] = {
+    "default": default,
+    "layerwise": layerwise,
+    "algorithm1": algorithm1,
+    "algorithm2": algorithm2,
+    "greedy": greedy,
+    "exact": exact,
+}
+MODES = tuple(_DECISIONS)
+
+
+def decide(profile: Profile, mode: str) -> Batches:
+    """The batches of a mode, a partition of layers 1 to L; InputError for an unknown mode."""
+    if mode not in _DECISIONS:
+        raise unknown("mode", mode, MODES)
+    return _DECISIONS[mode](profile)

@@ -1,0 +1,72 @@
+"""A profile's times as whole numbers of one decimal unit: sums, comparisons and ties are exact, in any order of adding.
+
+With floats 0.1 + 0.2 >= 0.3 depends on the order of the terms, and so would the pairs that meet constraint (5) and
+the batches chosen. A unit is the decimals that the times are written with, or as fine as 62 bits allow (about 1e-18
+of all times together, finer than a float's own 1e-16).
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import accumulate
+
+from repro.batching.profile import Profile, groups
+
+DIGITS = 18  # of all times together, at most: numpy's int64 ends at 9.2e18
+
+
+@dataclass(frozen=True)
+class Ticks:
+    """Times in units of 10**-decimals seconds.
+
+    startup   T_s
+    pulled    (L + 1,): of the transfers of the first 0, 1, ... L layers
+    computed  (L + 1,): of their forward computation
+    """
+
+    startup: int
+    pulled: tuple[int, ...]
+    computed: tuple[int, ...]
+    decimals: int
+
+    @property
+    def layers(self) -> int:
+        return len(self.pulled) - 1
+
+    def transfer(self, first: int, last: int) -> int:
+        """The sum of T_t^i over first <= i <= last; layers from 1."""
+        return self.pulled[last] - self.pulled[first - 1]
+
+    def pull(self, first: int, last: int) -> int:
+        """T_s and that sum: what a batch's communication takes."""
+        return self.startup + self.transfer(first, last)
+
+    def forward(self, first: int, last: int) -> int:
+        """The sum of C^i over first <= i <= last; layers from 1."""
+        return self.computed[last] - self.computed[first - 1]
+
+    def seconds(self, ticks: int) -> float:
+        """Rounded once, to the nearest float."""
+        return ticks / 10**self.decimals if self.decimals >= 0 else float(ticks * 10**-self.decimals)
+
+
+@functools.lru_cache(maxsize=64)
+def ticks_of(profile: Profile) -> Ticks:
+    """Its times, exactly where they are written with few enough decimals, else to the nearest unit."""
+    startup, *others = (Decimal(repr(float(s))) for s in (profile.startup_s, *profile.transfer_s, *profile.forward_s))
+    written = max(-one.normalize().as_tuple().exponent for one in (startup, *others))
+    most = startup * len(profile.transfer_s) + sum(others)  # no batches take longer
+    decimals = min(written, DIGITS - 1 - most.adjusted()) if most else 0
+    startup, *others = (int(one.scaleb(decimals).to_integral_value()) for one in (startup, *others))
+    transfers, forwards = others[: len(profile.transfer_s)], others[len(profile.transfer_s) :]
+    return Ticks(startup, tuple(accumulate(transfers, initial=0)), tuple(accumulate(forwards, initial=0)), decimals)
+
+
+def joined(profile: Profile) -> tuple[Ticks, list[tuple[int, int]]]:
+    """Ticks of the layers as `merged` joins them, none without a transfer unless it is the only one; and which."""
+    found = groups(profile)
+    whole, ends = ticks_of(profile), [0, *(last for _, last in found)]
+    pulled, computed = (tuple(sums[end] for end in ends) for sums in (whole.pulled, whole.computed))
+    return Ticks(whole.startup, pulled, computed, whole.decimals), found

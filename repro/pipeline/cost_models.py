@@ -1,0 +1,106 @@
+"""Seconds of every possible stage and cut under the three cost models of the partitioner, in one network level.
+
+With T the computation of a stage's layers, w their parameter bytes, m its replicas, B bytes a second, a_i the bytes
+of layer i's outputs:
+
+    paper          max(T, 4(m-1)w / (mB)) / m            and each cut takes 2 a_i / B (section 3.2 as written)
+    released-sum   (T + 4(m-1)w / (mB)) / m              and a stage behind the first one takes 2 a / (mB) for what
+                                                         comes in, and for what goes out unless it is the last
+    released-max   max(T, 4(m-1)w / (mB)) / m            and the same
+
+T(i -> j, m) of section 3.2 divides both terms by m though W already depends on m (ERRATA): kept as written, and the
+authors' code does so too. `paper` does not divide 2 C_i by the replicas, their code does.
+
+Two levels (M1 machines with B1 inside a group, M2 groups with B2): the T of the outer level is the time of the best
+pipeline of the layers in a group. Section 3.2 has one level only; `paper` nests its formulas unchanged. The released
+code, kept so here, divides the synchronisation of the outer level by M1, but only in a stage that begins the pipeline.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+COMBINE = {"paper": np.maximum, "released-sum": np.add, "released-max": np.maximum}
+
+
+@dataclass(frozen=True)
+class Layers:
+    """Of the layers i to j: computation[i, j] seconds (inf below the diagonal, or where no pipeline exists) and
+    parameters[i, j] bytes; activations[i]: bytes of layer i's outputs."""
+
+    computation: np.ndarray
+    parameters: np.ndarray
+    activations: np.ndarray
+
+    @classmethod
+    def of(cls, seconds: Sequence[float], parameters: Sequence[float], activations: Sequence[float]) -> Layers:
+        computation = spans(seconds)
+        computation[np.tril_indices(len(computation), -1)] = np.inf
+        return cls(computation, spans(parameters), np.asarray(activations, float))
+
+
+def spans(values: Sequence[float]) -> np.ndarray:
+    """(N, N): sums of the values i to j, 0 below the diagonal."""
+    count = len(values)
+    return np.cumsum(np.triu(np.broadcast_to(np.asarray(values, float), (count, count))), axis=1)
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Seconds of the stages of layers i to j, each (N, N, M) with m - 1 as the last index.
+
+    first      of a stage that begins the pipeline
+    later      of a stage behind another one
+    transfers  of the values that cross the borders of such a stage, 0 where they do not count
+    """
+
+    first: np.ndarray
+    later: np.ndarray
+    transfers: np.ndarray
+
+    def chain(self, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
+        """Of the pipelines of the layers start to stop - 1: the seconds of each stage, and with its transfers."""
+        seconds = self.later[start:stop, start:stop].copy()
+        seconds[0] = self.first[start, start:stop]  # stages from there on, and only they, begin the pipeline
+        slowest = np.maximum(seconds, self.transfers[start:stop, start:stop])
+        slowest[0] = seconds[0]
+        return seconds, slowest
+
+
+def costs(
+    model: str, layers: Layers, machines: int, bandwidth: float, activations: bool = True, inside: int = 1
+) -> Costs:
+    """The costs with up to `machines` replicas; `inside`: machines of a group, 1 in the first level."""
+    replicas = np.arange(1, machines + 1)
+    given = layers.computation[:, :, None], layers.parameters[:, :, None], replicas, bandwidth
+    later = stage_seconds(model, *given)
+    first = stage_seconds(model, *given, inside) if inside > 1 else later
+    transfers = np.zeros_like(later)
+    if activations:
+        seconds = 2 * layers.activations / bandwidth
+        crossing = np.concatenate(([0.0], seconds[:-1]))[:, None, None]  # into the stage's first layer
+        if model == "paper":
+            transfers += crossing
+        else:
+            leaving = np.append(seconds[:-1], 0.0)[None, :, None]  # behind its last
+            transfers += np.maximum(crossing, leaving) / replicas
+    return Costs(first, later, transfers)
+
+
+def stage_seconds(
+    model: str,
+    computation: np.ndarray | float,
+    parameters: np.ndarray | float,
+    replicas: np.ndarray | int,
+    bandwidth: float,
+    inside: int = 1,
+) -> np.ndarray:
+    """T(i -> j, m) of a cost model; the arguments are broadcast. `inside`: for a stage that begins the pipeline, the
+    machines of a group."""
+    synchronisation = 4 * (replicas - 1) * parameters / (bandwidth * replicas)
+    if model != "paper":
+        synchronisation = synchronisation / inside
+    return COMBINE[model](computation, synchronisation) / replicas

@@ -1,0 +1,107 @@
+"""The dynamic programme of PipeDream section 3.2 and the number of its optimal partitions.
+
+A partition is a path in a graph: a node (k, m) says that k layers lie on m machines, an edge from (k, m) to
+(l + 1, m + r) is the stage of the layers k to l with r replicas. Tables of stages are (N, N, M), indexed [k, l, r - 1].
+All machines are used, as in the paper's A(N, M).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+TOLERANCE = 1e-9  # relative: partitions whose times differ by less are equally good
+
+
+def least(table: np.ndarray, allowed: np.ndarray, combine: np.ufunc = np.maximum) -> np.ndarray:
+    """A(k, m), (N + 1, M + 1): the least total over all partitions of the first k layers on m machines; inf: none.
+
+    combine: of a partition's stages: np.maximum for the slowest one, np.add for a sum. allowed (M + 1, M): whether a
+    stage may have r replicas, [m, r - 1], where m machines are in use before it.
+    """
+    layers, _, machines = table.shape
+    padded = np.full((layers + 1, 2 * machines + 1), np.inf)  # columns before `machines`: fewer than no machines
+    found = padded[:, machines:]
+    found[0, 0] = 0.0
+    # before[k, r - 1, m] is found[k, m - r], always the present one
+    windows = np.lib.stride_tricks.sliding_window_view(padded, machines + 1, axis=1)
+    before = windows[:, machines - 1 :: -1]
+    barred = np.where(_by_target(allowed), 0.0, np.inf)
+    for last in range(layers):
+        through = combine(before[: last + 1], table[: last + 1, last, :, None]) + barred
+        found[last + 1] = through.min(axis=(0, 1))
+    return found
+
+
+def on_paths(good: np.ndarray, allowed: np.ndarray) -> np.ndarray:
+    """(N, N, M): the good stages that some partition of all layers on all machines into good stages has."""
+    table = np.where(good, 0.0, np.inf)
+    begun = np.isfinite(least(table, allowed))
+    ended = np.isfinite(least(reverse(table), reverse_allowed(allowed))[::-1, ::-1])
+    found = np.zeros_like(good)
+    for replicas in range(1, good.shape[2] + 1):
+        before = begun[:-1, : begun.shape[1] - replicas] & allowed[: begun.shape[1] - replicas, replicas - 1]
+        joined = before.astype(np.int32) @ ended[1:, replicas:].astype(np.int32).T  # [k, l]: over the machines before
+        found[:, :, replicas - 1] = good[:, :, replicas - 1] & (joined > 0)
+    return found
+
+
+def any_replicas(machines: int) -> np.ndarray:
+    """`allowed` of every number of replicas."""
+    return np.ones((machines + 1, machines), bool)
+
+
+def unreplicated(machines: int) -> np.ndarray:
+    """`allowed` of straight pipelines."""
+    allowed = np.zeros((machines + 1, machines), bool)
+    allowed[:, 0] = True
+    return allowed
+
+
+def exactly(replicas: tuple[int, ...]) -> np.ndarray:
+    """`allowed` of the stages with these replicas, first to last."""
+    machines, used = sum(replicas), 0
+    allowed = np.zeros((machines + 1, machines), bool)
+    for count in replicas:
+        allowed[used, count - 1] = True
+        used += count
+    return allowed
+
+
+def reverse(table: np.ndarray) -> np.ndarray:
+    """The table of the chain with its layers in reverse order."""
+    return table[::-1, ::-1].swapaxes(0, 1)
+
+
+def reverse_allowed(allowed: np.ndarray) -> np.ndarray:
+    """`allowed` from the other end of the chain: [m, r - 1] where m machines come behind the stage."""
+    return _by_target(allowed).T[::-1]
+
+
+def _by_target(allowed: np.ndarray) -> np.ndarray:
+    """(M, M + 1): [r - 1, m], whether a stage may have r replicas where m machines are in use with it."""
+    machines = allowed.shape[1]
+    target = np.arange(machines + 1)[None, :] - np.arange(1, machines + 1)[:, None]
+    return (target >= 0) & allowed[target, np.arange(machines)[:, None]]
+
+
+def count(good: np.ndarray, allowed: np.ndarray, ways: np.ndarray | None = None) -> int:
+    """How many partitions of all layers on all machines consist of good stages, exactly.
+
+    good (N, N, M): whether a stage is. ways (N, N): in how many ways the machines of a group can share the layers of a
+    stage, as Python numbers; None: one.
+    """
+    layers, _, machines = good.shape
+    largest = 1 if ways is None else int(ways.max())
+    # a row of counts, one a number of machines, is one Python integer: a lane of so many bits each
+    lane = layers + machines + min(layers, machines) * largest.bit_length()
+    full, sources = (1 << lane) - 1, []
+    for r in range(machines):
+        before = np.flatnonzero(allowed[: machines - r, r]).tolist()
+        sources.append(sum(full << lane * m for m in before))
+    rows = [1] + [0] * layers
+    for last in range(layers):
+        for r in range(machines):
+            firsts = np.flatnonzero(good[: last + 1, last, r]).tolist()
+            row = sum(rows[k] if ways is None else rows[k] * ways[k, last] for k in firsts)
+            rows[last + 1] += (row & sources[r]) << lane * (r + 1)
+    return rows[layers] >> lane * machines

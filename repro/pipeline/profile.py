@@ -1,0 +1,226 @@
+"""What the partitioner knows of a model: seconds, output bytes and parameter bytes of each layer (PipeDream 3.2).
+
+A layer is a block of one of our models. On disk a profile is a JSON object with the fields of `Profile`, written by
+`repro profile`; the text format of the authors' released code can be read too (`repro.pipeline.published`).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, asdict, dataclass, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from repro.errors import InputError, unknown
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+    from repro.timing.device import BlockSeconds
+
+SOURCES = ("measured", "estimated", "published")
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer, for one minibatch.
+
+    forward_s, backward_s  seconds of its passes; T_l of the paper is their sum
+    activation_bytes       of its outputs, a_l; as large as the gradients that come back for them
+    parameter_bytes        w_l
+    """
+
+    name: str
+    forward_s: float
+    backward_s: float
+    activation_bytes: float
+    parameter_bytes: float
+
+    @property
+    def seconds(self) -> float:
+        """T_l."""
+        return self.forward_s + self.backward_s
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The layers of a model, first to last; InputError for what no model can have.
+
+    batch        samples of the minibatch; None where a published file does not say
+    hardware     what it was measured on or estimated for, in words
+    source       one of SOURCES
+    minibatches  how many were timed, after `warmup` that were not; None where nothing was measured here
+    input_bytes  of the minibatch itself
+    """
+
+    model: str
+    batch: int | None
+    hardware: str
+    layers: tuple[Layer, ...]
+    minibatches: int | None
+    warmup: int | None
+    source: str
+    input_bytes: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.model, str) or not isinstance(self.hardware, str):
+            raise InputError("profile: model and hardware must be texts")
+        for name, least in (("batch", 1), ("minibatches", 1), ("warmup", 0)):
+            if (value := getattr(self, name)) is not None and (type(value) is not int or value < least):
+                raise InputError(f"profile of {self.model}: {name}={value}: must be a whole number, {least} or more")
+        if not self.layers:
+            raise InputError(f"profile of {self.model}: has no layers; must have at least one")
+        if self.source not in SOURCES:
+            raise unknown("source of a profile", str(self.source), SOURCES)
+        _check_number(f"profile of {self.model}: input_bytes", self.input_bytes)
+        for layer in self.layers:
+            for field in fields(Layer)[1:]:
+                _check_number(
+                    f"profile of {self.model}: layer '{layer.name}': {field.name}", getattr(layer, field.name)
+                )
+
+    @property
+    def seconds(self) -> float:
+        """Forward and backward pass of a minibatch through all layers."""
+        return math.fsum(layer.seconds for layer in self.layers)
+
+
+def _check_number(what: str, value: Any) -> None:
+    right = isinstance(value, int | float) and not isinstance(value, bool)
+    if not right or not 0 <= value < math.inf:
+        raise InputError(f"{what}={value}: must be a number, 0 or more")
+
+
+def read(path: Path | str) -> Profile:
+    """The profile in a file, ours (JSON) or the authors' text; InputError for a missing file and for anything else."""
+    from repro.pipeline import published
+
+    path = Path(path)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such profile; `repro profile MODEL --out FILE` makes one") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: not a readable profile ({error})") from None
+    try:
+        if published.recognised(text):
+            return published.parse(text, path.name.split(".")[0])
+        return from_json(json.loads(text))
+    except ValueError:
+        raise InputError(f"{path}: not a profile: neither JSON of `repro profile` nor lines 'node1 -- ...'") from None
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def from_json(found: Any) -> Profile:
+    """A profile from the decoded JSON; InputError naming what is missing or unknown."""
+    given = _fields(found, Profile, "the profile")
+    if not isinstance(given["layers"], list):
+        raise InputError("layers: must be a list")
+    layers = []
+    for number, layer in enumerate(given["layers"]):
+        name = layer.get("name", number) if isinstance(layer, dict) else number
+        layers.append(Layer(**_fields(layer, Layer, f"layer '{name}'")))
+    return Profile(**given | {"layers": tuple(layers)})
+
+
+def _fields(found: Any, kind: type, what: str) -> Mapping[str, Any]:
+    """The mapping with a value for each field of the dataclass, and no other."""
+    names = [field.name for field in fields(kind)]
+    needed = [field.name for field in fields(kind) if field.default is MISSING]
+    if not isinstance(found, dict):
+        raise InputError(f"{what}: must be a mapping with {', '.join(names)}")
+    if missing := [name for name in needed if name not in found]:
+        raise InputError(f"{what} lacks {' and '.join(missing)}")
+    for name in found:
+        if name not in names:
+            raise unknown(f"entry of {what}", str(name), names)
+    return found
+
+
+def write(path: Path | str, profile: Profile) -> None:
+    """As JSON, atomically; InputError where `check_place` has something to say."""
+    from repro.results import write_atomically
+
+    check_place(path)
+    write_atomically(Path(path), as_text(profile))
+
+
+def check_place(path: Path | str) -> None:
+    """InputError unless a file can be made there: before a model is timed for it."""
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise InputError(f"{path}: there is no folder {path.parent}")
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder; must be a file")
+
+
+def as_text(profile: Profile) -> str:
+    """The JSON text of a profile's file."""
+    return json.dumps(asdict(profile), indent=1, allow_nan=False) + "\n"
+
+
+def check_model(profile: Profile, model_blocks_names: Sequence[str]) -> None:
+    """InputError unless the profile's layers are the blocks of the model, by name and in order."""
+    ours, theirs = list(model_blocks_names), [layer.name for layer in profile.layers]
+    if ours == theirs:
+        return
+    if len(ours) != len(theirs):
+        raise InputError(
+            f"the profile is of another model ({profile.model}): it has {len(theirs)} layers and the model "
+            f"{len(ours)} blocks"
+        )
+    at = next(index for index, (one, other) in enumerate(zip(ours, theirs)) if one != other)
+    raise InputError(
+        f"the profile is of another model ({profile.model}): its layer {at} is '{theirs[at]}' and the model's block "
+        f"{at} is '{ours[at]}'"
+    )
+
+
+def estimated(
+    model: nn.Sequential, blocks: BlockSeconds, x: torch.Tensor, hardware: str, name: str = "unnamed"
+) -> Profile:
+    """A profile with modelled times: `blocks` of a testbed's device for the minibatch `x`, real or on the meta device.
+
+    Bytes of outputs come from running the blocks on the meta device, where `model` ends. name: of the model.
+    """
+    found = zip(block_bytes(model, x), blocks.forward, blocks.backward, strict=True)
+    layers = tuple(
+        Layer(block, forward, backward, activations, parameters)
+        for (block, activations, parameters), forward, backward in found
+    )
+    return Profile(name, len(x), hardware, layers, None, None, "estimated", tensor_bytes(x))
+
+
+def block_bytes(model: nn.Sequential, x: torch.Tensor) -> list[tuple[str, int, int]]:
+    """(name, bytes of its output, of its parameters) of each block for the minibatch `x`; `model` ends on the meta
+    device."""
+    import torch
+
+    value, found = x.to("meta"), []
+    with torch.no_grad():
+        for name, block in model.to("meta").named_children():
+            value = block(value)
+            found.append((name, tensor_bytes(value), parameter_bytes(block)))
+    return found
+
+
+def nominal_inputs(model: nn.Sequential, input_shape: Sequence[int], batch: int) -> torch.Tensor:
+    """A minibatch (batch, *input_shape) on the meta device: word numbers where the first block looks them up."""
+    import torch
+    from torch import nn
+
+    words = any(isinstance(module, nn.Embedding) for module in next(model.children()).modules())
+    return torch.empty(batch, *input_shape, device="meta", dtype=torch.int64 if words else None)
+
+
+def tensor_bytes(tensor: torch.Tensor) -> int:
+    return tensor.numel() * tensor.element_size()
+
+
+def parameter_bytes(block: nn.Module) -> int:
+    """Of the parameters that train: frozen ones are neither updated nor synchronised."""
+    return sum(tensor_bytes(parameter) for parameter in block.parameters() if parameter.requires_grad)

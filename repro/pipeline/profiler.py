@@ -1,0 +1,198 @@
+"""PipeDream's profiler (section 3.2): T_l, a_l and w_l of every block of a model, timed on one device.
+
+Each block runs alone, forward from the detached output of the block before it and backward from the gradient that came
+back: what a stage that holds it does. The loss counts as part of the last block. A block below which nothing trains
+computes no gradient of its inputs, as in training. Loading data and the update are not part of T_l.
+
+Of the minibatches that count the median is taken, each block and pass by itself: on a machine that others use too, a
+mean would be theirs. The paper takes 1,000 minibatches and says no more than that they vary little.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from repro import config as configs
+from repro import data, models, provenance
+from repro.build import pick_device
+from repro.data.base import Dataset, Minibatches
+from repro.device_times import DeviceTimes
+from repro.errors import InputError
+from repro.part import carries_state, reset_state
+from repro.pipeline.profile import Layer, Profile, parameter_bytes, tensor_bytes
+
+Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+
+
+def profile_model(
+    name: str,
+    dataset: str,
+    batch: int,
+    minibatches: int,
+    warmup: int,
+    device: str = "auto",
+    model_options: Mapping[str, Any] | None = None,
+    dataset_options: Mapping[str, Any] | None = None,
+    seed: int = 0,
+) -> Profile:
+    """The measured profile of a model on this machine, on its data set or the stand-in; InputError for what cannot be.
+
+    device: auto (a GPU where torch has a working one), cpu or cuda. The number of threads is torch's.
+    """
+    for what, value, least in (("batch", batch, 1), ("minibatches", minibatches, 1), ("warmup", warmup, 0)):
+        if value < least:
+            raise InputError(f"{what}={value}: must be {least} or more")
+    place = pick_device({"device": device, "testbed": {"kind": "measured"}}, 0)
+    loaded, classes = inputs(name, dataset, dict(dataset_options or {}))
+    model = models.build(name, loaded.input_shape, classes, seed, place, **dict(model_options or {}))
+    loaded.iterations(batch)  # complains where there are too few samples
+    batches = loaded.train.minibatches(batch, 1, seed, place)
+    layers = measure(model, batches, loaded.loss_function, place, minibatches, warmup)
+    x, _ = batches[0]
+    words = hardware(place)
+    return Profile(name, batch, words, tuple(layers), minibatches, warmup, "measured", tensor_bytes(x))
+
+
+def inputs(name: str, dataset: str, options: dict[str, Any]) -> tuple[Dataset, int]:
+    """The data set with what a model of it has for classes; a stand-in's images are as large as the real ones.
+
+    options: the data set's, and `standin` as in its configuration. The classes are the real data set's, as the last
+    layer's size counts: the labels of a stand-in are among them. InputError where the model takes something else.
+    """
+    if models.takes(name) != data.kind(dataset):
+        fitting = ", ".join(other for other in data.names() if data.kind(other) == models.takes(name)) or "none"
+        raise InputError(
+            f"model {name} takes {models.takes(name)}, and {dataset} is {data.kind(dataset)}; must be of {fitting}"
+        )
+    given = {option: value for option, value in options.items() if option != "standin"}
+    real = data.shapes(dataset, **given)
+    if "image_size" in data.module(dataset).OPTIONS:
+        given = {"image_size": real.input_shape[-1]} | given
+    found = data.load(dataset, standin=options.get("standin", "auto"), **given)
+    return found, real.classes if found.standin else found.classes
+
+
+def usual_dataset(name: str) -> str:
+    """What most experiments train a model on; where none does, the data set in its name, else the smallest that it
+    takes. InputError for an unknown model."""
+    kind, found = models.takes(name), Counter()
+    for experiment in configs.group_names("experiment"):
+        chosen = {}
+        for default in configs.read_yaml(configs.CONFIGS / "experiment" / f"{experiment}.yaml").get("defaults", []):
+            chosen |= default if isinstance(default, dict) else {}
+        if chosen.get("override /model") == name and "override /dataset" in chosen:
+            found[chosen["override /dataset"]] += 1
+    if found:
+        return found.most_common(1)[0][0]
+    fitting = [dataset for dataset in data.names() if data.kind(dataset) == kind]
+    named = [dataset for dataset in fitting if dataset in name]
+    return max(named, key=len, default=None) or next(dataset for dataset in fitting if _takes(name, dataset))
+
+
+def _takes(name: str, dataset: str) -> bool:
+    """Whether a model can be built for the samples of a data set."""
+    real = data.shapes(dataset)
+    try:
+        models.build(name, real.input_shape, real.classes, 0, "meta")
+    except InputError:
+        return False
+    return True
+
+
+def hardware(device: torch.device) -> str:
+    """The machine in words, as in summaries: its class, the device, threads, torch."""
+    found = provenance.hardware("none", device.type if device.type == "cpu" else "auto")
+    if device.type == "cpu":
+        threads = torch.get_num_threads()
+        used = f"{found['cpu']}, {threads} thread{'s' * (threads != 1)}"
+    else:
+        used = torch.cuda.get_device_name(device)
+    return f"{found['class']} ({used}, torch {torch.__version__})"
+
+
+def measure(
+    model: nn.Sequential, batches: Minibatches, loss_function: Loss, device: torch.device, minibatches: int, warmup: int
+) -> list[Layer]:
+    """The layers of a model, from so many minibatches after those of the warm-up."""
+    blocks = dict(model.named_children())
+    watch, stateful = Watch(device), carries_state(model)
+    timed: list[list[float]] = []
+    sizes: list[list[int]] = []
+    for number in range(warmup + minibatches):
+        x, y = batches[number]
+        if stateful and batches.begins(number):
+            reset_state(model)
+        for parameter in model.parameters():
+            parameter.grad = None
+        watch.start()
+        produced = passes(list(blocks.values()), x, y, loss_function, watch)
+        seconds = watch.seconds()
+        if number >= warmup:
+            timed.append(seconds)
+            sizes.append(produced)
+    columns = [statistics.median(column) for column in zip(*timed)]
+    activations = [statistics.fmean(column) for column in zip(*sizes)]  # lengths may differ from minibatch to minibatch
+    forward, backward = columns[: len(blocks)], columns[len(blocks) :][::-1]
+    found = zip(blocks, forward, backward, activations, map(parameter_bytes, blocks.values()))
+    return [Layer(*values) for values in found]
+
+
+def passes(blocks: list[nn.Module], x: torch.Tensor, y: torch.Tensor, loss_function: Loss, watch: Watch) -> list[int]:
+    """One minibatch: a stretch of `watch` for each block's forward pass, then for each one's backward pass, the last
+    block first. Returns the bytes of the blocks' outputs."""
+    entries, outputs, produced, value = [], [], [], x
+    for index, block in enumerate(blocks):
+        entry = value.detach()
+        if value.requires_grad:
+            entry.requires_grad_()
+        with watch:
+            value = block(entry)
+            produced.append(value)
+            if index == len(blocks) - 1:
+                value = loss_function(value, y)
+        entries.append(entry)
+        outputs.append(value)
+    gradient = None
+    for entry, output in zip(reversed(entries), reversed(outputs)):
+        with watch:
+            if output.requires_grad:
+                torch.autograd.backward(output, gradient)
+        gradient = entry.grad
+    return [tensor_bytes(value) for value in produced]
+
+
+class Watch:
+    """Seconds of stretches of work on a device: `with watch:`; on a GPU by events, which nothing waits for."""
+
+    def __init__(self, device: torch.device):
+        self.device = device
+        self.events = DeviceTimes() if device.type == "cuda" else None
+        self.marks: list[Any] = []
+
+    def start(self) -> None:
+        """Begin a minibatch, with the device idle."""
+        self.marks = []
+        if self.events:
+            torch.cuda.synchronize(self.device)
+            self.events.anchor(time.perf_counter())
+
+    def __enter__(self) -> None:
+        self._mark()
+
+    def __exit__(self, *_: object) -> None:
+        self._mark()
+
+    def _mark(self) -> None:
+        self.marks.append(self.events.mark() if self.events else time.perf_counter())
+
+    def seconds(self) -> list[float]:
+        """Of each stretch since `start`, in order."""
+        times = self.events.seconds(self.marks) if self.events else self.marks
+        return [end - begin for begin, end in zip(times[::2], times[1::2])]

@@ -8,16 +8,18 @@ from typing import Any
 
 import torch
 
-from repro import models
+from repro import imbalance, models
 from repro.clock import Clock
-from repro.data.base import Batches, Dataset
+from repro.data.base import Dataset
 from repro.device_times import DeviceTimes
 from repro.errors import InputError
 from repro.fabric.base import LIBRARIES, Fabric
+from repro.fabric.links import Network
 from repro.part import Part
 from repro.places import local_rank
 from repro.timing.costs import Costs
 from repro.timing.device import BlockSeconds, block_seconds
+from repro.train import Plan
 from repro.worker import Worker
 from strategies.base import Strategy
 
@@ -26,7 +28,7 @@ LAUNCHERS = {"mpi": "mpirun", "torch": "torchrun"}  # fabric -> a launcher that 
 
 def check_ranks(fabric: Fabric, strategy: Strategy, config: dict[str, Any]) -> None:
     """InputError where the ranks that were started, or their fabric, are not what the strategy needs."""
-    needed = strategy.ranks(config["workers"])
+    needed = strategy.ranks(strategy.options, config["workers"])
     if fabric.size != needed:
         raise InputError(
             f"{strategy.name} with {config['workers']} workers needs {needed} ranks, but {fabric.size} were started"
@@ -50,10 +52,16 @@ def lacking(strategy: Strategy | type[Strategy], missing: Set[str], fabric: str)
 
 @lru_cache(maxsize=8)
 def modelled_seconds(
-    model: str, input_shape: tuple[int, ...], classes: int, batch: int, device: tuple[tuple[str, Any], ...]
+    model: str,
+    input_shape: tuple[int, ...],
+    classes: int,
+    batch: int,
+    device: tuple[tuple[str, Any], ...],
+    options: tuple[tuple[str, Any], ...] = (),
 ) -> BlockSeconds:
     """`block_seconds` of a model by name; virtual ranks share it: counting takes longer than many of their steps."""
-    return block_seconds(models.build(model, input_shape, classes, 0, "meta"), input_shape, batch, dict(device))
+    built = models.build(model, input_shape, classes, 0, "meta", **dict(options))
+    return block_seconds(built, input_shape, batch, dict(device))
 
 
 def build_worker(fabric: Fabric, config: dict[str, Any], dataset: Dataset) -> Worker:
@@ -61,25 +69,18 @@ def build_worker(fabric: Fabric, config: dict[str, Any], dataset: Dataset) -> Wo
     device = pick_device(config, fabric.rank)
     testbed, workers = config["testbed"], config["workers"]
     arithmetic = testbed.get("arithmetic", "real") == "real"
-    local_batch = config["batch"] // workers
-    iterations_per_epoch = len(dataset.train.y) // config["batch"]
-    if iterations_per_epoch == 0:
-        raise InputError(
-            f"batch={config['batch']}: more than the {len(dataset.train.y)} training samples of {dataset.name}"
-        )
+    local_batch, accumulate = config["batch"] // workers, config["accumulate"]
+    check_accumulate(local_batch, accumulate)
+    iterations_per_epoch = dataset.iterations(config["batch"])
 
     blocks = None
     if testbed["kind"] == "simulated":
         shape = (config["model"]["name"], tuple(dataset.input_shape), dataset.classes)
-        blocks = modelled_seconds(*shape, local_batch, tuple(testbed["device"].items()))
+        options = tuple(models.options(config).items())
+        blocks = modelled_seconds(*shape, local_batch, tuple(testbed["device"].items()), options)
     part_device = device if arithmetic else torch.device("meta")
-    model = models.build(
-        config["model"]["name"],
-        dataset.input_shape,
-        dataset.classes,
-        config["seed"],
-        "cpu" if arithmetic else "meta",  # without arithmetic nobody reads the weights
-    )
+    # without arithmetic nobody reads the weights
+    model = models.of(config, dataset, "cpu" if arithmetic else "meta")
 
     def synchronise() -> None:
         if device.type == "cuda":
@@ -92,12 +93,27 @@ def build_worker(fabric: Fabric, config: dict[str, Any], dataset: Dataset) -> Wo
         fabric=fabric,
         clock=Clock(fabric, synchronise, config["breakdown"], times),
         part=Part(model, config["optimizer"], part_device, iterations_per_epoch),
-        batches=Batches(dataset.train, local_batch, config["seed"], iterations_per_epoch * workers, device=device),
+        batches=dataset.train.minibatches(local_batch, workers, config["seed"], device),
         iterations_per_epoch=iterations_per_epoch,
         seed=config["seed"],
         blocks=blocks,
         arithmetic=arithmetic,
+        accumulate=accumulate,
+        loss_function=dataset.loss_function,
+        imbalance=imbalance.of(config),
+        pad_s=config.get("pad_s"),
+        iterations=Plan.of(config, iterations_per_epoch).iterations,
     )
+
+
+def check_accumulate(local_batch: int, accumulate: Any) -> None:
+    """InputError unless a worker's minibatch can be cut into so many equal parts."""
+    whole = isinstance(accumulate, int) and not isinstance(accumulate, bool)
+    if not whole or accumulate < 1 or local_batch % accumulate:
+        allowed = ", ".join(str(n) for n in range(1, local_batch + 1) if local_batch % n == 0)
+        raise InputError(
+            f"accumulate={accumulate}: a worker's minibatch of {local_batch} must be cut into equal parts: {allowed}"
+        )
 
 
 def pick_device(config: dict[str, Any], rank: int) -> torch.device:
@@ -119,4 +135,33 @@ def virtual_costs(testbed: dict[str, Any]) -> Costs:
     per_byte = {"reduce": testbed["gamma_s_per_byte"], "update": testbed["update_s_per_byte"]}
     for kind in ("encode", "decode"):
         per_byte |= {f"{kind}/{codec}": cost for codec, cost in testbed[f"{kind}_s_per_byte"].items()}
-    return Costs(True, per_byte, {"sync": testbed["sync_s"]})
+    # of sparse gradients: selecting, by bytes of the whole gradient, and merging two messages, by the bytes of both
+    per_byte |= {f"select/{how}": cost for how, cost in testbed.get("select_s_per_byte", {}).items()}
+    per_byte["merge"] = testbed.get("merge_s_per_byte", 0.0)
+    # of a pull of parameters, before its messages: finding the servers, opening connections (iBatch's T_s)
+    return Costs(True, per_byte, {"sync": testbed["sync_s"], "startup": testbed.get("startup_s", 0.0)})
+
+
+def virtual_network(testbed: dict[str, Any]) -> Network:
+    """The network of a virtual testbed file."""
+    return Network(
+        testbed["alpha_s"],
+        testbed["beta_s_per_byte"],
+        quantum=testbed.get("quantum_bytes"),
+        short=testbed.get("short_bytes", 0),
+        hosts=testbed.get("hosts"),
+        local_alpha=testbed.get("local_alpha_s", 0.0),
+        local_beta=testbed.get("local_beta_s_per_byte", 0.0),
+    )
+
+
+def check_virtual(testbed: dict[str, Any]) -> None:
+    """InputError where a virtual testbed's entries about a network shared by hosts, or its startup, cannot be."""
+    for name in ("hosts", "quantum_bytes", "short_bytes"):
+        value = testbed.get(name)
+        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+            raise InputError(f"testbed.{name}={value}: must be a whole number, 1 or more, or null")
+    for name in ("startup_s", "local_alpha_s", "local_beta_s_per_byte"):
+        value = testbed.get(name, 0.0)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
+            raise InputError(f"testbed.{name}={value}: must be a number, 0 or more")

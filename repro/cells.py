@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import sys
 from collections.abc import Sequence
@@ -10,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repro import config as configs
-from repro import launch, programs, schedule
-from repro.errors import InputError, NotHere, unknown
+from repro import imbalance, launch, metrics, programs, schedule
+from repro.errors import InputError, NotHere
 from repro.results import cell_dir, read_summary
 
 if TYPE_CHECKING:
@@ -19,9 +20,13 @@ if TYPE_CHECKING:
 
 # what a result does not depend on: how many other cells there are, where data lies, how long a rank may wait
 NOT_IN_KEY = (*("settings", "testbeds", "scales", "scale", "seeds", "seed", "data", "timeout_s", "title"),)
-
-
-METRICS = ("top1",)
+# what came later and changes nothing with these values, so that keys of cells without it do not depend on it
+NEUTRAL = {"imbalance": {"name": imbalance.NONE}, "pad_s": None, "eval_train": 0}
+# the same of entries of a part of it
+NEUTRAL_ENTRIES = {
+    "model": {"width": 1},
+    "optimizer": {"name": "sgd", "alpha": 0.99, "eps": 1e-8, "every": None},
+}
 
 
 @dataclass
@@ -114,7 +119,8 @@ def uses_gpu(config: dict[str, Any]) -> bool:
 def check(config: dict[str, Any]) -> None:
     """InputError for what no run could use; options of the strategy included."""
     import strategies
-    from repro.build import check_fabric
+    from repro.build import check_accumulate, check_fabric, check_virtual
+    from repro.timing.device import check_device
 
     for name in ("workers", "batch", "seeds"):
         if not isinstance(config[name], int) or isinstance(config[name], bool) or config[name] < 1:
@@ -128,13 +134,18 @@ def check(config: dict[str, Any]) -> None:
             f"batch={config['batch']} (global) does not divide among workers={config['workers']}; "
             f"nearest that do: {near}, {near + config['workers']}"
         )
+    check_accumulate(config["batch"] // config["workers"], config["accumulate"])
     testbed = config["testbed"]
     launcher = launch.of(testbed)
+    if testbed["kind"] == "simulated":
+        check_device(testbed["device"])
+        check_virtual(testbed)
     if config["device"] not in ("auto", "cpu", "cuda"):
         raise InputError(f"device={config['device']}: must be auto, cpu or cuda")
     if config["device"] == "cuda" and testbed["kind"] == "measured" and not uses_gpu(config):
         raise InputError(f"device=cuda: {launcher.no_gpus}")
     check_training(config)
+    imbalance.check(config)
     strategy = strategies.load(config["strategy"]["name"])
     options = strategy.parse(configs.strategy_options(config))
     check_fabric(strategy, launcher.fabric)
@@ -159,9 +170,8 @@ def check_training(config: dict[str, Any]) -> None:
     schedule.check(config["optimizer"])
     if not isinstance(config["targets"], list) or not all(map(number, config["targets"])):
         raise InputError(f"targets={config['targets']}: must be a list of numbers, for instance targets=[0.95,0.97]")
-    if config["metric"] not in METRICS:
-        raise unknown("metric", str(config["metric"]), METRICS)
-    for name in ("seed", "trace_steps"):
+    metrics.check(config["metric"], config["dataset"]["name"])
+    for name in ("seed", "trace_steps", "eval_train"):
         if not isinstance(config[name], int) or isinstance(config[name], bool) or config[name] < 0:
             raise InputError(f"{name}={config[name]}: must be a whole number, 0 or more")
 
@@ -179,16 +189,14 @@ def identify(cells: Sequence[Cell]) -> None:
             data.ensure(*wanted, say=lambda line: print(line, file=sys.stderr))
             ensured.add(wanted)
         dataset = data.of(cell.config)
-        if cell.config["batch"] > len(dataset.train):
-            training = f"{len(dataset.train)} training samples of {dataset.name}"
-            raise InputError(f"batch={cell.config['batch']}: more than the {training}")
+        dataset.iterations(cell.config["batch"])
         check_model(cell.config, dataset)
         network = cell.config["testbed"].get("network", "modelled")
         cell.hardware = provenance.hardware(network, "auto" if uses_gpu(cell.config) else "cpu")
         if elsewhere := launch.of(cell.config["testbed"]).hardware_class():
             cell.hardware |= {"class": elsewhere}
         cell.key = fingerprint.cell_key(
-            {name: value for name, value in cell.config.items() if name not in NOT_IN_KEY},
+            keyed(cell.config),
             cell.seed,
             fingerprint.fingerprint(code_roots(cell.config)),
             dataset.checksum,
@@ -198,13 +206,48 @@ def identify(cells: Sequence[Cell]) -> None:
     data.forget()
 
 
+def keyed(config: dict[str, Any]) -> dict[str, Any]:
+    """The part of a configuration that the key is made of, with checksums of files that it names."""
+    found = {name: value for name, value in _changing(config, NEUTRAL).items() if name not in NOT_IN_KEY}
+    for part, neutral in NEUTRAL_ENTRIES.items():
+        found[part] = _changing(found[part], neutral)
+    delays, read = imbalance.checksum(config), _read(config)
+    return found | ({"delays": delays} if delays else {}) | ({"files": read} if read else {})
+
+
+def _read(config: dict[str, Any]) -> list[str]:
+    """Checksums of the files that the strategy reads; InputError where one is missing."""
+    import strategies
+
+    strategy = strategies.load(config["strategy"]["name"])
+    sums = []
+    for path in strategy.files(strategy.parse(configs.strategy_options(config))):
+        try:
+            sums.append(hashlib.sha256(path.read_bytes()).hexdigest())
+        except OSError as error:
+            raise InputError(f"strategy {strategy.name}: {path}: {error.strerror}") from None
+    return sums
+
+
+def _changing(entries: dict[str, Any], neutral: dict[str, Any]) -> dict[str, Any]:
+    """Entries without those whose value changes nothing."""
+    return {name: value for name, value in entries.items() if not (name in neutral and value == neutral[name])}
+
+
 def check_model(config: dict[str, Any], dataset: Dataset) -> None:
-    """InputError for options of the strategy that do not go with the model; the model is built without weights."""
+    """InputError for a model that does not go with the data set, and for options of the strategy and a number of
+    microbatches that do not go with the model; it is built without weights."""
     import strategies
     from repro import models
+    from repro.part import carries_state
     from repro.segments import block_sizes
 
-    model = models.build(config["model"]["name"], dataset.input_shape, dataset.classes, config["seed"], "meta")
+    metrics.check_classes(config["metric"], dataset.classes)
+    model = models.of(config, dataset, "meta")
+    if config["accumulate"] > 1 and carries_state(model):
+        name = config["model"]["name"]
+        raise InputError(f"accumulate={config['accumulate']}: model {name} carries its state from one minibatch to the "
+                         "next, so a minibatch is not cut; must be 1")
     strategy = strategies.load(config["strategy"]["name"])
     strategy.check_model(strategy.parse(configs.strategy_options(config)), block_sizes(list(model.children())))
 
@@ -218,4 +261,5 @@ def code_roots(config: dict[str, Any]) -> list[str]:
         f"repro.models.{config['model']['name']}",
         f"repro.data.{config['dataset']['name']}",
         launch.FABRICS[launcher.fabric],
+        *([] if imbalance.name_of(config) == imbalance.NONE else [imbalance.module_of(imbalance.name_of(config))]),
     ]

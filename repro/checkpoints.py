@@ -12,6 +12,8 @@ import torch
 from repro.errors import InputError
 
 KEPT = 2  # generations: a kill while the newest is being written must leave the one before whole
+# the same where ranks write by themselves: one may be an epoch of few minibatches or two ahead of another
+KEPT_ALONE = 4
 
 
 class Checkpoints:
@@ -46,9 +48,10 @@ class Checkpoints:
     def load(self, iteration: int) -> dict[str, Any]:
         return torch.load(self._path(iteration), map_location="cpu", weights_only=False)
 
-    def prune(self) -> None:
-        """Delete all but the last generations; only called when every rank has written the newest."""
-        for iteration in self.available()[:-KEPT]:
+    def prune(self, kept: int = KEPT) -> None:
+        """Delete all but the last generations; only called when every rank has written the newest, or with `kept` so
+        many that those which all have are among them."""
+        for iteration in self.available()[:-kept]:
             self._path(iteration).unlink(missing_ok=True)
 
 

@@ -19,12 +19,16 @@ COMMUNICATION = "communicate"
 
 
 class Interval(NamedTuple):
-    """One stretch of one line (the rank's main line or a task) on the fabric's clock, in seconds."""
+    """One stretch of one line (the rank's main line or a task) on the fabric's clock, in seconds.
+
+    minibatch: whose it is, where a strategy says it (`Clock.about`)
+    """
 
     line: str
     name: str
     start: float
     end: float
+    minibatch: int | None = None
 
 
 class Clock:
@@ -43,7 +47,9 @@ class Clock:
         `take` reads. Other lines' work is on the host, and is timed there."""
         self._fabric = fabric
         self._device_times = device_times
-        self._unread: list[tuple[str, Mark, Mark]] = []  # phases of the main line on the device
+        # phases of the main line on the device: name, start, end, whose
+        self._unread: list[tuple[str, Mark, Mark, int | None]] = []
+        self._minibatch: int | None = None  # that the main line is at work on
         self._synchronise = synchronise
         self._synchronise_phase = synchronise if synchronise_phases else (lambda: None)
         self._before = 0.0  # train_s of earlier stretches
@@ -98,6 +104,15 @@ class Clock:
 
     # --- phases
     @contextmanager
+    def about(self, minibatch: int) -> Iterator[None]:
+        """Intervals of the main line inside are of that minibatch."""
+        self._minibatch = minibatch
+        try:
+            yield
+        finally:
+            self._minibatch = None
+
+    @contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """A named stretch of the calling line. On the main line phases do not nest, so that they sum to the step."""
         line = self._fabric.current_task()
@@ -136,6 +151,10 @@ class Clock:
             self._in_phase = outer
             self._phase_start(MAIN_LINE)
 
+    def note(self, name: str, start: float, end: float) -> None:
+        """A stretch of the calling line that is known only when it is over; not of the main line."""
+        self._add(self._fabric.current_task(), name, start, end)
+
     def _now(self, line: str) -> float | Mark:
         """A point in time; on the main line of a GPU one that will only be known later."""
         on_device = self._device_times and line == MAIN_LINE and self._since is not None
@@ -150,21 +169,21 @@ class Clock:
     def _phase_end(self, line: str, name: str, start: float | Mark) -> None:
         end = self._now(line)
         if isinstance(end, Mark):
-            self._unread.append((name, start, end))
+            self._unread.append((name, start, end, self._minibatch))
         else:
-            self._add(line, name, start, end)
+            self._add(line, name, start, end, self._minibatch if line == MAIN_LINE else None)
 
-    def _add(self, line: str, name: str, start: float, end: float) -> None:
-        self._intervals.append(Interval(line, name, start, end))
+    def _add(self, line: str, name: str, start: float, end: float, minibatch: int | None = None) -> None:
+        self._intervals.append(Interval(line, name, start, end, minibatch))
         if line == MAIN_LINE:
             self._phases[name] += end - start
 
     def _read(self) -> None:
         """Ask the device when it was where; waits for it."""
         unread, self._unread = self._unread, []
-        times = iter(self._device_times.seconds([mark for _, *ends in unread for mark in ends]))
-        for name, _, _ in unread:
-            self._add(MAIN_LINE, name, next(times), next(times))
+        times = iter(self._device_times.seconds([mark for _, start, end, _ in unread for mark in (start, end)]))
+        for name, _, _, minibatch in unread:
+            self._add(MAIN_LINE, name, next(times), next(times), minibatch)
 
     def take(self) -> dict[str, float]:
         """Phase seconds since the last call, and "overlapped": communication of other lines during computation."""

@@ -13,7 +13,7 @@ import yaml
 from repro.errors import InputError, unknown
 from repro.paths import CONFIGS
 
-GROUPS = ("strategy", "model", "dataset", "testbed")
+GROUPS = ("strategy", "model", "dataset", "testbed", "imbalance")
 LATER = ("settings", "testbeds", "scales")  # parts of an experiment that hold overrides
 
 

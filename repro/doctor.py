@@ -141,8 +141,8 @@ def _data() -> Row:
     from repro import data
 
     rows = data.status()
-    told = [f"{row['name']}: {row['where'] or (row['detail'] if row['ok'] is False else row['standin'])}"
-            for row in rows]
+    absent = [row["detail"] if row["ok"] is False else row["standin"] or row["detail"] for row in rows]
+    told = [f"{row['name']}: {row['where'] or instead}" for row, instead in zip(rows, absent)]
     return _row("data", all(row["ok"] is not False for row in rows), "; ".join(told), "repair or remove the copy")
 
 

@@ -5,7 +5,7 @@ Kinds of event (seconds unless said otherwise; `iteration` counts from 1, 0 is "
     run_start   {key, iteration: 0, iterations}   an attempt from the beginning (the configuration is in config.yaml)
     resume      {iteration}            the run went on from the checkpoint of this iteration
     steps       {iteration (the last one), n, loss, step_s {...}, phases {...}, ...}   n iterations taken together
-    evaluation  {iteration, epoch, train_s, wall_s, loss, test_loss, top1}             one point of the curve
+    evaluation  {iteration, epoch, train_s, wall_s, loss, test_loss, top1, ...}        one point of the curve
     checkpoint  {iteration}
     preempted   {iteration}            asked to leave: ended at the checkpoint of this iteration; goes on from there
     trace       {...}                  a few iterations' intervals
@@ -120,7 +120,8 @@ def superseded(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
     A run that resumes from the checkpoint of iteration s does s + 1 and the following ones again, so earlier events
     whose "iteration" is above s no longer count. Events without an iteration stay, and so do earlier resumes, which
-    tell how often the run was started. (A `steps` event must not reach across a checkpoint: the loop writes one there.)
+    tell how often the run was started. (A `steps` event must not reach across a checkpoint: the loop
+    writes one there, or the checkpoint holds what the next one will say of the time before it.)
     """
     kept: list[dict[str, Any]] = []
     for event in events:

@@ -9,6 +9,11 @@ PROJECT = Path(__file__).resolve().parents[1]
 CONFIGS = PROJECT / "paper_configs"
 
 
+def profile_path(name: str) -> Path:
+    """Where a profile lies: absolute, or from the project's folder."""
+    return PROJECT / name
+
+
 def is_checkout() -> bool:
     """True in a checkout (or an editable install of one), False in an installed wheel."""
     return (PROJECT / "pyproject.toml").is_file()

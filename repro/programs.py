@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import strategies
 from repro import probes
+from repro.config import strategy_options
 
 if TYPE_CHECKING:
     from repro.fabric.base import Fabric
@@ -17,8 +18,14 @@ TRAIN = "train"
 def ranks(config: dict[str, Any]) -> int:
     """How many ranks a cell needs; InputError for an unknown program or strategy."""
     if config["program"] == TRAIN:
-        return strategies.load(config["strategy"]["name"]).ranks(config["workers"])
+        return strategy_ranks(config)
     return probes.load(config["program"]).ranks(config)
+
+
+def strategy_ranks(config: dict[str, Any]) -> int:
+    """How many ranks a configuration's strategy needs for its workers; InputError for options that it does not have."""
+    strategy = strategies.load(config["strategy"]["name"])
+    return strategy.ranks(strategy.parse(strategy_options(config)), config["workers"])
 
 
 def check(config: dict[str, Any]) -> None:

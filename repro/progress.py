@@ -19,7 +19,8 @@ class Running:
 
     iterations: int
     iteration: int = 0
-    accuracy: float | None = None
+    score: float | None = None
+    metric: str = "accuracy"
 
 
 class Progress:
@@ -49,20 +50,20 @@ class Progress:
             total = max(total_cells, 1)
             self._bar = tqdm(total=total, file=self.stream, bar_format=layout, smoothing=0, leave=False, **width)
 
-    def cell(self, name: str, iterations: int) -> None:
-        """A cell begins."""
+    def cell(self, name: str, iterations: int, metric: str = "accuracy") -> None:
+        """A cell begins; `metric`: what its scores are, for people."""
         with self._lock:
-            self._running[name] = Running(iterations)
+            self._running[name] = Running(iterations, metric=metric)
             self._name, self._next = name, 0.0
             self._show()
 
-    def update(self, name: str, iteration: int, accuracy: float | None = None) -> None:
-        """A running cell has done `iteration` iterations; accuracy: the last one measured, if there is a new one."""
+    def update(self, name: str, iteration: int, score: float | None = None) -> None:
+        """A running cell has done `iteration` iterations; score: the last one measured, if there is a new one."""
         with self._lock:
             cell = self._running[name]
             cell.iteration = min(iteration, cell.iterations)
-            if accuracy is not None:
-                cell.accuracy = accuracy
+            if score is not None:
+                cell.score = score
             self._name = name
             self._show()
 
@@ -104,8 +105,8 @@ class Progress:
         done = min(self._finished + share, self.total)
         number = min(self._finished + len(running), self.total)
         state = f"iteration {cell.iteration}/{cell.iterations}"
-        if cell.accuracy is not None:
-            state += f", accuracy {cell.accuracy:.4f}"
+        if cell.score is not None:
+            state += f", {cell.metric} {cell.score:.4f}"
         if self._bar is not None:
             self._next = now + DRAW_EVERY_S
             self._bar.set_description_str(f"{number}/{self.total} {self._name}", refresh=False)

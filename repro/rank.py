@@ -5,6 +5,8 @@ Started by a launcher as `python -m mpi4py -m repro.rank CELL_FOLDER`, by torchr
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import os
 import sys
 from collections.abc import Callable
@@ -16,7 +18,7 @@ import torch
 
 from repro import agreement, launch, preempt, programs
 from repro import config as configs
-from repro.build import virtual_costs
+from repro.build import virtual_costs, virtual_network
 from repro.errors import UNWRITABLE, InputError, ReproError
 from repro.fabric.base import Fabric
 
@@ -44,16 +46,24 @@ def main(folder: Path) -> None:
     if fabric == "virtual":
         from repro.fabric import virtual
 
-        if core := os.environ.get("REPRO_CORE"):  # only one thread runs at a time: handing over is faster on one core
-            os.sched_setaffinity(0, {int(core)})
+        prepare_threads()
         testbed = config["testbed"]
-        network = virtual.Network(testbed["alpha_s"], testbed["beta_s_per_byte"])
         run = partial(programs.run, config=config, folder=folder)
-        virtual.run(programs.ranks(config), run, network, virtual_costs(testbed))
+        virtual.run(programs.ranks(config), run, virtual_network(testbed), virtual_costs(testbed))
     else:
         started = start_fabric(config, fabric)
         agreement.check(started, config)
         programs.run(started, config, folder)
+
+
+def prepare_threads() -> None:
+    """Of a virtual run only one thread runs at a time: handing over to the next is faster on one core, and where the
+    next, awake, does not push the present one aside before it has let go of the interpreter."""
+    if core := os.environ.get("REPRO_CORE"):
+        os.sched_setaffinity(0, {int(core)})
+    with contextlib.suppress(OSError):  # what does not let us is no faster, that is all
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+    gc.freeze()  # the modules stay: messages are many objects, and each collection would look through all of torch
 
 
 def guarded(run: Callable[[], None]) -> None:

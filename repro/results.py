@@ -13,20 +13,36 @@ worker ranks):
     schema, status ("finished"), key, cell, program ("train"), paper, experiment, setting, strategy, options,
     kind ("measured" | "simulated"), testbed, fabric, launcher, workers, ranks, seed, scale, threads_per_rank,
     breakdown, batch (global), epochs, eval_every (epochs), iterations, iterations_per_epoch, metric,
-    dataset    {name, standin (bool), checksum, train, test}
-    model      {name, parameters}
-    optimizer  {lr, momentum, weight_decay, schedule, milestones, decay}
+    accumulate (microbatches of a worker's minibatch), imbalance {name, and its options}, pad_s (or null),
+    dataset    {name, standin (bool), checksum, train, test (samples; of text words to predict), classes, input_shape}
+    model      {name, parameters, and its options}
+    optimizer  {name, lr, momentum, weight_decay, alpha, eps, schedule, milestones, decay, every, warmup, clip_norm}
+               (in older summaries without name, alpha, eps and every: SGD)
     curve      [{iteration, epoch, train_s, loss (mean training loss since the last stop), test_loss, <metric>}, ...]
-    final      {<metric>, test_loss, train_s}
+               with top5, train_top1, train_top5 where they were evaluated
+    final      {<metric>, test_loss, train_s}             and these too
     targets    {"0.97": {train_s, epoch, iteration} or null where not reached, ...}
     step       {mean_s, median_s, min_s, max_s}           of one iteration on rank 0; mean_s = train_s / iterations
-    phases     {forward, backward, compress, communicate, wait, update, data, other}   per iteration; they sum to it
+    phases     {forward, backward, compress, communicate, wait, update, data, imbalance (injected delays), other}
+               per iteration; they sum to it
     server_phases  the same for server ranks, or null
     communication  {total_s, exposed_s, overlapped_s}     per iteration: all; main line; hidden by computation
                    (hidden during forward, backward, compress, update, data; what falls on `other` is in neither)
     bytes_sent     per iteration, mean over all ranks
+    staleness      [{"0": n, "1": n, ...}, ...]   a rank each: how many gradients came into an update so many updates
+                   (of a partial collective: rounds) after their own; [] where the strategy says nothing of it
+    pipeline       of strategies that cut the model: {config ("2-1-1": replicas of each stage), cuts (first block of
+                   each stage but the first), noam, schedule, semantics, source (of the configuration), stages
+                   [{first, last (blocks), replicas, blocks (names), seconds (by the partitioner, or null)}, ...]};
+                   null of others
+    per_rank       of the same [{stage, replica, weights_bytes, stash_bytes (most older versions of them at once),
+                   activation_bytes (what autograd kept of a forward pass, times the most in flight), in_flight,
+                   buffer_bytes (for messages), predicted {weights_bytes, stash_bytes, activation_bytes}}, ...];
+                   [] of others
+    counters       what the strategy counted (`Strategy.counters`), totals over ranks and iterations, by name
     weights_sha256 of the final weights
-    trace      [{rank, line ("main" or a task's name), name, start, end}, ...]   a few steady-state iterations
+    trace      [{rank, line ("main" or a task's name), name, start, end}, ...]   a few steady-state iterations; with
+               `minibatch` where an interval is of one
     hardware   {class, cpu, cores, memory_gb, gpu, network}
     testbed_model  the virtual testbed's parameters with their sources, or null
     -- below: differs from run to run --
@@ -53,7 +69,8 @@ from repro.paths import results_root
 
 SCHEMA = 1
 VOLATILE = ("provenance", "wall")
-PHASES = ("forward", "backward", "compress", "communicate", "wait", "update", "data", "other")
+PHASES = ("forward", "backward", "compress", "communicate", "wait", "update", "data", "imbalance", "other")
+LATER_PHASES = ("imbalance",)  # older summaries do not have them: `read_summary` adds them
 
 
 def cell_dir(paper: str, experiment: str, cell: str, root: Path | None = None) -> Path:
@@ -85,9 +102,17 @@ def read_summary(folder: Path) -> dict[str, Any] | None:
     if not path.is_file():
         return None
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return _completed(json.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: not a readable summary ({error}); remove the file to run the cell again") from None
+
+
+def _completed(summary: Any) -> Any:
+    """A summary with the phases that came later than it: nothing was spent in them."""
+    for name in ("phases", "server_phases"):
+        if isinstance(summary, dict) and isinstance(phases := summary.get(name), dict):
+            summary[name] = {**dict.fromkeys(LATER_PHASES, 0.0), **phases}
+    return summary
 
 
 def summaries(paper: str | None = None, experiment: str | None = None, root: Path | None = None) -> Iterator[dict]:

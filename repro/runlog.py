@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
+import math
 import statistics
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from repro.checkpoints import Checkpoints
+from repro.checkpoints import KEPT_ALONE, Checkpoints
 from repro.data.base import Dataset
 from repro.errors import FaultError
-from repro.evaluate import digest, evaluate
-from repro.events import EventLog
+from repro.evaluate import digest, evaluate, evaluate_training
+from repro.events import EventLog, read_events
 from repro.worker import Worker
 from strategies.base import StepReport, Strategy
 
@@ -34,15 +36,21 @@ class RunLog:
         checkpoints: Checkpoints,
         events: EventLog | None,
         trace_steps: int,
+        eval_train: int = 0,
     ):
+        """`eval_train`: so many samples of the training split are evaluated too, every time."""
         self.worker, self.strategy, self.model, self.dataset = worker, strategy, model_for_evaluation, dataset
         self.checkpoints, self.events, self.trace_steps = checkpoints, events, trace_steps
+        self.eval_train = eval_train
+        self.staleness: Counter[int] = Counter()  # of this rank's gradients, since the run began
         self.losses: list[torch.Tensor] = []
         self.step_s: list[float] = []
         self.bytes_before, self.train_before = worker.fabric.bytes_sent, 0.0
         self.final_digest = ""
         self.said = time.perf_counter()
         self.iteration, self.train_s, self.loss = 0, 0.0, None
+        self.phases: Counter[str] = Counter()  # seconds since the last stop, up to a checkpoint in between
+        self.unlogged = False  # whether the checkpoint that the run went on from came before the stop at its iteration
 
     # --- during training
     def step(self, step: Callable[[], StepReport]) -> None:
@@ -50,17 +58,19 @@ class RunLog:
         began = self.worker.clock.train_s()
         report = step()
         self.step_s.append(self.worker.clock.train_s() - began)
+        self.staleness.update(report.staleness)
         if report.loss is not None:
             self.losses.append(report.loss)
         if self.events and time.perf_counter() - self.said > SIGN_OF_LIFE_S:
             self.said = time.perf_counter()
-            say("step", iteration=self.iteration + len(self.step_s))
+            each = max(1, self.strategy.steps(self.worker.workers))  # steps of an iteration on this rank
+            say("step", iteration=self.iteration + len(self.step_s) // each)
 
     # --- with the clock paused
     def stop(self, iteration: int) -> None:
         """Gather what every rank did since the last stop."""
         fabric, clock = self.worker.fabric, self.worker.clock
-        phases = clock.take()
+        phases = self._taken()
         typical = statistics.median(self.step_s) if self.step_s else 0.0
         mine = {
             "iteration": iteration,
@@ -71,6 +81,8 @@ class RunLog:
             "bytes": fabric.bytes_sent - self.bytes_before,
             "loss": torch.stack(self.losses).double().mean().item() if self.losses else None,
             "trace": clock.middle(self.trace_steps * typical) if self.trace_steps else [],
+            "staleness": dict(self.staleness),
+            "counters": {name: float(total) for name, total in self.strategy.counters().items()},
         }
         self.bytes_before, self.train_before = fabric.bytes_sent, clock.train_s()
         with clock.activity("synchronisation"):
@@ -82,6 +94,12 @@ class RunLog:
             self._write_steps()
         self.losses.clear()
         self.step_s.clear()
+        self.phases.clear()
+
+    def _taken(self) -> dict[str, float]:
+        """Phase seconds since the last stop."""
+        self.phases.update(self.worker.clock.take())
+        return dict(self.phases)
 
     def _write_steps(self) -> None:
         losses = [rank["loss"] for rank in self.ranks if rank["loss"] is not None]
@@ -96,9 +114,13 @@ class RunLog:
             workers=_sums([rank for rank in self.ranks if not rank["server"]]),
             servers=_sums([rank for rank in self.ranks if rank["server"]]),
             bytes_sent=sum(rank["bytes"] for rank in self.ranks) / len(self.ranks),
+            counters=_totals([rank["counters"] for rank in self.ranks]),
+            **_histograms([rank["staleness"] for rank in self.ranks]),
         )
         trace = [
-            {"rank": rank, **interval._asdict()} for rank, said in enumerate(self.ranks) for interval in said["trace"]
+            {"rank": rank, **{name: value for name, value in interval._asdict().items() if value is not None}}
+            for rank, said in enumerate(self.ranks)
+            for interval in said["trace"]
         ]
         if trace:
             self.events.append("trace", iteration=self.iteration, intervals=trace)
@@ -110,7 +132,10 @@ class RunLog:
             if self.worker.arithmetic:
                 weights = self._whole_model(self.strategy.eval_weights())
                 if self.events:
-                    scores = evaluate(self.model, weights, self.dataset.test, self.worker.part.device)
+                    device = self.worker.part.device
+                    scores = evaluate(self.model, weights, self.dataset.test, device)
+                    if self.eval_train:
+                        scores |= evaluate_training(self.model, weights, self.dataset.train, device, self.eval_train)
                     self.final_digest = digest(weights)
             if not self.events:
                 return
@@ -145,20 +170,41 @@ class RunLog:
         if self.events:  # first, so that the log has all that the checkpoint stands on
             self.events.flush()
         with worker.clock.activity("checkpoint"):
-            self.checkpoints.save(
-                iteration,
-                {
-                    "part": worker.part.state_dict(),
-                    "strategy": self.strategy.state_dict(),
-                    "clock": worker.clock.state_dict(),
-                    "bytes_sent": worker.fabric.bytes_sent,
-                },
-            )
+            self.checkpoints.save(iteration, self._state())
             worker.fabric.exchange(None)
             self.checkpoints.prune()
         if self.events:
             self.events.append("checkpoint", iteration=iteration)
             self.events.flush()
+
+    def checkpoint_alone(self, iteration: int) -> None:
+        """This rank saves all that it needs to go on, without a word to the others, which do so when they come here.
+
+        Before the stop of the same iteration: what the rank did since the last one is saved with it.
+        """
+        with self.worker.clock.activity("checkpoint"):
+            since = {
+                "phases": self._taken(),
+                "losses": [loss.cpu() for loss in self.losses],
+                "step_s": list(self.step_s),
+                "bytes_before": self.bytes_before,
+                "train_before": self.train_before,
+            }
+            self.checkpoints.save(iteration, self._state() | {"since": since})
+            self.checkpoints.prune(KEPT_ALONE)
+        if self.events:
+            self.events.append("checkpoint", iteration=iteration)
+            self.events.flush()
+
+    def _state(self) -> dict[str, Any]:
+        worker, strategy = self.worker, self.strategy.state_dict()  # which may still update the part
+        return {
+            "part": worker.part.state_dict(),
+            "strategy": strategy,
+            "clock": worker.clock.state_dict(),
+            "bytes_sent": worker.fabric.bytes_sent,
+            "staleness": dict(self.staleness),
+        }
 
     def restore(self, iteration: int) -> None:
         """Take up a checkpoint of `checkpoint`."""
@@ -168,10 +214,26 @@ class RunLog:
         self.worker.clock.load_state_dict(state["clock"])
         self.worker.fabric.bytes_sent = self.bytes_before = state["bytes_sent"]
         self.train_before = self.worker.clock.train_s()
+        self.staleness = Counter(state["staleness"])
         self.iteration = iteration
+        if since := state.get("since"):
+            self._take_up(iteration, since)
         if self.events:
             self.events.append("resume", iteration=iteration)
             self.events.flush()
+
+    def _take_up(self, iteration: int, since: dict[str, Any]) -> None:
+        """Go on with what was done before a checkpoint of `checkpoint_alone`, unless the log has it."""
+        logged = self.events is not None and any(
+            event["event"] == "steps" and event["iteration"] == iteration for event in read_events(self.events.path)
+        )
+        self.unlogged = not self.worker.fabric.exchange(logged)[0]
+        if self.unlogged:
+            self.phases.update(since["phases"])
+            device = self.worker.part.device
+            self.losses = [loss.to(device) for loss in since["losses"]]
+            self.step_s = list(since["step_s"])
+            self.bytes_before, self.train_before = since["bytes_before"], since["train_before"]
 
     def resume_together(self) -> None:
         """Nobody's training clock runs while another is still at its evaluation."""
@@ -190,6 +252,19 @@ def _sums(ranks: list[dict[str, Any]]) -> dict[str, Any] | None:
     since = statistics.fmean(rank["since_s"] for rank in ranks)
     phases["other"] += max(0.0, since - sum(phases.values()))
     return {"phases": phases, "overlapped": overlapped}
+
+
+def _histograms(ranks: list[dict[int, int]]) -> dict[str, list[dict[str, int]]]:
+    """How stale each rank's gradients were so far, for an event; nothing where no strategy's step said it."""
+    if not any(ranks):
+        return {}
+    return {"staleness": [{str(rounds): count for rounds, count in sorted(rank.items())} for rank in ranks]}
+
+
+def _totals(counters: list[dict[str, float]]) -> dict[str, float]:
+    """Sums over the ranks, by name."""
+    names = dict.fromkeys(name for of_rank in counters for name in of_rank)
+    return {name: math.fsum(of_rank.get(name, 0.0) for of_rank in counters) for name in names}
 
 
 def say(event: str, **fields: Any) -> None:

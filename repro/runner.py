@@ -20,6 +20,7 @@ from repro.cells import Cell
 from repro.errors import FaultError, InputError, ReproError
 from repro.events import EventLog
 from repro.launch.supervise import Ranks, stop_everything
+from repro.metrics import METRICS
 from repro.paths import results_root
 from repro.preempt import Preempted, judged
 from repro.progress import Progress
@@ -206,7 +207,8 @@ class Listener:
 
     def __call__(self, message: dict[str, Any]) -> None:
         if message["event"] == "start":
-            self.progress.cell(self.cell.label, message["iterations"])
+            label = METRICS[self.cell.config["metric"]].label
+            self.progress.cell(self.cell.label, message["iterations"], label)
             if message["resumed"]:
                 self.progress.note(f"resuming {self.cell.label} at iteration {message['resumed']}")
         else:

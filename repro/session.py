@@ -39,9 +39,10 @@ def run_rank(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
         if events.path.stat().st_size:  # an attempt that ended before its first checkpoint: nothing of it counts
             events.append("resume", iteration=-1)
         events.append("run_start", key=config["key"], iteration=0, iterations=plan.iterations)
-    spare = models.build(config["model"]["name"], dataset.input_shape, dataset.classes, config["seed"])
+    spare = models.of(config, dataset, "cpu" if worker.arithmetic else "meta")  # for evaluations
     strategy.setup(worker)
-    log = RunLog(worker, strategy, spare, dataset, checkpoints, events, config["trace_steps"])
+    how = config["trace_steps"], config.get("eval_train", 0)
+    log = RunLog(worker, strategy, spare, dataset, checkpoints, events, *how)
     if fabric.rank == 0:
         say("start", iterations=plan.iterations, resumed=start or 0)
     if start:
@@ -50,6 +51,7 @@ def run_rank(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
     notice = Notice(folder, worker, strategy)
     fabric.exchange(None)  # nobody's training clock starts before everybody is ready
     ended = train(worker, strategy, plan, log, start or 0, notice)
+    pipeline, per_rank = strategy.describe(), fabric.exchange(strategy.describe_rank())
     strategy.close()
     if events and ended < plan.iterations:
         events.append("preempted", iteration=ended)
@@ -59,7 +61,9 @@ def run_rank(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
         wall = dict(worker.clock.wall)
         events.append("run_end", iteration=plan.iterations, weights_sha256=log.final_digest, wall=wall)
         events.flush()
-        write_summary(folder, summarise(folder, config, describe(worker, dataset, plan)))
+        facts = describe(worker, dataset, plan)
+        facts |= {"pipeline": pipeline, "per_rank": per_rank if any(per_rank) else []}
+        write_summary(folder, summarise(folder, config, facts))
     fabric.close()
 
 
@@ -70,13 +74,13 @@ def describe(worker: Worker, dataset: Dataset, plan: Plan) -> dict[str, Any]:
         "ranks": worker.fabric.size,
         "iterations": plan.iterations,
         "iterations_per_epoch": worker.iterations_per_epoch,
-        "model": {"name": None, "parameters": worker.part.size},
+        "model": {"name": None, "parameters": worker.parameters},
         "dataset": {
             "name": dataset.name,
             "standin": dataset.standin,
             "checksum": dataset.checksum,
-            "train": len(dataset.train.y),
-            "test": len(dataset.test.y),
+            "train": len(dataset.train),
+            "test": len(dataset.test),
             "classes": dataset.classes,
             "input_shape": list(dataset.input_shape),
         },

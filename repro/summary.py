@@ -6,9 +6,13 @@ import statistics
 from pathlib import Path
 from typing import Any
 
+from repro import imbalance, metrics
 from repro.config import strategy_options
 from repro.events import read_events
 from repro.results import PHASES, SCHEMA
+
+# in curve and final where they were evaluated
+OTHER_SCORES = ("top1", "top5", "meteor", "train_top1", "train_top5", "train_mse", "train_perplexity")
 
 
 def summarise(folder: Path, config: dict[str, Any], facts: dict[str, Any]) -> dict[str, Any]:
@@ -20,7 +24,8 @@ def summarise(folder: Path, config: dict[str, Any], facts: dict[str, Any]) -> di
     iterations, metric = facts["iterations"], config["metric"]
     workers = per_iteration([event["workers"] for event in steps], iterations)
     servers = per_iteration([event["servers"] for event in steps if event["servers"]], iterations)
-    scores = ("train_s", "loss", "test_loss", metric)
+    others = [name for name in OTHER_SCORES if name != metric and any(name in e for e in evaluations)]
+    scores = ("train_s", "loss", "test_loss", metric, *others)
     curve = [{"iteration": e["iteration"], "epoch": e["epoch"], **{k: e.get(k) for k in scores}} for e in evaluations]
     step_s = [seconds for event in steps for seconds in event["step_s"]]
     train_s = steps[-1]["train_s"]
@@ -34,9 +39,10 @@ def summarise(folder: Path, config: dict[str, Any], facts: dict[str, Any]) -> di
         "metric": metric,
         "optimizer": config["optimizer"],
         **facts,
-        "model": facts["model"] | {"name": config["model"]["name"]},
+        "accumulate": config["accumulate"],
+        "model": facts["model"] | config["model"],
         "curve": curve,
-        "final": {metric: curve[-1][metric], "test_loss": curve[-1]["test_loss"], "train_s": train_s},
+        "final": {name: curve[-1][name] for name in ("test_loss", metric, *others)} | {"train_s": train_s},
         "targets": {str(target): reached(curve, metric, target) for target in config["targets"]},
         "step": {
             "mean_s": train_s / iterations,
@@ -48,6 +54,8 @@ def summarise(folder: Path, config: dict[str, Any], facts: dict[str, Any]) -> di
         "server_phases": servers["phases"] if servers else None,
         "communication": {"total_s": exposed + hidden, "exposed_s": exposed, "overlapped_s": hidden},
         "bytes_sent": sum(event["bytes_sent"] for event in steps) / iterations,
+        "staleness": steps[-1].get("staleness", []),
+        "counters": steps[-1].get("counters", {}),
         "weights_sha256": end["weights_sha256"],
         "trace": steady_trace(events),
         "wall": wall(end["wall"], train_s, sum(event["event"] == "resume" for event in events)),
@@ -68,6 +76,8 @@ def identity(folder: Path, config: dict[str, Any]) -> dict[str, Any]:
         "setting": config["setting"],
         "strategy": config["strategy"]["name"],
         "options": strategy_options(config),
+        "imbalance": {"name": imbalance.name_of(config), **imbalance.options(config)},
+        "pad_s": config.get("pad_s"),
         "kind": testbed["kind"],
         "testbed": testbed["name"],
         "launcher": testbed["launcher"],
@@ -99,9 +109,9 @@ def await_slowest(phases: dict[str, float], step_s: float) -> None:
 
 
 def reached(curve: list[dict[str, Any]], metric: str, target: float) -> dict[str, Any] | None:
-    """The first evaluation at which the metric is at least the target."""
+    """The first evaluation at which the metric is as good as the target, or better."""
     for point in curve:
-        if point[metric] is not None and point[metric] >= target:
+        if point[metric] is not None and metrics.reaches(metric, point[metric], target):
             return {key: point[key] for key in ("train_s", "epoch", "iteration")}
     return None
 

@@ -36,14 +36,18 @@ class Plan:
 
         return cls(whole(config["epochs"]), whole(config["eval_every"]), whole(config["checkpoint_every"]))
 
+    def at(self, iteration: int) -> Stop:
+        """What there is to do after an iteration."""
+        last = iteration == self.iterations
+        evaluate = last or iteration % self.eval_every == 0
+        return Stop(iteration, evaluate, iteration % self.checkpoint_every == 0)
+
     def stops(self, after: int) -> Iterator[Stop]:
         """The stops behind iteration `after`, the end always among them."""
         for iteration in range(after + 1, self.iterations + 1):
-            last = iteration == self.iterations
-            evaluate = last or iteration % self.eval_every == 0
-            checkpoint = iteration % self.checkpoint_every == 0
-            if evaluate or checkpoint:
-                yield Stop(iteration, evaluate, checkpoint)
+            stop = self.at(iteration)
+            if stop.evaluate or stop.checkpoint:
+                yield stop
 
 
 def train(worker: Worker, strategy: Strategy, plan: Plan, log: RunLog, start: int, notice: Notice | None = None) -> int:
@@ -52,10 +56,17 @@ def train(worker: Worker, strategy: Strategy, plan: Plan, log: RunLog, start: in
     Returns the iteration at which it ended.
     """
     clock, done = worker.clock, start
+    alone = strategy.local_checkpoints
     clock.start()
     if start == 0:
         with clock.paused():
             log.evaluate(0)  # where every curve begins
+            log.resume_together()
+    elif log.unlogged and plan.at(start).evaluate:  # the run ended between its checkpoint and that
+        strategy.settle()
+        with clock.paused():
+            log.stop(start)
+            log.evaluate(start)
             log.resume_together()
     for stop in plan.stops(after=start):
         step, last = strategy.steps(done * worker.workers), strategy.steps(stop.iteration * worker.workers)
@@ -66,15 +77,19 @@ def train(worker: Worker, strategy: Strategy, plan: Plan, log: RunLog, start: in
                 stop = notice.sooner(stop, step)
                 last = strategy.steps(stop.iteration * worker.workers)
         done = stop.iteration
-        if done == plan.iterations:
-            strategy.drain()
-        else:
-            strategy.settle()
+        ended = done == plan.iterations
+        checkpoint = (stop.checkpoint or stop.leave) and not ended
+        if alone and checkpoint:
+            with clock.paused():
+                log.checkpoint_alone(done)
+            if not (stop.evaluate or stop.leave):
+                continue
+        strategy.drain() if ended else strategy.settle()
         with clock.paused():
             log.stop(done)
             if stop.evaluate:
                 log.evaluate(done)
-            if (stop.checkpoint or stop.leave) and done < plan.iterations:
+            if checkpoint and not alone:
                 log.checkpoint(done)
             log.resume_together()
         if stop.leave:

@@ -56,12 +56,24 @@ def final_metrics(summary: dict[str, Any]) -> dict[str, float]:
     for group, unit in (("step", "_s"), ("phases", ""), ("server_phases", ""), ("communication", "_s")):
         for key, seconds in (summary.get(group) or {}).items():
             found[f"{group}/{key.removesuffix(unit)}_ms"] = None if seconds is None else 1000 * seconds
+    found |= {f"counters/{key}": total for key, total in (summary.get("counters") or {}).items()}
+    for rank, histogram in enumerate(summary.get("staleness") or []):
+        found |= {f"staleness/rank_{rank}_{name}": value for name, value in staleness(histogram).items()}
     mean_s = summary["step"]["mean_s"]
     found["speed/samples_per_s"] = summary["batch"] / mean_s if mean_s else None
     found["speed/bytes_sent_per_step"] = summary.get("bytes_sent")
     found["speed/wall_s"] = (summary.get("wall") or {}).get("total_s")
     numbers = {_name(key): value for key, value in found.items() if isinstance(value, int | float)}
     return {key: float(value) for key, value in numbers.items() if math.isfinite(value)}
+
+
+def staleness(histogram: dict[str, int]) -> dict[str, float]:
+    """{mean, late}: of one rank's gradients, mean staleness and the share that came late; {} where there are none."""
+    total = sum(histogram.values())
+    if not total:
+        return {}
+    mean = sum(int(rounds) * count for rounds, count in histogram.items()) / total
+    return {"mean": mean, "late": 1 - histogram.get("0", 0) / total}
 
 
 def named(cell: dict[str, Any], key: str, name: str = "name") -> Any:
@@ -81,6 +93,7 @@ def tags(cell: dict[str, Any]) -> dict[str, str]:
     summarised = isinstance(cell.get("dataset"), dict) and isinstance(cell["dataset"].get("standin"), bool)
     plain = ("setting", "seed", "scale", "breakdown", "workers", "fabric", "launcher")
     found = {"kind": kind_of(cell)} | {key: cell.get(key) for key in plain}
+    found["imbalance"] = named(cell, "imbalance")
     found |= {key: named(cell, key) for key in ("strategy", "testbed", "dataset")}
     found |= {
         # A configuration says "auto": what that came to is known from the summary.
@@ -124,7 +137,8 @@ def shared_view(metric: str = "top1") -> dict[str, Any]:
     ]
     shared = {"type": "LINE", "metricSectionId": curves, "isGenerated": False, "deleted": False}
     shared |= {"lineSmoothness": 0, "scaleType": "linear", "xAxisScaleType": "linear", "range": {}}
-    sections = (curves, "final", "time_to", "step", "phases", "communication", "speed", "Model metrics")
+    sections = (curves, "final", "time_to", "step", "phases", "communication", "speed", "staleness", "counters")
+    sections += ("Model metrics",)
     return {
         "globalLineChartConfig": {"xAxisKey": "time-relative"},
         "runsHiddenMode": "SHOWALL",

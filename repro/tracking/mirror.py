@@ -40,6 +40,7 @@ from repro.tracking.store import Store
 
 METRICS_A_CALL, PARAMETERS_A_CALL = 1000, 100  # MLflow's limits
 ARTIFACTS = ("summary.json", "config.yaml", "events.jsonl")
+STALENESS = "staleness.json"  # an artifact: each rank's histogram
 MIRRORED = "repro.mirrored"
 
 
@@ -100,6 +101,8 @@ class Mirror:
         for name in ARTIFACTS:
             if (folder / name).is_file():
                 self.store.client.log_artifact(self._run, str(folder / name))
+        if summary.get("staleness"):
+            self.store.client.log_dict(self._run, {"ranks": summary["staleness"]}, STALENESS)
         self._tag(tags(summary))  # now with all that only the ranks knew, such as the stand-in
         end = _milliseconds(summary.get("provenance", {}).get("finished_at"))
         self._end("FINISHED", digest(summary), end)

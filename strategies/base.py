@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
 
-from repro.errors import InputError
+from repro import plugins
 from repro.worker import Worker
 
 
@@ -42,6 +43,9 @@ class Strategy(ABC):
     neutral: ClassVar[Mapping[str, Any]] = {}  # the options with which one worker is plain SGD, bit for bit
     identical_replicas: ClassVar[bool] = True  # whenever settled, all ranks hold the same weights, bit for bit
     deterministic: ClassVar[bool] = True  # the weights do not depend on which rank is faster
+    # whether `state_dict` needs no `settle` before it: each rank then writes its checkpoints by itself, when it comes
+    # to them, and `load_state_dict` sends again what was on the network
+    local_checkpoints: ClassVar[bool] = False
 
     def __init__(self, options: Any = None):
         self.options = options if options is not None else self.Options()
@@ -49,11 +53,7 @@ class Strategy(ABC):
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> Any:
         """The options from a mapping; InputError naming an unknown one and the valid ones."""
-        valid = {field.name for field in fields(cls.Options)}
-        if wrong := sorted(set(given) - valid):
-            allowed = ", ".join(sorted(valid)) or "none"
-            raise InputError(f"strategy {cls.name} has no option '{wrong[0]}'; valid: {allowed}")
-        return cls.Options(**given)
+        return plugins.parse("strategy", cls.name, cls.Options, given)
 
     @classmethod
     def check(cls, options: Any, run: Mapping[str, Any]) -> None:
@@ -67,6 +67,11 @@ class Strategy(ABC):
         """
 
     @classmethod
+    def files(cls, options: Any) -> Sequence[Path]:
+        """The files that a run with these options reads: their contents count as the options themselves do."""
+        return ()
+
+    @classmethod
     def twin(cls, options: Any) -> tuple[str, dict[str, Any]] | None:
         """The strategy of ours, by name and options, that stands for this one in virtual time; None: no model of it.
 
@@ -76,8 +81,8 @@ class Strategy(ABC):
         return cls.name, asdict(options)
 
     @classmethod
-    def ranks(cls, workers: int) -> int:
-        """How many ranks a run with that many gradient-computing workers needs."""
+    def ranks(cls, options: Any, workers: int) -> int:
+        """How many ranks a run with these options and that many gradient-computing workers needs."""
         return workers
 
     def steps(self, minibatches: int) -> int:
@@ -104,6 +109,19 @@ class Strategy(ABC):
 
     def drain(self) -> None:
         """End of the run only: use up what is still under way."""
+
+    def counters(self) -> Mapping[str, torch.Tensor | float]:
+        """What this rank has counted since the run began, by name; the harness adds up the ranks at every stop.
+
+        Totals belong to `state_dict`.
+        """
+        return {}
+
+    def describe(self) -> dict[str, Any] | None:
+        """What the strategy has made of its options in this run, for the summary: the same on every rank, or None."""
+
+    def describe_rank(self) -> dict[str, Any] | None:
+        """What this rank was and held, for the summary; called at the end of the run."""
 
     def state_dict(self) -> dict:
         """All that resume needs besides weights and optimizer: residuals, queues, counters. Called when settled."""

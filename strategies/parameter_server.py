@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import Any
 
 from repro.worker import Worker
 from strategies.base import StepReport
@@ -18,7 +19,7 @@ class ParameterServer(DataParallel):
     """
 
     @classmethod
-    def ranks(cls, workers: int) -> int:
+    def ranks(cls, options: Any, workers: int) -> int:
         return workers + 1
 
     def setup(self, worker: Worker) -> None:

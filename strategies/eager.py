@@ -1,0 +1,167 @@
+"""What the eager-SGD strategies share: the algorithm of section 5, on a partial allreduce.
+
+Figure 7's protocol, the receive buffer and the rounds are `repro.fabric.partial`; who starts a round is
+`repro.fabric.activation`, and all that the strategies differ in.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from repro.errors import InputError, unknown
+from repro.fabric.activation import Activation
+from repro.fabric.base import BACKGROUND
+from repro.fabric.compressed import check
+from repro.fabric.contributions import Contributions, TopK, Whole
+from repro.fabric.partial import PartialAllreduce
+from repro.worker import Worker
+from strategies.base import StepReport
+from strategies.data_parallel import DataParallel
+from strategies.densities import Densities
+
+LATE = ("accumulate", "drop")
+REPEATED = ("apply", "skip")
+
+
+@dataclass
+class EagerOptions:
+    """Options that all of them have."""
+
+    algorithm: str = "recursive_doubling"  # of the rounds, as in Figure 6
+    codec: str = "none"  # beyond the paper: quantised contributions, inside each hop of a ring
+    density: float | None = None  # beyond the paper: only this share of the send buffer goes into a round
+    late: str = "accumulate"  # a gradient that comes late: added to the next one, or dropped as in some implementations
+    repeated: str = "apply"  # a result that the rank has applied already
+    sync_epochs: float | None = None  # between two averages of all ranks' weights (end of section 5)
+
+    def __post_init__(self) -> None:
+        check(self.codec, self.algorithm)
+        if self.algorithm == "server":  # sums its clients' vectors only: a worker's own would be lost
+            raise InputError("strategy.algorithm=server: the server needs a rank of its own; a round has none")
+        if self.late not in LATE:
+            raise unknown("value of strategy.late", str(self.late), LATE)
+        if self.repeated not in REPEATED:
+            raise unknown("value of strategy.repeated", str(self.repeated), REPEATED)
+        if self.density is not None:
+            _ = Densities(self.density)
+            if self.codec != "none" or self.algorithm != "recursive_doubling":
+                raise InputError("strategy.density: top-k has an allgather of its own; leave codec and algorithm out")
+        epochs = self.sync_epochs
+        right = isinstance(epochs, int | float) and not isinstance(epochs, bool) and epochs > 0
+        if epochs is not None and not right:
+            raise InputError(f"strategy.sync_epochs={epochs}: must be a number of epochs above 0, or null for never")
+
+
+class Eager(DataParallel):
+    """A step: gradient, partial allreduce, update with what is in the receive buffer.
+
+    Ranks that are late do not hold up the others; their gradients go into a later round (`late`). A rank two or more
+    rounds late never applies some results (counted as `missed`) and finds the latest one again at its next step
+    (counted as `repeated`), as the paper's receive buffer has it: the ranks' weights drift apart until the next model
+    synchronisation.
+    """
+
+    requires = frozenset({"threads", "tags", "any_source", "test"})
+    Options = EagerOptions
+    identical_replicas = False
+    deterministic = False
+    initiator: ClassVar[str]
+
+    @classmethod
+    def check_model(cls, options: EagerOptions, sizes: Sequence[int]) -> None:
+        if options.density is not None:
+            Densities(options.density).check(sum(sizes))
+
+    def setup(self, worker: Worker) -> None:
+        super().setup(worker)
+        options = self.options
+        self.result = worker.part.empty()  # G_global, a copy: the receive buffer goes on changing
+        self.applied = -1  # the last round whose result this rank has applied
+        self.counts: Counter[str] = Counter()
+        self.sync_every = 0
+        if options.sync_epochs:
+            self.sync_every = max(1, round(options.sync_epochs * worker.iterations_per_epoch))
+        self.partial = None
+        # one worker is never late: plain SGD, without a copy
+        if worker.workers > 1 or options.codec != "none" or options.density is not None:
+            self.partial = PartialAllreduce(worker.fabric, self.contributions(), self.activation)
+
+    def contributions(self) -> Contributions:
+        worker, options = self.worker, self.options
+        place = worker.fabric, worker.part.size, 2 * worker.fabric.size, self.gradient.device
+        if options.density is not None:
+            k = Densities(options.density).k(worker.part.size, epoch=0)
+            return TopK(*place, k, BACKGROUND)
+        return Whole(*place, options.algorithm, options.codec, BACKGROUND, 1000 * worker.seed)
+
+    def activation(self, start: Callable[[int], None]) -> Activation:
+        return Activation(self.worker.fabric, self.initiator, start, self.worker.seed)
+
+    def step(self) -> StepReport:
+        worker, t = self.worker, self.iteration
+        if self.partial is None:
+            loss = worker.gradients(t)
+            worker.update()
+            self.iteration += 1
+            return StepReport(loss, (t,), worker.batches.size)
+        report = self.local_gradient(self.gradient)  # lines 3 to 5
+        with worker.clock.phase("compress"):  # into the send buffer
+            in_time = self.partial.propose(t, self.gradient, drop=self.options.late == "drop")
+        with worker.clock.phase("wait"):
+            self.partial.began(t)
+        with worker.clock.phase("communicate"):  # line 6
+            self.partial.ended(t)
+            found = self.partial.latest(self.result)
+        self.counts["late"] += not in_time
+        if self.is_new(found) or self.options.repeated == "apply":
+            worker.update(self.result)  # lines 7 and 8
+        report.staleness = self.partial.take_delays()
+        if self.sync_every and self.iteration % self.sync_every == 0:
+            self.synchronise()
+        return report
+
+    def is_new(self, found: int) -> bool:
+        """Whether this rank has not applied the result of round `found` yet; counts what it never will."""
+        new = found > self.applied
+        self.counts["missed"] += max(0, found - self.applied - 1)
+        self.counts["repeated"] += not new
+        self.applied = found
+        return new
+
+    def synchronise(self) -> None:
+        """The same weights on all ranks, bit for bit: their mean. What is in the send buffers stays there."""
+        worker = self.worker
+        with worker.clock.phase("communicate"):
+            worker.fabric.allreduce(worker.part.weights, op="mean", algorithm="ring")
+        self.counts["syncs"] += 1
+
+    def settle(self) -> None:
+        if self.partial:
+            self.partial.settle()
+
+    def counters(self) -> Mapping[str, float]:
+        if self.partial is None:
+            return {}
+        names = ("rounds", "active", "null", "stale", "accepted", "dropped")
+        counted = {name: self.partial.counted[name] for name in names}
+        own = {name: self.counts[name] for name in ("late", "missed", "repeated", "syncs")}
+        return counted | {"pending": len(self.partial.held)} | own
+
+    def state_dict(self) -> dict[str, Any]:
+        state = super().state_dict()
+        if self.partial:
+            state |= {"partial": self.partial.state_dict(), "applied": self.applied, "counts": dict(self.counts)}
+        return state
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        super().load_state_dict(state)
+        if self.partial:
+            self.partial.load_state_dict(state["partial"])
+            self.applied, self.counts = state["applied"], Counter(state["counts"])
+
+    def close(self) -> None:
+        if self.partial:
+            self.partial.close()

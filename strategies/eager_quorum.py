@@ -1,0 +1,35 @@
+"""eager-SGD on the spectrum between solo and a synchronous allreduce, which section 8 leaves as future work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from repro.fabric import activation
+from repro.fabric.activation import QUORUM, Activation
+from strategies.eager import Eager, EagerOptions
+
+
+@dataclass
+class Options(EagerOptions):
+    quorum: int = 1  # a round starts when so many ranks have come to it; 1: solo, all: synchronous SGD
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        activation.check(QUORUM, self.quorum)
+
+
+class EagerQuorum(Eager):
+    """At least `quorum` gradients of every step are in time: a guarantee, where majority's is an expectation."""
+
+    name, initiator = "eager_quorum", QUORUM
+    Options = Options
+
+    @classmethod
+    def check(cls, options: Options, run: Mapping[str, Any]) -> None:
+        activation.check(QUORUM, options.quorum, run["workers"])
+
+    def activation(self, start: Callable[[int], None]) -> Activation:
+        worker = self.worker
+        return Activation(worker.fabric, self.initiator, start, worker.seed, self.options.quorum)

@@ -1,0 +1,41 @@
+"""GPipe's schedule on PipeDream's stages: all forward passes of a flush, then all backward passes (beyond the paper).
+
+Huang et al., "GPipe: Efficient Training of Giant Neural Networks using Pipeline Parallelism" (NeurIPS 2019), section
+2.2. Their microbatches are our minibatches: an update uses the mean gradient of all of a flush.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from repro.errors import InputError
+from repro.pipeline.configuration import Configuration
+from repro.pipeline.plan import Plan, flush_of
+from strategies.pipeline import Pipeline, PipelineOptions
+
+
+@dataclass
+class Options(PipelineOptions):
+    """flush: minibatches of an update; null: as many as the run has workers, so that an update is of the global batch,
+    as in data parallelism."""
+
+    flush: int | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        whole = isinstance(self.flush, int) and not isinstance(self.flush, bool)
+        if self.flush is not None and (not whole or self.flush < 1):
+            raise InputError(f"strategy.flush={self.flush}: must be a whole number of minibatches, 1 or more")
+
+
+class GPipe(Pipeline):
+    """Synchronous SGD: no gradient is stale. Every minibatch of a flush is in flight at once."""
+
+    name = "gpipe"
+    Options = Options
+    schedule: ClassVar[str] = "gpipe"
+
+    def plan(self, configuration: Configuration, minibatches: int) -> Plan:
+        flush = self.options.flush or flush_of(configuration.layout)
+        return Plan(configuration.layout, minibatches, schedule=self.schedule, flush=flush)

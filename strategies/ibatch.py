@@ -1,0 +1,100 @@
+"""iBatch: parameters are pulled in batches of layers that are decided from a profile (Wang, Pi, Zhou, AAAI 2019)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from repro.batching import profile as profiles
+from repro.batching.modes import MODES, decide
+from repro.batching.profile import Profile
+from repro.batching.times import Batches
+from repro.errors import InputError, unknown
+from repro.paths import profile_path
+from strategies.sharded_server import ServerOptions, ShardedServer, check_batches
+
+
+@dataclass
+class Options(ServerOptions):
+    mode: str = "greedy"  # greedy (the better of Algorithms 1 and 2), algorithm1, algorithm2, exact; default, layerwise
+    batches: list | None = None  # given, in the place of a decision: [[1, 5], [6, 10], [11, 12]]
+    profile: str | None = None  # a file of startup_s, transfer_s, forward_s; null: measured when the run begins
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.mode not in MODES:
+            raise unknown("strategy.mode", str(self.mode), MODES)
+        if self.batches is not None:
+            check_batches(self.batches)
+            if self.profile is not None:
+                raise InputError("strategy.batches and strategy.profile: only one of them can be given")
+
+
+class IBatch(ShardedServer):
+    """As the default parameter server, but a batch's parameters come while the batch before it computes.
+
+    The profile is measured when the run begins, on the fabric in use; one from a file must be of the same layers.
+    """
+
+    name = "ibatch"
+    Options = Options
+
+    @property
+    def measures(self) -> bool:
+        return self.options.measure or self.options.batches is None
+
+    @property
+    def mode(self) -> str:
+        return "given" if self.options.batches is not None else self.options.mode
+
+    def decide(self, profile: Profile) -> Batches:
+        if self.options.batches is not None:
+            check_batches(self.options.batches, len(profile.forward_s))
+            return tuple((first, last) for first, last in self.options.batches)
+        return decide(profile, self.options.mode)
+
+    def profile(self) -> Profile | None:
+        if self.options.profile is None:
+            return None
+        found = profiles.read(profile_path(self.options.profile))
+        self._check_fits(found)
+        return found
+
+    def _check_fits(self, found: Profile) -> None:
+        """InputError for the profile of another model or cluster; what it does not say is not compared."""
+        worker, where = self.worker, f"strategy.profile={self.options.profile}"
+        blocks = len(self.sizes)
+        if len(found.forward_s) != blocks:
+            raise InputError(f"{where}: has {len(found.forward_s)} layers, but the model has {blocks}")
+        names = tuple(name for name, _ in worker.part.model.named_children())
+        for what, theirs, ours in (
+            ("layers", found.layers, names),
+            ("parameters of the layers", found.parameters, tuple(self.sizes)),
+            ("workers", found.workers, worker.workers),
+            ("servers of their own", found.servers, self.options.servers),
+            ("samples of a worker's minibatch", found.batch, worker.batches.size),
+        ):
+            if theirs not in (None, (), ours):
+                raise InputError(f"{where}: is of another run: {what} {_short(theirs)}, here {_short(ours)}")
+
+    @classmethod
+    def files(cls, options: Options) -> Sequence[Path]:
+        return [] if options.profile is None else [profile_path(options.profile)]
+
+    @classmethod
+    def check(cls, options: Options, run: Mapping[str, Any]) -> None:
+        """A profile that cannot be read, or is of another cluster, is told before ranks start."""
+        if options.profile is not None:
+            found = profiles.read(profile_path(options.profile))
+            if found.workers not in (None, run["workers"]):
+                raise InputError(
+                    f"strategy.profile={options.profile}: is of {found.workers} workers, but the run has "
+                    f"workers={run['workers']}"
+                )
+
+
+def _short(value: Any) -> str:
+    text = str(list(value)) if isinstance(value, tuple) else str(value)
+    return text if len(text) <= 60 else text[:57] + "..."

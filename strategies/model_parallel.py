@@ -1,0 +1,35 @@
+"""Model parallelism without pipelining: one minibatch at a time goes through all stages (PipeDream, Figure 3)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from repro.errors import InputError
+from repro.pipeline.configuration import Configuration
+from repro.pipeline.layout import parse_config
+from repro.pipeline.plan import Plan
+from strategies.pipeline import Pipeline, PipelineOptions
+
+
+@dataclass
+class Options(PipelineOptions):
+    """As for every pipeline; stages are not replicated."""
+
+    config: str = "straight"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.config == "auto" or (self.config != "straight" and max(parse_config(self.config)) > 1):
+            raise InputError(
+                f"strategy.config={self.config}: model parallelism has every stage on one machine: straight, or 1-1-1"
+            )
+
+
+class ModelParallel(Pipeline):
+    """At most one rank is at work at any time. Plain SGD on the run's minibatches, one after the other."""
+
+    name = "model_parallel"
+    Options = Options
+
+    def plan(self, configuration: Configuration, minibatches: int) -> Plan:
+        return Plan(configuration.layout, minibatches, in_flight=1)

@@ -1,0 +1,17 @@
+"""The default parameter server: pull all parameters, forward, backward, push all gradients (iBatch, Figure 2 (a))."""
+
+from __future__ import annotations
+
+from repro.batching.modes import decide
+from repro.batching.profile import Profile
+from repro.batching.times import Batches
+from strategies.sharded_server import ShardedServer
+
+
+class PSDefault(ShardedServer):
+    """One pull an iteration, which pays the startup time once; nothing is computed before all of it is in."""
+
+    name = "ps_default"
+
+    def decide(self, profile: Profile) -> Batches:
+        return decide(profile, "default")

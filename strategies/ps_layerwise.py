@@ -1,0 +1,17 @@
+"""The straightforward overlap of iBatch's case study: parameters are pulled layer by layer (Figure 4 (b))."""
+
+from __future__ import annotations
+
+from repro.batching.modes import decide
+from repro.batching.profile import Profile
+from repro.batching.times import Batches
+from strategies.sharded_server import ShardedServer
+
+
+class PSLayerwise(ShardedServer):
+    """A pull for each layer with parameters, which pays the startup time each time; a layer waits for its own alone."""
+
+    name = "ps_layerwise"
+
+    def decide(self, profile: Profile) -> Batches:
+        return decide(profile, "layerwise")

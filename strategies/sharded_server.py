@@ -1,0 +1,259 @@
+"""What strategies with a sharded parameter server share: a step is pull, forward, backward, push (iBatch, Figure 2)."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from repro.batching.profile import Profile
+from repro.batching.times import Batches
+from repro.errors import InputError, unknown
+from repro.parameter_server import profiler
+from repro.parameter_server.client import Client
+from repro.parameter_server.dropping import Dropping
+from repro.parameter_server.pulling import Pulling
+from repro.parameter_server.server import SYNCS, Server
+from repro.parameter_server.shard import Shard
+from repro.parameter_server.shards import PLACEMENTS, Shards
+from repro.segments import block_sizes
+from repro.worker import Worker
+from strategies.base import StepReport, Strategy
+
+PUSHES = ("after", "layerwise", "batches")
+
+
+@dataclass
+class ServerOptions:
+    """Options of all strategies with a sharded parameter server."""
+
+    push: str = "after"  # after: all gradients at once behind the backward pass; layerwise: each layer's as soon as it
+    # is ready (Poseidon's wait-free backpropagation); batches: after it too, in the batches of the pulls, first layers
+    # first, while the next iteration's pulls begin
+    sync: str = "bsp"
+    bound: int = 3  # of ssp: iterations that a worker may be ahead of the slowest
+    servers: int = 0  # ranks that serve and do not compute; 0: every worker is a server too, as in BigDL
+    placement: str = "layers"
+    drop: float = 0.0  # the fraction of the gradients that is not sent (gradient dropping); 0: all are
+    measure: bool = False  # measure the profile also where no decision needs it
+
+    def __post_init__(self) -> None:
+        for name, allowed in (("push", PUSHES), ("sync", SYNCS), ("placement", PLACEMENTS)):
+            if getattr(self, name) not in allowed:
+                raise unknown(f"strategy.{name}", str(getattr(self, name)), allowed)
+        for name in ("bound", "servers"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+                raise InputError(f"strategy.{name}={value}: must be a whole number, 0 or more")
+        if not isinstance(self.drop, int | float) or isinstance(self.drop, bool) or not 0 <= self.drop < 1:
+            raise InputError(f"strategy.drop={self.drop}: must be a fraction, 0 (all is sent) or more and below 1")
+        if not isinstance(self.measure, bool):
+            raise InputError(f"strategy.measure={self.measure}: must be true or false")
+
+
+class ShardedServer(Strategy):
+    """Authors say in which batches the parameters are pulled: `decide`.
+
+    Every worker pulls an iteration's parameters batch after batch on a task of its own; the forward pass of a layer
+    waits for its own batch alone. How they are batched does not change what is computed: the servers' weights have the
+    same bits in all modes (in BSP, where they do not depend on who is faster).
+    """
+
+    requires = frozenset({"threads", "tags", "any_source"})
+    Options = ServerOptions
+
+    @abstractmethod
+    def decide(self, profile: Profile) -> Batches:
+        """The batches of the layers of a profile: (first, last) from 1, both included."""
+
+    @property
+    def measures(self) -> bool:
+        """Whether the decision needs measured times."""
+        return self.options.measure
+
+    def profile(self) -> Profile | None:
+        """A profile from elsewhere, in the place of a measured one."""
+
+    @classmethod
+    def ranks(cls, options: ServerOptions, workers: int) -> int:
+        return workers + options.servers
+
+    def setup(self, worker: Worker) -> None:
+        super().setup(worker)
+        options, part, fabric = self.options, worker.part, worker.fabric
+        servers = list(range(worker.workers, fabric.size)) if options.servers else list(range(fabric.size))
+        if part.clip_norm is not None and (len(servers) > 1 or options.push != "after"):
+            raise InputError(
+                f"strategy {self.name}: optimizer.clip_norm needs the gradient of the whole model, which no server has"
+            )
+        self.sizes = block_sizes(part.blocks)
+        self.shards = Shards.of(self.sizes, len(servers), options.placement)
+        self.server: Server | None = None
+        if fabric.rank in servers:
+            shard = Shard(part.weights, self.shards, servers.index(fabric.rank), *part.configured)
+            how = worker.workers, options.sync, options.bound, options.drop, worker.arithmetic
+            self.server = Server(fabric, worker.clock, shard, *how)
+        self.client: Client | None = None
+        if not worker.is_server:
+            dropping = None
+            if options.drop:
+                dropping = Dropping(fabric, worker.clock, self.shards, part.weights, options.drop)
+            self.client = Client(fabric, worker.clock, self.shards, servers, part.weights, self.server, dropping)
+        self.iteration = 0
+        self.gradient = part.empty()
+        self.plan(self._profile())
+
+    def _profile(self) -> Profile:
+        """Given, or measured by all ranks together, or one of sizes alone, whose times mean nothing."""
+        worker = self.worker
+        if given := self.profile():
+            return given
+        if self.measures:
+            return profiler.measured(worker, self.client, self.sizes, self.options.servers)
+        return profiler.of_sizes(worker, self.sizes, self.options.servers)
+
+    def plan(self, profile: Profile) -> None:
+        """Decide how to batch, and get ready for it."""
+        self.decided = profile, self.decide(profile)
+        self.batches = [(first - 1, last - 1) for first, last in self.decided[1]]
+        layers = [layer for layer, size in enumerate(self.sizes) if size]
+        self.groups = {
+            "after": [(0, len(self.sizes) - 1)],
+            "layerwise": [(layer, layer) for layer in reversed(layers)],
+            "batches": self.batches,
+        }[self.options.push]
+        self.pulling = Pulling(self.client, self.batches) if self.client else None
+
+    # --- the run
+    def step(self) -> StepReport:
+        worker = self.worker
+        if worker.is_server:
+            with worker.clock.phase("communicate"):
+                self.server.settled(self.iteration + 1).wait()
+            self.iteration += 1
+            return StepReport(None, (), 0, self.server.take_staleness())
+        minibatch = self.iteration * worker.workers + worker.rank
+        self.pulling.begin(self.iteration)
+        ready = self._layer_ready if self.options.push == "layerwise" else None
+        loss = worker.gradients(minibatch, self.pulling.before_block, ready, self.pulling.watched)
+        if ready is None:
+            if worker.arithmetic:
+                with worker.clock.phase("backward"):
+                    worker.part.gradient(self.gradient)
+            with worker.clock.phase("communicate"):
+                self._push()
+        self.iteration += 1
+        staleness = self.server.take_staleness() if self.server else ()
+        return StepReport(loss, (minibatch,), worker.batches.size, staleness)
+
+    def _push(self) -> None:
+        self.client.sent()  # of the iteration before
+        for first, last in self.groups:
+            self.client.push(first, last, self.gradient)
+        if self.options.push == "after":
+            self.client.sent()
+
+    def _layer_ready(self, block: int) -> None:
+        """Push a block's gradient while the backward pass of the blocks before it goes on."""
+        if not self.sizes[block]:
+            return
+        if block == self.groups[0][0]:
+            self.client.sent()  # of the iteration before: long gone, as this one's pulls needed it
+        if self.worker.arithmetic:
+            self._layer_gradient(block)
+        self.client.push(block, block, self.gradient)
+
+    def _layer_gradient(self, block: int) -> None:
+        """A block's gradients into their places of the vector."""
+        start = sum(self.sizes[:block])
+        parameters = [p for p in self.worker.part.blocks[block].parameters() if p.requires_grad]
+        torch.cat([p.grad.view(-1) for p in parameters], out=self.gradient[start : start + self.sizes[block]])
+
+    def settle(self) -> None:
+        with self.worker.clock.phase("communicate"):
+            if self.client:
+                self.client.sent()
+            if self.server:
+                self.server.settled(self.iteration).wait()
+
+    def drain(self) -> None:
+        self.settle()
+
+    def eval_weights(self) -> dict[str, torch.Tensor]:
+        """The servers' weights, which no worker has yet; every rank calls it."""
+        values = self.worker.fabric.exchange(self.server.shard.values.cpu() if self.server else None)
+        held = [one for one in values if one is not None]
+        for server, part in enumerate(held):
+            self.shards.scatter(part, self.worker.part.weights, server, 0, len(self.sizes) - 1)
+        return self.worker.part.snapshot()
+
+    def describe(self) -> dict[str, Any]:
+        """The profile, the batches decided, and what the paper's equation and the pipeline model say of them."""
+        return profiler.described(*self.decided) | {
+            "mode": self.mode,
+            "push": self.options.push,
+            "sync": self.options.sync,
+            "servers": self.options.servers,
+            "placement": self.options.placement,
+            "drop": self.options.drop,
+        }
+
+    @property
+    def mode(self) -> str:
+        """How the batches are decided."""
+        return self.name
+
+    def describe_rank(self) -> dict[str, Any]:
+        return {"role": "server"} if self.worker.is_server else {"role": "worker"} | self.pulling.describe()
+
+    def state_dict(self) -> dict:
+        profile, batches = self.decided
+        return {
+            "iteration": self.iteration,
+            "server": self.server.state_dict() if self.server else None,
+            "residual": self.client.dropping.residual.clone() if self.client and self.client.dropping else None,
+            "profile": profile.as_dict(),
+            "batches": [list(batch) for batch in batches],
+        }
+
+    def load_state_dict(self, state: dict) -> None:
+        self.iteration = state["iteration"]
+        if self.server:
+            self.server.load_state_dict(state["server"])
+        if state["residual"] is not None:
+            self.client.dropping.residual.copy_(state["residual"])
+        self._close_pulling()
+        # the decision of before the resume: a profile measured again would differ
+        self.plan(Profile.parse(state["profile"], "checkpoint"))
+
+    def _close_pulling(self) -> None:
+        if self.pulling:
+            self.pulling.close()
+
+    def close(self) -> None:
+        self._close_pulling()
+        if self.client:
+            self.client.leave()
+        if self.server:
+            self.server.close()
+
+
+def check_batches(given: Any, layers: int | None = None) -> None:
+    """InputError unless batches follow each other from layer 1 to the last."""
+    form = "must be a list of [first, last] layers that follow each other from 1, for instance [[1,5],[6,10],[11,12]]"
+    pairs = isinstance(given, Sequence) and not isinstance(given, str) and len(given) > 0
+    if not pairs or not all(isinstance(one, Sequence) and len(one) == 2 for one in given):
+        raise InputError(f"strategy.batches={given}: {form}")
+    expected = 1
+    for first, last in given:
+        whole = all(isinstance(n, int) and not isinstance(n, bool) for n in (first, last))
+        if not whole or first != expected or last < first:
+            raise InputError(f"strategy.batches={given}: {form}")
+        expected = last + 1
+    if layers is not None and expected != layers + 1:
+        raise InputError(f"strategy.batches={given}: end at layer {expected - 1}, but the model has {layers} layers")
+
+

@@ -1,0 +1,131 @@
+"""How a stage's weights get from one version to the next: alone, or as one of several replicas that synchronise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import replace
+
+from repro.fabric.base import Fabric
+from repro.pipeline.plan import Plan
+from repro.pipeline.versions import Versions
+from repro.segments import segments
+from repro.worker import Worker
+from strategies.data_parallel import AllreduceOptions
+from strategies.segmented import SegmentedAllreduce
+
+
+class Updates:
+    """One rank's updates, in order; update u makes version u + 1.
+
+    A replica hands its gradient over block by block while the backward pass goes on (wait-free backpropagation, section
+    4), a task sums it over the replicas, and `reach` applies the sum when somebody needs the weights that it makes.
+
+    peers   the fabric of the stage's replicas; None where there is one
+    needed  which versions passes under way or to come use, asked at every update
+    """
+
+    def __init__(
+        self,
+        worker: Worker,
+        plan: Plan,
+        versions: Versions,
+        peers: Fabric | None,
+        options: AllreduceOptions,
+        needed: Callable[[], Collection[int]],
+    ):
+        self.worker, self.plan, self.versions, self.needed = worker, plan, versions, needed
+        self.stage, self.replica = plan.layout.place(worker.rank)
+        self.share = plan.group(self.stage) // plan.replicas(self.stage)  # of this rank, in a whole update
+        self.given = 0  # updates that this rank has given all of its gradients for
+        self.exchange: SegmentedAllreduce | None = None
+        self.peers = peers
+        trained = sum(any(p.requires_grad for p in block.parameters()) for block in worker.part.blocks)
+        if peers is not None and trained:
+            cut = segments(worker.part.blocks, trained)[::-1]  # a backward pass comes to the last one first
+            self.exchange = SegmentedAllreduce(replace(worker, fabric=peers), cut, options)
+            self.gradient = worker.part.empty()
+        self.counted = 0  # bytes of the peers' fabric that the worker's has counted
+
+    # --- a backward pass: its gradients are added to those of this rank's minibatches before it in the same update
+    def first(self, k: int) -> bool:
+        """Whether a rank's k-th minibatch is its first of an update."""
+        return k % self.share == 0
+
+    def last(self, k: int) -> bool:
+        """Whether a rank's k-th minibatch is its last of an update."""
+        return (k + 1) % self.share == 0 or k + 1 == self.plan.count(self.stage, self.replica)
+
+    def while_backward(self, k: int) -> Callable[[int], None] | None:
+        """What to call when a block's gradient is ready in backward pass k."""
+        if self.exchange is None or not self.last(k):
+            return None
+        waiting = [set(segment.trained) for segment in self.exchange.segments]
+        handed_over = 0
+
+        def ready(block: int) -> None:
+            nonlocal handed_over
+            for blocks in waiting:
+                blocks.discard(block)
+            while handed_over < len(waiting) and not waiting[handed_over]:
+                segment = self.exchange.segments[handed_over]
+                if self.worker.arithmetic:
+                    segment.gradient(self.gradient)
+                self.exchange.hand_over(handed_over, self.gradient)
+                handed_over += 1
+
+        return ready
+
+    def after_backward(self, k: int) -> None:
+        """Backward pass k is done: the parameters' own gradients have its in them; of the last, the replicas too."""
+        if self.last(k):
+            self.given += 1
+            if self.peers is None:
+                self._apply(self.given - 1)
+
+    # --- versions
+    def reach(self, version: int) -> None:
+        """Make sure that there is a version; blocks until the other replicas have given their part of it."""
+        while self.versions.latest < version:
+            self._apply(self.versions.latest)
+
+    def reach_given(self) -> None:
+        """All updates that this rank has given its part of, and with it the others."""
+        self.reach(self.given)
+
+    def finish(self) -> None:
+        """End of the run: updates that have no minibatch of this rank wait for its part nevertheless."""
+        self.reach_given()
+        for _ in range(self.given, self.plan.updates(self.stage)):
+            if self.exchange:
+                self.gradient.zero_()
+                for index in range(len(self.exchange)):
+                    self.exchange.hand_over(index, self.gradient)
+            self.given += 1
+            self.reach_given()
+
+    def _apply(self, update: int) -> None:
+        worker = self.worker
+        summands = self.plan.summands(self.stage, update)
+        gradient = None  # the parameters' own
+        if self.exchange:
+            with worker.clock.phase("communicate"):
+                sums = [self.exchange.next_sum() for _ in self.exchange.segments]
+            self.exchange.decompress(sums, self.gradient)
+            gradient = self.gradient
+            worker.fabric.bytes_sent += self.peers.bytes_sent - self.counted
+            self.counted = self.peers.bytes_sent
+        self.versions.advance(lambda: worker.update(gradient, summands=summands), self.needed())
+
+    # --- resume
+    def state_dict(self) -> dict:
+        """Called between two updates."""
+        return {"given": self.given, "exchange": self.exchange.state_dict() if self.exchange else []}
+
+    def load_state_dict(self, state: dict) -> None:
+        self.given = state["given"]
+        if self.exchange:
+            self.exchange.load_state_dict(state["exchange"])
+
+    def close(self) -> None:
+        if self.exchange:
+            self.exchange.close()

@@ -1,0 +1,33 @@
+"""Top-k S-SGD: every worker's k largest gradients, summed by an allgather (gTop-k, Algorithm 1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from repro.fabric.sparse import Sparse, Wire
+from repro.fabric.sparse_collectives import check_allgather, topk_allgather
+from strategies.sparsified import SparseOptions, Sparsified
+
+
+@dataclass
+class Options(SparseOptions):
+    allgather: str = "doubling"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_allgather(self.allgather)
+
+
+class TopK(Sparsified):
+    """Algorithm 1 with the corrections of ERRATA: exactly k; line 8's residual is G^g; the sum (lines 15 to 18) starts
+    from zero, as every rank's own values are among those gathered, with slices g k .. (g + 1) k.
+    """
+
+    name = "topk"
+    Options = Options
+
+    def exchange(self, mine: Sparse, wire: Wire) -> list[Sparse]:
+        message = wire.pack(mine)
+        for rounding in wire.rounding(mine, message):
+            rounding.add_to(self.residual)
+        return topk_allgather(self.worker.fabric, message, wire, self.channel, self.options.allgather)

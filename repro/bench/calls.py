@@ -7,13 +7,15 @@ from typing import Any
 
 import torch
 
+from repro.bench import sparse_calls
+from repro.bench.sparse_calls import Sparsity
 from repro.errors import FaultError
 from repro.fabric import collectives
 from repro.fabric.base import Fabric
 from repro.fabric.compressed import RINGS, CompressedAllreduce
 
 ALLREDUCES = (*collectives.ALLREDUCE, "native")
-NAMES = (*ALLREDUCES, "allgather", "reduce_scatter", "broadcast", "reduce")
+NAMES = (*ALLREDUCES, "allgather", "reduce_scatter", "broadcast", "reduce", *sparse_calls.NAMES)
 
 
 def pattern(rank: int, elements: int) -> torch.Tensor:
@@ -22,12 +24,19 @@ def pattern(rank: int, elements: int) -> torch.Tensor:
 
 
 def call(
-    name: str, fabric: Fabric, elements: int, codec: str, pieces: int = collectives.PIECES
+    name: str,
+    fabric: Fabric,
+    elements: int,
+    codec: str,
+    pieces: int = collectives.PIECES,
+    sparsity: Sparsity = sparse_calls.USUAL,
 ) -> Callable[[torch.Tensor], Any]:
     """One collective as vector (elements,) -> its result on this rank; what a training run sets up once is done.
 
-    pieces: of a block, in "ring_pipelined".
+    pieces: of a block, in "ring_pipelined". sparsity: of "topk" and "gtopk".
     """
+    if name in sparse_calls.SPARSE:
+        return sparse_calls.call(name, fabric, elements, codec, sparsity)
     if name in RINGS and (codec != "none" or pieces != collectives.PIECES):
         allreduce = CompressedAllreduce(fabric, elements, codec, name, pieces=pieces)
         return lambda x: allreduce.decompress(allreduce.reduce(allreduce.compress(x)), x)
@@ -39,6 +48,8 @@ def call(
 
         return run
 
+    if name == "dense":  # as the paper of gTop-k calls it
+        name = "ring"
     if name == "native":
         return in_place(lambda x: fabric.allreduce(x).wait())
     if name in collectives.ALLREDUCE:
@@ -51,7 +62,9 @@ def call(
     return lambda x: function(fabric, x)
 
 
-def checker(name: str, fabric: Fabric, elements: int, codec: str) -> Callable[[Any], None]:
+def checker(
+    name: str, fabric: Fabric, elements: int, codec: str, sparsity: Sparsity = sparse_calls.USUAL
+) -> Callable[[Any], None]:
     """A function of this rank's result that raises FaultError where it is not what the ranks' patterns give."""
     p, me = fabric.size, fabric.rank
     allowed = 0.0
@@ -59,6 +72,10 @@ def checker(name: str, fabric: Fabric, elements: int, codec: str) -> Callable[[A
         expected = torch.stack([pattern(rank, elements) for rank in range(p)])
     elif name == "broadcast":
         expected = pattern(0, elements)
+    elif name in sparse_calls.SPARSE:
+        expected = sparse_calls.expected(elements, sparsity, [pattern(rank, elements) for rank in range(p)])
+        if codec != "none":
+            allowed = float(expected.max()) * (p + 1) / 100
     else:
         summed = p - 1 if name == "server" else p  # a server brings nothing
         expected = pattern(0, elements).sub_(1).mul_(summed).add_(summed * (summed + 1) / 2)
@@ -73,6 +90,8 @@ def checker(name: str, fabric: Fabric, elements: int, codec: str) -> Callable[[A
         if name == "reduce" and me != 0:
             return  # scratch
         found = torch.stack(result) if name == "allgather" else result
+        if name in sparse_calls.SPARSE:
+            found = sparse_calls.as_vector(elements, result)
         right = torch.equal(found, expected) if not allowed else float((found - expected).abs().max()) <= allowed
         if not right:
             of = f"over {p} ranks (codec {codec}, {4 * elements} bytes)"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
+from repro.bench import sparse_calls
+from repro.bench.sparse_calls import Sparsity
 from repro.errors import InputError, unknown
 from repro.timing import closed_forms
 from repro.timing.costs import Costs
@@ -25,29 +27,34 @@ def bench_collective(
     beta: float | None = None,
     gamma: float | None = None,
     pieces: int | None = None,
+    density: float | None = None,
+    allgather: str | None = None,
 ) -> dict[str, Any]:
-    """{name, ranks, bytes, fabric, kind, codec, pieces, alpha, beta, gamma, seconds {median, min, max, all},
-    closed_form, note}
+    """{name, ranks, bytes, fabric, kind, codec, pieces, density, allgather, alpha, beta, gamma, seconds {median, min,
+    max, all}, closed_form, note}
 
     bytes: of the float32 vector on each rank. alpha, beta, gamma: seconds, seconds a byte, seconds a byte summed; what
     is not given is a round number on the virtual fabric, and None on real ones, whose closed_form is then None too.
-    pieces: of a block in the collective "ring_pipelined" (None elsewhere, or for its default). Codecs are timed whole
-    (compress, reduce, decompress); the virtual fabric charges them no time of their own here.
+    pieces: of a block in the collective "ring_pipelined" (None elsewhere, or for its default). density, allgather: of
+    "topk" and "gtopk" (`sparse_calls`). Codecs are timed whole (compress, reduce, decompress); the virtual fabric
+    charges them no time of their own here.
     InputError for what cannot be run; FaultError where the collective's result is wrong.
     """
     _check(name, ranks, nbytes, fabric, codec, repeat, alpha, beta, gamma, pieces)
+    sparsity = sparse_calls.sparsity(name, nbytes // 4, density, allgather, codec)
     cut = pieces or closed_forms.PIECES  # only the pipelined ring looks at it
     if fabric == "virtual":
         alpha, beta, gamma = (d if v is None else v for v, d in ((alpha, ALPHA), (beta, BETA), (gamma, GAMMA)))
-        times = [_simulate(name, ranks, nbytes // 4, codec, alpha, beta, gamma, cut)]
+        times = [_simulate(name, ranks, nbytes // 4, codec, alpha, beta, gamma, cut, sparsity)]
     else:
         from repro.bench.ranks import run_jobs
 
         job = {"name": name, "bytes": nbytes, "codec": codec, "repeat": repeat, "pieces": cut}
+        job["sparsity"] = vars(sparsity)
         [times] = run_jobs(fabric, ranks, [job])
     form, note = None, "closed form needs --alpha and --beta"
     if alpha is not None and beta is not None:
-        form, note = _closed_form(name, ranks, nbytes, codec, alpha, beta, gamma or 0.0, fabric, cut)
+        form, note = _closed_form(name, ranks, nbytes, codec, alpha, beta, gamma or 0.0, fabric, cut, sparsity)
     return {
         "name": name,
         "ranks": ranks,
@@ -56,6 +63,8 @@ def bench_collective(
         "kind": "simulated" if fabric == "virtual" else "measured",
         "codec": codec,
         "pieces": cut if name == "ring_pipelined" else None,
+        "density": sparsity.density if name in sparse_calls.SPARSE else None,
+        "allgather": sparsity.allgather if name == "topk" else None,
         "seconds": {"median": statistics.median(times), "min": min(times), "max": max(times), "all": times},
         "alpha": alpha,
         "beta": beta,
@@ -70,10 +79,13 @@ def table(result: dict[str, Any]) -> str:
     seconds, form = result["seconds"], result["closed_form"]
     codec = f", codec {result['codec']}" if result["codec"] != "none" else ""
     pieces = f", {result['pieces']} pieces a block" if result["pieces"] else ""
+    density = f", density {result['density']:g}" if result["density"] else ""
+    if result["allgather"]:
+        density += f", allgather {result['allgather']}"
     times = "1 run, exact" if result["fabric"] == "virtual" else f"{len(seconds['all'])} runs"
     lines = [
         f"{result['name']}, {result['ranks']} ranks, {result['bytes']} bytes, fabric {result['fabric']} "
-        f"({result['kind']}, {times}){codec}{pieces}"
+        f"({result['kind']}, {times}){codec}{pieces}{density}"
     ]
     network = [f"{key} {result[key]:g}" for key in ("alpha", "beta", "gamma") if result[key] is not None]
     if network:
@@ -107,8 +119,8 @@ def _check(
     if fabric not in FABRICS:
         raise unknown("fabric", fabric, FABRICS)
     find_codec(codec)
-    if codec != "none" and name not in RINGS:
-        allowed = " or ".join(f"'{ring}'" for ring in RINGS)
+    if codec != "none" and name not in (*RINGS, *sparse_calls.SPARSE):
+        allowed = " or ".join(f"'{other}'" for other in (*RINGS, *sparse_calls.SPARSE))
         raise InputError(f"--codec {codec} needs the collective {allowed}, not '{name}', which compresses no hop")
     if pieces is not None and name != "ring_pipelined":
         raise InputError(f"--pieces {pieces}: only the collective 'ring_pipelined' has pieces, not '{name}'")
@@ -131,7 +143,15 @@ def _costs(gamma: float) -> Costs:
 
 
 def _simulate(
-    name: str, ranks: int, elements: int, codec: str, alpha: float, beta: float, gamma: float, pieces: int
+    name: str,
+    ranks: int,
+    elements: int,
+    codec: str,
+    alpha: float,
+    beta: float,
+    gamma: float,
+    pieces: int,
+    sparsity: Sparsity,
 ) -> float:
     """Virtual seconds until the last rank is done, without arithmetic; the result is checked on a short vector."""
     import torch
@@ -143,11 +163,11 @@ def _simulate(
     short = min(elements, 4 * ranks + 1)
 
     def verify(fabric: virtual.VirtualFabric) -> None:
-        result = call(name, fabric, short, codec, pieces)(pattern(fabric.rank, short))
-        checker(name, fabric, short, codec)(result)
+        result = call(name, fabric, short, codec, pieces, sparsity)(pattern(fabric.rank, short))
+        checker(name, fabric, short, codec, sparsity)(result)
 
     def timed(fabric: virtual.VirtualFabric) -> float:
-        call(name, fabric, elements, codec, pieces)(torch.empty(elements, device="meta"))
+        call(name, fabric, elements, codec, pieces, sparsity)(torch.empty(elements, device="meta"))
         return fabric.now()
 
     virtual.run(ranks, verify, network, costs)
@@ -155,9 +175,20 @@ def _simulate(
 
 
 def _closed_form(
-    name: str, ranks: int, nbytes: int, codec: str, alpha: float, beta: float, gamma: float, fabric: str, pieces: int
+    name: str,
+    ranks: int,
+    nbytes: int,
+    codec: str,
+    alpha: float,
+    beta: float,
+    gamma: float,
+    fabric: str,
+    pieces: int,
+    sparsity: Sparsity,
 ) -> tuple[float, str | None]:
     """(seconds, a word of caution or None)."""
+    if name in sparse_calls.NAMES:
+        return sparse_calls.closed_form(name, ranks, nbytes, codec, alpha, beta, gamma, sparsity)
     if codec != "none":
         from repro.fabric.codecs import codec as find_codec
 
@@ -174,4 +205,6 @@ def _closed_form(
         return seconds, f"the closed form is that of a ring; what {fabric} does natively depends on size and version"
     if name == "recursive_doubling" and ranks & (ranks - 1):
         return seconds, "ranks are no power of two: the closed form is off by up to max(alpha, bytes x beta)"
+    if name == "sharded_server" and nbytes < 4 * ranks:
+        return seconds, "fewer elements than ranks: the closed form is a bound from above"
     return seconds, None

@@ -1,7 +1,8 @@
 """One rank of a benchmark on a real fabric: runs the jobs of a JSON argument; rank 0 prints `@{...}` for each.
 
     {"launcher": "mpirun" | "torchrun", "rounds": how often the list is gone through,
-     "jobs": [{"name": ..., "bytes": ..., "codec": ..., "repeat": ..., "pieces": ... (or none)}, ...]}
+     "jobs": [{"name": ..., "bytes": ..., "codec": ..., "repeat": ...,
+              "pieces": ..., "sparsity": {density, allgather} (or none of these)}, ...]}
 
 A line holds the job's index and `seconds`, one a repetition: the slowest rank's, all having started together.
 """
@@ -10,12 +11,14 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import torch
 
 from repro import launch
 from repro.bench.calls import call, checker, pattern
+from repro.bench.sparse_calls import Sparsity
 from repro.fabric.base import Fabric
 from repro.fabric.collectives import PIECES
 from repro.rank import guarded, start_fabric
@@ -23,11 +26,12 @@ from repro.rank import guarded, start_fabric
 TIMEOUT_S = 120.0
 
 
-def run_job(fabric: Fabric, job: dict[str, Any]) -> list[float]:
+def run_job(fabric: Fabric, job: dict[str, Any], turn: int) -> list[float]:
     """Seconds of every repetition, after one that is not counted; every result is checked."""
     name, codec, elements = job["name"], job["codec"], job["bytes"] // 4
-    collective = call(name, fabric, elements, codec, job.get("pieces", PIECES))
-    check = checker(name, fabric, elements, codec)
+    sparsity = Sparsity(**job.get("sparsity", {}))
+    collective = call(name, fabric, elements, codec, job.get("pieces", PIECES), sparsity)
+    check = checker(name, fabric, elements, codec, sparsity)
     mine = pattern(fabric.rank, elements)
     vector = torch.empty_like(mine)
     seconds = []
@@ -43,15 +47,16 @@ def run_job(fabric: Fabric, job: dict[str, Any]) -> list[float]:
     return seconds[1:]
 
 
-def main(given: dict[str, Any]) -> None:
+def main(given: dict[str, Any], run: Callable[[Fabric, dict[str, Any], int], list[Any]] = run_job) -> None:
+    """All jobs, each by `run(fabric, job, turn)`, which says the same on every rank."""
     torch.set_num_threads(1)
     config = {"testbed": {"launcher": given["launcher"]}, "timeout_s": TIMEOUT_S, "device": "cpu"}
     fabric = start_fabric(config, launch.LAUNCHERS[given["launcher"]].fabric)
-    for _ in range(given["rounds"]):  # rounds of all jobs, so that a busy minute of the machine hits all of them
+    for turn in range(given["rounds"]):  # rounds of all jobs, so that a busy minute of the machine hits all of them
         for index, job in enumerate(given["jobs"]):
-            seconds = run_job(fabric, job)
+            found = run(fabric, job, turn)
             if fabric.rank == 0:
-                print("@" + json.dumps({"job": index, "seconds": seconds}), flush=True)
+                print("@" + json.dumps({"job": index, "seconds": found}), flush=True)
     fabric.close()
 
 

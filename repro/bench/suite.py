@@ -13,7 +13,10 @@ from repro.paths import results_root
 from repro.provenance import hardware, utc_now
 from repro.results import write_atomically
 
-BENCHMARKS = ("loop", "allreduce", "codecs", "virtual")  # modules beside this one, each with measure() and table()
+# modules beside this one, each with measure() and table()
+BENCHMARKS = (
+    "loop", "allreduce", "codecs", "virtual", "gtopk", "selection", "partial", "pipelining", "parameter_server",
+)  # fmt: skip
 NETWORK = "shared memory and loopback of one machine"
 
 

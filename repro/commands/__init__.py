@@ -3,6 +3,18 @@
 Heavy libraries are imported inside the functions that need them: `list` and `show` are quick.
 """
 
-from repro.commands import benchmarks, experiments, machine, pages, slurm, testbed, tracking
+from repro.commands import (
+    batching,
+    benchmarks,
+    experiments,
+    machine,
+    pages,
+    planning,
+    schedules,
+    slurm,
+    testbed,
+    tracking,
+)
 
-MODULES = (experiments, slurm, pages, benchmarks, machine, tracking, testbed)  # in the order of `repro --help`
+# in the order of `repro --help`
+MODULES = (experiments, slurm, pages, planning, batching, schedules, benchmarks, machine, tracking, testbed)

@@ -45,7 +45,8 @@ def cmd_data(args: argparse.Namespace) -> int:
         print(json.dumps(rows, indent=1))
     else:
         for row in rows:
-            place = row["where"] or f"not found; stand-in: {row['standin']}"
+            absent = f"not found; stand-in: {row['standin']}" if row["standin"] else "nothing to find"
+            place = row["where"] or absent
             print(f"{row['name']:10} {row['megabytes']:7.1f} MB  {place}  ({row['detail']})")
     return 0
 

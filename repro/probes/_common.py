@@ -34,8 +34,8 @@ def facts(fabric: Fabric, model: str | None, parameters: int, dataset: Dataset |
             "name": dataset.name,
             "standin": dataset.standin,
             "checksum": dataset.checksum,
-            "train": len(dataset.train.y),
-            "test": len(dataset.test.y),
+            "train": len(dataset.train),
+            "test": len(dataset.test),
             "classes": dataset.classes,
             "input_shape": list(dataset.input_shape),
         }

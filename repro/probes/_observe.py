@@ -18,6 +18,7 @@ def observe(fabric: Fabric, strategy: Strategy, worker: Worker, warmup: int, ste
     {total, phases}, seconds. Every rank of `fabric`, servers included, calls it. The pipeline is full at both ends of
     the stretch, so neither its fill nor its drain is in the numbers.
     """
+    worker.iterations = warmup + steps + warmup  # the last of them in `drain`, of strategies that know where a run ends
     strategy.setup(worker)
     clock, marks = worker.clock, []
     fabric.exchange(None)

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from repro.clock import Clock
+from repro.data.base import Minibatches
 from repro.fabric.base import Fabric
 from repro.part import Part
 from repro.timing.closed_forms import FLOAT32
@@ -27,12 +28,16 @@ OPTIMIZER = {"lr": 0.0, "momentum": 0.0, "weight_decay": 0.0, "schedule": "const
 
 @dataclass(frozen=True)
 class Workload:
-    """nbytes: of the gradient, in `blocks` equal blocks; forward_s, backward_s: of all blocks, asked for."""
+    """nbytes: of the gradient, in `blocks` equal blocks; forward_s, backward_s: of all blocks, asked for.
+
+    activation: bytes of what goes from a block to the next.
+    """
 
     nbytes: int
     blocks: int
     forward_s: float
     backward_s: float
+    activation: int = FLOAT32
 
     @property
     def elements(self) -> int:
@@ -71,7 +76,7 @@ class Multiply:
 
 
 class _Pass(torch.autograd.Function):
-    """x -> x, with a gradient of ones for the weights."""
+    """x -> x, with the block's given gradient for the weights."""
 
     @staticmethod
     def forward(ctx: Any, x: torch.Tensor, weights: torch.Tensor, block: TimedBlock) -> torch.Tensor:
@@ -83,27 +88,34 @@ class _Pass(torch.autograd.Function):
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple:
         block = ctx.block
         block.work(block.backward_s)
-        return gradient, block.ones, None
+        return gradient, block.gradient, None
 
 
 class TimedBlock(nn.Module):
-    def __init__(self, elements: int, forward_s: float, backward_s: float, work: Callable[[float], None], device: str):
+    """Weights (elements,) whose gradient is the same normal draw (`seed`) in each step."""
+
+    def __init__(
+        self, elements: int, forward_s: float, backward_s: float, work: Callable[[float], None], device: str, seed: int
+    ):
         super().__init__()
         self.weights = nn.Parameter(torch.zeros(elements, device=device))
-        self.ones = torch.ones(elements, device=device)
+        self.gradient = torch.empty(elements, device=device)
+        if device != "meta":
+            self.gradient.normal_(generator=torch.Generator(device).manual_seed(seed))
         self.forward_s, self.backward_s, self.work = forward_s, backward_s, work
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return _Pass.apply(x, self.weights, self)
 
 
-class NoData:
-    """Minibatches of one number."""
+class NoData(Minibatches):
+    """Minibatches of zeros: one sample of so many bytes."""
 
-    size = 1
+    size, per_epoch = 1, 1
 
-    def __init__(self, device: str):
-        self.batch = torch.zeros(1, 1, requires_grad=True, device=device), torch.zeros(1, 1, device=device)
+    def __init__(self, nbytes: int, device: str):
+        x = torch.zeros(1, max(1, nbytes // FLOAT32), requires_grad=True, device=device)
+        self.batch = x, torch.zeros(1, 1, device=device)
 
     def __getitem__(self, minibatch: int) -> tuple[torch.Tensor, torch.Tensor]:
         return self.batch
@@ -123,13 +135,14 @@ def worker(
     """A worker that trains the model; `modelled`: in virtual time, without arithmetic, with these seconds a block."""
     device = "meta" if modelled else "cpu"
     times = workload.forward_s / workload.blocks, workload.backward_s / workload.blocks
-    blocks = [TimedBlock(workload.elements, *times, work, device) for _ in range(workload.blocks)]
+    seeds = range(fabric.rank * workload.blocks, (fabric.rank + 1) * workload.blocks)
+    blocks = [TimedBlock(workload.elements, *times, work, device, seed) for seed in seeds]
     return Worker(
         workers=workers,
         fabric=fabric,
         clock=Clock(fabric),
         part=Part(nn.Sequential(*blocks), OPTIMIZER, torch.device(device)),
-        batches=NoData(device),
+        batches=NoData(workload.activation, device),
         iterations_per_epoch=1_000_000,
         seed=0,
         blocks=modelled,

@@ -14,6 +14,7 @@ from repro.probes._common import slowest
 from repro.probes._compute import Alone, Compute, ComputeBenchmark
 from repro.probes._fabric_model import codec_work, repeats, summation
 from repro.probes._observe import observe, summarise
+from repro.probes._sparse_work import merge_work, selection_work
 from repro.probes._synthetic import Sleep, Workload, worker
 from repro.timing.closed_forms import largest_block
 from repro.timing.costs import Costs
@@ -53,8 +54,13 @@ class Measured:
         return self.compute.as_result() | {"seconds_per_byte": costs, "interference": self.interference}
 
 
-def calibrate(fabric: Any, workload: Workload, work: Any, codecs: list[str], turns: int) -> Measured:
-    """Every rank of `fabric` calls it at once and gets the same numbers."""
+def calibrate(
+    fabric: Any, workload: Workload, work: Any, codecs: list[str], selections: dict[str, float], turns: int
+) -> Measured:
+    """Every rank of `fabric` calls it at once and gets the same numbers.
+
+    selections: how sparse gradients are selected -> the density.
+    """
     computing = worker(fabric, fabric.size, workload, work)
     bench = ComputeBenchmark(fabric, computing, [1])
     for _ in range(turns):
@@ -67,6 +73,10 @@ def calibrate(fabric: Any, workload: Workload, work: Any, codecs: list[str], tur
         compress, decompress = codec_work(fabric, nbytes, name, device)
         works[f"encode/{name}"] = (nbytes, compress)
         works[f"decode/{name}"] = (nbytes, decompress)
+    for how, density in selections.items():
+        k = round(density * computing.part.size)
+        works[f"select/{how}"] = (nbytes, selection_work(computing.part.size, k, how, fabric.rank))
+        works["merge"] = merge_work(computing.part.size, k, fabric.rank)
     per_byte = {"update": compute.update / nbytes}
     for name, (size, call) in works.items():
         times = repeats(fabric, call)
@@ -113,7 +123,7 @@ def simulate(
             twin = worker(fabric, workers, measured.workload, Sleep(fabric), blocks)
             return observe(fabric, type(strategy)(strategy.options), twin, warmup, steps)
 
-        return summarise([virtual.run(type(strategy).ranks(workers), rank, network, costs)[0]], steps)
+        return summarise([virtual.run(strategy.ranks(strategy.options, workers), rank, network, costs)[0]], steps)
 
     undisturbed = run(measured.blocks())
     hidden_s = undisturbed["communication"]["overlapped_s"]

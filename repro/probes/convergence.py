@@ -38,8 +38,7 @@ import math
 from pathlib import Path
 from typing import Any
 
-import strategies
-from repro import data, models, probes
+from repro import data, models, probes, programs
 from repro.errors import InputError, unknown
 from repro.fabric.base import Fabric
 from repro.probes import _rates
@@ -56,7 +55,7 @@ STEP_RULES = {
 
 
 def ranks(config: dict[str, Any]) -> int:
-    return strategies.load(config["strategy"]["name"]).ranks(config["workers"])
+    return programs.strategy_ranks(config)
 
 
 def check(config: dict[str, Any]) -> None:
@@ -70,6 +69,8 @@ def check(config: dict[str, Any]) -> None:
         whole(probe, "samples", least=config["workers"])
     number(probe, "regularisation")
     number(probe, "margin", above=1.0, inclusive=True)
+    if models.takes_text(config["model"]["name"]):
+        raise InputError(f"model={config['model']['name']}: program convergence is about convex models of images")
     if config["testbed"].get("arithmetic", "real") != "real":
         raise InputError("program convergence needs testbed.arithmetic=real: without gradients nothing converges")
     name = config["strategy"]["name"]
@@ -91,8 +92,7 @@ def run(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
     probes.start(fabric, pilot + T)
     objective = None
     if fabric.rank == 0:
-        shape = (config["model"]["name"], dataset.input_shape, dataset.classes, config["seed"])
-        objective = Objective(models.build(*shape), dataset.train, mu)
+        objective = Objective(models.of(config, dataset), dataset.train, mu)
     first = fabric.exchange(objective and (objective.weights(), objective.gradient_norm()))[0]
     minimum = minimise(fabric, objective)
 

@@ -36,7 +36,7 @@ SHARED = "ranks share this machine's cores and memory: computation and communica
 
 def ranks(config: dict[str, Any]) -> int:
     """As many as the strategy that needs most; the others leave the rest waiting."""
-    return max(type(strategy).ranks(config["workers"]) for strategy in chosen(config["probe"]).values())
+    return max(strategy.ranks(strategy.options, config["workers"]) for strategy in chosen(config["probe"]).values())
 
 
 def check(config: dict[str, Any]) -> None:
@@ -58,7 +58,7 @@ def run(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
     settings = chosen(probe)
     dataset = data.of(config)
     groups: dict[int, Fabric | None] = {fabric.size: fabric}  # ranks -> a fabric over the first so many of them
-    for needed in sorted({p} | {type(strategy).ranks(p) for strategy in settings.values()}):
+    for needed in sorted({p} | {strategy.ranks(strategy.options, p) for strategy in settings.values()}):
         if needed not in groups:
             groups[needed] = fabric.subgroup(range(needed))
     probes.start(fabric, probe["turns"] * (len(settings) + 1))
@@ -71,7 +71,7 @@ def run(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
         fabric.exchange(None)
         probes.progress(fabric, done := done + 1)
         for setting, strategy in chosen(probe).items():
-            if group := groups[type(strategy).ranks(p)]:
+            if group := groups[strategy.ranks(strategy.options, p)]:
                 check_ranks(group, strategy, config)
                 worker = build_worker(group, config, dataset)
                 seen[setting].append(observe(group, strategy, worker, probe["warmup"], probe["steps"]))

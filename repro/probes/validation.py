@@ -6,7 +6,8 @@ to the runs. A strategy of a library (DDP, Horovod) has a twin written on our fa
 network fitted to the library's own allreduce.
 
     probe.strategies   setting -> {name, options ...}
-    probe.workloads    list of {bytes, forward_s, backward_s}: of the gradient, seconds asked of the passes
+    probe.workloads    list of {bytes, forward_s, backward_s}: of the gradient, seconds asked of the passes; and
+                       activation_bytes, of what goes from block to block, for pipelines (left out: 4)
     probe.blocks       equal blocks of each model
     probe.computation  sleep (a GPU's computation needs no core either) or multiply (ranks that share cores compete)
     probe.turns        how often each strategy is run; its median counts
@@ -39,7 +40,7 @@ MOST_STEPS = 60
 
 def ranks(config: dict[str, Any]) -> int:
     """As many as the strategy that needs most; the others leave the rest waiting."""
-    return max(type(strategy).ranks(config["workers"]) for strategy in chosen(config["probe"]).values())
+    return max(strategy.ranks(strategy.options, config["workers"]) for strategy in chosen(config["probe"]).values())
 
 
 def check(config: dict[str, Any]) -> None:
@@ -66,7 +67,8 @@ def workloads(probe: dict[str, Any]) -> list[Workload]:
     found = []
     for one in given:
         passes = [number(one, name, inclusive=True) for name in ("forward_s", "backward_s")]
-        found.append(Workload(whole(one, "bytes", least=4), probe["blocks"], *passes))
+        activation = whole(one, "activation_bytes", least=4) if "activation_bytes" in one else 4
+        found.append(Workload(whole(one, "bytes", least=4), probe["blocks"], *passes, activation))
     return found
 
 
@@ -89,7 +91,7 @@ def run(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
     probe, p = config["probe"], config["workers"]
     settings = chosen(probe)
     todo = workloads(probe)
-    needs = {p} | {type(strategy).ranks(p) for strategy in settings.values()}
+    needs = {p} | {strategy.ranks(strategy.options, p) for strategy in settings.values()}
     groups = {n: fabric if n == fabric.size else fabric.subgroup(range(n)) for n in sorted(needs)}
     probes.start(fabric, len(todo) * len(settings) * probe["turns"])
     cell = Cell(config, settings, groups)
@@ -128,6 +130,8 @@ class Cell:
     def __init__(self, config: dict[str, Any], settings: dict[str, Strategy], groups: dict[int, Fabric | None]):
         self.probe, self.p, self.settings, self.groups = config["probe"], config["workers"], settings, groups
         self.codecs = sorted({getattr(s.options, "codec", "none") for s in settings.values()} - {"none"})
+        sparse = [s.options for s in settings.values() if hasattr(s.options, "selection")]
+        self.selections = {options.selection: options.density for options in sparse}
 
     def networks(self) -> dict[str, _network.Fitted] | None:
         """The network as messages of ours see it, and as the library's own allreduce does, where a strategy uses it."""
@@ -147,7 +151,9 @@ class Cell:
 
     def calibrate(self, workload: Workload, work: Any) -> Measured | None:
         group = self.groups[self.p]
-        measured = calibrate(group, workload, work, self.codecs, self.probe["turns"]) if group else None
+        measured = (
+            calibrate(group, workload, work, self.codecs, self.selections, self.probe["turns"]) if group else None
+        )
         self.groups[max(self.groups)].exchange(None)
         return measured
 
@@ -160,7 +166,7 @@ class Cell:
         return simulate(stand_in, self.p, measured, fitted.network, costs, WARMUP, self.probe["least_steps"])
 
     def observe(self, strategy: Strategy, workload: Workload, work: Any, steps: int) -> list[dict[str, Any]] | None:
-        group = self.groups[type(strategy).ranks(self.p)]
+        group = self.groups[strategy.ranks(strategy.options, self.p)]
         if group is None:
             return None
         fresh = type(strategy)(strategy.options)

@@ -1,0 +1,68 @@
+"""A sharded parameter server's exchange against a library's allreduce; what a simulated step of 72 nodes takes.
+
+Exchange: every rank pulls all weights and pushes all gradients (no computation), in one piece and in four, against the
+fabric's own allreduce of the gradients and the same update by every rank, which is what a user would pick instead; in
+turns, in one run. Simulated: wall seconds of an iteration of VGG19-22K (229 million parameters) on paper/ibatch.
+"""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any
+
+from repro.bench.ranks import run_jobs
+
+PROGRAM = "repro.bench.parameter_server_program"
+WORLDS, SIZES = (2, 4), (1 << 20, 10 << 20, 40 << 20)
+WAYS = ("allreduce", "one pull", "four pulls")
+CALLS, ROUNDS, NODES = 3, 6, 72
+MODES = {"default": "ps_default", "layerwise": "ps_layerwise", "ibatch": "ibatch"}
+
+
+def measure(
+    worlds: tuple[int, ...] = WORLDS,
+    sizes: tuple[int, ...] = SIZES,
+    calls: int = CALLS,
+    rounds: int = ROUNDS,
+    nodes: int = NODES,
+) -> dict[str, Any]:
+    """{rows, simulated}.
+
+    rows: {fabric, ranks, bytes, way, seconds {median, all} an iteration, ratio (allreduce's median to it)}.
+    simulated: {nodes, mode, wall_s (an iteration), setup_s (until the first one), iteration_s (virtual)}.
+    """
+    places = [(fabric, ranks) for fabric in ("mpi", "torch") for ranks in worlds]
+    rows = [row for place in places for row in exchanges(*place, sizes, calls, rounds)]
+    return {"rows": rows, "simulated": [simulated(nodes, mode) for mode in MODES]}
+
+
+def exchanges(fabric: str, ranks: int, sizes: tuple[int, ...], calls: int, rounds: int) -> list[dict[str, Any]]:
+    jobs = [{"way": way, "bytes": nbytes, "calls": calls} for nbytes in sizes for way in WAYS]
+    found = run_jobs(fabric, ranks, jobs, rounds, PROGRAM)
+    rows = [
+        job | {"fabric": fabric, "ranks": ranks, "seconds": {"median": statistics.median(all_), "all": all_}}
+        for job, all_ in zip(jobs, found, strict=True)
+    ]
+    base = {row["bytes"]: row["seconds"]["median"] for row in rows if row["way"] == "allreduce"}
+    return [row | {"ratio": base[row["bytes"]] / row["seconds"]["median"]} for row in rows]
+
+
+def simulated(nodes: int, mode: str) -> dict[str, Any]:
+    """Two iterations on the virtual testbed, in this process."""
+    from repro.bench.parameter_server_program import simulate
+
+    return {"nodes": nodes, "mode": mode} | simulate(nodes, MODES[mode])
+
+
+def table(result: dict[str, Any]) -> str:
+    from tabulate import tabulate
+
+    rows = [
+        [row["fabric"], row["ranks"], row["bytes"] / 2**20, row["way"], 1e3 * row["seconds"]["median"], row["ratio"]]
+        for row in result["rows"]
+    ]
+    head = ["fabric", "ranks", "MiB", "exchange", "ms", "allreduce / it"]
+    said = ("nodes", "mode", "wall_s", "setup_s", "iteration_s")
+    steps = [[one[name] for name in said] for one in result["simulated"]]
+    second = ["nodes", "VGG19-22K", "wall s an iteration", "s before", "virtual s an iteration"]
+    return f"{tabulate(rows, head, floatfmt='.3g')}\n\n{tabulate(steps, second, floatfmt='.3g')}"

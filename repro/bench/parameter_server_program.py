@@ -1,0 +1,115 @@
+"""One rank of the benchmark of parameter servers; rank 0 prints `@{...}` for each job of a JSON argument.
+
+{"launcher", "rounds": how often the list is gone through, "jobs": [{"way", "bytes", "calls"}]}
+    -> seconds an iteration of the slowest rank, a mean over the calls
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from typing import Any
+
+import torch
+
+from repro.bench.rank_program import main
+from repro.clock import Clock
+from repro.fabric.base import Fabric
+from repro.parameter_server.client import Client
+from repro.parameter_server.server import Server
+from repro.parameter_server.shard import Shard
+from repro.parameter_server.shards import Shards
+from repro.rank import guarded
+
+SGD = {"lr": 1e-3, "momentum": 0.9, "weight_decay": 0.0}
+LAYERS = 4
+
+
+def run_job(fabric: Fabric, job: dict[str, Any], turn: int) -> list[float]:
+    """Seconds of an iteration, on the slowest rank."""
+    n, calls = job["bytes"] // 4, job["calls"]
+    weights, gradient = torch.zeros(n), torch.ones(n)
+    if job["way"] == "allreduce":
+        weights.requires_grad_()
+        optimizer = torch.optim.SGD([weights], **SGD)
+
+        def iteration(number: int) -> None:
+            fabric.allreduce(gradient)
+            weights.grad = gradient.div_(fabric.size)
+            optimizer.step()
+
+        return [_timed(fabric, iteration, calls)]
+    shards = Shards.of([n // LAYERS] * LAYERS, fabric.size)
+    clock = Clock(fabric)
+    server = Server(fabric, clock, Shard(weights, shards, fabric.rank, SGD, 1), fabric.size, "bsp", 0, 0.0, True)
+    client = Client(fabric, clock, shards, list(range(fabric.size)), weights, server, None)
+    batches = [(0, LAYERS - 1)] if job["way"] == "one pull" else [(layer, layer) for layer in range(LAYERS)]
+
+    def exchange(number: int) -> None:
+        for first, last in batches:
+            client.pull(first, last, number)
+        client.push(0, LAYERS - 1, gradient)
+        client.sent()
+
+    seconds = _timed(fabric, exchange, calls)
+    server.settled(calls + 1).wait()
+    client.leave()
+    server.close()
+    return [seconds]
+
+
+def _timed(fabric: Fabric, iteration: Any, calls: int) -> float:
+    """A mean over `calls` iterations, after one that does not count."""
+    iteration(0)
+    fabric.exchange(None)
+    began = fabric.now()
+    for number in range(1, calls + 1):
+        iteration(number)
+    return max(fabric.exchange((fabric.now() - began) / calls))
+
+
+def simulate(nodes: int, strategy_name: str, iterations: int = 2) -> dict[str, float]:
+    """Wall seconds of an iteration of VGG19-22K on that many virtual nodes of paper/ibatch, without arithmetic."""
+    from repro import cells, programs
+    from repro.build import build_worker, virtual_costs, virtual_network
+    from repro.config import strategy_options
+    from repro.data import of
+    from repro.fabric import virtual
+    from strategies import load
+
+    overrides = [f"workers={nodes}", f"batch={4 * nodes}", f"dataset.images={8 * nodes}", f"strategy={strategy_name}"]
+    (cell, *_) = cells.expand("ibatch/fig5-vgg19-22k", [*overrides, "settings={}"])
+    config, dataset = cell.config, of(cell.config)
+    began, marks, virtual_s = time.perf_counter(), [], []
+
+    def rank(fabric: Fabric) -> None:
+        strategy_class = load(strategy_name)
+        strategy = strategy_class(strategy_class.parse(strategy_options(config)))
+        worker = build_worker(fabric, config, dataset)
+        strategy.setup(worker)
+        fabric.exchange(None)
+        if fabric.rank == 0:
+            marks.append(time.perf_counter())
+            virtual_s.append(fabric.now())
+        worker.clock.start()
+        for _ in range(iterations):
+            strategy.step()
+        strategy.drain()
+        fabric.exchange(None)
+        if fabric.rank == 0:
+            marks.append(time.perf_counter())
+            virtual_s.append(fabric.now())
+        strategy.close()
+
+    testbed = config["testbed"]
+    virtual.run(programs.ranks(config), rank, virtual_network(testbed), virtual_costs(testbed))
+    return {
+        "wall_s": (marks[1] - marks[0]) / iterations,
+        "setup_s": marks[0] - began,
+        "iteration_s": (virtual_s[1] - virtual_s[0]) / iterations,
+    }
+
+
+if __name__ == "__main__":
+    guarded(lambda: main(json.loads(sys.argv[1]), run_job))

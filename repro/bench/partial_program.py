@@ -1,0 +1,68 @@
+"""One rank of the benchmark of partial collectives; rank 0 prints `@{...}` for each job of a JSON argument.
+
+{"launcher": "mpirun", "rounds": how often the list is gone through, "jobs": [...]}
+{"what": "latency", "collective", "bytes", "step_s", "calls"}   -> the row of `repro.probes._skewed.measure`
+{"what": "progress", "tasks": bool, "seconds"}                  -> multiplications a second, of each rank
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from repro.bench.rank_program import main
+from repro.fabric.activation import SOLO, Activation
+from repro.fabric.base import BACKGROUND, Fabric
+from repro.fabric.contributions import Whole
+from repro.fabric.partial import PartialAllreduce
+from repro.probes import _skewed
+from repro.rank import guarded
+
+SIDE = 512  # of the matrices: some milliseconds each, as a layer's pass
+ELEMENTS = 1 << 20
+
+
+def run_job(fabric: Fabric, job: dict[str, Any], turn: int) -> list[Any]:
+    if job["what"] == "progress":
+        with tasks(fabric) if job["tasks"] else without():
+            mine = multiplications(fabric, job["seconds"])
+        return fabric.exchange(mine)
+    return [_skewed.measure(fabric, job["collective"], job["bytes"], job["step_s"], job["calls"], CPU, seed=turn)]
+
+
+@contextmanager
+def tasks(fabric: Fabric) -> Iterator[None]:
+    """The tasks of a partial allreduce, waiting for a round that nobody starts."""
+    contributions = Whole(fabric, ELEMENTS, 2 * fabric.size, CPU, channel=BACKGROUND)
+    partial = PartialAllreduce(fabric, contributions, lambda start: Activation(fabric, SOLO, start))
+    yield
+    partial.close()
+
+
+@contextmanager
+def without() -> Iterator[None]:
+    yield
+
+
+def multiplications(fabric: Fabric, seconds: float) -> float:
+    """Matrix products a second; every rank computes at once."""
+    a, b, out = (torch.ones(SIDE, SIDE) for _ in range(3))
+    fabric.exchange(None)
+    fabric.barrier()
+    began, done = fabric.now(), 0
+    while (taken := fabric.now() - began) < seconds:
+        torch.mm(a, b, out=out)
+        done += 1
+    return done / taken
+
+
+CPU = torch.device("cpu")
+
+
+if __name__ == "__main__":
+    guarded(lambda: main(json.loads(sys.argv[1]), run_job))

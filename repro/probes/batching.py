@@ -1,0 +1,161 @@
+"""Program `batching`: iBatch's greedy algorithms against the optimum, on random profiles: how often, how far.
+
+Nothing is trained or timed. Profiles are drawn from the cell's seed (`repro.probes._random_profiles`).
+
+    probe.families  of FAMILIES there
+    probe.layers    [L, ...], each 2 or more
+    probe.startups  [T_s over the mean T_t, ...], each 0 or more
+    probe.profiles  how many of each family, L and startup
+
+Result: {rows [{family, layers, startup, profiles,
+    modes {MODE: {compared, optimal, median, p95, max}},
+    no_pair {algorithm1, algorithm2}, exetime_below, prefers_longer, prefers_longer_max}]}; a last row, whose family,
+    layers and startup are null, has all profiles. Of MODE's executed time over that of exact, less 1 (the gap):
+
+    compared   profiles that have such batches: all of them, but for `constrained`
+    optimal    the fraction of these with no gap at all; median, p95, max: of the gap over all of these
+    constrained  as a mode: the optimum of (4) under (5) with two or more batches, where there is one
+    no_pair    the fraction of profiles in which no pair meets (5) in the algorithm's line 3
+    exetime_below   the fraction in which EXETime of greedy's batches is less than their executed time
+    prefers_longer  the fraction in which EXETime takes the one of Algorithms 1 and 2 that executes in more time; _max:
+                    by how much more at most, as a fraction of the other's
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from repro import probes
+from repro.batching.exact import exact, exact_exetime
+from repro.batching.greedy import algorithm1, algorithm2, greedy
+from repro.batching.modes import default, layerwise
+from repro.batching.profile import Profile
+from repro.batching.ticks import joined
+from repro.batching.times import Batches, checked, executed, exetime
+from repro.errors import InputError, unknown
+from repro.fabric.base import Fabric
+from repro.probes._common import facts, whole
+from repro.probes._random_profiles import FAMILIES, draw
+
+COMPARED: dict[str, Callable[[Profile], Batches | None]] = {
+    "greedy": greedy,
+    "algorithm1": algorithm1,
+    "algorithm2": algorithm2,
+    "constrained": exact_exetime,
+    "default": default,
+    "layerwise": layerwise,
+}
+
+
+def ranks(config: dict[str, Any]) -> int:
+    return config["workers"]
+
+
+def check(config: dict[str, Any]) -> None:
+    """InputError for parameters that cannot be used."""
+    if config["workers"] != 1:
+        raise InputError(f"workers={config['workers']}: program batching only computes; must be 1")
+    probe = config["probe"]
+    whole(probe, "profiles")
+    _check_list(probe, "families", "names", lambda one: isinstance(one, str))
+    for family in probe["families"]:
+        if family not in FAMILIES:
+            raise unknown("family of probe.families", family, FAMILIES)
+    _check_list(probe, "layers", "whole numbers, each 2 or more", lambda one: isinstance(one, int) and one >= 2)
+    _check_list(probe, "startups", "numbers, each from 0 to 1000", lambda one: 0 <= one <= 1000)
+
+
+def run(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
+    """All of it."""
+    probe = config["probe"]
+    conditions = [(f, n, s) for f in probe["families"] for n in probe["layers"] for s in probe["startups"]]
+    probes.start(fabric, len(conditions))
+    rows, every = [], []
+    for number, (family, layers, startup) in enumerate(conditions, 1):
+        found = [compare(profile) for profile in draw(family, layers, startup, probe["profiles"], config["seed"])]
+        rows.append({"family": family, "layers": layers, "startup": startup} | summed(found))
+        every += found
+        probes.progress(fabric, number)
+    total = {"family": None, "layers": None, "startup": None} | summed(every)
+    greedily = total["modes"]["greedy"]
+    metrics = {
+        **{
+            f"{mode}/{what}": one[what]
+            for mode, one in total["modes"].items()
+            for what in ("optimal", "median", "p95", "max")
+            if one["compared"]
+        },
+        "exetime_below": total["exetime_below"],
+        "prefers_longer": total["prefers_longer"],
+    }
+    line = (
+        f"{len(every)} profiles: greedy is optimal in {100 * greedily['optimal']:.3g} %, else up to "
+        f"{100 * greedily['max']:.3g} % longer (median {100 * greedily['median']:.3g} %)"
+    )
+    probes.finish(fabric, config, folder, facts(fabric, None, 0, None), {"rows": [*rows, total]}, metrics, line)
+
+
+def compare(profile: Profile) -> dict[str, Any]:
+    """What is known of one profile: gaps {mode: gap or None}, no_pair [of Algorithm 1, of 2], exetime_below, longer.
+
+    longer: by how much more time greedy's batches execute than those of the other algorithm, a fraction, 0 or more.
+    """
+    batches = {mode: decided(profile) for mode, decided in COMPARED.items()}
+    best = exact(profile)
+    ticks = checked(profile, best)
+    least = executed(ticks, best)
+    times = {mode: executed(ticks, one) for mode, one in batches.items() if one}
+    layers, _ = joined(profile)
+    uncovered = [layers.pull(one + 1, layers.layers) < layers.forward(one, one) for one in range(1, layers.layers)]
+    return {
+        "gaps": {mode: (times[mode] - least) / least if one else None for mode, one in batches.items()},
+        # [1] against all the rest is the pair most easily met in Algorithm 1, in Algorithm 2 a single layer's batch
+        "no_pair": [uncovered[0], all(uncovered)],
+        "exetime_below": exetime(ticks, batches["greedy"]) < times["greedy"],
+        "longer": times["greedy"] / min(times["algorithm1"], times["algorithm2"]) - 1,
+    }
+
+
+def summed(found: list[dict[str, Any]]) -> dict[str, Any]:
+    """The part of a result's row that comes from its profiles."""
+    longer = [one["longer"] for one in found]
+    return {
+        "profiles": len(found),
+        "modes": {mode: _gaps([one["gaps"][mode] for one in found]) for mode in COMPARED},
+        "no_pair": {
+            name: float(np.mean([one["no_pair"][index] for one in found]))
+            for index, name in enumerate(("algorithm1", "algorithm2"))
+        },
+        "exetime_below": float(np.mean([one["exetime_below"] for one in found])),
+        "prefers_longer": float(np.mean([one > 0 for one in longer])),
+        "prefers_longer_max": max(longer),
+    }
+
+
+def _gaps(gaps: list[float | None]) -> dict[str, Any]:
+    """Numbers over the gaps that there are; None where there is none."""
+    known = [gap for gap in gaps if gap is not None]
+    if not known:
+        return {"compared": 0, "optimal": None, "median": None, "p95": None, "max": None}
+    median, p95 = np.quantile(known, [0.5, 0.95])
+    return {
+        "compared": len(known),
+        "optimal": float(np.mean([gap == 0 for gap in known])),
+        "median": float(median),
+        "p95": float(p95),
+        "max": max(known),
+    }
+
+
+def _check_list(probe: dict[str, Any], name: str, what: str, right: Callable[[Any], bool]) -> None:
+    given = probe.get(name)
+    kind = str if name == "families" else int | float
+    if not isinstance(given, list) or not given or len(set(map(str, given))) < len(given):
+        raise InputError(f"probe.{name}={given}: must be a list of different {what}")
+    for one in given:
+        if not isinstance(one, kind) or isinstance(one, bool) or not right(one):
+            raise InputError(f"probe.{name}={given}: must be a list of different {what}")

@@ -1,0 +1,56 @@
+"""Program `layer_sizes`: bytes of every block's outputs and parameters (PipeDream Figure 5: VGG16, minibatch 32).
+
+Nothing is trained or timed: the blocks run on the meta device. Model, data set (its shape and classes) and batch are
+the configuration's.
+
+Result: {layers [{name, activation_bytes of a minibatch, parameter_bytes}], parameter_bytes of the model, batch}.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from repro import data, models, probes
+from repro.errors import InputError
+from repro.fabric.base import Fabric
+from repro.pipeline.profile import block_bytes, nominal_inputs
+from repro.probes._common import facts
+
+
+def ranks(config: dict[str, Any]) -> int:
+    return config["workers"]
+
+
+def check(config: dict[str, Any]) -> None:
+    """InputError for parameters that cannot be used."""
+    if config["workers"] != 1:
+        raise InputError(f"workers={config['workers']}: program layer_sizes only counts; must be 1")
+
+
+def run(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
+    """All of it."""
+    probes.start(fabric, 1)
+    dataset, batch = data.of(config), config["batch"]
+    model = models.of(config, dataset, "meta")
+    sizes = block_bytes(model, nominal_inputs(model, dataset.input_shape, batch))
+    layers = [
+        {"name": name, "activation_bytes": activations, "parameter_bytes": parameters}
+        for name, activations, parameters in sizes
+    ]
+    total = sum(layer["parameter_bytes"] for layer in layers)
+    probes.progress(fabric, 1)
+    largest, last = max(layers, key=lambda layer: layer["activation_bytes"]), layers[-1]
+    metrics = {
+        "parameter_bytes": total,
+        "largest_activation_bytes": largest["activation_bytes"],
+        "last_activation_bytes": last["activation_bytes"],
+    }
+    line = (
+        f"parameters {total / 1e6:.4g} MB; outputs of {batch} samples from {last['activation_bytes'] / 1e6:.3g} MB "
+        f"({last['name']}) to {largest['activation_bytes'] / 1e6:.4g} MB ({largest['name']})"
+    )
+    parameters = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+    said = facts(fabric, config["model"]["name"], parameters, dataset)
+    result = {"layers": layers, "parameter_bytes": total, "batch": batch}
+    probes.finish(fabric, config, folder, said, result, metrics, line)

@@ -1,0 +1,79 @@
+"""Program `lengths`: how long the samples of a data set are (eager-SGD Figure 2 a: frames of UCF101's videos).
+
+Nothing is trained. The paper's numbers are put beside it by the report.
+
+    probe.bins   about how many bars the histogram has, over all splits the same ones
+
+Result: {splits: {train, test: {n, min, max, median, mean, sd, histogram [[low, high, count], ...]}}}; a bar holds the
+lengths from low to high - 1. sd: of the whole split, divided by n.
+"""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+from typing import Any
+
+from repro import data, probes
+from repro.errors import InputError
+from repro.fabric.base import Fabric
+from repro.probes._common import facts, whole
+
+KINDS = ("sequences", "sentence pairs")  # of samples that have lengths
+
+
+def ranks(config: dict[str, Any]) -> int:
+    return config["workers"]
+
+
+def check(config: dict[str, Any]) -> None:
+    """InputError for parameters that cannot be used."""
+    if config["workers"] != 1:
+        raise InputError(f"workers={config['workers']}: program lengths only reads; must be 1")
+    whole(config["probe"], "bins")
+    name = config["dataset"]["name"]
+    if data.kind(name) not in KINDS:
+        fitting = ", ".join(other for other in data.names() if data.kind(other) in KINDS)
+        raise InputError(f"program lengths: the samples of data set '{name}' have one size; must be of {fitting}")
+
+
+def run(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
+    """All of it."""
+    dataset = data.of(config)
+    probes.start(fabric, 1)
+    splits = {"train": dataset.train.lengths.tolist(), "test": dataset.test.lengths.tolist()}
+    edges = bars([length for each in splits.values() for length in each], config["probe"]["bins"])
+    found = {name: describe(each, edges) for name, each in splits.items()}
+    probes.progress(fabric, 1)
+    metrics = {
+        f"{name}/{key}": value for name, each in found.items() for key, value in each.items() if key != "histogram"
+    }
+    line = ", ".join(
+        f"{name}: {each['n']} samples, {each['min']} to {each['max']}, median {each['median']:g}, sd {each['sd']:.3g}"
+        for name, each in found.items()
+    )
+    probes.finish(fabric, config, folder, facts(fabric, None, 0, dataset), {"splits": found}, metrics, line)
+
+
+def bars(lengths: list[int], count: int) -> list[tuple[int, int]]:
+    """(low, high) of equal bars, at most `count`, from the shortest to the longest."""
+    least, most = min(lengths), max(lengths)
+    width = -(-(most + 1 - least) // count)
+    return [(low, low + width) for low in range(least, most + 1, width)]
+
+
+def describe(lengths: list[int], edges: list[tuple[int, int]]) -> dict[str, Any]:
+    """The statistics of a split."""
+    least, width = edges[0][0], edges[0][1] - edges[0][0]
+    counts = [0] * len(edges)
+    for length in lengths:
+        counts[(length - least) // width] += 1
+    return {
+        "n": len(lengths),
+        "min": min(lengths),
+        "max": max(lengths),
+        "median": statistics.median(lengths),
+        "mean": statistics.fmean(lengths),
+        "sd": statistics.pstdev(lengths),
+        "histogram": [[low, high, count] for (low, high), count in zip(edges, counts)],
+    }

@@ -1,0 +1,94 @@
+"""Program `partial_collectives`: latency and active processes of solo and majority allreduce (eager-SGD, Figure 9).
+
+probe.collectives  of allreduce (the fabric's own), recursive_doubling, solo, majority, "quorum Q"
+probe.ranks        worlds, each of the first so many of the cell's workers; the others wait
+probe.bytes        of the vectors, float32
+probe.step_s       rank i comes i x step_s after the first (the paper does not say how far apart)
+probe.calls        of each, after one that does not count
+"""
+
+from __future__ import annotations
+
+import statistics
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from repro import probes
+from repro.build import pick_device
+from repro.errors import InputError
+from repro.fabric.base import Fabric
+from repro.probes import _skewed
+from repro.probes._common import facts, number, sizes, whole
+
+
+def ranks(config: dict[str, Any]) -> int:
+    return config["workers"]
+
+
+def check(config: dict[str, Any]) -> None:
+    """InputError for parameters that cannot be used."""
+    probe, workers = config["probe"], config["workers"]
+    worlds, given = probe.get("ranks"), probe.get("collectives")
+    if not isinstance(worlds, list) or not worlds or not all(isinstance(p, int) and 2 <= p <= workers for p in worlds):
+        raise InputError(f"probe.ranks={worlds}: must be a list of numbers from 2 to workers={workers}")
+    if not isinstance(given, list) or not given:
+        raise InputError(f"probe.collectives={given}: must be a list of {', '.join(_skewed.NAMES)}")
+    for name in given:
+        _skewed.initiator(name, max(worlds))
+    whole(probe, "calls")
+    sizes(probe, "bytes")
+    step_s, latest = number(probe, "step_s", inclusive=True), max(worlds) - 1
+    if step_s * latest > config["timeout_s"]:
+        raise InputError(
+            f"probe.step_s={step_s:g}: the last of {latest + 1} ranks would come {step_s * latest:g} s late, after "
+            f"timeout_s={config['timeout_s']:g}; must be at most {config['timeout_s'] / latest:.3g}"
+        )
+
+
+def run(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
+    """One rank's part. Where it has none it waits in `exchange`, which leaves its core to the others."""
+    probe, simulated = config["probe"], config["testbed"]["kind"] == "simulated"
+    device = torch.device("meta") if simulated else pick_device(config, fabric.rank)
+    worlds = {p: fabric if p == fabric.size else fabric.subgroup(range(p)) for p in sorted(set(probe["ranks"]))}
+    places = [
+        (p, nbytes, name)
+        for p, nbytes, name in product(worlds, probe["bytes"], probe["collectives"])
+        if (_skewed.initiator(name, max(worlds))[1] or 1) <= p  # the world has as many ranks as the quorum
+    ]
+    probes.start(fabric, len(places))
+    rows = []
+    for done, (p, nbytes, name) in enumerate(places, 1):
+        if group := worlds[p]:
+            how = probe["step_s"], probe["calls"], device, config["seed"]
+            rows.append(_skewed.measure(group, name, nbytes, *how))
+        fabric.exchange(None)
+        probes.progress(fabric, done)
+    for p, group in worlds.items():
+        if group and p != fabric.size:
+            group.close()
+    found = {"rows": rows, "ratios": ratios(rows)}
+    metrics = {f"latency_s/{row['collective']}/{row['ranks']}/{row['bytes']}": row["latency_s"]["mean"] for row in rows}
+    metrics |= {f"nap/{row['collective']}/{row['ranks']}/{row['bytes']}": row["nap"] for row in rows}
+    probes.finish(fabric, config, folder, facts(fabric, None, 0, None), found, metrics, line(found["ratios"]))
+
+
+def ratios(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of each world and partial collective: latency of the fabric's own allreduce over its own, mean over the sizes."""
+    latency = {(row["ranks"], row["bytes"], row["collective"]): row["latency_s"]["mean"] for row in rows}
+    found: dict[tuple[int, str], list[float]] = {}
+    for (p, nbytes, name), seconds in latency.items():
+        if name != _skewed.ALLREDUCE and (p, nbytes, _skewed.ALLREDUCE) in latency:
+            found.setdefault((p, name), []).append(latency[p, nbytes, _skewed.ALLREDUCE] / seconds)
+    return [
+        {"ranks": p, "collective": name, "mean": statistics.fmean(all_), "min": min(all_), "max": max(all_)}
+        for (p, name), all_ in found.items()
+    ]
+
+
+def line(found: list[dict[str, Any]]) -> str:
+    most = max((row["ranks"] for row in found), default=0)
+    parts = [f"{row['collective']} {row['mean']:.3g} x" for row in found if row["ranks"] == most]
+    return f"{most} ranks, latency of allreduce over: {', '.join(parts)}" if parts else ""

@@ -1,0 +1,140 @@
+"""Program `selection`: seconds of choosing k gradients, against an iteration's computation (gTop-k IV-E, Figure 11).
+
+On the CPU, and on a GPU where torch sees one: the paper's choosing was its GPU's, and so was the iteration.
+
+    probe.model        what the gradient is of; `elements`: how many it has
+    probe.iteration_s  published seconds of an iteration's computation (Table VI), of which the choosing is a share
+    probe.density      rho: k = round(rho x elements)
+    probe.methods      of exact and sampled (repro.fabric.selection) and torch.topk on the whole gradient
+    probe.repeat       repetitions of each, taking turns, after one that does not count
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from repro import probes
+from repro.errors import InputError, unknown
+from repro.fabric import selection
+from repro.fabric.base import Fabric
+from repro.fabric.sparse import EMPTY
+from repro.probes._common import facts, number, whole
+from repro.provenance import hardware
+
+WHOLE = "torch.topk"
+METHODS = (*selection.METHODS, WHOLE)
+SEED = 1
+
+
+def ranks(config: dict[str, Any]) -> int:
+    return config["workers"]
+
+
+def check(config: dict[str, Any]) -> None:
+    """InputError for parameters that cannot be used."""
+    probe = config["probe"]
+    if config["workers"] != 1 or config["testbed"]["kind"] != "measured":
+        raise InputError("program selection times one worker of this machine: needs workers=1 and testbed=here")
+    given = probe.get("methods")
+    if not isinstance(given, list) or not given:
+        raise InputError(f"probe.methods={given}: must be a list of {', '.join(METHODS)}")
+    for name in given:
+        if name not in METHODS:
+            raise unknown("method in probe.methods", str(name), METHODS)
+    if not isinstance(probe.get("model"), str):
+        raise InputError(f"probe.model={probe.get('model')}: must be a name")
+    number(probe, "iteration_s")
+    whole(probe, "repeat")
+    elements, density = whole(probe, "elements"), number(probe, "density")
+    if not 1 <= round(density * elements) <= elements:
+        raise InputError(
+            f"probe.density={density}: selects {round(density * elements)} of {elements}; must be at most 1 and "
+            f"select at least one, {1 / elements:.3g} or more"
+        )
+
+
+def run(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
+    """All of it."""
+    probe = config["probe"]
+    devices = [torch.device("cpu")]
+    if config["device"] != "cpu" and torch.cuda.is_available():
+        devices.append(torch.device("cuda"))
+    probes.start(fabric, len(devices))
+    rows: list[dict[str, Any]] = []
+    for done, device in enumerate(devices, 1):
+        measured = measure(probe["elements"], probe["density"], device, probe["methods"], probe["repeat"])
+        named = {"model": probe["model"], "device": describe(device), "iteration_s": probe["iteration_s"]}
+        rows += [row | named | {"share": row["seconds"]["median"] / probe["iteration_s"]} for row in measured]
+        probes.progress(fabric, done)
+    metrics = {f"seconds/{row['device']}/{row['method']}": row["seconds"]["median"] for row in rows}
+    said = facts(fabric, probe["model"], probe["elements"], None)
+    probes.finish(fabric, config, folder, said, {"rows": rows}, metrics, line(rows))
+
+
+def measure(
+    elements: int, density: float, device: torch.device, methods: list[str], repeat: int
+) -> list[dict[str, Any]]:
+    """{elements, k, method, seconds {median, min, max}, selected, found} of each method, on normal draws.
+
+    selected: how many elements it chose, k or (sampled) fewer; found: how many of them are among the k largest.
+    """
+    k = round(density * elements)
+    vector = torch.randn(elements, generator=torch.Generator(device).manual_seed(SEED), device=device)
+    works = {method: chooser(method, vector, k) for method in methods}
+    right = selection.select(vector, k).indices
+    taken: dict[str, list[float]] = {method: [] for method in methods}
+    chosen = {method: work() for method, work in works.items()}  # not counted: fresh pages
+    for _ in range(repeat):
+        for method, work in works.items():
+            finish(device)
+            began = time.perf_counter()
+            work()
+            finish(device)
+            taken[method].append(time.perf_counter() - began)
+    return [
+        {
+            "elements": elements,
+            "k": k,
+            "method": method,
+            "seconds": {"median": statistics.median(times), "min": min(times), "max": max(times)},
+            "selected": int((chosen[method] != EMPTY).sum()),
+            "found": int(torch.isin(chosen[method], right).sum()),
+        }
+        for method, times in taken.items()
+    ]
+
+
+def chooser(method: str, vector: torch.Tensor, k: int) -> Callable[[], torch.Tensor]:
+    """A call that chooses k elements, values and indices, and returns the indices."""
+    if method != WHOLE:
+        return lambda: selection.select(vector, k, method).indices
+
+    def whole_vector() -> torch.Tensor:
+        indices = torch.topk(vector.abs(), k, sorted=False).indices
+        _ = vector[indices]
+        return indices.to(torch.int32)
+
+    return whole_vector
+
+
+def finish(device: torch.device) -> None:
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
+def describe(device: torch.device) -> str:
+    """The device and how many threads of it, for people."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_name(device)
+    threads = torch.get_num_threads()
+    return f"cpu ({hardware('', 'cpu')['cpu']}, {threads} thread{'s' * (threads > 1)})"
+
+
+def line(rows: list[dict[str, Any]]) -> str:
+    return ", ".join(f"{row['method']} {1e3 * row['seconds']['median']:.3g} ms ({row['share']:.0%})" for row in rows)

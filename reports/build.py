@@ -9,7 +9,8 @@ from reports.overview import PAPERS
 from repro.errors import InputError, unknown
 from repro.paths import reports_root
 
-PAGES = ("pipesgd",)  # papers with a page of their own: reports/<paper>.py has build(results, out)
+# papers with a page of their own: module reports.<paper> has build(results, out)
+PAGES = ("pipesgd", "pipedream", "gtopk", "eagersgd", "ibatch")
 OTHERS = ("validation", "baselines")  # pages that belong to no paper; their build returns a line for the overview
 GENERATED = {".png", ".pdf", ".csv", ".json", ".tex"}
 

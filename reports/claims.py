@@ -11,13 +11,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from reports import compute_findings, compute_timing  # noqa: F401  they add to FUNCTIONS
+from reports import (  # noqa: F401  they add to FUNCTIONS
+    compute_batches,
+    compute_eager,
+    compute_findings,
+    compute_ibatch,
+    compute_imbalance,
+    compute_pipedream,
+    compute_pipelines,
+    compute_scaling,
+    compute_sparse,
+    compute_timing,
+)
 from reports.compute import FUNCTIONS
 from reports.loading import KINDS
 from repro.errors import InputError
 from repro.paths import CONFIGS
 
-ABOUT = ("time", "accuracy", "theory")
+ABOUT = ("time", "accuracy", "theory", "data")
 FIELDS = {"id", "about", "text", "source", "experiment", "paper", "tolerance", "direction", "minimum_seeds", "compute"}
 
 
@@ -26,7 +37,7 @@ class Claim:
     """One claim of a paper: its number as a range (open ends are None), and how ours is computed and judged."""
 
     id: str
-    about: str  # time, accuracy (not judged on stand-in data) or theory
+    about: str  # time, accuracy (not judged on stand-in data), theory, or data (its function says what is made up)
     text: str
     source: str  # section and figure of the paper
     experiment: str  # whose results speak to it

@@ -67,6 +67,11 @@ def _ratio(above: float, below: float) -> float:
     return above / below if below > 0 else math.inf if above > 0 else math.nan
 
 
+def timing_only(cell: Summary) -> bool:
+    """Whether a cell's ranks computed nothing."""
+    return (cell["testbed_model"] or {}).get("arithmetic") == "none"
+
+
 def iteration_s(cell: Summary) -> float:
     """End-to-end training time divided by its iterations."""
     return cell["final"]["train_s"] / cell["iterations"]
@@ -101,17 +106,22 @@ def target_s(cell: Summary, target: str) -> float:
 
 @function
 def speedup(group: Group, setting: str | list[str], over: str) -> Outcome:
-    """End-to-end training time of `over` / that of `setting`, same iterations; of several settings the fastest."""
+    """End-to-end training time of `over` / that of `setting`, same iterations; of several settings the fastest.
+
+    Where nothing was computed, only time passed, lengths may differ: time of an iteration.
+    """
     names = [setting] if isinstance(setting, str) else list(setting)
     there = [name for name in names if group.runs(name)]
     if not there:
         return Outcome(reason=f"no results for {', '.join(names)}")
-    lengths = {cell["iterations"] for name in (*there, over) for cell in group.runs(name).values()}
-    if len(lengths) > 1:
+    cells = [cell for name in (*there, over) for cell in group.runs(name).values()]
+    lengths = sorted({cell["iterations"] for cell in cells})
+    if len(lengths) > 1 and not all(map(timing_only, cells)):
         return Outcome(reason="the settings ran different numbers of iterations")
     best = min(there, key=lambda name: spread(map(iteration_s, group.runs(name).values())).median)
     missing = [name for name in names if name not in there]
     notes = [f"fastest: {best}"] * (len(names) > 1) + [f"no results for {', '.join(missing)}"] * bool(missing)
+    notes += [f"an iteration, timing only, of {' and '.join(map(str, lengths))}"] * (len(lengths) > 1)
     return _paired(
         group, [best, over], lambda one, base: _ratio(iteration_s(base), iteration_s(one)), note="; ".join(notes)
     )

@@ -70,15 +70,24 @@ def speedups(verdicts: Sequence[Verdict]):
     return pd.DataFrame(rows, columns=["benchmark", "over", "paper", *KINDS]).fillna(DASH).astype(str)
 
 
-def runs(shown: Mapping[tuple[str, str], Group | ProbeGroup]):
-    """A row an experiment of the page: what there is of each kind."""
+def runs(
+    shown: Mapping[tuple[str, str], Group | ProbeGroup],
+    experiments: Mapping[str, str] = SHOWN,
+    paper: str = PAPER,
+    files: Mapping[str, Sequence[str]] | None = None,
+):
+    """A row an experiment (name -> what it is on the page): what there is of each kind, and what to run.
+
+    files: name -> the experiment files behind it, its own and `MORE`'s where nothing is given.
+    """
     import pandas as pd
 
     rows = []
-    for name, what in SHOWN.items():
+    for name, what in experiments.items():
         there = {kind: _amount(shown[name, kind]) if (name, kind) in shown else DASH for kind in KINDS}
-        also = "".join(f", `{PAPER}/{more}`" for more in MORE.get(name, ()))
-        rows.append({"experiment": what, **there, "run with": f"`repro run {PAPER}/{name}`{also}"})
+        first, *also = files[name] if files else (name, *MORE.get(name, ()))
+        command = f"`repro run {paper}/{first}`" + "".join(f", `{paper}/{other}`" for other in also)
+        rows.append({"experiment": what, **there, "run with": command})
     return pd.DataFrame(rows)
 
 

@@ -17,8 +17,9 @@ class Experiment:
 
     paper: str
     name: str
-    settings: Mapping[str, tuple[str, Mapping[str, Any]]]  # setting -> (strategy, options that it must have)
+    settings: Mapping[str, tuple[str, Mapping[str, Any]]]  # setting -> (strategy or "" for any, options it must have)
     kinds: tuple[str, ...] = KINDS  # what its testbeds are
+    varies: tuple[str, ...] = ()  # names of `properties` in which its settings differ from each other (world sizes)
 
 
 @dataclass(frozen=True)
@@ -111,42 +112,53 @@ def finished(summary: Summary) -> str:
 
 
 def optimizer(summary: Summary) -> dict[str, Any]:
-    """A run's optimizer without what says nothing: a constant learning rate has no schedule, milestones or decay."""
-    found = dict(summary["optimizer"])
-    if found.get("schedule", "constant") == "constant":
-        for name in ("schedule", "milestones", "decay"):
-            found.pop(name, None)
-    elif found["schedule"] != "step":
-        for name in ("milestones", "decay"):
-            found.pop(name, None)
-    return found
+    """A run's optimizer without what says nothing: plain SGD has no name, a constant learning rate no schedule."""
+    found = {name: value for name, value in summary["optimizer"].items() if value is not None and value != []}
+    schedule, silent = found.get("schedule", "constant"), set()
+    if found.get("name", "sgd") == "sgd":
+        silent |= {"name", "alpha", "eps"}
+    if schedule == "constant":
+        silent |= {"schedule"}
+    if schedule != "step":
+        silent |= {"milestones"}
+    if schedule != "exponential":
+        silent |= {"every"}
+    if schedule not in ("step", "exponential"):
+        silent |= {"decay"}
+    return {name: value for name, value in found.items() if name not in silent}
 
 
-def key_of(summary: Summary) -> tuple:
+def properties(summary: Summary) -> dict[str, Any]:
     """What must be equal within a group. Simulated time is modelled: the testbed's parameters replace hardware."""
     simulated = summary["kind"] == "simulated"
-    model = summary.get("testbed_model")
-    place = json.dumps(model, sort_keys=True) if simulated else summary["hardware"]["class"]
-    data = summary["dataset"]
-    return (
-        summary["kind"],
-        place,
-        data["name"],
-        data.get("checksum"),
-        data.get("train"),
-        data.get("test"),
-        timing_only(summary),
-        summary["epochs"],
-        summary["batch"],
-        summary["testbed"],
-        summary["launcher"],
-        summary.get("threads_per_rank", 1),
-        summary.get("eval_every", 0.25),
-        summary["workers"],
-        summary["model"]["name"],
-        summary["model"].get("parameters"),
-        json.dumps(optimizer(summary), sort_keys=True),
-    )
+    model = dict(summary.get("testbed_model") or {})
+    device, data = model.pop("device", None), summary["dataset"]
+    return {
+        "kind": summary["kind"],
+        "hardware": None if simulated else summary["hardware"]["class"],
+        "network": json.dumps(model, sort_keys=True) if simulated else None,
+        "device": json.dumps(device, sort_keys=True) if simulated else None,
+        "dataset": data["name"],
+        "checksum": data.get("checksum"),
+        "train": data.get("train"),
+        "test": data.get("test"),
+        "timing_only": timing_only(summary),
+        "epochs": summary["epochs"],
+        "batch": summary["batch"],
+        "testbed": summary["testbed"],
+        "launcher": summary["launcher"],
+        "threads_per_rank": summary.get("threads_per_rank", 1),
+        "eval_every": summary.get("eval_every", 0.25),
+        "workers": summary["workers"],
+        "model": summary["model"]["name"],
+        "parameters": summary["model"].get("parameters"),
+        "optimizer": json.dumps(optimizer(summary), sort_keys=True),
+    }
+
+
+def key_of(summary: Summary, varies: Sequence[str] = ()) -> tuple:
+    """The values of `properties`, without those in which the settings of an experiment may differ."""
+    return tuple(None if name in varies else value for name, value in properties(summary).items())
 
 
 def belongs(summary: Summary, experiment: Experiment) -> bool:
@@ -154,22 +166,22 @@ def belongs(summary: Summary, experiment: Experiment) -> bool:
     if summary["experiment"] != experiment.name or summary["setting"] not in experiment.settings:
         return False
     strategy, options = experiment.settings[summary["setting"]]
-    return summary["strategy"] == strategy and all(
+    return strategy in ("", summary["strategy"]) and all(
         summary["options"].get(name, value) == value for name, value in options.items()
     )
 
 
-def groups(summaries: Sequence[Summary], settings: Sequence[str]) -> list[Group]:
+def groups(summaries: Sequence[Summary], settings: Sequence[str], varies: Sequence[str] = ()) -> list[Group]:
     """The summaries by `key_of`, in a fixed order; within a group a setting has the same options in every cell."""
     found: dict[tuple, list[Summary]] = {}
     for summary in summaries:
-        found.setdefault(key_of(summary), []).append(summary)
+        found.setdefault(key_of(summary, varies), []).append(summary)
     made = []
     for key in sorted(found, key=repr):
         same, differing = _same_options(found[key])
         made.append(Group(key, tuple(same), tuple(settings)))
         if differing:
-            rest = groups(differing, settings)
+            rest = groups(differing, settings, varies)
             made += [Group((*group.key, "other options"), group.cells, group.settings) for group in rest]
     return made
 
@@ -194,7 +206,7 @@ def choose(summaries: Sequence[Summary], experiment: Experiment) -> tuple[dict[s
     a paper before one with round numbers; then the group that finished last.
     """
     mine = [s for s in summaries if belongs(s, experiment)]
-    found = groups(mine, tuple(experiment.settings))
+    found = groups(mine, tuple(experiment.settings), experiment.varies)
     chosen: dict[str, Group] = {}
     for kind in KINDS:
         of_kind = [group for group in found if group.kind == kind and group.covered()]

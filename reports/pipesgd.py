@@ -38,10 +38,9 @@ from reports.groups import Group, choose, experiment_group, strangers
 from reports.loading import Summary, load
 from reports.page import Files, Section
 from reports.probes import ProbeGroup
+from reports.reference import read as read_reference
 from reports.render import template, write_page
 from reports.verdicts import Verdict, judge_all
-from repro.errors import InputError
-from repro.paths import CONFIGS
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -166,10 +165,4 @@ def _testbeds(found: Results, files: Files) -> str:
 
 def reference(path: Path | None = None) -> pd.DataFrame:
     """The paper's numbers, as text, each with its source."""
-    import pandas as pd
-
-    path = path or CONFIGS / "reference" / f"{PAPER}.csv"
-    try:
-        return pd.read_csv(path, dtype=str, keep_default_na=False)
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: not a readable table ({error})") from None
+    return read_reference(PAPER, path)

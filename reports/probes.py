@@ -41,11 +41,34 @@ RESULTS: dict[str, dict[str, Any]] = {
         "networks": None,
         "rows": [{"setting", "strategy", "twin", "bytes", "observed_s", "simulated_s", "computation_s"}],
     },
+    "p2p": {"points": [{"bytes", "mean_s", "deviation_s", "runs"}],
+            "fit": {"alpha_s", "beta_s_per_byte", "relative_error"}},
+    "sparse_collectives": {
+        "network": {"alpha_s", "beta_s_per_byte"},
+        "rows": [{"algorithm", "ranks", "bytes", "density", "k", "seconds", "closed_form_s", "wire_bytes"}],
+    },
+    "partial_collectives": {"rows": [{"collective", "ranks", "bytes", "skew_s", "calls", "latency_s", "nap"}]},
+    "runtimes": {"what": None, "batches": None, "seconds": None,
+                 "statistics": {"min", "max", "mean", "sd", "median", "n"}},
+    "lengths": {"splits": None},
+    "layer_sizes": {"layers": [{"name", "activation_bytes", "parameter_bytes"}], "parameter_bytes": None},
+    "configurations": {
+        "rows": [{"model", "cluster", "machines", "bandwidth_Bps", "cost_model", "config", "noam", "optima",
+                  "speedup_single", "speedup_bsp"}],
+    },
+    "batching": {"rows": [{"family", "layers", "startup", "profiles", "modes", "no_pair", "exetime_below",
+                           "prefers_longer"}]},
+    "selection": {"rows": [{"model", "elements", "k", "method", "device", "seconds", "iteration_s", "share", "found"}]},
 }  # fmt: skip
 # What of a setting's name is its world size or its network.
 PLACE = re.compile(r"(, )?p ?= ?\d+$| on [\d.]+ Gbit/s$")
 # Inside the entries of a list: mappings that need these names.
-INNER = {"observed_s": _SECONDS, "seconds": _SECONDS, "terms": {"l_up", "l_comp", "l_comm"}}
+INNER = {
+    "latency_s": {"mean", "min", "max"},
+    "observed_s": _SECONDS,
+    "seconds": _SECONDS,
+    "terms": {"l_up", "l_comp", "l_comm"},
+}
 
 
 @dataclass(frozen=True)

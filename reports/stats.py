@@ -9,6 +9,7 @@ from dataclasses import dataclass
 BOOTSTRAP_FROM = 5  # seeds
 RESAMPLES = 2000
 DASH, TIMES = "\N{EN DASH}", "\N{MULTIPLICATION SIGN}"  # nothing there, and ranges; speed-ups
+ALPHA, RHO = "\N{GREEK SMALL LETTER ALPHA}", "\N{GREEK SMALL LETTER RHO}"
 BOOTSTRAP_SEED = 20181203  # fixed: the same summaries give the same interval
 
 

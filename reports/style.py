@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,72 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "Pipe-SGD + Q": {"color": "#fba85c", "marker": "s", "dash": (1.5, 1)},
     "Pipe-SGD with warm-up": {"color": "#8a6d1f", "marker": "D", "dash": (6, 1.5, 1.5, 1.5)},
 }
+# gTop-k: green the paper's algorithm and its variants, violet what it is compared with; Dense is D-Sync.
+SETTINGS |= {
+    "Dense": SETTINGS["D-Sync"],
+    "Top-k": {"color": "#7b4fa3", "marker": "^", "dash": (4, 1.5)},
+    "Top-k, ring": {"color": "#b9a0d4", "marker": "v", "dash": (1.5, 1)},
+    "gTop-k": {"color": "#1a7f4b", "marker": "s", "dash": (1, 0)},
+    "gTop-k, exact residual": {"color": "#57b584", "marker": "D", "dash": (4, 1.5)},
+    "gTop-k, naive": {"color": "#9bb32f", "marker": "v", "dash": (1.5, 1)},
+    "gTop-k, 16 bits": {"color": "#0f8f99", "marker": "P", "dash": (4, 1.5)},
+    "gTop-k, 8 bits": {"color": "#6cc5cc", "marker": "X", "dash": (1.5, 1)},
+    "gTop-k, K = 2": {"color": "#d97a00", "marker": "<", "dash": (6, 1.5, 1.5, 1.5)},
+    "gTop-k, momentum correction": {"color": "#b8488f", "marker": ">", "dash": (4, 1.5)},
+    "gTop-k, sampled selection": {"color": "#8a6d1f", "marker": "h", "dash": (6, 1.5, 1.5, 1.5)},
+    "rho = 0.005": {"color": "#8fd0a9", "marker": "^", "dash": (4, 1.5)},
+    "rho = 0.001": {"color": "#1a7f4b", "marker": "s", "dash": (1, 0)},
+    "rho = 0.0005": {"color": "#0b3d24", "marker": "v", "dash": (1.5, 1)},
+}
+# eager-SGD: rose, teal and amber the partial collectives, blue the synchronous baselines.
+SETTINGS |= {
+    "Synch-SGD (Deep500)": {"color": "#08478c", "marker": "o", "dash": (1, 0)},
+    "Synch-SGD (Horovod)": {"color": "#3d8bd1", "marker": "^", "dash": (4, 1.5)},
+    "eager-SGD (solo)": {"color": "#d1495b", "marker": "s", "dash": (1, 0)},
+    "eager-SGD (majority)": {"color": "#00798c", "marker": "D", "dash": (4, 1.5)},
+    "eager-SGD (quorum)": {"color": "#c98a1b", "marker": "P", "dash": (1.5, 1)},
+}
+SETTINGS |= {
+    collective: SETTINGS[strategy]
+    for collective, strategy in (
+        ("allreduce", "Synch-SGD (Deep500)"), ("recursive_doubling", "Synch-SGD (Horovod)"),
+        ("solo", "eager-SGD (solo)"), ("majority", "eager-SGD (majority)"),
+("quorum", "eager-SGD (quorum)"),
+    )
+}  # fmt: skip
+# PipeDream: magenta its pipelines, violet a straight one, slate stages without one, amber and olive other schedules.
+SETTINGS |= {
+    "bsp": {"color": "#08478c", "marker": "o", "dash": (1, 0)},
+    "bsp-allreduce": {"color": "#3d8bd1", "marker": "^", "dash": (4, 1.5)},
+    "asp": {"color": "#4d4d4d", "marker": "X", "dash": (1.5, 1)},
+    "single": {"color": "#9a9a9a", "marker": "h", "dash": (6, 1.5, 1.5, 1.5)},
+    "pipedream": {"color": "#a4197d", "marker": "s", "dash": (1, 0)},
+    "paper-config": {"color": "#c9569f", "marker": "D", "dash": (4, 1.5)},
+    "straight": {"color": "#6f5fc4", "marker": "v", "dash": (4, 1.5)},
+    "model-parallel": {"color": "#6c7a92", "marker": "P", "dash": (1.5, 1)},
+    "gpipe": {"color": "#d99a00", "marker": "<", "dash": (4, 1.5)},
+    "1f1b-flush": {"color": "#6a8f2f", "marker": ">", "dash": (1.5, 1)},
+    "vertical-sync": {"color": "#e8722a", "marker": "^", "dash": (4, 1.5)},
+    "naive": {"color": "#2f3e46", "marker": "X", "dash": (1.5, 1)},
+}
+SETTINGS |= {
+    name: SETTINGS[setting]
+    for name, setting in (
+        ("stashing", "pipedream"), ("model_parallel", "model-parallel"), ("one_f_one_b_flush", "1f1b-flush"),
+    )
+}  # fmt: skip
+# iBatch: navy one pull, ochre layer by layer, brick its batches (darker: the optimal ones); green SSP.
+SETTINGS |= {
+    "ps_default": {"color": "#355070", "marker": "o", "dash": (1.5, 1)},
+    "ps_layerwise": {"color": "#e09f3e", "marker": "^", "dash": (4, 1.5)},
+    "ibatch": {"color": "#9e2a2b", "marker": "s", "dash": (1, 0)},
+    "exact": {"color": "#4a0d10", "marker": "D", "dash": (6, 1.5, 1.5, 1.5)},
+    "ssp-1": {"color": "#5f9e6e", "marker": "v", "dash": (4, 1.5)},
+    "ssp-3": {"color": "#2f6b4f", "marker": "P", "dash": (1.5, 1)},
+}
+SETTINGS |= {"default": SETTINGS["ps_default"], "layerwise": SETTINGS["ps_layerwise"]}
+# What of a setting's name does not change its look: an injected delay; which quorum.
+VARIANT = (re.compile(r" \d+ ms$"), re.compile(r"(?<=quorum) \d+"))
 # For settings of later papers and of users, by order of appearance, until they get a line above.
 SPARE = ("#2a7f62", "#7b4fa3", "#b8488f", "#8a6d1f", "#1b9aaa", "#6b7a1e")
 SPARE_MARKERS = ("D", "v", "P", "<", ">", "h")
@@ -34,10 +101,11 @@ PHASE_COLOURS = {
     "compress": "#e0a92c",
     "communicate": "#c2403a",
     "wait": "#a9adb2",
+    "imbalance": "#6b5b95",
 }
 PHASE_LABELS = {
     "forward": "forward", "backward": "backward", "update": "update", "data": "data", "other": "other",
-    "compress": "compression", "communicate": "communication, exposed", "wait": "wait",
+    "compress": "compression", "communicate": "communication, exposed", "wait": "wait", "imbalance": "injected delay",
 }  # fmt: skip
 COMPUTATION = ("forward", "backward", "update", "data", "other")
 HIDDEN = {"facecolor": "white", "edgecolor": PHASE_COLOURS["communicate"], "hatch": "////", "linewidth": 0.8}
@@ -46,11 +114,20 @@ HIDDEN_LABEL = "communication, hidden behind computation (not part of the bar)"
 
 def look(setting: str, known: tuple[str, ...] = ()) -> dict[str, Any]:
     """Colour, marker and dashes of a setting; one unknown to the project gets a spare by its place in `known`."""
-    if setting in SETTINGS:
-        return SETTINGS[setting]
-    extra = [name for name in known if name not in SETTINGS]
+    if (name := plain(setting, known)) in SETTINGS:
+        return SETTINGS[name]
+    extra = [name for name in known if plain(name, known) not in SETTINGS]
     place = extra.index(setting) if setting in extra else 0
     return {"color": SPARE[place % len(SPARE)], "marker": SPARE_MARKERS[place % len(SPARE_MARKERS)], "dash": (1, 0)}
+
+
+def plain(setting: str, known: tuple[str, ...] = ()) -> str:
+    """A setting's name without its injected delay, and without its quorum where `known` has no second one."""
+    if setting in SETTINGS:
+        return setting
+    name = VARIANT[0].sub("", setting)
+    bare = VARIANT[1].sub("", name)
+    return bare if bare in SETTINGS and len({n for n in known if VARIANT[1].search(n)}) <= 1 else name
 
 
 def plotting() -> tuple[Any, Any]:
@@ -78,7 +155,9 @@ def titled(figure: Any, text: str) -> None:
 
 def metric_name(metric: str) -> str:
     """How a metric is written on an axis."""
-    return {"top1": "top-1"}.get(metric, metric)
+    known = {"top1": "top-1", "top5": "top-5", "mse": "mean squared error", "train_top1": "top-1 on training data",
+             "train_top5": "top-5 on training data", "meteor": "METEOR"}  # fmt: skip
+    return known.get(metric, metric)
 
 
 def save(figure: Any, stem: Path) -> list[Path]:

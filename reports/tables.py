@@ -9,15 +9,20 @@ from reports import compute, frames
 from reports.groups import Group
 from reports.loading import Summary
 from reports.probes import ProbeGroup
-from reports.stats import DASH, TIMES, Spread, number, show, show_target, spread
+from reports.stats import ALPHA, DASH, RHO, TIMES, Spread, number, show, show_target, spread
 from reports.verdicts import NOT_ATTEMPTED, Verdict
-from repro.results import PHASES
+from repro.results import LATER_PHASES, PHASES
 
 if TYPE_CHECKING:
     import pandas as pd
 
 LATEX = {DASH: "--", TIMES: r"$\times$", "·": r"$\cdot$", "∞": r"$\infty$", "β": r"$\beta$", "µ": r"$\mu$",
-         "√": r"$\surd$", "≤": r"$\le$", "≥": r"$\ge$", "±": r"$\pm$"}  # fmt: skip
+         ALPHA: r"$\alpha$", RHO: r"$\rho$",
+         "√": r"$\surd$", "≤": r"$\le$", "≥": r"$\ge$", "±": r"$\pm$",
+         "÷": r"$\div$"}  # fmt: skip
+
+# settings that speed-ups are given over
+BASES = ("PS-Sync", "D-Sync", "Dense", "Top-k")
 
 
 def markdown(table: pd.DataFrame, left: Sequence[str] = ()) -> str:
@@ -49,13 +54,13 @@ def hardware(group: Group | ProbeGroup) -> str:
         testbeds = list(dict.fromkeys(cell["testbed"] for cell in group.cells))
         more = f" and {len(testbeds) - 2} more testbeds" if len(testbeds) > 3 else ""
         return f"modelled: {', '.join(testbeds[: 2 if more else 3])}{more}"
-    return str(group.first["hardware"]["class"])
+    return " / ".join(dict.fromkeys(str(cell["hardware"]["class"]) for cell in group.cells))
 
 
 def settings(group: Group, paper_metric: Mapping[str, str] | None = None) -> pd.DataFrame:
     """A row a setting: accuracy (the paper's beside it where given), time, time to each target, speed-ups.
 
-    Without arithmetic there are no accuracies and no targets. Speed-ups are over PS-Sync and D-Sync where they are.
+    Without arithmetic there are no accuracies and no targets. Speed-ups are over the baselines that are there.
     """
     import pandas as pd
 
@@ -72,7 +77,7 @@ def settings(group: Group, paper_metric: Mapping[str, str] | None = None) -> pd.
             line["training (s)"] = show(spread(c["final"]["train_s"] for c in cells), seeds=False)
         for goal in [] if group.timing_only else frames.targets(group):
             line[f"to {goal} (s)"] = show_target([compute.target_s(c, goal) for c in cells if goal in c["targets"]])
-        for base in ("PS-Sync", "D-Sync"):
+        for base in BASES:
             if group.runs(base):
                 line[f"speed-up vs {base}"] = _speedup(group, name, base)
         rows.append(line)
@@ -88,7 +93,7 @@ def breakdown(group: Group) -> pd.DataFrame:
     """A row a setting: milliseconds an iteration by phase (mean over worker ranks, median over seeds), bytes sent."""
     import pandas as pd
 
-    rows = []
+    rows, phases = [], shown_phases(group)
     for name in group.settings:
         cells = list(group.phase_runs(name).values())
         if not cells:
@@ -101,7 +106,7 @@ def breakdown(group: Group) -> pd.DataFrame:
             {
                 "kind": group.kind,
                 "setting": name,
-                **{phase: _ms(of("phases", phase)) for phase in PHASES},
+                **{phase: _ms(of("phases", phase)) for phase in phases},
                 "all phases": _ms(spread(sum(c["phases"].values()) for c in cells)),
                 "all comm.": _ms(of("communication", "total_s")),
                 "hidden comm.": _ms(of("communication", "overlapped_s")),
@@ -111,7 +116,7 @@ def breakdown(group: Group) -> pd.DataFrame:
         )
         servers = [c["server_phases"] for c in cells if c.get("server_phases")]
         if servers:
-            own = {phase: _ms(spread(s.get(phase, 0.0) for s in servers)) for phase in PHASES}
+            own = {phase: _ms(spread(s.get(phase, 0.0) for s in servers)) for phase in phases}
             total = _ms(spread(sum(s.get(p, 0.0) for p in PHASES) for s in servers))
             rows.append(
                 {
@@ -126,6 +131,13 @@ def breakdown(group: Group) -> pd.DataFrame:
                 }
             )
     return pd.DataFrame(rows)
+
+
+def shown_phases(group: Group) -> list[str]:
+    """Every phase, without injected delays where there are none."""
+    return [
+        name for name in PHASES if name not in LATER_PHASES or any(cell["phases"].get(name) for cell in group.used())
+    ]
 
 
 def _ms(found: Spread) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from reports.claims import Claim
@@ -104,7 +104,7 @@ def _limits(claim: Claim, kind: str, group: Group | ProbeGroup, ours: Spread) ->
     scale = group.first.get("scale")
     if claim.about == "accuracy" and scale not in (None, "paper"):
         limits.append(f"scale {scale}: {length(group)}" if isinstance(group, Group) else f"scale {scale}")
-    if group.standin:
+    if group.standin and claim.about != "data":
         limits.append("on stand-in data")
     if ours.n > 1 and label(claim, ours.low) != label(claim, ours.high):
         limits.append("the seeds' interval spans more than one verdict")
@@ -114,3 +114,8 @@ def _limits(claim: Claim, kind: str, group: Group | ProbeGroup, ours: Spread) ->
 def judge_all(claims: tuple[Claim, ...], find: Callable[[str, str], Group | ProbeGroup | None]) -> list[Verdict]:
     """One verdict a claim and kind, in the file's order; `find(experiment, kind)` gives the results."""
     return [judge(claim, kind, find(claim.experiment, kind)) for claim in claims for kind in KINDS]
+
+
+def about(verdicts: Sequence[Verdict], *experiments: str) -> list[Verdict]:
+    """Those of claims that results of these experiments speak to."""
+    return [verdict for verdict in verdicts if verdict.claim.experiment in experiments]

@@ -1,0 +1,64 @@
+"""The eager-SGD page: every table, figure and claim of the paper; measured, simulated, and the paper's numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from reports import probes
+from reports.assembly import Built, Page, cells_of, standins
+from reports.claims import read_claims
+from reports.eagersgd import (
+    section_collectives,
+    section_contradictions,
+    section_guarantees,
+    section_imbalance,
+    section_training,
+)
+from reports.eagersgd.departures import departures
+from reports.eagersgd.experiments import FIG2_LENGTHS, FIG9, PAPER, SHOWN
+from reports.eagersgd.experiments import files as files_of
+from reports.eagersgd.published import Published
+from reports.eagersgd.results import Results, finder, gather
+from reports.loading import load
+from reports.page import Files, Section
+from reports.reference import read as read_reference
+from reports.verdicts import Verdict, judge_all
+
+# The claims at the top of the page, one or more experiments each.
+HEADLINES = (
+    "solo-latency", "majority-latency", "solo-nap", "majority-nap",
+    *(f"{what}-{ms}" for ms in (200, 300, 400) for what in ("hyperplane", "padded", "ratio")),
+    "resnet50-300-deep500", "resnet50-460-deep500", "resnet50-300-horovod", "resnet50-460-horovod",
+    "resnet50-weak-scaling", "resnet32-majority-speedup", "ucf101-solo-speedup", "ucf101-majority-speedup",
+    "ucf101-majority-equal", "ucf101-horovod-weak", "ucf101-majority-weak",
+)  # fmt: skip
+
+
+def build(results: Path | None, out: Path) -> Built:
+    """(pages, other files, what the overview says): everything about eager-SGD under `out`."""
+    found = gather(load(PAPER, results), probes.load(PAPER, results))
+    content, quoted, files = read_claims(PAPER), read_reference(PAPER), Files(PAPER, out)
+    paper = Published(quoted)
+    verdicts = judge_all(content.claims, finder(found))
+    page = Page(content, quoted, verdicts, found, SHOWN, {name: files_of(name) for name in SHOWN}, files)
+    glance = page.glance(page.headlines(HEADLINES))
+    sections = chapters(found, verdicts, paper, files)
+    # of a testbed whose device one worker alone has otherwise, that of the others is shown
+    cells = sorted(cells_of(found), key=lambda cell: cell["workers"] > 1)
+    return page.write(sections, glance, departures(found.training, paper), standins(found.used), cells)
+
+
+def chapters(found: Results, verdicts: Sequence[Verdict], paper: Published, files: Files) -> list[Section]:
+    """The page's sections between the glance and the claims, in the paper's order but for what does not add up."""
+    return [
+        section_contradictions.section(paper, found.probes[FIG2_LENGTHS], files),
+        section_imbalance.table1(paper, found, files),
+        section_imbalance.figure2(found, paper, verdicts, files),
+        *section_imbalance.figure34(found, paper, verdicts, files),
+        section_collectives.figure9(found.probes[FIG9], paper, verdicts, files),
+        *section_training.figures(found, paper, verdicts, files),
+        section_guarantees.rounds(found, verdicts, files),
+        section_guarantees.quorum(found, verdicts, files),
+        section_guarantees.beyond(found, verdicts, files),
+    ]

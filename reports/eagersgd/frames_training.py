@@ -1,0 +1,157 @@
+"""Training runs as data frames: throughput, scaling, final scores (Figures 10 to 13), what a round held."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from reports import compute, compute_eager, frames
+from reports.eagersgd.experiments import BASES, DEEP500, HOROVOD
+from reports.eagersgd.published import BARS, OVER, Published
+from reports.groups import Group
+from reports.loading import Summary
+from reports.stats import DASH, TIMES, number, show, show_target, spread
+from reports.style import metric_name, plain
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+DELAY = re.compile(r" (?P<ms>\d+) ms$")
+SCORES = ("top1", "top5", "train_top1", "train_top5")
+
+
+def delay(setting: str) -> str:
+    """`200 ms` of `eager-SGD (solo) 200 ms`; nothing where the name has none."""
+    found = DELAY.search(setting)
+    return f"{found['ms']} ms" if found else ""
+
+
+def injected(cell: Summary) -> str:
+    """The delay in a setting's name, else the one that its injector has."""
+    seconds = (cell.get("imbalance") or {}).get("delay_s")
+    return delay(cell["setting"]) or (f"{1e3 * seconds:g} ms" if seconds else "")
+
+
+def throughput(group: Group, experiment: str, paper: Published) -> pd.DataFrame:
+    """A row a setting with several workers: steps a second over seeds, speed-up over its baseline, the paper's."""
+    import pandas as pd
+
+    rows = []
+    for name in group.covered():
+        cells = list(group.runs(name).values())
+        if cells[0]["workers"] == 1:
+            continue
+        steps = spread(1 / compute.iteration_s(cell) for cell in cells)
+        over = base(group, name, experiment)
+        values = list(compute.speedup(group, name, over).values.values()) if over else []
+        rows.append(
+            {
+                "kind": group.kind,
+                "setting": name,
+                "strategy": plain(name),
+                "delay": injected(cells[0]),
+                "seeds": len(cells),
+                "steps_per_second": steps.median,
+                "low": steps.low,
+                "high": steps.high,
+                "over": over,
+                "speedup": spread(values).median if values else None,
+                "paper_speedup": printed(paper, experiment, name),
+            }
+        )
+    columns = ("kind", "setting", "strategy", "delay", "seeds", "steps_per_second", "low", "high", "over", "speedup",
+               "paper_speedup")  # fmt: skip
+    return pd.DataFrame(rows, columns=columns).astype({"speedup": float, "paper_speedup": float})
+
+
+def base(group: Group, name: str, experiment: str = "") -> str:
+    """The synchronous setting that an eager one is compared with: of its delay; the experiment's, else any."""
+    if name.startswith(BASES):
+        return ""
+    found = injected(next(iter(group.runs(name).values())))
+    suffix = f" {found}" if group.runs(f"{DEEP500} {found}") or group.runs(f"{HOROVOD} {found}") else ""
+    for candidate in (OVER.get(experiment, DEEP500), *BASES):
+        if group.runs(candidate + suffix) and candidate + suffix != name:
+            return candidate + suffix
+    return ""
+
+
+def printed(paper: Published, experiment: str, setting: str) -> float | None:
+    """The paper's speed-up of a setting."""
+    found = BARS.get(experiment, {}).get(setting)
+    return paper.value(found[0], found[1], plain(setting), found[2]) if found else None
+
+
+def runs(group: Group, experiment: str) -> pd.DataFrame:
+    """A row a setting: workers, batch, throughput, speed-ups, final scores, time to targets, bytes."""
+    import pandas as pd
+
+    metric = group.metric
+    scores = [] if group.timing_only else [
+        name for name in dict.fromkeys((metric, *SCORES)) if any(name in cell["final"] for cell in group.used())
+    ]  # fmt: skip
+    goals = [] if group.timing_only else frames.targets(group)
+    rows = []
+    for name in group.covered():
+        cells = list(group.runs(name).values())
+        line = {
+            "setting": name,
+            "seeds": str(len(cells)),
+            "workers": str(cells[0]["workers"]),
+            "batch": f"{cells[0]['batch']:,}",
+            "steps/s": show(spread(1 / compute.iteration_s(cell) for cell in cells), seeds=False),
+            "training (s)": show(spread(cell["final"]["train_s"] for cell in cells), seeds=False),
+        }
+        found = injected(cells[0])
+        for candidate in BASES:
+            over = f"{candidate} {found}" if group.runs(f"{candidate} {found}") else candidate
+            if any(group.runs(one) for one in group.settings if one.startswith(candidate)):
+                line[f"over {candidate}"] = _speedup(group, name, over)
+        for score in scores:
+            values = [compute_eager.score(cell, score) for cell in cells]
+            known = [value for value in values if value == value]
+            line[f"final {metric_name(score)}"] = show(spread(known), decimals=4, seeds=False)
+        for goal in goals:
+            times = [compute.target_s(cell, goal) for cell in cells if goal in cell["targets"]]
+            line[f"to {metric_name(metric)} {goal} (s)"] = show_target(times)
+        line["sent (kB a step)"] = number(spread(cell["bytes_sent"] for cell in cells).median / 1e3, 4)
+        rows.append(line)
+    return pd.DataFrame(rows).fillna(DASH).astype(str)
+
+
+def _speedup(group: Group, name: str, over: str) -> str:
+    if name == over or not group.runs(over):
+        return DASH
+    values = compute.speedup(group, name, over).values
+    return show(spread(values.values()), seeds=False, unit=TIMES) if values else DASH
+
+
+def scaling(groups: Mapping[str, Group], paper: Published) -> pd.DataFrame:
+    """Section 6.3: a row the paper's and each of ours, one node and eight; strong and weak speed-up."""
+    import pandas as pd
+
+    rows = []
+    printed_rows = paper.table[(paper.table["place"] == "Figure 13") & paper.table["row"].isin(("8 nodes", "one node"))]
+    for line in printed_rows.to_dict("records"):
+        what = f"{line['setting']}, {line['row']}"
+        unit = TIMES if line["unit"] == "x" else f" {line['unit']}"
+        rows.append({"kind": "paper", "setting": what, "quantity": line["quantity"], "value": line["value"] + unit})
+    for kind, group in groups.items():
+        batches = sorted({cell["batch"] for cell in group.used() if cell["workers"] == 1})
+        samples, epochs = paper.table1("UCF101", "training samples"), paper.table1("UCF101", "epochs")
+        for batch in batches:
+            found = compute_eager.alone_seconds(group, batch, samples, epochs).values.values()
+            rows.append({"kind": kind, "setting": f"batch size {batch}, one node",
+                         "quantity": f"training time of {epochs} epochs",
+                         "value": show(spread(found), seeds=False, unit=" s")})  # fmt: skip
+        for name in group.covered():
+            workers = next(iter(group.runs(name).values()))["workers"]
+            if workers == 1:
+                continue
+            for how in ("weak", "strong"):
+                found = compute_eager.node_speedup(group, name, how)
+                shown = show(spread(found.values.values()), seeds=False, unit=TIMES) if found.values else found.reason
+                rows.append({"kind": kind, "setting": f"{name}, {workers} nodes", "quantity": f"{how} scaling",
+                             "value": shown})  # fmt: skip
+    return pd.DataFrame(rows, columns=["kind", "setting", "quantity", "value"])

@@ -1,0 +1,79 @@
+"""Which results the eager-SGD page shows, and which speak to a claim."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from reports import probes
+from reports.eagersgd.experiments import OPEN, PROBES, TRAINING, WITH
+from reports.groups import Experiment, Group, choose, strangers
+from reports.loading import KINDS, Summary
+from reports.probes import ProbeGroup
+
+
+@dataclass(frozen=True)
+class Results:
+    """Experiment -> kind -> group, of training and of probes; and all groups that the page does not show."""
+
+    training: dict[str, dict[str, Group]]
+    probes: dict[str, dict[str, ProbeGroup]]
+    others: list[Group | ProbeGroup]
+
+    @property
+    def shown(self) -> dict[tuple[str, str], Group | ProbeGroup]:
+        """(experiment, kind) -> group."""
+        every = {**self.probes, **self.training}
+        return {(name, kind): groups[kind] for name, groups in every.items() for kind in KINDS if kind in groups}
+
+    @property
+    def used(self) -> list[Group | ProbeGroup]:
+        return list(self.shown.values())
+
+
+def gather(summaries: Sequence[Summary], measurements: Sequence[Summary]) -> Results:
+    """The groups that the page shows, and all others."""
+    measurements = [s | {"experiment": WITH.get(s["experiment"], s["experiment"])} for s in measurements]
+    training, others, known = {}, [], []
+    for experiment in TRAINING:
+        mine = widened(experiment, summaries)
+        known.append(mine)
+        training[experiment.name], rest = choose(summaries, mine)
+        others += rest
+    others += strangers(summaries, known)
+    found = {}
+    for name, program in PROBES.items():
+        found[name], rest = choose_probe([s for s in measurements if s["program"] == program], name)
+        others += rest
+    others += probes.groups([s for s in measurements if PROBES.get(s["experiment"]) != s["program"]])
+    return Results(training, found, others)
+
+
+def widened(experiment: Experiment, summaries: Sequence[Summary]) -> Experiment:
+    """The experiment with what is found of it besides: one worker alone, and all settings of an open one."""
+    found = dict(experiment.settings)
+    for summary in summaries:
+        alone = summary["workers"] == 1 and "workers" in experiment.varies
+        if summary["experiment"] == experiment.name and (alone or experiment.name in OPEN):
+            found.setdefault(summary["setting"], ("", {}))
+    return replace(experiment, settings=found)
+
+
+def choose_probe(cells: Sequence[Summary], name: str) -> tuple[dict[str, ProbeGroup], list[ProbeGroup]]:
+    """(kind -> the group that figures show, the others): full scale, a paper's testbed, most cells, latest."""
+    found = probes.groups([s for s in cells if s["experiment"] == name])
+    chosen = {}
+    for kind in KINDS:
+        if mine := [group for group in found if group.kind == kind]:
+            chosen[kind] = max(mine, key=_rank)
+    return chosen, [group for group in found if group not in chosen.values()]
+
+
+def _rank(group: ProbeGroup) -> tuple:
+    first = group.first
+    return first.get("scale") != "smoke", first["testbed"].startswith("paper/"), len(group.cells), group.latest
+
+
+def finder(found: Results) -> Callable[[str, str], Group | ProbeGroup | None]:
+    """Which results speak to a claim: those that the page shows."""
+    return lambda experiment, kind: found.shown.get((experiment, kind))

@@ -1,0 +1,86 @@
+"""The gTop-k page: every table, figure and claim of the paper; measured, simulated, and the paper's own time model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reports import probes
+from reports.assembly import Built, Page, cells_of, standins
+from reports.claims import read_claims
+from reports.groups import Group
+from reports.gtopk import section_convergence, section_network, section_scaling
+from reports.gtopk.departures import departures
+from reports.gtopk.experiments import FIG8, FIG9, PAPER, SHOWN
+from reports.gtopk.experiments import files as files_of
+from reports.gtopk.published import published
+from reports.gtopk.results import Results, finder, gather
+from reports.loading import load
+from reports.page import Files, Section
+from reports.reference import read as read_reference
+from reports.scaling import MODELS
+from reports.stats import DASH
+from reports.verdicts import Verdict, judge_all
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def build(results: Path | None, out: Path) -> Built:
+    """(pages, other files, what the overview says): everything about gTop-k under `out`."""
+    found = gather(load(PAPER, results), probes.load(PAPER, results))
+    content, quoted, files = read_claims(PAPER), read_reference(PAPER), Files(PAPER, out)
+    verdicts = judge_all(content.claims, finder(found))
+    page = Page(content, quoted, verdicts, found, SHOWN, {name: files_of(name) for name in SHOWN}, files)
+    data = section_scaling.collect(found, published(quoted))
+    known = files.table(speedups(data), "speedups", ["model", "over"])
+    glance = page.glance(
+        "Speed-up of gTop-k S-SGD with 32 workers (Table VII), from three sources that do not agree (next section):",
+        known,
+    )
+    trained = [group for group in found.used if isinstance(group, Group)]
+    sections = chapters(found, verdicts, data, files)
+    return page.write(sections, glance, departures(found.training), standins(trained), cells_of(found))
+
+
+def chapters(
+    found: Results, verdicts: Sequence[Verdict], data: section_scaling.Efficiency, files: Files
+) -> list[Section]:
+    """The page's sections between the glance and the claims, in the paper's order but for what does not add up."""
+
+    def about(name: str) -> list[Verdict]:
+        return [verdict for verdict in verdicts if verdict.claim.experiment == name]
+
+    network, scaling, curves = section_network, section_scaling, section_convergence
+    return [
+        scaling.contradictions(data, verdicts, files),
+        network.table1(found.sweeps[FIG9], data.paper, about(FIG9), files),
+        *curves.figures(found.training, verdicts, files, ("Figure 5", "Figure 6", "Figure 7")),
+        network.messages(found.sweeps[FIG8], data.paper, about(FIG8), files),
+        network.collectives(found.sweeps[FIG9], data.paper, about(FIG9), files),
+        scaling.figure10(data, verdicts, files),
+        scaling.table7(data, found, verdicts, files),
+        scaling.figure11(data, found, verdicts, files),
+        *curves.figures(found.training, verdicts, files, ("Figure 12",)),
+        curves.conservation(found.training, verdicts, files),
+        curves.beyond(found.training, verdicts, files),
+    ]
+
+
+def speedups(data: section_scaling.Efficiency) -> pd.DataFrame:
+    """A row a model and baseline: the paper's printed number, its time model's, ours simulated."""
+    import pandas as pd
+
+    from reports.stats import TIMES, number
+
+    rows = []
+    for model in MODELS:
+        for over in ("Dense", "Top-k"):
+            line = {"model": model, "over": over, "paper": f"{data.paper.ratios[model, over]:g}{TIMES}"}
+            for source, steps in data.sources.items():
+                if source != "paper":
+                    value = steps.speedup(model, "gTop-k", over, 32)
+                    line[source] = DASH if value is None else number(value) + TIMES
+            rows.append(line)
+    return pd.DataFrame(rows)

@@ -1,0 +1,111 @@
+"""The experiments that the gTop-k page shows, in its order: settings, their options, and what the paper states."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from reports.groups import Experiment
+
+PAPER = "gtopk"
+BASE = "Dense"
+
+_DENSE = ("dsync", {"codec": "none"})
+_COMMON = {"codec": "none", "K": 1, "momentum_correction": False}
+_TOPK = ("topk", _COMMON)
+
+
+def _gtopk(**changed: Any) -> tuple[str, Mapping[str, Any]]:
+    return "gtopk", {**_COMMON, "aggregation": "tree", "residual": "printed", "selection": "exact", **changed}
+
+
+_EXACT = {"gTop-k, exact residual": _gtopk(residual="exact")}
+FIG5_VGG16 = Experiment(PAPER, "fig5-vgg16", {BASE: _DENSE, "gTop-k": _gtopk(), **_EXACT})
+FIG5_RESNET20 = Experiment(PAPER, "fig5-resnet20", {BASE: _DENSE, "Top-k": _TOPK, "gTop-k": _gtopk(), **_EXACT})
+FIG6_ALEXNET = Experiment(PAPER, "fig6-alexnet", {BASE: _DENSE, "gTop-k": _gtopk()}, kinds=("measured",))
+FIG6_RESNET50 = Experiment(PAPER, "fig6-resnet50", FIG6_ALEXNET.settings, kinds=("measured",))
+FIG7_LSTM = Experiment(PAPER, "fig7-lstm", FIG6_ALEXNET.settings, kinds=("measured",))
+_DENSITIES = {f"rho = {rho:g}": _gtopk(density=rho) for rho in (0.005, 0.001, 0.0005)}
+FIG12_VGG16 = Experiment(PAPER, "fig12-vgg16", {BASE: _DENSE, **_DENSITIES}, kinds=("simulated",))
+FIG12_RESNET20 = Experiment(PAPER, "fig12-resnet20", FIG12_VGG16.settings, kinds=("simulated",))
+CONSERVATION = Experiment(PAPER, "conservation", {
+    BASE: _DENSE, "Top-k": _TOPK, "gTop-k": _gtopk(), **_EXACT,
+    "gTop-k, naive": ("gtopk", {**_COMMON, "aggregation": "allgather"}),
+}, kinds=("simulated",))  # fmt: skip
+BEYOND = Experiment(PAPER, "beyond", {
+    "gTop-k": _gtopk(),
+    "gTop-k, 16 bits": _gtopk(codec="truncate16"),
+    "gTop-k, 8 bits": _gtopk(codec="quantize8"),
+    "gTop-k, K = 2": _gtopk(K=2),
+    "gTop-k, momentum correction": _gtopk(momentum_correction=True),
+    "gTop-k, sampled selection": _gtopk(selection="sampled"),
+}, kinds=("simulated",))  # fmt: skip
+
+
+def baseline(experiment: Experiment) -> str:
+    """What an experiment's settings are compared with."""
+    return BASE if BASE in experiment.settings else "gTop-k"
+
+
+# Experiment -> the model as the paper writes it.
+CONVERGENCE = {
+    FIG5_VGG16.name: "VGG-16", FIG5_RESNET20.name: "ResNet-20", FIG6_ALEXNET.name: "AlexNet",
+    FIG6_RESNET50.name: "ResNet-50", FIG7_LSTM.name: "LSTM-PTB", FIG12_VGG16.name: "VGG-16",
+    FIG12_RESNET20.name: "ResNet-20", CONSERVATION.name: "ResNet-20", BEYOND.name: "ResNet-20",
+}  # fmt: skip
+TRAINING = (FIG5_VGG16, FIG5_RESNET20, FIG6_ALEXNET, FIG6_RESNET50, FIG7_LSTM, FIG12_VGG16, FIG12_RESNET20,
+            CONSERVATION, BEYOND)  # fmt: skip
+
+# Experiments whose cells differ in model, world size or message and stand in one figure: name -> the program.
+FIG8, FIG9, FIG10, FIG10_MEASURED, FIG11 = "fig8", "fig9", "fig10", "fig10-measured", "fig11"
+SWEEPS = {FIG8: "p2p", FIG9: "sparse_collectives", FIG10: "train", FIG10_MEASURED: "validation", FIG11: "selection"}
+SWEEP_KINDS = {
+    FIG8: ("measured", "simulated"), FIG9: ("measured", "simulated"), FIG10: ("simulated",),
+    FIG10_MEASURED: ("measured",), FIG11: ("measured",),
+}  # fmt: skip
+# What to run for an experiment whose files have other names, by kind.
+FILES = {
+    FIG9: {"simulated": ("fig9",), "measured": ("fig9-measured",)},
+    FIG10: {"simulated": ("fig10-vgg16", "fig10-resnet20", "fig10-alexnet", "fig10-resnet50")},
+}
+
+
+def files(name: str, kind: str = "") -> tuple[str, ...]:
+    """The files of an experiment, of one kind or of all."""
+    known = FILES.get(name, {})
+    if kind:
+        return known.get(kind, (name,))
+    return tuple(file for some in known.values() for file in some) or (name,)
+
+
+# Where a claim is judged if an experiment was measured on several testbeds: the paper's network is 1 Gbit/s.
+PREFERRED = "shaped/1g"
+
+# Trainable parameters of the models here; the paper states none (Figure 9 takes 100 MB for ResNet-50).
+PARAMETERS = {"VGG-16": 14_728_266, "ResNet-20": 269_722, "AlexNet": 60_965_224, "ResNet-50": 25_557_032}
+DENSITY = 0.001  # Figures 9 and 10
+WORLDS = (1, 2, 4, 8, 16, 32)
+
+# The claims that the paper is known for: which of them survive stands at the top of the page.
+HEADLINES = (
+    "over-dense-least", "over-dense-most", "over-dense-average", "over-topk-least", "over-topk-most",
+    "over-topk-average", "resnet20-efficiency", "resnet50-efficiency", "vgg16-low-density-loss",
+    "vgg16-low-density-top1", "resnet20-low-density-loss", "resnet20-low-density-top1", "resnet20-loss", "vgg16-loss",
+)  # fmt: skip
+
+SHOWN = {
+    FIG5_VGG16.name: "Figure 5, VGG-16 on CIFAR-10",
+    FIG5_RESNET20.name: "Figure 5, ResNet-20 on CIFAR-10",
+    FIG6_ALEXNET.name: "Figure 6, AlexNet on ImageNet",
+    FIG6_RESNET50.name: "Figure 6, ResNet-50 on ImageNet",
+    FIG7_LSTM.name: "Figure 7, LSTM on PTB",
+    FIG8: "Figure 8, a message between two machines",
+    FIG9: "Figure 9 and Table I, collectives",
+    FIG10: "Figures 10 and 11, Table VII, scaling to 32 workers",
+    FIG10_MEASURED: "Figure 10 on real links, few workers",
+    FIG11: "Figure 11, selection",
+    FIG12_VGG16.name: "Figure 12, VGG-16",
+    FIG12_RESNET20.name: "Figure 12, ResNet-20",
+    CONSERVATION.name: "Residuals: what is lost",
+    BEYOND.name: "Beyond the paper",
+}

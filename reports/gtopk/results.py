@@ -1,0 +1,98 @@
+"""Which results the gTop-k page shows, and which speak to a claim."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from reports import probes
+from reports.groups import Group, choose, strangers
+from reports.gtopk.experiments import FIG11, PREFERRED, SWEEPS, TRAINING
+from reports.loading import KINDS, Summary
+from reports.probes import ProbeGroup
+
+
+@dataclass(frozen=True)
+class Results:
+    """Experiment -> kind -> group, of training; experiment -> kind -> groups (a testbed or machine each), of sweeps."""
+
+    training: dict[str, dict[str, Group]]
+    sweeps: dict[str, dict[str, list[ProbeGroup]]]
+    others: list[Group | ProbeGroup]
+
+    def sweep(self, name: str, kind: str) -> ProbeGroup | None:
+        """The group of a sweep that claims are judged by: the first."""
+        return next(iter(self.sweeps[name].get(kind, ())), None)
+
+    @property
+    def shown(self) -> dict[tuple[str, str], Group | ProbeGroup]:
+        """(experiment, kind) -> group, in the page's order."""
+        found: dict[tuple[str, str], Group | ProbeGroup] = {}
+        for name, groups in self.training.items():
+            found |= {(name, kind): group for kind, group in groups.items()}
+        for name in self.sweeps:
+            found |= {(name, kind): group for kind in KINDS if (group := self.sweep(name, kind))}
+        return found
+
+    @property
+    def used(self) -> list[Group | ProbeGroup]:
+        """Every group in a figure or table, those of further testbeds too."""
+        further = [g for kinds in self.sweeps.values() for groups in kinds.values() for g in groups[1:]]
+        return [*self.shown.values(), *further]
+
+
+def gather(summaries: Sequence[Summary], measurements: Sequence[Summary]) -> Results:
+    """The groups that the page shows, and all others."""
+    sweeps, training, others = {}, {}, []
+    for name, program in SWEEPS.items():
+        cells = [s for s in (*summaries, *measurements) if s["experiment"] == name]
+        sweeps[name], rest = choose_sweep([s for s in cells if s.get("program", "train") == program], name)
+        others += rest
+    plain = [s for s in summaries if s["experiment"] not in SWEEPS]
+    for experiment in TRAINING:
+        training[experiment.name], rest = choose(plain, experiment)
+        others += rest
+    others += strangers(plain, TRAINING)
+    others += probes.groups([s for s in measurements if SWEEPS.get(s["experiment"]) != s["program"]])
+    return Results(training, sweeps, others)
+
+
+def choose_sweep(cells: Sequence[Summary], name: str) -> tuple[dict[str, list[ProbeGroup]], list[ProbeGroup]]:
+    """(kind -> groups, the one that claims are judged by first; those left out: smaller scales of the same place)."""
+    found = probes.groups(cells)
+    best: dict[tuple, ProbeGroup] = {}
+    for group in found:
+        place = (group.kind, group.key[2])
+        if place not in best or _rank(group) > _rank(best[place]):
+            best[place] = group
+    kinds: dict[str, list[ProbeGroup]] = {}
+    for kind in KINDS:
+        if mine := sorted((g for g in best.values() if g.kind == kind), key=_rank, reverse=True):
+            kinds[kind] = [_merged(mine)] if name == FIG11 else mine
+    return kinds, [group for group in found if group not in best.values()]
+
+
+def _rank(group: ProbeGroup) -> tuple:
+    first = group.first
+    return (
+        first.get("scale") != "smoke",
+        first["testbed"].startswith(PREFERRED) or first["testbed"].startswith("paper/"),
+        len(group.cells),
+        group.latest,
+    )
+
+
+def _merged(groups: Sequence[ProbeGroup]) -> ProbeGroup:
+    """Machines side by side: each row of a selection says on which device it ran."""
+    return ProbeGroup(groups[0].key, tuple(cell for group in groups for cell in group.cells))
+
+
+def finder(found: Results) -> Callable[[str, str], Group | ProbeGroup | None]:
+    """Which results speak to a claim: those that the page shows."""
+
+    def find(experiment: str, kind: str) -> Group | ProbeGroup | None:
+        if experiment in found.sweeps:
+            return found.sweep(experiment, kind)
+        return found.training.get(experiment, {}).get(kind)
+
+    return find

@@ -1,0 +1,65 @@
+"""The iBatch page: every table, figure and claim of the paper; measured, simulated, and the paper's numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from reports import probes
+from reports.assembly import Built, Page, cells_of, standins
+from reports.claims import read_claims
+from reports.groups import Group
+from reports.ibatch import section_case, section_contradictions, section_gap, section_measured, section_scaling
+from reports.ibatch.departures import departures
+from reports.ibatch.experiments import PAPER, SHOWN
+from reports.ibatch.experiments import files as files_of
+from reports.ibatch.published import Published
+from reports.ibatch.results import Results, finder, gather
+from reports.loading import load
+from reports.page import Files, Section
+from reports.reference import read as read_reference
+from reports.verdicts import Verdict, judge_all
+
+# The claims at the top of the page.
+_LARGEST = ("vgg19-22k-72-ibatch", "vgg19-22k-72-default", "vgg19-22k-72-layerwise", "improvement-over-default",
+            "improvement-over-layerwise")  # fmt: skip
+_MEDIUM = tuple(f"{name}-30-ibatch" for name in ("googlenet", "inception", "vgg19", "vgg19-22k"))
+_REST = ("linear-to-6", "best-of-three-30", "best-of-three-72", "sparsified-inception", "sparsified-vgg19")
+HEADLINES = (
+    *(*_LARGEST, *_MEDIUM, *_REST),
+    # the default's speed-up on 72 nodes is what the implied testbed is made from
+    *(f"{name}-implied" for name in (*_LARGEST, *_MEDIUM, *_REST) if name != "vgg19-22k-72-default"),
+    *("never-below-exact", "greedy-near-exact", "random-optimal"),
+    *(f"measured-{name}-{what}" for name in ("vgg", "googlenet") for what in ("over-default", "over-layerwise",
+                                                                              "weights")),
+)  # fmt: skip
+
+
+def build(results: Path | None, out: Path) -> Built:
+    """(pages, other files, what the overview says): everything about iBatch under `out`."""
+    found = gather(load(PAPER, results), probes.load(PAPER, results))
+    content, quoted, files = read_claims(PAPER), read_reference(PAPER), Files(PAPER, out)
+    paper = Published(quoted)
+    verdicts = judge_all(content.claims, finder(found))
+    page = Page(content, quoted, verdicts, found, SHOWN, {name: files_of(name) for name in SHOWN}, files)
+    glance = page.glance(page.headlines(HEADLINES))
+    sections = chapters(found, verdicts, paper, files)
+    trained = [group for group in found.used if isinstance(group, Group)]  # others compute nothing from data
+    return page.write(sections, glance, departures(found, paper), standins(trained), cells_of(found))
+
+
+def chapters(found: Results, verdicts: Sequence[Verdict], paper: Published, files: Files) -> list[Section]:
+    """The page's sections between the glance and the claims, in the paper's order but for what does not add up."""
+    return [
+        section_contradictions.section(paper, found, files),
+        section_case.figure3(found, verdicts, files),
+        section_case.figure4(found, verdicts, files),
+        section_scaling.figure5(found, paper, verdicts, files),
+        section_scaling.figure6(found, paper, verdicts, files),
+        section_scaling.figure7(found, verdicts, files),
+        section_gap.greedy(found, verdicts, files),
+        section_gap.predicted(found, files),
+        section_measured.measured(found, verdicts, files),
+        section_scaling.beyond(found, files),
+        section_scaling.synchronisation(found, files),
+    ]

@@ -1,0 +1,117 @@
+"""What was measured here, and the synchronisations, as data frames."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from reports import compute
+from reports.batched_pulls import DEFAULT, batches_text, pipeline, sized, times
+from reports.compute_eager import staleness
+from reports.compute_ibatch import equal_weights, measured_speedup
+from reports.groups import Group
+from reports.loading import Summary
+from reports.stats import DASH, TIMES, show, spread
+from reports.style import metric_name
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def iterations(group: Group) -> pd.DataFrame:
+    """A row a mode and number of workers: milliseconds an iteration with their interval over seeds."""
+    import pandas as pd
+
+    rows = []
+    for name in group.covered():
+        if (place := sized(name)) is None:
+            continue
+        found = spread(1e3 * cell["step"]["mean_s"] for cell in group.runs(name).values())
+        rows.append({"kind": group.kind, "testbed": group.first["testbed"], "mode": place[0], "workers": place[1],
+                     "seeds": found.n, "iteration_ms": found.median, "low_ms": found.low,
+                     "high_ms": found.high})  # fmt: skip
+    columns = ["kind", "testbed", "mode", "workers", "seeds", "iteration_ms", "low_ms", "high_ms"]
+    return pd.DataFrame(rows, columns=columns).sort_values(["workers"], kind="stable").reset_index(drop=True)
+
+
+def runs(group: Group) -> pd.DataFrame:
+    """A row a setting: batches, time of an iteration, over the default, pulls and overlap, prediction, weights."""
+    import pandas as pd
+
+    rows = []
+    for name in sorted(group.covered(), key=lambda s: (sized(s) or ("", 0))[1]):
+        cells, (mode, workers) = list(group.runs(name).values()), sized(name) or (name, 0)
+        ratio = measured_speedup(group, workers, mode, DEFAULT).values
+        rows.append(
+            {
+                "workers": str(workers or cells[0]["workers"]),
+                "mode": mode,
+                "seeds": str(len(cells)),
+                "batches": batches_text(cells[0]) or DASH,
+                "iteration (ms)": show(spread(1e3 * c["step"]["mean_s"] for c in cells), seeds=False),
+                "throughput over default": show(spread(ratio.values()), seeds=False, unit=TIMES) if ratio else DASH,
+                "all pulls (ms)": _of(cells, "pull_s"),
+                "forward (ms)": _of(cells, "forward_s"),
+                "overlapping (ms)": _of(cells, "overlap_s"),
+                "end of the forward pass (ms)": _of(cells, "forward_end_s"),
+                "predicted (ms)": _said(cells, "executed_s"),
+                "EXETime (ms)": _said(cells, "exetime_s"),
+                "least possible (ms)": _said(cells, "exact_s"),
+                "weights (SHA-256)": ", ".join(dict.fromkeys(str(c.get("weights_sha256") or DASH)[:8] for c in cells)),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _of(cells: list[Summary], name: str) -> str:
+    known = [1e3 * getattr(took, name) for cell in cells if (took := times(cell))]
+    return show(spread(known), seeds=False)
+
+
+def _said(cells: list[Summary], name: str) -> str:
+    known = [1e3 * value for cell in cells if (value := pipeline(cell).get(name)) is not None]
+    return show(spread(known), seeds=False)
+
+
+def weights(group: Group) -> str:
+    """Whether the three modes end with the same weights, in words."""
+    found = equal_weights(group)
+    if not found.values:
+        return f"Weights: {found.reason}."
+    same = all(value == 1 for value in found.values.values())
+    word = "the same weights, bit for bit, at every number of workers" if same else "DIFFERENT WEIGHTS"
+    return f"The three modes end with {word} ({found.note})."
+
+
+def synchronisations(group: Group) -> pd.DataFrame:
+    """A row a synchronisation: final metric, seconds an iteration, over BSP, stalls and staleness."""
+    import pandas as pd
+
+    rows = []
+    for name in group.covered():
+        cells = list(group.runs(name).values())
+        ratio = compute.speedup(group, name, "bsp").values if group.runs("bsp") else {}
+        stalled = spread(100 * (c["phases"]["communicate"] + c["phases"]["wait"]) / c["step"]["mean_s"] for c in cells)
+        rows.append(
+            {
+                "synchronisation": name,
+                "seeds": str(len(cells)),
+                f"final {metric_name(group.metric)}": _final(cells),
+                "iteration (ms)": show(spread(1e3 * c["step"]["mean_s"] for c in cells), seeds=False),
+                "over bsp": show(spread(ratio.values()), seeds=False, unit=TIMES) if ratio else DASH,
+                "stalled (%)": show(stalled, seeds=False),
+                "staleness, largest": _staleness(cells),
+            }
+        )
+    return pd.DataFrame(rows)
+
+
+def _final(cells: list[Summary]) -> str:
+    known = [value for cell in cells if not math.isnan(value := compute.final(cell))]
+    return show(spread(known), decimals=4, seeds=False) if known else DASH
+
+
+def _staleness(cells: list[Summary]) -> str:
+    """The most updates between the pull that a gradient was computed from and the update that it came into."""
+    found = [max(ages) for cell in cells if (ages := staleness(cell))]
+    return str(max(found)) if found else DASH

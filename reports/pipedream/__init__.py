@@ -1,0 +1,73 @@
+"""The PipeDream page: every table, figure and claim of the paper; measured, simulated, and the paper's numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from reports import probes
+from reports.assembly import Built, Page, cells_of, standins
+from reports.claims import read_claims
+from reports.loading import load
+from reports.page import Files, Section
+from reports.pipedream import (
+    section_contradictions,
+    section_measured,
+    section_sizes,
+    section_table1,
+    section_timelines,
+    section_training,
+)
+from reports.pipedream.departures import departures
+from reports.pipedream.experiments import FIG8, MEMORY, PAPER, SHOWN, TIMELINES
+from reports.pipedream.experiments import files as files_of
+from reports.pipedream.published import Published
+from reports.pipedream.results import Results, finder, gather
+from reports.reference import read as read_reference
+from reports.verdicts import Verdict, judge_all
+
+# The claims at the top of the page.
+HEADLINES = (
+    *(f"{row}-{what}" for row in ("vgg16-4a", "vgg16-8a", "vgg16-16a", "vgg16-8b", "inception-8a", "inception-8b",
+                                  "s2vt-4a") for what in ("configuration", "over-bsp")),
+    "alexnet-over-bsp", "resnet50-over-bsp", "reduction-most", "four-as-good-as-sixteen", "vgg16-overhead",
+    "s2vt-overhead", "inception-overhead", "straight-4", "straight-8", "asp-slower", "stashing-critical",
+    "vertical-sync-negligible", "measured-vgg-pipedream", "measured-alexnet-pipedream",
+)  # fmt: skip
+
+
+def build(results: Path | None, out: Path) -> Built:
+    """(pages, other files, what the overview says): everything about PipeDream under `out`."""
+    found = gather(load(PAPER, results), probes.load(PAPER, results))
+    content, quoted, files = read_claims(PAPER), read_reference(PAPER), Files(PAPER, out)
+    paper = Published(quoted)
+    verdicts = judge_all(content.claims, finder(found))
+    page = Page(content, quoted, verdicts, found, SHOWN, {name: files_of(name) for name in SHOWN}, files)
+    glance = page.glance(page.headlines(HEADLINES, _ours))
+    sections = chapters(found, verdicts, paper, files)
+    return page.write(sections, glance, departures(found, paper), standins(found.used), cells_of(found))
+
+
+def chapters(found: Results, verdicts: Sequence[Verdict], paper: Published, files: Files) -> list[Section]:
+    """The page's sections between the glance and the claims, in the paper's order but for what does not add up."""
+    return [
+        section_contradictions.section(paper, found, files),
+        section_sizes.figure1(found, verdicts, files),
+        section_timelines.timelines(found.training[TIMELINES.name], verdicts, files),
+        section_sizes.figure5(found, paper, verdicts, files),
+        section_timelines.figure8(found.training[FIG8.name], verdicts, files),
+        section_table1.table1(found, paper, verdicts, files),
+        section_training.figures(found, paper, verdicts, files),
+        section_table1.figure13(found, paper, verdicts, files),
+        section_training.versions(found, verdicts, files),
+        section_measured.measured(found, verdicts, files),
+        section_measured.schedules(found, files),
+        section_measured.memory(found.training[MEMORY.name], verdicts, files),
+        section_sizes.configurations(found, paper, files),
+        section_sizes.what_if(found, files),
+    ]
+
+
+def _ours(verdict: Verdict) -> str:
+    """A configuration is told as it is, not how well it agrees."""
+    return verdict.note if verdict.claim.compute == "row_configuration" else verdict.ours_text

@@ -1,0 +1,153 @@
+"""The experiments that the PipeDream page shows, in its order: settings, their strategies, and what they rebuild."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from reports.groups import Experiment
+from reports.pipelines import (
+    ALLREDUCE,
+    ASP,
+    BSP,
+    FLUSH,
+    GIVEN,
+    GPIPE,
+    MODEL,
+    NAIVE,
+    PIPEDREAM,
+    PLACE,
+    ROWS,
+    SINGLE,
+    STASHING,
+    STRAIGHT,
+    TABLE1,
+    THROUGHPUT,
+    VERTICAL,
+)
+
+PAPER = "pipedream"
+Setting = tuple[str, Mapping[str, Any]]
+ANY: Setting = ("", {})
+
+
+def _pipeline(**options: Any) -> Setting:
+    return "pipedream", options
+
+
+_BSP: Setting = ("wfbp", {"algorithm": "sharded_server"})
+_STASHING = _pipeline(semantics="stashing")
+# In what settings of one experiment may differ: one machine alone, other numbers of machines with their batches, and
+# data as long as they need.
+SCALES = ("workers", "batch", "train", "test", "checksum", "epochs", "eval_every", "device")
+_MODELLED = ("simulated",)
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row of Table 1, or a throughput that section 5.2 gives in the text alone."""
+
+    name: str  # its experiment
+    model: str  # as the paper writes it
+
+    @property
+    def machines(self) -> int:
+        return int(PLACE.search(self.name)["machines"])
+
+    @property
+    def cluster(self) -> str:
+        return PLACE.search(self.name)["cluster"].upper()
+
+    @property
+    def label(self) -> str:
+        """As in reference/pipedream.csv: `VGG16, 8 (A)`."""
+        return f"{self.model}, {self.machines} ({self.cluster})"
+
+    @property
+    def in_table(self) -> bool:
+        return self.name in TABLE1
+
+
+_MODELS = {"vgg16": "VGG16", "inception": "Inception-v3", "s2vt": "S2VT", "alexnet": "AlexNet", "resnet50": "ResNet-50"}
+TABLE = tuple(Row(name, _MODELS[name.split("-")[1]]) for name in ROWS)
+BY_NAME = {row.name: row for row in TABLE}
+# Settings of a row in the order in which they are shown.
+OF_A_ROW = (SINGLE, BSP, ALLREDUCE, PIPEDREAM, GIVEN, STRAIGHT, MODEL)
+CLUSTERS = {"A": "Titan X, 25 Gbit/s", "B": "V100, 10 Gbit/s"}
+# Figure 1: model as in settings -> as the paper writes it; device -> what it is.
+FIG1_MODELS = {"vgg16": "VGG16", "alexnet": "AlexNet", "s2vt": "S2VT", "resnet50": "ResNet-50",
+               "inception_v3": "Inception-v3"}  # fmt: skip
+FIG1_DEVICES = {"k80": "K80 (Kepler)", "titanx": "Titan X (Pascal)", "v100": "V100 (Volta)"}
+
+# --- sweeps: cells of several models, numbers of machines or testbeds in one table or figure
+TABLE_1, FIG1 = "table1", "fig1"
+SWEEPS = {TABLE_1: ROWS, FIG1: (FIG1,)}
+
+# --- timelines, training
+DATA_PARALLEL, REPLICATED = "data-parallel", "replicated"
+TIMELINES = Experiment(PAPER, "timelines", {
+    DATA_PARALLEL: ANY, MODEL: ("model_parallel", {}), PIPEDREAM: _pipeline(), REPLICATED: _pipeline(),
+}, kinds=_MODELLED, varies=SCALES)  # fmt: skip
+FIG8 = Experiment(PAPER, "fig8", {PIPEDREAM: _pipeline()}, varies=SCALES)
+_TRAINED = (*SCALES, "optimizer")
+ACCURACY = Experiment(PAPER, "accuracy-vgg16", {
+    **{f"{BSP}-{n}": ("wfbp", {}) for n in (4, 8, 16)},
+    **{f"{PIPEDREAM}-{n}": _STASHING for n in (4, 8, 16)},
+    f"{ASP}-4": ("ps_async", {}),
+}, varies=_TRAINED)  # fmt: skip
+_VERSIONS = {
+    STASHING: _STASHING, VERTICAL: _pipeline(semantics="vertical_sync"), NAIVE: _pipeline(semantics="naive"),
+    BSP: ANY, SINGLE: ANY,
+}  # fmt: skip
+SEMANTICS = Experiment(PAPER, "semantics", _VERSIONS, varies=_TRAINED)
+SEMANTICS_ALEXNET = Experiment(PAPER, "semantics-alexnet", _VERSIONS, varies=_TRAINED)
+MEMORY = Experiment(PAPER, "memory", {}, varies=(*_TRAINED, "model", "parameters"))
+TRAINING = (TIMELINES, FIG8, ACCURACY, SEMANTICS, SEMANTICS_ALEXNET, MEMORY)
+
+# --- measured here: every machine and network is shown, claims are judged by one of them
+_HERE = {
+    SINGLE: ANY, BSP: _BSP, ALLREDUCE: ("wfbp", {}), ASP: ("ps_async", {}), MODEL: ("model_parallel", {}),
+    STRAIGHT: _pipeline(), PIPEDREAM: _STASHING, GPIPE: ("gpipe", {}), FLUSH: ("one_f_one_b_flush", {}),
+}  # fmt: skip
+MEASURED_VGG = Experiment(PAPER, "measured-vgg", _HERE, kinds=("measured",), varies=_TRAINED)
+MEASURED_ALEXNET = Experiment(PAPER, "measured-alexnet", _HERE, kinds=("measured",), varies=_TRAINED)
+PLACES = (MEASURED_VGG, MEASURED_ALEXNET)
+
+# --- probes: experiment -> program
+FIG5, CONFIGURATIONS, WHAT_IF = "fig5", "configurations", "what-if"
+PROBES = {FIG5: "layer_sizes", CONFIGURATIONS: "configurations", WHAT_IF: "configurations"}
+
+# Results of an experiment that stand with another's, and what to run for one whose files have other names.
+WITH = {"fig8-measured": FIG8.name}
+FILES = {
+    TABLE_1: {"simulated": ROWS},
+    FIG1: {"simulated": ("fig1-k80", "fig1-titanx", "fig1-v100")},
+    FIG8.name: {"simulated": ("fig8",), "measured": ("fig8-measured",)},
+}
+
+
+def files(name: str, kind: str = "") -> tuple[str, ...]:
+    """The files of an experiment, of one kind or of all."""
+    known = FILES.get(name, {})
+    if kind:
+        return known.get(kind, (name,))
+    return tuple(file for some in known.values() for file in some) or (name,)
+
+
+SHOWN = {
+    TABLE_1: "Table 1, Figure 13, throughput of AlexNet and ResNet-50",
+    FIG1: "Figure 1, communication overhead",
+    TIMELINES.name: "Figures 2, 3, 4 and 6, timelines",
+    FIG5: "Figure 5, layer outputs of VGG16",
+    FIG8.name: "Figure 8, 1F1B",
+    ACCURACY.name: "Figures 10 to 12, accuracy",
+    SEMANTICS.name: "Weight versions, VGG-style network",
+    SEMANTICS_ALEXNET.name: "Weight versions, AlexNet-style network",
+    MEASURED_VGG.name: "Measured here, VGG-style network",
+    MEASURED_ALEXNET.name: "Measured here, AlexNet-style network",
+    CONFIGURATIONS: "Configurations by cost model",
+    WHAT_IF: "What if the network were faster",
+    MEMORY.name: "Memory of a stage",
+}
+THROUGHPUTS = tuple(BY_NAME[name] for name in THROUGHPUT)

@@ -1,0 +1,142 @@
+"""What runs with a model in stages say: throughput, bytes, configurations; from summaries, by experiment and setting.
+
+An iteration is a minibatch of each worker, in every strategy (a pipeline takes them one after another), so that samples
+a second compare. `pipeline` and `per_rank` are in the summaries of pipelines alone.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from reports.loading import Summary
+from reports.stats import spread
+
+SINGLE, BSP, ALLREDUCE, ASP = "single", "bsp", "bsp-allreduce", "asp"
+PIPEDREAM, GIVEN, STRAIGHT, MODEL = "pipedream", "paper-config", "straight", "model-parallel"
+GPIPE, FLUSH = "gpipe", "1f1b-flush"
+STASHING, VERTICAL, NAIVE = "stashing", "vertical-sync", "naive"
+# Table 1's rows and the two throughputs that stand in the text alone, as experiments.
+TABLE1 = (
+    *("table1-vgg16-4a", "table1-vgg16-8a", "table1-vgg16-16a", "table1-vgg16-8b"),
+    *("table1-inception-8a", "table1-inception-8b", "table1-s2vt-4a"),
+)
+THROUGHPUT = ("throughput-alexnet-8b", "throughput-resnet50-8b")
+ROWS = (*TABLE1, *THROUGHPUT)
+PLACE = re.compile(r"-(?P<machines>\d+)(?P<cluster>[ab])$")  # of a row's name
+SIZED = re.compile(r"(?P<name>.+)-(?P<workers>\d+)$")  # a setting with its number of workers: `bsp-8`, `vgg16-8`
+REPLICATED, DATA_PARALLEL, STRAIGHTLY = "replicated pipeline", "data parallelism", "straight pipeline"
+
+
+def samples_s(cell: Summary) -> float:
+    """Samples a second of all machines."""
+    return cell["batch"] / cell["step"]["mean_s"]
+
+
+def sent_per_sample(cell: Summary) -> float:
+    """Bytes that all ranks together send for a sample."""
+    return cell["bytes_sent"] * cell.get("ranks", cell["workers"]) / cell["batch"]
+
+
+def overhead(cell: Summary) -> float:
+    """Share of a step in which a machine stands still for communication or for others (mean over machines)."""
+    return (cell["phases"]["communicate"] + cell["phases"]["wait"]) / cell["step"]["mean_s"]
+
+
+def machines(row: str) -> int:
+    """How many machines a row of Table 1 has: 8 of `table1-vgg16-8a`."""
+    return int(PLACE.search(row)["machines"])
+
+
+def pipeline(cell: Summary) -> Mapping[str, Any]:
+    """What a summary says of its stages; empty where it had none."""
+    return cell.get("pipeline") or {}
+
+
+def configuration(cell: Summary) -> str:
+    """`7-1`; nothing where a run had no stages."""
+    return str(pipeline(cell).get("config") or "")
+
+
+def replicas(config: str) -> list[int]:
+    """Replicas of each stage of `7-1`."""
+    return [int(part) for part in config.split("-")]
+
+
+def shape(config: str) -> str:
+    """What kind of parallelism a configuration is."""
+    counts = replicas(config)
+    return DATA_PARALLEL if len(counts) == 1 else STRAIGHTLY if max(counts) == 1 else REPLICATED
+
+
+def noam(config: str) -> int:
+    """Section 3.2: machines over machines in the input stage, rounded up."""
+    counts = replicas(config)
+    return math.ceil(sum(counts) / counts[0])
+
+
+@dataclass(frozen=True)
+class Runs:
+    """Cells of several experiments, found by experiment and setting."""
+
+    cells: Mapping[tuple[str, str], Sequence[Summary]]
+
+    @classmethod
+    def of(cls, cells: Iterable[Summary]) -> Runs:
+        found: dict[tuple[str, str], list[Summary]] = {}
+        for cell in cells:
+            found.setdefault((cell["experiment"], cell["setting"]), []).append(cell)
+        return cls(found)
+
+    def cell(self, row: str, setting: str) -> Summary | None:
+        """The first seed's cell."""
+        return next(iter(self.cells.get((row, setting), ())), None)
+
+    def rate(self, row: str, setting: str) -> float | None:
+        """Samples a second, median over seeds."""
+        found = self.cells.get((row, setting))
+        return spread(map(samples_s, found)).median if found else None
+
+    def speedup(self, row: str, setting: str, over: str) -> float | None:
+        """Samples a second of one setting over those of another, same row."""
+        one, base = self.rate(row, setting), self.rate(row, over)
+        return one / base if one and base else None
+
+    def reduction(self, row: str, setting: str, over: str) -> float | None:
+        """Share of the bytes of `over` that `setting` does not send for the same samples; below 0: it sends more."""
+        one, base = self.cell(row, setting), self.cell(row, over)
+        if one is None or base is None or not sent_per_sample(base):
+            return None
+        return 1 - sent_per_sample(one) / sent_per_sample(base)
+
+    def overhead(self, row: str, setting: str = BSP) -> float | None:
+        """Communication overhead as a share of the step."""
+        found = self.cells.get((row, setting))
+        return spread(map(overhead, found)).median if found else None
+
+    def configuration(self, row: str, setting: str = PIPEDREAM) -> str:
+        found = self.cell(row, setting)
+        return configuration(found) if found else ""
+
+    def lacking(self, wanted: Iterable[tuple[str, str]]) -> str:
+        """Which of (experiment, setting) there are no results of."""
+        return ", ".join(f"{setting} of {row}" for row, setting in wanted if (row, setting) not in self.cells)
+
+
+def sized(setting: str) -> tuple[str, int] | None:
+    """(name, workers) of `bsp-8`; None of a setting without a number."""
+    found = SIZED.fullmatch(setting)
+    return (found["name"], int(found["workers"])) if found else None
+
+
+def series(cells: Iterable[Summary]) -> dict[tuple[str, str], dict[int, Summary]]:
+    """(model, device) -> workers -> cell, of Figure 1's settings MODEL-N; the device is the testbed's last word."""
+    found: dict[tuple[str, str], dict[int, Summary]] = {}
+    for cell in cells:
+        if parts := sized(cell["setting"]):
+            device = cell["testbed"].rsplit("-", 1)[-1]
+            found.setdefault((parts[0], device), {})[parts[1]] = cell
+    return {key: dict(sorted(by_workers.items())) for key, by_workers in found.items()}

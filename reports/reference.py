@@ -1,0 +1,51 @@
+"""A paper's numbers (`paper_configs/reference/<paper>.csv`), each with its place and source."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar
+
+from repro.errors import InputError
+from repro.paths import CONFIGS
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+def read(paper: str, path: Path | None = None) -> pd.DataFrame:
+    """The table as text: place, row, setting, quantity, value, unit, source."""
+    import pandas as pd
+
+    path = path or CONFIGS / "reference" / f"{paper}.csv"
+    try:
+        return pd.read_csv(path, dtype=str, keep_default_na=False)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: not a readable table ({error})") from None
+
+
+@dataclass(frozen=True)
+class Quoted:
+    """A reference table; every number on a page that is the paper's comes from here."""
+
+    table: pd.DataFrame
+    paper: ClassVar[str] = ""
+
+    def text(self, place: str, row: str, setting: str, quantity: str) -> str:
+        """A value as the paper prints it; a missing row is a mistake in the table."""
+        if (found := self.maybe(place, row, setting, quantity)) is None:
+            where = ", ".join((place, row, setting, quantity))
+            raise InputError(f"reference/{self.paper}.csv: no row of {where}")
+        return found
+
+    def maybe(self, place: str, row: str, setting: str, quantity: str) -> str | None:
+        """The same, None where the paper prints nothing; two such rows are a mistake."""
+        t = self.table
+        found = t[(t["place"] == place) & (t["row"] == row) & (t["setting"] == setting) & (t["quantity"] == quantity)]
+        if len(found) > 1:
+            where = ", ".join((place, row, setting, quantity))
+            raise InputError(f"reference/{self.paper}.csv: {len(found)} rows of {where}; there must be one")
+        return found["value"].item() if len(found) else None
+
+    def value(self, place: str, row: str, setting: str, quantity: str) -> float:
+        return float(self.text(place, row, setting, quantity))

@@ -6,7 +6,7 @@ A strategy that needs the library of a real fabric (DDP, Horovod) runs there ins
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,6 +42,25 @@ def model(seed: int = 0) -> nn.Sequential:
     return nn.Sequential(OrderedDict(a=nn.Sequential(first, nn.Tanh()), b=nn.Sequential(second)))
 
 
+class NoBatches:
+    """Minibatches of nominal length for runs without arithmetic: nobody looks at a sample."""
+
+    size = 1
+
+    def work(self, minibatch_id: int) -> float:
+        return 1.0
+
+
+@dataclass
+class Given:
+    """Delays as they are given: [step][worker] seconds."""
+
+    rows: Sequence[Sequence[float]]
+
+    def delays(self, iteration: int) -> Sequence[float]:
+        return self.rows[iteration % len(self.rows)]
+
+
 SGD = {"lr": 0.1, "momentum": 0.0, "weight_decay": 0.0}
 
 
@@ -57,6 +76,7 @@ class Run:
     states: list[dict[str, Any]] = field(default_factory=list)
     staleness: list[list[int]] = field(default_factory=list)  # of the updates that each rank's steps reported
     held: list[set[str]] = field(default_factory=list)  # the names of each rank's evaluation weights
+    counters: list[dict[str, float]] = field(default_factory=list)
     exact: bool = True  # the same run again has the same bits
 
 
@@ -75,13 +95,17 @@ def run(
     blocks: Callable[[int], BlockSeconds] = lambda rank: BlockSeconds([1e-3, 1e-3], [2e-3, 2e-3]),
     costs: Costs = COSTS,
     arithmetic: bool = True,
+    fabric: str | None = None,
+    delays: Sequence[Sequence[float]] = (),
 ) -> Run:
     """`steps` iterations of a strategy; each worker's minibatch has `batch` samples.
 
     settle_every: settle and take evaluation weights every so many steps, as an evaluation would.
     blocks: rank -> its seconds of each block's passes.
     arithmetic: False for timing alone, on meta tensors; there are no digests then.
+    fabric: "mpi" or "torch" for real ranks; by default virtual ones, or those whose library the strategy needs.
     stop_and_resume_at: after that many steps go on with fresh strategies and parts that load the old ones' state.
+    delays: [step][worker] seconds of injected imbalance; in turn where there are more steps.
     """
     how = {
         "workers": workers,
@@ -94,10 +118,13 @@ def run(
         "iterations_per_epoch": iterations_per_epoch,
         "build_model": build_model,
         "arithmetic": arithmetic,
+        "delays": delays,
     }
     strategy_class, options = strategies.load(name), options or {}
-    ranks, exact = strategy_class.ranks(workers), True
-    if home := library(name):
+    if getattr(strategy_class.Options, "density", None):  # the default keeps nothing of so small a model
+        options = {"density": 0.25} | options
+    ranks, exact = strategy_class.ranks(strategy_class.parse(options), workers), True
+    if home := fabric or library(name):
         from tests import real
 
         how |= {"name": name, "options": options, "blocks": None}
@@ -106,8 +133,8 @@ def run(
         results = virtual.run(
             ranks, lambda fabric: one_rank(fabric, name, options, blocks=blocks, **how), NETWORK, costs
         )
-    digests, weights, losses, sent, seconds, states, staleness, held = map(list, zip(*results))
-    return Run(digests, weights, losses, sent, max(seconds), states, staleness, held, exact)
+    digests, weights, losses, sent, seconds, states, staleness, held, counters = map(list, zip(*results))
+    return Run(digests, weights, losses, sent, max(seconds), states, staleness, held, counters, exact)
 
 
 def library(name: str) -> str | None:
@@ -139,6 +166,7 @@ def one_rank(
     build_model: Callable[[], nn.Sequential],
     blocks: Callable[[int], BlockSeconds] | None,
     arithmetic: bool,
+    delays: Sequence[Sequence[float]],
 ) -> tuple:
     """What one rank does in `run`, and what it finds."""
     strategy_class = strategies.load(name)
@@ -154,6 +182,8 @@ def one_rank(
             seed=0,
             blocks=blocks(fabric.rank) if blocks else None,
             arithmetic=arithmetic,
+            imbalance=Given(delays) if delays else None,
+            iterations=steps,
         )
         strategy = strategy_class(strategy_class.parse(options))
         strategy.setup(worker)
@@ -163,10 +193,11 @@ def one_rank(
     losses, staleness = [], []
     worker.clock.start()
     for step in range(1, steps + 1):
-        report = strategy.step()
-        if report.loss is not None:
-            losses.append(report.loss.item())
-        staleness += report.staleness
+        for _ in range(strategy.steps((step - 1) * workers), strategy.steps(step * workers)):
+            report = strategy.step()
+            if report.loss is not None:
+                losses.append(report.loss.item())
+            staleness += report.staleness
         if settle_every and step % settle_every == 0:
             strategy.settle()
             strategy.eval_weights()
@@ -182,11 +213,13 @@ def one_rank(
         strategy.drain()
     seconds = worker.clock.train_s()
     strategy.settle()
+    counters = {name: float(total) for name, total in strategy.counters().items()}
+    assert all(total >= 0 for total in counters.values())  # also without arithmetic
     state = strategy.state_dict()
     strategy.close()
     weights = strategy.eval_weights()
     mine = digest(weights) if arithmetic else "", worker.part.weights.clone(), losses, fabric.bytes_sent
-    return *mine, seconds, state, staleness, set(weights)
+    return *mine, seconds, state, staleness, set(weights), counters
 
 
 def serial_gradient(

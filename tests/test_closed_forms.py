@@ -20,6 +20,7 @@ from repro.timing.costs import Costs
 from repro.timing.device import BlockSeconds
 from repro.worker import Worker
 from strategies import load
+from tests.small import NoBatches
 
 ALPHA, BETA = 1e-4, 1e-9
 NETWORK = virtual.Network(ALPHA, BETA)
@@ -32,6 +33,7 @@ CALLS = {
     "recursive_doubling": collectives.recursive_doubling_allreduce,
     "tree": collectives.tree_allreduce,
     "server": collectives.server_allreduce,
+    "sharded_server": collectives.sharded_server_allreduce,
     "allgather": collectives.ring_allgather,
     "reduce_scatter": collectives.ring_reduce_scatter,
     "broadcast": collectives.binomial_broadcast,
@@ -59,6 +61,8 @@ def test_collective_agrees_with_its_form(name: str, ranks: int) -> None:
         assert real is None or real == meta
         if name == "recursive_doubling" and ranks & (ranks - 1):
             assert abs(meta - expected) <= max(network.alpha, 4 * elements * network.beta) * (1 + ROUNDING)
+        elif name == "sharded_server" and elements < ranks:
+            assert expected * (1 - ROUNDING) - (ranks - 1) * 4 * gamma <= meta <= expected * (1 + ROUNDING)
         else:
             assert meta == pytest.approx(expected, rel=ROUNDING), (elements, gamma, network)
 
@@ -87,6 +91,26 @@ def test_server_and_ring_as_in_the_errata() -> None:
     n = 10**9
     assert forms.server(4, n, 0, BETA) == pytest.approx(8 * n * BETA)
     assert forms.ring(4, n, 0, BETA) == pytest.approx(1.5 * n * BETA)
+
+
+@pytest.mark.parametrize("p", [2, 3, 4, 6])
+def test_a_sharded_server_is_the_papers_bytes_at_the_network_s_rate(p: int) -> None:
+    """Section 3.2 of PipeDream: 4 (p-1)/p bytes a byte of weights, half of them out and half of them in at once."""
+    n = 4 * 240_000
+    form = forms.sharded_server(p, n, ALPHA, BETA)
+    assert form == pytest.approx(2 * ALPHA + 2 * (p - 1) / p * n * BETA, rel=ROUNDING)
+    assert form - 2 * ALPHA == pytest.approx(forms.ring(p, n, 0.0, BETA), rel=ROUNDING)  # as many bytes as the ring
+    assert simulate("sharded_server", p, n // 4, 0.0, "meta") == pytest.approx(form, rel=ROUNDING)
+
+
+@pytest.mark.parametrize("p", [2, 3, 4, 6])
+def test_a_sharded_server_whose_messages_share_the_network_card(p: int) -> None:
+    """Quanta of all messages in turn, as TCP has it: parts end together, and the whole as late, to some quanta."""
+    quantum, elements, gamma = 1000, 240_000, 1e-10
+    shared = virtual.Network(ALPHA, BETA, quantum=quantum)
+    found = simulate("sharded_server", p, elements, gamma, "meta", shared)
+    form = forms.sharded_server(p, 4 * elements, ALPHA, BETA, gamma)
+    assert abs(found - form) <= 2 * p * quantum * BETA
 
 
 CODEC_COSTS = Costs(
@@ -154,15 +178,11 @@ def run_strategy(name: str, options: dict, workers: int, T: int, costs: Costs, l
         strategy.close()
         return ended, after
 
-    results = virtual.run(strategy_class.ranks(workers), main, NETWORK, costs)
+    results = virtual.run(strategy_class.ranks(strategy_class.parse(options), workers), main, NETWORK, costs)
     return max(ended for ended, _ in results), results[0][1]
 
 
 OPTIMIZER = {"lr": 0.1, "momentum": 0.0, "weight_decay": 0.0}
-
-
-class NoBatches:
-    size = 1
 
 
 def terms(name: str, workers: int, l_comp: float, costs: Costs = CODEC_COSTS) -> tuple[float, float, float]:

@@ -9,6 +9,7 @@ import shutil
 import struct
 import threading
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 import torch
@@ -22,15 +23,16 @@ from repro.errors import InputError
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
-def real_mnist() -> Path | None:
+def real(name: str, source: ModuleType) -> Path | None:
+    """The folder with all files of a data set's module, or None; to be asked before the fixture `nowhere` hides it."""
     for place in [*files.places(), SHARED]:
-        for folder in (place / "mnist", place):
-            if all((folder / file).is_file() for file in mnist.FILES):
+        for folder in (place / name, place):
+            if all((folder / file).is_file() for file in source.FILES):
                 return folder
     return None
 
 
-REAL = real_mnist()
+REAL = real("mnist", mnist)
 needs_mnist = pytest.mark.skipif(REAL is None, reason="the real MNIST is neither in $REPRO_DATA nor in ../shared/data")
 
 
@@ -113,8 +115,14 @@ def test_root_comes_first_and_has_two_layouts(monkeypatch, tmp_path, layout):
 def test_a_damaged_file_is_an_error_never_the_standin(copy, damage, standin):
     path = copy / "mnist" / "t10k-labels-idx1-ubyte.gz"
     body = path.read_bytes()
-    path.write_bytes({"truncated": body[:1000], "flipped": body[:2000] + b"?" + body[2001:], "empty": b"",
-                      "not gzip": b"x" * len(body)}[damage])
+    path.write_bytes(
+        {
+            "truncated": body[:1000],
+            "flipped": body[:2000] + b"?" + body[2001:],
+            "empty": b"",
+            "not gzip": b"x" * len(body),
+        }[damage]
+    )
     with pytest.raises(InputError) as caught:
         data.load("mnist", str(copy), standin)
     message = str(caught.value)
@@ -136,15 +144,18 @@ def idx(body: bytes, *shape: int, magic: bytes = b"\0\0\x08") -> bytes:
     return magic + bytes([len(shape)]) + struct.pack(f">{len(shape)}I", *shape) + body
 
 
-@pytest.mark.parametrize("raw, complaint", [
-    (gzip.compress(idx(b"123456", 2, 3))[:-9], "not a readable gzip"),
-    (b"hello", "not a readable gzip"),
-    (gzip.compress(b""), "bad IDX header"),
-    (gzip.compress(idx(b"123456", 2, 3, magic=b"\0\0\x0d")), "bad IDX header 00000d02"),
-    (gzip.compress(b"\0\0\x08\x03\0\0"), "bad IDX header"),
-    (gzip.compress(idx(b"12345", 2, 3)), r"says \(2, 3\), but 5 bytes"),
-    (gzip.compress(idx(b"1", *[2**32 - 1] * 4)), "but 1 bytes"),
-])
+@pytest.mark.parametrize(
+    "raw, complaint",
+    [
+        (gzip.compress(idx(b"123456", 2, 3))[:-9], "not a readable gzip"),
+        (b"hello", "not a readable gzip"),
+        (gzip.compress(b""), "bad IDX header"),
+        (gzip.compress(idx(b"123456", 2, 3, magic=b"\0\0\x0d")), "bad IDX header 00000d02"),
+        (gzip.compress(b"\0\0\x08\x03\0\0"), "bad IDX header"),
+        (gzip.compress(idx(b"12345", 2, 3)), r"says \(2, 3\), but 5 bytes"),
+        (gzip.compress(idx(b"1", *[2**32 - 1] * 4)), "but 1 bytes"),
+    ],
+)
 def test_bad_idx_files(tmp_path, raw, complaint):
     path = tmp_path / "f.gz"
     path.write_bytes(raw)
@@ -180,11 +191,14 @@ def test_missing_and_no_standin_says_what_to_put_where(tmp_path):
     assert "\n" not in message and caught.value.status == 2
 
 
-@pytest.mark.parametrize("arguments, complaint", [
-    (("mnits", None, "auto"), "unknown data set 'mnits'; valid: mnist"),
-    (("mnist", None, "nevr"), "unknown value of standin 'nevr'; valid: never"),
-    (("mnist", "/does/not/exist", "auto"), "data.root: /does/not/exist is not a folder"),
-])
+@pytest.mark.parametrize(
+    "arguments, complaint",
+    [
+        (("mnits", None, "auto"), "unknown data set 'mnits'; valid: mnist"),
+        (("mnist", None, "nevr"), "unknown value of standin 'nevr'; valid: never"),
+        (("mnist", "/does/not/exist", "auto"), "data.root: /does/not/exist is not a folder"),
+    ],
+)
 def test_bad_arguments(arguments, complaint):
     with pytest.raises(InputError, match=complaint):
         data.load(*arguments)
@@ -192,8 +206,14 @@ def test_bad_arguments(arguments, complaint):
 
 def test_status_of_nothing():
     rows = data.status()
-    assert rows[0] == {"name": "mnist", "where": None, "ok": None, "detail": "missing", "megabytes": 11.6,
-                       "standin": "mnist-standin-digits"}
+    assert rows[0] == {
+        "name": "mnist",
+        "where": None,
+        "ok": None,
+        "detail": "missing",
+        "megabytes": 11.6,
+        "standin": "mnist-standin-digits",
+    }
     assert [row["name"] for row in rows] == data.names() and all(row["ok"] is None for row in rows)
 
 

@@ -18,6 +18,7 @@ from repro.timing import closed_forms as forms
 from repro.timing.costs import Costs
 from repro.timing.device import BlockSeconds
 from repro.worker import Worker
+from tests.small import NoBatches
 
 
 def test_two_segments_by_hand() -> None:
@@ -116,10 +117,6 @@ ALPHA, BETA, WORKERS = 1e-5, 1e-9, 2
 COSTS = Costs(
     True, {"reduce": 1e-10, "update": 3e-11, "encode/quantize8": 9e-11, "decode/quantize8": 7e-11}, {"sync": 2e-6}
 )
-
-
-class NoBatches:
-    size = 1
 
 
 def blocks() -> list[nn.Module]:

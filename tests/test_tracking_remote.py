@@ -170,7 +170,8 @@ def test_a_silent_server_delays_no_cell_and_the_command_only_so_long(tmp_path):
         assert accepted
     assert len(json.loads(out)) == 2 and all(read_summary(path.parent) for path in results.rglob("events.jsonl"))
     lines = [line for line in err.splitlines() if "MLflow" in line]
-    assert sum(line.startswith("warning") for line in lines) == 1 and "`repro track sync`" in lines[-1], err
+    # on a slow machine the first cell's request has its time limit while the second cell is still running
+    assert sum(line.startswith("warning") for line in lines) == 1 and "`repro track sync`" in err, err
     assert "secret" not in err and "Traceback" not in err
     last_cell = max(index for index, line in enumerate(err.splitlines()) if "ms a step" in line)
     assert any("waiting up to" in line for line in err.splitlines()[last_cell + 1 :]), err

@@ -1,0 +1,86 @@
+"""Profiles for tests of iBatch's decision, and every way to batch a few layers, written out and sharing nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from itertools import combinations, pairwise
+
+from hypothesis import strategies as st
+
+from repro.batching.profile import Profile
+
+# milliseconds, small and whole: equal sums happen, so that ties are tested
+FEW = st.integers(0, 6)
+
+
+def in_ms(startup: int, transfers: Sequence[int], forwards: Sequence[int], **others) -> Profile:
+    """A profile of whole milliseconds."""
+    return Profile(startup / 1000, tuple(t / 1000 for t in transfers), tuple(c / 1000 for c in forwards), **others)
+
+
+@st.composite
+def small_profiles(draw, most: int = 9, zeros: bool = True) -> Profile:
+    """Up to so many layers, in whole milliseconds; some without parameters if `zeros`."""
+    layers = draw(st.integers(1, most))
+    transfer = FEW if zeros else st.integers(1, 6)
+    transfers = draw(st.lists(transfer, min_size=layers, max_size=layers))
+    forwards = draw(st.lists(FEW, min_size=layers, max_size=layers))
+    return in_ms(draw(FEW), transfers, forwards)
+
+
+SECONDS = st.floats(0, 10, allow_subnormal=False)
+
+
+@st.composite
+def any_profiles(draw, most: int = 12) -> Profile:
+    """Up to so many layers, of any times between 0 and 10 seconds."""
+    layers = draw(st.integers(1, most))
+    times = st.lists(SECONDS, min_size=layers, max_size=layers)
+    return Profile(draw(SECONDS), tuple(draw(times)), tuple(draw(times)))
+
+
+def partitions(layers: int) -> Iterator[tuple[tuple[int, int], ...]]:
+    """Every partition of layers 1 to `layers` into batches."""
+    for count in range(layers):
+        for cuts in combinations(range(1, layers), count):
+            ends = (0, *cuts, layers)
+            yield tuple((start + 1, end) for start, end in pairwise(ends))
+
+
+def as_written(seconds: float) -> Fraction:
+    """The decimal number that a float is written as."""
+    return Fraction(repr(seconds))
+
+
+def executed(profile: Profile, batches: Sequence[tuple[int, int]]) -> Fraction:
+    """The end of a simulation in exact arithmetic, layer by layer."""
+    pulled = {}
+    now = Fraction(0)
+    for batch in batches:
+        now += as_written(profile.startup_s)
+        for layer in range(batch[0], batch[1] + 1):
+            now += as_written(profile.transfer_s[layer - 1])
+        pulled[batch] = now
+    now = Fraction(0)
+    for batch in batches:
+        now = max(now, pulled[batch])
+        for layer in range(batch[0], batch[1] + 1):
+            now += as_written(profile.forward_s[layer - 1])
+    return now
+
+
+def exetime(profile: Profile, batches: Sequence[tuple[int, int]]) -> Fraction:
+    """Equation (4) in exact arithmetic."""
+    first, layers = batches[-1]
+    pulls = len(batches) * as_written(profile.startup_s) + sum(map(as_written, profile.transfer_s))
+    return pulls + sum(map(as_written, profile.forward_s[first - 1 : layers]))
+
+
+def meets(profile: Profile, batches: Sequence[tuple[int, int]]) -> bool:
+    """Equation (5) in exact arithmetic."""
+    for (first, last), (next_first, next_last) in pairwise(batches):
+        pull = as_written(profile.startup_s) + sum(map(as_written, profile.transfer_s[next_first - 1 : next_last]))
+        if pull < sum(map(as_written, profile.forward_s[first - 1 : last])):
+            return False
+    return True

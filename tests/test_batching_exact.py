@@ -1,0 +1,122 @@
+"""The dynamic programmes of iBatch's problem against every partition there is, and what ties choose."""
+
+from __future__ import annotations
+
+import random
+import time
+
+import pytest
+from hypothesis import given
+
+from repro.batching.exact import exact, exact_exetime, exact_s, gap
+from repro.batching.modes import MODES, decide
+from repro.batching.profile import Profile, groups
+from repro.batching.times import executed_s, exetime_s
+from repro.errors import InputError
+from tests import batching_common as common
+from tests.batching_common import any_profiles, in_ms, partitions, small_profiles
+
+
+def allowed(profile: Profile):
+    """Every partition that leaves layers without parameters with their neighbours."""
+    found = groups(profile)
+    for batches in partitions(len(found)):
+        yield tuple((found[first - 1][0], found[last - 1][1]) for first, last in batches)
+
+
+@given(small_profiles())
+def test_least_executed_time_of_all(profile):
+    found = exact(profile)
+    times = {batches: common.executed(profile, batches) for batches in allowed(profile)}
+    assert times[found] == min(times.values())
+    fewest = min(len(batches) for batches, seconds in times.items() if seconds == times[found])
+    assert len(found) == fewest
+
+
+@given(small_profiles())
+def test_a_pull_of_nothing_never_helps(profile):
+    """The least over all partitions of the layers, whatever they do to layers without parameters."""
+    least = min(common.executed(profile, batches) for batches in partitions(len(profile.transfer_s)))
+    if profile.transfer_s[0] > 0:  # else a first pull of nothing lets leading layers compute before there is any
+        assert common.executed(profile, exact(profile)) == least
+
+
+@given(any_profiles(most=9))
+def test_of_any_times(profile):
+    least = min(common.executed(profile, batches) for batches in allowed(profile))
+    assert executed_s(profile, exact(profile)) == pytest.approx(float(least), rel=1e-12)
+
+
+@given(small_profiles())
+def test_least_exetime_of_all_that_meet_the_constraint(profile):
+    feasible = {
+        batches: common.exetime(profile, batches) for batches in allowed(profile) if common.meets(profile, batches)
+    }
+    for fewest in (1, 2):
+        times = {batches: seconds for batches, seconds in feasible.items() if len(batches) >= fewest}
+        found = exact_exetime(profile, fewest)
+        if not times:
+            assert found is None and fewest == 2
+            continue
+        least = min(times.values())
+        best = [batches for batches, seconds in times.items() if seconds == least]
+        assert found in best and len(found) == min(map(len, best))
+
+
+def test_no_batches_meet_the_constraint():
+    """The computation of the first layer alone outlasts every pull."""
+    profile = in_ms(1, [1, 1, 1], [9, 9, 9])
+    assert exact_exetime(profile) is None and exact_exetime(profile, fewest=1) == ((1, 3),)
+    assert exact_exetime(in_ms(1, [1], [9])) is None
+
+
+def test_ties():
+    """The fewest batches, then the earliest cut."""
+    assert exact(in_ms(0, [1, 1, 1], [0, 0, 0])) == ((1, 3),)
+    profile = in_ms(1, [1, 1, 1], [2, 1, 0])
+    times = {batches: executed_s(profile, batches) for batches in partitions(3)}
+    best = [batches for batches, seconds in times.items() if seconds == min(times.values())]
+    assert best == [((1, 1), (2, 3)), ((1, 2), (3, 3)), ((1, 1), (2, 2), (3, 3))]
+    assert exact(profile) == ((1, 1), (2, 3))
+
+
+def test_gap():
+    profile = in_ms(1, [2, 3, 4], [5, 2, 6])
+    assert exact_s(profile) == 0.018 and gap(profile, exact(profile)) == 0
+    assert gap(profile, ((1, 3),)) == pytest.approx(23 / 18 - 1)
+    assert gap(in_ms(0, [0, 0], [0, 0]), ((1, 2),)) == 0
+    with pytest.raises(InputError, match="must be all layers"):
+        gap(profile, ((1, 2),))
+
+
+def test_200_layers_take_less_than_a_second():
+    draw = random.Random(1)
+    profile = Profile(0.1, tuple(draw.random() for _ in range(200)), tuple(draw.random() for _ in range(200)))
+    began = time.perf_counter()
+    found = exact(profile), exact_exetime(profile)
+    assert time.perf_counter() - began < 1
+    assert executed_s(profile, found[0]) <= executed_s(profile, found[1]) <= executed_s(profile, ((1, 200),))
+    assert exetime_s(profile, found[1]) == executed_s(profile, found[1])
+
+
+@given(any_profiles())
+def test_every_mode_is_a_partition_and_none_beats_exact(profile):
+    """To the last bit: times are compared as whole numbers and rounded alike."""
+    least = exact_s(profile)
+    for mode in MODES:
+        batches = decide(profile, mode)
+        layers = [layer for first, last in batches for layer in range(first, last + 1)]
+        assert layers == list(range(1, len(profile.transfer_s) + 1))
+        assert executed_s(profile, batches) >= least and gap(profile, batches) >= 0
+        assert all(sum(profile.transfer_s[first - 1 : last]) > 0 for first, last in batches) or len(batches) == 1
+
+
+def test_unknown_mode():
+    with pytest.raises(InputError, match="unknown mode 'gready'; valid: greedy"):
+        decide(in_ms(1, [1], [1]), "gready")
+
+
+def test_modes_of_figure_4():
+    profile = in_ms(1, [0, 2, 0, 3], [1, 1, 1, 1])
+    assert decide(profile, "default") == ((1, 4),)
+    assert decide(profile, "layerwise") == ((1, 3), (4, 4))

@@ -1,0 +1,121 @@
+"""Hyperplane regression: points made when drawn, the noise floor reached, bad options."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from repro import data, models
+from repro.data import counted, hyperplane, plane
+from repro.data.base import Batches
+from repro.errors import InputError
+from repro.evaluate import evaluate, evaluate_training
+
+CPU = torch.device("cpu")
+SMALL = {"dimensions": 64, "samples": 512, "test_samples": 256}
+
+
+def test_the_papers_sizes():
+    dataset = data.load("hyperplane")
+    assert (dataset.name, dataset.standin, dataset.task, dataset.kind) == ("hyperplane", False, "regression", "vectors")
+    assert (len(dataset.train), len(dataset.test), dataset.input_shape, dataset.classes) == (32768, 4096, (8192,), 1)
+    assert dataset.iterations(2048) == 16
+    x, y = dataset.train.slice(0, 64)
+    assert x.shape == (64, 8192) and x.dtype == y.dtype == torch.float32 and y.shape == (64,)
+    assert abs(x.mean()) < 0.01 and abs(x.std() - 1) < 0.01 and x.abs().max() < 1.7254
+    assert dataset.train.coefficients.unique().tolist() == [-7, -5, -3, -1, 1, 3, 5, 7]
+    assert sum(p.numel() for p in models.build("hyperplane", (8192,), 1, 0, "meta").parameters()) == 8193
+
+
+def test_a_point_is_the_same_in_every_minibatch_and_every_process():
+    one, two = (data.load("hyperplane", samples=512, test_samples=64) for _ in range(2))
+    whole_x, whole_y = one.train.slice(0, 512)
+    batches = two.train.minibatches(32, 4, 7)
+    assert isinstance(batches, Batches) and batches.per_epoch == 16
+    for minibatch in (3, 0, 17):
+        rows, (x, y) = batches.indices(minibatch), batches[minibatch]
+        assert torch.equal(x, whole_x[rows]) and torch.equal(y, whole_y[rows])
+    assert torch.equal(one.train.y, whole_y) and one.checksum == two.checksum
+    assert not torch.equal(one.test.slice(0, 64)[0], whole_x[:64])
+    assert one.checksum.startswith("7438ea90"), "the numbers are the same on every machine"
+
+
+def test_labels_are_the_plane_plus_noise():
+    exact = hyperplane.load(noise=0.0, samples=256)
+    x, y = exact.train.slice(0, 256)
+    sums = x.double() @ (exact.train.coefficients.double() / plane.LEVELS)
+    assert torch.allclose(sums, y.double(), atol=1e-4)
+    noisy = hyperplane.load(noise=2.0, samples=256).train.slice(0, 256)[1]
+    assert 1.7 < (noisy - y).std() < 2.3 and abs((noisy - y).mean()) < 0.5
+    other = hyperplane.load(seed=1, samples=256)
+    assert other.checksum != exact.checksum and not torch.equal(other.train.coefficients, exact.train.coefficients)
+
+
+def test_noise_by_its_place():
+    drawn = counted.normal(counted.Stream("a"), range(20000))
+    assert abs(drawn.mean()) < 0.03 and abs(drawn.std() - 1) < 0.02 and abs(drawn).max() < 6
+    assert (counted.normal(counted.Stream("a"), [7, 19999]) == drawn[[7, 19999]]).all()
+    assert not (counted.normal(counted.Stream("b"), [7]) == drawn[[7]]).any()
+
+
+def test_training_ends_near_what_least_squares_can_do():
+    """The expected error on new points, s^2 (1 + d / (n - d - 1)), is what the paper's 4.7 is taken for."""
+    options = SMALL | {"samples": 256, "test_samples": 1024}
+    dataset = data.load("hyperplane", **options)
+    floor = hyperplane.NOISE**2 * (1 + 65 / (256 - 65 - 1))
+    model = models.build("hyperplane", dataset.input_shape, dataset.classes, 0)
+    first = evaluate(model, model.state_dict(), dataset.test, CPU)["mse"]
+    optimizer, batches = torch.optim.SGD(model.parameters(), lr=0.1), dataset.train.minibatches(64, 1, 0)
+    for step in range(120):
+        for group in optimizer.param_groups:
+            group["lr"] = 0.1 if step < 60 else 0.01
+        x, y = batches[step]
+        optimizer.zero_grad()
+        dataset.loss_function(model(x), y).backward()
+        optimizer.step()
+    spare = models.build("hyperplane", dataset.input_shape, dataset.classes, 0)
+    scores = evaluate(spare, model.state_dict(), dataset.test, CPU)
+    assert scores.keys() == {"test_loss", "mse"} and scores["mse"] == scores["test_loss"]
+    assert first > 15 and 0.75 * floor < scores["mse"] < 1.25 * floor
+    trained = evaluate_training(spare, model.state_dict(), dataset.train, CPU, 100)
+    assert trained.keys() == {"train_mse"} and trained["train_mse"] < scores["mse"]
+    assert pytest.approx(4.7, abs=0.005) == hyperplane.NOISE**2 * (1 + 8193 / (32768 - 8193 - 1))
+
+
+def test_shapes_only():
+    found = data.shapes("hyperplane")
+    x, y = found.train.minibatches(256, 8, 0, "cpu")[3]
+    assert x.shape == (256, 8192) and y.shape == (256,) and x.is_meta and y.is_meta and len(found.train.y) == 32768
+    assert (found.name, found.task) == ("hyperplane (shapes only)", "regression") and found.input_shape == (8192,)
+
+
+def test_nothing_to_find_or_to_fetch():
+    from repro.data.fetch import fetch
+
+    said = []
+    assert data.ensure("hyperplane", say=said.append) is None and said == ["data: hyperplane, generated"]
+    row = next(row for row in data.status() if row["name"] == "hyperplane")
+    assert row == {"name": "hyperplane", "where": None, "ok": None, "detail": "generated", "megabytes": 0,
+                   "standin": None}
+    for ask in (fetch, data.verify):
+        with pytest.raises(InputError, match="'hyperplane' is generated: there is nothing to download"):
+            ask("hyperplane")
+
+
+@pytest.mark.parametrize("options, complaint", [
+    ({"dimensions": 0}, "dataset.dimensions=0: must be a whole number, 1 or more"),
+    ({"samples": 2.5}, "dataset.samples=2.5"),
+    ({"seed": -1}, "dataset.seed=-1: must be a whole number, 0 or more"),
+    ({"noise": -0.1}, "dataset.noise=-0.1: must be a number, 0 or more"),
+    ({"noise": "much"}, "dataset.noise=much"),
+    ({"images": 3}, "data set 'hyperplane' has no option 'dataset.images'; valid: dataset.dimensions"),
+])
+def test_bad_options(options, complaint):
+    with pytest.raises(InputError, match=complaint):
+        data.load("hyperplane", **options)
+
+
+def test_more_dimensions_than_are_summed_at_once():
+    wide = hyperplane.load(dimensions=20000, samples=8, noise=0.0)
+    x, y = wide.train.slice(0, 8)
+    assert torch.allclose(x.double() @ (wide.train.coefficients.double() / 8), y.double(), atol=1e-3)

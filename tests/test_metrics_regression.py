@@ -1,0 +1,122 @@
+"""Metrics and losses of classes, text and regressions: which goes with which data, and what an evaluation gives."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from repro import data, metrics, models
+from repro.data.base import Dataset, Split
+from repro.data.text import IGNORED, Text
+from repro.errors import InputError
+from repro.evaluate import evaluate, evaluate_training
+from repro.losses import mean_squared_error
+
+CPU = torch.device("cpu")
+
+
+def split(classes: int = 8, count: int = 40) -> Split:
+    generator = torch.Generator().manual_seed(0)
+    return Split(torch.randn(count, classes, generator=generator), torch.arange(count) % classes)
+
+
+@pytest.mark.parametrize("metric, dataset, complaint", [
+    ("mse", "mnist", "metric=mse: of regression, and data set 'mnist' has images; metrics for it: top1, top5$"),
+    ("mse", "ucf101", "data set 'ucf101' has sequences; metrics for it: top1, top5$"),
+    ("top1", "hyperplane", "of classification and text, and data set 'hyperplane' has vectors, a regression; .*: mse$"),
+    ("perplexity", "ucf101", "metric=perplexity: of text, and data set 'ucf101' has sequences"),
+    ("msee", "hyperplane", "unknown metric 'msee'; valid: mse, "),
+])
+def test_a_metric_has_to_go_with_the_data(metric, dataset, complaint):
+    with pytest.raises(InputError, match=complaint) as caught:
+        metrics.check(metric, dataset)
+    assert "\n" not in str(caught.value)
+
+
+def test_metrics_that_go():
+    for metric, names in {"top1": ["mnist", "ucf101", "ptb"], "top5": ["imagenet", "ucf101"], "mse": ["hyperplane"],
+                          "perplexity": ["ptb", "multi30k"]}.items():
+        for name in names:
+            metrics.check(metric, name)
+    assert metrics.lower_is_better("mse") and not metrics.lower_is_better("top5")
+    assert metrics.reaches("mse", 4.7, 4.8) and not metrics.reaches("mse", 4.9, 4.8)
+    metrics.check_classes("top5", 6)
+    with pytest.raises(InputError, match="metric=top5: the data set has 5 classes"):
+        metrics.check_classes("top5", 5)
+
+
+def test_modules_say_the_task_that_their_splits_have():
+    for name in data.names():
+        found = data.shapes(name)
+        assert (found.task, found.kind) == (data.task(name), data.kind(name))
+        loss = mean_squared_error if found.task == "regression" else functional.cross_entropy
+        assert found.loss_function is loss
+
+
+def test_top1_and_top5():
+    model, samples = nn.Sequential(nn.Identity()), split()
+    scores = evaluate(model, {}, samples, CPU)
+    order = samples.x.argsort(1, descending=True)
+    places = (order == samples.y.unsqueeze(1)).nonzero()[:, 1]
+    assert scores["top1"] == (places == 0).double().mean() and scores["top5"] == (places < 5).double().mean()
+    assert scores["top1"] < scores["top5"] < 1
+    assert scores["test_loss"] == pytest.approx(functional.cross_entropy(samples.x, samples.y).item(), rel=1e-6)
+    assert "top5" not in evaluate(model, {}, split(classes=5), CPU)
+
+
+def test_ignored_labels_count_nowhere():
+    class Padded(Split):
+        task = "text"
+
+    samples = split()
+    y = samples.y.clone()
+    y[10:] = IGNORED
+    scores = evaluate(nn.Sequential(nn.Identity()), {}, Padded(samples.x, y), CPU)
+    of_ten = evaluate(nn.Sequential(nn.Identity()), {}, Split(samples.x[:10], samples.y[:10]), CPU)
+    assert {name: scores[name] for name in of_ten} == pytest.approx(of_ten)
+    assert scores["perplexity"] == pytest.approx(math.exp(scores["test_loss"]))
+
+
+def test_training_samples_are_the_same_every_time():
+    model, samples = nn.Sequential(nn.Identity()), split(count=400)
+    one, two = (evaluate_training(model, {}, samples, CPU, 50) for _ in range(2))
+    assert one == two and one.keys() == {"train_top1", "train_top5"}
+    part = samples.subset(50)
+    assert len(part) == 50 and part.y.shape == (50,) and len(samples.subset(1000)) == 400
+    rows = part.rows.tolist()
+    assert rows == sorted(set(rows)) and samples.subset(50, seed=1).rows.tolist() != rows
+    everything = evaluate_training(model, {}, samples, CPU, 400)
+    assert everything["train_top1"] == evaluate(model, {}, samples, CPU)["top1"]
+
+
+def test_part_of_a_text():
+    text = Text(torch.arange(1001), 10)
+    part = text.subset(100)
+    assert len(part) == 100 and torch.equal(part.words, part.words[0] + torch.arange(101))
+    assert torch.equal(part.words, text.subset(100).words) and len(text.subset(5000)) == 1000
+
+
+def test_mean_squared_error():
+    outputs, values = torch.tensor([[1.0], [2.0], [4.0]]), torch.tensor([1.0, 4.0, 1.0])
+    assert mean_squared_error(outputs, values).item() == pytest.approx(13 / 3)
+    assert mean_squared_error(outputs, values, "sum").item() == 13
+
+
+@pytest.mark.parametrize("model, dataset, complaint", [
+    ("hyperplane", "mnist", "model hyperplane takes vectors, and mnist .* is images; models for it: alexnet"),
+    ("resnet20", "hyperplane", "model resnet20 takes images, and hyperplane .* is vectors; models for it: hyperplane$"),
+    ("lstm_ptb", "ucf101", "takes text, and .*ucf101.* is sequences; models for it: lstm_ucf101$"),
+    ("lstm_ucf101", "ptb", "takes sequences, and ptb .* is text; models for it: lstm_ptb$"),
+    ("lstm_ptb", "multi30k", "is sentence pairs; models for it: transformer$"),
+    ("transformer", "cifar10", "takes sentence pairs, and cifar10 .* is images"),
+])
+def test_a_model_has_to_go_with_the_data(model, dataset, complaint):
+    found = data.shapes(dataset)
+    with pytest.raises(InputError, match=complaint) as caught:
+        models.of({"model": {"name": model}, "seed": 0}, found, "meta")
+    assert "\n" not in str(caught.value)
+    assert isinstance(found, Dataset)

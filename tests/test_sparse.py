@@ -1,0 +1,285 @@
+"""Sparse gradients: selection, the top-k operation, wire forms, and the collectives, on any number of ranks."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from repro.errors import FaultError, InputError
+from repro.fabric import selection, virtual
+from repro.fabric.sparse import EMPTY, Sparse, Wire, merge, sum_all, top
+from repro.fabric.sparse_collectives import doubling_allgather, gtopk_allreduce, topk_allgather
+
+N = 500
+ALPHA, BETA = 1e-4, 1e-9
+
+
+def vector(kind: int, n: int, draw: torch.Generator) -> torch.Tensor:
+    """Random, whole numbers (ties), mostly zeros, all equal, with NaN and infinity."""
+    x = torch.randn(n, generator=draw)
+    if kind == 1:
+        return torch.randint(-3, 4, (n,), generator=draw).float()
+    if kind == 2:
+        x[n // 7 :] = 0
+    if kind == 3:
+        return torch.ones(n)
+    if kind == 4:
+        x[torch.randint(0, n, (2,), generator=draw)] = torch.nan
+        x[0] = torch.inf
+    return x
+
+
+def ranked(x: torch.Tensor, k: int) -> list[int]:
+    """The k largest magnitudes by plain sorting: NaN and infinity first, ties by index."""
+    sizes = x.abs().nan_to_num(nan=torch.inf, posinf=torch.inf).tolist()
+    return sorted(sorted(range(len(sizes)), key=lambda i: (-sizes[i], i))[:k])
+
+
+@pytest.mark.parametrize("chunk", [1 << 20, 64, 16])
+def test_exact_selection_is_a_stable_sort(chunk, monkeypatch):
+    """In one piece, in chunks with a guessed threshold, and with static shapes."""
+    monkeypatch.setattr(selection, "SHORT", min(chunk, 1 << 15) // 2)
+    monkeypatch.setattr(selection, "CHUNK", chunk)
+    monkeypatch.setattr(selection, "SAMPLE", chunk // 2)
+    draw = torch.Generator().manual_seed(0)
+    for trial in range(100):
+        n = int(torch.randint(2, N, (1,), generator=draw))
+        k = int(torch.randint(1, n + 1, (1,), generator=draw))
+        x = vector(trial % 5, n, draw)
+        chosen = selection.select(x, k)
+        assert chosen.indices.tolist() == ranked(x, k)
+        assert torch.equal(chosen.values.nan_to_num(), x[chosen.indices].nan_to_num())
+        assert selection.exact_at_once(x, k).tolist() == ranked(x, k)
+
+
+def test_sampled_selection_takes_the_top_of_its_threshold(monkeypatch):
+    """At most k, each as large as every one left out; what is missing is EMPTY; NaN is never missed."""
+    monkeypatch.setattr(selection, "SAMPLE", 200)
+    draw = torch.Generator().manual_seed(1)
+    short = 0
+    for trial in range(40):
+        x, k = vector(trial % 5, 4000, draw), 200
+        chosen = selection.select(x, k, "sampled")
+        real = chosen.indices[chosen.indices != EMPTY].long()
+        assert chosen.k == k and len(set(real.tolist())) == len(real)
+        assert not chosen.values[len(real) :].any()
+        short += len(real) < k
+        sizes = x.abs().nan_to_num(nan=torch.inf, posinf=torch.inf)
+        rest = torch.ones(len(x), dtype=torch.bool)
+        rest[real] = False
+        assert not rest[sizes.isinf()].any()
+        assert sizes[real].min() >= sizes[rest].max()
+    assert 0 < short < 40
+
+
+def sparse(x: torch.Tensor, k: int) -> Sparse:
+    return selection.select(x, k)
+
+
+def dense(parts: Sparse | list[Sparse], n: int = N) -> torch.Tensor:
+    out = torch.zeros(n)
+    for part in [parts] if isinstance(parts, Sparse) else parts:
+        part.add_to(out)
+    return out
+
+
+@pytest.mark.parametrize("same", [0, 10, 25])
+def test_merging_keeps_the_k_largest_sums_and_hands_back_the_rest(same):
+    """Definition 1, with indices in both, in one alone; whole numbers: nothing is lost to the last bit."""
+    draw, k = torch.Generator().manual_seed(same), 25
+    places = torch.randperm(N, generator=draw)
+    for _ in range(20):
+        values = torch.randint(-9, 10, (2, k), generator=draw).float()
+        first, second = places[:k].sort().values, places[k - same : 2 * k - same].sort().values
+        a, b = Sparse(values[0], first.int()), Sparse(values[1], second.int())
+        kept, dropped = merge(a, b)
+        both = dense(a) + dense(b)
+        union = sorted({*first.tolist(), *second.tolist()})
+        expected = sorted(sorted(union, key=lambda i: (-abs(both[i].item()), i))[:k])
+        assert kept.indices.tolist() == expected
+        assert torch.equal(dense(kept), torch.where(torch.isin(torch.arange(N), kept.indices), both, 0.0))
+        assert torch.equal(dense(kept) + dense(dropped), both)
+        assert (kept.k, dropped.k) == (k, k)
+
+
+def test_merging_few_elements_leaves_empty_places():
+    a = Sparse(torch.tensor([1.0, 0.0]), torch.tensor([3, EMPTY], dtype=torch.int32))
+    b = Sparse(torch.tensor([2.0, 0.0]), torch.tensor([3, EMPTY], dtype=torch.int32))
+    kept, dropped = merge(a, b)
+    assert torch.equal(dense(kept), dense(Sparse(torch.tensor([3.0]), torch.tensor([3], dtype=torch.int32))))
+    assert not dense(dropped).any()
+    assert not dense(merge(kept, kept)[1]).any()
+
+
+def test_the_last_element_and_empty_places_do_not_mix():
+    """EMPTY places are added and cleared at the last element, where they must change nothing."""
+    x = torch.arange(1.0, 6.0)
+    some = Sparse(torch.tensor([2.0, 5.0, 0.0]), torch.tensor([1, 4, EMPTY], dtype=torch.int32))
+    some.clear(x)
+    assert x.tolist() == [1, 0, 3, 4, 0]
+    none = Sparse(torch.zeros(1), torch.tensor([EMPTY], dtype=torch.int32))
+    y = torch.arange(1.0, 6.0)
+    none.clear(y)
+    none.add_to(y)
+    assert y.tolist() == [1, 2, 3, 4, 5]
+
+
+def test_the_sum_of_all_is_the_sum():
+    draw = torch.Generator().manual_seed(2)
+    xs = [torch.randint(-9, 10, (N,), generator=draw).float() for _ in range(5)]
+    total = sum_all([sparse(x, 40) for x in xs])
+    expected = sum(dense(sparse(x, 40)) for x in xs)
+    assert torch.equal(dense(total), expected)
+    assert dense(top(total, 40)).abs().sort().values[-40:].tolist() == expected.abs().sort().values[-40:].tolist()
+
+
+@pytest.mark.parametrize("codec", ["none", "truncate16", "quantize8"])
+def test_messages_come_back(codec):
+    x = torch.randn(N, generator=torch.Generator().manual_seed(3))
+    mine, wire = sparse(x, 33), Wire(33, codec)
+    message = wire.pack(mine)
+    assert message.numel() == wire.bytes == {"none": 8 * 33, "truncate16": 6 * 33, "quantize8": 5 * 33 + 4}[codec]
+    back = wire.unpack(message)
+    assert torch.equal(back.indices, mine.indices)
+    lost = wire.rounding(mine, message)
+    torch.testing.assert_close(dense([back, *lost]), dense(mine), rtol=1e-6, atol=1e-7)
+    assert (codec == "none") == (not lost)
+
+
+# --- on ranks
+
+
+def on_ranks(ranks: int, main, network: virtual.Network = virtual.Network(ALPHA, BETA)) -> list:  # noqa: B008
+    return virtual.run(ranks, main, network)
+
+
+def gradients(ranks: int, kind: str, k: int) -> list[torch.Tensor]:
+    """A vector a rank; whole numbers. `apart`: no index in two selections; `alike`: the same indices in all."""
+    draw = torch.Generator().manual_seed(ranks)
+    base = torch.randint(-99, 100, (ranks, N), generator=draw).float()
+    if kind == "apart":
+        mask = torch.arange(N) % ranks == torch.arange(ranks)[:, None]
+        return list(torch.where(mask, base.sign() * (base.abs() + 1), 0.0))
+    if kind == "alike":
+        return list(torch.where(torch.arange(N) % (N // k) == 0, base + 200, 0.0))
+    return list(base)
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 5, 6, 8])
+@pytest.mark.parametrize("algorithm", ["doubling", "ring"])
+def test_allgathers_are_in_rank_order(ranks, algorithm):
+    wire = Wire(7)
+
+    def main(fabric):
+        mine = sparse(gradients(ranks, "random", 7)[fabric.rank], 7)
+        found = topk_allgather(fabric, wire.pack(mine), wire, algorithm=algorithm)
+        return [dense(part) for part in found], fabric.now()
+
+    results = on_ranks(ranks, main)
+    for found, _ in results:
+        assert all(torch.equal(a, dense(sparse(b, 7))) for a, b in zip(found, gradients(ranks, "random", 7)))
+    rounds = (ranks - 1).bit_length() if algorithm == "doubling" else ranks - 1
+    assert max(s for _, s in results) == pytest.approx(rounds * ALPHA + (ranks - 1) * 56 * BETA)
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 5, 8])
+def test_an_allgather_of_odd_bytes(ranks):
+    found = on_ranks(ranks, lambda f: doubling_allgather(f, torch.full((3,), f.rank, dtype=torch.uint8)))
+    assert all([part.tolist() for part in of_rank] == [[r] * 3 for r in range(ranks)] for of_rank in found)
+
+
+def reduce_all(ranks: int, xs: list[torch.Tensor], k: int) -> list[tuple]:
+    def main(fabric):
+        mine = sparse(xs[fabric.rank], k)
+        reduced = gtopk_allreduce(fabric, mine, Wire(k))
+        return reduced, mine, fabric.now()
+
+    return on_ranks(ranks, main)
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 5, 6, 7, 8, 16])
+@pytest.mark.parametrize("kind", ["random", "apart", "alike"])
+def test_gtopk_conserves_every_value_and_all_ranks_get_the_same(ranks, kind):
+    """Kept and dropped partial sums together are all that was sent, to the last bit (whole numbers)."""
+    k = 20
+    results = reduce_all(ranks, gradients(ranks, kind, k), k)
+    kept = results[0][0].kept
+    assert all(torch.equal(r.kept.indices, kept.indices) and torch.equal(r.kept.values, kept.values)
+               for r, _, _ in results)  # fmt: skip
+    sent = sum(dense(mine) for _, mine, _ in results)
+    dropped = sum(dense(r.dropped) for r, _, _ in results)
+    assert torch.equal(dense(kept) + dropped, sent)
+    assert kept.k == k and sum(len(r.dropped) for r, _, _ in results) == ranks - 1
+
+
+@pytest.mark.parametrize(("ranks", "kinds"), [(2, ("random", "apart", "alike")), (3, ("apart", "alike")),
+                                              (4, ("apart", "alike")), (8, ("apart", "alike"))])  # fmt: skip
+def test_the_tree_is_the_naive_version_where_its_order_cannot_matter(ranks, kinds):
+    """Algorithm 3 = Algorithm 2: for two ranks, and where no index, or every index, is common to all selections."""
+    k = 20
+    for kind in kinds:
+        xs = gradients(ranks, kind, k)
+        naive = top(sum_all([sparse(x, k) for x in xs]), k)
+        assert torch.equal(dense(reduce_all(ranks, xs, k)[0][0].kept), dense(naive))
+
+
+@pytest.mark.parametrize("ranks", [4, 8])
+def test_how_the_tree_differs_from_the_naive_version(ranks):
+    """It drops early. Where all parts have one sign no value exceeds its full sum, and the mass that is applied lies
+    between the largest that one rank sent (a merge never keeps less than its heavier side) and the naive version's."""
+    k = 20
+    xs = [x.abs() for x in gradients(ranks, "random", k)]
+    naive, tree = top(sum_all([sparse(x, k) for x in xs]), k), reduce_all(ranks, xs, k)[0][0].kept
+    whole = sum(dense(sparse(x, k)) for x in xs)
+    assert (dense(tree) <= whole).all() and not torch.equal(dense(tree), dense(naive))
+    assert max(sparse(x, k).mass() for x in xs) <= tree.mass() < naive.mass()
+
+
+def test_a_value_lost_by_the_printed_rule():
+    """The adversarial case: index 0 is dropped in one subtree and survives through the other (k = 1, 4 ranks)."""
+    xs = [torch.tensor(x) for x in ([5.0, 0, 0], [0, 6.0, 0], [9.0, 0, 0], [0, 0, 1.0])]
+    results = reduce_all(4, xs, 1)
+    assert [(r.kept.indices.item(), r.kept.values.item()) for r, _, _ in results] == [(0, 9.0)] * 4
+    lost = [dense([d.where(d.indices_in(r.kept)) for d in r.dropped], 3).tolist() for r, _, _ in results]
+    assert lost == [[5.0, 0, 0], [0] * 3, [0] * 3, [0] * 3]
+
+
+def test_wire_time_of_the_tree():
+    """2 alpha log2 P + 16 k beta log2 P (equation (7), k elements of 8 bytes)."""
+    for ranks, rounds in ((2, 1), (4, 2), (8, 3)):
+        seconds = max(s for _, _, s in reduce_all(ranks, gradients(ranks, "random", 20), 20))
+        assert seconds == pytest.approx(2 * rounds * (ALPHA + 160 * BETA))
+
+
+# --- not finite
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
+@pytest.mark.parametrize("codec", ["none", "truncate16", "quantize8"])
+def test_a_flag_reaches_every_rank(bad, codec):
+    starts, names = torch.tensor([0, 100, 300], dtype=torch.int32), ["a", "b", "c"]
+
+    def main(fabric):
+        x = gradients(3, "random", 9)[fabric.rank].clone()
+        if fabric.rank == 1:
+            x[150] = bad
+        mine, wire = sparse(x, 9).flagged(fabric.rank, starts), Wire(9, codec)
+        with pytest.raises(FaultError, match="NaN or infinity in the gradient of b on rank 1 at step 4"):
+            gtopk_allreduce(fabric, mine, wire).kept.check(names, "at step 4")
+        found = topk_allgather(fabric, wire.pack(mine), wire)
+        found[0].check(names, "")
+        with pytest.raises(FaultError, match="of b on rank 1"):
+            found[1].check(names, "")
+
+    on_ranks(3, main)
+
+
+def test_an_overflowing_sum_is_named():
+    huge = Sparse(torch.tensor([3e38]), torch.tensor([1], dtype=torch.int32))
+    with pytest.raises(FaultError, match="beyond float32 at step 2"):
+        merge(huge, huge)[0].check(["a"], "at step 2")
+
+
+def test_unknown_ways_to_select_are_named():
+    with pytest.raises(InputError, match="exact"):
+        selection.select(torch.ones(3), 1, "best")

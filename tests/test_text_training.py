@@ -1,0 +1,177 @@
+"""Training on text in virtual time: hidden state carried and reset, resume, evaluation, every rank the same weights."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import pytest
+import torch
+
+import strategies
+from repro import build, cells, data, programs
+from repro import config as configs
+from repro.config import strategy_options
+from repro.errors import InputError
+from repro.evaluate import digest
+from repro.fabric import virtual
+from repro.fabric.base import Fabric
+from repro.results import read_summary
+from repro.session import run_rank
+from repro.summary import reached
+from strategies.dsync import DSync
+
+EXPERIMENT = "pipesgd/fig4-mnist"
+TEXT = [
+    *("dataset=ptb", "dataset.standin=always", "dataset.words=2000", "dataset.test_words=400", "dataset.bptt=10"),
+    *("model=lstm_ptb", "model.hidden=8", "metric=perplexity", "targets=[9000]", "testbed=virtual", "workers=3"),
+    *("batch=6", "epochs=2", "eval_every=0.5", "checkpoint_every=0.5", "optimizer.lr=1.0", "strategy=dsync"),
+]  # 6 streams of 333 words: 33 iterations an epoch
+
+
+@functools.cache
+def composed(*overrides: str) -> dict[str, Any]:
+    return configs.compose(EXPERIMENT, [*TEXT, *overrides])
+
+
+def configuration(*overrides: str, **changes: Any) -> dict[str, Any]:
+    facts = {"setting": "s", "key": "k", "hardware": {"class": "none"}, "provenance": {}}
+    return composed(*overrides) | facts | changes
+
+
+def on_ranks(config: dict[str, Any], work: Any) -> list[Any]:
+    testbed = config["testbed"]
+    network = virtual.Network(testbed["alpha_s"], testbed["beta_s_per_byte"])
+    count = programs.strategy_ranks(config)
+    return virtual.run(count, work, network, build.virtual_costs(testbed))
+
+
+def run(config: dict[str, Any], folder) -> dict[str, Any]:
+    """The summary of a cell, all ranks in this process."""
+    folder.mkdir(exist_ok=True)
+    on_ranks(config, lambda fabric: run_rank(fabric, config, folder))
+    return read_summary(folder)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    return run(configuration(), tmp_path_factory.mktemp("whole"))
+
+
+def test_a_run_learns_and_is_scored_by_perplexity(whole):
+    curve = [point["perplexity"] for point in whole["curve"]]
+    assert curve[0] == pytest.approx(10_000, rel=0.1) and curve[-1] < 0.9 * curve[0]
+    assert whole["metric"] == "perplexity" and whole["final"]["perplexity"] == curve[-1]
+    first = next(point for point in whole["curve"] if point["perplexity"] <= 9000)
+    assert whole["targets"]["9000"]["iteration"] == first["iteration"] > 0
+    assert whole["iterations_per_epoch"] == 33 and whole["iterations"] == 66
+    assert whole["model"] == {"name": "lstm_ptb", "parameters": 171_152, "hidden": 8, "layers": 2, "dropout": 0.65}
+    assert whole["dataset"]["train"] == 1999 and whole["dataset"]["input_shape"] == [10]
+
+
+def test_a_killed_run_ends_with_the_same_bits(whole, tmp_path, monkeypatch):
+    """The hidden state is in the checkpoint: 16 iterations into an epoch it is anything but zero."""
+    step, left = DSync.step, [3 * 20]
+
+    def failing(self):
+        left[0] -= 1
+        if left[0] == 0:
+            raise KeyboardInterrupt
+        return step(self)
+
+    monkeypatch.setattr(DSync, "step", failing)
+    with pytest.raises(KeyboardInterrupt):
+        run(configuration(), tmp_path / "cell")
+    monkeypatch.setattr(DSync, "step", step)
+    again = run(configuration(), tmp_path / "cell")
+    assert again["wall"]["resumes"] == 1
+    assert again["weights_sha256"] == whole["weights_sha256"]
+    assert [p["perplexity"] for p in again["curve"]] == [p["perplexity"] for p in whole["curve"]]
+
+
+def test_evaluating_more_often_changes_nothing(whole, tmp_path):
+    often = run(configuration(eval_every=0.1), tmp_path / "cell")
+    assert len(often["curve"]) > len(whole["curve"]) and often["weights_sha256"] == whole["weights_sha256"]
+
+
+def test_without_arithmetic_the_same_virtual_time(whole, tmp_path):
+    config = configuration("testbed.arithmetic=none")
+    none = run(config, tmp_path / "cell")
+    assert none["final"]["train_s"] == whole["final"]["train_s"] and none["final"]["perplexity"] is None
+    assert none["dataset"]["name"] == "ptb (shapes only)" and none["dataset"]["train"] == 1999
+
+
+def one_rank(fabric: Fabric, config: dict[str, Any], steps: int) -> tuple[str, torch.Tensor | None]:
+    """The digest of a rank's weights after so many steps, and the hidden state of its first LSTM layer."""
+    worker = build.build_worker(fabric, config, data.of(config))
+    strategy_class = strategies.load(config["strategy"]["name"])
+    strategy = strategy_class(strategy_class.parse(strategy_options(config)))
+    strategy.setup(worker)
+    worker.clock.start()
+    for _ in range(steps):
+        strategy.step()
+    strategy.drain()
+    strategy.settle()
+    strategy.close()
+    return digest(strategy.eval_weights()), worker.part.model.lstm1[0].hidden
+
+
+@pytest.mark.parametrize("strategy", ["dsync", "pipe_sgd", "ps_sync"])
+def test_all_ranks_have_the_same_weights_and_streams_of_their_own(strategy):
+    config = configuration(f"strategy={strategy}")
+    found = on_ranks(config, lambda fabric: one_rank(fabric, config, 5))
+    assert len({weights for weights, _ in found}) == 1
+    states = [state for _, state in found[:3]]
+    assert all(state.shape == (1, 2, 8) and state.abs().sum() > 0 for state in states)
+    assert not torch.equal(states[0], states[1]) and not torch.equal(states[1], states[2])
+
+
+def test_the_state_goes_on_within_an_epoch_and_begins_again_with_the_next():
+    config = configuration("workers=1", "batch=2", "model.dropout=0", "dataset.words=101")  # 5 sequences an epoch
+    dataset = data.of(config)
+
+    def work(fabric: Fabric) -> list[torch.Tensor]:
+        worker = build.build_worker(fabric, config, dataset)
+        hidden, begun = worker.part.model.lstm1[0], []
+        forward = hidden.lstm.forward
+        hidden.lstm.forward = lambda x, state: begun.append(state[0].abs().sum().item()) or forward(x, state)
+        worker.clock.start()
+        for minibatch in (0, 1, 4, 5, 6, 10):
+            worker.gradients(minibatch)
+        return begun
+
+    (begun,) = on_ranks(config, work)
+    assert [state > 0 for state in begun] == [False, True, True, False, True, False]
+
+
+@pytest.mark.parametrize(("overrides", "complaint"), [
+    (["dataset=mnist", "model=mnist_mlp"], "metric=perplexity: of text, and data set 'mnist' has images; .*top1"),
+    (["metric=perplexitty"], "unknown metric 'perplexitty'; valid: perplexity, .*top1"),
+    (["accumulate=2"], "accumulate=2: model lstm_ptb carries its state .* must be 1"),
+    (["model=resnet20"], "model resnet20 takes images, and ptb-standin-seeded is text; models for it: lstm_ptb"),
+    (["dataset=mnist", "metric=top1"], "model lstm_ptb takes text, and mnist-standin-digits is images"),
+    (["batch=300"], "batch=300: as many streams of ptb-standin-seeded have 6 words each, fewer than the 10"),
+    (["model.hidden=0"], "model.hidden=0"),
+    (["dataset.test_text=train"], "unknown value of dataset.test_text"),
+    (["program=convergence", "strategy=pipe_sgd", "+probe.objective=convex", "+probe.T=10", "+probe.pilot=1",
+      "+probe.regularisation=0.1", "+probe.margin=2"], "model=lstm_ptb: program convergence is about convex models"),
+])
+def test_what_does_not_go_together_is_said_before_anything_runs(overrides, complaint):
+    text = [one for one in TEXT if not one.startswith("dataset.") or "dataset=mnist" not in overrides]
+    keys = {one.partition("=")[0] for one in overrides}
+    text = [one for one in text if one.partition("=")[0] not in keys]
+    if "dataset=mnist" in overrides:
+        text.append("dataset.standin=always")
+    if "model=lstm_ptb" not in text:
+        text = [one for one in text if not one.startswith("model.")]
+    with pytest.raises(InputError, match=complaint) as caught:
+        cells.identify(cells.expand(EXPERIMENT, [*text, *overrides]))
+    assert "\n" not in str(caught.value)
+
+
+def test_a_perplexity_is_reached_from_above():
+    curve = [{"iteration": i, "epoch": 0.1 * i, "train_s": 1.0 * i, "perplexity": value,
+              "top1": 1 - (value or 0) / 1000} for i, value in enumerate([900.0, None, 200.0, 100.0, 150.0])]
+    assert reached(curve, "perplexity", 200)["iteration"] == 2
+    assert reached(curve, "perplexity", 120)["iteration"] == 3 and reached(curve, "perplexity", 99) is None
+    assert reached(curve, "top1", 0.85)["iteration"] == 1 and reached(curve[:1], "top1", 0.85) is None

@@ -1,4 +1,4 @@
-# The two commands are `make reproduce-pipesgd` and `make test`; both make the environment first, and ask nothing.
+# The commands are `make reproduce-pipesgd`, `reproduce-pipedream`, `reproduce-gtopk`, `reproduce-eagersgd`, `reproduce-ibatch` and `make test`; all make the environment first, and ask nothing.
 
 SCALE ?= small
 ARGS ?=
@@ -7,8 +7,9 @@ REPRO := .venv/bin/repro
 # mpirun may come with the environment.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: help setup setup-horovod setup-cluster test reproduce-pipesgd reproduce-all baselines validate
-.PHONY: slurm-pipesgd report ui bench doctor clean
+.PHONY: help setup setup-horovod setup-cluster test reproduce-pipesgd reproduce-pipedream reproduce-gtopk reproduce-eagersgd
+.PHONY: reproduce-ibatch reproduce-all profile-pipedream slurm-pipedream slurm-ibatch
+.PHONY: baselines validate slurm-pipesgd slurm-gtopk slurm-eagersgd report ui bench doctor clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 20
@@ -28,7 +29,23 @@ test: setup  ## run the tests (ARGS=... is handed to pytest)
 reproduce-pipesgd: setup  ## run all experiments of Pipe-SGD and build its page (SCALE=smoke, small or paper)
 	$(REPRO) run pipesgd --scale $(SCALE)
 
-reproduce-all: reproduce-pipesgd baselines validate  ## every paper that there is, the libraries, the validation
+reproduce-pipedream: setup  ## run all experiments of PipeDream and build its page (SCALE=smoke, small or paper)
+	$(REPRO) run pipedream --scale $(SCALE)
+
+profile-pipedream: setup  ## profile this machine for the measured experiments of PipeDream, in the place of the committed profiles
+	$(REPRO) profile vgg16 model.width=0.25 --dataset cifar10 --minibatches 100 --out paper_configs/profile/measured-vgg.json
+	$(REPRO) profile alexnet_cifar model.width=0.5 --dataset cifar10 --minibatches 100 --out paper_configs/profile/measured-alexnet.json
+
+reproduce-gtopk: setup  ## run all experiments of gTop-k S-SGD and build its page (SCALE=smoke, small or paper)
+	$(REPRO) run gtopk --scale $(SCALE)
+
+reproduce-eagersgd: setup  ## run all experiments of eager-SGD and build its page (SCALE=smoke, small or paper)
+	$(REPRO) run eagersgd --scale $(SCALE)
+
+reproduce-ibatch: setup  ## run all experiments of iBatch and build its page (SCALE=smoke, small or paper)
+	$(REPRO) run ibatch --scale $(SCALE)
+
+reproduce-all: reproduce-pipesgd reproduce-pipedream reproduce-gtopk reproduce-eagersgd reproduce-ibatch baselines validate  ## the five papers, the libraries, the validation
 
 baselines: setup  ## Horovod, PyTorch's DDP and our own strategies: the same experiment in one table
 	$(REPRO) run baselines --scale $(SCALE)
@@ -38,6 +55,18 @@ validate: setup  ## the simulation against measured steps on limited links (root
 
 slurm-pipesgd: setup  ## submit all experiments of Pipe-SGD to Slurm (SITE=file, ARGS=--dry-run)
 	$(REPRO) submit pipesgd --scale $(SCALE) $(if $(SITE),--site $(SITE)) $(ARGS)
+
+slurm-pipedream: setup  ## submit all experiments of PipeDream to Slurm (SITE=file, ARGS=--dry-run)
+	$(REPRO) submit pipedream --scale $(SCALE) $(if $(SITE),--site $(SITE)) $(ARGS)
+
+slurm-gtopk: setup  ## submit all experiments of gTop-k S-SGD to Slurm (SITE=file, ARGS=--dry-run)
+	$(REPRO) submit gtopk --scale $(SCALE) $(if $(SITE),--site $(SITE)) $(ARGS)
+
+slurm-eagersgd: setup  ## submit all experiments of eager-SGD to Slurm (SITE=file, ARGS=--dry-run)
+	$(REPRO) submit eagersgd --scale $(SCALE) $(if $(SITE),--site $(SITE)) $(ARGS)
+
+slurm-ibatch: setup  ## submit all experiments of iBatch to Slurm (SITE=file, ARGS=--dry-run)
+	$(REPRO) submit ibatch --scale $(SCALE) $(if $(SITE),--site $(SITE)) $(ARGS)
 
 report: setup  ## rebuild all pages from results/
 	$(REPRO) report

@@ -48,7 +48,8 @@ lacking() {
     command -v g++ > /dev/null || echo g++
     command -v make > /dev/null || echo make
     command -v cmake > /dev/null || echo cmake
-    command -v mpicxx > /dev/null || echo libopenmpi-dev
+    # the wrapper alone comes with openmpi-bin
+    mpicxx -E -x c++ - <<< '#include <mpi.h>' > /dev/null 2>&1 || echo libopenmpi-dev
     include=$("$python" -c 'import sysconfig; print(sysconfig.get_path("include"))')
     [[ -f $include/Python.h ]] || echo python3-dev
 }

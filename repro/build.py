@@ -148,7 +148,7 @@ def virtual_network(testbed: dict[str, Any]) -> Network:
         testbed["alpha_s"],
         testbed["beta_s_per_byte"],
         quantum=testbed.get("quantum_bytes"),
-        short=testbed.get("short_bytes", 0),
+        short=testbed.get("short_bytes") or 0,
         hosts=testbed.get("hosts"),
         local_alpha=testbed.get("local_alpha_s", 0.0),
         local_beta=testbed.get("local_beta_s_per_byte", 0.0),

@@ -134,6 +134,9 @@ def test_a_testbed_s_network():
     entries = {"hosts": 8, "local_alpha_s": LOCAL_ALPHA, "local_beta_s_per_byte": LOCAL_BETA}
     assert build.virtual_network(TESTBED | entries) == shared(8)
     build.check_virtual(TESTBED | entries | {"startup_s": 3e-3})
+    nothing = dict.fromkeys(["hosts", "quantum_bytes", "short_bytes"])
+    build.check_virtual(TESTBED | nothing)
+    assert build.virtual_network(TESTBED | nothing) == Network(ALPHA, BETA)
 
 
 @pytest.mark.parametrize("entries, complaint", [

@@ -6,7 +6,7 @@ from collections import Counter, deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
-from repro.fabric.links import Network
+from repro.fabric.links import Links, Network
 from repro.fabric.scheduler import Scheduler
 
 
@@ -30,7 +30,7 @@ class Connection:
     messages: deque[Sending]
 
 
-class FairLinks:
+class FairLinks(Links):
     """As `Links`, cut into quanta: alpha + n * beta for a message alone, and p messages to one node still end after
     alpha + p * n * beta; but they end together, where `Links` serves one after the other. Messages from one node to one
     other are a connection's, and go one after the other.
@@ -38,42 +38,20 @@ class FairLinks:
     A quantum is far longer than a packet, and a turn of all connections takes long: a message up to `network.short`,
     which TCP would send between two packets, takes no turn, and its bytes none of the others' time.
 
-    With `network.hosts` the connections of all nodes of a host take turns on its NIC; within a host as `SharedLinks`.
+    With `network.hosts` the connections of all nodes of a host take turns on its NIC; within a host as `Links`.
     """
 
     def __init__(self, scheduler: Scheduler, network: Network, size: int):
-        self.scheduler, self.network = scheduler, network
-        self.hosts = network.hosts or size  # rank r is on host r mod hosts
+        super().__init__(scheduler, network, size)
         # of each host its connections with something to send, the one whose turn it is first
         self.sending: list[deque[Connection]] = [deque() for _ in range(self.hosts)]
         self.open: dict[tuple[int, int], Connection] = {}  # those among them, by their nodes
         self.coming: Counter[tuple[int, int, Hashable]] = Counter()  # messages under way that take turns, of each lane
-        self.rx_free = [0.0] * self.hosts
-        self.memory_free = [0.0] * self.hosts
-        self.messages = 0
 
-    def transmit(
-        self,
-        source: int,
-        to: int,
-        nbytes: int,
-        deliver: Callable[[], None],
-        left: Callable[[], None],
-        lane: Hashable = None,
+    def between_hosts(
+        self, source: int, to: int, nbytes: int, deliver: Callable[[], None], left: Callable[[], None], lane: Hashable
     ) -> None:
-        """Send now; `left` runs when the sender's NIC has let go of the last byte, `deliver` when it is in.
-
-        lane: messages of one must come in order (those of a channel and a tag).
-        """
-        self.messages += 1
-        if source == to:
-            self.scheduler.at(self.scheduler.now, to, deliver)
-            self.scheduler.at(self.scheduler.now, source, left)
-            return
-        host = source % self.hosts
-        if host == to % self.hosts:
-            self._through_memory(host, source, to, nbytes, deliver, left)
-            return
+        """In turns with the other connections of the sender's host, or at once where it is short."""
         if nbytes <= self.network.short and not self.coming[source, to, lane]:
             end = self.scheduler.now + nbytes * self.network.beta
             self.scheduler.at(end + self.network.latency(nbytes), to, deliver)
@@ -90,17 +68,10 @@ class FairLinks:
             connection.messages.append(message)
             return
         self.open[source, to] = connection = Connection((source, to), deque([message]))
+        host = source % self.hosts
         self.sending[host].append(connection)
         if len(self.sending[host]) == 1:
             self._send_quantum(host)
-
-    def _through_memory(
-        self, host: int, source: int, to: int, nbytes: int, deliver: Callable[[], None], left: Callable[[], None]
-    ) -> None:
-        end = max(self.scheduler.now, self.memory_free[host]) + nbytes * self.network.local_beta
-        self.memory_free[host] = end
-        self.scheduler.at(end + self.network.local_alpha, to, deliver)
-        self.scheduler.at(end, source, left)
 
     def _send_quantum(self, host: int) -> None:
         scheduler, connections = self.scheduler, self.sending[host]

@@ -1,4 +1,4 @@
-"""The network model of the virtual fabric: one full-duplex NIC a node, cut-through, first come first served."""
+"""The network model of the virtual fabric: one full-duplex NIC a node or host, cut-through, first come first served."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Network:
     the size of a message (eager up to a limit, a handshake above it); between two sizes straight over log(bytes).
     quantum: bytes that connections send in turn (`fair_links`); None: message after message.
     short: bytes up to which a message of such a network takes no turn.
-    hosts: so many carry the nodes in turn, rank r host r mod hosts, and share their NICs (`shared_links`); messages
+    hosts: so many carry the nodes in turn, rank r host r mod hosts, and share their NICs; messages
     within a host have local_alpha and local_beta. None: every node is a host.
     """
 
@@ -50,12 +50,19 @@ class Links:
     tx = max(ready, tx_free);  rx = max(tx + alpha, rx_free);  done = rx + n * beta
 
     so that p messages of n bytes to one node take alpha + p * n * beta.
+
+    With `network.hosts` the NICs are the hosts': what the host's other nodes send, or get, goes first where it came
+    first. Between two nodes of a host a message goes through the host's memory, which does one after the other:
+
+    begin = max(ready, memory_free);  left = begin + n * local_beta;  done = left + local_alpha
     """
 
     def __init__(self, scheduler: Scheduler, network: Network, size: int):
         self.scheduler, self.network = scheduler, network
-        self.tx_free = [0.0] * size
-        self.rx_free = [0.0] * size
+        self.hosts = network.hosts or size  # rank r is on host r mod hosts
+        self.tx_free = [0.0] * self.hosts
+        self.rx_free = [0.0] * self.hosts
+        self.memory_free = [0.0] * self.hosts
         self.messages = 0
 
     def transmit(
@@ -67,24 +74,39 @@ class Links:
         left: Callable[[], None],
         lane: Hashable = None,
     ) -> None:
-        """Send now; `left` runs when the sender's NIC has let go of the last byte, `deliver` when it is in."""
-        scheduler, network = self.scheduler, self.network
-        now = scheduler.now
+        """Send now; `left` runs when the sender's NIC or host has let go of the last byte, `deliver` when it is in.
+
+        lane: messages of one must come in order (those of a channel and a tag).
+        """
         self.messages += 1
+        here, there = source % self.hosts, to % self.hosts
         if source == to:
-            scheduler.at(now, to, deliver)
-            scheduler.at(now, source, left)
-            return
+            self.scheduler.at(self.scheduler.now, to, deliver)
+            self.scheduler.at(self.scheduler.now, source, left)
+        elif here == there:
+            end = max(self.scheduler.now, self.memory_free[here]) + nbytes * self.network.local_beta
+            self.memory_free[here] = end
+            self.scheduler.at(end + self.network.local_alpha, to, deliver)
+            self.scheduler.at(end, source, left)
+        else:
+            self.between_hosts(source, to, nbytes, deliver, left, lane)
+
+    def between_hosts(
+        self, source: int, to: int, nbytes: int, deliver: Callable[[], None], left: Callable[[], None], lane: Hashable
+    ) -> None:
+        """`transmit` from one host's NIC to another's."""
+        scheduler, network, host = self.scheduler, self.network, source % self.hosts
         wire = nbytes * network.beta
-        free = self.tx_free[source]
+        now, free = scheduler.now, self.tx_free[host]
         tx = now if now > free else free
-        self.tx_free[source] = tx + wire
+        self.tx_free[host] = tx + wire
         alpha = network.latency(nbytes) if network.by_size else network.alpha
         scheduler.at(tx + alpha, to, partial(self._head_arrives, to, wire, deliver))
         scheduler.at(tx + wire, source, left)
 
     def _head_arrives(self, to: int, wire: float, deliver: Callable[[], None]) -> None:
         """At its own time, so that receivers serve in order of arrival, not of sending."""
-        now, free = self.scheduler.now, self.rx_free[to]
-        self.rx_free[to] = done = (now if now > free else free) + wire
+        host = to % self.hosts
+        now, free = self.scheduler.now, self.rx_free[host]
+        self.rx_free[host] = done = (now if now > free else free) + wire
         self.scheduler.at(done, to, deliver)

@@ -24,7 +24,6 @@ from repro.fabric.base import (
 from repro.fabric.fair_links import FairLinks
 from repro.fabric.links import Links, Network
 from repro.fabric.scheduler import Scheduler, VirtualTask
-from repro.fabric.shared_links import SharedLinks
 from repro.fabric.virtual_messages import AllOf, Mailbox, Message, Receive, Send
 from repro.fabric.virtual_tasks import VirtualEvent, VirtualLock, VirtualQueue, VirtualTaskHandle
 from repro.timing.costs import REAL_TIME, Costs
@@ -36,8 +35,7 @@ class World:
     def __init__(self, size: int, network: Network):
         self.size, self.network = size, network
         self.scheduler = Scheduler()
-        kind = FairLinks if network.quantum else SharedLinks if network.hosts else Links
-        self.links = kind(self.scheduler, network, size)
+        self.links = (FairLinks if network.quantum else Links)(self.scheduler, network, size)
         self.mailboxes = [Mailbox() for _ in range(size)]
         self.meetings: dict[Any, Meeting] = defaultdict(Meeting)
 

@@ -19,7 +19,7 @@ from repro.parameter_server.pulling import Pulling
 from repro.parameter_server.server import SYNCS, Server
 from repro.parameter_server.shard import Shard
 from repro.parameter_server.shards import PLACEMENTS, Shards
-from repro.segments import block_sizes
+from repro.segments import block_sizes, segments
 from repro.worker import Worker
 from strategies.base import StepReport, Strategy
 
@@ -104,6 +104,8 @@ class ShardedServer(Strategy):
             self.client = Client(fabric, worker.clock, self.shards, servers, part.weights, self.server, dropping)
         self.iteration = 0
         self.gradient = part.empty()
+        each = segments(part.blocks, sum(size > 0 for size in self.sizes))
+        self.segments = {block: segment for segment in each for block in segment.trained}
         self.plan(self._profile())
 
     def _profile(self) -> Profile:
@@ -163,14 +165,8 @@ class ShardedServer(Strategy):
         if block == self.groups[0][0]:
             self.client.sent()  # of the iteration before: long gone, as this one's pulls needed it
         if self.worker.arithmetic:
-            self._layer_gradient(block)
+            self.segments[block].gradient(self.gradient)
         self.client.push(block, block, self.gradient)
-
-    def _layer_gradient(self, block: int) -> None:
-        """A block's gradients into their places of the vector."""
-        start = sum(self.sizes[:block])
-        parameters = [p for p in self.worker.part.blocks[block].parameters() if p.requires_grad]
-        torch.cat([p.grad.view(-1) for p in parameters], out=self.gradient[start : start + self.sizes[block]])
 
     def settle(self) -> None:
         with self.worker.clock.phase("communicate"):
@@ -185,9 +181,7 @@ class ShardedServer(Strategy):
     def eval_weights(self) -> dict[str, torch.Tensor]:
         """The servers' weights, which no worker has yet; every rank calls it."""
         values = self.worker.fabric.exchange(self.server.shard.values.cpu() if self.server else None)
-        held = [one for one in values if one is not None]
-        for server, part in enumerate(held):
-            self.shards.scatter(part, self.worker.part.weights, server, 0, len(self.sizes) - 1)
+        self.shards.assemble([held for held in values if held is not None], self.worker.part.weights)
         return self.worker.part.snapshot()
 
     def describe(self) -> dict[str, Any]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
+
+from tests.test_runs import repro, summary
 
 QUICK = [
     "testbed=here", "settings={}", "seeds=1", "workers=3", "batch=60", "epochs=1", "eval_every=0.25",
@@ -17,18 +16,8 @@ QUICK = [
 ]  # fmt: skip
 
 
-def run(results: Path, *overrides: str, fault: str | None = None) -> subprocess.CompletedProcess:
-    environment = dict(os.environ, REPRO_RESULTS=str(results), REPRO_REPORTS=str(results / "pages"))
-    if fault:
-        environment["REPRO_FAULT"] = fault
-    command = [sys.executable, "-m", "repro.cli", "run", "pipesgd/fig4-mnist", "--json", "--no-mlflow", *QUICK]
-    return subprocess.run([*command, *overrides], capture_output=True, text=True, timeout=240, env=environment)
-
-
-def summary(done: subprocess.CompletedProcess) -> dict[str, Any]:
-    assert done.returncode == 0, done.stderr
-    (found,) = json.loads(done.stdout)
-    return found
+def run(results: Path, *overrides: str, fault: str = "") -> subprocess.CompletedProcess:
+    return repro(results, "run", "pipesgd/fig4-mnist", "--json", "--no-mlflow", *QUICK, *overrides, fault=fault)
 
 
 @pytest.mark.ranks
@@ -53,8 +42,7 @@ def test_a_lost_server_ends_the_run_and_it_resumes_to_the_same_weights(tmp_path)
 def test_a_profile_of_a_run_decides_the_next_one(tmp_path):
     first = summary(run(tmp_path, "strategy=ibatch", "epochs=0.25"))
     (path,) = tmp_path.glob("**/summary.json")
-    command = [sys.executable, "-m", "repro.cli", "batches", str(path), "--mode", "exact", "--json"]
-    decided = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    decided = json.loads(repro(tmp_path, "batches", str(path), "--mode", "exact", "--json").stdout)
     assert decided["batches"][-1][1] == len(first["pipeline"]["layers"])
     given = ["strategy=ibatch", "strategy.mode=exact", f"strategy.profile={path}", "epochs=0.25"]
     again = summary(run(tmp_path / "again", *given))

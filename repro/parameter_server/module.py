@@ -159,8 +159,7 @@ class ServedModule:
     def weights(self) -> dict[str, torch.Tensor]:
         """The module's state dict with the servers' latest weights; every rank calls it, between steps."""
         self.server.settled(self.iteration).wait()
-        for server, held in enumerate(self.fabric.exchange(self.server.shard.values.cpu())):
-            self.shards.scatter(held, self.vector, server, 0, len(self.blocks) - 1)
+        self.shards.assemble(self.fabric.exchange(self.server.shard.values.cpu()), self.vector)
         return {name: tensor.detach().clone() for name, tensor in self.module.state_dict().items()}
 
     def close(self) -> None:

@@ -97,7 +97,7 @@ class Server:
         part = dropping.empty(elements, self.drop, device) if self.drop else torch.empty(elements, device=device)
         with self.clock.phase("communicate"):
             self.fabric.recv(part, worker, PUSHED, MAIN)
-        self._push(worker, first, last, part)
+        self.push(worker, first, last, part)
 
     def _answer_later(self, worker: int, first: int, last: int, iteration: int) -> None:
         def send() -> None:
@@ -105,7 +105,7 @@ class Server:
             # of BSP: they stay until the next update, which comes after everybody has these
             self._reply(weights if self.together else weights.clone(), worker)
 
-        self._pull(worker, first, last, iteration, send)
+        self._wait(Waiting(first, last, iteration, worker, send))
 
     def _reply(self, weights: torch.Tensor, worker: int) -> None:
         self.replies.append(self.fabric.isend(weights, worker, PULLED, BACKGROUND))
@@ -125,12 +125,8 @@ class Server:
             into()
             ready.set()
 
-        self._pull(worker, first, last, iteration, answer)
+        self._wait(Waiting(first, last, iteration, worker, answer))
         return ready
-
-    def push(self, worker: int, first: int, last: int, part: torch.Tensor) -> None:
-        """The gradients of these layers that this server holds (m,), or of them what `dropping` sends."""
-        self._push(worker, first, last, part)
 
     def settled(self, iteration: int) -> Event:
         """An event that is set once every worker's first `iteration` pushes of all layers are in the weights."""
@@ -139,9 +135,6 @@ class Server:
         return ready
 
     # --- both
-    def _pull(self, worker: int, first: int, last: int, iteration: int, answer: Callable[[], None]) -> None:
-        self._wait(Waiting(first, last, iteration, worker, answer))
-
     def _wait(self, one: Waiting) -> None:
         with self.lock:
             if self._new_enough(one):
@@ -149,7 +142,8 @@ class Server:
             else:
                 self.waiting.append(one)
 
-    def _push(self, worker: int, first: int, last: int, part: torch.Tensor) -> None:
+    def push(self, worker: int, first: int, last: int, part: torch.Tensor) -> None:
+        """The gradients of these layers that this server holds (m,), or of them what `dropping` sends."""
         with self.lock:
             if self.together:
                 group = self.parts.setdefault((first, last), {})

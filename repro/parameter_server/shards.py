@@ -82,3 +82,8 @@ class Shards:
         for start, end in self.runs(server, first, last):
             vector[start:end].copy_(held[place : place + end - start])
             place += end - start
+
+    def assemble(self, held: Sequence[torch.Tensor], vector: torch.Tensor) -> None:
+        """What all servers hold, in their order, into the vector (n,)."""
+        for server, part in enumerate(held):
+            self.scatter(part, vector, server, 0, self.layers - 1)

@@ -16,7 +16,7 @@ from repro.errors import InputError
 from repro.paths import profile_path
 from repro.pipeline import deadlock
 from repro.pipeline.configuration import Configuration, configure
-from repro.pipeline.layout import parse_config
+from repro.pipeline.layout import FOUND, parse_config
 from repro.pipeline.memory import counted
 from repro.pipeline.messages import PREFETCH, Messages, Shape
 from repro.pipeline.plan import BACKWARD, FORWARD, Op, Plan
@@ -50,7 +50,7 @@ class PipelineOptions(AllreduceOptions):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.config not in ("auto", "straight"):
+        if self.config not in FOUND:
             parse_config(self.config)
         elif self.cuts:
             raise InputError(f"strategy.cuts={self.cuts}: config {self.config} finds its own; give config as in 2-1-1")
@@ -88,7 +88,7 @@ class Pipeline(Strategy):
 
     @classmethod
     def check(cls, options: PipelineOptions, run: Mapping[str, Any]) -> None:
-        if options.config not in ("auto", "straight"):
+        if options.config not in FOUND:
             ranks = sum(parse_config(options.config))
             if ranks != run["workers"]:
                 raise InputError(
@@ -267,12 +267,8 @@ class Pipeline(Strategy):
 
     def _boundary(self, k: int) -> int:
         """The minibatches after which the run may stop for the first time behind step k."""
-        plan, workers = self.planned, self.worker.workers
-        minibatch = plan.minibatch(self.stage, self.replica, k)
-        iteration = minibatch // workers + 1
-        while (stop := plan.stop_at(iteration * workers)) <= minibatch:
-            iteration += 1
-        return stop
+        plan = self.planned
+        return plan.next_stop(plan.minibatch(self.stage, self.replica, k), self.worker.workers)
 
     def _sure(self, op: Op, boundary: int) -> bool:
         """Whether the message that a pass needs is sent before the run stops there."""
@@ -280,14 +276,7 @@ class Pipeline(Strategy):
         minibatch = plan.minibatch(self.stage, self.replica, op.k)
         if op.kind == BACKWARD:
             return minibatch < boundary
-        return self._forwarded_before(self.stage - 1, minibatch, boundary)
-
-    def _forwarded_before(self, stage: int, minibatch: int, boundary: int) -> bool:
-        """Whether a stage's forward pass of a minibatch comes before the run stops there."""
-        plan = self.planned
-        replica = minibatch % plan.replicas(stage)
-        last = plan.count(stage, replica, boundary) - 1
-        return minibatch // plan.replicas(stage) < plan.forwarded(stage, replica, last)
+        return plan.forwarded_before(self.stage - 1, minibatch, boundary)
 
     def settle(self) -> None:
         self.updates.reach_given()
@@ -358,7 +347,7 @@ class Pipeline(Strategy):
             self.versions.use(version)
             output = worker.forward(minibatch, x, y if self.is_output else None, timed=False)
         self.flying[k] = Flying(version, received, x, output)
-        if not self.is_output and not self._forwarded_before(self.stage + 1, minibatch, self._boundary(self.done - 1)):
+        if not self.is_output and not plan.forwarded_before(self.stage + 1, minibatch, self._boundary(self.done - 1)):
             self._send_output(minibatch, output)
 
     # --- what it is and was

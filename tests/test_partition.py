@@ -112,11 +112,12 @@ def test_two_levels_by_hand():
     # one group: layers 0 and 1 on two replicas, 8 s; the other: a layer on each machine
     stages = [(stage.first, stage.last, stage.replicas, stage.seconds) for stage in found.stages]
     assert stages == [(0, 1, 2, 8.0), (2, 2, 1, 5.0), (3, 3, 1, 4.0)]
-    assert found.pipeline_s == 8.0 and found.noam == 2 and found.config == "2-1-1" and found.cuts == [2, 3]
+    layout = found.layout
+    assert found.pipeline_s == 8.0 and (layout.noam, layout.config, layout.cuts) == (2, "2-1-1", [2, 3])
     # 25 s and 4*1*100/(2*10) s in a group, halved; with 4*1*100/(2*1)/2 s between the groups halved again
     assert found.data_parallel_s == ((25 + 20) / 2 + 100) / 2
     alike = partition(profile([(8, 1, 2)]), (2, 3), (1.0, 1.0), "released-sum")
-    assert [stage.replicas for stage in alike.stages] == [6] and alike.noam == 1
+    assert [stage.replicas for stage in alike.stages] == [6] and alike.layout.noam == 1
     assert alike.stages[0].seconds == alike.pipeline_s == alike.data_parallel_s
 
 
@@ -153,7 +154,7 @@ def test_given_replicas_get_the_best_cuts(chain, replicas, model):
     machines = sum(replicas)
     found = partition(profile(chain), (machines,), (1.0,), model, replicas=replicas)
     expected = brute_force.best(model, chain, machines, 1, replicas=replicas)
-    assert found.config == "-".join(map(str, replicas))
+    assert found.layout.config == "-".join(map(str, replicas))
     assert found.pipeline_s == pytest.approx(float(expected.seconds), rel=1e-12, abs=1e-12)
     assert (found.optima, path(found)) == (expected.optima, expected.path)
 
@@ -183,7 +184,7 @@ def test_nothing_to_do_at_all():
     ("config", "noam"), [((2, 1, 1), 2), ((7, 1), 2), ((9, 5, 1, 1), 2), ((1, 1, 1, 1), 4), ((3,), 1)]
 )
 def test_minibatches_in_flight(config, noam):
-    assert partition(profile([(1, 1, 1)] * 4), (sum(config),), (1.0,), replicas=config).noam == noam
+    assert partition(profile([(1, 1, 1)] * 4), (sum(config),), (1.0,), replicas=config).layout.noam == noam
 
 
 @pytest.mark.parametrize("straight", [False, True])

@@ -60,7 +60,7 @@ def test_partition_on_two_levels(vgg16, capsys):
     assert main(["partition", str(vgg16), "--machines", "4,2", "--bandwidth", "1e10,1e9", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     expected = partition(profiles.read(vgg16), (4, 2), (1e10, 1e9))
-    assert found["pipeline_s"] == expected.pipeline_s and found["config"] == expected.config
+    assert found["pipeline_s"] == expected.pipeline_s and found["config"] == expected.layout.config
     assert sum(stage["replicas"] for stage in found["stages"]) == math.prod(found["machines"]) == 8
 
 

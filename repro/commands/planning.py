@@ -155,15 +155,15 @@ def partition_json(
         "cost_model": args.cost_model,
         "activations": args.activations == "on",
         "straight": args.straight,
-        "config": found.config,
-        "cuts": found.cuts,
+        "config": found.layout.config,
+        "cuts": found.layout.cuts,
         "stages": [
             asdict(stage) | {"first_name": names[stage.first], "last_name": names[stage.last]} for stage in found.stages
         ],
         "pipeline_s": found.pipeline_s,
         "data_parallel_s": found.data_parallel_s,
         "single_s": found.single_s,
-        "noam": found.noam,
+        "noam": found.layout.noam,
         "optima": found.optima,
     }
 
@@ -188,6 +188,6 @@ def partition_table(
             tabulate(rows, ["stage", "first layer", "last layer", "replicas", "ms"], floatfmt=".3f"),
             f"pipeline   {1e3 * found.pipeline_s:.3f} ms a minibatch; data parallel {1e3 * found.data_parallel_s:.3f}, "
             f"one machine {1e3 * found.single_s:.3f}",
-            f"config     {found.config}, NOAM {found.noam}, {found.optima} optimal partition{plural}",
+            f"config     {found.layout.config}, NOAM {found.layout.noam}, {found.optima} optimal partition{plural}",
         ]
     )

@@ -63,6 +63,11 @@ def search(name: str, files: dict[str, File], root: str | None = None, folders: 
     return None
 
 
+def folder(name: str, root: str | None = None) -> Path | None:
+    """The first place's folder of that name, whatever is in it; None where no place has one."""
+    return next((found for place in places(root) if (found := place / name).is_dir()), None)
+
+
 def check(path: Path, expected: File) -> None:
     """InputError naming the file, with the expected and the found checksum, unless it is what it must be."""
     found = sha256(path)

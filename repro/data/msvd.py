@@ -93,7 +93,7 @@ def load(root: str | None = None, standin: str = "auto", **given: Any) -> Datase
 
     options = Options(**given)
     folder = None if standin == "always" else find(root)
-    extracted = None if folder is None else features_folder(root)
+    extracted = None if folder is None else files.folder("msvd/features", root)
     if standin == "never" and extracted is None:
         raise NotHere(missing(root, folder))
     train, rest, test = _clips(folder, options)
@@ -123,17 +123,11 @@ def timing(root: str | None = None, **given: Any) -> Dataset:
 
 def besides(root: str | None, standin: str) -> str:
     """What is taken for the features, where the captions were found."""
-    if extracted := features_folder(root):
+    if extracted := files.folder("msvd/features", root):
         return f"; features in {extracted}"
     if standin == "never":
         raise NotHere(missing(root, find(root)))
     return f"; no extracted features: {STANDIN_FEATURES}"
-
-
-def features_folder(root: str | None = None) -> Path | None:
-    """The first place's folder msvd/features; None where no place has one."""
-    folders = [place / "msvd" / "features" for place in files.places(root)]
-    return next((folder for folder in folders if folder.is_dir()), None)
 
 
 def missing(root: str | None, folder: Path | None) -> str:

@@ -98,7 +98,7 @@ def load(root: str | None = None, standin: str = "auto", **given: Any) -> Datase
 
     options = Options(**given)
     folder = None if standin == "always" else find(root)
-    extracted = None if folder is None else features_folder(root)
+    extracted = None if folder is None else files.folder("ucf101/features", root)
     if standin == "never" and extracted is None:
         raise NotHere(missing(root, folder))
     train, test = options.part(_videos(folder, options.split or 1))
@@ -127,17 +127,11 @@ def timing(root: str | None = None, **given: Any) -> Dataset:
 
 def besides(root: str | None, standin: str) -> str:
     """What is taken for the features, where the lists were found."""
-    if extracted := features_folder(root):
+    if extracted := files.folder("ucf101/features", root):
         return f"; features in {extracted}"
     if standin == "never":
         raise NotHere(missing(root, find(root)))
     return f"; no extracted features: {STANDIN_FEATURES}"
-
-
-def features_folder(root: str | None = None) -> Path | None:
-    """The first place's folder ucf101/features; None where no place has one."""
-    folders = [place / "ucf101" / "features" for place in files.places(root)]
-    return next((folder for folder in folders if folder.is_dir()), None)
 
 
 def missing(root: str | None, lists: Path | None) -> str:

@@ -11,7 +11,7 @@ import torch
 
 from repro.paths import profile_path
 from repro.pipeline import profile as profiles
-from repro.pipeline.layout import Layout, StageBlocks, layout, parse_config
+from repro.pipeline.layout import FOUND, Layout, layout, parse_config
 from repro.pipeline.partition import partition
 from repro.pipeline.profile import Profile
 from repro.timing.device import BACKWARD_TO_FORWARD, BlockSeconds, block_flops
@@ -45,7 +45,7 @@ def configure(worker: Worker, options: Any, sample: torch.Tensor) -> Configurati
     together.
     """
     names = [name for name, _ in worker.part.model.named_children()]
-    given = options.config not in ("auto", "straight")
+    given = options.config not in FOUND
     if given and (options.cuts is not None or "-" not in options.config):
         found = layout(options.config, options.cuts or [], len(names))
         return Configuration(found, "given", _names(found, names), (None,) * len(found.stages))
@@ -58,9 +58,8 @@ def configure(worker: Worker, options: Any, sample: torch.Tensor) -> Configurati
         straight=options.config == "straight",
         replicas=parse_config(options.config) if given else None,
     )
-    found = Layout(tuple(StageBlocks(stage.first, stage.last, stage.replicas) for stage in best.stages))
     source = f"partitioner: {known.source} profile"
-    return Configuration(found, source, _names(found, names), tuple(stage.seconds for stage in best.stages))
+    return Configuration(best.layout, source, _names(best.layout, names), tuple(stage.seconds for stage in best.stages))
 
 
 def profiled(worker: Worker, options: Any, sample: torch.Tensor) -> Profile:

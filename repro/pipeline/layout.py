@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 from repro.errors import InputError
 
+FOUND = ("auto", "straight")  # configurations that the partitioner finds: any, or with every stage on one rank
+
 
 class StageBlocks(NamedTuple):
     """A stage: blocks `first` to `last`, both in it, on so many replicas."""
@@ -102,5 +104,6 @@ def parse_config(config: str) -> list[int]:
     except ValueError:
         replicas = []
     if not replicas or min(replicas) < 1:
-        raise InputError(f"strategy.config={config}: must be auto or the replicas of each stage, as in 2-1-1")
+        found = ", ".join(FOUND)
+        raise InputError(f"strategy.config={config}: must be {found} or the replicas of each stage, as in 2-1-1")
     return replicas

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from repro.errors import InputError, unknown
 from repro.pipeline import optimum
 from repro.pipeline.cost_models import COMBINE, Layers, stage_seconds
+from repro.pipeline.layout import Layout, StageBlocks
 from repro.pipeline.levels import Stage, one_level, two_levels
 from repro.pipeline.profile import Profile
 
@@ -38,19 +39,9 @@ class Partition:
     optima: int
 
     @property
-    def config(self) -> str:
-        """Replicas of the stages, as in "2-1-1"."""
-        return "-".join(str(stage.replicas) for stage in self.stages)
-
-    @property
-    def cuts(self) -> list[int]:
-        """The first layer of every stage but the first."""
-        return [stage.first for stage in self.stages[1:]]
-
-    @property
-    def noam(self) -> int:
-        """NUM_OPT_ACTIVE_MINIBATCHES: minibatches in flight for each replica of the input stage (ERRATA)."""
-        return math.ceil(sum(stage.replicas for stage in self.stages) / self.stages[0].replicas)
+    def layout(self) -> Layout:
+        """The stages without their times: which ranks hold which layers, and what follows from it."""
+        return Layout(tuple(StageBlocks(stage.first, stage.last, stage.replicas) for stage in self.stages))
 
 
 def partition(

@@ -179,6 +179,20 @@ class Plan:
         """
         return minibatches if minibatches >= self.minibatches else minibatches - minibatches % self.aligned
 
+    def next_stop(self, minibatch: int, iteration: int) -> int:
+        """The minibatches after which a run stops first behind this one, if it stops after whole iterations of so many
+        minibatches."""
+        iterations = minibatch // iteration + 1
+        while (stop := self.stop_at(iterations * iteration)) <= minibatch:
+            iterations += 1
+        return stop
+
+    def forwarded_before(self, stage: int, minibatch: int, stop: int) -> bool:
+        """Whether a stage's forward pass of a minibatch comes before a stop after so many minibatches."""
+        replica = minibatch % self.replicas(stage)
+        last = self.count(stage, replica, stop) - 1
+        return minibatch // self.replicas(stage) < self.forwarded(stage, replica, last)
+
 
 def flush_of(layout: Layout) -> int:
     """Minibatches of a flush where nobody says: one a rank, and so many more that replicas have equal shares."""

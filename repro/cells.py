@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from repro import config as configs
 from repro import imbalance, launch, metrics, programs, schedule
+from repro.composing import Composer
 from repro.errors import InputError, NotHere
 from repro.results import cell_dir, read_summary
 
@@ -83,7 +84,8 @@ def expand(
     strategy's options and the numbers of workers, batch and epochs before anything runs. `lacking` takes the reasons of
     cells that this machine cannot run, which are then left out; without it they are raised.
     """
-    base = configs.compose(experiment, overrides, scale)
+    composer = Composer(experiment, scale)
+    base = composer.compose(overrides)
     keys = {override.partition("=")[0] for override in overrides}
     settings, testbeds = configs.axes(base, overrides)
     cells = []
@@ -91,7 +93,7 @@ def expand(
         for setting, changes in settings.items():
             # the user's word counts most, then the testbed's, then the setting's, then the scale's
             ours = [change for change in (*changes, *conditions) if change.partition("=")[0] not in keys]
-            resolved = configs.compose(experiment, [f"testbed={testbed}", *ours, *overrides], scale)
+            resolved = composer.compose([f"testbed={testbed}", *ours, *overrides])
             try:
                 check(resolved)
             except NotHere as error:

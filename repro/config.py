@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,6 @@ from repro.errors import InputError, unknown
 from repro.paths import CONFIGS
 
 GROUPS = ("strategy", "model", "dataset", "testbed", "imbalance")
-LATER = ("settings", "testbeds", "scales")  # parts of an experiment that hold overrides
 
 
 def group_names(group: str) -> list[str]:
@@ -37,10 +34,10 @@ def experiment_names(pattern: str | None = None) -> list[str]:
 
 def title(experiment: str) -> str:
     """The experiment's one-line title, read without Hydra."""
-    return _without_hydra(experiment).get("title", "")
+    return own_file(experiment).get("title", "")
 
 
-def _without_hydra(experiment: str) -> dict[str, Any]:
+def own_file(experiment: str) -> dict[str, Any]:
     """The experiment's own file, uncomposed; empty where there is none."""
     path = CONFIGS / "experiment" / f"{experiment}.yaml"
     try:
@@ -54,13 +51,9 @@ def compose(experiment: str, overrides: Sequence[str] = (), scale: str | None = 
 
     Raises InputError naming what is unknown and what is valid.
     """
-    scaled: list[str] = []
-    if scale:  # composing twice would take twice the time
-        scales = _without_hydra(experiment).get("scales", {})
-        if scale not in scales:
-            raise unknown("scale", scale, scales)
-        scaled = [f"scale={scale}", *scales[scale]]
-    return _compose([f"experiment={experiment}", *scaled, *overrides])
+    from repro.composing import Composer
+
+    return Composer(experiment, scale).compose(overrides)
 
 
 def axes(
@@ -85,62 +78,6 @@ def axes(
 def strategy_options(config: dict[str, Any]) -> dict[str, Any]:
     """The strategy's options without its name."""
     return {key: value for key, value in config["strategy"].items() if key != "name"}
-
-
-def _compose(overrides: list[str]) -> dict[str, Any]:
-    from hydra import compose as hydra_compose
-    from hydra import initialize_config_dir
-    from hydra.errors import HydraException
-    from omegaconf import OmegaConf
-    from omegaconf.errors import OmegaConfBaseException
-
-    for override in overrides:
-        _check_form(override)
-    try:
-        with initialize_config_dir(str(CONFIGS), version_base="1.3"):
-            config = hydra_compose("config", overrides)
-        found = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
-        # overrides to come: what an interpolation in them means is known when they are applied
-        unresolved = {name: OmegaConf.to_container(config[name]) for name in LATER if config[name] is not None}
-        return found | unresolved
-    except (HydraException, OmegaConfBaseException, yaml.YAMLError) as error:
-        raise _one_line(error, overrides) from None
-
-
-def _check_form(override: str) -> None:
-    key, equals, value = override.partition("=")
-    if not equals or not key:
-        raise InputError(f"override '{override}': must be key=value, for instance strategy=pipe_sgd or epochs=3")
-    group = key.lstrip("+")
-    if group in GROUPS and value not in group_names(group):
-        raise unknown(group, value, group_names(group))
-
-
-def _one_line(error: Exception, overrides: list[str]) -> InputError:
-    """Hydra's message in one line, with the nearest valid key where a key was wrong."""
-    text = " ".join(str(error).split())
-    if match := re.search(r"Could not override '([^']+)'", text):
-        key = match[1]
-        valid = _valid_keys(overrides, key)
-        near = difflib.get_close_matches(key, valid, n=len(valid) or 1, cutoff=0.0)
-        valid_keys = f"; valid: {', '.join(near)}" if near else f" ({text})"
-        return InputError(f"unknown option '{key}'{valid_keys}")
-    return InputError(f"configuration: {text}")
-
-
-def _valid_keys(overrides: list[str], wrong: str) -> list[str]:
-    """The keys beside a wrong one, in the configuration composed without it."""
-    parent = wrong.rpartition(".")[0]
-    kept = [override for override in overrides if override.partition("=")[0] != wrong]
-    if len(kept) == len(overrides):  # wrong within a file: composing without it is not possible
-        return []
-    try:
-        node: Any = _compose(kept)
-    except InputError:
-        return []
-    for step in parent.split(".") if parent else []:
-        node = node.get(step, {}) if isinstance(node, dict) else {}
-    return [f"{parent}.{key}" if parent else key for key in node] if isinstance(node, dict) else []
 
 
 def write_yaml(path: Path, config: dict[str, Any]) -> None:

@@ -26,17 +26,22 @@ class Registry:
     group: str
     others: Collection[str] = ()
 
-    def _registered(self) -> dict[str, str]:
-        """name -> "module" or "module:Class", without importing any plugin."""
+    def _own(self) -> dict[str, str]:
+        """name -> module of ours, without importing any plugin."""
         path = importlib.import_module(self.package).__path__
-        own = {m.name: f"{self.package}.{m.name}" for m in pkgutil.iter_modules(path) if m.name not in self.others}
-        return {entry.name: entry.value for entry in entry_points(group=self.group)} | own
+        return {m.name: f"{self.package}.{m.name}" for m in pkgutil.iter_modules(path) if m.name not in self.others}
+
+    def _registered(self) -> dict[str, str]:
+        """The same of all, others' as "module" or "module:Class"."""
+        return {entry.name: entry.value for entry in entry_points(group=self.group)} | self._own()
 
     def names(self) -> list[str]:
         return sorted(self._registered())
 
     def module_of(self, name: str) -> str:
         """The module that holds a plugin; InputError listing the names for an unknown one."""
+        if (own := self._own().get(name)) is not None:  # entry points are in files of all installed packages
+            return own
         registered = self._registered()
         if name not in registered:
             raise unknown(self.kind, str(name), registered)

@@ -8,9 +8,13 @@ import subprocess
 import sys
 
 import pytest
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
 
 from repro import cells, config
+from repro.composing import Composer
 from repro.errors import InputError, NotHere
+from repro.paths import CONFIGS
 from tests.test_runs import QUICK, repro
 
 FIG4 = "pipesgd/fig4-mnist"
@@ -168,6 +172,21 @@ def test_every_experiment_composes_at_every_scale(name):
             (len(resolved["settings"]) * len(resolved["testbeds"]) - len(lacking)) * found[0].config["seeds"]
         )
         assert len({cell.label for cell in found}) == len(found)
+
+
+@pytest.mark.parametrize("overrides", [
+    ["strategy=pipe_sgd", "strategy.K=3", "optimizer.lr=0.2", "strategy.codec=quantize8"],
+    ["testbed=virtual", "testbed.arithmetic=none", "epochs=0.5", "targets=[0.5,0.6]"],
+    ["++optimizer.lr=0.3", "optimizer.lr=0.2"],
+    ["epochs=1", "epochs=2", "settings={}"],
+])  # fmt: skip
+@pytest.mark.parametrize("scale", [None, "smoke"])
+def test_a_composer_has_what_hydra_alone_composes(overrides, scale):
+    composer = Composer(FIG4, scale)
+    composer.compose(["seeds=7"])  # leaves no trace in what comes after
+    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        hydra = OmegaConf.to_container(compose("config", [*composer.first, *overrides]), resolve=True)
+    assert composer.compose(overrides) == composer.compose(overrides) == hydra
 
 
 def test_what_this_machine_lacks_is_left_out_by_the_setting(monkeypatch):

@@ -1,0 +1,136 @@
+"""Hydra's part of the configuration: an experiment's files merged, and values set in what comes of it."""
+
+from __future__ import annotations
+
+import copy
+import difflib
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import yaml
+from hydra import compose as hydra_compose
+from hydra import initialize_config_dir
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+
+from repro.config import GROUPS, group_names, own_file
+from repro.errors import InputError, unknown
+from repro.paths import CONFIGS
+
+LATER = ("settings", "testbeds", "scales")  # parts of an experiment that hold overrides
+FAULTS = (HydraException, OmegaConfBaseException, yaml.YAMLError)
+
+
+class Composer:
+    """An experiment's configurations at one scale (None: its own size), under many overrides.
+
+    Hydra reads and merges all files for each, a tenth of a second, and an experiment has up to hundreds of cells; most
+    of them differ in values alone, and share what their files make.
+    """
+
+    def __init__(self, experiment: str, scale: str | None = None):
+        self.first = [f"experiment={experiment}"]
+        if scale:  # composing twice would take twice the time
+            scales = own_file(experiment).get("scales", {})
+            if scale not in scales:
+                raise unknown("scale", scale, scales)
+            self.first += [f"scale={scale}", *scales[scale]]
+        # what files make, without the overrides to come, and those: half of a configuration, which no cell changes
+        self._of_files: dict[tuple[str, ...], tuple[DictConfig, dict[str, Any]]] = {}
+
+    def compose(self, overrides: Sequence[str] = ()) -> dict[str, Any]:
+        """The resolved configuration under overrides (`key=value`)."""
+        everything = [*self.first, *overrides]
+        for override in everything:
+            _check_form(override)
+        keys = [override.partition("=")[0] for override in everything]
+        # adds or removes something, or changes overrides to come
+        if any(not key.replace(".", "").isidentifier() or key.split(".")[0] in LATER for key in keys):
+            return _compose(everything)
+        of_files = {key for key in keys if (CONFIGS / key).is_dir()}
+        files = tuple(override for override, key in zip(everything, keys) if key in of_files)
+        values = [override for override, key in zip(everything, keys) if key not in of_files]
+        try:
+            if files not in self._of_files:
+                merged = _merged(files)
+                self._of_files[files] = merged, _taken(merged)
+            merged, later = self._of_files[files]
+            found = copy.deepcopy(merged)
+            _set(found, values)
+            return _resolved(found) | copy.deepcopy(later)
+        except FAULTS:
+            return _compose(everything)  # all by Hydra, which says best what is wrong
+
+
+def _compose(overrides: Sequence[str]) -> dict[str, Any]:
+    try:
+        merged = _merged(overrides)
+        later = _taken(merged)
+        return _resolved(merged) | later
+    except FAULTS as error:
+        raise _one_line(error, overrides) from None
+
+
+def _merged(overrides: Sequence[str]) -> DictConfig:
+    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        return hydra_compose("config", list(overrides))
+
+
+def _taken(config: DictConfig) -> dict[str, Any]:
+    """Take the overrides to come out of a configuration: what an interpolation in them means is known when they are
+    applied."""
+    taken = {name: OmegaConf.to_container(config[name]) for name in LATER if config[name] is not None}
+    for name in taken:
+        config[name] = None
+    return taken
+
+
+def _resolved(config: DictConfig) -> dict[str, Any]:
+    return OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+
+
+def _set(config: DictConfig, overrides: list[str]) -> None:
+    """As Hydra does it, once files are merged."""
+    for override in OverridesParser.create().parse_overrides(overrides):
+        if override.is_sweep_override():
+            raise HydraException(f"{override.input_line}: is for many runs")
+        OmegaConf.update(config, override.key_or_group, override.value(), merge=True)
+
+
+def _check_form(override: str) -> None:
+    key, equals, value = override.partition("=")
+    if not equals or not key:
+        raise InputError(f"override '{override}': must be key=value, for instance strategy=pipe_sgd or epochs=3")
+    group = key.lstrip("+")
+    if group in GROUPS and value not in group_names(group):
+        raise unknown(group, value, group_names(group))
+
+
+def _one_line(error: Exception, overrides: list[str]) -> InputError:
+    """Hydra's message in one line, with the nearest valid key where a key was wrong."""
+    text = " ".join(str(error).split())
+    if match := re.search(r"Could not override '([^']+)'", text):
+        key = match[1]
+        valid = _valid_keys(overrides, key)
+        near = difflib.get_close_matches(key, valid, n=len(valid) or 1, cutoff=0.0)
+        valid_keys = f"; valid: {', '.join(near)}" if near else f" ({text})"
+        return InputError(f"unknown option '{key}'{valid_keys}")
+    return InputError(f"configuration: {text}")
+
+
+def _valid_keys(overrides: list[str], wrong: str) -> list[str]:
+    """The keys beside a wrong one, in the configuration composed without it."""
+    parent = wrong.rpartition(".")[0]
+    kept = [override for override in overrides if override.partition("=")[0] != wrong]
+    if len(kept) == len(overrides):  # wrong within a file: composing without it is not possible
+        return []
+    try:
+        node: Any = _compose(kept)
+    except InputError:
+        return []
+    for step in parent.split(".") if parent else []:
+        node = node.get(step, {}) if isinstance(node, dict) else {}
+    return [f"{parent}.{key}" if parent else key for key in node] if isinstance(node, dict) else []

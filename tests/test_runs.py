@@ -17,6 +17,7 @@ from tests import small
 # 2 workers on the digits: 30 iterations of 60 ms or less
 QUICK = ["dataset.standin=always", "workers=2", "batch=40", "epochs=0.857", "eval_every=0.28", "checkpoint_every=0.143"]
 EXPERIMENT = "pipesgd/fig4-mnist"
+DETERMINISTIC = [n for n in strategies.names() if not small.library(n) and strategies.load(n).deterministic]
 
 
 @pytest.fixture
@@ -91,11 +92,20 @@ def test_a_stopped_rank_ends_the_run_with_its_name(results):
 
 
 @pytest.mark.ranks
-@pytest.mark.parametrize(
-    "name", [name for name in strategies.names() if not small.library(name) and strategies.load(name).deterministic]
-)
-def test_every_fabric_gives_the_same_bits(tmp_path, name):
+@pytest.mark.parametrize("name", [name for name in DETERMINISTIC if strategies.load(name).identical_replicas])
+def test_every_fabric_gives_the_same_bits(name):
     """Same named algorithm, same order of summation: the fabric does not matter."""
+    ends = [small.run(name, workers=3, fabric=fabric) for fabric in (None, "mpi", "torch")]
+    assert ends[0].digests == ends[1].digests == ends[2].digests
+    assert ends[0].losses == ends[1].losses == ends[2].losses
+
+
+@pytest.mark.ranks
+@pytest.mark.parametrize(
+    "name", ["pipe_sgd", "ps_sync", *(name for name in DETERMINISTIC if not strategies.load(name).identical_replicas)]
+)
+def test_every_launcher_gives_the_same_bits(tmp_path, name):
+    """The same through the command line, on the digits: with a thread, with a rank more, with stages."""
     torchrun = ["testbed=here", "testbed.launcher=torchrun"]
     beds = {"mpi": ["testbed=here"], "torch": torchrun, "virtual": ["testbed=virtual"]}
     cell = (f"strategy={name}", "workers=3", "batch=60")

@@ -39,11 +39,18 @@ def test_an_unknown_program_is_named_with_the_valid_ones():
         cells.expand("pipesgd/fig4-mnist", ["program=nonsense"])
 
 
+def experiment_of(program: str) -> str:
+    """An experiment that runs a program."""
+    for name in configs.experiment_names():
+        if configs.own_file(name).get("program") == program:
+            return name
+    raise AssertionError(f"no experiment runs the probe {program}")
+
+
 @pytest.mark.parametrize("name", probes.names())
 def test_a_probe_says_how_many_ranks_it_needs_and_its_code_counts(name):
-    experiments = [e for e in configs.experiment_names() if configs.compose(e)["program"] == name]
-    assert experiments, f"no experiment runs the probe {name}"
-    for cell in cells.expand(experiments[0], [], "smoke"):
+    found = cells.expand(experiment_of(name), [], "smoke")
+    for cell in found:
         assert programs.ranks(cell.config) >= cell.config["workers"]
         roots = cells.code_roots(cell.config)
         assert f"repro.probes.{name}" in roots

@@ -46,8 +46,8 @@ class Composer:
         everything = [*self.first, *overrides]
         for override in everything:
             _check_form(override)
-        keys = [override.partition("=")[0] for override in everything]
-        # adds or removes something, or changes overrides to come
+        keys = [override.partition("=")[0].lstrip("+") for override in everything]
+        # removes something, or changes overrides to come
         if any(not key.replace(".", "").isidentifier() or key.split(".")[0] in LATER for key in keys):
             return _compose(everything)
         of_files = {key for key in keys if (CONFIGS / key).is_dir()}
@@ -95,9 +95,11 @@ def _resolved(config: DictConfig) -> dict[str, Any]:
 def _set(config: DictConfig, overrides: list[str]) -> None:
     """As Hydra does it, once files are merged."""
     for override in OverridesParser.create().parse_overrides(overrides):
-        if override.is_sweep_override():
-            raise HydraException(f"{override.input_line}: is for many runs")
-        OmegaConf.update(config, override.key_or_group, override.value(), merge=True)
+        key, value = override.key_or_group, override.value()
+        there = override.is_add() and OmegaConf.select(config, key) is not None and not isinstance(value, dict | list)
+        if there or override.is_sweep_override():
+            raise HydraException(f"{override.input_line}: cannot be set")
+        OmegaConf.update(config, key, value, merge=True, force_add=override.is_add() or override.is_force_add())
 
 
 def _check_form(override: str) -> None:

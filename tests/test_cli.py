@@ -177,7 +177,8 @@ def test_every_experiment_composes_at_every_scale(name):
 @pytest.mark.parametrize("overrides", [
     ["strategy=pipe_sgd", "strategy.K=3", "optimizer.lr=0.2", "strategy.codec=quantize8"],
     ["testbed=virtual", "testbed.arithmetic=none", "epochs=0.5", "targets=[0.5,0.6]"],
-    ["++optimizer.lr=0.3", "optimizer.lr=0.2"],
+    ["++optimizer.lr=0.3", "optimizer.lr=0.2", "testbed=virtual", "+testbed.device.iteration_s=0.5"],
+    ["+targets=[0.5]", "+probe.new={a: 1}", "+probe.new.b=2"],
     ["epochs=1", "epochs=2", "settings={}"],
 ])  # fmt: skip
 @pytest.mark.parametrize("scale", [None, "smoke"])

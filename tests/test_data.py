@@ -11,6 +11,7 @@ import threading
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 import torch
 
@@ -170,6 +171,13 @@ def test_good_idx_file(tmp_path):
 
 
 # None there
+
+
+def test_the_digits_are_scikit_learn_s_whether_it_is_imported_or_not(monkeypatch):
+    read = mnist._digits()
+    monkeypatch.setattr(mnist.importlib.util, "find_spec", lambda name: None)
+    for ours, theirs in zip(read, mnist._digits(), strict=True):
+        assert np.array_equal(ours, theirs) and ours.strides == theirs.strides and ours.dtype == theirs.dtype
 
 
 def test_missing_gives_the_standin_named_so():

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
-from reports import tables
+from reports import places, tables
 from reports.groups import Experiment, Group
 from reports.ibatch import figure_gap, frames_measured
 from reports.ibatch.experiments import PAPER, PLACES, WHAT
 from reports.ibatch.results import Results
-from reports.learning import where
-from reports.page import Files, Part, Section, not_run, slug
-from reports.section_timing import finding
+from reports.page import Files, Part, Section
 from reports.stats import DASH
-from reports.sweeps import PREFERRED
-from reports.verdicts import Verdict, about
+from reports.verdicts import Verdict
 
 
 def measured(found: Results, verdicts: Sequence[Verdict], files: Files) -> Section:
@@ -24,21 +22,14 @@ def measured(found: Results, verdicts: Sequence[Verdict], files: Files) -> Secti
         "measures its profile on the fabric in use, and iBatch decides from it. Claims are judged on the shaped "
         "network at 1 Gbit/s where there is one."
     )
-    missing = [not_run(f"{PAPER}/{e.name}", "measured") for e in PLACES if not found.places[e.name].get("measured")]
-    section = Section("Measured here", " ".join([text, *missing]))
-    for experiment in PLACES:
-        for groups in found.places[experiment.name].values():
-            section.parts += [_place(experiment, group, files) for group in groups]
-    section.parts.append(finding(about(verdicts, *(e.name for e in PLACES)), "measured", files))
-    return section
+    groups = [(experiment, found.places[experiment.name]) for experiment in PLACES]
+    return places.section(PAPER, text, groups, partial(_place, files=files), verdicts, files)
 
 
 def _place(experiment: Experiment, group: Group, files: Files) -> Part:
     testbed, what = group.first["testbed"], WHAT[experiment.name]
-    name = f"{experiment.name}-{slug(testbed)}-{slug(str(group.first['hardware']['class']))}"
-    judged = ", by which claims are judged" if testbed.startswith(PREFERRED) else ""
-    part = Part(f"{what}, {group.kind}, {testbed}", f"{tables.cell(where(group))}; testbed {testbed}{judged}. "
-                f"{frames_measured.weights(group)}")  # fmt: skip
+    name, part = places.file_name(experiment, group), places.started(what, group)
+    part.text += f" {frames_measured.weights(group)}"
     frame = frames_measured.iterations(group)
     if len(frame):
         title = f"{what}, time of an iteration {DASH} {group.kind.upper()}: {tables.hardware(group)}, {testbed}"

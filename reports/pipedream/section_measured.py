@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 
-from reports import tables
+from reports import places, tables
 from reports.groups import Experiment, Group
-from reports.learning import learning, where
+from reports.learning import learning
 from reports.page import Files, Part, Section, not_run, slug
 from reports.pipedream import figure_bars, frames_measured
 from reports.pipedream.experiments import MEASURED_ALEXNET, MEASURED_VGG, MEMORY, PAPER, PLACES
@@ -14,7 +15,6 @@ from reports.pipedream.results import Results
 from reports.pipelines import BSP, FLUSH, GPIPE, PIPEDREAM, STRAIGHT
 from reports.section_timing import finding
 from reports.stats import DASH
-from reports.sweeps import PREFERRED
 from reports.verdicts import Verdict, about
 
 WHAT = {MEASURED_VGG.name: "VGG-style network", MEASURED_ALEXNET.name: "AlexNet-style network"}
@@ -27,21 +27,13 @@ def measured(found: Results, verdicts: Sequence[Verdict], files: Files) -> Secti
         "this machine and network. *Over BSP* is of samples a second, seed by seed. Claims are judged on the shaped "
         "network at 1 Gbit/s where there is one. GPipe and 1F1B with a flush go beyond the paper."
     )
-    missing = [not_run(f"{PAPER}/{e.name}", "measured") for e in PLACES if not found.places[e.name].get("measured")]
-    section = Section("Measured here", " ".join([text, *missing]))
-    for experiment in PLACES:
-        for groups in found.places[experiment.name].values():
-            section.parts += [_place(experiment, group, files) for group in groups]
-    names = [experiment.name for experiment in PLACES]
-    section.parts.append(finding(about(verdicts, *names), "measured", files))
-    return section
+    groups = [(experiment, found.places[experiment.name]) for experiment in PLACES]
+    return places.section(PAPER, text, groups, partial(_place, files=files), verdicts, files)
 
 
 def _place(experiment: Experiment, group: Group, files: Files) -> Part:
     testbed, what = group.first["testbed"], WHAT[experiment.name]
-    name = f"{experiment.name}-{slug(testbed)}-{slug(str(group.first['hardware']['class']))}"
-    judged = ", by which claims are judged" if testbed.startswith(PREFERRED) else ""
-    part = Part(f"{what}, {group.kind}, {testbed}", f"{tables.cell(where(group))}; testbed {testbed}{judged}.")
+    name, part = places.file_name(experiment, group), places.started(what, group)
     frame = frames_measured.throughput(group)
     if group.runs(BSP) and frame["over_bsp"].notna().any():
         title = f"{what}, throughput over BSP {DASH} {group.kind.upper()}: {tables.hardware(group)}, {testbed}"

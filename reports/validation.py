@@ -32,6 +32,26 @@ EXPERIMENTS = {
         True,
         "Horovod's own allreduce is MPI's; its twin runs on a network that was fitted to MPI's allreduce.",
     ),
+    "shaped-sparse": (
+        "Sparse gradients over MPI",
+        True,
+        "Top-k and gTop-k S-SGD, in a thread of their own and without; selecting and merging are timed beforehand.",
+    ),
+    "eager": (
+        "Eager-SGD over MPI",
+        True,
+        "Partial allreduces, nobody late: their threads look for messages all the time.",
+    ),
+    "pipeline": (
+        "Pipelines over MPI",
+        True,
+        "Stages on 2 to 4 ranks, and data parallelism through a sharded server in many small messages.",
+    ),
+    "server": (
+        "Sharded parameter servers over MPI",
+        True,
+        "Every rank is worker and server: a pull is a request and an answer of each other rank.",
+    ),
     "contention": (
         "What the simulation cannot see: ranks that share cores",
         False,

@@ -8,14 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from reports import glance, provenance, tables
-from reports.claims import Claims
+from reports.claims import Claims, read_claims
 from reports.groups import Group
 from reports.loading import KINDS, Summary
 from reports.page import Files, Section
 from reports.probes import ProbeGroup
+from reports.reference import read as read_reference
 from reports.render import template, write_page
 from reports.stats import DASH
-from reports.verdicts import NOT_ATTEMPTED, Verdict
+from reports.verdicts import NOT_ATTEMPTED, Verdict, judge_all
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,6 +49,19 @@ class Page:
     experiments: Mapping[str, str]
     commands: Mapping[str, Sequence[str]]
     files: Files
+
+    @classmethod
+    def of(
+        cls, paper: str, found: Found, find: Callable[[str, str], AnyGroup | None], experiments: Mapping[str, str],
+        commands: Callable[[str], Sequence[str]], out: Path,
+    ) -> Page:  # fmt: skip
+        """A paper's claims judged by its results.
+
+        find: (experiment, kind) -> the results that speak to a claim; commands: experiment -> what to run.
+        """
+        content = read_claims(paper)
+        verdicts, run_with = judge_all(content.claims, find), {name: commands(name) for name in experiments}
+        return cls(content, read_reference(paper), verdicts, found, experiments, run_with, Files(paper, out))
 
     @property
     def paper(self) -> str:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from reports import probes
 from reports.assembly import Built, Page, cells_of, standins
-from reports.claims import read_claims
 from reports.eagersgd import (
     section_collectives,
     section_contradictions,
@@ -22,8 +21,7 @@ from reports.eagersgd.published import Published
 from reports.eagersgd.results import Results, finder, gather
 from reports.loading import load
 from reports.page import Files, Section
-from reports.reference import read as read_reference
-from reports.verdicts import Verdict, judge_all
+from reports.verdicts import Verdict
 
 # The claims at the top of the page, one or more experiments each.
 HEADLINES = (
@@ -38,12 +36,10 @@ HEADLINES = (
 def build(results: Path | None, out: Path) -> Built:
     """(pages, other files, what the overview says): everything about eager-SGD under `out`."""
     found = gather(load(PAPER, results), probes.load(PAPER, results))
-    content, quoted, files = read_claims(PAPER), read_reference(PAPER), Files(PAPER, out)
-    paper = Published(quoted)
-    verdicts = judge_all(content.claims, finder(found))
-    page = Page(content, quoted, verdicts, found, SHOWN, {name: files_of(name) for name in SHOWN}, files)
+    page = Page.of(PAPER, found, finder(found), SHOWN, files_of, out)
+    paper = Published(page.quoted)
     glance = page.glance(page.headlines(HEADLINES))
-    sections = chapters(found, verdicts, paper, files)
+    sections = chapters(found, page.verdicts, paper, page.files)
     # of a testbed whose device one worker alone has otherwise, that of the others is shown
     cells = sorted(cells_of(found), key=lambda cell: cell["workers"] > 1)
     return page.write(sections, glance, departures(found.training, paper), standins(found.used), cells)

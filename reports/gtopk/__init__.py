@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from reports import probes
 from reports.assembly import Built, Page, cells_of, standins
-from reports.claims import read_claims
 from reports.groups import Group
 from reports.gtopk import section_convergence, section_network, section_scaling
 from reports.gtopk.departures import departures
@@ -18,10 +17,9 @@ from reports.gtopk.published import published
 from reports.gtopk.results import Results, finder, gather
 from reports.loading import load
 from reports.page import Files, Section
-from reports.reference import read as read_reference
 from reports.scaling import MODELS
 from reports.stats import DASH
-from reports.verdicts import Verdict, judge_all
+from reports.verdicts import Verdict
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -30,17 +28,15 @@ if TYPE_CHECKING:
 def build(results: Path | None, out: Path) -> Built:
     """(pages, other files, what the overview says): everything about gTop-k under `out`."""
     found = gather(load(PAPER, results), probes.load(PAPER, results))
-    content, quoted, files = read_claims(PAPER), read_reference(PAPER), Files(PAPER, out)
-    verdicts = judge_all(content.claims, finder(found))
-    page = Page(content, quoted, verdicts, found, SHOWN, {name: files_of(name) for name in SHOWN}, files)
-    data = section_scaling.collect(found, published(quoted))
-    known = files.table(speedups(data), "speedups", ["model", "over"])
+    page = Page.of(PAPER, found, finder(found), SHOWN, files_of, out)
+    data = section_scaling.collect(found, published(page.quoted))
+    known = page.files.table(speedups(data), "speedups", ["model", "over"])
     glance = page.glance(
         "Speed-up of gTop-k S-SGD with 32 workers (Table VII), from three sources that do not agree (next section):",
         known,
     )
     trained = [group for group in found.used if isinstance(group, Group)]
-    sections = chapters(found, verdicts, data, files)
+    sections = chapters(found, page.verdicts, data, page.files)
     return page.write(sections, glance, departures(found.training), standins(trained), cells_of(found))
 
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from reports import probes
 from reports.assembly import Built, Page, cells_of, standins
-from reports.claims import read_claims
 from reports.groups import Group
 from reports.ibatch import section_case, section_contradictions, section_gap, section_measured, section_scaling
 from reports.ibatch.departures import departures
@@ -17,8 +16,7 @@ from reports.ibatch.published import Published
 from reports.ibatch.results import Results, finder, gather
 from reports.loading import load
 from reports.page import Files, Section
-from reports.reference import read as read_reference
-from reports.verdicts import Verdict, judge_all
+from reports.verdicts import Verdict
 
 # The claims at the top of the page.
 _LARGEST = ("vgg19-22k-72-ibatch", "vgg19-22k-72-default", "vgg19-22k-72-layerwise", "improvement-over-default",
@@ -38,12 +36,10 @@ HEADLINES = (
 def build(results: Path | None, out: Path) -> Built:
     """(pages, other files, what the overview says): everything about iBatch under `out`."""
     found = gather(load(PAPER, results), probes.load(PAPER, results))
-    content, quoted, files = read_claims(PAPER), read_reference(PAPER), Files(PAPER, out)
-    paper = Published(quoted)
-    verdicts = judge_all(content.claims, finder(found))
-    page = Page(content, quoted, verdicts, found, SHOWN, {name: files_of(name) for name in SHOWN}, files)
+    page = Page.of(PAPER, found, finder(found), SHOWN, files_of, out)
+    paper = Published(page.quoted)
     glance = page.glance(page.headlines(HEADLINES))
-    sections = chapters(found, verdicts, paper, files)
+    sections = chapters(found, page.verdicts, paper, page.files)
     trained = [group for group in found.used if isinstance(group, Group)]  # others compute nothing from data
     return page.write(sections, glance, departures(found, paper), standins(trained), cells_of(found))
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 from reports import probes
 from reports.assembly import Built, Page, cells_of, standins
-from reports.claims import read_claims
 from reports.loading import load
 from reports.page import Files, Section
 from reports.pipedream import (
@@ -23,8 +22,7 @@ from reports.pipedream.experiments import FIG8, MEMORY, PAPER, SHOWN, TIMELINES
 from reports.pipedream.experiments import files as files_of
 from reports.pipedream.published import Published
 from reports.pipedream.results import Results, finder, gather
-from reports.reference import read as read_reference
-from reports.verdicts import Verdict, judge_all
+from reports.verdicts import Verdict
 
 # The claims at the top of the page.
 HEADLINES = (
@@ -39,12 +37,10 @@ HEADLINES = (
 def build(results: Path | None, out: Path) -> Built:
     """(pages, other files, what the overview says): everything about PipeDream under `out`."""
     found = gather(load(PAPER, results), probes.load(PAPER, results))
-    content, quoted, files = read_claims(PAPER), read_reference(PAPER), Files(PAPER, out)
-    paper = Published(quoted)
-    verdicts = judge_all(content.claims, finder(found))
-    page = Page(content, quoted, verdicts, found, SHOWN, {name: files_of(name) for name in SHOWN}, files)
+    page = Page.of(PAPER, found, finder(found), SHOWN, files_of, out)
+    paper = Published(page.quoted)
     glance = page.glance(page.headlines(HEADLINES, _ours))
-    sections = chapters(found, verdicts, paper, files)
+    sections = chapters(found, page.verdicts, paper, page.files)
     return page.write(sections, glance, departures(found, paper), standins(found.used), cells_of(found))
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from reports import compute, groups
 from reports.groups import finished
-from reports.loading import Summary, load
+from reports.loading import Summary, load, origin
 from reports.page import Files, Part, Section, not_run
 from reports.render import template, write_page
 from reports.stats import DASH, TIMES, show, show_target, spread
@@ -47,7 +47,8 @@ def section(name: str, found: Sequence[Summary], files: Files) -> Section:
             f"**{first['kind']}** on {first['testbed']} ({first['hardware']['network']}), "
             f"{first['hardware']['class']}; {first['dataset']['name']}, {first['model']['name']}, {first['workers']} "
             f"workers, global batch {first['batch']}, {first['epochs']:g} epochs, scale {first.get('scale')}; "
-            f"commit {', '.join(sorted({commit(c) for c in cells}))}, {max(map(finished, cells))[:10]}."
+            f"{origin(cells)}, commit {', '.join(sorted({commit(c) for c in cells}))}, "
+            f"{max(map(finished, cells))[:10]}."
         )
         table = files.table(rows(cells), f"{name}-{i}", ["setting", "launcher, fabric", "options"])
         made.parts.append(Part(f"{first['testbed']}", tables=[(text, table)]))

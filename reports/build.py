@@ -1,7 +1,8 @@
-"""Rebuild every page from `results/` alone: `reports.build.build()`."""
+"""Build pages from results alone: `reports.build.build()`."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
@@ -15,11 +16,15 @@ OTHERS = ("validation", "baselines")  # pages that belong to no paper; their bui
 GENERATED = {".png", ".pdf", ".csv", ".json", ".tex"}
 
 
-def build(paper: str | None = None, results: Path | None = None, out: Path | None = None) -> list[Path]:
-    """Rebuild the pages of one paper or of all, and the overview; returns what was written, pages first.
+def build(
+    paper: str | None = None, results: Path | None = None, out: Path | None = None,
+    say: Callable[[str], None] = lambda line: None,
+) -> list[Path]:  # fmt: skip
+    """Build the page of one paper alone, or all pages and the overview; returns what was written, pages first.
 
-    results: the results folder (default `repro.paths.results_root()`); out: where pages go (`reports_root()`). The same
-    summaries give the same bytes. Figures and tables of an earlier build that no longer have results are removed.
+    results: a results folder to be read alone (default: the workspace and the reference, as `reports.loading` tells);
+    out: where pages go (`reports_root()`); say: is told of each page before it is built. The same summaries give the
+    same bytes. A page's figures and tables of an earlier build that no longer have results are removed.
     """
     if paper is not None and paper not in (*PAPERS, *OTHERS):
         raise unknown("paper", paper, (*PAPERS, *OTHERS))
@@ -28,15 +33,17 @@ def build(paper: str | None = None, results: Path | None = None, out: Path | Non
     pages: list[Path] = []
     files: list[Path] = []
     done = {}
-    for name in (*PAGES, *OTHERS):
-        # the overview tells of every page, so each is rebuilt with it
+    for name in (*PAGES, *OTHERS) if paper is None else (paper,):
+        say(f"building the page of {name} ...")
         of_paper, others, done[name] = import_module(f"reports.{name}").build(results, out)
         pages += of_paper
         files += others
         _sweep([out / "figures" / name, out / "tables" / name], set(others))
-    from reports import overview
+    if paper is None:
+        from reports import overview
 
-    return [*pages, *overview.build(done, out), *files]
+        pages += overview.build(done, out)
+    return [*pages, *files]
 
 
 def _sweep(folders: list[Path], written: set[Path]) -> None:

@@ -1,13 +1,20 @@
-"""Reading summaries: each is checked for what the reports need; what is wrong with one is a line with its path."""
+"""Reading summaries: each is checked for what the reports need; what is wrong with one is a line with its path.
+
+A page shows the committed results (`reference`) and those of this workspace together, each summary marked with where it
+is from (`root`). A run of the workspace takes the place of the same run (one folder's name: setting, testbed, seed and
+key) in the reference; of several runs of one setting and seed that may stand together, the latest counts, wherever it
+is from.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
 from repro.errors import InputError
-from repro.results import PHASES, SCHEMA, read_summary, results_root
+from repro.paths import reference_root, results_root
+from repro.results import PHASES, SCHEMA, cell_folders, read_summary
 
 KINDS = ("measured", "simulated")
 Summary = dict[str, Any]
@@ -74,18 +81,28 @@ def load(paper: str, root: Path | None = None) -> list[Summary]:
 def read(
     paper: str, root: Path | None, wanted: Callable[[str], bool], problem: Callable[[Summary], str | None]
 ) -> list[Summary]:
-    """Every finished summary of the programs `wanted`, in path order; `problem` says in one line what is wrong."""
+    """Every finished summary of the programs `wanted`, in path order; `problem` says in one line what is wrong.
+
+    root: a results folder to be read alone; None: the workspace and the reference.
+    """
     found = []
-    for path in sorted((root or results_root()).glob(f"{paper}/*/*/summary.json")):
-        summary = read_summary(path.parent)
+    for folder in cell_folders([root] if root else [results_root(), reference_root()], paper):
+        summary = read_summary(folder)
         wrong = _frame_problem(summary)
         if not wrong and wanted(summary.get("program", "train")):
             wrong = problem(summary)
         if wrong:
+            path = folder / "summary.json"
             raise InputError(f"{path}: not a readable summary ({wrong}); remove the file to run the cell again")
         if wanted(summary.get("program", "train")) and summary.get("status", "finished") == "finished":
-            found.append(summary)
+            committed = folder.is_relative_to(reference_root())
+            found.append(summary | {"root": "reference" if committed else "workspace"})
     return found
+
+
+def origin(summaries: Iterable[Summary]) -> str:
+    """`reference`, `workspace` or `reference / workspace`"""
+    return " / ".join(sorted({summary["root"] for summary in summaries}))
 
 
 def _frame_problem(summary: Any) -> str | None:

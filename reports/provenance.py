@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from reports.experiments import Row
 from reports.groups import Group, finished, optimizer
-from reports.loading import Summary
+from reports.loading import Summary, origin
 from reports.probes import ProbeGroup
 from reports.stats import DASH
 
@@ -33,6 +33,7 @@ def header(groups: Mapping[tuple[str, str], Group | ProbeGroup]) -> pd.DataFrame
         ("scale", lambda g: ", ".join(_all(g, "scale"))),
         ("done", lambda g: f"{len(g.covered())} settings" if isinstance(g, Group) else f"{len(g.cells)} cells"),
         ("seeds", _seeds),
+        ("results", lambda g: origin(g.used())),
         ("commit", _commits),
         ("finished", _dates),
     ]

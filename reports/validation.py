@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from reports import figure_validation, frames_validation
 from reports.frames_validation import MEDIAN_GOAL, P95_GOAL, PAPER
 from reports.groups import finished
-from reports.loading import Summary
+from reports.loading import Summary, origin
 from reports.page import Files, Part, Section, not_run
 from reports.render import template, write_page
 from reports.stats import DASH, number
@@ -180,6 +180,7 @@ def provenance(found: Sequence[Summary]) -> pd.DataFrame:
                 "launcher": launcher,
                 "hardware": ", ".join(sorted({s["hardware"]["class"] for s in cells})),
                 "cells": str(len(cells)),
+                "results": origin(cells),
                 "commit": ", ".join(sorted({commit(s) for s in cells})),
                 "torch": ", ".join(sorted({str(s["provenance"]["versions"].get("torch")) for s in cells})),
                 "finished": max(map(finished, cells))[:10],

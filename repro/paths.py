@@ -1,4 +1,4 @@
-"""Where things lie: the configs beside the code, and the results of this checkout or of the current folder."""
+"""Where things lie: the configs and the committed results beside the code, and the workspace that runs write to."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 
 PROJECT = Path(__file__).resolve().parents[1]
 CONFIGS = PROJECT / "paper_configs"
+REFERENCE = "reference"  # the folder of the committed results in the checkout's `results/`
 
 
 def profile_path(name: str) -> Path:
@@ -20,14 +21,19 @@ def is_checkout() -> bool:
 
 
 def results_root() -> Path:
-    """`$REPRO_RESULTS`, else `results/` of the checkout, else `results/` of the current folder."""
+    """The workspace: `$REPRO_RESULTS`, else `results/` of the checkout, else `results/` of the current folder."""
     if given := os.environ.get("REPRO_RESULTS"):
         return Path(given).resolve()
     return (PROJECT if is_checkout() else Path.cwd()) / "results"
 
 
+def reference_root() -> Path:
+    """The committed results, which are only read; a wheel has none."""
+    return PROJECT / "results" / REFERENCE
+
+
 def reports_root() -> Path:
-    """`$REPRO_REPORTS`, else `reports/out/` of the checkout, else `reports/out/` of the current folder."""
+    """Where pages are built: `$REPRO_REPORTS`, else `pages/` of the workspace."""
     if given := os.environ.get("REPRO_REPORTS"):
         return Path(given).resolve()
-    return (PROJECT if is_checkout() else Path.cwd()) / "reports" / "out"
+    return results_root() / "pages"

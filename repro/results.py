@@ -4,8 +4,10 @@
 
 - `config.yaml`    the resolved configuration, written before the run starts
 - `events.jsonl`   what happened, one JSON object a line (`repro.events`); the truth, append-only, not committed
-- `summary.json`   computed from the events when the cell is finished; committed for the runs that the reports cite
+- `summary.json`   computed from the events when the cell is finished
 - `checkpoints/`   while the run is not finished
+
+`results/reference/` has the same below it, without events: the committed runs that the reports cite. Runs only read it.
 
 A summary is a dictionary with these keys (seconds unless said otherwise; per-iteration numbers are means over the
 worker ranks):
@@ -60,7 +62,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -115,9 +117,15 @@ def _completed(summary: Any) -> Any:
     return summary
 
 
-def summaries(paper: str | None = None, experiment: str | None = None, root: Path | None = None) -> Iterator[dict]:
-    """Every finished cell's summary, in path order."""
-    pattern = f"{paper or '*'}/{experiment or '*'}/*/summary.json"
-    for path in sorted((root or results_root()).glob(pattern)):
-        if summary := read_summary(path.parent):
-            yield summary
+def cell_folders(roots: Sequence[Path], paper: str = "*", having: Sequence[str] = ("summary.json",)) -> list[Path]:
+    """The folders of the cells below several roots, in path order; one that is in more than one is the first root's.
+
+    having: the files of which a cell has one.
+    """
+    found = {
+        path.parent.relative_to(root): path.parent
+        for root in reversed(roots)
+        for name in having
+        for path in root.glob(f"{paper}/*/*/{name}")
+    }
+    return [found[cell] for cell in sorted(found)]

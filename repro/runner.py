@@ -21,7 +21,7 @@ from repro.errors import FaultError, InputError, ReproError
 from repro.events import EventLog
 from repro.launch.supervise import Ranks, stop_everything
 from repro.metrics import METRICS
-from repro.paths import results_root
+from repro.paths import reference_root, results_root
 from repro.preempt import Preempted, judged
 from repro.progress import Progress
 from repro.results import read_summary
@@ -99,7 +99,10 @@ def run_all(
 
 
 def check_results_folder() -> None:
+    """InputError where the workspace cannot be written to, or is the committed results, which runs only read."""
     root = results_root()
+    if root.is_relative_to(reference_root()):
+        raise InputError(f"results folder {root}: committed results, only read; set REPRO_RESULTS to another")
     try:
         root.mkdir(parents=True, exist_ok=True)
         probe = root / ".writable.tmp"

@@ -112,7 +112,7 @@ def test_an_unwritable_results_folder(tmp_path):
 def test_a_full_disk_is_named_and_nothing_is_half_written(tmp_path):
     """/dev/full takes nothing: the events of the cell cannot be written."""
     results = tmp_path / "results"
-    cell = ["strategy=dsync", "testbed=virtual"]
+    cell = ["strategy=dsync", "testbed=virtual", "--no-report"]
     assert repro(results, "run", FIG4, "--no-mlflow", *QUICK, *cell).returncode == 0
     (events,) = results.rglob("events.jsonl")
     (events.parent / "summary.json").unlink()

@@ -36,4 +36,4 @@ def test_a_wheel_lists_shows_and_reports(tmp_path):
 
     assert "pipesgd/fig4-mnist" in repro("list")
     assert "K: 3" in repro("show", "pipesgd/fig4-mnist", "strategy=pipe_sgd", "strategy.K=3")
-    assert str(tmp_path / "reports" / "out" / "pipesgd.html") in repro("report", "pipesgd")
+    assert str(tmp_path / "results" / "pages" / "pipesgd.html") in repro("report", "pipesgd")

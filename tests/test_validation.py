@@ -213,6 +213,7 @@ def test_errors_by_strategy_are_closed_forms(tmp_path):
 
 
 def test_without_results_the_page_says_how_to_get_them(tmp_path):
-    build_pages("validation", tmp_path / "none", tmp_path / "out")
+    for name in ("validation", "baselines"):
+        build_pages(name, tmp_path / "none", tmp_path / "out")
     assert "repro run validation" in (tmp_path / "out" / "validation.md").read_text()
     assert "repro run baselines" in (tmp_path / "out" / "baselines.md").read_text()

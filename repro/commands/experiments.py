@@ -25,6 +25,7 @@ def add(commands: Any) -> None:
     experiment_arguments(run)
     run.add_argument("--force", action="store_true", help="run finished cells again")
     run.add_argument("--no-mlflow", action="store_true", help="do not mirror the runs to MLflow")
+    run.add_argument("--no-report", action="store_true", help="do not build the paper's page afterwards")
     as_json(run)
     run.set_defaults(command=cmd_run)
 
@@ -94,18 +95,22 @@ def cmd_run(args: argparse.Namespace) -> None:
     if args.json:
         print(json.dumps(summaries, indent=1))
     else:
-        show_where(args.experiment.split("/")[0])
+        show_where(args.experiment.split("/")[0], not args.no_report)
     if fault or missing:
         raise fault or missing
 
 
-def show_where(paper: str) -> None:
-    """Build the paper's page from what there is, and say where everything lies."""
-    from reports.build import build
+def show_where(paper: str, report: bool) -> None:
+    """Say where everything lies; `report`: build the paper's page first, from what there is."""
+    from repro.commands.pages import say
     from repro.paths import reports_root, results_root
 
-    build(paper)
-    print(f"\nreport page   {reports_root() / (paper + '.html')}")
-    print(f"figures       {reports_root() / 'figures' / paper}")
+    print()
+    if report:
+        from reports.build import build
+
+        build(paper, say=say)
+        print(f"report page   {reports_root() / (paper + '.html')}")
+        print(f"figures       {reports_root() / 'figures' / paper}")
     print(f"results       {results_root() / paper}")
     print("MLflow UI     make ui   (repro ui; then open the address that it prints)")

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 
 from repro.errors import FaultError, ReproError
 from repro.events import read_events
-from repro.paths import results_root
-from repro.results import read_summary
+from repro.paths import REFERENCE, results_root
+from repro.results import cell_folders, read_summary
 from repro.tracking.mirror import Mirror, digest_of
 from repro.tracking.store import Store, reason
 
@@ -23,15 +23,14 @@ class Synced(NamedTuple):
 
 
 def sync_all(root: Path | None = None, uri: str | None = None) -> Synced:
-    """Mirror every cell folder below `root` that is not in MLflow as it is now.
+    """Mirror every cell folder below `root`, and of a reference in it, that is not in MLflow as it is now.
 
     Finished cells come from their summary and, where it is still there, their event log. A cell without a summary gets
     its curve so far and the status KILLED or FAILED. FaultError where MLflow cannot be reached or does not take
     something: the next call goes on from there.
     """
     store = Store(uri, root or results_root())
-    names = ("summary.json", "events.jsonl")
-    folders = sorted({path.parent for name in names for path in store.root.glob(f"*/*/*/{name}")})
+    folders = cell_folders((store.root, store.root / REFERENCE), having=("summary.json", "events.jsonl"))
     counts = {"done": 0, "already": 0, "running": 0}
     for folder in folders:
         try:

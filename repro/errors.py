@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 import errno
 from collections.abc import Iterable
+from pathlib import Path
 
 # a place that cannot be written: the user has to choose another or make room
 UNWRITABLE = (errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EDQUOT)
@@ -31,6 +32,12 @@ class NotHere(InputError):
 
 class FaultError(ReproError):
     """A rank was lost, a time limit passed: the same command resumes from the last checkpoint."""
+
+
+def cannot(what: str, path: Path, error: OSError) -> InputError:
+    """An InputError for a file that the system does not let us read or write."""
+    reason = error.strerror or str(error)
+    return InputError(f"cannot {what} {path}: {f'disk full ({reason})' if error.errno == errno.ENOSPC else reason}")
 
 
 def unknown(what: str, given: str, valid: Iterable[str]) -> InputError:

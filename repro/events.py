@@ -24,7 +24,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from repro.errors import InputError
+from repro.errors import InputError, cannot
 
 
 class EventLog:
@@ -42,7 +42,7 @@ class EventLog:
             self._file = open(self.path, "ab", buffering=0)  # noqa: SIM115 - closed by close()
             _drop_torn_line(self.path)
         except OSError as error:
-            raise _cannot("write", self.path, error) from None
+            raise cannot("write", self.path, error) from None
 
     def append(self, event: str, **fields: Any) -> None:
         """Remember one event. It is made into text here, so later changes to the fields' objects do not reach it."""
@@ -62,7 +62,7 @@ class EventLog:
         except OSError as error:
             with contextlib.suppress(OSError):
                 os.ftruncate(descriptor, before)
-            raise _cannot("write", self.path, error) from None
+            raise cannot("write", self.path, error) from None
         self._buffer.clear()
 
     def close(self) -> None:
@@ -96,7 +96,7 @@ class EventTail:
         except FileNotFoundError:
             return []
         except OSError as error:
-            raise _cannot("read", self.path, error) from None
+            raise cannot("read", self.path, error) from None
         whole = data[: data.rfind(b"\n") + 1]
         events = []
         for line in whole.splitlines():
@@ -174,7 +174,3 @@ def _plain(value: Any) -> Any:
     if isinstance(value, float) and not math.isfinite(value):
         return None
     return value
-
-
-def _cannot(what: str, path: Path, error: OSError) -> InputError:
-    return InputError(f"cannot {what} {path}: {error.strerror or error}")

@@ -60,6 +60,7 @@ The summary of a probe (`program` is not "train") identifies its cell with the s
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections.abc import Sequence
@@ -81,7 +82,10 @@ def cell_dir(paper: str, experiment: str, cell: str, root: Path | None = None) -
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Write to a temporary file beside `path`, then rename: readers see the old text or the new, never a part."""
+    """Write to a temporary file beside `path`, then rename: readers see the old text or the new, never a part.
+
+    Both are on the disk when this returns, and so is what was renamed in the same folder before.
+    """
     temporary = path.with_name(path.name + ".tmp")
     try:
         with open(temporary, "w", encoding="utf-8") as file:
@@ -89,9 +93,18 @@ def write_atomically(path: Path, text: str) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)
+        sync_folder(path.parent)
     except OSError:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def sync_folder(folder: Path) -> None:
+    """Bring to the disk which files a folder has, under which names; on systems that can do so."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    with contextlib.suppress(OSError):
+        os.fsync(descriptor)
+    os.close(descriptor)
 
 
 def write_summary(folder: Path, summary: dict[str, Any]) -> None:

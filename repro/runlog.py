@@ -206,9 +206,8 @@ class RunLog:
             "staleness": dict(self.staleness),
         }
 
-    def restore(self, iteration: int) -> None:
-        """Take up a checkpoint of `checkpoint`."""
-        state = self.checkpoints.load(iteration)
+    def restore(self, iteration: int, state: dict[str, Any]) -> None:
+        """Take up what `_state` was at an iteration."""
         self.worker.part.load_state_dict(state["part"])
         self.strategy.load_state_dict(state["strategy"])
         self.worker.clock.load_state_dict(state["clock"])

@@ -214,6 +214,8 @@ class Listener:
             self.progress.cell(self.cell.label, message["iterations"], label)
             if message["resumed"]:
                 self.progress.note(f"resuming {self.cell.label} at iteration {message['resumed']}")
+        elif message["event"] == "note":
+            self.progress.note(f"{self.cell.label}: {message['line']}")
         else:
             if message["event"] == "signalled":
                 self.signalled = True

@@ -9,13 +9,14 @@ from typing import Any
 
 from repro import data, models
 from repro.build import build_worker, check_ranks
-from repro.checkpoints import Checkpoints, common
+from repro.checkpoints import Checkpoints
 from repro.config import strategy_options
 from repro.data.base import Dataset
 from repro.events import EventLog
 from repro.fabric.base import Fabric
 from repro.preempt import Notice
 from repro.results import write_summary
+from repro.resume import newest
 from repro.runlog import RunLog, say
 from repro.summary import summarise
 from repro.train import Plan, train
@@ -33,7 +34,8 @@ def run_rank(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
     worker = build_worker(fabric, config, dataset)
     plan = Plan.of(config, worker.iterations_per_epoch)
     checkpoints = Checkpoints(folder, fabric.rank)
-    start = common(fabric.exchange(checkpoints.available()))
+    found = newest(fabric, checkpoints)
+    start = found[0] if found else None
     events = EventLog(folder / "events.jsonl") if fabric.rank == 0 else None
     if events and start is None:
         if events.path.stat().st_size:  # an attempt that ended before its first checkpoint: nothing of it counts
@@ -45,8 +47,8 @@ def run_rank(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
     log = RunLog(worker, strategy, spare, dataset, checkpoints, events, *how)
     if fabric.rank == 0:
         say("start", iterations=plan.iterations, resumed=start or 0)
-    if start:
-        log.restore(start)
+    if found:
+        log.restore(*found)
     with_faults(strategy, fabric.rank, resumed=start is not None)
     notice = Notice(folder, worker, strategy)
     fabric.exchange(None)  # nobody's training clock starts before everybody is ready

@@ -138,7 +138,8 @@ class DDP(DataParallel):
         if self.powersgd is None:
             return held
         state = {name: _copied(getattr(self.powersgd, name)) for name in POWERSGD_STATE}
-        return held | {"powersgd": state, "random": self.powersgd.rng.get_state()}
+        generator, words, *rest = self.powersgd.rng.get_state()
+        return held | {"powersgd": state, "random": [generator, words.tolist(), *rest]}
 
     def load_state_dict(self, state: dict) -> None:
         super().load_state_dict(state)
@@ -146,7 +147,7 @@ class DDP(DataParallel):
         if self.powersgd is not None:
             for name, value in state["powersgd"].items():
                 setattr(self.powersgd, name, _copied(value, self.worker.part.device))
-            self.powersgd.rng.set_state(state["random"])
+            self.powersgd.rng.set_state(tuple(state["random"]))
 
     def _lay_out_buckets(self) -> None:
         """A pass for nothing, after which buckets are laid out as they were when the state was saved.

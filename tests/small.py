@@ -5,15 +5,18 @@ A strategy that needs the library of a real fabric (DDP, Horovod) runs there ins
 
 from __future__ import annotations
 
+import tempfile
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import nn
 
 import strategies
+from repro.checkpoints import Checkpoints
 from repro.clock import Clock
 from repro.data.base import Batches, Split
 from repro.evaluate import digest
@@ -104,7 +107,7 @@ def run(
     blocks: rank -> its seconds of each block's passes.
     arithmetic: False for timing alone, on meta tensors; there are no digests then.
     fabric: "mpi" or "torch" for real ranks; by default virtual ones, or those whose library the strategy needs.
-    stop_and_resume_at: after that many steps go on with fresh strategies and parts that load the old ones' state.
+    stop_and_resume_at: after that many steps go on with fresh strategies and parts that load the old ones' checkpoint.
     delays: [step][worker] seconds of injected imbalance; in turn where there are more steps.
     """
     how = {
@@ -203,12 +206,15 @@ def one_rank(
             strategy.eval_weights()
         if step == stop_and_resume_at:
             strategy.settle()
-            part, state = worker.part.state_dict(), strategy.state_dict()
+            with tempfile.TemporaryDirectory() as folder:
+                checkpoints, strategy_state = Checkpoints(Path(folder), fabric.rank), strategy.state_dict()
+                checkpoints.save(step, {"part": worker.part.state_dict(), "strategy": strategy_state})
+                state = checkpoints.load(step)
             strategy.close()
             worker, strategy = build()
             worker.clock.start()
-            worker.part.load_state_dict(part)
-            strategy.load_state_dict(state)
+            worker.part.load_state_dict(state["part"])
+            strategy.load_state_dict(state["strategy"])
     if drain:
         strategy.drain()
     seconds = worker.clock.train_s()

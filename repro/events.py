@@ -12,7 +12,8 @@ Kinds of event (seconds unless said otherwise; `iteration` counts from 1, 0 is "
     run_end     {...}
     failed      {reason}
 
-A number that is not finite (a diverged loss) is written as null, so that every line is standard JSON.
+A number that is not finite (a diverged loss) is written as null, so that every line is standard JSON. The last field
+of a line, `crc`, is the CRC-32 of the line without it: a line that has been changed is not an event.
 """
 
 from __future__ import annotations
@@ -21,10 +22,12 @@ import contextlib
 import json
 import math
 import os
+import zlib
 from pathlib import Path
 from typing import Any
 
 from repro.errors import InputError, cannot
+from repro.results import sync_folder
 
 
 class EventLog:
@@ -46,7 +49,8 @@ class EventLog:
 
     def append(self, event: str, **fields: Any) -> None:
         """Remember one event. It is made into text here, so later changes to the fields' objects do not reach it."""
-        self._buffer.append(json.dumps(_plain({"event": event, **fields}), allow_nan=False, separators=(",", ":")))
+        line = json.dumps(_plain({"event": event, **fields}), allow_nan=False, separators=(",", ":"))
+        self._buffer.append(f'{line[:-1]},"crc":{zlib.crc32(line.encode())}}}')
 
     def flush(self) -> None:
         """Write what was appended, as whole lines. A full disk leaves the file as it was before the call."""
@@ -64,6 +68,15 @@ class EventLog:
                 os.ftruncate(descriptor, before)
             raise cannot("write", self.path, error) from None
         self._buffer.clear()
+
+    def sync(self) -> None:
+        """As `flush`, and all of the file is on the disk when this returns."""
+        self.flush()
+        try:
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            raise cannot("write", self.path, error) from None
+        sync_folder(self.path.parent)
 
     def close(self) -> None:
         if not self._file.closed:
@@ -101,7 +114,11 @@ class EventTail:
         events = []
         for line in whole.splitlines():
             self._line += 1
-            events.append(_parse(line, self.path, self._line))
+            try:
+                events.append(_event(line))
+            except ValueError as error:
+                advice = "remove the cell's folder to run it again"
+                raise InputError(f"{self.path}:{self._line}: not an event ({error}); {advice}") from None
         self._offset += len(whole)
         return events
 
@@ -135,15 +152,32 @@ def _after(event: dict[str, Any], iteration: int) -> bool:
     return event["event"] != "resume" and event.get("iteration") is not None and event["iteration"] > iteration
 
 
-def _parse(line: bytes, path: Path, number: int) -> dict[str, Any]:
+def cut_back(path: Path) -> str | None:
+    """Cut a log off before its first line that is not an event; which line that was and why, or None if all are."""
+    end = 0
+    for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
+        try:
+            _event(line)
+        except ValueError as error:
+            os.truncate(path, end)
+            return f"{path}:{number}: not an event ({error})"
+        end += len(line)
+    return None
+
+
+def _event(line: bytes) -> dict[str, Any]:
+    """What a line of a log says; ValueError where it is not an event as it was written."""
     try:
         event = json.loads(line)
-        if not isinstance(event, dict) or not isinstance(event.get("event"), str):
-            raise ValueError("not an object with an 'event'")
-        if event["event"] == "resume" and not isinstance(event.get("iteration"), int):
-            raise ValueError("a resume without its iteration")
-    except ValueError as error:  # includes JSON and UTF-8 errors
-        raise InputError(f"{path}:{number}: not an event ({error}); remove the cell's folder to run it again") from None
+    except RecursionError:
+        raise ValueError("too many brackets") from None
+    if not isinstance(event, dict) or not isinstance(event.get("event"), str):
+        raise ValueError("not an object with an 'event'")
+    if event["event"] == "resume" and not isinstance(event.get("iteration"), int):
+        raise ValueError("a resume without its iteration")
+    crc = event.pop("crc", None)  # lines of older logs have none
+    if crc is not None and crc != zlib.crc32(line[: line.rindex(b',"crc":')] + b"}"):
+        raise ValueError("its checksum is another")
     return event
 
 

@@ -167,9 +167,8 @@ class RunLog:
     def checkpoint(self, iteration: int) -> None:
         """Every rank saves all that it needs to go on; the old ones go when all have the new."""
         worker = self.worker
-        if self.events:  # first, so that the log has all that the checkpoint stands on
-            self.events.flush()
         with worker.clock.activity("checkpoint"):
+            self._sync_events()
             self.checkpoints.save(iteration, self._state())
             worker.fabric.exchange(None)
             self.checkpoints.prune()
@@ -190,11 +189,20 @@ class RunLog:
                 "bytes_before": self.bytes_before,
                 "train_before": self.train_before,
             }
+            self._sync_events()
             self.checkpoints.save(iteration, self._state() | {"since": since})
             self.checkpoints.prune(KEPT_ALONE)
         if self.events:
             self.events.append("checkpoint", iteration=iteration)
             self.events.flush()
+
+    def _sync_events(self) -> None:
+        """Before a checkpoint: all that it stands on is in the log on the disk.
+
+        Others than rank 0 need not wait for that: their checkpoints count for nothing without rank 0's.
+        """
+        if self.events:
+            self.events.sync()
 
     def _state(self) -> dict[str, Any]:
         worker, strategy = self.worker, self.strategy.state_dict()  # which may still update the part
@@ -205,6 +213,10 @@ class RunLog:
             "bytes_sent": worker.fabric.bytes_sent,
             "staleness": dict(self.staleness),
         }
+
+    def steps_until(self, iteration: int) -> int:
+        """How many steps this rank has taken at the end of an iteration."""
+        return self.strategy.steps(iteration * self.worker.workers)
 
     def restore(self, iteration: int, state: dict[str, Any]) -> None:
         """Take up what `_state` was at an iteration."""

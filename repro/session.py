@@ -12,11 +12,12 @@ from repro.build import build_worker, check_ranks
 from repro.checkpoints import Checkpoints
 from repro.config import strategy_options
 from repro.data.base import Dataset
-from repro.events import EventLog
+from repro.errors import FaultError
+from repro.events import EventLog, read_events
 from repro.fabric.base import Fabric
 from repro.preempt import Notice
 from repro.results import write_summary
-from repro.resume import newest
+from repro.resume import gap, newest
 from repro.runlog import RunLog, say
 from repro.summary import summarise
 from repro.train import Plan, train
@@ -34,17 +35,17 @@ def run_rank(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
     worker = build_worker(fabric, config, dataset)
     plan = Plan.of(config, worker.iterations_per_epoch)
     checkpoints = Checkpoints(folder, fabric.rank)
-    found = newest(fabric, checkpoints)
-    start = found[0] if found else None
     events = EventLog(folder / "events.jsonl") if fabric.rank == 0 else None
-    if events and start is None:
-        if events.path.stat().st_size:  # an attempt that ended before its first checkpoint: nothing of it counts
-            events.append("resume", iteration=-1)
-        events.append("run_start", key=config["key"], iteration=0, iterations=plan.iterations)
     spare = models.of(config, dataset, "cpu" if worker.arithmetic else "meta")  # for evaluations
     strategy.setup(worker)
     how = config["trace_steps"], config.get("eval_train", 0)
     log = RunLog(worker, strategy, spare, dataset, checkpoints, events, *how)
+    found = newest(log, plan)
+    start = found[0] if found else None
+    if events and start is None:
+        if events.path.stat().st_size:  # an attempt that left nothing to go on from: nothing of it counts
+            events.append("resume", iteration=-1)
+        events.append("run_start", key=config["key"], iteration=0, iterations=plan.iterations)
     if fabric.rank == 0:
         say("start", iterations=plan.iterations, resumed=start or 0)
     if found:
@@ -63,6 +64,8 @@ def run_rank(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
         wall = dict(worker.clock.wall)
         events.append("run_end", iteration=plan.iterations, weights_sha256=log.final_digest, wall=wall)
         events.flush()
+        if lacking := gap(read_events(events.path), plan, plan.iterations, log.steps_until(plan.iterations)):
+            raise FaultError(f"{events.path} {lacking}: no summary can be made of it")
         facts = describe(worker, dataset, plan)
         facts |= {"pipeline": pipeline, "per_rank": per_rank if any(per_rank) else []}
         write_summary(folder, summarise(folder, config, facts))

@@ -183,8 +183,7 @@ def whole(tmp_path_factory):
     return run(tmp_path_factory.mktemp("whole"), "strategy=pipe_sgd")
 
 
-@pytest.mark.parametrize("damage", DAMAGE)
-@pytest.mark.parametrize("rank", [0, 2])
+@pytest.mark.parametrize(("damage", "rank"), [*((damage, 0) for damage in DAMAGE), (flip, 2)])
 def test_a_damaged_newest_checkpoint_costs_a_line_and_a_step_back(tmp_path, monkeypatch, capsys, whole, damage, rank):
     left = killed(tmp_path, monkeypatch, 3 * 15, "strategy=pipe_sgd")
     newest, before = left

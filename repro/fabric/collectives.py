@@ -140,22 +140,23 @@ def binomial_reduce(fabric: Fabric, vector: torch.Tensor, root: int = 0, channel
 
 
 def binomial_broadcast(fabric: Fabric, vector: torch.Tensor, root: int = 0, channel: int = MAIN) -> None:
-    """The root's tensor to all: ceil(log2 p) (alpha + n beta)."""
+    """The root's tensor to all: ceil(log2 p) (alpha + n beta).
+
+    A message leaves before the next one begins. Sent all at once they would share the sender's network card, and the
+    farthest partner, whose subtree is the largest, would have its own only when the others have theirs.
+    """
     p = fabric.size
     me = (fabric.rank - root) % p
     flat = vector.view(-1)
     distance = 1
     while distance < p:
         distance *= 2
-    sends = []
     while distance > 1:
         distance //= 2
         if me % (2 * distance) == 0 and me + distance < p:
-            sends.append(fabric.isend(flat, (me + distance + root) % p, TAG + distance, channel))
+            fabric.send(flat, (me + distance + root) % p, TAG + distance, channel)
         elif me % (2 * distance) == distance:
             fabric.recv(flat, (me - distance + root) % p, TAG + distance, channel)
-    for send in sends:
-        send.wait()
 
 
 def tree_allreduce(fabric: Fabric, vector: torch.Tensor, channel: int = MAIN) -> None:

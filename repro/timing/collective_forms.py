@@ -234,8 +234,8 @@ def reduce(p: int, n: int, alpha: float, beta: float, gamma: float = 0.0) -> flo
 def broadcast(p: int, n: int, alpha: float, beta: float, gamma: float = 0.0) -> float:
     """Binomial tree from one rank [47]: log2 p (alpha + n beta) for p a power of two.
 
-    Exact for any p by recursion: a rank sends to its farthest partner first, and its NIC takes n beta a message. Never
-    above ceil(log2 p) rounds.
+    Exact for any p by recursion: a rank sends to its farthest partner first, and its NIC takes n beta a message, one
+    after the other, so on links that share too. Never above ceil(log2 p) rounds.
     """
 
     def last(ranks: int) -> float:

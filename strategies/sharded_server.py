@@ -58,8 +58,9 @@ class ShardedServer(Strategy):
     """Authors say in which batches the parameters are pulled: `decide`.
 
     Every worker pulls an iteration's parameters batch after batch on a task of its own; the forward pass of a layer
-    waits for its own batch alone. How they are batched does not change what is computed: the servers' weights have the
-    same bits in all modes (in BSP, where they do not depend on who is faster).
+    waits for its own batch alone, and one without parameters at the front for none. How they are batched does not
+    change what is computed: the servers' weights have the same bits in all modes (in BSP, where they do not depend on
+    who is faster).
     """
 
     requires = frozenset({"threads", "tags", "any_source"})

@@ -53,14 +53,23 @@ def as_written(seconds: float) -> Fraction:
     return Fraction(repr(seconds))
 
 
+def pull(profile: Profile, batch: tuple[int, int]) -> Fraction:
+    """T_s and the transfers of a batch's layers; nothing is pulled for a batch without parameters."""
+    transfers = [as_written(profile.transfer_s[layer - 1]) for layer in range(batch[0], batch[1] + 1)]
+    return as_written(profile.startup_s) + sum(transfers) if any(transfers) else Fraction(0)
+
+
+def pulls(profile: Profile, batches: Sequence[tuple[int, int]]) -> int:
+    """How many batches have parameters."""
+    return sum(any(profile.transfer_s[first - 1 : last]) for first, last in batches)
+
+
 def executed(profile: Profile, batches: Sequence[tuple[int, int]]) -> Fraction:
-    """The end of a simulation in exact arithmetic, layer by layer."""
+    """The end of a simulation in exact arithmetic."""
     pulled = {}
     now = Fraction(0)
     for batch in batches:
-        now += as_written(profile.startup_s)
-        for layer in range(batch[0], batch[1] + 1):
-            now += as_written(profile.transfer_s[layer - 1])
+        now += pull(profile, batch)
         pulled[batch] = now
     now = Fraction(0)
     for batch in batches:
@@ -73,14 +82,13 @@ def executed(profile: Profile, batches: Sequence[tuple[int, int]]) -> Fraction:
 def exetime(profile: Profile, batches: Sequence[tuple[int, int]]) -> Fraction:
     """Equation (4) in exact arithmetic."""
     first, layers = batches[-1]
-    pulls = len(batches) * as_written(profile.startup_s) + sum(map(as_written, profile.transfer_s))
+    pulls = sum(pull(profile, batch) for batch in batches)
     return pulls + sum(map(as_written, profile.forward_s[first - 1 : layers]))
 
 
 def meets(profile: Profile, batches: Sequence[tuple[int, int]]) -> bool:
     """Equation (5) in exact arithmetic."""
-    for (first, last), (next_first, next_last) in pairwise(batches):
-        pull = as_written(profile.startup_s) + sum(map(as_written, profile.transfer_s[next_first - 1 : next_last]))
-        if pull < sum(map(as_written, profile.forward_s[first - 1 : last])):
+    for (first, last), behind in pairwise(batches):
+        if pull(profile, behind) < sum(map(as_written, profile.forward_s[first - 1 : last])):
             return False
     return True

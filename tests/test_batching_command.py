@@ -81,13 +81,25 @@ def test_what_is_known_of_a_profile(tmp_path, capsys):
         assert main(["batches", str(tmp_path / name), "--json"]) == 0
         found = json.loads(capsys.readouterr().out)
         assert (found["model"], found["hardware"], found["layers"]) == ("some", "here", list(names))
-        assert found["batches"] == [[1, 2], [3, 3]]
+        assert found["batches"] == [[1, 1], [2, 2], [3, 3]]
+
+
+def test_batch_0_is_not_pulled(tmp_path, capsys):
+    path = tmp_path / "p.json"
+    path.write_text('{"startup_s": 0.1, "transfer_s": [0, 1, 1], "forward_s": [3, 0.5, 0.5]}')
+    assert main(["batches", str(path), "--mode", "exact"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == "batches    [1, 1], [2, 3]"
+    cells = [line.split() for line in lines]  # pulled by (but batch 0) and computed by, ms
+    assert ["0", "1", "1", "3000"] in cells and ["1", "2", "3", "2100", "4000"] in cells
+    rows = {line.split("  ")[0]: line.split() for line in lines}
+    assert rows["exact"][1] == "1" and rows["layerwise"][1] == "2"  # pulls
 
 
 @pytest.mark.parametrize("mode", MODES)
 def test_edges(tmp_path, capsys, mode):
     """One layer; nothing at all to pull or to compute; no startup time."""
-    for transfers, forwards in (([1], [1]), ([0, 0], [0, 0]), ([0, 1, 0], [1, 1, 1])):
+    for transfers, forwards in (([1], [1]), ([0, 0], [0, 0]), ([1, 0], [1, 1])):
         path = tmp_path / "p.json"
         path.write_text(json.dumps({"startup_s": 0, "transfer_s": transfers, "forward_s": forwards}))
         assert main(["batches", str(path), "--mode", mode, "--json"]) == 0

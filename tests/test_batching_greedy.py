@@ -165,7 +165,8 @@ def test_a_tie_between_the_two_is_algorithm_1s():
 def test_small_networks(decided):
     """One layer, or parameters in one alone: nothing to cut. Two: the algorithms always cut."""
     assert decided(in_ms(1, [2], [3])) == ((1, 1),)
-    assert decided(in_ms(1, [0, 2, 0], [3, 3, 3])) == ((1, 3),)
+    assert decided(in_ms(1, [2, 0], [3, 3])) == ((1, 2),)
+    assert decided(in_ms(1, [0, 2, 0], [3, 3, 3])) == ((1, 1), (2, 3))
     assert decided(in_ms(1, [0, 0], [3, 3])) == ((1, 2),)
     assert decided(in_ms(9, [1, 1], [1, 1])) == ((1, 1), (2, 2))
     assert decided(in_ms(0, [1, 1], [9, 9])) == ((1, 1), (2, 2))
@@ -174,6 +175,14 @@ def test_small_networks(decided):
 def test_the_algorithms_may_be_worse_than_the_default():
     profile = in_ms(9, [1, 1], [1, 1])
     assert executed_s(profile, greedy(profile)) == 0.021 and exact(profile) == ((1, 2),) and exact_s(profile) == 0.013
+
+
+@given(small_profiles(zeros=False))
+def test_behind_batch_0_they_decide_as_without_it(profile):
+    """Layers at the front without parameters, which take 9 ms: the cuts are those of the layers that are pulled."""
+    longer = replace(profile, transfer_s=(0.0, 0.0, *profile.transfer_s), forward_s=(0.004, 0.005, *profile.forward_s))
+    for decided in (algorithm1, algorithm2, greedy):
+        assert decided(longer) == ((1, 2), *((first + 2, last + 2) for first, last in decided(profile)))
 
 
 def test_two_batches_count_as_a_pair():

@@ -17,7 +17,7 @@ def default(profile: Profile) -> Batches:
 
 
 def layerwise(profile: Profile) -> Batches:
-    """A pull for each layer that has parameters; the others compute along with a neighbour (Figure 4(b))."""
+    """A pull for each layer that has parameters (Figure 4(b)); others compute with the layer before, or are batch 0."""
     return tuple(groups(profile))
 
 

@@ -90,10 +90,10 @@ class Profile:
 
 
 def merged(profile: Profile) -> tuple[Profile, list[tuple[int, int]]]:
-    """Layers without parameters joined to their neighbour: (the joined layers, each one's first and last original).
+    """Layers without parameters joined to the one before: (the joined layers, each one's first and last original).
 
-    A layer with transfer_s of 0 computes along with the layer before it, as the paper's Figure 3 counts pooling layers;
-    where none is before it, with the one behind it. If there are no parameters at all, all layers are one.
+    A layer with transfer_s of 0 computes along with the layer before it, as the paper's Figure 3 counts pooling layers.
+    Those at the front, with no layer before them that is pulled, are one joined layer, of which nothing is pulled.
     """
     found = groups(profile)
     transfers, forwards, names, counts = (
@@ -113,7 +113,7 @@ def merged(profile: Profile) -> tuple[Profile, list[tuple[int, int]]]:
 def groups(profile: Profile) -> list[tuple[int, int]]:
     """The first and last layer, from 1, of each of `merged`'s layers."""
     with_parameters = [layer for layer, seconds in enumerate(profile.transfer_s, 1) if seconds > 0]
-    firsts = [1, *with_parameters[1:]]
+    firsts = sorted({1, *with_parameters})
     return list(zip(firsts, [*(first - 1 for first in firsts[1:]), len(profile.transfer_s)]))
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 from decimal import Decimal
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 from repro.batching.profile import Profile, groups
 
@@ -24,24 +24,41 @@ class Ticks:
     startup   T_s
     pulled    (L + 1,): of the transfers of the first 0, 1, ... L layers
     computed  (L + 1,): of their forward computation
+    owning    (L + 1,): how many of them have parameters, however little time their transfer takes
     """
 
     startup: int
     pulled: tuple[int, ...]
     computed: tuple[int, ...]
+    owning: tuple[int, ...]
     decimals: int
 
     @property
     def layers(self) -> int:
         return len(self.pulled) - 1
 
+    @property
+    def leading(self) -> int:
+        """Layers at the front without parameters: batch 0."""
+        return self.owning.count(0) - 1
+
+    def behind_leading(self) -> Ticks:
+        """Of the layers behind those, counted from 1."""
+        start = self.leading
+        sums = (tuple(s - each[start] for s in each[start:]) for each in (self.pulled, self.computed, self.owning))
+        return Ticks(self.startup, *sums, self.decimals)
+
     def transfer(self, first: int, last: int) -> int:
         """The sum of T_t^i over first <= i <= last; layers from 1."""
         return self.pulled[last] - self.pulled[first - 1]
 
+    def pulls(self, first: int, last: int) -> bool:
+        """Whether any of these layers has parameters."""
+        return self.owning[last] > self.owning[first - 1]
+
     def pull(self, first: int, last: int) -> int:
-        """T_s and that sum: what a batch's communication takes."""
-        return self.startup + self.transfer(first, last)
+        """T_s and that sum: what a batch's communication takes; 0 where none of its layers has parameters."""
+        return self.startup + self.transfer(first, last) if self.pulls(first, last) else 0
 
     def forward(self, first: int, last: int) -> int:
         """The sum of C^i over first <= i <= last; layers from 1."""
@@ -61,12 +78,19 @@ def ticks_of(profile: Profile) -> Ticks:
     decimals = min(written, DIGITS - 1 - most.adjusted()) if most else 0
     startup, *others = (int(one.scaleb(decimals).to_integral_value()) for one in (startup, *others))
     transfers, forwards = others[: len(profile.transfer_s)], others[len(profile.transfer_s) :]
-    return Ticks(startup, tuple(accumulate(transfers, initial=0)), tuple(accumulate(forwards, initial=0)), decimals)
+    owning = (seconds > 0 for seconds in profile.transfer_s)
+    return Ticks(startup, *(tuple(accumulate(one, initial=0)) for one in (transfers, forwards, owning)), decimals)
 
 
 def joined(profile: Profile) -> tuple[Ticks, list[tuple[int, int]]]:
-    """Ticks of the layers as `merged` joins them, none without a transfer unless it is the only one; and which."""
+    """Ticks of the layers as `merged` joins them, none without parameters but the first one; and which they are."""
     found = groups(profile)
     whole, ends = ticks_of(profile), [0, *(last for _, last in found)]
-    pulled, computed = (tuple(sums[end] for end in ends) for sums in (whole.pulled, whole.computed))
-    return Ticks(whole.startup, pulled, computed, whole.decimals), found
+    sums = (tuple(each[end] for end in ends) for each in (whole.pulled, whole.computed, whole.owning))
+    return Ticks(whole.startup, *sums, whole.decimals), found
+
+
+def originals(ends: list[int], groups: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Batches of joined layers, in original ones; `ends`: how many layers batch 0 has, then the last of each other."""
+    ends = [0, *ends] if ends[0] else ends
+    return tuple((groups[start][0], groups[end - 1][1]) for start, end in pairwise(ends))

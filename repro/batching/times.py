@@ -6,7 +6,9 @@ soon as its parameters are there and the batch before it is computed. EXETime is
 Where constraint (5) holds for every batch the two are equal; where it fails, computation goes on while nothing is left
 to pull that could hide it, and EXETime may leave it out.
 
-Batches are a tuple of (first, last) layer, both included and numbered from 1 as in the paper.
+Batches are a tuple of (first, last) layer, both included and numbered from 1 as in the paper. A batch without
+parameters is not pulled and pays no T_s. At the front it is batch 0, which the paper does not have: it computes from
+the beginning, while batch 1 is pulled. N counts the others, and (5) is asked of batch 0 too.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ class Interval(NamedTuple):
     """One box of Figure 4, in seconds from when the first pull is asked for.
 
     kind   startup, transfer or forward
-    batch  its number, from 1
+    batch  its number, from 1; 0 for layers at the front without parameters
     layer  its number, from 1; None for a startup, which belongs to no layer
     """
 
@@ -47,18 +49,29 @@ def executed_s(profile: Profile, batches: Batches) -> float:
     """When the forward pass ends in the pipeline, in seconds; at most the default's, T_s + all T_t + all C, when N = 1.
 
     Pulls follow one another without a pause, each of T_s and the transfers of its batch; the forward computation of
-    batch k begins when its pull and the computation of batch k - 1 have both ended.
+    batch k begins when its pull and the computation of batch k - 1 have both ended; that of batch 0 at once.
     """
     ticks = checked(profile, batches)
     return ticks.seconds(executed(ticks, batches))
 
 
 def meets_constraint(profile: Profile, batches: Batches) -> bool:
-    """Whether Equation (5) holds for every 0 < k < N: the pull of batch k + 1 takes no less than computing batch k.
+    """Whether Equation (5) holds for every k < N: the pull of batch k + 1 takes no less than computing batch k.
 
     One batch alone has nothing to meet.
     """
     return constrained(checked(profile, batches), batches)
+
+
+def pulls(profile: Profile, batches: Batches) -> int:
+    """N: how many of the batches have parameters."""
+    ticks = checked(profile, batches)
+    return sum(ticks.pulls(*batch) for batch in batches)
+
+
+def numbered(profile: Profile, batches: Batches) -> list[tuple[int, tuple[int, int]]]:
+    """Each batch with its number: from 1, or from 0 where nothing of the first is pulled."""
+    return list(enumerate(batches, int(checked(profile, batches).pulls(*batches[0]))))
 
 
 def timeline(profile: Profile, batches: Batches) -> list[Interval]:
@@ -75,8 +88,9 @@ def timeline(profile: Profile, batches: Batches) -> list[Interval]:
         )
         return start + length
 
-    for batch, (first, last) in enumerate(batches, 1):
-        pulled = box("startup", batch, None, pulled, ticks.startup)
+    for batch, (first, last) in numbered(profile, batches):
+        if ticks.pulls(first, last):
+            pulled = box("startup", batch, None, pulled, ticks.startup)
         for layer in range(first, last + 1):
             if profile.transfer_s[layer - 1] > 0:
                 pulled = box("transfer", batch, layer, pulled, ticks.transfer(layer, layer))
@@ -108,11 +122,9 @@ def as_text(batches: Sequence[Sequence[int]]) -> str:
 
 
 def exetime(ticks: Ticks, batches: Batches) -> int:
-    (first, l_1), (last_first, layers) = batches[0], batches[-1]
-    exe_1 = ticks.startup + ticks.transfer(first, l_1)  # (1)
-    exe_2 = (len(batches) - 1) * ticks.startup + ticks.transfer(l_1 + 1, layers)  # (2)
-    exe_3 = ticks.forward(last_first, layers)  # (3)
-    return exe_1 + exe_2 + exe_3  # (4)
+    exe_1, *exe_2 = (ticks.pull(*batch) for batch in batches)  # (1) and (2): T_s and the transfers of each
+    exe_3 = ticks.forward(*batches[-1])  # (3)
+    return exe_1 + sum(exe_2) + exe_3  # (4)
 
 
 def executed(ticks: Ticks, batches: Batches) -> int:

@@ -115,7 +115,7 @@ def _each(profile: Profile, batches: Batches) -> str:
     """When each batch's parameters have come, and when it is computed."""
     from tabulate import tabulate
 
-    from repro.batching.times import timeline
+    from repro.batching.times import numbered, timeline
 
     pulled, computed = {}, {}
     for interval in timeline(profile, batches):
@@ -125,8 +125,8 @@ def _each(profile: Profile, batches: Batches) -> str:
         for layer in range(1, len(profile.transfer_s) + 1)
     ]
     rows = [
-        [number, named[first - 1], named[last - 1], pulled[number], computed[number]]
-        for number, (first, last) in enumerate(batches, 1)
+        [number, named[first - 1], named[last - 1], pulled.get(number), computed[number]]
+        for number, (first, last) in numbered(profile, batches)
     ]
     head = ["batch", "first layer", "last layer", "pulled by ms", "computed by ms"]
     return tabulate(rows, head, floatfmt=".6g", colalign=("right", "left", "left", "right", "right"))
@@ -134,12 +134,12 @@ def _each(profile: Profile, batches: Batches) -> str:
 
 def _row(profile: Profile, name: str, batches: Batches) -> list[Any]:
     from repro.batching.exact import gap
-    from repro.batching.times import as_text, executed_s, exetime_s, meets_constraint
+    from repro.batching.times import as_text, executed_s, exetime_s, meets_constraint, pulls
 
     text = as_text(batches)
     return [
         name,
-        len(batches),
+        pulls(profile, batches),
         text if len(text) <= WIDTH else text[: WIDTH - 4].rsplit(" [", 1)[0] + " ...",
         1e3 * exetime_s(profile, batches),
         1e3 * executed_s(profile, batches),

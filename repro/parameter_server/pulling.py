@@ -17,14 +17,15 @@ Span = tuple[float, float]
 class Pulling:
     """A task, `pull`, which does `iBatchgetWeights` while the main line does `iBatchforward` (iBatch, Implementation).
 
-    batches   (first, last) layers from 0, both in it, in the order in which they are pulled
+    batches   (first, last) layers from 0, both in it, in the order in which they are pulled. One without parameters is
+              not pulled: at the front, it computes during the first pull
     """
 
     def __init__(self, client: Client, batches: Sequence[tuple[int, int]]):
         self.client, self.fabric, self.clock = client, client.fabric, client.clock
-        self.batches = list(batches)
-        self.first_of = {first: number for number, (first, _) in enumerate(self.batches)}
-        self.arrived = [self.fabric.event() for _ in self.batches]
+        self.firsts = {first for first, _ in batches}
+        self.batches = [batch for batch in batches if client.shards.elements(*batch)]
+        self.arrived = {first: self.fabric.event() for first, _ in self.batches}
         self.asked = self.fabric.queue()
         self.pulls: list[Span] = []
         self.computing: list[Span] = []
@@ -34,16 +35,16 @@ class Pulling:
 
     def _pull(self) -> None:
         while (iteration := self.asked.get(timeout=float("inf"))) is not None:
-            for (first, last), arrived in zip(self.batches, self.arrived):
+            for first, last in self.batches:
                 began = self.fabric.now()
                 self.client.pull(first, last, iteration)
                 self.pulls.append((began, self.fabric.now()))
-                arrived.set()
+                self.arrived[first].set()
 
     # --- the main line
     def begin(self, iteration: int) -> None:
         """Start an iteration's pulls."""
-        for arrived in self.arrived:
+        for arrived in self.arrived.values():
             arrived.clear()
         self.pulls, self.computing, self.since = [], [], None
         self.began = self.fabric.now()
@@ -51,13 +52,14 @@ class Pulling:
 
     def before_block(self, block: int) -> None:
         """Wait for the batch that begins with a layer; the pulls' own limit says when that is too long."""
-        if (number := self.first_of.get(block)) is None:
+        if block not in self.firsts:
             return
         now = self.fabric.now()
         if self.since is not None:
             self.computing.append((self.since, now))
-        with self.clock.phase("communicate"):
-            self.arrived[number].wait(timeout=float("inf"))
+        if block in self.arrived:
+            with self.clock.phase("communicate"):
+                self.arrived[block].wait(timeout=float("inf"))
         self.since = self.fabric.now()
 
     def watched(self, run: Callable[[], torch.Tensor | None]) -> torch.Tensor | None:

@@ -59,6 +59,10 @@ class Shards:
         start, end = self.stretch(server, first, last)
         return end - start
 
+    def elements(self, first: int, last: int) -> int:
+        """Elements of those layers, on whichever server."""
+        return sum(self.size(server, first, last) for server in range(len(self.pieces)))
+
     def runs(self, server: int, first: int, last: int) -> list[tuple[int, int]]:
         """The same elements in the vector: (start, end) of stretches, in order; neighbours are joined."""
         found: list[tuple[int, int]] = []

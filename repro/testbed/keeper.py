@@ -41,6 +41,7 @@ def main(asked: dict[str, Any]) -> None:
     state = {
         "id": uuid.uuid4().hex,
         "keeper": os.getpid(),
+        "keeper_started": sweep.started(os.getpid()),
         "kept": asked["kept"],
         "own_user": own_user,
         "rate_gbit": asked["rate_gbit"],

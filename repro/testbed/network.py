@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from repro.errors import FaultError, InputError, NotHere
-from repro.testbed import links, sweep
+from repro.testbed import links, private, sweep
 from repro.testbed.enter import VARIABLE
 
 START_LIMIT_S = 90.0
@@ -173,7 +173,7 @@ def _start(asked: dict[str, Any], kept: bool) -> tuple[dict[str, Any], subproces
 def find(name: str = KEPT) -> Network | None:
     """The network whose keeper lives, by its state file; the file that a dead keeper left is removed."""
     path = runtime_folder() / name
-    with contextlib.suppress(FileNotFoundError), open(path, "r+") as file:
+    with contextlib.suppress(FileNotFoundError), private.opened(path, "r+") as file:
         if _locked_by_other(file):  # by the keeper, as long as it lives
             return Network(json.load(file))
         path.unlink()
@@ -182,7 +182,8 @@ def find(name: str = KEPT) -> Network | None:
 
 def _state(path: Path) -> dict[str, Any]:
     try:
-        return json.loads(path.read_text())
+        with private.opened(path, "r") as file:
+            return json.load(file)
     except (FileNotFoundError, ValueError):
         return {}
 
@@ -193,8 +194,12 @@ def take_down() -> bool:
     network = find(KEPT)
     until = time.monotonic() + STOP_LIMIT_S
     while network:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(network.state["keeper"], signal.SIGTERM if time.monotonic() < until else signal.SIGKILL)
+        keeper, late = network.state["keeper"], time.monotonic() > until
+        if sweep.started(keeper) == network.state.get("keeper_started"):  # and no other process of that number
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(keeper, signal.SIGKILL if late else signal.SIGTERM)
+        elif late:
+            raise FaultError(f"{runtime_folder() / KEPT}: in use, but process {keeper} is not the network's keeper")
         time.sleep(0.05)
         network = find(KEPT)
     if left:
@@ -206,7 +211,7 @@ def lock() -> None:
     """Be the one command that uses shaped networks, until this process ends; InputError names the other."""
     if _lock:
         return
-    file = open(runtime_folder() / "lock", "a+")  # noqa: SIM115  # open as long as this process lives
+    file = private.opened(runtime_folder() / "lock", "a+")  # open as long as this process lives
     if _locked_by_other(file):
         who = user() or "another command"
         file.close()
@@ -236,7 +241,7 @@ def locked() -> Iterator[None]:
 
 def user() -> str:
     """The command that uses a shaped network now; empty for none."""
-    with contextlib.suppress(FileNotFoundError), open(runtime_folder() / "lock", "r+") as file:
+    with contextlib.suppress(FileNotFoundError), private.opened(runtime_folder() / "lock", "r+") as file:
         if _locked_by_other(file):
             file.seek(0)
             return file.read()
@@ -252,12 +257,9 @@ def _locked_by_other(file: IO[str]) -> bool:
 
 
 def runtime_folder() -> Path:
-    """Where the states and the lock lie: $REPRO_RUNTIME, else the system's folder for such files."""
-    user_folder = os.environ.get("XDG_RUNTIME_DIR") or f"/tmp/repro-{os.getuid()}"
-    base = os.environ.get("REPRO_RUNTIME") or ("/run" if os.geteuid() == 0 else user_folder)
-    folder = Path(base) / "repro-testbed"
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"{folder}: {error.strerror}; set REPRO_RUNTIME to another folder") from None
-    return folder
+    """Where the states and the lock lie: below $REPRO_RUNTIME, else the system's folder for such files, else in /tmp.
+
+    InputError where it is not this user's alone: a state says which process `take_down` signals.
+    """
+    base = os.environ.get("REPRO_RUNTIME") or ("/run" if os.geteuid() == 0 else os.environ.get("XDG_RUNTIME_DIR"))
+    return private.folder(Path(base) / "repro-testbed" if base else Path(f"/tmp/repro-{os.geteuid()}"))

@@ -1,4 +1,4 @@
-"""End what still runs inside a network that is going: processes that carry its mark in their environment."""
+"""The processes of a network: its keeper, and what still runs inside when it goes, by the mark in their environment."""
 
 from __future__ import annotations
 
@@ -19,6 +19,14 @@ def marked(network_id: str) -> list[int]:
             if int(path.parent.name) != os.getpid() and network_id.encode() in path.read_bytes():
                 found.append(int(path.parent.name))
     return found
+
+
+def started(pid: int) -> int | None:
+    """When a process started, in clock ticks since the machine did: tells it from another that got its number later."""
+    try:
+        return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
+    except OSError:
+        return None
 
 
 def end_processes(network_id: str, grace_s: float = GRACE_S) -> None:

@@ -28,6 +28,7 @@ NEUTRAL_ENTRIES = {
     "model": {"width": 1},
     "optimizer": {"name": "sgd", "alpha": 0.99, "eps": 1e-8, "every": None},
 }
+MOST_CELLS = 10_000  # of an experiment: the largest of ours has some hundreds
 
 
 @dataclass
@@ -88,6 +89,12 @@ def expand(
     base = composer.compose(overrides)
     keys = {override.partition("=")[0] for override in overrides}
     settings, testbeds = configs.axes(base, overrides)
+    check_numbers(base)
+    if (count := len(settings) * len(testbeds) * base["seeds"]) > MOST_CELLS:
+        raise InputError(
+            f"{experiment}: {count:,} cells ({len(settings)} settings x {len(testbeds)} testbeds x {base['seeds']:,} "
+            f"seeds); an experiment may have {MOST_CELLS:,}"
+        )
     cells = []
     for testbed, conditions in testbeds.items():
         for setting, changes in settings.items():
@@ -124,12 +131,7 @@ def check(config: dict[str, Any]) -> None:
     from repro.build import check_accumulate, check_fabric, check_virtual
     from repro.timing.device import check_device
 
-    for name in ("workers", "batch", "seeds"):
-        if not isinstance(config[name], int) or isinstance(config[name], bool) or config[name] < 1:
-            raise InputError(f"{name}={config[name]}: must be a whole number, 1 or more")
-    for name in ("epochs", "eval_every", "checkpoint_every", "timeout_s"):
-        if not isinstance(config[name], int | float) or isinstance(config[name], bool) or not config[name] > 0:
-            raise InputError(f"{name}={config[name]}: must be a number above 0")
+    check_numbers(config)
     if config["batch"] % config["workers"]:
         near = config["batch"] - config["batch"] % config["workers"] or config["workers"]
         raise InputError(
@@ -153,29 +155,38 @@ def check(config: dict[str, Any]) -> None:
     check_fabric(strategy, launcher.fabric)
     strategy.check(options, {"epochs": config["epochs"], "workers": config["workers"]})
     needed, given = programs.ranks(config), config["testbed"].get("ranks")
-    if given and given < needed:
+    if given is not None and (type(given) is not int or given != needed):
         servers = needed - config["workers"]
         raise InputError(
             f"testbed.ranks={given}: {strategy.name} needs {needed} ranks "
-            f"({config['workers']} workers and {servers} server{'s' * (servers != 1)})"
+            f"({config['workers']} workers and {servers} server{'s' * (servers != 1)}); null: as many as needed"
         )
     launcher.check(needed)
     programs.check(config)
 
 
+def check_numbers(config: dict[str, Any]) -> None:
+    """InputError for numbers of workers, samples, epochs and seconds that there cannot be."""
+    for name in ("workers", "batch", "seeds", "seed", "trace_steps", "eval_train"):
+        least = 0 if name in ("seed", "trace_steps", "eval_train") else 1
+        if not isinstance(config[name], int) or isinstance(config[name], bool) or config[name] < least:
+            raise InputError(f"{name}={config[name]}: must be a whole number, {least} or more")
+    for name in ("epochs", "eval_every", "checkpoint_every", "timeout_s"):
+        value = config[name]
+        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < float("inf"):
+            raise InputError(f"{name}={value}: must be a number above 0")
+
+
 def check_training(config: dict[str, Any]) -> None:
-    """InputError for optimizer, targets, metric, seed and trace length that a run would stumble over late."""
+    """InputError for optimizer, targets and metric that a run would stumble over late."""
 
     def number(value: Any) -> bool:
-        return isinstance(value, int | float) and not isinstance(value, bool)
+        return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < float("inf")
 
     schedule.check(config["optimizer"])
     if not isinstance(config["targets"], list) or not all(map(number, config["targets"])):
         raise InputError(f"targets={config['targets']}: must be a list of numbers, for instance targets=[0.95,0.97]")
     metrics.check(config["metric"], config["dataset"]["name"])
-    for name in ("seed", "trace_steps", "eval_train"):
-        if not isinstance(config[name], int) or isinstance(config[name], bool) or config[name] < 0:
-            raise InputError(f"{name}={config[name]}: must be a whole number, 0 or more")
 
 
 def identify(cells: Sequence[Cell]) -> None:

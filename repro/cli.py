@@ -10,6 +10,8 @@ from repro import __version__, commands
 from repro.commands.options import Parser
 from repro.errors import UNWRITABLE, InputError, ReproError
 
+LONGEST = 4000  # characters of a message
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status: 0 done, 1 a fault under way, 2 unusable input, 130 interrupted."""
@@ -27,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except ReproError as error:
-        print(f"repro: error: {error}", file=sys.stderr)
+        print(f"repro: error: {one_line(str(error))}", file=sys.stderr)
         return error.status
     except OSError as error:
         if error.errno not in UNWRITABLE:
@@ -39,6 +41,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
 
 
+def one_line(text: str) -> str:
+    """A message as it is shown: what it cites of the input may be of any length and hold any character."""
+    shown = "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+    return shown if len(shown) <= LONGEST else f"{shown[:LONGEST]} ... ({len(shown):,} characters)"
+
+
 def build_parser() -> Parser:
     parser = Parser(
         prog="repro",
@@ -46,7 +54,8 @@ def build_parser() -> Parser:
         "measured on this machine, simulated on the papers' testbeds.",
     )
     parser.add_argument("--version", action="version", version=f"repro {__version__}")
-    group = parser.add_subparsers(metavar="COMMAND", required=True, parser_class=Parser)
+    parser.set_defaults(command=lambda args: parser.print_help())
+    group = parser.add_subparsers(metavar="COMMAND", parser_class=Parser)
     for module in commands.MODULES:
         module.add(group)
     return parser

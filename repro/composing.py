@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import difflib
 import re
 from collections.abc import Sequence
 from typing import Any
@@ -14,14 +13,20 @@ from hydra import initialize_config_dir
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf.errors import OmegaConfBaseException, UnsupportedInterpolationType
 
-from repro.config import GROUPS, group_names, own_file
+from repro import form
+from repro.config import own_file
 from repro.errors import InputError, unknown
+from repro.overrides import LATER, check_override, parts_of
 from repro.paths import CONFIGS
 
-LATER = ("settings", "testbeds", "scales")  # parts of an experiment that hold overrides
-FAULTS = (HydraException, OmegaConfBaseException, yaml.YAMLError)
+FAULTS = (HydraException, OmegaConfBaseException, yaml.YAMLError, RecursionError)
+# What `${...}` may not call: values of the configuration come into results, not the environment, clock or machine.
+RESOLVERS = (
+    *("oc.create", "oc.decode", "oc.deprecated", "oc.dict.keys", "oc.dict.values", "oc.env", "oc.select"),
+    *("hydra", "now", "python_version"),
+)
 
 
 class Composer:
@@ -33,8 +38,10 @@ class Composer:
 
     def __init__(self, experiment: str, scale: str | None = None):
         self.first = [f"experiment={experiment}"]
+        own = own_file(experiment)
+        self._parts = parts_of(own)
         if scale:  # composing twice would take twice the time
-            scales = own_file(experiment).get("scales", {})
+            scales = own.get("scales", {})
             if scale not in scales:
                 raise unknown("scale", scale, scales)
             self.first += [f"scale={scale}", *scales[scale]]
@@ -42,13 +49,16 @@ class Composer:
         self._of_files: dict[tuple[str, ...], tuple[DictConfig, dict[str, Any]]] = {}
 
     def compose(self, overrides: Sequence[str] = ()) -> dict[str, Any]:
-        """The resolved configuration under overrides (`key=value`)."""
-        everything = [*self.first, *overrides]
-        for override in everything:
-            _check_form(override)
+        """The resolved configuration under overrides (`key=value`), of the form that `repro.form` checks."""
+        for override in overrides:
+            check_override(override, self._parts)
+        found = self._composed([*self.first, *overrides])
+        form.check(found)
+        return found
+
+    def _composed(self, everything: list[str]) -> dict[str, Any]:
         keys = [override.partition("=")[0].lstrip("+") for override in everything]
-        # removes something, or changes overrides to come
-        if any(not key.replace(".", "").isidentifier() or key.split(".")[0] in LATER for key in keys):
+        if any(key.split(".")[0] in LATER for key in keys):  # changes overrides to come
             return _compose(everything)
         of_files = {key for key in keys if (CONFIGS / key).is_dir()}
         files = tuple(override for override, key in zip(everything, keys) if key in of_files)
@@ -76,13 +86,17 @@ def _compose(overrides: Sequence[str]) -> dict[str, Any]:
 
 def _merged(overrides: Sequence[str]) -> DictConfig:
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):
-        return hydra_compose("config", list(overrides))
+        merged = hydra_compose("config", list(overrides))
+    for name in RESOLVERS:  # Hydra registers some anew each time
+        OmegaConf.clear_resolver(name)
+    return merged
 
 
 def _taken(config: DictConfig) -> dict[str, Any]:
     """Take the overrides to come out of a configuration: what an interpolation in them means is known when they are
     applied."""
-    taken = {name: OmegaConf.to_container(config[name]) for name in LATER if config[name] is not None}
+    parts = OmegaConf.to_container(OmegaConf.masked_copy(config, list(LATER)))
+    taken = {name: part for name, part in parts.items() if part is not None}
     for name in taken:
         config[name] = None
     return taken
@@ -102,24 +116,19 @@ def _set(config: DictConfig, overrides: list[str]) -> None:
         OmegaConf.update(config, key, value, merge=True, force_add=override.is_add() or override.is_force_add())
 
 
-def _check_form(override: str) -> None:
-    key, equals, value = override.partition("=")
-    if not equals or not key:
-        raise InputError(f"override '{override}': must be key=value, for instance strategy=pipe_sgd or epochs=3")
-    group = key.lstrip("+")
-    if group in GROUPS and value not in group_names(group):
-        raise unknown(group, value, group_names(group))
-
-
 def _one_line(error: Exception, overrides: list[str]) -> InputError:
     """Hydra's message in one line, with the nearest valid key where a key was wrong."""
     text = " ".join(str(error).split())
     if match := re.search(r"Could not override '([^']+)'", text):
         key = match[1]
         valid = _valid_keys(overrides, key)
-        near = difflib.get_close_matches(key, valid, n=len(valid) or 1, cutoff=0.0)
-        valid_keys = f"; valid: {', '.join(near)}" if near else f" ({text})"
-        return InputError(f"unknown option '{key}'{valid_keys}")
+        if key in valid:  # a mapping was given for it
+            return InputError(f"{key}: has no such entry as is given; +{key}.NAME=value adds one")
+        return unknown("option", key, valid) if valid else InputError(f"unknown option '{key}'")
+    if isinstance(error, UnsupportedInterpolationType):
+        return InputError(f"configuration: {text}: ${{...}} takes another value of the configuration, and no more")
+    if isinstance(error, RecursionError):
+        return InputError("configuration: brackets are nested too deeply")
     return InputError(f"configuration: {text}")
 
 

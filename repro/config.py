@@ -28,7 +28,7 @@ def experiment_names(pattern: str | None = None) -> list[str]:
     found = [name for name in names if name == pattern or name.startswith(pattern.rstrip("/") + "/")]
     if not found:
         papers = {name.split("/")[0] for name in names}
-        raise unknown("experiment", pattern, [*names, *papers])
+        raise unknown("experiment", pattern, [*names, *papers], most=3, all_of="repro list")
     return found
 
 
@@ -88,4 +88,11 @@ def write_yaml(path: Path, config: dict[str, Any]) -> None:
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
-    return yaml.safe_load(path.read_text(encoding="utf-8"))
+    """A file that `write_yaml` wrote; InputError where it is not one."""
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
+        raise InputError(f"{path}: not a readable configuration ({' '.join(str(error).split())})") from None
+    if not isinstance(found, dict):
+        raise InputError(f"{path}: not a configuration: must be entries `name: value`")
+    return found

@@ -40,8 +40,12 @@ def cannot(what: str, path: Path, error: OSError) -> InputError:
     return InputError(f"cannot {what} {path}: {f'disk full ({reason})' if error.errno == errno.ENOSPC else reason}")
 
 
-def unknown(what: str, given: str, valid: Iterable[str]) -> InputError:
-    """An InputError that lists the valid names, the nearest to what was given first."""
+def unknown(what: str, given: str, valid: Iterable[str], most: int | None = None, all_of: str = "") -> InputError:
+    """An InputError that lists the valid names, the nearest to what was given first.
+
+    most: how many of them, where there are too many for a line; all_of: the command that lists them all.
+    """
     names = sorted(valid)
-    ranked = difflib.get_close_matches(given, names, n=len(names) or 1, cutoff=0.0)
-    return InputError(f"unknown {what} '{given}'; valid: {', '.join(ranked)}")
+    ranked = difflib.get_close_matches(given, names, n=most or len(names) or 1, cutoff=0.0)
+    listed = f"nearest: {', '.join(ranked)} ({all_of} names all)" if most else f"valid: {', '.join(ranked)}"
+    return InputError(f"unknown {what} '{given}'; {listed}")

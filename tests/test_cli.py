@@ -31,7 +31,7 @@ def refused(done: subprocess.CompletedProcess, *words: str) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["show", "pipesgd/fig4-mnits"], ["unknown experiment", "valid: pipesgd/fig4-mnist"]),
+        (["show", "pipesgd/fig4-mnits"], ["unknown experiment", "nearest: pipesgd/fig4-mnist"]),
         (["show", FIG4, "strategy=pipesgd"], ["unknown strategy 'pipesgd'", "valid: pipe_sgd"]),
         (["show", FIG4, "strategy.codek=none"], ["unknown option 'strategy.codek'", "valid: strategy.codec"]),
         (["show", FIG4, "testbed=paper/pipe"], ["unknown testbed", "valid: paper/pipesgd"]),
@@ -149,13 +149,12 @@ def test_a_closed_pipe_is_no_error(tmp_path):
     assert done.returncode == 0 and not done.stderr
 
 
-@pytest.mark.parametrize("command", [["list"], ["show", FIG4]])
-def test_list_and_show_import_no_heavy_library(tmp_path, command):
+def test_list_imports_no_heavy_library():
     code = (
         "import sys; from repro.cli import main; main(sys.argv[1:]);"
         "print([m for m in ('torch', 'mlflow', 'pandas', 'seaborn', 'sklearn', 'numpy') if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", code, *command], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", code, "list"], capture_output=True, text=True)
     assert done.stdout.splitlines()[-1] == "[]", done.stdout + done.stderr
 
 

@@ -1,6 +1,6 @@
 """The commands of `repro`, a module for each group; `add(commands)` registers a module's own.
 
-Heavy libraries are imported inside the functions that need them: `list` and `show` are quick.
+Heavy libraries are imported inside the functions that need them: `list` is quick.
 """
 
 from repro.commands import (

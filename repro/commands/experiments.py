@@ -53,17 +53,21 @@ def cmd_list(args: argparse.Namespace) -> None:
 def cmd_show(args: argparse.Namespace) -> None:
     import yaml
 
+    from repro import cells as expansion
     from repro import config
 
     shown = []
     for name in config.experiment_names(args.experiment):
+        lacking: list[NotHere] = []
+        count = len(expansion.expand(name, args.overrides, args.scale, lacking))  # says what `run` would refuse
         resolved = config.compose(name, args.overrides, args.scale)
         settings, testbeds = config.axes(resolved, args.overrides)
-        count = len(settings) * len(testbeds) * resolved["seeds"]
         shown.append({"experiment": name, "cells": count, "config": resolved})
         if not args.json:
             print(f"# {name}: {resolved['title']}")
             print(f"# {count} cells: {len(settings)} settings x {len(testbeds)} testbeds x {resolved['seeds']} seeds")
+            for reason in dict.fromkeys(map(str, lacking)):
+                print(f"# left out here: {reason}")
             print(yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True))
     if args.json:
         print(json.dumps(shown, indent=1))

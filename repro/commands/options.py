@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import argparse
+import re
 from typing import Any
 
 from repro.errors import InputError
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse with one line on errors, in our form."""
+    """argparse with one line on errors, in our form; what begins with a minus and a digit is a value, as in -1e8,2."""
+
+    def __init__(self, *args: Any, **options: Any):
+        super().__init__(*args, **options)
+        self._negative_number_matcher = re.compile(r"-\.?\d")
 
     def error(self, message: str) -> Any:
         self.exit(InputError.status, f"repro: error: {message} (see {self.prog} --help)\n")

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from repro import cells as expansion
 from repro import config as configs
-from repro import launch, provenance
+from repro import form, launch, provenance
 from repro.cells import Cell
 from repro.errors import InputError
 
@@ -44,8 +44,9 @@ def load(folder: Path) -> Cell:
     key = config.get("key")
     for name in RECORDED:
         config.pop(name, None)
-    cell = Cell(f"{config['paper']}/{config['figure']}", config["setting"], config, config["seed"])
     try:
+        form.check(config)
+        cell = Cell(f"{config['paper']}/{config['figure']}", config["setting"], config, config["seed"])
         expansion.check(cell.config)
         expansion.identify([cell])
     except InputError as error:

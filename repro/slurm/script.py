@@ -7,9 +7,11 @@ import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from repro import programs
 from repro.cells import Cell
+from repro.errors import InputError
 from repro.paths import PROJECT, results_root
 from repro.preempt import STATUS
 from repro.provenance import command
@@ -18,15 +20,30 @@ from repro.slurm import site as sites
 TEMPLATE = Path(__file__).with_name("job.sbatch.j2")
 
 
+def _on_one_line(value: Any) -> Any:
+    """What goes into the script, checked: a line break would end a comment, and begin a line for sbatch or bash.
+
+    InputError for that and for other control characters.
+    """
+    if not str(value).isprintable():
+        raise InputError(f"job script: {str(value)!r} has a line break or another control character")
+    return value
+
+
 def render(cells: Sequence[Cell], site: sites.Site, folder: Path, mlflow: bool = False) -> str:
     """The script of one array over `cells`, which all need as many ranks.
 
-    folder: of the submission, for the tasks' output and the copy of the site's options; absolute.
+    folder: of the submission, for the tasks' output and the copy of the site's options; absolute. InputError for a
+    name, path, option or command that does not stay on its line.
     """
     import jinja2
 
     environment = jinja2.Environment(
-        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True, undefined=jinja2.StrictUndefined
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=_on_one_line,
     )
     ranks, root = programs.ranks(cells[0].config), results_root()
     options = {

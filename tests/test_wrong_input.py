@@ -1,0 +1,162 @@
+"""What must not be accepted: options that are not there, values that leave the results folder, a script or the line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from repro import cells, cli, config
+from repro.errors import InputError
+from repro.slurm import prepared, site, submit
+
+FIG4 = "pipesgd/fig4-mnist"
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    monkeypatch.setenv("REPRO_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setenv("REPRO_REPORTS", str(tmp_path / "reports"))
+
+
+def said(capsys, *arguments: str) -> str:
+    """The one line on stderr of a command that ends with status 2."""
+    try:
+        status = cli.main(arguments)
+    except SystemExit as end:  # argparse
+        status = end.code
+    lines = capsys.readouterr().err.splitlines()
+    assert status == 2 and len(lines) == 1 and lines[0].startswith("repro: error: "), lines
+    return lines[0].removeprefix("repro: error: ")
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("+x=1", ["unknown option 'x'; valid: "]),
+        ("++x.y=1", ["unknown option 'x.y'; valid: "]),
+        ("x=1", ["unknown option 'x'; valid: "]),
+        ("+testbed.rank=4", ["unknown option 'testbed.rank'; valid: testbed.ranks, "]),
+        ("+data.rot=/x", ["unknown option 'data.rot'; valid: data.root"]),
+        ("~optimizer=1", ["override '~optimizer=1': must be key=value"]),
+        ("strategy@x=dsync", ["must be key=value"]),
+        ("hydra.run.dir=x", ["unknown option 'hydra.run.dir'"]),
+        ("experiment=pipesgd/fig1", ["unknown option 'experiment'"]),
+        ("scale=paper", ["--scale paper"]),
+        ("settings={a: [x]}", ["+settings.NAME=value"]),
+        ("settings=5", ["settings=5: must be names"]),
+        ("+settings.a=['epochs=-1']", ["epochs=-1: must be a number above 0"]),
+        ("+settings.a=b", ["settings.a=b: must be a list of overrides"]),
+        ("testbeds=5", ["testbeds=5: must be names"]),
+        ("testbeds=here", ["testbeds=here: must be names"]),
+        ("testbeds=[nowhere]", ["unknown testbed 'nowhere'"]),
+        ("optimizer=5", ["optimizer=5: must be entries"]),
+        ("strategy.name=5", ["strategy.name=5: must be a text"]),
+        ("testbed.ranks=0", ["testbed.ranks=0", "4 workers", "null: as many as needed"]),
+        ("testbed.ranks=9", ["testbed.ranks=9", "4 workers"]),
+        ("testbed.ranks=true", ["testbed.ranks=True"]),
+        ("title=", ["title='': must be a text"]),
+        ("title=[a]", ["title=['a']: must be a text"]),
+        ("paper=../../x", ["paper='../../x': must be a plain name"]),
+        ("paper=/abs", ["paper='/abs': must be a plain name"]),
+        ("paper=..", ["paper='..': must be a plain name"]),
+        ("figure=../../../x", ["figure='../../../x': must be a plain name"]),
+        ("figure=", ["figure='': must be a plain name"]),
+        (f"figure={'x' * 300}", ["must be a plain name"]),
+        ("title=${oc.env:HOME}", ["oc.env", "another value of the configuration"]),
+        ("+optimizer.x=${oc.env:HOME}", ["oc.env"]),
+        ("title=${oc.${data.root}:HOME}", ["Error parsing override"]),
+        ("+settings.a=['title=${oc.env:HOME}']", ["oc.env"]),
+        ("testbeds=['${oc.env:HOME}']", ["unknown testbed '${oc.env:HOME}'"]),
+        ("title=${oc.decode:'1'}", ["oc.decode"]),
+        ("title=${now:%Y}", ["now"]),
+        ("title=a\nb", ["override 'title=a\\nb': has a line break"]),
+        ("title='a\x1b[2J'", ["has a line break or another control character"]),
+        ("title=" + "[" * 100_000, ["characters)"]),
+        ("optimizer.lr=nan", ["optimizer.lr=nan: must be a number"]),
+        ("targets=[inf]", ["must be a list of numbers"]),
+        ("epochs=inf", ["epochs=inf: must be a number above 0"]),
+        ("breakdown=5", ["breakdown=5: must be true or false"]),
+        ("seeds=1000000", ["14,000,000 cells", "may have 10,000"]),
+    ],
+)
+def test_an_override_that_cannot_be_is_one_line_of_show_too(capsys, override, words):
+    line = said(capsys, "show", FIG4, override)
+    assert all(word in line for word in words), line
+    assert "+x=1" not in line.replace("unknown option 'x'", "") and len(line) < 5000
+
+
+@pytest.mark.parametrize("override", ["workers=0", "batch=101", "epochs=-1", "strategy.K=0", "device=tpu"])
+def test_show_refuses_what_run_refuses(capsys, override):
+    overrides = [override] if "K" not in override else ["strategy=pipe_sgd", override]
+    line = said(capsys, "show", FIG4, *overrides)
+    with pytest.raises(InputError) as refusal:
+        cells.expand(FIG4, overrides)
+    assert line == str(refusal.value)
+
+
+def test_show_counts_the_cells_that_run_has(capsys):
+    assert cli.main(["show", FIG4, "--json", "seeds=3"]) == 0
+    (shown,) = json.loads(capsys.readouterr().out)
+    assert shown["cells"] == len(cells.expand(FIG4, ["seeds=3"]))
+
+
+def test_a_misspelt_experiment_gets_the_three_nearest(capsys):
+    line = said(capsys, "run", "pipesgd/fig4-mnits")
+    nearest = line.partition("nearest: ")[2].partition(" (repro list names all)")[0].split(", ")
+    assert nearest[0] == FIG4 and len(nearest) == 3 and set(nearest) <= {*config.experiment_names()}
+
+
+def test_without_a_command_help_is_printed(capsys):
+    assert cli.main([]) == 0
+    told = capsys.readouterr()
+    assert told.out.startswith("usage: repro") and "partition" in told.out and not told.err
+
+
+# --- job scripts
+
+
+def test_nothing_leaves_its_line_of_a_job_script(tmp_path, monkeypatch, capsys):
+    evil = "x\n#SBATCH --uid=0"
+    assert "line break" in said(capsys, "submit", FIG4, f"+settings.new=['title={evil}']", "--dry-run")
+    (tmp_path / "site.yaml").write_text("")
+    monkeypatch.setenv("REPRO_SITE", str(tmp_path / "site.yaml"))
+    found, _ = submit.find_cells(FIG4, ["dataset.standin=always", "strategy=dsync"], "smoke")
+    options = site.load()
+
+    def refused():
+        with pytest.raises(InputError, match=r"^job script: .*\\n.* has a line break"):
+            submit.scripts(found, options, tmp_path, False)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "argv", ["repro", "submit", f"title={evil}"])
+        refused()
+    with monkeypatch.context() as patch:
+        patch.setenv("REPRO_RESULTS", str(tmp_path / evil))
+        refused()
+    with monkeypatch.context() as patch:
+        patch.setenv("REPRO_SITE", str(tmp_path / evil))
+        refused()
+    ((_, text),) = submit.scripts(found, options, tmp_path, False)
+    assert subprocess.run(["bash", "-n"], input=text, text=True).returncode == 0
+    found[0].setting = evil
+    refused()
+
+
+def test_a_prepared_cell_cannot_lead_out_of_the_results(tmp_path):
+    for text, words in (
+        ("[" * 100_000, "not a readable configuration"),
+        ("a: [", "not a readable configuration"),
+        ("5", "must be entries"),
+        ("key: k", "must be entries"),
+    ):
+        (tmp_path / "config.yaml").write_text(text)
+        with pytest.raises(InputError, match=words) as refusal:
+            prepared.load(tmp_path)
+        assert "\n" not in str(refusal.value)
+    changed = cells.expand(FIG4, ["strategy=dsync", "testbed=virtual"])[0].config | {"figure": "../../x"}
+    config.write_yaml(tmp_path / "config.yaml", changed)
+    with pytest.raises(InputError, match=r"figure='../../x': must be a plain name"):
+        prepared.load(tmp_path)

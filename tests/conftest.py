@@ -1,6 +1,13 @@
-"""What all tests share: hypothesis without time limits (the machine is busy) and without a database on disk."""
+"""What all tests share: hypothesis without time limits (the machine is busy) and without a database on disk; Ctrl-C."""
+
+import signal
 
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("repro", deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("repro")
+
+# A shell that starts the tests in the background ignores SIGINT for them, and every command that they start would
+# inherit that: those that a test ends by SIGINT would never end.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -5,7 +5,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 import urllib.error
 import urllib.request
 
@@ -14,6 +13,7 @@ import pytest
 from repro.errors import InputError
 from repro.tracking import Mirror, Store
 from repro.ui import serve
+from tests.waiting import LIMIT_S, wait_until
 
 CELL = {"key": "k", "paper": "pipesgd", "experiment": "fig4-mnist", "setting": "D-Sync", "seed": 0}
 
@@ -76,17 +76,14 @@ def test_the_page_comes_up_and_goes_without_leaving_a_process(tmp_path):
         assert lines[0] == "pipesgd/fig4-mnist\n"
         assert lines[1].split()[-1] == f"{url}/#/experiments/1/runs?workflowType=machine_learning"
         assert lines[2].rstrip().endswith("&compareRunsMode=CHART&viewStateShareKey=time-to-accuracy")
-        with urllib.request.urlopen(f"{url}/health", timeout=30) as answer:
+        with urllib.request.urlopen(f"{url}/health", timeout=LIMIT_S) as answer:
             assert answer.read() == b"OK"
         assert processes_with(str(tmp_path / "mlflow.db"))
         command.send_signal(signal.SIGINT)
-        assert command.wait(90) == 0
+        assert command.wait(LIMIT_S) == 0
     finally:
         command.kill()
         command.communicate()
-    until = time.monotonic() + 30
-    while processes_with(str(tmp_path / "mlflow.db")) and time.monotonic() < until:
-        time.sleep(0.1)
-    assert not processes_with(str(tmp_path / "mlflow.db"))
+    wait_until(lambda: not processes_with(str(tmp_path / "mlflow.db")), "the server's processes end")
     with pytest.raises(urllib.error.URLError):
         urllib.request.urlopen(f"{url}/health", timeout=2)

@@ -115,7 +115,7 @@ class Page:
         )
         state = {"verdicts": self.verdicts, "standins": standins, "shown": sorted(found.shown),
                  "experiments": list(self.experiments)}  # fmt: skip
-        return write_page(text, self.paper, files.out), files.written, state
+        return write_page(text, self.paper, files.out, files.written), files.written, state
 
 
 def headlines(verdicts: Sequence[Verdict], names: Sequence[str], ours: Callable[[Verdict], str]) -> pd.DataFrame:

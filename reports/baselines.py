@@ -33,7 +33,7 @@ def build(results: Path | None, out: Path) -> tuple[list[Path], list[Path], str]
     line = (
         f"{', '.join(settings)}: the same runs in one table." if settings else "No results yet: `repro run baselines`."
     )
-    return write_page(text, PAPER, out), files.written, line
+    return write_page(text, PAPER, out, files.written), files.written, line
 
 
 def section(name: str, found: Sequence[Summary], files: Files) -> Section:

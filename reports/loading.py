@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+from reports import foreign
 from repro.errors import InputError
 from repro.paths import reference_root, results_root
 from repro.results import PHASES, SCHEMA, cell_folders, read_summary
@@ -87,12 +88,12 @@ def read(
     """
     found = []
     for folder in cell_folders([root] if root else [results_root(), reference_root()], paper):
-        summary = read_summary(folder)
+        summary = foreign.taken(read_summary(folder))
         wrong = _frame_problem(summary)
         if not wrong and wanted(summary.get("program", "train")):
             wrong = problem(summary)
         if wrong:
-            path = folder / "summary.json"
+            path, wrong = folder / "summary.json", foreign.plain(wrong)
             raise InputError(f"{path}: not a readable summary ({wrong}); remove the file to run the cell again")
         if wanted(summary.get("program", "train")) and summary.get("status", "finished") == "finished":
             committed = folder.is_relative_to(reference_root())

@@ -91,7 +91,7 @@ def build(results: Path | None, out: Path) -> tuple[list[Path], list[Path], dict
         if found.others
         else "",
     )
-    pages = write_page(text, PAPER, out)
+    pages = write_page(text, PAPER, out, files.written)
     return (
         pages,
         files.written,

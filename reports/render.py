@@ -1,16 +1,19 @@
-"""Templates to Markdown, Markdown to one self-contained HTML file (CSS and images inside, no script)."""
+"""Templates to Markdown, Markdown to one self-contained HTML file (CSS and the page's figures inside, no script)."""
 
 from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from reports import foreign
 from reports.style import write_text
 from reports.verdicts import VERDICTS
 from repro.errors import InputError
 
 TEMPLATES = Path(__file__).parent / "templates"
+ALLOWED = r"https?://|#|[\w./-]+(#|\")"  # what a link may begin with: the web, a place on the page, a file beside it
 
 
 def template(name: str, **values: object) -> str:
@@ -27,13 +30,17 @@ def template(name: str, **values: object) -> str:
     return re.sub(r"\n{3,}", "\n\n", environment.get_template(name).render(**values))
 
 
-def html(text: str, folder: Path) -> str:
-    """Markdown as a page; images are read from `folder` and written into it."""
+def html(text: str, figures: Mapping[str, Path]) -> str:
+    """Markdown as a page, the figures that it shows (path in the Markdown -> file) written into it.
+
+    InputError for any other image; a link that leads neither to the web nor to somewhere beside the page leads nowhere.
+    """
     import markdown
 
     converter = markdown.Markdown(extensions=["tables", "toc", "sane_lists", "md_in_html"], output_format="html")
     body = converter.convert(text)
-    body = re.sub(r'(<img [^>]*?src=")([^"]+)(")', lambda m: m[1] + _inline(folder / m[2]) + m[3], body)
+    body = re.sub(r'(<img [^>]*?src=")([^"]+)(")', lambda m: m[1] + _inline(m[2], figures) + m[3], body)
+    body = re.sub(rf'(<a [^>]*?)href="(?!{ALLOWED})[^"]*"', r"\1", body)
     body = re.sub(r"<p><em>(?=[^\n])(.*?)</em></p>", _caption, body, flags=re.DOTALL)
     body = re.sub(r"<p>(<img [^>]*>)</p>", r"<figure>\1</figure>", body)
     body = re.sub(r"<table>.*?</table>", _table, body, flags=re.DOTALL)
@@ -60,13 +67,17 @@ def _caption(match: re.Match) -> str:
     return f'<p class="caption"><em>{match[1]}</em></p>'
 
 
-def _inline(path: Path) -> str:
+def _inline(name: str, figures: Mapping[str, Path]) -> str:
+    if not (path := figures.get(name)):
+        raise InputError(f"{name}: not a figure of this page")
     try:
         return "data:image/png;base64," + base64.b64encode(path.read_bytes()).decode("ascii")
     except OSError as error:
         raise InputError(f"{path}: the figure cannot be read ({error.strerror})") from None
 
 
-def write_page(text: str, name: str, out: Path) -> list[Path]:
-    """`out`/<name>.md and .html."""
-    return [write_text(out / f"{name}.md", text), write_text(out / f"{name}.html", html(text, out))]
+def write_page(text: str, name: str, out: Path, written: Iterable[Path] = ()) -> list[Path]:
+    """`out`/<name>.md and .html; written: the page's files, of which the figures may stand in it."""
+    text = foreign.markup(text)
+    figures = {path.relative_to(out).as_posix(): path for path in written if path.suffix == ".png"}
+    return [write_text(out / f"{name}.md", text), write_text(out / f"{name}.html", html(text, figures))]

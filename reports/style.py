@@ -9,6 +9,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+from reports import foreign
 from repro.errors import InputError
 
 # Hue: the framework (grey server, blue synchronous, orange pipelined). Marker and dashes: the codec.
@@ -164,6 +165,7 @@ def save(figure: Any, stem: Path) -> list[Path]:
     """`stem`.png (130 dpi) and `stem`.pdf without dates or versions, then the figure is closed."""
     import matplotlib.pyplot as plt
 
+    _readable(figure)
     figure.draw_without_rendering()  # lays everything out, which takes long: once is enough
     figure.set_layout_engine("none")
     written = []
@@ -176,6 +178,19 @@ def save(figure: Any, stem: Path) -> list[Path]:
         written.append(write_bytes(stem.with_name(stem.name + suffix), buffer.getvalue()))
     plt.close(figure)
     return written
+
+
+def _readable(figure: Any) -> None:
+    """The figure's text as it stands in the results; an axis keeps what its ticks are called, so it is told anew."""
+    from matplotlib.axis import Axis
+    from matplotlib.text import Text
+
+    for axis in figure.findobj(Axis):
+        labels = [tick.label1.get_text() for tick in axis.majorTicks]
+        if (shown := list(map(foreign.drawn, labels))) != labels:
+            axis.set_ticks(axis.get_majorticklocs(), shown)
+    for text in figure.findobj(Text):
+        text.set_text(foreign.drawn(text.get_text()))
 
 
 def write_bytes(path: Path, content: bytes) -> Path:
@@ -199,4 +214,4 @@ def write_text(path: Path, text: str) -> Path:
 
 def write_csv(frame: Any, path: Path) -> Path:
     """The data behind a figure: nine significant digits, line feeds."""
-    return write_text(path, frame.to_csv(index=False, float_format="%.9g", lineterminator="\n"))
+    return write_text(path, foreign.plain(frame.to_csv(index=False, float_format="%.9g", lineterminator="\n")))

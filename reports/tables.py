@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from reports import compute, frames
+from reports import compute, foreign, frames
 from reports.groups import Group
 from reports.loading import Summary
 from reports.probes import ProbeGroup
@@ -42,7 +42,7 @@ def cell(value: object) -> str:
 
 def latex(table: pd.DataFrame) -> str:
     """A booktabs table, one paper column a column; signs that plain LaTeX lacks are replaced."""
-    text = table.to_latex(index=False, escape=True)
+    text = table.map(foreign.plain).rename(columns=foreign.plain).to_latex(index=False, escape=True)
     for sign, command in LATEX.items():
         text = text.replace(sign, command)
     return text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from reports import style
+from reports import foreign, style
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -76,13 +76,14 @@ def chrome(intervals: pd.DataFrame) -> str:
     for rank in sorted({rank for rank, _ in rows}):
         events.append({"ph": "M", "name": "process_name", "pid": int(rank), "tid": 0, "args": {"name": f"rank {rank}"}})
     for (rank, line), tid in thread.items():
-        events.append({"ph": "M", "name": "thread_name", "pid": int(rank), "tid": tid, "args": {"name": line}})
+        args = {"name": foreign.plain(line)}
+        events.append({"ph": "M", "name": "thread_name", "pid": int(rank), "tid": tid, "args": args})
     for at in intervals.itertuples():
         events.append(
             {
                 "ph": "X",
-                "name": at.name,
-                "cat": at.line,
+                "name": foreign.plain(at.name),
+                "cat": foreign.plain(at.line),
                 "pid": int(at.rank),
                 "tid": thread[at.rank, at.line],
                 "ts": round(1e3 * at.start_ms, 3),

@@ -77,7 +77,7 @@ def build(results: Path | None, out: Path) -> tuple[list[Path], list[Path], str]
         p95=f"{P95_GOAL:.0%}",
         provenance=files.table(provenance(found), "provenance", ["experiment", "hardware"]) if found else "",
     )
-    return write_page(text, PAPER, out), files.written, line
+    return write_page(text, PAPER, out, files.written), files.written, line
 
 
 def at_a_glance(found: Sequence[Summary], files: Files) -> tuple[str, str]:

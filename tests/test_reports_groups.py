@@ -85,7 +85,7 @@ def test_every_setting_of_the_page_has_its_options_and_the_experiments_files_nam
 
 def test_a_constant_schedule_is_no_difference_and_another_one_is():
     plain, constant, falling = (
-        make("D-Sync", optimizer={"lr": 0.1, "momentum": 0.0, "weight_decay": 0.0, **more})
+        make("D-Sync", root="workspace", optimizer={"lr": 0.1, "momentum": 0.0, "weight_decay": 0.0, **more})
         for more in ({}, {"schedule": "constant", "milestones": [], "decay": 0.1}, {"schedule": "inverse"})
     )
     assert groups.key_of(plain) == groups.key_of(constant) != groups.key_of(falling)

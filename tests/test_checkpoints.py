@@ -17,6 +17,8 @@ from repro.errors import FaultError, InputError
 from repro.fabric import virtual
 from repro.results import read_summary
 from tests import small
+from tests.test_runs import run as cli
+from tests.test_runs import summary
 
 STATE = {"weights": torch.arange(5000.0), "counts": {3: 4}, "names": ("a", None), "lr": 0.1}
 
@@ -207,6 +209,33 @@ def test_without_a_good_checkpoint_the_run_starts_from_the_beginning(tmp_path, m
     *lines, last = notes(capsys)
     assert len(lines) == 2 and "starting from the beginning" in last
     assert again["weights_sha256"] == whole["weights_sha256"] and curve(again) == curve(whole)
+
+
+@pytest.mark.parametrize("name", ["iteration000000012.rank0.tmp", "iteration000000012.rank2.json.tmp"])
+def test_a_run_whose_disk_is_full_goes_on_when_there_is_room(tmp_path, whole, name):
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / "checkpoints" / name).symlink_to("/dev/full")
+    with pytest.raises(InputError, match=r"cannot write .*iteration000000012.*: disk full"):
+        run(tmp_path, "strategy=pipe_sgd")
+    again = run(tmp_path, "strategy=pipe_sgd")
+    assert resumes(tmp_path) == [10]
+    assert again["weights_sha256"] == whole["weights_sha256"] and curve(again) == curve(whole)
+
+
+@pytest.mark.ranks
+def test_the_user_is_told_of_damage_and_of_a_full_disk(tmp_path):
+    cell = ("strategy=pipe_sgd", "testbed=virtual")
+    undisturbed = summary(cli(tmp_path / "whole", *cell))
+    assert cli(tmp_path / "killed", *cell, fault="kill:0:18").returncode == 1
+    *_, newest = sorted((tmp_path / "killed").rglob("*.rank1.pt"))
+    flip(newest)
+    newest.with_suffix(".tmp").symlink_to("/dev/full")
+    full = cli(tmp_path / "killed", *cell)
+    assert f"{newest}: is not what was written" in full.stderr and "at iteration 10" in full.stderr
+    assert full.returncode == 2 and f"cannot write {newest}: disk full" in full.stderr.splitlines()[-1]
+    assert "Traceback" not in full.stderr
+    again = cli(tmp_path / "killed", *cell)
+    assert summary(again)["weights_sha256"] == undisturbed["weights_sha256"] and "at iteration 10" in again.stderr
 
 
 def test_files_of_two_attempts_are_never_one_generation(tmp_path, monkeypatch):

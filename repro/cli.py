@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any, NoReturn
 
 from repro import __version__, commands
 from repro.commands.options import Parser
@@ -14,7 +18,8 @@ LONGEST = 4000  # characters of a message
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit status: 0 done, 1 a fault under way, 2 unusable input, 130 interrupted."""
+    """Run one command; returns the exit status: 0 done, 1 a fault under way, 2 unusable input; 128 and the number of
+    the signal that ended it, as shells have it: 130 after Ctrl-C, 143 after SIGTERM."""
     parser = build_parser()
     args, rest = parser.parse_known_args(arguments)
     if rest and (not hasattr(args, "overrides") or any(word.startswith("-") for word in rest)):
@@ -22,9 +27,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if rest:  # argparse takes no overrides behind options; people write them there
         args.overrides = [*args.overrides, *rest]
     try:
-        status = args.command(args) or 0
-        sys.stdout.flush()
-        return status
+        with signals_interrupt():
+            status = args.command(args) or 0
+            sys.stdout.flush()
+            return status
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -36,9 +42,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         print(f"repro: error: {error.filename or 'results folder'}: {error.strerror}", file=sys.stderr)
         return InputError.status
-    except KeyboardInterrupt:
-        print("repro: interrupted; the same command resumes", file=sys.stderr)
-        return 130
+    except KeyboardInterrupt as interrupt:
+        (sign,) = interrupt.args or (signal.SIGINT,)
+        how = "interrupted" if sign == signal.SIGINT else f"asked to end by {sign.name}"
+        print(f"repro: {how}; the same command resumes", file=sys.stderr)
+        return 128 + sign
+
+
+@contextlib.contextmanager
+def signals_interrupt() -> Iterator[None]:
+    """SIGTERM and SIGHUP end a command as Ctrl-C does: what it has started ends before it.
+
+    Where they are ignored (job scripts, nohup) they stay so; outside the main thread signals are somebody else's.
+    """
+    signs = [signal.SIGTERM, signal.SIGHUP] if threading.current_thread() is threading.main_thread() else []
+    taken = [sign for sign in signs if signal.getsignal(sign) == signal.SIG_DFL]
+    for sign in taken:
+        signal.signal(sign, _interrupt)
+    try:
+        yield
+    finally:
+        for sign in taken:
+            signal.signal(sign, signal.SIG_DFL)
+
+
+def _interrupt(number: int, frame: Any) -> NoReturn:
+    raise KeyboardInterrupt(signal.Signals(number))
 
 
 def one_line(text: str) -> str:

@@ -6,8 +6,10 @@ Started by a launcher as `python -m mpi4py -m repro.rank CELL_FOLDER`, by torchr
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import gc
 import os
+import signal
 import sys
 from collections.abc import Callable
 from functools import partial
@@ -16,11 +18,12 @@ from typing import Any
 
 import torch
 
-from repro import agreement, launch, preempt, programs
+from repro import agreement, launch, locks, preempt, programs
 from repro import config as configs
 from repro.build import virtual_costs, virtual_network
-from repro.errors import UNWRITABLE, InputError, ReproError
+from repro.errors import UNWRITABLE, FaultError, InputError, ReproError
 from repro.fabric.base import Fabric
+from repro.launch.supervise import end_with_parent
 
 ERROR_MARK = "repro-error"
 
@@ -37,6 +40,10 @@ def start_fabric(config: dict[str, Any], name: str) -> Fabric:
 
 
 def main(folder: Path) -> None:
+    end_with_parent(signal.SIGKILL)  # a launcher that is killed cannot take its ranks along
+    lock = locks.take(folder / locks.RANKS, fcntl.LOCK_SH)  # as long as this process lives
+    if lock is None:
+        raise FaultError(f"{folder}: another command is about to run this cell")
     preempt.listen()
     config = configs.read_yaml(folder / "config.yaml")
     torch.set_num_threads(config["testbed"].get("threads_per_rank", 1))

@@ -10,12 +10,11 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from pathlib import Path
 from queue import Queue
 from typing import Any
 
 from repro import config as configs
-from repro import launch, programs, provenance
+from repro import launch, locks, programs, provenance
 from repro.cells import Cell
 from repro.errors import FaultError, InputError, ReproError
 from repro.events import EventLog
@@ -28,6 +27,7 @@ from repro.results import read_summary
 from repro.tracking.background import INTERRUPTED_WAIT_S, Background, CellMirror
 from repro.tracking.store import Store
 
+RANKS_END_S = 30.0  # that ranks of a killed command may take to end
 SYNC_EVERY_S = 10.0  # MLflow is told at most this often while ranks run: they share the cores
 
 
@@ -93,7 +93,9 @@ def run_all(
                 future.result()
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
-            stop_everything()
+            while not all(future.done() for future in running):  # one may be about to start its ranks
+                stop_everything()
+                time.sleep(0.05)
             raise
     return faults
 
@@ -113,15 +115,28 @@ def check_results_folder() -> None:
 
 
 @contextlib.contextmanager
-def cell_folder(cell: Cell) -> Iterator[Path]:
-    """The cell's folder, for this command alone: the lock goes with the process, however it ends."""
+def cell_folder(cell: Cell, note: Callable[[str], None]) -> Iterator[int]:
+    """The cell's folder, for this command alone. Yields the file descriptor that says so for its launcher and ranks.
+
+    Locks go with their processes, however these end. Ranks may outlive a command that is killed: others start when
+    they are gone too. Launchers hand no file descriptors on, so each rank takes the lock for itself (`repro.rank`).
+    """
     cell.folder.mkdir(parents=True, exist_ok=True)
-    with open(cell.folder / "cell.lock", "w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise InputError(f"{cell.label}: another command is running this cell ({cell.folder.name})") from None
-        yield cell.folder
+    path = cell.folder / locks.RANKS
+    with contextlib.ExitStack() as held:
+        if (own := locks.take(cell.folder / locks.CELL)) is None:
+            raise InputError(f"{cell.label}: another command is running this cell ({cell.folder.name})")
+        held.enter_context(own)
+        if (ranks := locks.take(path)) is None:
+            note(f"{cell.label}: ranks of an earlier command are still ending")
+            if (ranks := locks.take(path, wait_s=RANKS_END_S)) is None:
+                raise InputError(
+                    f"{cell.label}: ranks of an earlier command have not ended within {RANKS_END_S:g} s "
+                    f"({locks.users(path)}); end them first"
+                )
+        held.enter_context(ranks)
+        fcntl.flock(ranks, fcntl.LOCK_SH)  # nobody else asks for it without the command's lock
+        yield ranks.fileno()
 
 
 def run_cell(
@@ -132,8 +147,9 @@ def run_cell(
     program, threads = ["-m", "repro.rank", str(cell.folder)], testbed.get("threads_per_rank", 1)
     with (
         launch.of(testbed).place(programs.ranks(cell.config), program, threads) as place,
-        cell_folder(cell) as folder,
+        cell_folder(cell, progress.note) as lock,
     ):
+        folder = cell.folder
         if force:
             clear(cell)
         # not finished, whatever a summary from elsewhere says: an interrupted run must not find itself done
@@ -145,30 +161,27 @@ def run_cell(
         if mirror:
             mirror.start(cell.config | recorded | {"cell": cell.name})
         own_core = {"REPRO_CORE": str(core)} if core is not None else {}
-        processes = Ranks(place.command, place.environment | own_core, cell.folder / "ranks.log")
+        processes = Ranks(place.command, place.environment | own_core, folder / "ranks.log", keep_open=[lock])
         heard = Listener(cell, progress, mirror)
         try:
             # a rank's own time limit comes first and names the peer; this one is for when nobody is left to speak
             processes.follow(heard, 3 * cell.config["timeout_s"] + 60)
             if heard.left_at is not None:
                 raise Preempted(f"asked to leave: checkpoint at iteration {heard.left_at}")
-        except FaultError as error:
-            error = judged(error, heard.signalled, processes.lines)
-            # a rank that the signal found after its work, on its way out, has spoilt nothing
-            if not isinstance(error, Preempted):
-                note_failure(cell, error)
-                if mirror:
-                    mirror.fail(cell.folder, str(error))
-                raise error from None
-            if not (folder / "summary.json").exists():
-                if mirror:
-                    mirror.kill(cell.folder)
-                raise error from None
         except ReproError as error:
-            note_failure(cell, error)
-            if mirror:
-                mirror.fail(cell.folder, str(error))
-            raise
+            if isinstance(error, FaultError):
+                error = judged(error, heard.signalled, processes.lines)
+            # a rank that is lost after its work, on its way out, has spoilt nothing
+            if not (isinstance(error, FaultError) and (folder / "summary.json").exists()):
+                if isinstance(error, Preempted):
+                    if mirror:
+                        mirror.kill(cell.folder)
+                else:
+                    note_failure(cell, error)
+                    if mirror:
+                        mirror.fail(cell.folder, str(error))
+                raise error from None
+            progress.note(f"{cell.label}: {error}; its result was complete by then")
         except BaseException:
             if mirror:
                 mirror.kill(cell.folder)

@@ -12,7 +12,7 @@ import subprocess
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from repro.errors import FaultError, InputError, ReproError
@@ -33,37 +33,46 @@ _running: set[Ranks] = set()
 
 
 def stop_everything() -> None:
-    """End the ranks of all cells that this process runs, on an interrupt."""
+    """End the ranks of all cells that this process runs, on an interrupt; who follows them is interrupted too."""
     for ranks in list(_running):
+        ranks.interrupted = True
         ranks.stop()
 
 
-def end_with_parent() -> None:
-    """In a child before it runs: if the parent dies, however, this process is asked to end too (Linux)."""
+def end_with_parent(sign: int = signal.SIGTERM) -> None:
+    """If the parent dies, however, this process gets the signal: by default it is asked to end too (Linux)."""
     if PRCTL is not None:
-        PRCTL(PR_SET_PDEATHSIG, signal.SIGTERM)
+        PRCTL(PR_SET_PDEATHSIG, sign)
 
 
-def descendants(pid: int) -> list[int]:
-    """A process and all that it has started, from /proc: torchrun gives each rank a session of its own."""
+def descendants(*pids: int) -> list[int]:
+    """Those of these processes that still run, and all that they have started, from /proc: torchrun gives each rank a
+    session of its own. What has ended and was not yet asked for does not run."""
     children: dict[int, list[int]] = {}
+    running = set()
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
-            parent = int(stat.read_text().rpartition(")")[2].split()[1])
-            children.setdefault(parent, []).append(int(stat.parent.name))
-    found = [pid]
+            state, parent = stat.read_text().rpartition(")")[2].split()[:2]
+            if state not in "ZX":
+                running.add(int(stat.parent.name))
+                children.setdefault(int(parent), []).append(int(stat.parent.name))
+    found = list(running.intersection(pids))
     for each in found:
-        found += children.get(each, [])
+        found += [child for child in children.get(each, []) if child not in found]
     return found
 
 
 class Ranks:
     """The processes of one cell; none outlives `stop`."""
 
-    def __init__(self, command: list[str], environment: dict[str, str], log: Path | None):
+    def __init__(
+        self, command: list[str], environment: dict[str, str], log: Path | None, keep_open: Sequence[int] = ()
+    ):
+        """keep_open: file descriptors that the command inherits."""
         self.lines: deque[str] = deque(maxlen=KEPT_LINES)
         self.log = log
         self.last_word = time.monotonic()
+        self.interrupted = False
         self.error_at: float | None = None  # when a rank gave its reason: the others have no more to do
         self.process = subprocess.Popen(
             command,
@@ -75,7 +84,9 @@ class Ranks:
             errors="replace",
             start_new_session=True,
             preexec_fn=end_with_parent,
+            pass_fds=keep_open,
         )
+        self._seen = {self.process.pid}  # of the processes that run, as far as they were looked for
         self._stderr = threading.Thread(target=self._keep_stderr, daemon=True)
         self._stderr.start()
         _running.add(self)
@@ -89,7 +100,8 @@ class Ranks:
     def follow(self, heard: Callable[[dict], None], stall_s: float) -> None:
         """Call `heard` with every message of rank 0 until the end.
 
-        Raises InputError or FaultError with the ranks' own reason, or after `stall_s` seconds without a word.
+        Raises InputError or FaultError with the ranks' own reason, or after `stall_s` seconds without a word;
+        KeyboardInterrupt after `stop_everything`.
         """
         watchdog = threading.Thread(target=self._watch, args=(stall_s,), daemon=True)
         watchdog.start()
@@ -103,6 +115,8 @@ class Ranks:
                 self.lines.append(line)
         status = self.process.wait()
         self._stderr.join(GRACE_S)
+        if self.interrupted:
+            raise KeyboardInterrupt
         if status != 0:
             raise self._reason(status, stall_s)
 
@@ -119,18 +133,33 @@ class Ranks:
             time.sleep(0.2)
 
     def stop(self) -> None:
-        """End every process of the cell, politely first."""
+        """End every process of the cell, politely first; returns when none is left.
+
+        An interrupt meanwhile (Ctrl-C again) only ends the patience.
+        """
         _running.discard(self)
-        if self.process.poll() is not None:
-            return
-        processes = descendants(self.process.pid)  # now, while it is known who started whom
-        for sign in (signal.SIGTERM, signal.SIGKILL):
-            for pid in processes:
+        try:
+            self._end(signal.SIGTERM)
+        finally:
+            self._end(signal.SIGKILL)
+
+    def _end(self, sign: int) -> None:
+        """Signal each process once, new ones too, until none is left or GRACE_S seconds have passed."""
+        told: set[int] = set()
+        until = time.monotonic() + GRACE_S
+        while (left := self._left()) and time.monotonic() < until:
+            for pid in left - told:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, sign)
-            deadline = time.monotonic() + GRACE_S
-            while sign == signal.SIGTERM and self.process.poll() is None and time.monotonic() < deadline:
-                time.sleep(0.05)
+            told |= left
+            time.sleep(0.02)
+
+    def _left(self) -> set[int]:
+        """What still runs; also what was seen before its parent ended."""
+        if self.process.poll() is not None:
+            self._seen.discard(self.process.pid)  # another process may have that number by now
+        self._seen = set(descendants(*self._seen))
+        return self._seen
 
     def _reason(self, status: int, stall_s: float) -> ReproError:
         text = "".join(self.lines)

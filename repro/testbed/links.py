@@ -24,9 +24,11 @@ from pathlib import Path
 
 from repro.testbed import linux
 
-BURST = {1.0: 15140, 2.5: 32768, 10.0: 131072, 25.0: 524288}  # bytes, of each rate in Gbit/s that there is
-SEGMENT = {1.0: 16384, 2.5: 32768, 10.0: 65536, 25.0: 65536}  # bytes, the largest that TCP hands to a link at once
-QUEUE = 4 << 20  # bytes, of each shaper
+# Of each rate in Gbit/s that there is, in bytes: the shaper's bucket, the largest segment that TCP hands to a link at
+# once, and the queue before the shaper.
+BURST = {0.1: 12112, 1.0: 15140, 2.5: 32768, 10.0: 131072, 25.0: 524288}
+SEGMENT = {0.1: 12000, 1.0: 16384, 2.5: 32768, 10.0: 65536, 25.0: 65536}
+QUEUE = {0.1: 400_000} | dict.fromkeys((1.0, 2.5, 10.0, 25.0), 4 << 20)
 MTU = 1500
 GOODPUT_SHARE = 1448 / 1514  # of the line rate that is left for TCP's payload (headers of Ethernet, IP, TCP)
 NETWORK = "10.77.0"
@@ -131,7 +133,7 @@ def _shaper(device: str, rate_gbit: float) -> list[str]:
         f"qdisc add dev {device} root handle 1: htb default 10",
         f"class add dev {device} parent 1: classid 1:10 htb "
         f"rate {rate} ceil {rate} burst {burst} cburst {burst} quantum 60000",
-        f"qdisc add dev {device} parent 1:10 handle 10: bfifo limit {QUEUE}",
+        f"qdisc add dev {device} parent 1:10 handle 10: bfifo limit {QUEUE[rate_gbit]}",
     ]
 
 

@@ -145,7 +145,7 @@ def start(rate_gbit: float, hosts: int, kept: bool = False) -> Network:
         found = answer["slow"]
         raise InputError(
             f"{rate_gbit:g} Gbit/s with {hosts} hosts cannot be reached on this machine: the slowest link carried "
-            f"{found['goodput_gbit_min']:.2f} Gbit/s where {found['possible_gbit']:.2f} are possible "
+            f"{found['goodput_gbit_min']:.3g} Gbit/s where {found['possible_gbit']:.3g} are possible "
             f"(all hosts sending, best of {found['attempts']}, load average {found['load']:g}); "
             "use fewer hosts or a lower rate, or wait until nothing else runs"
         )

@@ -12,6 +12,7 @@ from reports.compute import Outcome, _ratio, final, function
 from reports.loading import Summary
 from reports.pipelines import (
     ASP,
+    BASELINES,
     BSP,
     DATA_PARALLEL,
     GIVEN,
@@ -21,9 +22,11 @@ from reports.pipelines import (
     STRAIGHT,
     TABLE1,
     Runs,
+    against,
     machines,
     noam,
     pipeline,
+    several,
     shape,
 )
 from reports.probes import ProbeGroup
@@ -47,11 +50,16 @@ def _of(group: ProbeGroup, number_of: Callable[[Runs], float | None], wanted: Se
 
 
 @function
-def row_speedup(group: ProbeGroup, row: str, setting: str = PIPEDREAM, over: str = SINGLE) -> Outcome:
-    """Samples a second of a setting over those of another one in the same row."""
-    found = Runs.of(group.cells).configuration(row, setting)
-    note = f"configuration {found}" if found else ""
-    return _of(group, lambda runs: runs.speedup(row, setting, over), [(row, setting), (row, over)], note)
+def row_speedup(
+    group: ProbeGroup, row: str, setting: str = PIPEDREAM, over: str | Sequence[str] = SINGLE
+) -> Outcome:
+    """Samples a second of a setting over those of another one, or of the strongest of several, in the same row."""
+    runs, bases = Runs.of(group.cells), several(over)
+    found = runs.configuration(row, setting)
+    ratios = {base: ratio for base in bases if (ratio := runs.speedup(row, setting, base))}
+    notes = [f"configuration {found}" if found else "", against(runs.strongest(row, bases), ratios)]
+    wanted = [(row, name) for name in (setting, *bases)]
+    return _of(group, lambda runs: runs.speedup(row, setting, over), wanted, "; ".join(filter(None, notes)))
 
 
 @function
@@ -85,27 +93,41 @@ def row_configuration(group: ProbeGroup, row: str, paper: str, setting: str = PI
 
 @function
 def rows_most(group: ProbeGroup, of: str, rows: Sequence[str] = TABLE1) -> Outcome:
-    """The most that PipeDream gains over BSP in some rows, all of them run: of "speedup" or of "reduction" of bytes."""
+    """The most that PipeDream gains over BSP in some rows, all of them run: of "speedup" or of "reduction" of bytes.
+
+    The speed-up is over the faster of BSP's two ways, the bytes are those of the parameter server's.
+    """
     runs = Runs.of(group.cells)
-    measure = {"speedup": runs.speedup, "reduction": runs.reduction}[of]
-    each = {row: value for row in rows if (value := measure(row, PIPEDREAM, BSP)) is not None}
+    measure, over = {"speedup": (runs.speedup, BASELINES), "reduction": (runs.reduction, BSP)}[of]
+    each = {row: value for row in rows if (value := measure(row, PIPEDREAM, over)) is not None}
     note = f"in {max(each, key=each.__getitem__)}" if each else ""
-    wanted = [(row, setting) for row in rows for setting in (PIPEDREAM, BSP)]
+    wanted = [(row, setting) for row in rows for setting in (PIPEDREAM, *several(over))]
     return _of(group, lambda _: max(each.values()) if each else None, wanted, note)
 
 
 @function
 def across(
-    group: ProbeGroup, row: str, setting: str, other_row: str, other_setting: str, per: str | None = None
-) -> Outcome:
-    """Samples a second in one row over those in another; per: each first divided by that setting's of its own row."""
-    places = [(row, setting), (other_row, other_setting)]
+    group: ProbeGroup, row: str, setting: str, other_row: str, other_setting: str | Sequence[str],
+    per: str | Sequence[str] | None = None,
+) -> Outcome:  # fmt: skip
+    """Samples a second in one row over those in another; per: each first divided by that setting's of its own row.
 
-    def ratio(runs: Runs) -> float | None:
+    Of several other settings, or to divide by, the strongest in their row counts.
+    """
+    runs, others, bases = Runs.of(group.cells), several(other_setting), several(per or [])
+
+    def ratio(of_other: str) -> float | None:
+        places = [(row, setting), (other_row, of_other)]
         one, other = (runs.speedup(*place, per) if per else runs.rate(*place) for place in places)
         return one / other if one and other else None
 
-    return _of(group, ratio, places + ([(row, per), (other_row, per)] if per else []))
+    strongest = runs.strongest(other_row, others)
+    note = against(strongest, {name: value for name in others if (value := ratio(name))})
+    if len(bases) > 1:
+        note = f"over {runs.strongest(row, bases)} and {runs.strongest(other_row, bases)}, the stronger in their rows"
+    wanted = [(row, setting), *((other_row, name) for name in others)]
+    wanted += [(place, base) for base in bases for place in (row, other_row)]
+    return _of(group, lambda _: ratio(strongest), wanted, note)
 
 
 @function
@@ -191,8 +213,9 @@ def epochs_to(cell: Summary, target: float) -> float:
 
 
 def row_rate(runs: Runs, row: str, setting: str) -> tuple[float | None, str]:
-    """(samples a second of a setting in a row, a note): ASP without a run is one machine's rate times the machines."""
-    rate = runs.rate(row, setting)
+    """(samples a second of a setting in a row, a note): BSP is the faster of its two ways; ASP without a run is one
+    machine's rate times the machines."""
+    rate = runs.rate(row, runs.strongest(row, BASELINES) if setting == BSP else setting)
     if rate is not None or setting != ASP or (alone := runs.rate(row, SINGLE)) is None:
         return rate, ""
     return machines(row) * alone, "ASP without any communication time"
@@ -218,7 +241,9 @@ def time_to_accuracy(
         if rate is None:
             return Outcome(reason=f"no results for {name} of {where}")
     names = f"{setting}-{machines(row)}", f"{over}-{machines(other)}"
-    return _reached(group, *names, share, one[0] / base[0], "; ".join(note for _, note in (one, base) if note))
+    stronger = f"epoch times over {runs.strongest(other, BASELINES)}, the stronger" if over == BSP else ""
+    notes = [one[1], base[1], stronger]
+    return _reached(group, *names, share, one[0] / base[0], "; ".join(filter(None, notes)))
 
 
 def _reached(group, setting: str, over: str, share: float, rates: float, note: str) -> Outcome:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 
 from reports import schedules
@@ -11,9 +12,9 @@ from reports.compute_pipedream import DEVICES
 from reports.compute_timing import by_seed
 from reports.groups import Group
 from reports.loading import Summary
-from reports.pipelines import overhead, pipeline, samples_s, series
+from reports.pipelines import against, overhead, pipeline, samples_s, series, several
 from reports.probes import ProbeGroup
-from reports.stats import number
+from reports.stats import number, spread
 
 MEMORY = ("weights_bytes", "stash_bytes", "activation_bytes")
 
@@ -184,9 +185,15 @@ def stalled_share(group: Group, setting: str) -> Outcome:
 
 
 @function
-def rate_ratio(group: Group, setting: str, over: str) -> Outcome:
-    """Samples a second of a setting over those of another one."""
-    return _paired(group, [setting, over], lambda one, base: samples_s(one) / samples_s(base))
+def rate_ratio(group: Group, setting: str, over: str | Sequence[str]) -> Outcome:
+    """Samples a second of a setting over those of another one, or of that of several over which it gains least."""
+    each = {name: _paired(group, [setting, name], lambda one, base: samples_s(one) / samples_s(base))
+            for name in several(over)}  # fmt: skip
+    if lacking := next((outcome for outcome in each.values() if not outcome.values), None):
+        return lacking
+    ratios = {name: spread(outcome.values.values()).median for name, outcome in each.items()}
+    strongest = min(ratios, key=ratios.__getitem__)
+    return replace(each[strongest], note=against(strongest, ratios))
 
 
 @function

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from reports.loading import Summary
-from reports.stats import spread
+from reports.stats import TIMES, number, spread
 
 SINGLE, BSP, ALLREDUCE, ASP = "single", "bsp", "bsp-allreduce", "asp"
 PIPEDREAM, GIVEN, STRAIGHT, MODEL = "pipedream", "paper-config", "straight", "model-parallel"
 GPIPE, FLUSH = "gpipe", "1f1b-flush"
+BASELINES = (BSP, ALLREDUCE)  # BSP's gradients through a sharded server, and through a ring allreduce
 STASHING, VERTICAL, NAIVE = "stashing", "vertical-sync", "naive"
 # Table 1's rows and the two throughputs that stand in the text alone, as experiments.
 TABLE1 = (
@@ -100,9 +101,13 @@ class Runs:
         found = self.cells.get((row, setting))
         return spread(map(samples_s, found)).median if found else None
 
-    def speedup(self, row: str, setting: str, over: str) -> float | None:
-        """Samples a second of one setting over those of another, same row."""
-        one, base = self.rate(row, setting), self.rate(row, over)
+    def strongest(self, row: str, settings: Sequence[str]) -> str:
+        """Of several settings of a row the one with the most samples a second."""
+        return max(settings, key=lambda name: self.rate(row, name) or 0.0)
+
+    def speedup(self, row: str, setting: str, over: str | Sequence[str]) -> float | None:
+        """Samples a second of one setting over those of another, or of the strongest of several, same row."""
+        one, base = self.rate(row, setting), self.rate(row, self.strongest(row, several(over)))
         return one / base if one and base else None
 
     def reduction(self, row: str, setting: str, over: str) -> float | None:
@@ -124,6 +129,17 @@ class Runs:
     def lacking(self, wanted: Iterable[tuple[str, str]]) -> str:
         """Which of (experiment, setting) there are no results of."""
         return ", ".join(f"{setting} of {row}" for row, setting in wanted if (row, setting) not in self.cells)
+
+
+def several(settings: str | Sequence[str]) -> Sequence[str]:
+    """What a claim is judged against: one setting, or several of which the strongest counts."""
+    return [settings] if isinstance(settings, str) else settings
+
+
+def against(strongest: str, ratios: Mapping[str, float]) -> str:
+    """`over bsp-allreduce, the stronger; over bsp 1.62×`; ratios: of every setting. Nothing to be said of one."""
+    rest = [f"over {name} {number(ratio)}{TIMES}" for name, ratio in ratios.items() if name != strongest]
+    return "; ".join([f"over {strongest}, the stronger", *rest]) if rest else ""
 
 
 def sized(setting: str) -> tuple[str, int] | None:

@@ -65,5 +65,8 @@ def chapters(found: Results, verdicts: Sequence[Verdict], paper: Published, file
 
 
 def _ours(verdict: Verdict) -> str:
-    """A configuration is told as it is, not how well it agrees."""
-    return verdict.note if verdict.claim.compute == "row_configuration" else verdict.ours_text
+    """A configuration is told as it is, not how well it agrees; a speed-up over one of several with what it is over."""
+    if verdict.claim.compute == "row_configuration":
+        return verdict.note
+    several = isinstance(verdict.claim.arguments.get("over"), list)
+    return f"{verdict.ours_text}, {verdict.note}" if several else verdict.ours_text

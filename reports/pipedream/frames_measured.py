@@ -9,7 +9,7 @@ from reports.compute_pipelines import MEMORY, memory_ratio, rate_ratio
 from reports.groups import Group, optimizer
 from reports.loading import Summary
 from reports.pipedream.frames_table1 import cuts
-from reports.pipelines import BSP, configuration, overhead, pipeline, samples_s
+from reports.pipelines import ALLREDUCE, BSP, configuration, overhead, pipeline, samples_s
 from reports.stats import DASH, TIMES, number, show, spread
 from reports.style import metric_name
 
@@ -51,7 +51,6 @@ def runs(group: Group) -> pd.DataFrame:
         cells = list(group.runs(name).values())
         one = cells[0]
         stages = pipeline(one)
-        ratio = rate_ratio(group, name, BSP).values if group.runs(BSP) else {}
         line = {
             "setting": name,
             "configuration": configuration(one) or DASH,
@@ -63,7 +62,8 @@ def runs(group: Group) -> pd.DataFrame:
             "lr": f"{optimizer(one).get('lr', float('nan')):g}",
             "iteration (ms)": show(spread(1e3 * c["step"]["mean_s"] for c in cells), seeds=False),
             "samples/s": show(spread(map(samples_s, cells)), seeds=False),
-            "over BSP": show(spread(ratio.values()), seeds=False, unit=TIMES) if ratio else DASH,
+            "over BSP": _over(group, name, BSP),
+            "over BSP by allreduce": _over(group, name, ALLREDUCE),
             "stalled (%)": show(spread(100 * overhead(c) for c in cells), seeds=False),
             "sent an iteration (MB)": number(1e-6 * spread(_sent(c) for c in cells).median, 4),
             "largest memory of a rank (MB)": _most(cells),
@@ -74,6 +74,12 @@ def runs(group: Group) -> pd.DataFrame:
             line["training (s)"] = show(spread(c["final"]["train_s"] for c in cells), seeds=False)
         rows.append(line)
     return pd.DataFrame(rows)
+
+
+def _over(group: Group, setting: str, base: str) -> str:
+    """Samples a second over the base's, seed by seed."""
+    ratio = rate_ratio(group, setting, base).values
+    return show(spread(ratio.values()), seeds=False, unit=TIMES) if ratio else DASH
 
 
 def _sent(cell: Summary) -> float:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from reports.pipedream.experiments import BY_NAME, CLUSTERS, OF_A_ROW, TABLE, Row
 from reports.pipedream.published import OVER_BSP, OVER_ONE, OVERHEAD, REDUCTION, Published
-from reports.pipelines import BSP, GIVEN, MODEL, PIPEDREAM, SINGLE, STRAIGHT, Runs, pipeline
+from reports.pipelines import ALLREDUCE, BSP, GIVEN, MODEL, PIPEDREAM, SINGLE, STRAIGHT, Runs, pipeline
 from reports.stats import DASH, TIMES, number
 
 if TYPE_CHECKING:
@@ -53,6 +53,7 @@ def _of_paper(row: Row, paper: Published) -> dict[str, str]:
         "BSP over 1 machine": printed(paper.row(row, BSP, OVER_ONE), TIMES),
         "PipeDream over 1 machine": printed(paper.row(row, PIPEDREAM, OVER_ONE), TIMES),
         "PipeDream over BSP": printed(paper.row(row, PIPEDREAM, OVER_BSP), TIMES),
+        "over BSP by allreduce": DASH,
         "bytes less than BSP": printed(paper.row(row, PIPEDREAM, REDUCTION), " %"),
         "overhead of BSP": printed(paper.row(row, BSP, OVERHEAD), " %"),
     }
@@ -64,6 +65,7 @@ def _of_runs(row: Row, runs: Runs, setting: str) -> dict[str, str]:
         "BSP over 1 machine": times(runs.speedup(row.name, BSP, SINGLE)),
         "PipeDream over 1 machine": times(runs.speedup(row.name, setting, SINGLE)),
         "PipeDream over BSP": times(runs.speedup(row.name, setting, BSP)),
+        "over BSP by allreduce": times(runs.speedup(row.name, setting, ALLREDUCE)),
         "bytes less than BSP": percent(runs.reduction(row.name, setting, BSP)),
         "overhead of BSP": percent(runs.overhead(row.name)),
     }
@@ -153,6 +155,7 @@ def details(runs: Runs) -> pd.DataFrame:
                     "samples/s": number(runs.rate(row.name, setting), 4),
                     "over 1 machine": times(runs.speedup(row.name, setting, SINGLE)),
                     "over BSP": times(runs.speedup(row.name, setting, BSP)),
+                    "over BSP by allreduce": times(runs.speedup(row.name, setting, ALLREDUCE)),
                     "sent an iteration (MB)": number(1e-6 * cell["bytes_sent"] * cell.get("ranks", cell["workers"]), 4),
                     "overhead": percent(runs.overhead(row.name, setting)),
                 }

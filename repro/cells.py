@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repro import config as configs
-from repro import imbalance, launch, metrics, programs, schedule
+from repro import imbalance, launch, limits, metrics, programs, schedule
 from repro.composing import Composer
 from repro.errors import InputError, NotHere
 from repro.results import cell_dir, read_summary
@@ -28,7 +28,6 @@ NEUTRAL_ENTRIES = {
     "model": {"width": 1},
     "optimizer": {"name": "sgd", "alpha": 0.99, "eps": 1e-8, "every": None},
 }
-MOST_CELLS = 10_000  # of an experiment: the largest of ours has some hundreds
 
 
 @dataclass
@@ -73,7 +72,7 @@ class Cell:
         if not (self.folder / "events.jsonl").is_file():
             return False
         summary = read_summary(self.folder)
-        return summary is not None and summary["status"] == "finished" and summary["key"] == self.key
+        return summary is not None and summary.get("status") == "finished" and summary.get("key") == self.key
 
 
 def expand(
@@ -90,11 +89,8 @@ def expand(
     keys = {override.partition("=")[0] for override in overrides}
     settings, testbeds = configs.axes(base, overrides)
     check_numbers(base)
-    if (count := len(settings) * len(testbeds) * base["seeds"]) > MOST_CELLS:
-        raise InputError(
-            f"{experiment}: {count:,} cells ({len(settings)} settings x {len(testbeds)} testbeds x {base['seeds']:,} "
-            f"seeds); an experiment may have {MOST_CELLS:,}"
-        )
+    axes = f"{len(settings)} settings x {len(testbeds)} testbeds x {base['seeds']:,} seeds"
+    limits.check(f"{experiment}: cells ({axes})", len(settings) * len(testbeds) * base["seeds"], limits.CELLS)
     cells = []
     for testbed, conditions in testbeds.items():
         for setting, changes in settings.items():
@@ -161,6 +157,7 @@ def check(config: dict[str, Any]) -> None:
             f"testbed.ranks={given}: {strategy.name} needs {needed} ranks "
             f"({config['workers']} workers and {servers} server{'s' * (servers != 1)}); null: as many as needed"
         )
+    limits.check("ranks", needed, limits.RANKS)
     launcher.check(needed)
     programs.check(config)
 

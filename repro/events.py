@@ -26,6 +26,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
+from repro import foreign
 from repro.errors import InputError, cannot
 from repro.results import sync_folder
 
@@ -167,10 +168,7 @@ def cut_back(path: Path) -> str | None:
 
 def _event(line: bytes) -> dict[str, Any]:
     """What a line of a log says; ValueError where it is not an event as it was written."""
-    try:
-        event = json.loads(line)
-    except RecursionError:
-        raise ValueError("too many brackets") from None
+    event = foreign.parse(line)
     if not isinstance(event, dict) or not isinstance(event.get("event"), str):
         raise ValueError("not an object with an 'event'")
     if event["event"] == "resume" and not isinstance(event.get("iteration"), int):

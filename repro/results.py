@@ -67,6 +67,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from repro import foreign, summary_form
 from repro.errors import InputError
 from repro.paths import results_root
 
@@ -112,20 +113,17 @@ def write_summary(folder: Path, summary: dict[str, Any]) -> None:
 
 
 def read_summary(folder: Path) -> dict[str, Any] | None:
-    """The summary of a finished cell, or None; an unreadable file is an InputError naming it."""
+    """The summary of a finished cell, or None; a file that holds none (`repro.summary_form`) is an InputError."""
     path = folder / "summary.json"
     if not path.is_file():
         return None
     try:
-        return _completed(json.loads(path.read_text(encoding="utf-8")))
+        summary = foreign.parse(path.read_bytes())
+        summary_form.check(summary)
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: not a readable summary ({error}); remove the file to run the cell again") from None
-
-
-def _completed(summary: Any) -> Any:
-    """A summary with the phases that came later than it: nothing was spent in them."""
     for name in ("phases", "server_phases"):
-        if isinstance(summary, dict) and isinstance(phases := summary.get(name), dict):
+        if phases := summary.get(name):  # of older ones, which spent nothing in what came later
             summary[name] = {**dict.fromkeys(LATER_PHASES, 0.0), **phases}
     return summary
 

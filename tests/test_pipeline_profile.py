@@ -49,7 +49,7 @@ def without(found: dict, name: str) -> dict:
     ("found", "words"),
     [
         (changed(forward_s=-1.0), "layer 'b': forward_s=-1.0: must be a number, 0 or more"),
-        (changed(backward_s=float("nan")), "layer 'b': backward_s=nan"),
+        (changed(backward_s=float("nan")), "NaN is no number of JSON"),
         (changed(activation_bytes=None), "layer 'b': activation_bytes=None"),
         (changed(parameter_bytes="7"), "layer 'b': parameter_bytes=7"),
         (changed(parameter_bytes=True), "layer 'b': parameter_bytes=True"),

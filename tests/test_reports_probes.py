@@ -35,7 +35,7 @@ def test_each_loader_reads_its_own_programs(tmp_path):
     ("timing", lambda s: s["result"].update(settings=[3]), "result.settings[0] is not an object"),
     ("timing", lambda s: s.update(kind="guessed"), "kind 'guessed'"),
     ("timing", lambda s: s.update(schema=9), "schema 9, this version reads 1"),
-    ("timing", lambda s: s.update(program=3), "program is not a name"),
+    ("timing", lambda s: s.update(program=3), "program is not a text"),
     ("timing", lambda s: s["hardware"].pop("class"), "missing in hardware: class"),
     ("ring", lambda s: s["result"]["variants"][0].pop("seconds"), "missing in result.variants[0]: seconds"),
     ("ring", lambda s: s["result"]["overheads"][2].pop("codec"), "missing in result.overheads[2]: codec"),

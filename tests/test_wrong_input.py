@@ -10,6 +10,7 @@ import pytest
 
 from repro import cells, cli, config
 from repro.errors import InputError
+from repro.paths import PROJECT
 from repro.slurm import prepared, site, submit
 
 FIG4 = "pipesgd/fig4-mnist"
@@ -79,7 +80,7 @@ def said(capsys, *arguments: str) -> str:
         ("targets=[inf]", ["must be a list of numbers"]),
         ("epochs=inf", ["epochs=inf: must be a number above 0"]),
         ("breakdown=5", ["breakdown=5: must be true or false"]),
-        ("seeds=1000000", ["14,000,000 cells", "may have 10,000"]),
+        ("seeds=1000000", ["cells (7 settings x 2 testbeds x 1,000,000 seeds): 14,000,000; must be 10,000 or less"]),
     ],
 )
 def test_an_override_that_cannot_be_is_one_line_of_show_too(capsys, override, words):
@@ -113,6 +114,29 @@ def test_without_a_command_help_is_printed(capsys):
     assert cli.main([]) == 0
     told = capsys.readouterr()
     assert told.out.startswith("usage: repro") and "partition" in told.out and not told.err
+
+
+PROFILE = str(PROJECT / "paper_configs" / "profile" / "measured-vgg.json")
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        (f"show {FIG4} workers=100000 batch=100000", "ranks: 100,001; must be 1,024 or less"),
+        ("schedule 1-1-1-1 --minibatches 100000000", "800,000,000; must be 200,000 or less"),
+        ("schedule 1-1 --forward 100000000", "must be 200,000 or less"),
+        ("schedule 100000000-1", "ranks: 100,000,001; must be 1,024 or less"),
+        (f"partition {PROFILE} --machines 1000000 --bandwidth 1e8", "machines: 1,000,000; must be 1,024 or less"),
+        (f"partition {PROFILE} --machines 1000,1000 --bandwidth 1e8,1e7", "machines: 1,000,000"),
+        (f"partition {PROFILE} --machines 4 --bandwidth -1e8", "bandwidth=-100000000.0: must be numbers above 0"),
+        (f"partition {PROFILE} --machines 4,2 --bandwidth -1e8,1e7", "bandwidth=-100000000.0,10000000.0: must be"),
+        (f"partition {PROFILE} --machines -4 --bandwidth 1e8", "machines=-4: must be whole numbers, 1 or more"),
+        ("bench collective ring --ranks 100000", "--ranks: 100,000; must be 1,024 or less"),
+        ("bench collective ring_pipelined --pieces 100000000", "--pieces: 100,000,000; must be 1,024 or less"),
+    ],
+)
+def test_a_size_that_cannot_be_is_answered_at_once(capsys, command, words):
+    assert words in said(capsys, *command.split())
 
 
 # --- job scripts

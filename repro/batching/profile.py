@@ -17,6 +17,7 @@ from dataclasses import MISSING, asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
+from repro import foreign
 from repro.errors import InputError, unknown
 
 
@@ -150,8 +151,8 @@ def write(path: Path | str, profile: Profile) -> None:
 def _decoded(text: str, path: Path) -> Any:
     """What stands in a file, JSON or YAML, whichever it is; InputError where it is neither."""
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
+        return foreign.parse(text)
+    except ValueError:
         pass
     import yaml
 

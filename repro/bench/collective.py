@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
+from repro import limits
 from repro.bench import sparse_calls
 from repro.bench.sparse_calls import Sparsity
 from repro.errors import InputError, unknown
@@ -126,9 +127,11 @@ def _check(
         raise InputError(f"--pieces {pieces}: only the collective 'ring_pipelined' has pieces, not '{name}'")
     if pieces is not None and pieces < 1:
         raise InputError(f"--pieces {pieces}: must be at least 1")
+    limits.check("--pieces", pieces or 1, limits.PIECES)
     if ranks < 1 or (name == "server" and ranks < 2):
         least = "2: a server and a client" if name == "server" else "1"
         raise InputError(f"--ranks {ranks}: must be at least {least}")
+    limits.check("--ranks", ranks, limits.RANKS)
     if nbytes < 4 or nbytes % 4:
         raise InputError(f"--bytes {nbytes}: must be a multiple of 4 (float32), and at least 4")
     if repeat < 1:

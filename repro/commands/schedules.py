@@ -54,15 +54,20 @@ def at_least_one(option: str, value: int) -> None:
 
 def planned(args: argparse.Namespace) -> Plan:
     """The plan that the options ask for; which blocks a stage has changes nothing, so each has one."""
+    from repro import limits
     from repro.pipeline.layout import layout, parse_config
     from repro.pipeline.plan import SCHEDULES, SEMANTICS, Plan, flush_of
 
     if args.schedule not in SCHEDULES:
         raise unknown("schedule", args.schedule, SCHEDULES)
     try:
-        stages = len(parse_config(args.config))
+        replicas = parse_config(args.config)
     except InputError:
         raise InputError(f"config {args.config}: must be the replicas of each stage, as in 2-1-1") from None
+    stages = len(replicas)
+    limits.check("ranks", sum(replicas), limits.RANKS)
+    units = args.minibatches * stages * (args.forward + args.backward)
+    limits.check("units of computation (minibatches x stages x units of both passes)", units, limits.UNITS)
     placed = layout(args.config, range(1, stages), stages)
     if args.schedule != "1f1b":
         given = next((name for name in ONLY_1F1B if getattr(args, name) is not None), None)

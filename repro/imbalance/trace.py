@@ -8,12 +8,12 @@ columns than the run has workers the file is refused.
 from __future__ import annotations
 
 import hashlib
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from repro import foreign
 from repro.errors import InputError
 from repro.imbalance.base import Imbalance, is_number
 
@@ -68,7 +68,7 @@ def read(path: Path, workers: int) -> list[list[float]]:
 
 def _row(text: str, where: str, workers: int) -> list[float]:
     try:
-        found = json.loads(text) if text.startswith("[") else [float(column) for column in text.split(",")]
+        found = foreign.parse(text) if text.startswith("[") else [float(column) for column in text.split(",")]
     except ValueError:
         raise InputError(f"{where}: '{text[:40]}' is neither numbers with commas between nor a JSON list") from None
     for seconds in found:

@@ -14,6 +14,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from repro import limits
 from repro.errors import InputError, unknown
 from repro.pipeline import optimum
 from repro.pipeline.cost_models import COMBINE, Layers, stage_seconds
@@ -106,6 +107,7 @@ def check_network(machines: Sequence[int], bandwidths: Sequence[float]) -> None:
     for count in machines:
         if not isinstance(count, int) or isinstance(count, bool) or count < 1:
             raise InputError(f"machines={_listed(machines)}: must be whole numbers, 1 or more")
+    limits.check("machines", math.prod(machines), limits.RANKS)
     for bandwidth in bandwidths:
         right = isinstance(bandwidth, int | float) and not isinstance(bandwidth, bool)
         if not right or not 0 < bandwidth < math.inf:

@@ -13,6 +13,7 @@ from dataclasses import MISSING, asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from repro import foreign
 from repro.errors import InputError, unknown
 
 if TYPE_CHECKING:
@@ -108,9 +109,10 @@ def read(path: Path | str) -> Profile:
     try:
         if published.recognised(text):
             return published.parse(text, path.name.split(".")[0])
-        return from_json(json.loads(text))
-    except ValueError:
-        raise InputError(f"{path}: not a profile: neither JSON of `repro profile` nor lines 'node1 -- ...'") from None
+        return from_json(foreign.parse(text))
+    except ValueError as error:
+        other = f"neither JSON of `repro profile` nor lines 'node1 -- ...' ({error})"
+        raise InputError(f"{path}: not a profile: {other}") from None
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
 

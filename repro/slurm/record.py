@@ -14,6 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+from repro import foreign
 from repro.errors import InputError
 from repro.paths import results_root
 from repro.results import write_atomically
@@ -43,7 +44,7 @@ def read(experiment: str | None = None) -> Iterator[tuple[Path, dict[str, Any]]]
     """Every submission (of an experiment, or of a paper), oldest first."""
     for path in sorted(root().glob("*/submission.json")):
         try:
-            found = json.loads(path.read_text(encoding="utf-8"))
+            found = foreign.parse(path.read_bytes())
             name = found["experiment"]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError(f"{path}: not a readable submission ({error}); remove its folder to forget it") from None

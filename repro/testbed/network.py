@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from repro import foreign
 from repro.errors import FaultError, InputError, NotHere
 from repro.testbed import links, private, sweep
 from repro.testbed.enter import VARIABLE
@@ -175,17 +176,23 @@ def find(name: str = KEPT) -> Network | None:
     path = runtime_folder() / name
     with contextlib.suppress(FileNotFoundError), private.opened(path, "r+") as file:
         if _locked_by_other(file):  # by the keeper, as long as it lives
-            return Network(json.load(file))
+            return Network(_state(path))
         path.unlink()
     return None
 
 
 def _state(path: Path) -> dict[str, Any]:
+    """What a state file holds; empty where there is none. InputError for one that no keeper wrote."""
     try:
         with private.opened(path, "r") as file:
-            return json.load(file)
-    except (FileNotFoundError, ValueError):
+            found = foreign.parse(file.read())
+    except FileNotFoundError:
         return {}
+    except ValueError as error:
+        raise InputError(f"{path}: not the state of a shaped network ({error}); remove it") from None
+    if not isinstance(found, dict) or not isinstance(found.get("id"), str) or not isinstance(found.get("keeper"), int):
+        raise InputError(f"{path}: not the state of a shaped network; remove it")
+    return found
 
 
 def take_down() -> bool:

@@ -16,6 +16,7 @@ from repro.device_times import DeviceTimes
 from repro.errors import InputError
 from repro.pipeline import profile as profiles
 from repro.pipeline import profiler, published
+from repro.pipeline.downsets import Downsets
 from repro.pipeline.profile import Layer, Profile
 from repro.timing.device import BlockSeconds, block_seconds
 from tests import pipedream_vgg16
@@ -112,8 +113,10 @@ def test_the_authors_text(tmp_path):
     assert found.layers[0] == Layer("node2 Conv2d", 22.307 / 1e3, 24.613 / 1e3, 1644167168.0, 7168.0)
     assert found.layers[-1] == Layer("node41 Linear", 0.393 / 1e3, 0.548 / 1e3, 512000.0, 16388000.0)
     assert found.input_bytes == 77070336 and found.seconds == pytest.approx(0.672535, abs=1e-12)
-    # node32's outputs are used by node33, which takes their size, and by node34
-    assert [found.layers[node - 2].activation_bytes for node in (32, 33, 34)] == [12845056, 12845060, 12845056]
+    # node32's outputs are used by node33, which takes their size, and by node34: both cross the cut behind node33
+    assert [found.layers[node - 2].activation_bytes for node in (32, 33, 34)] == [12845056, 4, 12845056]
+    assert {edge for edge in found.uses if 30 in edge} == {(29, 30), (30, 31), (30, 32)}
+    assert Downsets.of(found).leaving[31:34].tolist() == [12845056, 12845060, 12845056]
     assert sum(layer.parameter_bytes for layer in found.layers) == sum(node[-1] for node in pipedream_vgg16.NODES)
 
 
@@ -144,7 +147,9 @@ def test_branches_lists_and_unused_nodes():
         "x",
     )
     assert [layer.name for layer in found.layers] == ["node9 Linear", "node10 Linear", "node2 Add"]
-    assert [layer.activation_bytes for layer in found.layers] == [24, 32, 8]  # node9's outputs cross two cuts
+    assert [layer.activation_bytes for layer in found.layers] == [24, 8, 8]
+    assert sorted(found.edges) == [(0, 1), (0, 2), (1, 2)]
+    assert Downsets.of(found).leaving.tolist() == [0, 24, 32, 0]  # node9's outputs cross two cuts
 
 
 @pytest.mark.parametrize(

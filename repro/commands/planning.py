@@ -144,8 +144,8 @@ def about(profile: Profile) -> str:
 def partition_json(
     args: argparse.Namespace, profile: Profile, machines: list[int], bandwidths: list[float], found: Partition
 ) -> dict[str, Any]:
-    """Seconds and bytes a second; first and last layers are counted from 0, both included."""
-    names = [layer.name for layer in profile.layers]
+    """Seconds and bytes a second; first and last layers are counted from 0 over the stages' layers, both included."""
+    names = [profile.layers[index].name for index in found.order]
     return {
         "model": profile.model,
         "hardware": profile.hardware,
@@ -158,8 +158,12 @@ def partition_json(
         "config": found.layout.config,
         "cuts": found.layout.cuts,
         "stages": [
-            asdict(stage) | {"first_name": names[stage.first], "last_name": names[stage.last]} for stage in found.stages
+            asdict(stage)
+            | {"first_name": names[stage.first], "last_name": names[stage.last]}
+            | {"layers": names[stage.first : stage.last + 1]}
+            for stage in found.stages
         ],
+        "searched": found.searched,
         "pipeline_s": found.pipeline_s,
         "data_parallel_s": found.data_parallel_s,
         "single_s": found.single_s,
@@ -174,7 +178,8 @@ def partition_table(
     """A line a stage."""
     from tabulate import tabulate
 
-    names = [layer.name for layer in profile.layers]
+    names = [profile.layers[index].name for index in found.order]
+    moved = "" if found.order == tuple(range(len(names))) else "; --json names those of each stage"
     rows = [
         [index, f"{one.first} {names[one.first]}", f"{one.last} {names[one.last]}", one.replicas, 1e3 * one.seconds]
         for index, one in enumerate(found.stages)
@@ -186,6 +191,7 @@ def partition_table(
             f"profile    {about(profile)}; {profile.hardware}",
             f"machines   {levels}; cost model {args.cost_model}, activations {args.activations}",
             tabulate(rows, ["stage", "first layer", "last layer", "replicas", "ms"], floatfmt=".3f"),
+            f"layers     {found.searched}{moved}",
             f"pipeline   {1e3 * found.pipeline_s:.3f} ms a minibatch; data parallel {1e3 * found.data_parallel_s:.3f}, "
             f"one machine {1e3 * found.single_s:.3f}",
             f"config     {found.layout.config}, NOAM {found.layout.noam}, {found.optima} optimal partition{plural}",

@@ -1,12 +1,15 @@
 """Seconds of every possible stage and cut under the three cost models of the partitioner, in one network level.
 
 With T the computation of a stage's layers, w their parameter bytes, m its replicas, B bytes a second, a_i the bytes
-of layer i's outputs:
+that cross the cut i, outputs of layers before it that a layer behind it uses:
 
     paper          max(T, 4(m-1)w / (mB)) / m            and each cut takes 2 a_i / B (section 3.2 as written)
     released-sum   (T + 4(m-1)w / (mB)) / m              and a stage behind the first one takes 2 a / (mB) for what
                                                          comes in, and for what goes out unless it is the last
     released-max   max(T, 4(m-1)w / (mB)) / m            and the same
+
+The released code counts an output for a cut as soon as another layer at the cut comes after its layer but not after all
+of its users, though these may all be before the cut: never less than a_i, which is what has to be sent.
 
 T(i -> j, m) of section 3.2 divides both terms by m though W already depends on m (ERRATA): kept as written, and the
 authors' code does so too. `paper` does not divide 2 C_i by the replicas, their code does.
@@ -18,39 +21,40 @@ code, kept so here, divides the synchronisation of the outer level by M1, but on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+
+from repro.pipeline.downsets import Downsets
+from repro.pipeline.profile import Profile
 
 COMBINE = {"paper": np.maximum, "released-sum": np.add, "released-max": np.maximum}
 
 
 @dataclass(frozen=True)
 class Layers:
-    """Of the layers i to j: computation[i, j] seconds (inf below the diagonal, or where no pipeline exists) and
-    parameters[i, j] bytes; activations[i]: bytes of layer i's outputs."""
+    """Of the stage from cut i to cut j + 1, in a chain of the layers i to j: computation[i, j] seconds (inf where no
+    such stage or pipeline exists) and parameters[i, j] bytes; activations[i]: bytes that cross the cut i + 1."""
 
     computation: np.ndarray
     parameters: np.ndarray
     activations: np.ndarray
 
     @classmethod
-    def of(cls, seconds: Sequence[float], parameters: Sequence[float], activations: Sequence[float]) -> Layers:
-        computation = spans(seconds)
-        computation[np.tril_indices(len(computation), -1)] = np.inf
-        return cls(computation, spans(parameters), np.asarray(activations, float))
+    def of(cls, profile: Profile, cuts: Downsets) -> Layers:
+        computation = np.where(cuts.nested(), cuts.sums([layer.seconds for layer in profile.layers]), np.inf)
+        return cls(computation, cuts.sums([layer.parameter_bytes for layer in profile.layers]), cuts.leaving[1:])
 
-
-def spans(values: Sequence[float]) -> np.ndarray:
-    """(N, N): sums of the values i to j, 0 below the diagonal."""
-    count = len(values)
-    return np.cumsum(np.triu(np.broadcast_to(np.asarray(values, float), (count, count))), axis=1)
+    def cuts(self, start: int, stop: int) -> np.ndarray:
+        """The cuts of the pipelines from cut start to cut stop: both, and those where stages between them may end."""
+        begun = np.isfinite(self.computation[start, : stop - 1])
+        ended = np.isfinite(self.computation[1:stop, stop - 1])
+        return np.array([start, *np.flatnonzero(begun & ended) + 1, stop])
 
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds of the stages of layers i to j, each (N, N, M) with m - 1 as the last index.
+    """Seconds of the stages from cut i to cut j + 1, each (N, N, M) with m - 1 as the last index.
 
     first      of a stage that begins the pipeline
     later      of a stage behind another one
@@ -61,11 +65,12 @@ class Costs:
     later: np.ndarray
     transfers: np.ndarray
 
-    def chain(self, start: int, stop: int) -> tuple[np.ndarray, np.ndarray]:
-        """Of the pipelines of the layers start to stop - 1: the seconds of each stage, and with its transfers."""
-        seconds = self.later[start:stop, start:stop].copy()
-        seconds[0] = self.first[start, start:stop]  # stages from there on, and only they, begin the pipeline
-        slowest = np.maximum(seconds, self.transfers[start:stop, start:stop])
+    def between(self, cuts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Of the pipelines from the first to the last of these cuts: each stage's seconds, and with its transfers."""
+        stages = np.ix_(cuts[:-1], cuts[1:] - 1)
+        seconds = self.later[stages]
+        seconds[0] = self.first[cuts[0], cuts[1:] - 1]  # stages from there on, and only they, begin the pipeline
+        slowest = np.maximum(seconds, self.transfers[stages])
         slowest[0] = seconds[0]
         return seconds, slowest
 
@@ -81,11 +86,11 @@ def costs(
     transfers = np.zeros_like(later)
     if activations:
         seconds = 2 * layers.activations / bandwidth
-        crossing = np.concatenate(([0.0], seconds[:-1]))[:, None, None]  # into the stage's first layer
+        crossing = np.concatenate(([0.0], seconds[:-1]))[:, None, None]  # at the stage's beginning
         if model == "paper":
             transfers += crossing
         else:
-            leaving = np.append(seconds[:-1], 0.0)[None, :, None]  # behind its last
+            leaving = np.append(seconds[:-1], 0.0)[None, :, None]  # at its end
             transfers += np.maximum(crossing, leaving) / replicas
     return Costs(first, later, transfers)
 

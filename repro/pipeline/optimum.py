@@ -1,8 +1,9 @@
 """The dynamic programme of PipeDream section 3.2 and the number of its optimal partitions.
 
-A partition is a path in a graph: a node (k, m) says that k layers lie on m machines, an edge from (k, m) to
-(l + 1, m + r) is the stage of the layers k to l with r replicas. Tables of stages are (N, N, M), indexed [k, l, r - 1].
-All machines are used, as in the paper's A(N, M).
+A partition is a path in a graph: a node (k, m) says that what is before cut k, in a chain k layers, lies on m
+machines, an edge from (k, m) to (l + 1, m + r) is the stage between the cuts k and l + 1, in a chain of the layers k to
+l, with r replicas. Tables of stages are (N, N, M), indexed [k, l, r - 1], and `inf` where no stage lies between the
+cuts. All machines are used, as in the paper's A(N, M).
 """
 
 from __future__ import annotations

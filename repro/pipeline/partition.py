@@ -2,7 +2,8 @@
 
 `partition` finds the partition whose slowest stage or transfer takes least, on one network level or on two nested ones
 (groups of machines with a faster network inside), under one of the cost models of `repro.pipeline.cost_models`. All
-machines are used, as in A(N, M) of the paper.
+machines are used, as in A(N, M) of the paper. The layers may be a graph: stages are cut from it between two of its
+downsets (`repro.pipeline.downsets`), so a stage uses only layers of its own and of stages before it.
 
 Ties: `repro.pipeline.ties`, from the outer level inwards. `optima` counts the partitions whose time is within 1e-9 of
 the least; with two levels those in which every group also has one of the best pipelines of its layers.
@@ -18,6 +19,7 @@ from repro import limits
 from repro.errors import InputError, unknown
 from repro.pipeline import optimum
 from repro.pipeline.cost_models import COMBINE, Layers, stage_seconds
+from repro.pipeline.downsets import Downsets
 from repro.pipeline.layout import Layout, StageBlocks
 from repro.pipeline.levels import Stage, one_level, two_levels
 from repro.pipeline.profile import Profile
@@ -31,6 +33,8 @@ class Partition:
     data_parallel_s  the same with all layers on every machine
     single_s         of one machine
     optima           how many partitions are as good
+    order            the profile's layers, stage after stage: those of a stage are from its `first` to its `last` place
+    searched         in words: a chain, or a graph with all of its downsets or a part of them
     """
 
     stages: tuple[Stage, ...]
@@ -38,6 +42,8 @@ class Partition:
     data_parallel_s: float
     single_s: float
     optima: int
+    order: tuple[int, ...]
+    searched: str
 
     @property
     def layout(self) -> Layout:
@@ -67,11 +73,8 @@ def partition(
         raise unknown("cost model", str(cost_model), COMBINE)
     check_network(machines, bandwidths)
     check_stages(len(profile.layers), machines, straight, replicas)
-    layers = Layers.of(
-        [layer.seconds for layer in profile.layers],
-        [layer.parameter_bytes for layer in profile.layers],
-        [layer.activation_bytes for layer in profile.layers],
-    )
+    cuts = Downsets.of(profile)
+    layers = Layers.of(profile, cuts)
     permitted = optimum.unreplicated if straight else optimum.any_replicas
     if len(machines) == 1:
         allowed = optimum.exactly(tuple(replicas)) if replicas else permitted(machines[0])
@@ -81,7 +84,13 @@ def partition(
         found = two_levels(cost_model, layers, machines, bandwidths, activations, allowed)
     stages, seconds, optima = found
     alike = data_parallel_seconds(cost_model, layers, machines, bandwidths)
-    return Partition(tuple(stages), seconds, alike, profile.seconds, optima)
+    order: list[int] = []
+    runs = []
+    for stage in stages:
+        own = cuts.between(stage.first, stage.last)
+        runs.append(Stage(len(order), len(order) + len(own) - 1, stage.replicas, stage.seconds))
+        order += own
+    return Partition(tuple(runs), seconds, alike, profile.seconds, optima, tuple(order), cuts.about(profile))
 
 
 def data_parallel_seconds(

@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +56,7 @@ class Profile:
     source       one of SOURCES
     minibatches  how many were timed, after `warmup` that were not; None where nothing was measured here
     input_bytes  of the minibatch itself
+    edges        (layer, one that uses its outputs), counted from 0, the used one first; None: each uses the one before
     """
 
     model: str
@@ -65,6 +67,7 @@ class Profile:
     warmup: int | None
     source: str
     input_bytes: float = 0.0
+    edges: tuple[tuple[int, int], ...] | None = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.model, str) or not isinstance(self.hardware, str):
@@ -82,6 +85,18 @@ class Profile:
                 _check_number(
                     f"profile of {self.model}: layer '{layer.name}': {field.name}", getattr(layer, field.name)
                 )
+        for edge in self.edges or ():
+            pair = isinstance(edge, tuple) and len(edge) == 2 and all(type(end) is int for end in edge)
+            if not pair or not 0 <= edge[0] < edge[1] < len(self.layers):
+                raise InputError(
+                    f"profile of {self.model}: edge {edge}: must be the numbers of two layers, from 0 to "
+                    f"{len(self.layers) - 1}, the used one first and smaller"
+                )
+
+    @property
+    def uses(self) -> tuple[tuple[int, int], ...]:
+        """(layer, one that uses its outputs), of a chain too."""
+        return tuple(pairwise(range(len(self.layers)))) if self.edges is None else self.edges
 
     @property
     def seconds(self) -> float:
@@ -126,7 +141,12 @@ def from_json(found: Any) -> Profile:
     for number, layer in enumerate(given["layers"]):
         name = layer.get("name", number) if isinstance(layer, dict) else number
         layers.append(Layer(**_fields(layer, Layer, f"layer '{name}'")))
-    return Profile(**given | {"layers": tuple(layers)})
+    edges = given.get("edges")
+    if edges is not None:
+        if not isinstance(edges, list):
+            raise InputError("edges: must be a list of pairs of layers")
+        edges = tuple(tuple(edge) if isinstance(edge, list) else edge for edge in edges)
+    return Profile(**given | {"layers": tuple(layers), "edges": edges})
 
 
 def _fields(found: Any, kind: type, what: str) -> Mapping[str, Any]:
@@ -169,6 +189,11 @@ def check_model(profile: Profile, model_blocks_names: Sequence[str]) -> None:
     """InputError unless the profile's layers are the blocks of the model, by name and in order."""
     ours, theirs = list(model_blocks_names), [layer.name for layer in profile.layers]
     if ours == theirs:
+        if set(profile.uses) != set(pairwise(range(len(theirs)))):
+            raise InputError(
+                f"the profile is of another model ({profile.model}): its layers are a graph and the model's blocks "
+                "a chain"
+            )
         return
     if len(ours) != len(theirs):
         raise InputError(

@@ -7,9 +7,7 @@ A line a node of the model's graph,
 in milliseconds and bytes of a whole minibatch, then a line for each edge, `(tab)node2 -- node3`. As in their
 partitioner nodes `Input` and unused `__getitem__` nodes are left out: the seconds of reading the input do not count.
 
-Where the graph branches its nodes are taken in topological order (lowest number first), and the activation bytes of a
-layer are those of all values that a cut behind it separates from their use: in VGG16, where the size of a tensor is a
-node of its own, both cross the cut behind that node.
+The nodes become the layers in topological order (lowest number first), the edges those of the profile.
 """
 
 from __future__ import annotations
@@ -55,17 +53,14 @@ def parse(text: str, model: str) -> Profile:
     for node in (*inputs, *unused):
         del nodes[node.name]
     after = {name: [target for target in after[name] if target in nodes] for name in nodes}
-    layers, open_values = [], {}  # node -> those of its users that are still to come
+    layers, number = [], {}
     for node in _in_order(nodes, after):
-        open_values = {name: users - {node.name} for name, users in open_values.items()}
-        open_values = {name: users for name, users in open_values.items() if users}
-        if after[node.name]:
-            open_values[node.name] = set(after[node.name])
-        crossing = sum(nodes[name].activation for name in open_values) if open_values else node.activation
+        number[node.name] = len(layers)
         seconds = node.forward / 1e3, node.backward / 1e3
-        layers.append(Layer(f"{node.name} {node.what.split('(')[0]}", *seconds, crossing, node.parameters))
+        layers.append(Layer(f"{node.name} {node.what.split('(')[0]}", *seconds, node.activation, node.parameters))
+    edges = tuple((number[name], number[user]) for name in number for user in after[name])
     read = sum(node.activation for node in inputs)
-    return Profile(model, None, "not named in the file", tuple(layers), None, None, "published", read)
+    return Profile(model, None, "not named in the file", tuple(layers), None, None, "published", read, edges)
 
 
 def _graph(text: str) -> tuple[dict[str, Node], dict[str, list[str]]]:

@@ -1,8 +1,8 @@
 """Which of the optimal partitions is taken: fewest stages, then balance, then the first in lexicographic order.
 
 Balance is the least difference between the slowest and the fastest stage. The order compares stage by stage (last
-layer, replicas), so nothing is left to chance; the authors' code takes whichever their set order brings first.
-Graph, tables and `allowed` as in `repro.pipeline.optimum`.
+layer, or the number of the cut behind the stage; replicas), so nothing is left to chance; the authors' code takes
+whichever their set order brings first. Graph, tables and `allowed` as in `repro.pipeline.optimum`.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ setup:  ## make .venv with all that is needed, and an MPI; quick where that is d
 setup-horovod: setup  ## build Horovod from its PyPI source against the torch in .venv (needs a compiler; minutes)
 	@setup/horovod.sh
 
-setup-cluster: setup-horovod  ## what tests of clusters need besides: Slurm and munge, by apt-get where it may
+setup-cluster: setup-horovod  ## what tests of clusters need besides: Slurm, munge and PMIx, by apt-get where it may
 	@setup/slurm.sh
 
 test: setup  ## run the tests (ARGS=... is handed to pytest)

@@ -11,13 +11,16 @@ import subprocess
 import time
 from pathlib import Path
 
+from tests.waiting import LIMIT_S, wait_until
+
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scontrol", "scancel", "sinfo")
 NODES, CPUS = 4, 4
-UP_WITHIN_S = 30.0
 PR_SET_PDEATHSIG = 1
 PATH = os.environ["PATH"] + ":/usr/sbin:/sbin"
 
 # cred_expire: so long a requeued job waits (values under 5 s are not taken: 120 s). TmpFS: PMIx needs one a node.
+# KillWait: so long a cancelled job may take for its checkpoint; MessageTimeout: and the daemons for an answer, when the
+# machine is busy.
 CONFIGURATION = """\
 ClusterName=test
 SlurmctldHost={host}(127.0.0.1)
@@ -42,7 +45,8 @@ MpiDefault=none
 MailProg=/bin/true
 SlurmdParameters=config_overrides
 ReturnToService=2
-KillWait=10
+KillWait=600
+MessageTimeout=60
 MinJobAge=86400
 SchedulerParameters=sched_interval=1,bf_interval=1,batch_sched_delay=0
 SelectType=select/cons_tres
@@ -55,7 +59,7 @@ PartitionName=debug Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 def missing() -> str | None:
     """Why there can be no cluster here, or None."""
     absent = [program for program in PROGRAMS if shutil.which(program, path=PATH) is None]
-    return f"no {', '.join(absent)} here (apt-get install slurm-wlm munge)" if absent else None
+    return f"no {', '.join(absent)} here (apt-get install slurm-wlm munge libpmix-dev)" if absent else None
 
 
 class NotStarted(Exception):
@@ -101,7 +105,7 @@ class Cluster:
             )
 
     def await_(self, ready, what: str) -> None:
-        deadline = time.monotonic() + UP_WITHIN_S
+        deadline = time.monotonic() + LIMIT_S
         while not ready():
             ended = [process for process in self.processes if process.poll() is not None]
             if ended or time.monotonic() > deadline:
@@ -112,14 +116,12 @@ class Cluster:
             time.sleep(0.05)
 
     def run(self, *command: str) -> subprocess.CompletedProcess:
-        return subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=30)
+        return subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=LIMIT_S)
 
     def cancel_all(self) -> None:
         """No jobs any more, when it returns."""
         self.run("scancel", f"--user={os.getuid()}")
-        deadline = time.monotonic() + 20
-        while self.run("squeue", "-h").stdout.strip() and time.monotonic() < deadline:
-            time.sleep(0.2)
+        wait_until(lambda: not self.run("squeue", "-h").stdout.strip(), "all jobs end")
 
     def down(self) -> None:
         try:

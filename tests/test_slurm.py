@@ -5,8 +5,7 @@ import io
 import json
 import os
 import re
-import shutil
-import time
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
@@ -14,13 +13,16 @@ from unittest import mock
 import pytest
 
 from repro import cli
+from repro.errors import InputError
+from repro.slurm import client
 from tests import slurm_cluster
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.slurm
 EXPERIMENT = "pipesgd/fig4-mnist"
 QUICK = ["dataset.standin=always", "workers=2", "batch=40", "epochs=1", "eval_every=0.5", "checkpoint_every=1"]
 LONG = [*QUICK[:3], "epochs=30", "eval_every=3", "checkpoint_every=20"]  # 1,050 iterations of some ms
-SITE = "partition: debug\nranks_per_node: 1\ninterface: lo\ntime: 5\nsignal_seconds: 30\n"
+SITE = "partition: debug\nranks_per_node: 1\ninterface: lo\ntime: 60\nsignal_seconds: 30\n"
 
 
 @pytest.fixture(scope="module")
@@ -48,6 +50,23 @@ def cluster(tmp_path_factory):
         started.down()
 
 
+@pytest.fixture(scope="module")
+def without_mpi(cluster):
+    """Why this Slurm cannot start ranks with MPI; empty where it can."""
+    with mock.patch.dict(os.environ, cluster.environment, clear=True):
+        try:
+            client.need_mpi("pmix")
+        except InputError as reason:
+            return str(reason)
+    return ""
+
+
+@pytest.fixture
+def fabric(without_mpi):
+    """An override: the fabric whose ranks this Slurm can start."""
+    return f"testbed.fabric={'torch' if without_mpi else 'mpi'}"
+
+
 def repro(cluster, *arguments, **changes):
     """In this process: it has torch loaded, which takes the commands seconds."""
     out, err = io.StringIO(), io.StringIO()
@@ -67,14 +86,6 @@ def cells_of(cluster, **changes):
     done = repro(cluster, "status", "--json", **changes)
     assert done.returncode == 0, done.stderr
     return [cell for found in json.loads(done.stdout) for array in found["arrays"] for cell in array["cells"]]
-
-
-def wait_for(what, limit_s=240.0):
-    deadline = time.monotonic() + limit_s
-    while not (found := what()):
-        assert time.monotonic() < deadline, "it did not come"
-        time.sleep(0.1)
-    return found
 
 
 def queue_is_empty(cluster):
@@ -111,13 +122,19 @@ def test_bad_input_is_one_line(cluster, tmp_path):
     assert not list((tmp_path / "results").rglob("config.yaml")) and not list((tmp_path / "results").rglob("*.sbatch"))
     site.write_text("gpus_per_node: 2\n")
     assert "Invalid generic resource (gres) specification" in refused(*dsync, f"--site={site}")
+    site.write_text("mpi: pmi9\n")
+    line = refused(*dsync, "testbed.fabric=mpi", f"--site={site}")
+    assert "error: srun --mpi=pmi9: " in line and re.search(r"can be loaded: .*\bpmi2\b.*testbed.fabric=torch", line)
+    assert not list((tmp_path / "results").rglob("config.yaml")) and not list((tmp_path / "results").rglob("*.sbatch"))
     path = tmp_path / "bin"
     path.mkdir()
     assert "no sbatch on PATH" in refused(*dsync, PATH=str(path))
     assert "nothing was submitted" in refused("status")
 
 
-def test_an_array_runs_cells_over_several_nodes(cluster, tmp_path):
+def test_an_array_runs_cells_over_several_nodes(cluster, tmp_path, without_mpi):
+    if without_mpi:
+        pytest.skip(without_mpi)
     results = {"REPRO_RESULTS": str(tmp_path / "results")}
     dry = repro(cluster, "submit", EXPERIMENT, *QUICK, "strategy=dsync", "seeds=2", "--dry-run", **results)
     assert dry.returncode == 0 and "#SBATCH --array=0-1\n" in dry.stdout and "#SBATCH --nodes=2\n" in dry.stdout
@@ -128,7 +145,7 @@ def test_an_array_runs_cells_over_several_nodes(cluster, tmp_path):
     assert [len(array["cells"]) for array in mpi["arrays"] + torch["arrays"]] == [2, 1]
     again = repro(cluster, "submit", EXPERIMENT, *QUICK, "strategy=dsync", "seeds=2", **results)
     assert "nothing to submit" in again.stdout
-    wait_for(lambda: queue_is_empty(cluster))
+    wait_until(lambda: queue_is_empty(cluster), "the jobs end")
     found = cells_of(cluster, **results)
     assert [cell["state"] for cell in found] == ["done"] * 3, found
     assert all(cell["iteration"] == cell["iterations"] == 35 and cell["score"] > 0.3 for cell in found)
@@ -145,17 +162,17 @@ def test_an_array_runs_cells_over_several_nodes(cluster, tmp_path):
     assert "2 ranks on 2 nodes, partition debug" in shown and shown.endswith("3 done\n")
 
 
-def test_cancelled_and_preempted_runs_end_with_the_same_bits(cluster, tmp_path):
+def test_cancelled_and_preempted_runs_end_with_the_same_bits(cluster, tmp_path, fabric):
     whole, broken = tmp_path / "whole", tmp_path / "broken"
-    pipe = [*LONG, "strategy=pipe_sgd", "strategy.codec=quantize8"]
+    pipe = [*LONG, fabric, "strategy=pipe_sgd", "strategy.codec=quantize8"]
     submit(cluster, *pipe, REPRO_RESULTS=str(whole))
     (first,) = submit(cluster, *pipe, REPRO_RESULTS=str(broken))
     job = first["arrays"][0]["job"]
 
     # cancelled: the time until Slurm's SIGKILL is enough for a checkpoint
-    wait_for(lambda: evaluated(broken))
+    wait_until(lambda: evaluated(broken), "the run is under way")
     cluster.run("scancel", job)
-    wait_for(lambda: job not in cluster.run("squeue", "-h", "-o", "%F").stdout.split())
+    wait_until(lambda: job not in cluster.run("squeue", "-h", "-o", "%F").stdout.split(), "the job ends")
     (cell,) = cells_of(cluster, REPRO_RESULTS=str(broken))
     assert cell["state"] == "cancelled" and 0 < cell["iteration"] < cell["iterations"] == 1050
     left_at = [event["iteration"] for event in events(broken) if event["event"] == "preempted"]
@@ -164,12 +181,13 @@ def test_cancelled_and_preempted_runs_end_with_the_same_bits(cluster, tmp_path):
     # submitted again it goes on from there; preempted: checkpoint, requeue, on from exactly that iteration
     (second,) = submit(cluster, *pipe, REPRO_RESULTS=str(broken))
     job = second["arrays"][0]["job"]
-    wait_for(
-        lambda: [event for event in events(broken) if event["event"] == "evaluation"][-1]["iteration"] > left_at[0]
+    wait_until(
+        lambda: [event for event in events(broken) if event["event"] == "evaluation"][-1]["iteration"] > left_at[0],
+        "the run goes on",
     )
     cluster.run("scancel", "--signal=TERM", job)
-    wait_for(lambda: cells_of(cluster, REPRO_RESULTS=str(broken))[0]["state"] == "requeued")
-    wait_for(lambda: queue_is_empty(cluster))
+    wait_until(lambda: cells_of(cluster, REPRO_RESULTS=str(broken))[0]["state"] == "requeued", "Slurm queues it again")
+    wait_until(lambda: queue_is_empty(cluster), "the jobs end")
     (cell,) = cells_of(cluster, REPRO_RESULTS=str(broken))
     assert cell["state"] == "done" and cell["restarts"] == 2
     told = [
@@ -183,17 +201,21 @@ def test_cancelled_and_preempted_runs_end_with_the_same_bits(cluster, tmp_path):
     assert resumed["bytes_sent"] == undisturbed["bytes_sent"]
 
 
-def test_a_node_that_lacks_the_environment_is_named(cluster, tmp_path):
+def test_a_node_that_lacks_the_environment_is_named(cluster, tmp_path, fabric):
+    bare = tmp_path / "bare-python"
+    bare.write_text(f'#!/bin/sh\nexec {sys.executable} -S "$@"\n')  # without what is installed
+    bare.chmod(0o755)
     lacking = {
         "python: /nowhere/python": r"node node\d: no Python at /nowhere/python",
         "container: [env]\ncontainer_python: /nowhere/python": r"node node\d: \S*env /nowhere/python: does not run",
-        f"container: [env, -u, PATH]\ncontainer_python: {shutil.which('python3', path='/usr/bin')}": r"lacks .*mpi4py",
+        f"container: [env]\ncontainer_python: {bare}": r"node node\d: \S*env \S*bare-python: lacks torch",
     }
     for number, option in enumerate(lacking):
         site = tmp_path / f"{number}.yaml"
         site.write_text(SITE + option + "\n")
-        submit(cluster, *QUICK, "strategy=dsync", flags=[f"--site={site}"], REPRO_RESULTS=str(tmp_path / str(number)))
-    wait_for(lambda: queue_is_empty(cluster))
+        cell = [*QUICK, fabric, "strategy=dsync"]
+        submit(cluster, *cell, flags=[f"--site={site}"], REPRO_RESULTS=str(tmp_path / str(number)))
+    wait_until(lambda: queue_is_empty(cluster), "the jobs end")
     for number, reason in enumerate(lacking.values()):
         (cell,) = cells_of(cluster, REPRO_RESULTS=str(tmp_path / str(number)))
         assert cell["state"] == "failed" and re.search(reason, cell["reason"]), cell

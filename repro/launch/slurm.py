@@ -15,6 +15,7 @@ from typing import Any
 from repro.errors import InputError, unknown
 from repro.launch.base import Launcher, Place
 from repro.paths import PROJECT
+from repro.slurm import client
 from repro.slurm import site as sites
 
 NEEDED = {"mpi": ("torch", "mpi4py", "repro"), "torch": ("torch", "repro")}
@@ -74,6 +75,8 @@ class Srun(Launcher):
                 "testbed slurm: this is not inside a Slurm job; `repro submit EXPERIMENT` starts one for each cell, "
                 "or allocate nodes with salloc first"
             )
+        if self.fabric == "mpi":
+            client.need_mpi(self.site.mpi)
         yield Place(self.command(ranks, program), self.environment(threads))
 
     def command(self, ranks: int, program: Sequence[str]) -> list[str]:

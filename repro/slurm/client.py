@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -42,6 +43,32 @@ def _words(text: str) -> str:
     """Slurm's message in one line."""
     lines = [line.split("error: ", 1)[-1].strip() for line in text.splitlines() if line.strip()]
     return "; ".join(lines) or "no reason given"
+
+
+def need_mpi(kind: str | None) -> None:
+    """InputError where `srun --mpi=KIND` starts no ranks here: why, what to install, and what it can load instead.
+
+    Tried, without a job: `srun --mpi=list` names plugins whose library is missing as well.
+    """
+    words = _refused_mpi(kind)
+    if not words:
+        return
+    if "can not load PMIx library" in words:
+        words += " (Debian, Ubuntu: apt-get install libpmix-dev, on every node)"
+    listed = _run("srun", "--mpi=list")
+    text = listed.stdout + listed.stderr  # older versions of Slurm say it on stderr
+    names = re.findall(r"(\w+)(?=,|$)", text.partition("...")[2], re.MULTILINE)
+    loads = [name for name in names if not _refused_mpi(name)]
+    raise InputError(
+        f"srun --mpi={kind}: {words}; of `srun --mpi=list` these can be loaded: {', '.join(loads)} (site option mpi: "
+        "pmix goes with Open MPI, pmi2 with MPICH); testbed.fabric=torch needs none of them"
+    )
+
+
+def _refused_mpi(kind: str | None) -> str:
+    """srun's words where it cannot load this type of MPI; empty where it can, whatever else it may refuse."""
+    said = _run("srun", f"--mpi={kind}", "--test-only", "true").stderr
+    return _words(said.partition("\n")[0]) if "Invalid MPI type" in said else ""
 
 
 def submit(script: Path) -> str:

@@ -92,6 +92,8 @@ def submit(cells: Sequence[Cell], site: sites.Site, mlflow: bool) -> dict[str, A
     InputError with Slurm's own words where it refuses; arrays that it took before that stay recorded.
     """
     client.need("sbatch")
+    if any(launch.of(cell.config["testbed"]).fabric == "mpi" for cell in cells):
+        client.need_mpi(site.mpi)
     experiment = cells[0].experiment
     folder = record.new_folder(experiment)
     made = scripts(cells, site, folder, mlflow)

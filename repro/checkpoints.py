@@ -80,7 +80,7 @@ class Checkpoints:
             if (said["iteration"], said["rank"]) != (iteration, self.rank):
                 raise ValueError("of another checkpoint")
         except FileNotFoundError:
-            raise Damaged(f"{path}: has no manifest") from None
+            raise Damaged(f"{path}: was not finished (it has no manifest)") from None
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise Damaged(f"{manifest}: not its manifest ({error!r})") from None
         try:

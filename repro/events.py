@@ -118,7 +118,7 @@ class EventTail:
             try:
                 events.append(_event(line))
             except ValueError as error:
-                advice = "remove the cell's folder to run it again"
+                advice = "`repro run` goes on before it where the cell is unfinished; --force runs it again"
                 raise InputError(f"{self.path}:{self._line}: not an event ({error}); {advice}") from None
         self._offset += len(whole)
         return events

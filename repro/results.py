@@ -102,10 +102,12 @@ def write_atomically(path: Path, text: str) -> None:
 
 def sync_folder(folder: Path) -> None:
     """Bring to the disk which files a folder has, under which names; on systems that can do so."""
-    descriptor = os.open(folder, os.O_RDONLY)
     with contextlib.suppress(OSError):
-        os.fsync(descriptor)
-    os.close(descriptor)
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def write_summary(folder: Path, summary: dict[str, Any]) -> None:

@@ -10,10 +10,10 @@ from repro.runlog import RunLog, say
 from repro.train import Plan
 
 
-def newest(log: RunLog, plan: Plan) -> tuple[int, dict[str, Any]] | None:
-    """The checkpoint's iteration and this rank's state, or None where the run starts from the beginning.
+def resume(log: RunLog, plan: Plan) -> int | None:
+    """Take up that checkpoint, on every rank: its iteration, or None where the run starts from the beginning.
 
-    Every rank calls it. What is passed over costs the user a line, and is deleted: the run makes it again.
+    What is passed over costs the user a line, and is deleted: the run makes it again.
     """
     fabric, checkpoints, events = log.worker.fabric, log.checkpoints, []
     if log.events:
@@ -34,7 +34,8 @@ def newest(log: RunLog, plan: Plan) -> tuple[int, dict[str, Any]] | None:
         found = [line for line in fabric.exchange(wrong) if line]
         if not found:
             checkpoints.discard(after=iteration)
-            return iteration, state
+            log.restore(iteration, state)
+            return iteration
         if fabric.rank == 0:
             for line in found:
                 say("note", line=f"{line}; passing over the checkpoint of iteration {iteration}")

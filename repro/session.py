@@ -17,7 +17,7 @@ from repro.events import EventLog, read_events
 from repro.fabric.base import Fabric
 from repro.preempt import Notice
 from repro.results import write_summary
-from repro.resume import gap, newest
+from repro.resume import gap, resume
 from repro.runlog import RunLog, say
 from repro.summary import summarise
 from repro.train import Plan, train
@@ -40,16 +40,13 @@ def run_rank(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
     strategy.setup(worker)
     how = config["trace_steps"], config.get("eval_train", 0)
     log = RunLog(worker, strategy, spare, dataset, checkpoints, events, *how)
-    found = newest(log, plan)
-    start = found[0] if found else None
+    start = resume(log, plan)
     if events and start is None:
         if events.path.stat().st_size:  # an attempt that left nothing to go on from: nothing of it counts
             events.append("resume", iteration=-1)
         events.append("run_start", key=config["key"], iteration=0, iterations=plan.iterations)
     if fabric.rank == 0:
         say("start", iterations=plan.iterations, resumed=start or 0)
-    if found:
-        log.restore(*found)
     with_faults(strategy, fabric.rank, resumed=start is not None)
     notice = Notice(folder, worker, strategy)
     fabric.exchange(None)  # nobody's training clock starts before everybody is ready

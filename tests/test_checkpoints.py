@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -69,7 +70,7 @@ def exchange(file: Path) -> None:
 
 
 def plant(file: Path) -> None:
-    file.write_bytes(pickle.dumps(Planted(file.parent / "executed")))
+    file.write_bytes(pickle.dumps(Planted(file.parent / "executed"), protocol=2))
     describe(file)
 
 
@@ -135,10 +136,15 @@ EXPERIMENT = "pipesgd/fig4-mnist"
 QUICK = ("testbed=virtual", "dataset.standin=always", "batch=60", "eval_every=0.2", "checkpoint_every=0.1", "epochs=1")
 
 
+@functools.cache
+def composed(*overrides: str) -> dict:
+    (cell,) = cells.expand(EXPERIMENT, [*QUICK, "workers=3", *overrides])
+    return cell.config | {"key": "k", "hardware": {}, "provenance": {}}
+
+
 def run(folder: Path, *overrides: str) -> dict:
     """The summary of a cell."""
-    (cell,) = cells.expand(EXPERIMENT, [*QUICK, "workers=3", *overrides])
-    config = cell.config | {"key": "k", "hardware": {}, "provenance": {}}
+    config = composed(*overrides)
     folder.mkdir(exist_ok=True)
     ranks = programs.ranks(config)
     virtual.run(ranks, lambda fabric: programs.run(fabric, config, folder), small.NETWORK, small.COSTS)

@@ -38,10 +38,6 @@ def remove(log: Path) -> None:
     log.unlink()
 
 
-def tear(log: Path) -> None:
-    os.truncate(log, log.stat().st_size // 3)
-
-
 def zeros_in_front(log: Path) -> None:
     first, second, *rest = lines(log)
     log.write_bytes(first + b"\0" * len(second) + b"".join(rest))
@@ -63,7 +59,7 @@ def lose_a_line(log: Path) -> None:
     log.write_bytes(b"".join(found))
 
 
-DAMAGE = [cut_after_the_start, remove, tear, zeros_in_front, zeros_all_over_a_line, change_a_digit, lose_a_line]
+DAMAGE = [cut_after_the_start, remove, zeros_in_front, zeros_all_over_a_line, change_a_digit, lose_a_line]
 
 
 def assert_as_if_undisturbed(again: dict, whole: dict) -> None:

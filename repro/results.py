@@ -122,10 +122,15 @@ def read_summary(folder: Path) -> dict[str, Any] | None:
     try:
         summary = foreign.parse(path.read_bytes())
         summary_form.check(summary)
+        return _completed(summary)
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: not a readable summary ({error}); remove the file to run the cell again") from None
+
+
+def _completed(summary: Any) -> Any:
+    """A summary with the phases that came later than it: nothing was spent in them."""
     for name in ("phases", "server_phases"):
-        if phases := summary.get(name):  # of older ones, which spent nothing in what came later
+        if isinstance(summary, dict) and isinstance(phases := summary.get(name), dict):
             summary[name] = {**dict.fromkeys(LATER_PHASES, 0.0), **phases}
     return summary
 

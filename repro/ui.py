@@ -38,8 +38,8 @@ def serve(
         raise InputError(f"MLFLOW_TRACKING_URI is a server: open {public(uri)} in a browser")
     database = Path(uri.removeprefix("sqlite:///"))
     if uri.startswith("sqlite:") and not database.is_file():
-        raise InputError(f"no MLflow database at {database}: run an experiment first (`repro list` names them)")
-    _check_port(host, port)
+        raise InputError(f"no MLflow database at {database}: run an experiment, or `repro ui --sync` for results of before")
+    check_port(host, port)
     links = _links(uri, root, f"http://{_address(host)}:{port}")
     with _sigterm_like_ctrl_c(), _server(uri, host, port) as server:
         try:
@@ -64,7 +64,7 @@ def _links(uri: str, root: Path, base: str) -> list[str]:
     return lines or [f"{base} (nothing was mirrored yet)"]
 
 
-def _check_port(host: str, port: int) -> None:
+def check_port(host: str, port: int) -> None:
     if not 0 < port < 65536:
         raise InputError(f"no such port: {port}; choose one from 1024 to 65535")
     try:

@@ -1,5 +1,6 @@
 """`repro ui`: refuses what cannot work in one line, and leaves no process behind."""
 
+import json
 import os
 import signal
 import socket
@@ -10,9 +11,11 @@ import urllib.request
 
 import pytest
 
+from repro import cli
 from repro.errors import InputError
 from repro.tracking import Mirror, Store
 from repro.ui import serve
+from tests.reports_data import make
 from tests.waiting import LIMIT_S, wait_until
 
 CELL = {"key": "k", "paper": "pipesgd", "experiment": "fig4-mnist", "setting": "D-Sync", "seed": 0}
@@ -29,9 +32,20 @@ def free_port():
         return probe.getsockname()[1]
 
 
-def test_without_a_database_it_says_to_run_something_first(tmp_path):
-    with pytest.raises(InputError, match="run an experiment first"):
+def test_without_a_database_it_says_how_to_fill_it(tmp_path):
+    with pytest.raises(InputError, match="`repro ui --sync` for results"):
         serve(port=free_port(), root=tmp_path)
+
+
+def test_sync_fills_the_database_before_the_page(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
+    cell = tmp_path / "pipesgd" / "fig4-mnist" / "one"
+    cell.mkdir(parents=True)
+    (cell / "summary.json").write_text(json.dumps(make() | CELL))
+    served = []
+    monkeypatch.setattr("repro.ui.serve", lambda *where: served.append((tmp_path / "mlflow.db").is_file()))
+    assert cli.main(["ui", "--sync", "--port", str(free_port())]) == 0
+    assert served == [True] and "1 runs mirrored to MLflow" in capsys.readouterr().out
 
 
 def test_a_server_elsewhere_has_its_own_page(tmp_path, monkeypatch):

@@ -14,19 +14,29 @@ def add(commands: Any) -> None:
     ui = commands.add_parser("ui", help="open the MLflow UI on this machine")
     ui.add_argument("--port", type=int, default=5000)
     ui.add_argument("--host", default="127.0.0.1")
+    ui.add_argument("--sync", action="store_true", help="mirror first, as `repro track sync` does")
     ui.set_defaults(command=cmd_ui)
 
 
 def cmd_track(args: argparse.Namespace) -> None:
+    sync()
+
+
+def cmd_ui(args: argparse.Namespace) -> None:
+    from repro.ui import check_port, serve
+
+    if args.sync:
+        check_port(args.host, args.port)  # before the minutes that it may take
+        print("mirroring the results to MLflow ...", flush=True)
+        sync()
+    serve(args.host, args.port)
+
+
+def sync() -> None:
+    """Mirror the results that MLflow has not as they are, and say how many."""
     from repro.paths import results_root
     from repro.tracking import sync_all
 
     synced = sync_all(results_root())
     running = f", {synced.running} left to the commands that are running them" if synced.running else ""
     print(f"{synced.done} runs mirrored to MLflow, {synced.already} were there already{running}")
-
-
-def cmd_ui(args: argparse.Namespace) -> None:
-    from repro.ui import serve
-
-    serve(args.host, args.port)

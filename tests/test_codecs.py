@@ -74,9 +74,8 @@ def check_quantized(values):
     back = there_and_back("quantize8", values).double()
     exact = values.double()
     largest = exact.abs().max().item() if len(values) else 0.0
-    step = largest / 127
     # half a step, and what float32 cannot help: rounding of the quotient (of up to 127) and of the product
-    bound = step * 0.5 * (1 + 2**-15) + largest * 2**-22 + SMALLEST
+    bound = largest / 254 + largest * 2**-22 + SMALLEST / 2
     assert ((back - exact).abs() <= bound).all(), (values, back)
     for i in (exact.abs() == largest).nonzero().flatten():
         assert abs(back[i] - exact[i]) <= max(abs(exact[i]) * 2**-23, SMALLEST), (values[i], back[i])
@@ -97,9 +96,24 @@ def test_quantization_error_at_every_scale(mantissas, exponent):
     [], [0.0], [0.0] * 5, [-0.0, 0.0], [3.0] * 7, [-2.5] * 3, [1.0, -1.0, 0.5, -0.25],
     [1e-38, -5e-39, 0.0], [1e-42, 3e-43, 0.0], [SMALLEST, -SMALLEST, 0.0], [2e-37, 1e-37], [1e-36, 3e-37],
     [3.4028235e38, -3.4028235e38, 1.7e38, 1.0],
+    [SMALLEST], [-3 * SMALLEST], [2**-126 - SMALLEST], [2**-126], [-3.4028235e38], [3.4028235e38, SMALLEST, 0.0],
 ], ids=str)
 def test_quantization_of_edges(values):
     check_quantized(values)
+
+
+def test_quantization_of_subnormals():
+    """All vectors of every multiple of the smallest number up to m, for every m to 600 and some to the normal ones.
+
+    Up to 127 there is a level for each; above, half a step alone is not enough.
+    """
+    for m in [*range(1, 600), 1000, 4097, 65537, 2**23 - 1, 2**23, 2**23 + 1]:
+        values = [n * SMALLEST for n in range(0, m + 1, max(1, m // 1000))] + [-m * SMALLEST]
+        check_quantized(values)
+        if m <= 127:
+            assert there_and_back("quantize8", vector(values)).tolist() == values
+    values = vector([n * SMALLEST for n in range(129)])
+    assert (there_and_back("quantize8", values) - values).abs().max() == SMALLEST > 128 * SMALLEST / 254
 
 
 @pytest.mark.parametrize("name", CODECS)

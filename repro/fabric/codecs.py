@@ -122,6 +122,10 @@ class Quantize8(Codec):
 
     Wire: m as float32 (4 bytes), then one int8 an element. A vector with an infinity or NaN decodes to NaN, so that
     divergence stays visible.
+
+    Every element comes back within half a step, m / 254, and what float32's own rounding adds: 2^-22 m and 2^-150. The
+    latter counts where m is subnormal: all values are then multiples of 2^-149, and of the 129 from 0 to 128 x 2^-149
+    no codec with 128 levels brings all back within half a step alone.
     """
 
     name = "quantize8"

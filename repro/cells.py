@@ -190,9 +190,10 @@ def identify(cells: Sequence[Cell]) -> None:
     """Give every cell its key (DESIGN section 8): configuration, seed, code, data, torch, hardware."""
     import torch
 
-    from repro import data, fingerprint, provenance
+    from repro import data, fingerprint, models, provenance
 
     ensured: set[tuple] = set()
+    notes: dict[str, None] = {}  # each once, in order
     for cell in cells:
         wanted = (cell.config["dataset"]["name"], cell.config["data"]["root"], cell.config["dataset"]["standin"])
         if wanted not in ensured and not data.timing_only(cell.config):
@@ -201,6 +202,8 @@ def identify(cells: Sequence[Cell]) -> None:
         dataset = data.of(cell.config)
         dataset.iterations(cell.config["batch"])
         check_model(cell.config, dataset)
+        if note := models.size_note(cell.config, dataset):
+            notes[note] = None
         network = cell.config["testbed"].get("network", "modelled")
         cell.hardware = provenance.hardware(network, "auto" if uses_gpu(cell.config) else "cpu")
         if elsewhere := launch.of(cell.config["testbed"]).hardware_class():
@@ -214,6 +217,8 @@ def identify(cells: Sequence[Cell]) -> None:
             cell.hardware["class"],
         )
     data.forget()
+    for note in notes:
+        print(note, file=sys.stderr)
 
 
 def keyed(config: dict[str, Any]) -> dict[str, Any]:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
 import torch
 from torch import nn
 from torch.nn import functional
 
-from repro import models
+from repro import cells, models
 from repro.clock import Clock
 from repro.data.base import Batches, Split
 from repro.errors import InputError
@@ -266,3 +267,21 @@ def test_dropout_depends_on_seed_and_minibatch_alone(ranks):
     results = virtual.run(ranks, main, NETWORK, COSTS)
     assert results == [results[0]] * ranks and results[0][2] == results[0][3]
     assert len(set(results[0][:3])) == 3
+
+
+@pytest.mark.parametrize(("model", "side", "said"), [
+    ("alexnet", 224, "49,430,888 parameters at 224x224 pixels, not the 60,965,224 that it has at the published 227x"),
+    ("alexnet", 227, None), ("vgg16_imagenet", 227, None), ("vgg19", 224, None), ("resnet18", 64, None),
+    ("vgg19", 256, f"{143_667_240 + 15 * 512 * 4096:,} parameters at 256x256 pixels, not the 143,667,240"),
+])  # fmt: skip
+def test_images_that_make_another_model_than_the_published_are_noticed(model, side, said):
+    dataset = SimpleNamespace(input_shape=(3, side, side), classes=1000)
+    note = models.size_note({"model": {"name": model}}, dataset)
+    assert note is None if said is None else said in note
+
+
+def test_a_run_says_once_that_its_model_is_another_than_the_published(capsys):
+    found = cells.expand("pipedream/throughput-alexnet-8b", ["dataset.image_size=224"])
+    cells.identify(found)
+    notes = [line for line in capsys.readouterr().err.splitlines() if line.startswith("note: ")]
+    assert len(found) > 1 and len(notes) == 1 and "alexnet has 49,430,888 parameters" in notes[0]

@@ -2,7 +2,8 @@
 
 A block is the unit of hooks, segments and FLOPs. Parameters with `requires_grad` False are frozen: never communicated,
 never updated. A model's options are the keyword-only arguments of its `build`, set as `model.<option>`; `TAKES` is the
-kind of inputs that a model takes (`repro.data.base.KINDS`), images where the module has none. A block that keeps
+kind of inputs that a model takes (`repro.data.base.KINDS`), images where the module has none; `SIDE` the pixels of the
+published network's square images, where its number of parameters depends on them. A block that keeps
 something from one minibatch to the next has `reset_state()` and keeps it in buffers outside of the state dict (see
 `repro.part`). Files whose name starts with an underscore hold what several models share.
 """
@@ -74,6 +75,23 @@ def of(config: dict[str, Any], dataset: Dataset, device: torch.device | str = "c
 def options(config: dict[str, Any]) -> dict[str, Any]:
     """The model's options in a cell's configuration."""
     return {option: value for option, value in config["model"].items() if option != "name"}
+
+
+def size_note(config: dict[str, Any], dataset: Dataset) -> str | None:
+    """One line where the images of a cell make its model another size than that of the published one; else None."""
+    name = config["model"]["name"]
+    if (side := getattr(_module(name), "SIDE", None)) is None:
+        return None
+    channels, height, width = dataset.input_shape
+
+    def parameters(shape: tuple[int, ...]) -> int:
+        return sum(p.numel() for p in build(name, shape, dataset.classes, 0, "meta", **options(config)).parameters())
+
+    mine, published = parameters((channels, height, width)), parameters((channels, side, side))
+    if mine == published:
+        return None
+    return (f"note: model {name} has {mine:,} parameters at {height}x{width} pixels, not the {published:,} that it "
+            f"has at the published {side}x{side}")
 
 
 def takes(name: str) -> str:

@@ -4,6 +4,7 @@ Grouped convolutions where the original's two GPUs do not talk (conv2, conv4, co
 ReLU with their k = 2, n = 5, alpha = 1e-4 (not divided by n, as PyTorch does), beta = 0.75, overlapping 3x3 pooling,
 dropout in fc6 and fc7: 60,965,224 parameters at 227x227 and 1,000 classes, those of Caffe's bvlc_alexnet. There is no
 adaptive pooling: fc6 is as wide as the last feature map, so that small images make a smaller fc6 (67x67 is the least).
+At 224x224, the size that the paper prints (its own 55x55 after conv1 takes 227), 49,430,888 are left.
 
 Weights are drawn as He et al. (2015) do and biases are 0, not N(0, 0.01) with ones for some biases: those need epochs
 of ImageNet before the loss moves at all. The Pipe-SGD paper names no initialisation.
@@ -17,6 +18,7 @@ from torch import nn
 
 from repro.models._shapes import image, pooled
 
+SIDE = 227  # pixels with which it has the published number of parameters
 HIDDEN = 4096
 
 

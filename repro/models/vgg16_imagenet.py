@@ -21,6 +21,7 @@ from torch import nn
 from repro.models._shapes import image, scaled
 from repro.models.vgg16 import STAGES
 
+SIDE = 224  # pixels with which it has the published number of parameters
 HIDDEN = 4096
 
 

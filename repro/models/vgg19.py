@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from torch import nn
 
+from repro.models.vgg16_imagenet import SIDE as SIDE
 from repro.models.vgg16_imagenet import network
 
 STAGES = ((64, 64), (128, 128), (256,) * 4, (512,) * 4, (512,) * 4)  # channels; a pooling ends each

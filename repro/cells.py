@@ -14,6 +14,7 @@ from repro import config as configs
 from repro import imbalance, launch, limits, metrics, programs, schedule
 from repro.composing import Composer
 from repro.errors import InputError, NotHere
+from repro.events import read_events
 from repro.results import cell_dir, read_summary
 
 if TYPE_CHECKING:
@@ -73,6 +74,16 @@ class Cell:
             return False
         summary = read_summary(self.folder)
         return summary is not None and summary.get("status") == "finished" and summary.get("key") == self.key
+
+    @property
+    def diverged(self) -> str | None:
+        """Why this cell, when it was run, ended without a result, and would again; None where it did not diverge."""
+        events = self.folder / "events.jsonl"
+        try:
+            last = read_events(events)[-1:] if events.is_file() else []
+        except InputError:
+            return None  # a damaged log is mended where the run goes on
+        return next((end["reason"] for end in last if end["event"] == "diverged" and end["key"] == self.key), None)
 
 
 def expand(

@@ -33,6 +33,17 @@ class NotHere(InputError):
 class FaultError(ReproError):
     """A rank was lost, a time limit passed: the same command resumes from the last checkpoint."""
 
+    again = "the same command resumes"  # what to do about it, for the end of the command's line
+
+
+class Diverged(FaultError):
+    """A loss or a weight is not finite (`repro.divergence`): the run has no numbers, and run again it would have none.
+
+    So its cell is not run again by the same command.
+    """
+
+    again = "a lower learning rate may help; the same command does not run it again, --force does"
+
 
 def cannot(what: str, path: Path, error: OSError) -> InputError:
     """An InputError for a file that the system does not let us read or write."""

@@ -11,6 +11,7 @@ Kinds of event (seconds unless said otherwise; `iteration` counts from 1, 0 is "
     trace       {...}                  a few iterations' intervals
     run_end     {...}
     failed      {reason}
+    diverged    {key, reason}          ended for good: a loss or a weight is not finite; there is no summary
 
 A number that is not finite (a diverged loss) is written as null, so that every line is standard JSON. The last field
 of a line, `crc`, is the CRC-32 of the line without it: a line that has been changed is not an event.

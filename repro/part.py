@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -212,6 +212,15 @@ class Part:
             group["lr"] = rate * lr_factor
         self.optimizer.step()
         self.updates += 1
+
+    def tensors(self) -> Iterator[tuple[str, torch.Tensor]]:
+        """All that the next weights come from, by name, no copies: weights, buffers, the optimizer's state of each."""
+        yield from self.model.named_parameters()
+        yield from self.model.named_buffers()
+        for name, parameter in self.model.named_parameters():
+            for what, value in self.optimizer.state.get(parameter, {}).items():
+                if isinstance(value, torch.Tensor):
+                    yield f"{what} of {name}", value
 
     def snapshot(self) -> dict[str, torch.Tensor]:
         """A copy of all weights and buffers by name."""

@@ -29,7 +29,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repro.errors import FaultError
+from repro.errors import Diverged, FaultError
 from repro.runlog import say
 
 if TYPE_CHECKING:
@@ -161,6 +161,6 @@ def read_whole(path: Path) -> str | None:
 
 def judged(error: FaultError, signalled: bool, lines: Iterable[str]) -> FaultError:
     """The parent's view of a fault: after the signal it is a preemption without a checkpoint of its own."""
-    if isinstance(error, Preempted) or not (signalled or any(map(ENDED_EARLY.search, lines))):
+    if isinstance(error, Preempted | Diverged) or not (signalled or any(map(ENDED_EARLY.search, lines))):
         return error
     return Preempted(f"asked to leave, and ended before a checkpoint: {error}")

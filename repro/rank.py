@@ -21,7 +21,7 @@ import torch
 from repro import agreement, launch, locks, preempt, programs
 from repro import config as configs
 from repro.build import virtual_costs, virtual_network
-from repro.errors import UNWRITABLE, FaultError, InputError, ReproError
+from repro.errors import UNWRITABLE, Diverged, FaultError, InputError, ReproError
 from repro.fabric.base import Fabric
 from repro.launch.supervise import end_with_parent
 
@@ -78,16 +78,16 @@ def guarded(run: Callable[[], None]) -> None:
     try:
         run()
     except ReproError as error:
-        stop(error.status, str(error))
+        stop(error.status, str(error), "diverged" if isinstance(error, Diverged) else None)
     except OSError as error:
         if error.errno not in UNWRITABLE:
             raise
         stop(InputError.status, f"{error.filename or 'results folder'}: {error.strerror}")
 
 
-def stop(status: int, message: str) -> None:
+def stop(status: int, message: str, kind: str | None = None) -> None:
     # in one piece: several ranks may have the same to say at the same moment
-    os.write(sys.stderr.fileno(), f"{ERROR_MARK}[{status}] {message}\n".encode(errors="replace"))
+    os.write(sys.stderr.fileno(), f"{ERROR_MARK}[{kind or status}] {message}\n".encode(errors="replace"))
     if "mpi4py" in sys.modules and "mpi4py.MPI" in sys.modules:
         from mpi4py import MPI
 

@@ -9,13 +9,16 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
+from itertools import chain
 from typing import Any
 
 import torch
 
 from repro.checkpoints import KEPT_ALONE, Checkpoints
 from repro.data.base import Dataset
-from repro.errors import FaultError
+from repro.divergence import Broken, diverged, first_loss, first_tensor, tensors
+from repro.errors import Diverged, FaultError
 from repro.evaluate import digest, evaluate, evaluate_training
 from repro.events import EventLog, read_events
 from repro.worker import Worker
@@ -68,10 +71,11 @@ class RunLog:
 
     # --- with the clock paused
     def stop(self, iteration: int) -> None:
-        """Gather what every rank did since the last stop."""
+        """Gather what every rank did since the last stop; Diverged, on every rank, if one has anything not finite."""
         fabric, clock = self.worker.fabric, self.worker.clock
         phases = self._taken()
         typical = statistics.median(self.step_s) if self.step_s else 0.0
+        losses = self._losses()
         mine = {
             "iteration": iteration,
             "server": self.worker.is_server,
@@ -79,22 +83,53 @@ class RunLog:
             "since_s": clock.train_s() - self.train_before,
             "phases": phases,
             "bytes": fabric.bytes_sent - self.bytes_before,
-            "loss": torch.stack(self.losses).double().mean().item() if self.losses else None,
+            "loss": losses.mean().item() if self.losses else None,
             "trace": clock.middle(self.trace_steps * typical) if self.trace_steps else [],
             "staleness": dict(self.staleness),
             "counters": {name: float(total) for name, total in self.strategy.counters().items()},
+            "broken": self._broken(iteration, losses),
         }
         self.bytes_before, self.train_before = fabric.bytes_sent, clock.train_s()
         with clock.activity("synchronisation"):
             self.ranks = fabric.exchange(mine)
         if len(found := {rank["iteration"] for rank in self.ranks}) > 1:
             raise FaultError(f"ranks have stopped at different iterations: {sorted(found)}")
+        if any(rank["broken"] for rank in self.ranks):
+            raise self._diverged(iteration)
         self.iteration, self.train_s = iteration, max(rank["train_s"] for rank in self.ranks)
         if self.events:
             self._write_steps()
         self.losses.clear()
         self.step_s.clear()
         self.phases.clear()
+
+    def _losses(self) -> torch.Tensor:
+        """Those of this rank's steps since the last stop, in float64."""
+        return torch.stack(self.losses).double().cpu() if self.losses else torch.empty(0)
+
+    def _broken(self, iteration: int, losses: torch.Tensor) -> Broken | None:
+        """What of this rank is not finite at a stop, as `losses` or as anything that a checkpoint would hold."""
+        if not self.worker.arithmetic:
+            return None
+        step, place = None, first_loss(losses.tolist())
+        if place is not None:
+            step = self._iteration_of(iteration, len(losses) - place)
+        state = chain(self.worker.part.tensors(), tensors(self.strategy.state_dict()))
+        found = Broken(self.worker.rank, step, first_tensor(state))
+        return found if found.step or found.name else None
+
+    def _iteration_of(self, iteration: int, nth_last: int) -> int:
+        """The iteration of this rank's so-manieth last step up to `iteration`."""
+        step = self.steps_until(iteration) - nth_last + 1
+        while iteration > 1 and self.steps_until(iteration - 1) >= step:
+            iteration -= 1
+        return iteration
+
+    def _diverged(self, iteration: int) -> Diverged:
+        """What all ranks end with, once one has found something; the weights' names, also where servers hold them."""
+        mine = self.ranks[self.worker.rank]["broken"] or Broken(self.worker.rank, None, None)
+        name = first_tensor(self.strategy.eval_weights().items()) or mine.name
+        return diverged(self.worker.fabric.exchange(replace(mine, name=name)), iteration)
 
     def _taken(self) -> dict[str, float]:
         """Phase seconds since the last stop."""
@@ -134,6 +169,8 @@ class RunLog:
                 if self.events:
                     device = self.worker.part.device
                     scores = evaluate(self.model, weights, self.dataset.test, device)
+                    if not math.isfinite(scores["test_loss"]):
+                        raise Diverged(f"diverged: the test loss is not finite after step {iteration}")
                     if self.eval_train:
                         scores |= evaluate_training(self.model, weights, self.dataset.train, device, self.eval_train)
                     self.final_digest = digest(weights)
@@ -179,9 +216,12 @@ class RunLog:
     def checkpoint_alone(self, iteration: int) -> None:
         """This rank saves all that it needs to go on, without a word to the others, which do so when they come here.
 
-        Before the stop of the same iteration: what the rank did since the last one is saved with it.
+        Before the stop of the same iteration: what the rank did since the last one is saved with it. A rank that finds
+        that it has diverged ends the run by itself.
         """
         with self.worker.clock.activity("checkpoint"):
+            if broken := self._broken(iteration, self._losses()):
+                raise diverged([broken], iteration)
             since = {
                 "phases": self._taken(),
                 "losses": [loss.cpu() for loss in self.losses],

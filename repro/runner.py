@@ -16,7 +16,7 @@ from typing import Any
 from repro import config as configs
 from repro import launch, locks, programs, provenance
 from repro.cells import Cell
-from repro.errors import FaultError, InputError, ReproError
+from repro.errors import Diverged, FaultError, InputError, ReproError
 from repro.events import EventLog
 from repro.launch.supervise import Ranks, stop_everything
 from repro.metrics import METRICS
@@ -58,7 +58,7 @@ def run_cells(
     if faults:
         cell, fault = faults[0]
         others = f" (and {len(faults) - 1} more cells failed)" if len(faults) > 1 else ""
-        failed = type(fault)(f"{cell.label}: {fault}{others}; the same command resumes")
+        failed = type(fault)(f"{cell.label}: {fault}{others}; {fault.again}")
     return [summary for cell in cells if (summary := read_summary(cell.folder))], failed
 
 
@@ -143,6 +143,8 @@ def run_cell(
     cell: Cell, force: bool, progress: Progress, mirrors: Background | None = None, core: int | None = None
 ) -> None:
     """One cell from wherever it stands to its summary; `core`: where a simulation is to run."""
+    if not force and (reason := cell.diverged):
+        raise Diverged(reason)
     testbed = cell.config["testbed"]
     program, threads = ["-m", "repro.rank", str(cell.folder)], testbed.get("threads_per_rank", 1)
     with (
@@ -201,7 +203,10 @@ def note_failure(cell: Cell, error: ReproError) -> None:
     """The reason, in the event log; a full disk is perhaps that very reason."""
     with contextlib.suppress(ReproError):
         log = EventLog(cell.folder / "events.jsonl")
-        log.append("failed", reason=str(error))
+        if isinstance(error, Diverged):
+            log.append("diverged", key=cell.key, reason=str(error))
+        else:
+            log.append("failed", reason=str(error))
         log.flush()
 
 

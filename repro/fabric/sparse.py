@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import torch
 
-from repro.errors import FaultError
+from repro.errors import Diverged
 from repro.fabric.codecs import codec
 
 EMPTY = 2**31 - 1  # the index of a place that holds nothing; its value is 0
@@ -37,9 +37,9 @@ class Sparse:
         return self.values.abs().sum(dtype=torch.float64)
 
     def add_to(self, vector: torch.Tensor) -> None:
-        """Add each value to its place in `vector` (n,). EMPTY places add 0 to the last element."""
+        """Add each value to its place in `vector` (n,). EMPTY places and flags add 0 to the last and first element."""
         if not vector.is_meta:
-            vector.index_add_(0, self.indices.clamp(max=vector.numel() - 1), self.values)
+            vector.index_add_(0, self.indices.clamp(0, vector.numel() - 1), self.values)
 
     def clear(self, vector: torch.Tensor) -> None:
         """Set these places of `vector` (n,) to 0; EMPTY places none."""
@@ -73,7 +73,7 @@ class Sparse:
         return Sparse(values, torch.cat([torch.where(broken, flag, self.indices[:1]), self.indices[1:]]))
 
     def check(self, names: list[str], when: str) -> None:
-        """FaultError where a flag has come in, or a sum of finite gradients has overflowed.
+        """Diverged where a flag has come in, or a sum of finite gradients has overflowed.
 
         names: of the parameters that `flagged` counted; when: what to say of the moment ("at step 7").
         """
@@ -87,7 +87,7 @@ class Sparse:
             what = "the sum of all ranks' gradients is beyond float32"
         else:
             return
-        raise FaultError(f"{what} {when}: the step is not applied on any rank; a lower learning rate may help")
+        raise Diverged(f"diverged: {what} {when}: the step is not applied on any rank")
 
 
 def largest(magnitudes: torch.Tensor, k: int) -> torch.Tensor:

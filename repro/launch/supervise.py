@@ -15,13 +15,14 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from repro.errors import FaultError, InputError, ReproError
+from repro.errors import Diverged, FaultError, InputError, ReproError
 
 PRCTL = getattr(ctypes.CDLL(None), "prctl", None)
 PR_SET_PDEATHSIG = 1
 KEPT_LINES = 400
 GRACE_S = 5.0
-ERROR = re.compile(r"repro-error\[(\d)\] (.*)")
+ERROR = re.compile(r"repro-error\[(\w+)\] (.*)")
+KINDS = {str(InputError.status): InputError, "diverged": Diverged}  # FaultError is every other
 LOST_RANKS = (
     re.compile(r"process rank (\d+)\s[\s\S]{0,200}?exited\s+on\s+signal\s+(\d+)"),  # mpirun; prterun breaks the line
     re.compile(r"rank\s*:\s*(\d+) [^\n]*\n\s*exitcode\s*:\s*-(\d+)"),  # torchrun
@@ -168,8 +169,9 @@ class Ranks:
         # by SIGTERM and SIGABRT launchers end those that are left: not who was lost first
         lost = next((match for match in ended if int(match[2]) not in (signal.SIGTERM, signal.SIGABRT)), None)
         signs = {int(s): s.name for s in signal.Signals}
-        if said := ERROR.search(text):
-            kind = InputError if int(said[1]) == InputError.status else FaultError
+        # the first, but that a rank has diverged explains what others have to say of its end
+        if said := min(ERROR.finditer(text), key=lambda found: found[1] != "diverged", default=None):
+            kind = KINDS.get(said[1], FaultError)
             also = f" (rank {lost[1]} had ended by {signs.get(int(lost[2]), lost[2])})" if lost else ""
             return kind(said[2] + (also if kind is FaultError else ""))
         if self.stalled:

@@ -15,7 +15,7 @@ from repro import probes
 from repro.build import build_worker
 from repro.config import strategy_options
 from repro.data.base import Dataset
-from repro.errors import FaultError
+from repro.errors import Diverged
 from repro.fabric.base import Fabric
 from repro.probes._objective import regularised
 from repro.worker import Worker
@@ -82,7 +82,7 @@ def descend(
     losses, comparators = torch.stack(fabric.exchange(mine)).mean(0).tolist()
     F, L = torch.stack(distances).max().item() / math.sqrt(2), torch.stack(norms).max().item()
     if not all(map(math.isfinite, (*losses, F, L))):
-        raise FaultError(f"the run of {T} iterations diverged: its steps are too long (F, L or mu too small)")
+        raise Diverged(f"the run of {T} iterations diverged: its steps are too long (F, L or mu too small)")
     return Descent(losses, comparators, F, L, snapshots)
 
 

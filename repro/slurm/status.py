@@ -97,7 +97,7 @@ def progress_of(place: Path, cell: dict[str, Any]) -> dict[str, Any]:
     return {
         "started": bool(begun),
         "finished": bool(events) and summary is not None and summary.get("key") == cell["key"],
-        "failure": last["reason"] if last["event"] == "failed" else None,
+        "failure": last["reason"] if last["event"] in ("failed", "diverged") else None,
         "iteration": max((event.get("iteration") or 0 for event in events), default=0),
         "iterations": begun[-1].get("iterations") if begun else None,
         "score": evaluations[-1].get(cell["metric"]) if evaluations else None,

@@ -56,7 +56,7 @@ def sync_one(store: Store, folder: Path) -> str | None:
     if mirror.has(cell, state):
         return "already"
     mirror.start(cell)
-    failures = [event["reason"] for event in events[-1:] if event["event"] == "failed"]
+    failures = [event["reason"] for event in events[-1:] if event["event"] in ("failed", "diverged")]
     if summary:
         mirror.finish(folder, summary)
     elif failures:

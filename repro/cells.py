@@ -179,6 +179,7 @@ def check_numbers(config: dict[str, Any]) -> None:
         least = 0 if name in ("seed", "trace_steps", "eval_train") else 1
         if not isinstance(config[name], int) or isinstance(config[name], bool) or config[name] < least:
             raise InputError(f"{name}={config[name]}: must be a whole number, {least} or more")
+    limits.check("seed", config["seed"], limits.SEEDS)
     for name in ("epochs", "eval_every", "checkpoint_every", "timeout_s"):
         value = config[name]
         if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < float("inf"):

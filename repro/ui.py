@@ -38,7 +38,7 @@ def serve(
         raise InputError(f"MLFLOW_TRACKING_URI is a server: open {public(uri)} in a browser")
     database = Path(uri.removeprefix("sqlite:///"))
     if uri.startswith("sqlite:") and not database.is_file():
-        raise InputError(f"no MLflow database at {database}: run an experiment, or `repro ui --sync` for results of before")
+        raise InputError(f"no MLflow database at {database}: run an experiment, or `repro ui --sync` for earlier ones")
     check_port(host, port)
     links = _links(uri, root, f"http://{_address(host)}:{port}")
     with _sigterm_like_ctrl_c(), _server(uri, host, port) as server:

@@ -33,7 +33,7 @@ def free_port():
 
 
 def test_without_a_database_it_says_how_to_fill_it(tmp_path):
-    with pytest.raises(InputError, match="`repro ui --sync` for results"):
+    with pytest.raises(InputError, match="run an experiment, or `repro ui --sync`"):
         serve(port=free_port(), root=tmp_path)
 
 

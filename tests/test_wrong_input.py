@@ -122,6 +122,7 @@ PROFILE = str(PROJECT / "paper_configs" / "profile" / "measured-vgg.json")
 @pytest.mark.parametrize(
     ("command", "words"),
     [
+        (f"show {FIG4} seed={10**30}", "must be 4,294,967,296 or less"),
         (f"show {FIG4} workers=100000 batch=100000", "ranks: 100,001; must be 1,024 or less"),
         ("schedule 1-1-1-1 --minibatches 100000000", "800,000,000; must be 200,000 or less"),
         ("schedule 1-1 --forward 100000000", "must be 200,000 or less"),

@@ -104,7 +104,7 @@ def stages_of(found: Partition) -> list[frozenset[int]]:
 
 
 @given(graphs(), st.integers(1, 4), st.sampled_from(list(COMBINE)), st.booleans(), st.booleans(), st.integers(1, 3))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_brute_force(graph, machines, model, activations, straight, bandwidth):
     layers, _ = graph
     if straight and machines > len(layers):
@@ -126,7 +126,7 @@ def test_brute_force(graph, machines, model, activations, straight, bandwidth):
     st.integers(1, 3),
     st.integers(1, 3),
 )
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_brute_force_on_two_levels(graph, machines, model, activations, fast, slow):
     layers, edges = graph
     downs = all_downsets(len(layers), edges)

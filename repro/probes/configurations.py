@@ -12,7 +12,8 @@ A row's `device`, where it has one, counts in the place of the cluster's.
 
 Result: {rows [{model, hardware, batch, cluster, machines, bandwidth_Bps, cost_model, config, cuts, stages [{first,
 last, replicas, seconds}], pipeline_s, data_parallel_s, single_s, noam, optima, speedup_single, speedup_bsp}]}; the
-times are those of the cost model, a minibatch each.
+times are those of the cost model, a minibatch each. Where a profile branches, first, last and cuts count its layers
+stage after stage (`Partition.order`).
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def need_mpi(kind: str | None) -> None:
         return
     if "can not load PMIx library" in words:
         words += " (Debian, Ubuntu: apt-get install libpmix-dev, on every node)"
-    listed = _run("srun", "--mpi=list")
+    listed = _run(need("srun"), "--mpi=list")
     text = listed.stdout + listed.stderr  # older versions of Slurm say it on stderr
     names = re.findall(r"(\w+)(?=,|$)", text.partition("...")[2], re.MULTILINE)
     loads = [name for name in names if not _refused_mpi(name)]
@@ -67,7 +67,7 @@ def need_mpi(kind: str | None) -> None:
 
 def _refused_mpi(kind: str | None) -> str:
     """srun's words where it cannot load this type of MPI; empty where it can, whatever else it may refuse."""
-    said = _run("srun", f"--mpi={kind}", "--test-only", "true").stderr
+    said = _run(need("srun"), f"--mpi={kind}", "--test-only", "true").stderr
     return _words(said.partition("\n")[0]) if "Invalid MPI type" in said else ""
 
 

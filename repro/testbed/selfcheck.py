@@ -20,7 +20,7 @@ from repro.testbed import links, linux
 
 PORT = 7070
 LIMIT_S = 20.0
-WINDOW_S, WINDOW_BYTES = 0.5, 12e6  # at least; on slow links a lost packet would weigh too much in half a second
+WINDOW_S, WINDOW_BYTES = 0.5, 12e6  # at least: in half a second of a slow link one lost packet would weigh too much
 WARM_UP_SHARE = 0.3  # of a window, before it: the connection's slow start and what it loses by that
 ROUND_TRIPS, FIRST_TRIPS = 150, 30
 CHUNK = 1 << 18

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import torch
 
-LIMIT_S = 10.0  # every wait of every check ends by then
 SHORT_S = 0.3
 DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.int8, torch.int16, torch.int32, torch.int64, torch.uint8]
 SIZES = [1, 2, 3, 5, 16, 1001]  # elements: fewer than ranks, not divisible, more

@@ -9,7 +9,6 @@ import torch
 
 from repro.fabric.base import BACKGROUND, MAIN, FabricError
 from tests.fabric_common import (
-    LIMIT_S,
     OTHER,
     SHORT_S,
     Skip,
@@ -17,6 +16,7 @@ from tests.fabric_common import (
     need,
     neighbours,
 )
+from tests.waiting import LIMIT_S
 
 
 def check_cancel(fabric):
@@ -135,9 +135,9 @@ def check_a_queue_timeout_is_not_put_off(fabric):
     queue.put(1)  # wakes both
     for task in tasks:
         task.join()
-    assert got == [1] and len(waited) == 1
-    if fabric.name == "virtual":
-        assert waited == [pytest.approx(0.4)]
+    assert len(got) + len(waited) == 2
+    if fabric.name == "virtual":  # by the clock of a busy machine both may have given up before there was an item
+        assert got == [1] and waited == [pytest.approx(0.4)]
 
 
 # collectives

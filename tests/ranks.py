@@ -16,11 +16,13 @@ import traceback
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from tests.waiting import LIMIT_S
+
 FAULTY_RANK = 1
-FAULT_TIMEOUT_S = 3.0
+FAULT_TIMEOUT_S = 3.0  # of the others, where that is what ends them
 
 
-def launch(fabric, size, program, folder, stall_s=45.0, limit_s=150.0):
+def launch(fabric, size, program, folder, stall_s=LIMIT_S, limit_s=2 * LIMIT_S):
     """Run `size` ranks of a program below to their end; raises what `supervise` says of them if they failed."""
     from repro.launch.local import environment, mpirun_command, torchrun_command
     from repro.launch.supervise import Ranks
@@ -44,7 +46,7 @@ def fault_ends():
     def end(fabric, fault):
         with tempfile.TemporaryDirectory() as folder:
             try:
-                launch(fabric, 3, fault, Path(folder), stall_s=75.0)
+                launch(fabric, 3, fault, Path(folder))
             except Exception as error:
                 return error
 
@@ -93,7 +95,7 @@ def suite(kind, folder):
     """Every check on a fabric of its own, so that what one leaves behind does not reach the next."""
     from tests import fabric_suite
 
-    first = make_fabric(kind, 60.0)
+    first = make_fabric(kind, LIMIT_S)
     rank = first.rank
     with open(folder / f"rank{rank}.jsonl", "w") as out:
 
@@ -121,7 +123,7 @@ def fault(kind, sign):
     """Allreduces without end; one rank goes in the middle of the fifth, between two hops of the ring."""
     import torch
 
-    fabric = make_fabric(kind, FAULT_TIMEOUT_S)
+    fabric = make_fabric(kind, FAULT_TIMEOUT_S if sign == signal.SIGSTOP else LIMIT_S)
     hops, isend = [4 * 2 * (fabric.size - 1) + 2], fabric.isend
 
     def faulty_isend(*args, **kwargs):
@@ -141,7 +143,7 @@ def serve(kind, folder):
     """Small runs of `tests.real`, one after the other, on the first ranks; until there is a file `end`."""
     from tests import small
 
-    whole, groups, number = make_fabric(kind, 60.0), {}, 0
+    whole, groups, number = make_fabric(kind, LIMIT_S), {}, 0
     while True:
         job = folder / f"job{number}"
         while not job.exists():

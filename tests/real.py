@@ -20,9 +20,9 @@ import pytest
 import strategies
 from repro.errors import InputError
 from tests.ranks import launch
+from tests.waiting import LIMIT_S
 
 RANKS = 4
-LIMIT_S = 120.0  # of one run
 
 
 class Ranks:

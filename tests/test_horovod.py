@@ -20,6 +20,7 @@ from tests import real, small
 from tests.test_ddp import MOMENTUM, N, dropping, frozen, normed
 from tests.test_runs import run as run_cells
 from tests.test_runs import summary
+from tests.waiting import LIMIT_S
 
 SCRIPT = Path(__file__).resolve().parents[1] / "setup" / "horovod.sh"
 
@@ -89,7 +90,7 @@ def test_a_stopped_rank_ends_the_run_with_its_name(installed, tmp_path):
 def set_up(code: str, **environment: str) -> subprocess.CompletedProcess:
     """`code` after the functions of setup/horovod.sh."""
     command = ["bash", "-c", f"source {SCRIPT}\n{code}"]
-    return subprocess.run(command, capture_output=True, text=True, env=os.environ | environment, timeout=120)
+    return subprocess.run(command, capture_output=True, text=True, env=os.environ | environment, timeout=LIMIT_S)
 
 
 def test_the_set_up_is_quick_where_it_is_done(installed):

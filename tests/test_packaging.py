@@ -9,6 +9,8 @@ import sys
 import zipfile
 from pathlib import Path
 
+from tests.waiting import LIMIT_S
+
 PROJECT = Path(__file__).resolve().parents[1]
 PACKAGES = ("repro", "strategies", "reports", "paper_configs")
 
@@ -21,7 +23,7 @@ def test_a_wheel_lists_shows_and_reports(tmp_path):
     for name in ("pyproject.toml", "README.md"):
         shutil.copy(PROJECT / name, source / name)
     build = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-q", "-w", str(tmp_path)]
-    subprocess.run([*build, str(source)], check=True, capture_output=True, timeout=120)
+    subprocess.run([*build, str(source)], check=True, capture_output=True, timeout=LIMIT_S)
     (wheel,) = tmp_path.glob("*.whl")
     installed = tmp_path / "installed"
     zipfile.ZipFile(wheel).extractall(installed)
@@ -30,7 +32,7 @@ def test_a_wheel_lists_shows_and_reports(tmp_path):
         environment = os.environ | {"PYTHONPATH": str(installed), "REPRO_RESULTS": str(tmp_path / "results")}
         environment.pop("REPRO_REPORTS", None)
         command = [sys.executable, "-m", "repro.cli", *arguments]
-        done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+        done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT_S)
         assert done.returncode == 0, done.stderr
         return done.stdout
 

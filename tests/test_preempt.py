@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,6 +16,7 @@ from repro import preempt
 from repro.errors import FaultError
 from repro.launch.supervise import descendants
 from repro.train import Stop
+from tests.waiting import LIMIT_S, wait_until
 
 WORKERS, SIZE = 2, 3
 
@@ -118,6 +118,10 @@ def test_a_fault_after_the_signal_is_a_preemption():
 QUICK = ["dataset.standin=always", "batch=60", "epochs=20", "eval_every=1", "checkpoint_every=100", "testbed=here"]
 
 
+def evaluations(results):
+    return sum(path.read_text().count('"evaluation"') for path in results.rglob("events.jsonl"))
+
+
 def run(results, *overrides, signalled=False):
     """A run to its end, or to where it leaves if its ranks get SIGTERM after their first evaluations."""
     command = [sys.executable, "-m", "repro.cli", "run", "pipesgd/fig4-mnist", "--json", "--no-mlflow", *overrides]
@@ -126,17 +130,13 @@ def run(results, *overrides, signalled=False):
         command, env=os.environ | settings, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     try:
-        deadline = time.monotonic() + 120
-        while signalled and time.monotonic() < deadline and process.poll() is None:
-            texts = [path.read_text() for path in results.rglob("events.jsonl")]
-            if any(text.count('"evaluation"') > 1 for text in texts):
-                break
-            time.sleep(0.02)
+        if signalled:
+            wait_until(lambda: evaluations(results) > 1, "two evaluations", over=lambda: process.poll() is not None)
         for pid in descendants(process.pid) if signalled else ():
             words = Path(f"/proc/{pid}/cmdline").read_text()
             if "repro.rank" in words and "mpirun" not in words:
                 os.kill(pid, signal.SIGTERM)
-        out, err = process.communicate(timeout=180)
+        out, err = process.communicate(timeout=LIMIT_S)
     finally:
         process.kill()
     return process.returncode, out, err

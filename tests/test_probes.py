@@ -22,6 +22,7 @@ from repro.results import PHASES
 from repro.timing import closed_forms
 from repro.timing.device import block_seconds
 from tests.probes_common import PARAMETERS, TESTBED, configuration, divisible, exactly, run
+from tests.waiting import LIMIT_S
 
 # --- timing
 
@@ -255,7 +256,8 @@ def test_a_probe_on_real_ranks(tmp_path, experiment):
     environment = os.environ | {"REPRO_RESULTS": str(tmp_path), "REPRO_REPORTS": str(tmp_path / "reports")}
     command = [sys.executable, "-m", "repro.cli", "run", f"pipesgd/{experiment}", "--scale", "smoke", "--no-mlflow"]
     chosen = ["testbed=here", "dataset.standin=always", "workers=2", "batch=20", "settings=null"]
-    done = subprocess.run([*command, "--json", *chosen], env=environment, capture_output=True, text=True, timeout=240)
+    command += ["--json", *chosen]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=LIMIT_S)
     assert done.returncode == 0, done.stderr
     [summary] = json.loads(done.stdout)
     assert summary["kind"] == "measured" and summary["fabric"] == "mpi" and summary["workers"] == 2

@@ -10,7 +10,6 @@ import socket
 import subprocess
 import sys
 import threading
-import time
 import urllib.request
 from pathlib import Path
 
@@ -20,6 +19,7 @@ from repro.results import read_summary
 from repro.tracking import Background, Store, open_store
 from repro.tracking.background import SERVER_WAIT_S
 from tests.test_runs import EXPERIMENT, QUICK
+from tests.waiting import LIMIT_S, wait_until
 
 CELL = [*QUICK, "strategy=dsync", "testbed=here"]
 
@@ -48,14 +48,16 @@ class Server:
         self.process = subprocess.Popen(
             command, env=os.environ | settings, stdout=log, stderr=log, start_new_session=True
         )
-        until = time.monotonic() + 120
-        while time.monotonic() < until and self.process.poll() is None:
-            with contextlib.suppress(OSError), urllib.request.urlopen(f"{self.uri}/health", timeout=5) as answer:
-                if answer.status == 200:
-                    return
-            time.sleep(0.2)
-        self.stop()
-        raise AssertionError((self.folder / "server.log").read_text())
+        try:
+            wait_until(self.answers, "the server answers", over=lambda: self.process.poll() is not None)
+        except AssertionError as error:
+            self.stop()
+            raise AssertionError((self.folder / "server.log").read_text()) from error
+
+    def answers(self) -> bool:
+        with contextlib.suppress(OSError), urllib.request.urlopen(f"{self.uri}/health", timeout=LIMIT_S) as answer:
+            return answer.status == 200
+        return False
 
     def stop(self) -> None:
         with contextlib.suppress(ProcessLookupError):
@@ -98,7 +100,7 @@ def command(results: Path, uri: str, *arguments: str) -> subprocess.Popen:
 def repro(results: Path, uri: str, *arguments: str) -> tuple[str, str]:
     """Standard output and error of a command that ends well; the limit only guards against one that never ends."""
     process = command(results, uri, *arguments)
-    out, err = process.communicate(timeout=240)
+    out, err = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 0, err
     return out, err
 
@@ -165,7 +167,7 @@ def test_a_silent_server_delays_no_cell_and_the_command_only_so_long(tmp_path):
     results = tmp_path / "results"
     with silent_server() as (uri, accepted):
         process = command(results, uri, "run", EXPERIMENT, "--json", *CELL, "seeds=2")
-        out, err = process.communicate(timeout=240)
+        out, err = process.communicate(timeout=LIMIT_S)
         assert process.returncode == 0, err
         assert accepted
     assert len(json.loads(out)) == 2 and all(read_summary(path.parent) for path in results.rglob("events.jsonl"))
@@ -187,10 +189,8 @@ def test_jobs_are_queued_and_dropped_while_the_server_is_silent(tmp_path):
             mirror.start({"key": key, "paper": "p", "experiment": "e"})
             for _ in range(1000):
                 mirror.sync(tmp_path)
-        until = time.monotonic() + 60
-        while not accepted and time.monotonic() < until:
-            time.sleep(0.01)
-        assert accepted and len(mirrors._jobs) == 3  # a's sync, b's start and sync
+        wait_until(lambda: accepted, "the first request")
+        assert len(mirrors._jobs) == 3  # a's sync, b's start and sync
         mirror.finish(tmp_path, {})
         assert [job.name for job in mirrors._jobs] == ["sync", "start", "finish"]
         mirrors.close(0.2)
@@ -208,7 +208,7 @@ def test_after_enough_lost_time_the_server_is_not_asked_again(tmp_path, monkeypa
     mirrors = Background(Store(f"http://127.0.0.1:{free_port()}", tmp_path), said.append)
     first, second = mirrors.cell(), mirrors.cell()
     first.start({"key": "a", "paper": "p", "experiment": "e"})
-    mirrors._thread.join(60)
+    mirrors._thread.join(LIMIT_S)
     assert not mirrors._thread.is_alive() and not first.on
     second.start({"key": "b", "paper": "p", "experiment": "e"})
     mirrors.close()
@@ -222,16 +222,16 @@ def test_a_server_killed_in_the_middle_gets_the_rest_once(tmp_path):
     server = Server(folder)
     try:
         process = command(results, server.uri, "run", EXPERIMENT, "--json", *CELL, "epochs=40", "eval_every=1")
-        until = time.monotonic() + 120
-        while time.monotonic() < until and process.poll() is None:
-            client = open_store(server.uri, folder)
+        client = open_store(server.uri, folder)
+
+        def running():
             experiment = client.get_experiment_by_name(EXPERIMENT)
-            if experiment and client.search_runs([experiment.experiment_id], "status = 'RUNNING'"):
-                break
-            time.sleep(0.1)
+            return experiment and client.search_runs([experiment.experiment_id], "status = 'RUNNING'")
+
+        wait_until(running, "the run is mirrored", over=lambda: process.poll() is not None)
         server.stop()
         assert process.poll() is None, "the run was over before its server"
-        out, err = process.communicate(timeout=240)
+        out, err = process.communicate(timeout=LIMIT_S)
         assert process.returncode == 0 and err.count("warning: MLflow") == 1, err
         (summary,) = json.loads(out)
         server.start()
@@ -245,7 +245,7 @@ def test_a_server_killed_in_the_middle_gets_the_rest_once(tmp_path):
 
 def test_a_malformed_address_ends_the_command_before_anything_runs(tmp_path):
     process = command(tmp_path / "results", "htp://ann:secret@host", "run", EXPERIMENT, *CELL)
-    _, err = process.communicate(timeout=120)
+    _, err = process.communicate(timeout=LIMIT_S)
     assert process.returncode == 2 and "Traceback" not in err and "secret" not in err
     [line] = [line for line in err.splitlines() if "MLFLOW_TRACKING_URI" in line]
     assert line.startswith("repro: error: MLFLOW_TRACKING_URI=htp://host: unknown scheme 'htp'")

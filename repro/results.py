@@ -4,7 +4,7 @@
 
 - `config.yaml`    the resolved configuration, written before the run starts
 - `events.jsonl`   what happened, one JSON object a line (`repro.events`); the truth, append-only, not committed
-- `summary.json`   computed from the events when the cell is finished. A run that diverged has none: its events end with why
+- `summary.json`   computed from the events when the cell is finished; a run that diverged has none
 - `checkpoints/`   while the run is not finished
 
 `results/reference/` has the same below it, without events: the committed runs that the reports cite. Runs only read it.

@@ -124,7 +124,10 @@ class Strategy(ABC):
         """What this rank was and held, for the summary; called at the end of the run."""
 
     def state_dict(self) -> dict:
-        """All that resume needs besides weights and optimizer: residuals, queues, counters. Called when settled."""
+        """All that resume needs besides weights and optimizer: residuals, queues, counters. Called when settled.
+
+        At every stop, also at the last: a tensor in it that is not finite ends the run (`repro.divergence`).
+        """
         return {}
 
     def load_state_dict(self, state: dict) -> None:

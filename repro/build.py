@@ -23,6 +23,12 @@ from repro.train import Plan
 from repro.worker import Worker
 from strategies.base import Strategy
 
+# entries of a virtual testbed: seconds, and mappings of a codec or a way to select to seconds a byte
+SECONDS = (
+    *("alpha_s", "beta_s_per_byte", "gamma_s_per_byte", "update_s_per_byte", "merge_s_per_byte"),
+    *("sync_s", "startup_s", "local_alpha_s", "local_beta_s_per_byte"),
+)
+SECONDS_OF_EACH = ("encode_s_per_byte", "decode_s_per_byte", "select_s_per_byte")
 LAUNCHERS = {"mpi": "mpirun", "torch": "torchrun"}  # fabric -> a launcher that starts it on any machine
 
 
@@ -156,12 +162,18 @@ def virtual_network(testbed: dict[str, Any]) -> Network:
 
 
 def check_virtual(testbed: dict[str, Any]) -> None:
-    """InputError where a virtual testbed's entries about a network shared by hosts, or its startup, cannot be."""
+    """InputError where a virtual testbed's entries about its network, or what its work costs, cannot be."""
     for name in ("hosts", "quantum_bytes", "short_bytes"):
         value = testbed.get(name)
         if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
             raise InputError(f"testbed.{name}={value}: must be a whole number, 1 or more, or null")
-    for name in ("startup_s", "local_alpha_s", "local_beta_s_per_byte"):
-        value = testbed.get(name, 0.0)
+    if (arithmetic := testbed.get("arithmetic", "real")) not in ("real", "none"):
+        raise InputError(f"testbed.arithmetic={arithmetic}: must be real or none")
+    seconds = {name: testbed.get(name, 0.0) for name in SECONDS}
+    for name in SECONDS_OF_EACH:
+        if not isinstance(each := testbed.get(name, {}), dict):
+            raise InputError(f"testbed.{name}={each}: must be entries, each with its seconds a byte")
+        seconds |= {f"{name}.{entry}": value for entry, value in each.items()}
+    for name, value in seconds.items():
         if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < float("inf"):
             raise InputError(f"testbed.{name}={value}: must be a number, 0 or more")

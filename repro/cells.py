@@ -168,6 +168,9 @@ def check(config: dict[str, Any]) -> None:
             f"testbed.ranks={given}: {strategy.name} needs {needed} ranks "
             f"({config['workers']} workers and {servers} server{'s' * (servers != 1)}); null: as many as needed"
         )
+    threads = config["testbed"].get("threads_per_rank", 1)
+    if not isinstance(threads, int) or isinstance(threads, bool) or threads < 1:
+        raise InputError(f"testbed.threads_per_rank={threads}: must be a whole number, 1 or more")
     limits.check("ranks", needed, limits.RANKS)
     launcher.check(needed)
     programs.check(config)

@@ -5,6 +5,7 @@ What the values are is checked by those who use them (`repro.cells.check`), who 
 
 from __future__ import annotations
 
+import math
 import re
 from typing import Any
 
@@ -18,7 +19,8 @@ LONGEST = 200  # characters of a name or title
 
 
 def check(config: dict[str, Any]) -> None:
-    """InputError naming the first part that is not of its form."""
+    """InputError naming the first part that is not of its form, or a number that is none: no summary could hold it."""
+    _check_finite("", config)
     for part in (*GROUPS, "optimizer", "probe", "data"):
         if not isinstance(config.get(part), dict):
             raise InputError(f"{part}={config.get(part)}: must be entries, as {part}.NAME=value sets one")
@@ -29,6 +31,8 @@ def check(config: dict[str, Any]) -> None:
             raise InputError(f"{name}={given!r}: must be a plain name: letters, digits, . _ and -, 1 to 100 of them")
     for name in TEXTS:
         _check_text(name, config.get(name))
+    if not isinstance(root := config["data"].get("root"), str | None):
+        raise InputError(f"data.root={root}: must be a folder, or null")
     if not isinstance(config.get("breakdown"), bool):
         raise InputError(f"breakdown={config.get('breakdown')}: must be true or false")
     testbeds = config.get("testbeds")
@@ -48,6 +52,14 @@ def _check_overrides(name: str, given: Any) -> None:
         _check_text(f"a name in {name}", key)
         if not isinstance(changes, list) or not all(isinstance(change, str) for change in changes):
             raise InputError(f"{name}.{key}={changes}: must be a list of overrides, as ['epochs=1']")
+
+
+def _check_finite(name: str, value: Any) -> None:
+    if isinstance(value, dict | list):
+        for key, entry in value.items() if isinstance(value, dict) else enumerate(value):
+            _check_finite(f"{name}.{key}" if name else str(key), entry)
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise InputError(f"{name}={value}: must be a finite number")
 
 
 def _check_text(what: str, value: Any) -> None:

@@ -76,22 +76,33 @@ def said(capsys, *arguments: str) -> str:
         ("title=a\nb", ["override 'title=a\\nb': has a line break"]),
         ("title='a\x1b[2J'", ["has a line break or another control character"]),
         ("title=" + "[" * 100_000, ["characters)"]),
-        ("optimizer.lr=nan", ["optimizer.lr=nan: must be a number"]),
-        ("targets=[inf]", ["must be a list of numbers"]),
-        ("epochs=inf", ["epochs=inf: must be a number above 0"]),
+        ("optimizer.lr=nan", ["optimizer.lr=nan: must be a finite number"]),
+        ("testbed.alpha_s=nan", ["testbed.alpha_s=nan: must be a finite number"]),
+        ("testbed.arithmetic=some", ["testbed.arithmetic=some: must be real or none"]),
+        ("testbed.alpha_s=-1", ["testbed.alpha_s=-1: must be a number, 0 or more"]),
+        ("testbed.beta_s_per_byte=fast", ["testbed.beta_s_per_byte=fast: must be a number, 0 or more"]),
+        ("testbed.encode_s_per_byte=5", ["testbed.encode_s_per_byte=5: must be entries"]),
+        ("+testbed.encode_s_per_byte.x=no", ["testbed.encode_s_per_byte.x=no: must be a number, 0 or more"]),
+        ("targets=[inf]", ["targets.0=inf: must be a finite number"]),
+        ("epochs=inf", ["epochs=inf: must be a finite number"]),
+        ("data.root=5", ["data.root=5: must be a folder"]),
         ("breakdown=5", ["breakdown=5: must be true or false"]),
         ("seeds=1000000", ["cells (7 settings x 2 testbeds x 1,000,000 seeds): 14,000,000; must be 10,000 or less"]),
     ],
 )
 def test_an_override_that_cannot_be_is_one_line_of_show_too(capsys, override, words):
-    line = said(capsys, "show", FIG4, override)
+    on = ["testbed=virtual"] if override.lstrip("+").startswith("testbed.") and "rank" not in override else []
+    line = said(capsys, "show", FIG4, *on, override)
     assert all(word in line for word in words), line
     assert "+x=1" not in line.replace("unknown option 'x'", "") and len(line) < 5000
 
 
-@pytest.mark.parametrize("override", ["workers=0", "batch=101", "epochs=-1", "strategy.K=0", "device=tpu"])
+@pytest.mark.parametrize(
+    "override",
+    ["workers=0", "testbed.threads_per_rank=0", "batch=101", "epochs=-1", "strategy.K=0", "device=tpu"],
+)
 def test_show_refuses_what_run_refuses(capsys, override):
-    overrides = [override] if "K" not in override else ["strategy=pipe_sgd", override]
+    overrides = [*(["strategy=pipe_sgd"] if "K" in override else ["testbed=here"]), override]
     line = said(capsys, "show", FIG4, *overrides)
     with pytest.raises(InputError) as refusal:
         cells.expand(FIG4, overrides)

@@ -166,7 +166,31 @@ def serve(kind, folder):
         number += 1
 
 
+def listeners(kind, folder):
+    """{process: where it listens} of this rank, and under torch of the launcher, whose store the ranks meet in."""
+    import torch
+
+    fabric = make_fabric(kind, 60.0)
+    fabric.allreduce(torch.ones(9)).wait()
+    processes = [os.getpid()] + [os.getppid()] * (kind == "torch")
+    (folder / f"rank{fabric.rank}").write_text(json.dumps({pid: listens(pid) for pid in processes}))
+    fabric.close()
+
+
+def listens(pid):
+    """The addresses, in the kernel's hexadecimal, of the TCP sockets of a process that take connections."""
+    found = {}
+    for table in ("tcp", "tcp6"):
+        for line in Path(f"/proc/{pid}/net/{table}").read_text().splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == "0A":  # LISTEN
+                found[f"socket:[{fields[9]}]"] = fields[1].split(":")[0]
+    handles = [os.readlink(handle) for handle in Path(f"/proc/{pid}/fd").iterdir() if handle.is_symlink()]
+    return [found[handle] for handle in handles if handle in found]
+
+
 PROGRAMS = {
+    "listeners": listeners,
     "serve": serve,
     "suite": suite,
     "kill": lambda kind, folder: fault(kind, signal.SIGKILL),

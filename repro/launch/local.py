@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shutil
-import socket
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +19,10 @@ OPENMPI = {
     "OMPI_MCA_rmaps_base_oversubscribe": "1",
     "OMPI_MCA_hwloc_base_binding_policy": "none",
     "OMPI_MCA_mpi_yield_when_idle": "1",
+    # Through shared memory alone: other ways listen on all of the machine's addresses, also where nothing goes there.
+    # (The port of mpirun's own daemon does so too; version 4 has no setting for it.)
+    "OMPI_MCA_pml": "ob1",
+    "OMPI_MCA_btl": "^tcp,ofi,openib",
     "PRTE_ALLOW_RUN_AS_ROOT": "1",
     "PRTE_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
     "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
@@ -57,11 +60,7 @@ def mpirun_command(ranks: int, program: list[str]) -> list[str]:
 
 
 def torchrun_command(ranks: int, program: list[str]) -> list[str]:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    run = [sys.executable, "-m", "torch.distributed.run", "--local-addr", "127.0.0.1", "--master-addr", "127.0.0.1"]
-    return [*run, "--master-port", str(port), "--nproc-per-node", str(ranks), *program]
+    return [sys.executable, "-m", "repro.launch.torchrun", "--nproc-per-node", str(ranks), *program]
 
 
 class Mpirun(Launcher):

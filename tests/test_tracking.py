@@ -12,7 +12,7 @@ import pytest
 from repro.errors import FaultError, InputError
 from repro.events import EventLog
 from repro.results import write_summary
-from repro.tracking import Background, Mirror, Store, open_store, sync_all, tracking_uri
+from repro.tracking import Background, Mirror, Store, open_store, store, sync_all, tracking_uri
 from repro.tracking.format import curve_points, final_metrics, parameters, shared_view, tags
 
 CELL = {
@@ -284,6 +284,28 @@ def test_sync_all_mirrors_what_is_missing_once(root, folder):
     with open(folder / "cell.lock", "w") as lock:  # as a command that runs the cell holds it
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert sync_all(root) == (0, 2, 1)
+
+
+def test_a_lock_that_is_never_free_costs_one_line_and_only_the_mirror(tmp_path, folder, monkeypatch):
+    monkeypatch.setattr(store, "LOCK_S", 0.1)
+    hold = "import fcntl, sys; fcntl.flock(file := open(sys.argv[1], 'w'), 2); print('held', flush=True); input()"
+    command = [sys.executable, "-c", hold, str(tmp_path / "mlflow.lock")]
+    said = []
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        holder.stdout.readline()
+        mirrors = Background(Store(root=tmp_path), said.append)
+        cell = mirrors.cell()
+        cell.start(CELL)
+        cell.finish(folder, summary_of([]))
+        mirrors.close()
+        (line,) = said
+        assert f"{tmp_path}/mlflow.lock is held by process {holder.pid}, not free within 0.1 s" in line
+        assert "results are complete without it" in line
+        write_events(tmp_path / "pipesgd" / "x" / "y", evaluation(10, 1.0, 0.8))
+        with pytest.raises(FaultError, match=f"is held by process {holder.pid}"):
+            sync_all(tmp_path)
+        holder.communicate(b"\n")
+    assert sync_all(tmp_path).done == 1
 
 
 def test_sync_all_says_when_it_cannot(tmp_path, folder, monkeypatch):

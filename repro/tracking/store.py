@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import logging
 import os
 import re
@@ -11,10 +10,12 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from repro.errors import InputError
+from repro import locks
+from repro.errors import FaultError, InputError
 from repro.paths import results_root
 
 REQUEST_S = 15  # that a server may be silent
+LOCK_S = 15.0  # that others may take to make or migrate the SQLite file
 # What MLflow knows; others come with plugins. A scheme may name a driver, as in mysql+pymysql.
 SCHEMES = ("http", "https", "sqlite", "postgresql", "mysql", "mssql", "databricks", "databricks-uc", "uc", "file")
 
@@ -107,7 +108,10 @@ def prepare() -> None:
 
 
 def open_store(uri: str, root: Path) -> Any:
-    """An MlflowClient, the SQLite file made, or brought to this MLflow's schema. Errors are MLflow's own."""
+    """An MlflowClient, the SQLite file made, or brought to this MLflow's schema.
+
+    FaultError where others hold the SQLite file's lock for too long; other errors are MLflow's own.
+    """
     prepare()
     import mlflow.store.db.utils as database
     from mlflow import MlflowClient
@@ -117,8 +121,10 @@ def open_store(uri: str, root: Path) -> Any:
         return MlflowClient(uri)
     root.mkdir(parents=True, exist_ok=True)
     # Several processes that make the same new database at once destroy it for one another.
-    with open(root / "mlflow.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    path = root / "mlflow.lock"
+    if (lock := locks.take(path, wait_s=LOCK_S)) is None:
+        raise FaultError(f"{path} is held by {locks.users(path)}, not free within {LOCK_S:g} s")
+    with lock:
         try:
             return _opened(MlflowClient(uri))
         except MlflowException as error:

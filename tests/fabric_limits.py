@@ -120,6 +120,28 @@ def check_event_and_queue_timeouts(fabric):
     task.join()
 
 
+def check_who_waits_for_a_task_says_what_that_waits_for(fabric):
+    """Its peer and operation: "an item of a queue" alone names nobody who could be asked."""
+    need(fabric)
+    left, right = neighbours(fabric)
+    queue, gate = fabric.queue(), fabric.event()
+
+    def listen():
+        gate.set()
+        fabric.recv(torch.zeros(1), left, 3, BACKGROUND)
+
+    task = fabric.spawn(listen, "listener")
+    gate.wait()
+    fabric.sleep(SHORT_S)  # until it is in the call
+    held_up = rf"; listener has waited \S+ s for: .*rank {left} \(tag 3, channel {BACKGROUND}\)"
+    for wait, what in ((queue.get, "queue"), (fabric.event().wait, "event"), (task.join, "end of task listener")):
+        with pytest.raises(FabricError, match=rf"rank {fabric.rank} \(main\): .*{what}: nothing after .*{held_up}"):
+            wait(timeout=SHORT_S)
+    meet(fabric)
+    fabric.send(torch.zeros(1), right, 3, BACKGROUND)
+    task.join()
+
+
 def check_a_queue_timeout_is_not_put_off(fabric):
     """A waiter whose item another one takes still gives up when its own time has passed."""
     queue, start, got, waited = fabric.queue(), fabric.now(), [], []

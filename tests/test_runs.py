@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -85,10 +86,14 @@ def test_a_rank_killed_before_any_checkpoint_starts_anew(tmp_path):
 
 
 @pytest.mark.ranks
-def test_a_stopped_rank_ends_the_run_with_its_name(results):
-    done = run(results, "strategy=dsync", "testbed=here", "timeout_s=4", fault="stop:1:5")
+@pytest.mark.parametrize("strategy", ["dsync", "pipe_sgd"])  # its exchange on the main line; on a task of its own
+@pytest.mark.parametrize("launcher", ["mpirun", "torchrun"])
+def test_a_stopped_rank_ends_the_run_with_its_name(results, strategy, launcher):
+    here = ("testbed=here", f"testbed.launcher={launcher}")
+    done = run(results, f"strategy={strategy}", *here, "timeout_s=4", fault="stop:1:5")
     assert done.returncode == 1
-    assert "rank 0" in done.stderr and "rank 1" in done.stderr and "nothing after 4 s" in done.stderr
+    assert "rank 0" in done.stderr and "nothing after 4 s" in done.stderr
+    assert re.search(r"(receive from|send to) rank 1 \(tag \d+, channel \d\)", done.stderr)
     assert "Traceback" not in done.stderr
 
 

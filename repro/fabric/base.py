@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ClassVar
 
@@ -23,6 +23,15 @@ DEFAULT_TIMEOUT_S = 120.0
 
 class FabricError(FaultError):
     """A rank was lost, a wait passed its limit, or a message did not fit: names rank, peer, operation, seconds."""
+
+
+def overdue(
+    rank: int, task: str, what: str, seconds: float, others: Iterable[tuple[str, str, float]] = ()
+) -> FabricError:
+    """Of a task's wait that passed its limit. others: name, what it waits for and seconds so far of each task of the
+    rank that waits too; one of them may be what holds this one up."""
+    also = "".join(f"; {name} has waited {waited:.3g} s for: {wanted}" for name, wanted, waited in others)
+    return FabricError(f"rank {rank} ({task}): {what}: nothing after {seconds:g} s{also}")
 
 
 class TaskCancelled(BaseException):

@@ -105,12 +105,13 @@ class MpiFabric(RealTimeFabric):
             os.sched_yield()
         limit = self.timeout_s if timeout is None else timeout
         started, pause = time.monotonic(), SLEEP_S
-        while not done():
-            self.crew.check()
-            if time.monotonic() - started > limit:
-                raise FabricError(f"rank {self.rank} ({self.current_task()}): {what}: nothing after {limit:g} s")
-            time.sleep(pause)
-            pause = min(pause * 1.5, longest_s)
+        with self.crew.waiting(what):
+            while not done():
+                self.crew.check()
+                if time.monotonic() - started > limit:
+                    raise self.crew.overdue(limit)
+                time.sleep(pause)
+                pause = min(pause * 1.5, longest_s)
 
     def wait_idle(self, work: Work) -> None:
         if not work.finished:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Any
 
-from repro.fabric.base import FabricError, TaskCancelled
+from repro.fabric.base import FabricError, TaskCancelled, overdue
 
 
 class VirtualTask:
@@ -23,6 +23,7 @@ class VirtualTask:
         self.baton = threading.Lock()  # held by nobody while this task may run
         self.baton.acquire()
         self.waiting_for: str | None = None  # what it is blocked on, for messages
+        self.waits_since = 0.0
         self.blocks = 0  # counts waits, so that an outdated time limit does not wake a later one
         self.timed_out = False
         self.cancelled = False
@@ -94,7 +95,7 @@ class Scheduler:
         task = self.current
         task.waiting_for, task.timed_out = what, False
         task.blocks += 1
-        started, generation = task.now if started is None else started, task.blocks
+        task.waits_since, generation = task.now if started is None else started, task.blocks
         if timeout is not None and timeout != float("inf"):
 
             def expire() -> None:
@@ -102,10 +103,12 @@ class Scheduler:
                     task.timed_out = True
                     self.wake(task)
 
-            self.at(max(task.now, started + timeout), task.rank, expire)
+            self.at(max(task.now, task.waits_since + timeout), task.rank, expire)
         self._yield(task)
         if task.timed_out:
-            raise FabricError(f"rank {task.rank} ({task.name}): {what}: nothing after {task.now - started:g} s")
+            sisters = [other for other in self.tasks if other.rank == task.rank and other.waiting_for is not None]
+            others = [(other.name, other.waiting_for, task.now - other.waits_since) for other in sisters]
+            raise overdue(task.rank, task.name, what, task.now - task.waits_since, others)
 
     def wake(self, task: VirtualTask) -> None:
         """Let a blocked task go on at the present time. Waking a task that is not blocked does nothing."""

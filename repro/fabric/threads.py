@@ -5,11 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from repro.fabric.base import Event, Fabric, FabricError, Queue, Task, TaskCancelled
+from repro.fabric.base import Event, Fabric, FabricError, Queue, Task, TaskCancelled, overdue
 
 MAIN_LINE = "main"
 LONGEST_NAP_S = 3600.0  # an endless wait still looks up now and then; the system takes no infinite time limit
@@ -56,6 +56,7 @@ class Crew:
         self.local = threading.local()
         self.condition = threading.Condition()
         self.failed: BaseException | None = None
+        self.waits: dict[int, tuple[str, str, float]] = {}  # by thread: its name, what it waits for, since when
 
     def current(self) -> ThreadTask | None:
         return getattr(self.local, "task", None)
@@ -76,16 +77,33 @@ class Crew:
         with self.condition:
             self.condition.notify_all()
 
+    @contextmanager
+    def waiting(self, what: str) -> Iterator[None]:
+        """Here the calling task waits for something: whoever waits for the task can say what holds it up."""
+        thread = threading.get_ident()
+        self.waits[thread] = self.current_name(), what, time.monotonic()
+        try:
+            yield
+        finally:
+            del self.waits[thread]
+
+    def overdue(self, limit: float) -> FabricError:
+        """The error of the calling task, inside `waiting`, when its time limit has passed."""
+        now, waits = time.monotonic(), self.waits.copy()
+        name, what, _ = waits.pop(threading.get_ident())
+        others = [(other, wanted, now - since) for other, wanted, since in waits.values()]
+        return overdue(self.rank, name, what, limit, others)
+
     def wait_until(self, ready: Callable[[], bool], what: str, timeout: float | None = None) -> None:
         """Sleep until `ready()`; FabricError after the limit. `ready` is called with the condition held."""
         limit = self.timeout_s if timeout is None else timeout
         started = time.monotonic()
-        with self.condition:
+        with self.waiting(what), self.condition:
             while not ready():
                 self.check()
                 left = started + limit - time.monotonic()
                 if left <= 0:
-                    raise FabricError(f"rank {self.rank} ({self.current_name()}): {what}: nothing after {limit:g} s")
+                    raise self.overdue(limit)
                 self.condition.wait(min(left, LONGEST_NAP_S))
 
 

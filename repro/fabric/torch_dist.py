@@ -35,10 +35,11 @@ class TorchWork(Work):
         fabric.crew.check()
         limit = fabric.timeout_s if timeout is None else timeout
         try:
-            if fabric.backend == "nccl":
-                self.work.wait()  # orders the stream; a time limit would stall the host
-            else:
-                self.work.wait(datetime.timedelta(seconds=min(limit, LONGEST_NAP_S)))
+            with fabric.crew.waiting(self.what):
+                if fabric.backend == "nccl":
+                    self.work.wait()  # orders the stream; a time limit would stall the host
+                else:
+                    self.work.wait(datetime.timedelta(seconds=min(limit, LONGEST_NAP_S)))
         except RuntimeError as error:
             fabric.crew.check()
             reason = str(error).splitlines()[0]

@@ -122,10 +122,25 @@ def test_what_a_crash_left_is_removed(tmp_path, apart):
     os.kill(made["keeper"], signal.SIGKILL)
     wait_until(lambda: network.find(network.OWN) is None and not Path(f"/proc/{made['keeper']}").exists(), "it dies")
     assert sweep.marked(state["id"]) and namespaces() - before  # a process inside keeps its namespace
+    for _ in range(2):  # looking does not forget it
+        told = repro(tmp_path, "testbed", "status").stdout
+        assert "no shaped network is up" in told and f"{entered.pid}" in told and "testbed down ends them" in told
     assert "nothing is left" in repro(tmp_path, "testbed", "down").stdout
     assert entered.wait(LIMIT_S) != 0
     wait_until(lambda: not namespaces() - before, "the namespaces go")
     assert not sweep.marked(state["id"])
+
+
+def test_up_ends_what_a_killed_keeper_left(tmp_path, apart):
+    made = up(tmp_path, "--hosts", "2")
+    state = json.loads((apart / network.KEPT).read_text())
+    inside = [sys.executable, "-m", "repro.testbed.enter", "repro0", "sleep", "300"]
+    entered = subprocess.Popen(inside, env=os.environ | network.find().variables, cwd=PROJECT)
+    wait_until(lambda: len(sweep.marked(state["id"])) >= 3, "the command runs inside")
+    os.kill(made["keeper"], signal.SIGKILL)
+    wait_until(lambda: network.find() is None, "it dies")
+    again = up(tmp_path, "--hosts", "2")
+    assert again["keeper"] != made["keeper"] and not sweep.marked(state["id"]) and entered.wait(GONE_S) != 0
 
 
 def test_a_rate_that_cannot_be_reached_is_refused_and_removed(tmp_path, apart):

@@ -47,10 +47,8 @@ def cmd_up(args: argparse.Namespace) -> None:
     network.check(args.rate, args.hosts)
     with network.locked():
         found = network.find()
-        if found and (found.rate_gbit, found.hosts) != (args.rate, args.hosts):
-            network.take_down()
-            found = None
-        if not found:
+        if not found or (found.rate_gbit, found.hosts) != (args.rate, args.hosts):
+            network.take_down()  # or what a killed keeper has left
             found = network.start(args.rate, args.hosts, kept=True)
     print(json.dumps(described(found), indent=1) if args.json else table(found))
 
@@ -59,14 +57,18 @@ def cmd_status(args: argparse.Namespace) -> None:
     from repro.testbed import network
 
     found = [each for each in (network.find(network.KEPT), network.find(network.OWN)) if each]
-    user = network.user()
+    user, left = network.user(), network.left_inside()
     if args.json:
-        print(json.dumps({"networks": [described(each) for each in found], "in_use_by": user or None}, indent=1))
+        told = {"networks": [described(each) for each in found], "in_use_by": user or None}
+        print(json.dumps(told | ({"left_inside": left} if left else {}), indent=1))
         return
     for each in found:
         print(table(each))
     if not found:
         print("no shaped network is up (repro testbed up; runs on testbed=shaped/... bring up their own)")
+    if left:
+        pids = ", ".join(map(str, left))
+        print(f"left in one whose keeper was killed: process {pids} (repro testbed down ends them)")
     if user:
         print(f"in use by {user}")
 
@@ -75,7 +77,7 @@ def cmd_down(args: argparse.Namespace) -> None:
     from repro.testbed import network
 
     with network.locked():
-        was_up = network.take_down()
+        was_up = any([network.take_down(name) for name in (network.KEPT, network.OWN)])
     if args.json:
         print(json.dumps({"was_up": was_up}))
     else:

@@ -120,6 +120,7 @@ def acquire(rate_gbit: float, hosts: int) -> Network:
     kept = find(KEPT)
     if kept and kept.suits(rate_gbit, hosts):
         return kept
+    take_down(OWN)
     _mine.append(start(rate_gbit, hosts))
     return _mine[0]
 
@@ -172,13 +173,18 @@ def _start(asked: dict[str, Any], kept: bool) -> tuple[dict[str, Any], subproces
 
 
 def find(name: str = KEPT) -> Network | None:
-    """The network whose keeper lives, by its state file; the file that a dead keeper left is removed."""
+    """The network whose keeper lives, by its state file. One that a dead keeper left stays for `take_down`."""
     path = runtime_folder() / name
     with contextlib.suppress(FileNotFoundError), private.opened(path, "r+") as file:
         if _locked_by_other(file):  # by the keeper, as long as it lives
             return Network(_state(path))
-        path.unlink()
     return None
+
+
+def left_inside() -> list[int]:
+    """Processes in networks whose keeper was killed; they hold on to the namespaces."""
+    lost = [_state(runtime_folder() / name) for name in (KEPT, OWN) if not find(name)]
+    return [pid for state in lost if state for pid in sweep.marked(state["id"])]
 
 
 def _state(path: Path) -> dict[str, Any]:
@@ -195,10 +201,14 @@ def _state(path: Path) -> dict[str, Any]:
     return found
 
 
-def take_down() -> bool:
-    """End the network of `repro testbed up` and what is left inside; True if there was one, or leftovers of one."""
-    left = _state(runtime_folder() / KEPT)
-    network = find(KEPT)
+def take_down(name: str = KEPT) -> bool:
+    """End a network and what is left inside; True if there was one, or leftovers of one.
+
+    FaultError names processes that do not end.
+    """
+    path = runtime_folder() / name
+    left = _state(path)
+    network = find(name)
     until = time.monotonic() + STOP_LIMIT_S
     while network:
         keeper, late = network.state["keeper"], time.monotonic() > until
@@ -206,11 +216,13 @@ def take_down() -> bool:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(keeper, signal.SIGKILL if late else signal.SIGTERM)
         elif late:
-            raise FaultError(f"{runtime_folder() / KEPT}: in use, but process {keeper} is not the network's keeper")
+            raise FaultError(f"{path}: in use, but process {keeper} is not the network's keeper")
         time.sleep(0.05)
-        network = find(KEPT)
+        network = find(name)
     if left:
-        sweep.end_processes(left["id"], 0.0)
+        if deaf := sweep.end_processes(left["id"], 0.0):
+            raise FaultError(f"processes in the shaped network do not end: {', '.join(map(str, deaf))}")
+        path.unlink(missing_ok=True)
     return bool(left)
 
 

@@ -29,13 +29,13 @@ def started(pid: int) -> int | None:
         return None
 
 
-def end_processes(network_id: str, grace_s: float = GRACE_S) -> None:
-    """Wait until none is left, and kill what is left after the grace."""
+def end_processes(network_id: str, grace_s: float = GRACE_S) -> list[int]:
+    """Wait until none is left, and kill what is left after the grace; returns what even that did not end."""
     until = time.monotonic() + grace_s
-    while left := marked(network_id):
+    while (left := marked(network_id)) and time.monotonic() < until + GRACE_S:
         if time.monotonic() > until:
             for pid in left:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-            return
         time.sleep(0.1)
+    return left

@@ -41,9 +41,9 @@ def take(path: Path, kind: int = fcntl.LOCK_EX, wait_s: float = 0.0) -> IO[str] 
 
 def users(path: Path) -> str:
     """The processes of this machine that have a file open, this one apart, as far as one may see them: for messages."""
-    found = []
+    found, wanted = [], path.stat()
     for handle in Path("/proc").glob("[0-9]*/fd/*"):
         with contextlib.suppress(OSError):
-            if os.path.samestat(handle.stat(), path.stat()) and int(handle.parts[2]) != os.getpid():
+            if os.path.samestat(handle.stat(), wanted) and int(handle.parts[2]) != os.getpid():
                 found.append(handle.parts[2])
     return f"process {', '.join(dict.fromkeys(found))}" if found else "a process of another user or machine"

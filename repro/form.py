@@ -26,6 +26,8 @@ def check(config: dict[str, Any]) -> None:
             raise InputError(f"{part}={config.get(part)}: must be entries, as {part}.NAME=value sets one")
     for part in GROUPS:
         _check_text(f"{part}.name", config[part].get("name"))
+    for name in ("kind", "launcher"):
+        _check_text(f"testbed.{name}", config["testbed"].get(name))
     for name in FOLDERS:
         if not isinstance(given := config.get(name), str) or not FOLDER.fullmatch(given):
             raise InputError(f"{name}={given!r}: must be a plain name: letters, digits, . _ and -, 1 to 100 of them")

@@ -78,6 +78,8 @@ def said(capsys, *arguments: str) -> str:
         ("title=" + "[" * 100_000, ["characters)"]),
         ("optimizer.lr=nan", ["optimizer.lr=nan: must be a finite number"]),
         ("testbed.alpha_s=nan", ["testbed.alpha_s=nan: must be a finite number"]),
+        ("testbed.launcher=5", ["testbed.launcher=5: must be a text"]),
+        ("testbed.kind=[a]", ["testbed.kind=['a']: must be a text"]),
         ("testbed.arithmetic=some", ["testbed.arithmetic=some: must be real or none"]),
         ("testbed.alpha_s=-1", ["testbed.alpha_s=-1: must be a number, 0 or more"]),
         ("testbed.beta_s_per_byte=fast", ["testbed.beta_s_per_byte=fast: must be a number, 0 or more"]),
@@ -107,6 +109,11 @@ def test_show_refuses_what_run_refuses(capsys, override):
     with pytest.raises(InputError) as refusal:
         cells.expand(FIG4, overrides)
     assert line == str(refusal.value)
+
+
+def test_delays_are_read_from_files_that_end(capsys):
+    line = said(capsys, "show", FIG4, "strategy=dsync", "imbalance=trace", "imbalance.file=/dev/zero")
+    assert line == "imbalance.file=/dev/zero: must be a file of delays"
 
 
 def test_show_counts_the_cells_that_run_has(capsys):

@@ -80,6 +80,8 @@ def _row(text: str, where: str, workers: int) -> list[float]:
 
 
 def _bytes(path: Path) -> bytes:
+    if path.exists() and not path.is_file():  # a device may have no end
+        raise InputError(f"imbalance.file={path}: must be a file of delays")
     try:
         return path.read_bytes()
     except OSError as error:

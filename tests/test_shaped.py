@@ -140,7 +140,7 @@ def test_up_ends_what_a_killed_keeper_left(tmp_path, apart):
     os.kill(made["keeper"], signal.SIGKILL)
     wait_until(lambda: network.find() is None, "it dies")
     again = up(tmp_path, "--hosts", "2")
-    assert again["keeper"] != made["keeper"] and not sweep.marked(state["id"]) and entered.wait(GONE_S) != 0
+    assert again["keeper"] != made["keeper"] and not sweep.marked(state["id"]) and entered.wait(LIMIT_S) != 0
 
 
 def test_a_rate_that_cannot_be_reached_is_refused_and_removed(tmp_path, apart):

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -16,9 +15,9 @@ from repro import cells
 from repro.launch import local, supervise
 from repro.paths import PROJECT
 from repro.runner import run_cells
+from tests.waiting import LIMIT_S, wait_until
 
 pytestmark = pytest.mark.ranks
-LIMIT_S = 240.0
 CELL = ["dataset.standin=always", "workers=3", "batch=60", "epochs=0.857", "checkpoint_every=0.143", "strategy=dsync"]
 LONG = ["epochs=200", "eval_every=1"]
 
@@ -46,13 +45,6 @@ def ranks_of(results: Path, states: str = "RSDT") -> list[int]:
     return found
 
 
-def wait_for(ready) -> None:
-    until = time.monotonic() + LIMIT_S
-    while not ready():
-        assert time.monotonic() < until, "waited in vain"
-        time.sleep(0.02)
-
-
 @pytest.mark.parametrize(
     ("sign", "status", "testbed"),
     [
@@ -64,7 +56,7 @@ def wait_for(ready) -> None:
 def test_a_signal_ends_the_command_with_a_line_and_no_rank_outlives_it(tmp_path, sign, status, testbed):
     command = start(tmp_path, *testbed, *LONG)
     try:
-        wait_for(lambda: any('"evaluation"' in path.read_text() for path in tmp_path.rglob("events.jsonl")))
+        wait_until(lambda: any('"evaluation"' in log.read_text() for log in tmp_path.rglob("events.jsonl")), "a score")
         command.send_signal(sign)
         assert command.wait(LIMIT_S) == status
         assert not ranks_of(tmp_path)
@@ -80,13 +72,14 @@ def test_a_signal_ends_the_command_with_a_line_and_no_rank_outlives_it(tmp_path,
 def test_a_command_waits_until_the_ranks_of_a_killed_one_are_gone(tmp_path):
     first = start(tmp_path, "testbed=here", fault="stop:1:17")
     try:
-        wait_for(lambda: ranks_of(tmp_path, "T"))
+        wait_until(lambda: ranks_of(tmp_path, "T"), "a rank is stopped")
         (launcher,) = {int(Path(f"/proc/{pid}/stat").read_text().split()[3]) for pid in ranks_of(tmp_path)}
         os.kill(launcher, signal.SIGSTOP)  # it cannot pass on that its parent has ended
         first.kill()
         first.wait()
         second = start(tmp_path, "testbed=here")
-        wait_for(lambda: "ranks of an earlier command are still ending" in (tmp_path / "err").read_text())
+        told = "ranks of an earlier command are still ending"
+        wait_until(lambda: told in (tmp_path / "err").read_text(), told)
         assert second.poll() is None and len(ranks_of(tmp_path)) == 3
         os.kill(launcher, signal.SIGKILL)  # and now it cannot take its ranks along
         out, _ = second.communicate(timeout=LIMIT_S)

@@ -16,13 +16,14 @@ from repro.paths import PROJECT, reference_root, reports_root
 from repro.results import cell_folders, write_summary
 from repro.runner import check_results_folder
 from tests.reports_data import make
+from tests.waiting import LIMIT_S
 
 CELL = ["strategy=dsync", "testbed=virtual", "dataset.standin=always", "workers=2", "batch=40", "epochs=0.2"]
 TOKENS = ("REPRO_RESULTS", "REPRO_REPORTS", "MLFLOW_TRACKING_URI")
 
 
 def git(*arguments: str | Path) -> str:
-    return subprocess.run(["git", *arguments], check=True, capture_output=True, text=True, timeout=60).stdout
+    return subprocess.run(["git", *arguments], check=True, capture_output=True, text=True, timeout=LIMIT_S).stdout
 
 
 def below(*folders: Path) -> dict[Path, tuple[int, int]]:
@@ -46,7 +47,7 @@ def test_a_run_in_a_fresh_clone_leaves_git_clean(tmp_path):
     environment = {name: value for name, value in os.environ.items() if name not in TOKENS}
     environment |= {"PYTHONPATH": str(clone)}
     command = [sys.executable, "-m", "repro.cli", "run", "baselines/side-by-side", *CELL]
-    done = subprocess.run(command, cwd=clone, env=environment, capture_output=True, text=True, timeout=240)
+    done = subprocess.run(command, cwd=clone, env=environment, capture_output=True, text=True, timeout=LIMIT_S)
     assert done.returncode == 0, done.stderr
     assert len(list(clone.glob("results/baselines/side-by-side/*/summary.json"))) == 1
     assert "building the page of baselines ..." in done.stderr
@@ -79,7 +80,7 @@ def test_out_comes_before_the_variable(tmp_path, monkeypatch):
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path / "empty"))
     monkeypatch.setenv("REPRO_REPORTS", str(tmp_path / "variable"))
     command = [sys.executable, "-m", "repro.cli", "report", "baselines", "--out", str(tmp_path / "out")]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=LIMIT_S)
     assert done.stdout.split() == [str(tmp_path / "out" / "baselines.html")]
     assert (tmp_path / "out" / "baselines.md").is_file() and not (tmp_path / "variable").exists()
 

@@ -106,9 +106,10 @@ def evaluated(results):
     return any(results.rglob("events.jsonl")) and [e for e in events(results) if e["event"] == "evaluation"][1:]
 
 
-def test_bad_input_is_one_line(cluster, tmp_path):
+def test_bad_input_is_one_line(cluster, tmp_path, fabric):
     results = {"REPRO_RESULTS": str(tmp_path / "results")}
-    dsync = ["submit", EXPERIMENT, *QUICK, "strategy=dsync"]
+    by_default = ["submit", EXPERIMENT, *QUICK, "strategy=dsync"]
+    dsync = [*by_default, fabric]
 
     def refused(*arguments, **changes):
         done = repro(cluster, *arguments, **results, **changes)
@@ -123,7 +124,7 @@ def test_bad_input_is_one_line(cluster, tmp_path):
     site.write_text("gpus_per_node: 2\n")
     assert "Invalid generic resource (gres) specification" in refused(*dsync, f"--site={site}")
     site.write_text("mpi: pmi9\n")
-    line = refused(*dsync, "testbed.fabric=mpi", f"--site={site}")
+    line = refused(*by_default, f"--site={site}")
     assert "error: srun --mpi=pmi9: " in line and re.search(r"can be loaded: .*\bpmi2\b.*testbed.fabric=torch", line)
     assert not list((tmp_path / "results").rglob("config.yaml")) and not list((tmp_path / "results").rglob("*.sbatch"))
     path = tmp_path / "bin"

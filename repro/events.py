@@ -105,9 +105,7 @@ class EventTail:
     def read(self) -> list[dict[str, Any]]:
         """The new events, the resume rule not applied (see `superseded`). No file yet: none."""
         try:
-            with open(self.path, "rb") as file:
-                file.seek(self._offset)
-                data = file.read()
+            data = _bytes(self.path, self._offset)
         except FileNotFoundError:
             return []
         except OSError as error:
@@ -157,7 +155,7 @@ def _after(event: dict[str, Any], iteration: int) -> bool:
 def cut_back(path: Path) -> str | None:
     """Cut a log off before its first line that is not an event; which line that was and why, or None if all are."""
     end = 0
-    for number, line in enumerate(path.read_bytes().splitlines(keepends=True), 1):
+    for number, line in enumerate(_bytes(path).splitlines(keepends=True), 1):
         try:
             _event(line)
         except ValueError as error:
@@ -165,6 +163,13 @@ def cut_back(path: Path) -> str | None:
             return f"{path}:{number}: not an event ({error})"
         end += len(line)
     return None
+
+
+def _bytes(path: Path, offset: int = 0) -> bytes:
+    """What a file holds behind an offset, by its size: a log may be a link to a device, which has no end."""
+    with open(path, "rb") as file:
+        file.seek(offset)
+        return file.read(max(0, os.fstat(file.fileno()).st_size - offset))
 
 
 def _event(line: bytes) -> dict[str, Any]:

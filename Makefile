@@ -9,7 +9,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 .PHONY: help setup setup-horovod setup-cluster test reproduce-pipesgd reproduce-pipedream reproduce-gtopk reproduce-eagersgd
 .PHONY: reproduce-ibatch reproduce-all profile-pipedream slurm-pipedream slurm-ibatch
-.PHONY: baselines validate slurm-pipesgd slurm-gtopk slurm-eagersgd report ui bench doctor clean
+.PHONY: baselines validate slurm-pipesgd slurm-gtopk slurm-eagersgd report ui bench faults doctor clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 20
@@ -76,6 +76,9 @@ ui: setup  ## open the MLflow UI on 127.0.0.1
 
 bench: setup  ## measure the harness itself; writes results/bench/
 	$(REPRO) bench all
+
+faults: setup  ## strike real runs with seeded faults and count what is lost (an hour; goes on where it was left)
+	$(REPRO) faults $(ARGS)
 
 doctor: setup  ## what this machine has and what it lacks
 	$(REPRO) doctor

@@ -7,6 +7,7 @@ from repro.commands import (
     batching,
     benchmarks,
     experiments,
+    faults,
     machine,
     pages,
     planning,
@@ -17,4 +18,4 @@ from repro.commands import (
 )
 
 # in the order of `repro --help`
-MODULES = (experiments, slurm, pages, planning, batching, schedules, benchmarks, machine, tracking, testbed)
+MODULES = (experiments, slurm, pages, planning, batching, schedules, benchmarks, faults, machine, tracking, testbed)

@@ -1,0 +1,107 @@
+"""Faults that strike a command while its ranks train."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Callable
+
+from repro.faults import processes
+from repro.faults.trial import Command, Lost, Trial
+
+TERMINATED, INTERRUPTED = 128 + signal.SIGTERM, 128 + signal.SIGINT
+STOPPED_LIMIT_S = 8  # how long the others wait for a stopped rank
+
+
+def _kill(pids: list[int], sign: signal.Signals) -> None:
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, sign)
+
+
+def _a_rank(trial: Trial, command: Command, sign: signal.Signals) -> int | None:
+    """Send a random rank a signal; its number, or None where all have ended."""
+    ranks = processes.ranks(trial.results)
+    if not ranks or not command.running:
+        return None
+    rank = trial.dice.choice(sorted(ranks))
+    _kill([ranks[rank]], sign)
+    return rank
+
+
+def rank_killed(trial: Trial) -> None:
+    """SIGKILL to a random rank: the command names it and ends."""
+    command = trial.start()
+    trial.moment(command)
+    rank = _a_rank(trial, command, signal.SIGKILL)
+    said = trial.ended(command, 1)
+    if trial.struck and f"rank {rank}" not in said:
+        raise Lost(f"rank {rank} was killed, which the command does not say: {said[-1000:]}")
+
+
+def rank_stopped(trial: Trial) -> None:
+    """SIGSTOP to a random rank: the others wait no longer than their limit, and say for whom."""
+    command = trial.start(f"timeout_s={STOPPED_LIMIT_S}")
+    trial.moment(command)
+    rank = _a_rank(trial, command, signal.SIGSTOP)
+    said = trial.ended(command, 1)
+    if trial.struck and f"rank {rank}" not in said:
+        raise Lost(f"rank {rank} was stopped, which the command does not say: {said[-1000:]}")
+
+
+def everything_killed(trial: Trial) -> None:
+    """SIGKILL to the command, its launcher and all ranks at once, as by a machine that goes down."""
+    command = trial.start()
+    trial.moment(command)
+    _kill(processes.of(trial.results), signal.SIGKILL)
+    trial.ended(command, -signal.SIGKILL)
+
+
+def command_killed(trial: Trial) -> None:
+    """SIGKILL to the command alone; the same command at once, while its ranks may still be ending."""
+    command = trial.start()
+    trial.moment(command)
+    _kill([command.process.pid], signal.SIGKILL)
+    trial.struck = command.end() != 0
+
+
+def terminated(trial: Trial) -> None:
+    """SIGTERM to the command."""
+    command = trial.start()
+    trial.moment(command)
+    _kill([command.process.pid], signal.SIGTERM)
+    trial.ended(command, TERMINATED)
+
+
+def interrupted(trial: Trial) -> None:
+    """SIGINT to the command, as by Ctrl-C."""
+    command = trial.start()
+    trial.moment(command)
+    _kill([command.process.pid], signal.SIGINT)
+    trial.ended(command, INTERRUPTED)
+
+
+def started_twice(trial: Trial) -> None:
+    """The same command again while the first runs: one of them is refused in a line, the other is undisturbed."""
+    command = trial.start()
+    trial.moment(command)
+    second = trial.start()
+    statuses = [command.end(), second.end()]
+    trial.struck = any(statuses)
+    for one, status in zip((command, second), statuses, strict=True):
+        if status not in (0, 2) or "Traceback" in one.said():
+            raise Lost(f"exit status {status}: {one.said()[-1000:]}")
+    if all(statuses):
+        raise Lost(f"neither ran: {command.said()[-500:]}; {second.said()[-500:]}")
+
+
+FAULTS: dict[str, Callable[[Trial], None]] = {
+    "a rank killed (SIGKILL)": rank_killed,
+    "a rank stopped (SIGSTOP)": rank_stopped,
+    "everything killed at once": everything_killed,
+    "the command alone killed": command_killed,
+    "SIGTERM to the command": terminated,
+    "SIGINT to the command": interrupted,
+}
+TWICE = {"two commands on one experiment": started_twice}

@@ -1,0 +1,159 @@
+"""A series of trials: planned from a seed, recorded one by one so that it can be interrupted, counted in a table."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from tabulate import tabulate
+
+import strategies
+from repro import cells
+from repro.errors import FaultError, InputError, NotHere
+from repro.faults import baseline, damage, disks, running, servers
+from repro.faults.trial import EXPERIMENT, Impossible, Lost, Trial, overrides_of
+from repro.provenance import provenance
+
+FAULTS = {**running.FAULTS, **running.TWICE, **damage.FAULTS, **disks.FAULTS, **servers.FAULTS}
+STRATEGIES_EACH = 3  # a round tries every fault of `running` on all strategies, each of the others on so many
+OUTCOMES = ("survived", "lost", "not possible here")
+
+
+def keys(names: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """The cell keys of the strategies that can run here, and why the others cannot, both by name."""
+    found, lacking = {}, {}
+    for name in names:
+        try:
+            (cell,) = cells.expand(EXPERIMENT, overrides_of(name))
+            cells.identify([cell])
+            found[name] = cell.key
+        except NotHere as error:
+            lacking[name] = str(error)
+    return found, lacking
+
+
+def one_round(names: Sequence[str], faults: Sequence[str], seed: int, number: int) -> list[tuple[str, str, str]]:
+    """A round of a plan: (trial, strategy, fault), shuffled; the trial's name seeds its dice."""
+    dice = random.Random(f"{seed}/{number}")
+    trials = [
+        (f"{seed}/{number}/{name}/{fault}", name, fault)
+        for fault in faults
+        for name in (names if fault in running.FAULTS else dice.sample(names, min(STRATEGIES_EACH, len(names))))
+    ]
+    dice.shuffle(trials)
+    return trials
+
+
+def plan(names: Sequence[str], faults: Sequence[str], seed: int, count: int | None) -> list[tuple[str, str, str]]:
+    """The first `count` trials of as many rounds as it takes, or one whole round."""
+    if count is None:
+        return one_round(names, faults, seed, 0)
+    rounds = (one_round(names, faults, seed, number) for number in itertools.count())
+    return list(itertools.islice(itertools.chain.from_iterable(rounds), count))
+
+
+def run(
+    folder: Path, names: Sequence[str], faults: Sequence[str], seed: int, count: int | None, limit_s: float
+) -> bool:
+    """Do the first `count` trials of a plan (a whole round without it), but start none after `limit_s` seconds.
+
+    Those that `folder` has a record of, made with the same code, are not repeated. Returns whether all are done.
+    """
+    began = time.monotonic()
+    here, lacking = keys(names)
+    for name, reason in lacking.items():
+        print(f"left out {name}: {reason}", file=sys.stderr)
+    if not here:
+        raise InputError("no strategy that can run here")
+    done = {(record["trial"], record["key"]) for record in read(folder)}
+    todo = [trial for trial in plan(list(here), faults, seed, count) if (trial[0], here[trial[1]]) not in done]
+    for number, (trial, name, fault) in enumerate(todo, 1):
+        if time.monotonic() - began > limit_s:
+            print(f"{len(todo) - number + 1} trials left; the same command goes on", file=sys.stderr)
+            return False
+        record = attempt(folder, trial, name, fault, here[name])
+        append(folder, record)
+        why = f": {record['why']}" if record["why"] else ""
+        print(f"{number}/{len(todo)} {name}, {fault}: {record['outcome']}{why}", file=sys.stderr, flush=True)
+    return True
+
+
+def attempt(folder: Path, trial: str, strategy: str, fault: str, key: str) -> dict[str, Any]:
+    """One trial; its record. The workspace of a lost one is kept."""
+    began, why, outcome = time.monotonic(), None, "survived"
+    undisturbed = baseline.of(strategy, folder / "baselines", key)
+    workspace = folder / "workspaces" / trial.replace("/", "-").replace(" ", "-")
+    attempted = Trial(strategy, workspace, random.Random(trial), undisturbed)
+    try:
+        FAULTS[fault](attempted)
+        attempted.recover()
+    except Lost as lost:
+        outcome, why = "lost", str(lost)
+    except Impossible as reason:
+        outcome, why = "not possible here", str(reason)
+    with contextlib.ExitStack() as last:
+        last.callback(attempted.closing.close)
+        if outcome != "lost":
+            attempted.clear()
+    return {
+        "trial": trial,
+        "strategy": strategy,
+        "fault": fault,
+        "outcome": outcome,
+        "struck": attempted.struck,
+        "why": why,
+        "seconds": round(time.monotonic() - began, 1),
+        "key": key,
+        "commit": provenance()["commit"],
+    }
+
+
+def append(folder: Path, record: dict[str, Any]) -> None:
+    with open(folder / "trials.jsonl", "a", encoding="utf-8") as file:
+        file.write(json.dumps(record) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read(folder: Path) -> list[dict[str, Any]]:
+    """The records of a series, oldest first; InputError for a file that is none."""
+    path = folder / "trials.jsonl"
+    try:
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+    except ValueError as error:
+        raise InputError(f"{path}: not a record of trials ({error}); remove it to begin again") from None
+
+
+def table(records: Sequence[dict[str, Any]]) -> str:
+    """Markdown: a row a fault, then a row a strategy; how many were tried, struck the run, survived, lost."""
+    parts = []
+    for what, order in (("fault", list(FAULTS)), ("strategy", strategies.names())):
+        rows = []
+        for name in order:
+            own = [record for record in records if record[what] == name]
+            counted = Counter(record["outcome"] for record in own)
+            if own:
+                rows.append([name, len(own), sum(record["struck"] for record in own), *(counted[o] for o in OUTCOMES)])
+        total = [sum(row[column] for row in rows) for column in range(1, 3 + len(OUTCOMES))]
+        parts.append(tabulate([*rows, ["all", *total]], [what, "tried", "struck", *OUTCOMES], "github"))
+    return "\n\n".join(parts)
+
+
+def latest(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The last record of each trial: one that was done again with newer code counts once."""
+    return list({record["trial"]: record for record in records}.values())
+
+
+def check(records: Sequence[dict[str, Any]]) -> None:
+    """FaultError where something was lost."""
+    if lost := [record for record in records if record["outcome"] == "lost"]:
+        raise FaultError(f"{len(lost)} of {len(records)} trials lost something; the first: {lost[0]['trial']}")

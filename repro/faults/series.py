@@ -33,12 +33,11 @@ def keys(names: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
     found, lacking = {}, {}
     for name in names:
         try:
-            (cell,) = cells.expand(EXPERIMENT, overrides_of(name))
-            cells.identify([cell])
-            found[name] = cell.key
+            (found[name],) = cells.expand(EXPERIMENT, overrides_of(name))
         except NotHere as error:
             lacking[name] = str(error)
-    return found, lacking
+    cells.identify(list(found.values()))
+    return {name: cell.key for name, cell in found.items()}, lacking
 
 
 def one_round(names: Sequence[str], faults: Sequence[str], seed: int, number: int) -> list[tuple[str, str, str]]:

@@ -171,6 +171,7 @@ def check(config: dict[str, Any]) -> None:
     threads = config["testbed"].get("threads_per_rank", 1)
     if not isinstance(threads, int) or isinstance(threads, bool) or threads < 1:
         raise InputError(f"testbed.threads_per_rank={threads}: must be a whole number, 1 or more")
+    limits.check("testbed.threads_per_rank", threads, limits.THREADS)
     limits.check("ranks", needed, limits.RANKS)
     launcher.check(needed)
     programs.check(config)

@@ -73,7 +73,8 @@ def _interrupt(number: int, frame: Any) -> NoReturn:
 def one_line(text: str) -> str:
     """A message as it is shown: what it cites of the input may be of any length and hold any character."""
     shown = "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
-    return shown if len(shown) <= LONGEST else f"{shown[:LONGEST]} ... ({len(shown):,} characters)"
+    half = LONGEST // 2  # what is wrong stands before or behind what is cited
+    return shown if len(shown) <= LONGEST else f"{shown[:half]} ... {shown[-half:]}"
 
 
 def build_parser() -> Parser:

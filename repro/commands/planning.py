@@ -42,12 +42,14 @@ def add(commands: Any) -> None:
 
 
 def cmd_profile(args: argparse.Namespace) -> None:
+    from repro import limits
     from repro.pipeline import profile
 
     if args.device not in ("auto", "cpu", "cuda"):
         raise InputError(f"--device {args.device}: must be auto, cpu or cuda")
     if args.threads < 1:
         raise InputError(f"--threads {args.threads}: must be 1 or more")
+    limits.check("--threads", args.threads, limits.THREADS)
     options = grouped(args.overrides)
     if args.out:
         profile.check_place(args.out)
@@ -95,7 +97,7 @@ def grouped(overrides: list[str]) -> dict[str, dict[str, Any]]:
             raise InputError(f"override '{override}': must be model.OPTION=value or dataset.OPTION=value")
         try:
             found[group][option] = yaml.safe_load(text)
-        except yaml.YAMLError:
+        except (yaml.YAMLError, RecursionError):
             raise InputError(f"override '{override}': its value cannot be read") from None
     return found
 

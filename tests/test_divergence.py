@@ -95,6 +95,14 @@ def test_momentum_counts_and_has_its_parameters_name():
     assert first_tensor(part.tensors()) == "momentum_buffer of b.0.weight"
 
 
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_the_first_tensor_that_is_not_finite_is_found_among_all_kinds(bad):
+    state = {"n": 3, "empty": torch.empty(0), "whole": torch.tensor([7]), "parts": [torch.ones(2, dtype=torch.float64)]}
+    assert first_tensor(tensors(state)) is None
+    state["parts"] += [torch.tensor([[1.0], [bad]]), torch.full((3,), bad)]
+    assert first_tensor(tensors(state)) == "parts.1"
+
+
 def test_the_line_names_rank_layer_and_step():
     late, first = Broken(1, 7, "b.0.bias"), Broken(3, 5, None)
     assert str(diverged([first, late], 10)) == (

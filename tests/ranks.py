@@ -50,8 +50,8 @@ def fault_ends():
             except Exception as error:
                 return error
 
-    pool = ThreadPoolExecutor(4)
-    each = [(fabric, fault) for fabric in ("mpi", "torch") for fault in ("kill", "stop")]
+    pool = ThreadPoolExecutor(6)
+    each = [(fabric, fault) for fabric in ("mpi", "torch") for fault in ("kill", "stop", "missing")]
     return {key: pool.submit(end, *key) for key in each}
 
 
@@ -139,6 +139,16 @@ def fault(kind, sign):
     raise AssertionError("the fault did not come")
 
 
+def missing(kind):
+    """A barrier to which one rank, stopped, does not come."""
+    fabric = make_fabric(kind, FAULT_TIMEOUT_S)
+    fabric.barrier()
+    if fabric.rank == FAULTY_RANK:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    fabric.barrier()
+    raise AssertionError("the fault did not come")
+
+
 def serve(kind, folder):
     """Small runs of `tests.real`, one after the other, on the first ranks; until there is a file `end`."""
     from tests import small
@@ -195,6 +205,7 @@ PROGRAMS = {
     "suite": suite,
     "kill": lambda kind, folder: fault(kind, signal.SIGKILL),
     "stop": lambda kind, folder: fault(kind, signal.SIGSTOP),
+    "missing": lambda kind, folder: missing(kind),
 }
 
 

@@ -24,3 +24,10 @@ def test_the_others_end_when_a_rank_stops(fabric):
     said = str(end)
     assert re.search(r"rank [02]\b.*(receive from|send to) rank \d.*tag \d+.*channel 0.*\b3 s", said), said
     assert "no sign of life" not in said
+
+
+@pytest.mark.parametrize("fabric", ["mpi", "torch"])
+def test_ranks_that_wait_in_a_barrier_name_who_does_not_come(fabric):
+    end = ranks.fault_ends()[fabric, "missing"].result()
+    assert isinstance(end, FaultError)
+    assert re.search(rf"rank [02] \(.*\brank {ranks.FAULTY_RANK}\b", str(end)) and "nothing after 3 s" in str(end), end

@@ -12,6 +12,7 @@ import torch
 
 from repro.fabric import staging
 from repro.fabric.base import ANY_SOURCE, CHANNELS, CONTROL, DEFAULT_TIMEOUT_S, MAIN, Fabric, FabricError, Work
+from repro.fabric.roll_call import absent
 from repro.fabric.threads import Crew, RealTimeFabric
 from repro.timing.costs import REAL_TIME
 
@@ -69,6 +70,16 @@ class MpiWork(Work):
         if not self.finished:
             self.request.Cancel()
             self.wait()
+
+
+class MpiCollective(MpiWork):
+    """A collective of the MPI library, which does not say for whom it waits: when too late, ranks are asked."""
+
+    def wait(self, timeout: float | None = None) -> None:
+        try:
+            super().wait(timeout)
+        except FabricError as error:
+            raise FabricError(f"{error}{absent(self.fabric)}") from None
 
 
 class MpiFabric(RealTimeFabric):
@@ -150,7 +161,7 @@ class MpiFabric(RealTimeFabric):
         finish = (lambda: tensor.copy_(host)) if tensor.is_cuda else None
         self.bytes_sent += 2 * (self.size - 1) * host.numel() * host.element_size() // self.size  # a ring's share
         request = self.comms[channel].Iallreduce(self.mpi.IN_PLACE, host.numpy(), self.mpi.SUM)
-        return MpiWork(self, request, f"allreduce (channel {channel})", host, finish)
+        return MpiCollective(self, request, f"allreduce (channel {channel})", host, finish)
 
     def broadcast(self, tensor: torch.Tensor, root: int = 0, channel: int = MAIN) -> None:
         if self.rank == root:
@@ -160,19 +171,19 @@ class MpiFabric(RealTimeFabric):
         else:
             host, finish = staging.incoming(tensor)
         request = self.comms[channel].Ibcast([host.numpy(), self.mpi.BYTE], root)
-        MpiWork(self, request, f"broadcast from rank {root} (channel {channel})", host, finish).wait()
+        MpiCollective(self, request, f"broadcast from rank {root} (channel {channel})", host, finish).wait()
 
     def allgather(self, tensor: torch.Tensor, channel: int = MAIN) -> list[torch.Tensor]:
         mine = staging.outgoing(tensor)
         gathered = torch.empty(self.size * mine.numel(), dtype=torch.uint8)
         self.bytes_sent += (self.size - 1) * mine.numel()
         request = self.comms[channel].Iallgather([mine.numpy(), self.mpi.BYTE], [gathered.numpy(), self.mpi.BYTE])
-        MpiWork(self, request, f"allgather (channel {channel})", (mine, gathered)).wait()
+        MpiCollective(self, request, f"allgather (channel {channel})", (mine, gathered)).wait()
         parts = gathered.view(self.size, mine.numel())
         return [part.view(tensor.dtype).view(tensor.shape).to(tensor.device) for part in parts]
 
     def barrier(self, channel: int = MAIN) -> None:
-        MpiWork(self, self.comms[channel].Ibarrier(), f"barrier (channel {channel})", None).wait()
+        MpiCollective(self, self.comms[channel].Ibarrier(), f"barrier (channel {channel})", None).wait()
 
     # groups, control plane, end
     def subgroup(self, ranks: Sequence[int]) -> Fabric | None:

@@ -7,7 +7,8 @@ from hypothesis import HealthCheck, settings
 settings.register_profile("repro", deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("repro")
 
-# A shell that starts the tests in the background ignores SIGINT for them, and every command that they start would
-# inherit that: those that a test ends by SIGINT would never end.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A shell that starts the tests in the background ignores SIGINT for them, nohup SIGHUP, and every command that they
+# start would inherit that: those that a test ends by such a signal would never end.
+for sign, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(sign) is signal.SIG_IGN:
+        signal.signal(sign, handler)

@@ -120,7 +120,7 @@ def test_many_layers_do_not_widen_the_table(tmp_path, capsys):
     ("text", "words"),
     [
         ('{"startup_s": 1, "transfer_s": [1, -2], "forward_s": [1, 1]}', "transfer_s of layer 2=-2"),
-        ('{"startup_s": NaN, "transfer_s": [1], "forward_s": [1]}', "startup_s=nan"),
+        ('{"startup_s": NaN, "transfer_s": [1], "forward_s": [1]}', "startup_s='NaN'"),
         ("startup_s: 1\ntransfer_s: [.inf]\nforward_s: [1]", "transfer_s of layer 1=inf"),
         ("startup_s: 1\ntransfer_s: [1]", "lacks forward_s"),
         ("startup_s: 1\ntransfer_s: [1]\nforward_s: [1, 2]", "forward_s: has 2 layers"),

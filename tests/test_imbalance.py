@@ -200,7 +200,7 @@ def test_the_work_of_a_minibatch_scales_modelled_passes_and_padding():
         (["imbalance=random_one", "imbalance.delay_s=-0.1"], ["imbalance.delay_s=-0.1", "0 or more"]),
         (["imbalance=random_one", "imbalance.delay_s=soon"], ["imbalance.delay_s=soon", "a number of seconds"]),
         (["imbalance=random_one", "imbalance.delay_s=true"], ["imbalance.delay_s=True", "a number of seconds"]),
-        (["imbalance=random_one", "imbalance.delay_s=inf"], ["imbalance.delay_s=inf", "a number of seconds"]),
+        (["imbalance=random_one", "imbalance.delay_s=inf"], ["imbalance.delay_s=inf", "a finite number"]),
         (["imbalance=random_one", "imbalance.delay_s=121"], ["imbalance.delay_s=121", "timeout_s=120", "0 to 120 s"]),
         (["imbalance=random_n", "timeout_s=0.2"], ["imbalance.delay_s=0.3", "timeout_s=0.2"]),
         (["imbalance=random_n", "imbalance.n=5"], ["imbalance.n=5", "1 to workers=4"]),

@@ -21,9 +21,11 @@ def test_waiting_ends_where_it_cannot_come_any_more():
         wait_until(lambda: False, "a word", over=lambda: next(turns))
 
 
-def test_tests_in_the_background_of_a_shell_can_end_commands_by_sigint():
-    """Such a shell has SIGINT ignored, which all children inherit: a command that a test interrupts would never end."""
-    code = "import tests.conftest, os, signal; os.kill(os.getpid(), signal.SIGINT); print('ignored')"
-    shell = ["sh", "-c", "trap '' INT; exec \"$@\"", "sh", sys.executable, "-c", code]
+@pytest.mark.parametrize(("name", "said"), [("INT", "KeyboardInterrupt"), ("HUP", "")])
+def test_tests_in_the_background_of_a_shell_can_end_commands_by_signals(name, said):
+    """Such a shell has SIGINT ignored, nohup SIGHUP, and all children inherit that: commands would never end."""
+    sign = signal.Signals[f"SIG{name}"]
+    code = f"import tests.conftest, os; os.kill(os.getpid(), {int(sign)}); print('ignored')"
+    shell = ["sh", "-c", f"trap '' {name}; exec \"$@\"", "sh", sys.executable, "-c", code]
     done = subprocess.run(shell, cwd=Path(__file__).resolve().parents[1], capture_output=True, text=True)
-    assert not done.stdout and "KeyboardInterrupt" in done.stderr and done.returncode == -signal.SIGINT, done
+    assert not done.stdout and said in done.stderr and done.returncode == -sign, done

@@ -177,13 +177,14 @@ def serve(kind, folder):
 
 
 def listeners(kind, folder):
-    """{process: where it listens} of this rank, and under torch of the launcher, whose store the ranks meet in."""
+    """{process: where it listens} of this rank and of its launcher, and whether they have a network of their own."""
     import torch
 
     fabric = make_fabric(kind, 60.0)
     fabric.allreduce(torch.ones(9)).wait()
-    processes = [os.getpid()] + [os.getppid()] * (kind == "torch")
-    (folder / f"rank{fabric.rank}").write_text(json.dumps({pid: listens(pid) for pid in processes}))
+    devices = [line.split(":")[0].strip() for line in Path("/proc/net/dev").read_text().splitlines()[2:]]
+    found = {"listens": {pid: listens(pid) for pid in (os.getpid(), os.getppid())}, "apart": devices == ["lo"]}
+    (folder / f"rank{fabric.rank}").write_text(json.dumps(found))
     fabric.close()
 
 

@@ -20,7 +20,6 @@ OPENMPI = {
     "OMPI_MCA_hwloc_base_binding_policy": "none",
     "OMPI_MCA_mpi_yield_when_idle": "1",
     # Through shared memory alone: other ways listen on all of the machine's addresses, also where nothing goes there.
-    # (The port of mpirun's own daemon does so too; version 4 has no setting for it.)
     "OMPI_MCA_pml": "ob1",
     "OMPI_MCA_btl": "^tcp,ofi,openib",
     "PRTE_ALLOW_RUN_AS_ROOT": "1",
@@ -56,7 +55,8 @@ def find_mpirun() -> str:
 
 def mpirun_command(ranks: int, program: list[str]) -> list[str]:
     # without -m mpi4py an uncaught exception in one rank would leave the others waiting
-    return [find_mpirun(), "-n", str(ranks), sys.executable, "-m", "mpi4py", *program]
+    mpirun = [sys.executable, "-m", "repro.launch.apart", find_mpirun()]
+    return [*mpirun, "-n", str(ranks), sys.executable, "-m", "mpi4py", *program]
 
 
 def torchrun_command(ranks: int, program: list[str]) -> list[str]:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import ctypes
+import fcntl
 import os
 import signal
+import socket
+import struct
 
 NEWNS, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET = (1 << bit for bit in (17, 26, 27, 28, 29, 30))
 MS_BIND, MS_REC, MS_PRIVATE = 1 << 12, 1 << 14, 1 << 18
 PR_SET_PDEATHSIG = 1
+SIOCSIFFLAGS, IFF_UP = 0x8914, 1
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -34,6 +38,12 @@ def enter(path: str) -> None:
         _call("setns", handle, 0)
     finally:
         os.close(handle)
+
+
+def loopback_up() -> None:
+    """Switch loopback on in a network namespace that is new."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sH22x", b"lo", IFF_UP))
 
 
 def mount(source: str, target: str, kind: str | None, flags: int = 0) -> None:

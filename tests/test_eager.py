@@ -162,10 +162,9 @@ def test_resume_loses_nothing(name, options):
             assert counted["accepted"] + counted["pending"] == STEPS == counted["rounds"]
 
 
-@pytest.mark.parametrize(("name", "workers"), [("eager_solo", 4), ("eager_majority", 3), ("eager_quorum", 3)])
-def test_resume_of_ranks_in_step_has_the_same_bits(name, workers):
-    """Solo with a power of two: else a rank outside of it has the sum later than the others begin the next round."""
-    how = {"workers": workers, "optimizer": MOMENTUM}
+@pytest.mark.parametrize("name", NAMES)
+def test_resume_of_ranks_in_step_has_the_same_bits(name):
+    how = {"workers": 3, "optimizer": MOMENTUM}
     how["blocks"] = lambda rank: BlockSeconds([0.5, 0.5], [0.5, 0.5])
     whole = small.run(name, {"quorum": 3} if name == "eager_quorum" else {}, **how)
     for stop in (1, 7):

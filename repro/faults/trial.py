@@ -53,7 +53,13 @@ class Command:
         self.output = output
         with open(output, "wb") as file:
             self.process = subprocess.Popen(
-                words, env=environment, stdin=subprocess.DEVNULL, stdout=file, stderr=file, start_new_session=True
+                words,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                start_new_session=True,
+                preexec_fn=_hear,
             )
 
     @property
@@ -70,6 +76,11 @@ class Command:
 
     def said(self) -> str:
         return self.output.read_text(errors="replace").strip()
+
+
+def _hear() -> None:
+    """In a command before it runs: a series in the background of a shell ignores SIGINT, which children inherit."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 class Trial:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import random
 import shutil
 import signal
@@ -58,9 +57,7 @@ def _kill_half_way(strategy: str, folder: Path, whole: Undisturbed) -> None:
         trial.await_training(command)
         while command.running and not _two_each(trial, whole.summary["ranks"]):
             time.sleep(0.002)
-        for pid in processes.of(trial.results):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        processes.kill(processes.of(trial.results), signal.SIGKILL)
         command.end()
         if not trial.files("summary.json") and _two_each(trial, whole.summary["ranks"]):
             shutil.move(trial.results, whole.killed)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import os
+from collections.abc import Iterable
 from pathlib import Path
 
 RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "RANK")
@@ -31,6 +33,13 @@ def ranks(folder: Path) -> dict[int, int]:
             if "repro.rank" in words and rank is not None and "python" in Path(words[0]).name:
                 found[int(rank)] = pid
     return found
+
+
+def kill(pids: Iterable[int], sign: int) -> None:
+    """Send each a signal; those that have ended meanwhile get none."""
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, sign)
 
 
 def _words(path: Path) -> list[str]:

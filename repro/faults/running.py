@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import re
 import signal
 from collections.abc import Callable
@@ -15,19 +13,13 @@ TERMINATED, INTERRUPTED = 128 + signal.SIGTERM, 128 + signal.SIGINT
 STOPPED_LIMIT_S = 8  # how long the others wait for a stopped rank
 
 
-def _kill(pids: list[int], sign: signal.Signals) -> None:
-    for pid in pids:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, sign)
-
-
 def _a_rank(trial: Trial, command: Command, sign: signal.Signals) -> int | None:
     """Send a random rank a signal; its number, or None where all have ended."""
     ranks = processes.ranks(trial.results)
     if not ranks or not command.running:
         return None
     rank = trial.dice.choice(sorted(ranks))
-    _kill([ranks[rank]], sign)
+    processes.kill([ranks[rank]], sign)
     return rank
 
 
@@ -56,7 +48,7 @@ def everything_killed(trial: Trial) -> None:
     """SIGKILL to the command, its launcher and all ranks at once, as by a machine that goes down."""
     command = trial.start()
     trial.moment(command)
-    _kill(processes.of(trial.results), signal.SIGKILL)
+    processes.kill(processes.of(trial.results), signal.SIGKILL)
     trial.ended(command, -signal.SIGKILL)
 
 
@@ -64,7 +56,7 @@ def command_killed(trial: Trial) -> None:
     """SIGKILL to the command alone; the same command at once, while its ranks may still be ending."""
     command = trial.start()
     trial.moment(command)
-    _kill([command.process.pid], signal.SIGKILL)
+    processes.kill([command.process.pid], signal.SIGKILL)
     trial.struck = command.end() != 0
 
 
@@ -72,7 +64,7 @@ def terminated(trial: Trial) -> None:
     """SIGTERM to the command."""
     command = trial.start()
     trial.moment(command)
-    _kill([command.process.pid], signal.SIGTERM)
+    processes.kill([command.process.pid], signal.SIGTERM)
     trial.ended(command, TERMINATED)
 
 
@@ -80,7 +72,7 @@ def interrupted(trial: Trial) -> None:
     """SIGINT to the command, as by Ctrl-C."""
     command = trial.start()
     trial.moment(command)
-    _kill([command.process.pid], signal.SIGINT)
+    processes.kill([command.process.pid], signal.SIGINT)
     trial.ended(command, INTERRUPTED)
 
 

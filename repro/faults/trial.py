@@ -109,15 +109,13 @@ class Trial:
         self.commands += 1
         return Command([*self.prefix, *run], environment, self.folder / f"command{self.commands}.log")
 
-    def moment(self, command: Command) -> float:
-        """Sleep until a random moment of the training; returns which, as a share of its length.
+    def moment(self, command: Command) -> None:
+        """Sleep until a random moment of the training.
 
         It may come after the end: then the fault finds nothing to strike.
         """
-        share = self.dice.uniform(0.0, 1.05)
         self.await_training(command)
-        time.sleep(share * self.undisturbed.seconds)
-        return share
+        time.sleep(self.dice.uniform(0.0, 1.05) * self.undisturbed.seconds)
 
     def await_training(self, command: Command) -> None:
         """Until the first event is written, or the command ends."""
@@ -173,9 +171,7 @@ class Trial:
     def clear(self) -> None:
         """End what lives on and remove the workspace."""
         self.closing.close()
-        for pid in processes.of(self.results):
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        processes.kill(processes.of(self.results), signal.SIGKILL)
         shutil.rmtree(self.folder, ignore_errors=True)
 
 

@@ -59,8 +59,9 @@ def test_collective_agrees_with_its_form(name: str, ranks: int) -> None:
         meta = simulate(name, ranks, elements, gamma, "meta", network)
         expected = forms.collective(name, ranks, 4 * elements, network.alpha, network.beta, gamma)
         assert real is None or real == meta
-        if name == "recursive_doubling" and ranks & (ranks - 1):
-            assert abs(meta - expected) <= max(network.alpha, 4 * elements * network.beta) * (1 + ROUNDING)
+        if name == "recursive_doubling" and ranks & (ranks - 1) and network.alpha == gamma == 0.0:
+            # at the same moment as another message, the empty one that lets a rank go on may come in behind it
+            assert expected * (1 - ROUNDING) <= meta <= (expected + 4 * elements * network.beta) * (1 + ROUNDING)
         elif name == "sharded_server" and elements < ranks:
             assert expected * (1 - ROUNDING) - (ranks - 1) * 4 * gamma <= meta <= expected * (1 + ROUNDING)
         else:

@@ -87,11 +87,18 @@ def ring_allgather(fabric: Fabric, mine: torch.Tensor, channel: int = MAIN) -> l
     return gathered
 
 
-def recursive_doubling_allreduce(fabric: Fabric, vector: torch.Tensor, channel: int = MAIN) -> None:
+def recursive_doubling_allreduce(
+    fabric: Fabric, vector: torch.Tensor, channel: int = MAIN, paced: bool = True
+) -> None:
     """Sum in place: log2(p) (alpha + n beta + n gamma) for p a power of two (Thakur et al., Pipe-SGD's reference [47]).
 
     Otherwise the ranks over the largest power of two first add theirs into a partner and get the result back at the
     end: one more round each way. Partners add the lower rank's part first, so that both get the same bits.
+
+    Ranks with no such vector to add are a round ahead. What one sent at once to a partner that is not would come in
+    beside what the partner waits for first, and hold it up on the link that both share. So it waits for an empty
+    message from the rank that the partner waits for, which says that that rank's own has left. Without `paced` it
+    sends at once: a rank outside of the power of two then has the sum up to alpha sooner after the others.
     """
     p, me = fabric.size, fabric.rank
     flat = vector.view(-1)
@@ -99,8 +106,15 @@ def recursive_doubling_allreduce(fabric: Fabric, vector: torch.Tensor, channel: 
     extra = p - core
     buffer = torch.empty_like(flat)
     cost = reduce_cost(fabric, flat.numel(), NoCodec())
+
+    def left(to: int, distance: int) -> None:
+        """A message to a rank has left: its next partner, at `distance`, may send, if it waits for that."""
+        if paced and distance < core and ahead(to ^ distance, distance, extra):
+            fabric.send(flat[:0], to ^ distance, TAG + 1 + distance, channel)
+
     if me >= core:
         fabric.send(flat, me - core, TAG, channel)
+        left(me - core, 1)
         fabric.recv(flat, me - core, TAG + 1, channel)
         return
     if me < extra:
@@ -110,15 +124,29 @@ def recursive_doubling_allreduce(fabric: Fabric, vector: torch.Tensor, channel: 
     distance = 1
     while distance < core:
         partner = me ^ distance
+        if paced and ahead(me, distance, extra):
+            before = partner + core if distance == 1 else partner ^ distance // 2  # who sends to the partner before
+            fabric.recv(flat[:0], before, TAG + 1 + distance, channel)
         receive = fabric.irecv(buffer, partner, TAG + 1 + distance, channel)
         send = fabric.isend(flat, partner, TAG + 1 + distance, channel)
-        receive.wait()
         send.wait()
+        left(partner, 2 * distance)
+        receive.wait()
         with fabric.compute(cost, "host"):
             flat.add_(buffer)  # addition of two is commutative to the bit: both partners get the same
         distance *= 2
     if me < extra:
         fabric.send(flat, me + core, TAG + 1, channel)
+
+
+def ahead(rank: int, distance: int, extra: int) -> bool:
+    """Whether a rank is a round ahead of its partner at that distance (`recursive_doubling_allreduce`).
+
+    Both have the sum of `distance` ranks by then. The first `extra` ranks had a vector to add: none of its, but one of
+    the partner's.
+    """
+    first = rank & -distance  # of the ranks whose sum it has
+    return first ^ distance < extra <= first
 
 
 def binomial_reduce(fabric: Fabric, vector: torch.Tensor, root: int = 0, channel: int = MAIN) -> None:

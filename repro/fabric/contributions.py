@@ -73,6 +73,9 @@ class Whole(Contributions):
         self.allreduce = CompressedAllreduce(
             fabric, n if self.apart else n + flags, codec, algorithm, channel, seed=seed, resource="host"
         )
+        # Off powers of two the ranks do not pace each other: the one that has the sum last comes last to the next round,
+        # and may not come in time for it however level they are.
+        self.unpaced = algorithm == "recursive_doubling"
         self.channel, self.empty = channel, True
         self.free: list[torch.Tensor] = []
 
@@ -92,6 +95,9 @@ class Whole(Contributions):
         return taken
 
     def reduce(self, contribution: torch.Tensor) -> torch.Tensor:
+        if self.unpaced:
+            collectives.recursive_doubling_allreduce(self.fabric, contribution, self.channel, paced=False)
+            return contribution
         vector = contribution[: self.n] if self.apart else contribution
         blocks = self.allreduce.compress(vector)
         self.allreduce.decompress(self.allreduce.reduce(blocks), vector)

@@ -196,14 +196,28 @@ def allgather(p: int, n: int, alpha: float, beta: float, gamma: float = 0.0) -> 
 def recursive_doubling(p: int, n: int, alpha: float, beta: float, gamma: float = 0.0) -> float:
     """Allreduce by recursive doubling [47]: log2 p (alpha + n beta + n gamma) for p a power of two.
 
-    Else over the largest power of two below p, plus a round in (alpha + n beta + n gamma) and one out (alpha + n beta).
-    That is the textbook's sum of rounds; on the virtual fabric the ranks that do not wait for the round in send early,
-    which hides an alpha or makes the folded vector queue for n beta: the two differ by at most max(alpha, n beta).
+    Else over the largest power of two below p, plus a round in (alpha + n beta + n gamma) and one out (alpha + n beta):
+    exactly that for gamma = 0. Else never more, and exact by recursion: a rank that is a round ahead of its partner
+    sends when the partner's link is free, and so n gamma before the partner has summed. (With neither alpha nor gamma
+    messages come in at the same moment, and the one that lets a rank go on may be behind another's n beta.)
     """
-    exchange = alpha + n * (beta + gamma)
-    core = p.bit_length() - 1
-    extra = 0.0 if p == 1 << core else exchange + alpha + n * beta
-    return core * exchange + extra
+    core = 1 << (p.bit_length() - 1)
+    folded = [rank < p - core for rank in range(core)]  # whether a vector from outside is in a rank's sum
+    wire, work = n * beta, n * gamma
+    left = [wire * one for one in folded]  # when the last message to each rank left its sender,
+    came = [(alpha + wire) * one for one in folded]  # when it was in,
+    ready = [(alpha + wire + work) * one for one in folded]  # and when it was summed
+    distance = 1
+    while distance < core:
+        partner = [rank ^ distance for rank in range(core)]
+        ahead = [folded[other] and not folded[rank] for rank, other in enumerate(partner)]
+        sent = [max(ready[rank], ahead[rank] * (left[other] + alpha)) for rank, other in enumerate(partner)]
+        left = [sent[other] + wire for other in partner]
+        came = [max(sent[other] + alpha, came[rank]) + wire for rank, other in enumerate(partner)]
+        ready = [max(came[rank], sent[rank] + wire) + work for rank in range(core)]
+        folded = [folded[rank] or folded[other] for rank, other in enumerate(partner)]
+        distance *= 2
+    return max(at + (alpha + wire) * (rank < p - core) for rank, at in enumerate(ready))
 
 
 def reduce(p: int, n: int, alpha: float, beta: float, gamma: float = 0.0) -> float:

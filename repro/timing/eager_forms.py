@@ -19,11 +19,6 @@ def activation_s(p: int, alpha: float, beta: float) -> float:
     return math.ceil(math.log2(p)) * (alpha + MESSAGE_BYTES * beta)
 
 
-def recursive_doubling_s(p: int, nbytes: int, alpha: float, beta: float, gamma: float = 0.0) -> float:
-    """log2(p) (alpha + n beta + n gamma), for p a power of two."""
-    return math.log2(p) * (alpha + nbytes * (beta + gamma))
-
-
 def mean_wait_s(initiator: str, p: int, skew_s: float, quorum: int | None = None) -> float:
     """Mean over the ranks of the wait until the round starts, where rank i comes i x skew_s after the first (Figure 8).
 

@@ -50,8 +50,8 @@ def fault_ends():
             except Exception as error:
                 return error
 
-    pool = ThreadPoolExecutor(6)
-    each = [(fabric, fault) for fabric in ("mpi", "torch") for fault in ("kill", "stop", "missing")]
+    pool = ThreadPoolExecutor(10)
+    each = [(fabric, fault) for fabric in ("mpi", "torch") for fault in ("kill", "stop", "missing", "silent", "unheard")]
     return {key: pool.submit(end, *key) for key in each}
 
 
@@ -149,6 +149,30 @@ def missing(kind):
     raise AssertionError("the fault did not come")
 
 
+class StopsWhenPickled:
+    def __reduce__(self):
+        os.kill(os.getpid(), signal.SIGSTOP)
+        return str, ()
+
+
+def silent(kind):
+    """An exchange of objects in whose middle one rank is stopped."""
+    fabric = make_fabric(kind, FAULT_TIMEOUT_S)
+    fabric.barrier()
+    fabric.exchange(StopsWhenPickled() if fabric.rank == FAULTY_RANK else fabric.rank)
+    raise AssertionError("the fault did not come")
+
+
+def unheard(kind):
+    """Ranks whose main line waits for a task that one rank, stopped, has to tell something."""
+    fabric = make_fabric(kind, FAULT_TIMEOUT_S)
+    fabric.barrier()
+    if fabric.rank == FAULTY_RANK:
+        os.kill(os.getpid(), signal.SIGSTOP)
+    fabric.event().wait()
+    raise AssertionError("the fault did not come")
+
+
 def serve(kind, folder):
     """Small runs of `tests.real`, one after the other, on the first ranks; until there is a file `end`."""
     from tests import small
@@ -207,6 +231,8 @@ PROGRAMS = {
     "kill": lambda kind, folder: fault(kind, signal.SIGKILL),
     "stop": lambda kind, folder: fault(kind, signal.SIGSTOP),
     "missing": lambda kind, folder: missing(kind),
+    "silent": lambda kind, folder: silent(kind),
+    "unheard": lambda kind, folder: unheard(kind),
 }
 
 

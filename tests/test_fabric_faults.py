@@ -27,7 +27,8 @@ def test_the_others_end_when_a_rank_stops(fabric):
 
 
 @pytest.mark.parametrize("fabric", ["mpi", "torch"])
-def test_ranks_that_wait_in_a_barrier_name_who_does_not_come(fabric):
-    end = ranks.fault_ends()[fabric, "missing"].result()
+@pytest.mark.parametrize("fault", ["missing", "silent", "unheard"])
+def test_ranks_that_wait_for_nobody_in_particular_name_who_does_not_come(fabric, fault):
+    end = ranks.fault_ends()[fabric, fault].result()
     assert isinstance(end, FaultError)
     assert re.search(rf"rank [02] \(.*\brank {ranks.FAULTY_RANK}\b", str(end)) and "nothing after 3 s" in str(end), end

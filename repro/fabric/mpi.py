@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import pickle
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -102,6 +103,8 @@ class MpiFabric(RealTimeFabric):
         self.rank, self.size = world.Get_rank(), world.Get_size()
         self.timeout_s, self.costs, self.bytes_sent = timeout_s, REAL_TIME, 0
         self.crew = crew or Crew(self.rank, timeout_s)  # a rank's tasks are the same in all its groups
+        if crew is None:
+            self.crew.absent = lambda: absent(self)
 
     def poll(
         self, done: Callable[[], bool], what: str, timeout: float | None = None, longest_s: float = LONGEST_SLEEP_S
@@ -175,12 +178,16 @@ class MpiFabric(RealTimeFabric):
 
     def allgather(self, tensor: torch.Tensor, channel: int = MAIN) -> list[torch.Tensor]:
         mine = staging.outgoing(tensor)
-        gathered = torch.empty(self.size * mine.numel(), dtype=torch.uint8)
         self.bytes_sent += (self.size - 1) * mine.numel()
-        request = self.comms[channel].Iallgather([mine.numpy(), self.mpi.BYTE], [gathered.numpy(), self.mpi.BYTE])
-        MpiCollective(self, request, f"allgather (channel {channel})", (mine, gathered)).wait()
-        parts = gathered.view(self.size, mine.numel())
+        parts = self._gather(mine, "allgather", channel)
         return [part.view(tensor.dtype).view(tensor.shape).to(tensor.device) for part in parts]
+
+    def _gather(self, mine: torch.Tensor, what: str, channel: int) -> torch.Tensor:
+        """Every rank's bytes (n,), the same number everywhere, as (ranks, n)."""
+        gathered = torch.empty(self.size, mine.numel(), dtype=torch.uint8)
+        request = self.comms[channel].Iallgather([mine.numpy(), self.mpi.BYTE], [gathered.numpy(), self.mpi.BYTE])
+        MpiCollective(self, request, f"{what} (channel {channel})", (mine, gathered)).wait()
+        return gathered
 
     def barrier(self, channel: int = MAIN) -> None:
         MpiCollective(self, self.comms[channel].Ibarrier(), f"barrier (channel {channel})", None).wait()
@@ -189,12 +196,19 @@ class MpiFabric(RealTimeFabric):
     def subgroup(self, ranks: Sequence[int]) -> Fabric | None:
         member = self.rank in ranks
         color = 0 if member else self.mpi.UNDEFINED
+        self.barrier(CONTROL)  # polls, where Split below would wait for an absent rank inside MPI
         comm = self.comms[CONTROL].Split(color, list(ranks).index(self.rank) if member else 0)
         return MpiFabric(comm, self.timeout_s, self.crew) if member else None
 
     def exchange(self, obj: Any) -> list[Any]:
-        self.barrier(CONTROL)  # polls, where the pickled allgather below would spin
-        return self.comms[CONTROL].allgather(obj)
+        # mpi4py's own pickled allgather blocks inside MPI, where a rank that waits in vain could not say so
+        mine = torch.frombuffer(bytearray(pickle.dumps(obj)), dtype=torch.uint8)
+        length = torch.tensor([mine.numel()]).view(torch.uint8)
+        lengths = self._gather(length, "exchange", CONTROL).view(torch.int64).flatten().tolist()
+        padded = torch.zeros(max(lengths), dtype=torch.uint8)
+        padded[: mine.numel()] = mine
+        parts = self._gather(padded, "exchange", CONTROL)
+        return [pickle.loads(part[:length].numpy().tobytes()) for part, length in zip(parts, lengths)]
 
     def close(self) -> None:
         self.barrier(CONTROL)

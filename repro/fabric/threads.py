@@ -57,6 +57,7 @@ class Crew:
         self.condition = threading.Condition()
         self.failed: BaseException | None = None
         self.waits: dict[int, tuple[str, str, float]] = {}  # by thread: its name, what it waits for, since when
+        self.absent: Callable[[], str] = str  # says which ranks do not answer, for a wait that names no peer
 
     def current(self) -> ThreadTask | None:
         return getattr(self.local, "task", None)
@@ -103,8 +104,12 @@ class Crew:
                 self.check()
                 left = started + limit - time.monotonic()
                 if left <= 0:
-                    raise self.overdue(limit)
+                    late = self.overdue(limit)
+                    break
                 self.condition.wait(min(left, LONGEST_NAP_S))
+            else:
+                return
+        raise FabricError(f"{late}{self.absent()}")  # the condition is free: asking takes a while
 
 
 class ThreadEvent(Event):

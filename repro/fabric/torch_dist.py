@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import pickle
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -89,6 +90,8 @@ class TorchFabric(RealTimeFabric):
         self.rank = self.local_rank(dist.get_rank())
         self.timeout_s, self.costs, self.bytes_sent = timeout_s, REAL_TIME, 0
         self.crew = crew or Crew(self.rank, timeout_s)  # a rank's tasks are the same in all its groups
+        if crew is None:
+            self.crew.absent = lambda: absent(self)
 
     def local_rank(self, world_rank: int) -> int:
         return self.ranks.index(world_rank) if world_rank in self.ranks else -1
@@ -175,9 +178,10 @@ class TorchFabric(RealTimeFabric):
         return fabric if self.rank in ranks else None
 
     def exchange(self, obj: Any) -> list[Any]:
-        gathered: list[Any] = [None] * self.size
-        self._start("exchange", lambda: dist.all_gather_object(gathered, obj, self.groups[CONTROL]))
-        return [gathered[place] for place in self.places]
+        mine, gathered = pickle.dumps(obj), [b""] * self.size
+        collectives.dissemination_barrier(self, CONTROL)  # names who does not come; torch's collectives do not
+        self._start("exchange", lambda: dist.all_gather_object(gathered, mine, self.groups[CONTROL]))
+        return [pickle.loads(gathered[place]) for place in self.places]
 
     def close(self) -> None:
         if dist.is_initialized():

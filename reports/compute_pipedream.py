@@ -50,9 +50,7 @@ def _of(group: ProbeGroup, number_of: Callable[[Runs], float | None], wanted: Se
 
 
 @function
-def row_speedup(
-    group: ProbeGroup, row: str, setting: str = PIPEDREAM, over: str | Sequence[str] = SINGLE
-) -> Outcome:
+def row_speedup(group: ProbeGroup, row: str, setting: str = PIPEDREAM, over: str | Sequence[str] = SINGLE) -> Outcome:
     """Samples a second of a setting over those of another one, or of the strongest of several, in the same row."""
     runs, bases = Runs.of(group.cells), several(over)
     found = runs.configuration(row, setting)

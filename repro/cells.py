@@ -277,8 +277,10 @@ def check_model(config: dict[str, Any], dataset: Dataset) -> None:
     model = models.of(config, dataset, "meta")
     if config["accumulate"] > 1 and carries_state(model):
         name = config["model"]["name"]
-        raise InputError(f"accumulate={config['accumulate']}: model {name} carries its state from one minibatch to the "
-                         "next, so a minibatch is not cut; must be 1")
+        raise InputError(
+            f"accumulate={config['accumulate']}: model {name} carries its state from one minibatch to the "
+            "next, so a minibatch is not cut; must be 1"
+        )
     strategy = strategies.load(config["strategy"]["name"])
     strategy.check_model(strategy.parse(configs.strategy_options(config)), block_sizes(list(model.children())))
 

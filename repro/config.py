@@ -56,9 +56,7 @@ def compose(experiment: str, overrides: Sequence[str] = (), scale: str | None = 
     return Composer(experiment, scale).compose(overrides)
 
 
-def axes(
-    resolved: dict[str, Any], overrides: Sequence[str]
-) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+def axes(resolved: dict[str, Any], overrides: Sequence[str]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
     """An experiment's settings and testbeds, each name -> its overrides; an override of either leaves just that one.
 
     A testbed that the experiment knows keeps its overrides when it is the one chosen.

@@ -78,8 +78,9 @@ def _torch(found: dict[str, Any]) -> Row:
     except metadata.PackageNotFoundError:
         return _row("torch", False, "not installed", "make setup")
     if "error" in found:
-        return _row("torch", False, f"{version} cannot be imported: {found['error']}",
-                    "remove .venv and run make setup")
+        return _row(
+            "torch", False, f"{version} cannot be imported: {found['error']}", "remove .venv and run make setup"
+        )
     return _row("torch", True, f"{found['version']}, " + (f"CUDA {found['cuda']}" if found["cuda"] else "CPU build"))
 
 
@@ -92,8 +93,12 @@ def _gpu(found: dict[str, Any]) -> Row:
     if not driver and not trouble:
         return _row("gpu", True, "none; ranks compute on CPUs")
     why = trouble or ("torch is a CPU build" if not found.get("cuda") else f"torch's CUDA {found['cuda']} sees none")
-    return _row("gpu", False, f"{len(driver)} in the driver's list, and torch cannot use them: {why}",
-                "REPRO_TORCH=cuda make setup after removing .venv, or a driver as new as torch's CUDA")
+    return _row(
+        "gpu",
+        False,
+        f"{len(driver)} in the driver's list, and torch cannot use them: {why}",
+        "REPRO_TORCH=cuda make setup after removing .venv, or a driver as new as torch's CUDA",
+    )
 
 
 def _driver_gpus() -> list[str]:
@@ -114,8 +119,9 @@ def _mpirun() -> Row:
 
 def _mpirun_version(path: str) -> str:
     try:
-        answer = subprocess.run([path, "--version"], capture_output=True, text=True, timeout=LIMIT_S,
-                                stdin=subprocess.DEVNULL)
+        answer = subprocess.run(
+            [path, "--version"], capture_output=True, text=True, timeout=LIMIT_S, stdin=subprocess.DEVNULL
+        )
     except (OSError, subprocess.SubprocessError):
         return ""
     return (answer.stdout.splitlines() or [""])[0].strip()
@@ -127,13 +133,21 @@ def _mpi4py(found: dict[str, Any]) -> Row:
         return _row("mpi4py", False, f"cannot load an MPI: {found['error']}", "make setup")
     detail = f"{found['mpi4py']}, {found['library']}"
     if not found["multiple"]:
-        return _row("mpi4py", False, f"{detail}, without MPI_THREAD_MULTIPLE",
-                    "an MPI built with threads, such as Debian's openmpi-bin")
+        return _row(
+            "mpi4py",
+            False,
+            f"{detail}, without MPI_THREAD_MULTIPLE",
+            "an MPI built with threads, such as Debian's openmpi-bin",
+        )
     path = mpirun_path()
     numbers = [re.search(r"\d+\.\d+\.\d+", text) for text in (found["library"], _mpirun_version(path) if path else "")]
     if all(numbers) and numbers[0][0] != numbers[1][0]:
-        return _row("mpi4py", False, f"{detail}, but {path} is {numbers[1][0]}: its ranks would not see each other",
-                    "keep one MPI: remove one of the two, or set MPI4PY_LIBMPI to the library of mpirun")
+        return _row(
+            "mpi4py",
+            False,
+            f"{detail}, but {path} is {numbers[1][0]}: its ranks would not see each other",
+            "keep one MPI: remove one of the two, or set MPI4PY_LIBMPI to the library of mpirun",
+        )
     return _row("mpi4py", True, f"{detail}, MPI_THREAD_MULTIPLE")
 
 
@@ -152,8 +166,9 @@ def _results() -> Row:
         with tempfile.TemporaryFile(dir=_existing(folder)):
             return _row("results", True, f"{folder} can be written")
     except OSError as error:
-        return _row("results", False, f"{folder}: {error.strerror}",
-                    "set REPRO_RESULTS to a folder that can be written")
+        return _row(
+            "results", False, f"{folder}: {error.strerror}", "set REPRO_RESULTS to a folder that can be written"
+        )
 
 
 def _disk() -> Row:
@@ -192,8 +207,14 @@ def _probe(source: str) -> dict[str, Any]:
     """What a Python process of its own prints as JSON, or {"error": its last words}."""
     environment = os.environ | {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
     try:
-        ran = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True, timeout=LIMIT_S,
-                             env=environment, stdin=subprocess.DEVNULL)
+        ran = subprocess.run(
+            [sys.executable, "-c", source],
+            capture_output=True,
+            text=True,
+            timeout=LIMIT_S,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+        )
     except subprocess.TimeoutExpired:
         return {"error": f"no answer within {LIMIT_S} s"}
     except OSError as error:

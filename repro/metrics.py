@@ -53,12 +53,15 @@ def check(name: str, dataset: str) -> None:
     if not found.of(task, kind):
         fitting = ", ".join(other for other, metric in METRICS.items() if metric.of(task, kind))
         what = f"{kind}, a regression" if task == "regression" else kind
-        raise InputError(f"metric={name}: of {' and '.join(found.kinds or found.tasks)}, and data set '{dataset}' has "
-                         f"{what}; metrics for it: {fitting}")
+        raise InputError(
+            f"metric={name}: of {' and '.join(found.kinds or found.tasks)}, and data set '{dataset}' has "
+            f"{what}; metrics for it: {fitting}"
+        )
 
 
 def check_classes(name: str, classes: int) -> None:
     """InputError for top5 of so few classes that it is always right."""
     if name == "top5" and classes <= TOP:
-        raise InputError(f"metric=top5: the data set has {classes} classes, and more than {TOP} are needed; "
-                         "metrics for it: top1")
+        raise InputError(
+            f"metric=top5: the data set has {classes} classes, and more than {TOP} are needed; metrics for it: top1"
+        )

@@ -48,8 +48,20 @@ def reachable(url: str) -> bool:
 
 def plan(wanted: str) -> str:
     """Resolves without downloading wheels. CUDA builds are known by the NVIDIA packages that they need."""
-    command = [sys.executable, "-m", "pip", "--no-input", "--disable-pip-version-check", "install", "--quiet",
-               "--dry-run", "--ignore-installed", "--report", "-", wanted]
+    command = [
+        sys.executable,
+        "-m",
+        "pip",
+        "--no-input",
+        "--disable-pip-version-check",
+        "install",
+        "--quiet",
+        "--dry-run",
+        "--ignore-installed",
+        "--report",
+        "-",
+        wanted,
+    ]
     ran = subprocess.run(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL)
     if ran.returncode:
         sys.exit(ran.returncode)

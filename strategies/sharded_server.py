@@ -250,5 +250,3 @@ def check_batches(given: Any, layers: int | None = None) -> None:
         expected = last + 1
     if layers is not None and expected != layers + 1:
         raise InputError(f"strategy.batches={given}: end at layer {expected - 1}, but the model has {layers} layers")
-
-

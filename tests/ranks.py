@@ -51,7 +51,9 @@ def fault_ends():
                 return error
 
     pool = ThreadPoolExecutor(10)
-    each = [(fabric, fault) for fabric in ("mpi", "torch") for fault in ("kill", "stop", "missing", "silent", "unheard")]
+    each = [
+        (fabric, fault) for fabric in ("mpi", "torch") for fault in ("kill", "stop", "missing", "silent", "unheard")
+    ]
     return {key: pool.submit(end, *key) for key in each}
 
 

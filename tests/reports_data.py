@@ -28,8 +28,15 @@ PER_EPOCH = 600
 
 
 def make(
-    setting="D-Sync", kind="measured", seed=0, epochs=2, best=0.98, finished="2026-02-03T04:05:06", like=None,
-    experiment=FIG4, **changes,
+    setting="D-Sync",
+    kind="measured",
+    seed=0,
+    epochs=2,
+    best=0.98,
+    finished="2026-02-03T04:05:06",
+    like=None,
+    experiment=FIG4,
+    **changes,
 ):
     """A synthetic summary with the schema of `repro.results`; `changes` replace entries, dictionaries by update.
 
@@ -131,6 +138,7 @@ def put(root: Path, summaries) -> Path:
         folder.mkdir(parents=True)
         write_summary(folder, summary)
     return root
+
 
 def claim(name):
     return next(c for c in read_claims("pipesgd").claims if c.id == name)

@@ -92,12 +92,31 @@ def test_quantization_error_at_every_scale(mantissas, exponent):
     check_quantized([math.ldexp(m, exponent) for m in mantissas])
 
 
-@pytest.mark.parametrize("values", [
-    [], [0.0], [0.0] * 5, [-0.0, 0.0], [3.0] * 7, [-2.5] * 3, [1.0, -1.0, 0.5, -0.25],
-    [1e-38, -5e-39, 0.0], [1e-42, 3e-43, 0.0], [SMALLEST, -SMALLEST, 0.0], [2e-37, 1e-37], [1e-36, 3e-37],
-    [3.4028235e38, -3.4028235e38, 1.7e38, 1.0],
-    [SMALLEST], [-3 * SMALLEST], [2**-126 - SMALLEST], [2**-126], [-3.4028235e38], [3.4028235e38, SMALLEST, 0.0],
-], ids=str)
+@pytest.mark.parametrize(
+    "values",
+    [
+        [],
+        [0.0],
+        [0.0] * 5,
+        [-0.0, 0.0],
+        [3.0] * 7,
+        [-2.5] * 3,
+        [1.0, -1.0, 0.5, -0.25],
+        [1e-38, -5e-39, 0.0],
+        [1e-42, 3e-43, 0.0],
+        [SMALLEST, -SMALLEST, 0.0],
+        [2e-37, 1e-37],
+        [1e-36, 3e-37],
+        [3.4028235e38, -3.4028235e38, 1.7e38, 1.0],
+        [SMALLEST],
+        [-3 * SMALLEST],
+        [2**-126 - SMALLEST],
+        [2**-126],
+        [-3.4028235e38],
+        [3.4028235e38, SMALLEST, 0.0],
+    ],
+    ids=str,
+)
 def test_quantization_of_edges(values):
     check_quantized(values)
 
@@ -225,9 +244,11 @@ def test_ring_with_codec(name, p, n):
 
 
 @settings(max_examples=25)
-@given(st.integers(1, 5).flatmap(
-    lambda p: st.lists(st.lists(st.integers(-8, 8), min_size=7, max_size=7), min_size=p, max_size=p)
-))
+@given(
+    st.integers(1, 5).flatmap(
+        lambda p: st.lists(st.lists(st.integers(-8, 8), min_size=7, max_size=7), min_size=p, max_size=p)
+    )
+)
 def test_ring_is_exact_where_the_codec_is(rows):
     gradients = [vector(row) for row in rows]  # sums up to 40: 8 bits hold them
     for name in ("none", "truncate16"):

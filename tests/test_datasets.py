@@ -92,10 +92,14 @@ def test_a_part_is_named_so(binary10, binary100):
     assert data.load("cifar100", str(binary100), test_images=1).name == "cifar100-subset"
 
 
-@pytest.mark.parametrize("damage, complaint", [
-    (lambda raw: raw[:-1], "truncated"), (lambda raw: b"?" + raw[1:], "corrupt"),
-    (None, "incomplete.*lacks test_batch"),
-])
+@pytest.mark.parametrize(
+    "damage, complaint",
+    [
+        (lambda raw: raw[:-1], "truncated"),
+        (lambda raw: b"?" + raw[1:], "corrupt"),
+        (None, "incomplete.*lacks test_batch"),
+    ],
+)
 def test_a_damaged_cifar10_is_an_error(binary10, damage, complaint):
     path = binary10 / "cifar10" / "cifar-10-batches-bin" / "test_batch.bin"
     raw = path.read_bytes()
@@ -106,12 +110,15 @@ def test_a_damaged_cifar10_is_an_error(binary10, damage, complaint):
         data.load("cifar10", str(binary10), "auto")
 
 
-@pytest.mark.parametrize("raw, labels, complaint", [
-    (record(3) + b"xx", 1, "3075 bytes are not whole records of 3073"),
-    (b"", 1, "0 bytes are not whole records"),
-    (record(1) + record(10), 1, "label 10, expected 0 to 9"),
-    (record(1, 12), 2, "label 12, expected 0 to 9"),
-])
+@pytest.mark.parametrize(
+    "raw, labels, complaint",
+    [
+        (record(3) + b"xx", 1, "3075 bytes are not whole records of 3073"),
+        (b"", 1, "0 bytes are not whole records"),
+        (record(1) + record(10), 1, "label 10, expected 0 to 9"),
+        (record(1, 12), 2, "label 12, expected 0 to 9"),
+    ],
+)
 def test_bad_records(tmp_path, raw, labels, complaint):
     (tmp_path / "f.bin").write_bytes(raw)
     with pytest.raises(InputError, match=complaint) as caught:
@@ -169,24 +176,35 @@ def test_png_copy_is_named_after_its_test_images(pngs):
     assert (loaded.name, len(loaded.train), len(loaded.test)) == ("cifar10-subset", 2500, 1000)
     assert loaded.train.y[:12].tolist() == [*range(10), 0, 1] and set(loaded.test.y.tolist()) == {9}
     image = loaded.train.x[1205]
-    assert image[:, 0, 0].tolist() == [255] * 3 and image[:, 0, 1].tolist() == image[:, 31, 31].tolist() == [5, 2, 3] \
-        and 205 % 7 == 2 and 205 % 200 == 5
+    assert (
+        image[:, 0, 0].tolist() == [255] * 3
+        and image[:, 0, 1].tolist() == image[:, 31, 31].tolist() == [5, 2, 3]
+        and 205 % 7 == 2
+        and 205 % 200 == 5
+    )
 
 
-@pytest.mark.parametrize("text, complaint", [
-    ("var labels=[1,2,3];", "3 labels, expected 51000"), ("labels", "0 labels"),
-    (f"var labels={[11] * 51000};", "label 11, expected 0 to 9"),
-])
+@pytest.mark.parametrize(
+    "text, complaint",
+    [
+        ("var labels=[1,2,3];", "3 labels, expected 51000"),
+        ("labels", "0 labels"),
+        (f"var labels={[11] * 51000};", "label 11, expected 0 to 9"),
+    ],
+)
 def test_bad_labels(tmp_path, text, complaint):
     (tmp_path / "cifar10_labels.js").write_text(text)
     with pytest.raises(InputError, match=complaint):
         cifar10.read_labels(tmp_path / "cifar10_labels.js")
 
 
-@pytest.mark.parametrize("write, complaint", [
-    (lambda path: path.write_bytes(b"\x89PNG nonsense"), "not a readable PNG"),
-    (lambda path: Image.new("RGB", (32, 32)).save(path), "32x32 pixels, expected 1024x1000"),
-])
+@pytest.mark.parametrize(
+    "write, complaint",
+    [
+        (lambda path: path.write_bytes(b"\x89PNG nonsense"), "not a readable PNG"),
+        (lambda path: Image.new("RGB", (32, 32)).save(path), "32x32 pixels, expected 1024x1000"),
+    ],
+)
 def test_bad_pngs(tmp_path, write, complaint):
     write(tmp_path / "cifar10_batch_0.png")
     with pytest.raises(InputError, match=complaint):
@@ -209,16 +227,19 @@ def test_real_cifar10():
 # Options
 
 
-@pytest.mark.parametrize("name, options, complaint", [
-    ("mnist", {"images": 5}, "data set 'mnist' has no option 'dataset.images'; valid: none"),
-    ("cifar10", {"image_size": 5}, "no option 'dataset.image_size'; valid: dataset.images, dataset.test_images"),
-    ("cifar100", {"images": 0}, "dataset.images=0: must be a whole number, 1 or more, or null"),
-    ("imagenet", {"classes": "many"}, "dataset.classes=many"),
-    ("imagenet", {"image_size": 2.5}, "dataset.image_size=2.5"),
-    ("imagenet", {"resize": "stretch"}, "unknown value of dataset.resize 'stretch'; valid: "),
-    ("imagenet", {"images": 5}, "dataset.images=5 is fewer than the 10 classes"),
-    ("imagenet", {"images": 1281167, "image_size": 227}, "would take 18. GiB"),
-])
+@pytest.mark.parametrize(
+    "name, options, complaint",
+    [
+        ("mnist", {"images": 5}, "data set 'mnist' has no option 'dataset.images'; valid: none"),
+        ("cifar10", {"image_size": 5}, "no option 'dataset.image_size'; valid: dataset.images, dataset.test_images"),
+        ("cifar100", {"images": 0}, "dataset.images=0: must be a whole number, 1 or more, or null"),
+        ("imagenet", {"classes": "many"}, "dataset.classes=many"),
+        ("imagenet", {"image_size": 2.5}, "dataset.image_size=2.5"),
+        ("imagenet", {"resize": "stretch"}, "unknown value of dataset.resize 'stretch'; valid: "),
+        ("imagenet", {"images": 5}, "dataset.images=5 is fewer than the 10 classes"),
+        ("imagenet", {"images": 1281167, "image_size": 227}, "would take 18. GiB"),
+    ],
+)
 def test_bad_options(name, options, complaint):
     with pytest.raises(InputError, match=complaint):
         data.load(name, standin="always", **options)
@@ -227,14 +248,31 @@ def test_bad_options(name, options, complaint):
 # Stand-ins
 
 
-@pytest.mark.parametrize("name, options, standin, shape, classes, counts, checksum", [
-    ("cifar10", {"images": 500}, "cifar10-standin-seeded", (3, 32, 32), 10, (500, 2000), "b096f0cf"),
-    ("cifar100", {"images": 300, "test_images": 100}, "cifar100-standin-seeded", (3, 32, 32), 100, (300, 100),
-     "bc305750"),
-    ("imagenet", {}, "imagenet-standin-seeded", (3, 64, 64), 10, (1024, 256), "c2cf4c3d"),
-    ("imagenet", {"image_size": 33, "classes": 4, "images": 10}, "imagenet-standin-seeded", (3, 33, 33), 4, (10, 256),
-     "e6cf2f19"),
-])
+@pytest.mark.parametrize(
+    "name, options, standin, shape, classes, counts, checksum",
+    [
+        ("cifar10", {"images": 500}, "cifar10-standin-seeded", (3, 32, 32), 10, (500, 2000), "b096f0cf"),
+        (
+            "cifar100",
+            {"images": 300, "test_images": 100},
+            "cifar100-standin-seeded",
+            (3, 32, 32),
+            100,
+            (300, 100),
+            "bc305750",
+        ),
+        ("imagenet", {}, "imagenet-standin-seeded", (3, 64, 64), 10, (1024, 256), "c2cf4c3d"),
+        (
+            "imagenet",
+            {"image_size": 33, "classes": 4, "images": 10},
+            "imagenet-standin-seeded",
+            (3, 33, 33),
+            4,
+            (10, 256),
+            "e6cf2f19",
+        ),
+    ],
+)
 def test_standins_are_the_same_everywhere(name, options, standin, shape, classes, counts, checksum):
     one, two = (data.load(name, **options) for _ in range(2))
     assert (one.name, one.standin, one.input_shape, one.classes) == (standin, True, shape, classes)
@@ -247,10 +285,14 @@ def test_standins_are_the_same_everywhere(name, options, standin, shape, classes
     assert abs(x.mean()) < 0.2 and 0.5 < x.std() < 1.2
 
 
-@pytest.mark.parametrize("name, options, chance", [
-    ("cifar10", {"images": 3000, "test_images": 500}, 0.1), ("cifar100", {"test_images": 500}, 0.01),
-    ("imagenet", {"image_size": 32}, 0.1),
-])
+@pytest.mark.parametrize(
+    "name, options, chance",
+    [
+        ("cifar10", {"images": 3000, "test_images": 500}, 0.1),
+        ("cifar100", {"test_images": 500}, 0.01),
+        ("imagenet", {"image_size": 32}, 0.1),
+    ],
+)
 def test_standins_can_be_learned_but_not_in_one_step(name, options, chance):
     dataset = data.load(name, **options)
     model = models.build("softmax", dataset.input_shape, dataset.classes, 0)
@@ -269,14 +311,17 @@ def test_standins_can_be_learned_but_not_in_one_step(name, options, chance):
 # Shapes only
 
 
-@pytest.mark.parametrize("name, options, counts, classes, shape", [
-    ("imagenet", {}, (1281167, 50000), 1000, (3, 227, 227)),
-    ("imagenet", {"image_size": 224, "images": None}, (1281167, 50000), 1000, (3, 224, 224)),
-    ("imagenet", {"classes": 10, "images": 5000}, (5000, 50000), 10, (3, 227, 227)),
-    ("cifar10", {}, (50000, 10000), 10, (3, 32, 32)),
-    ("cifar100", {"images": 100}, (100, 10000), 100, (3, 32, 32)),
-    ("mnist", {}, (60000, 10000), 10, (1, 28, 28)),
-])
+@pytest.mark.parametrize(
+    "name, options, counts, classes, shape",
+    [
+        ("imagenet", {}, (1281167, 50000), 1000, (3, 227, 227)),
+        ("imagenet", {"image_size": 224, "images": None}, (1281167, 50000), 1000, (3, 224, 224)),
+        ("imagenet", {"classes": 10, "images": 5000}, (5000, 50000), 10, (3, 227, 227)),
+        ("cifar10", {}, (50000, 10000), 10, (3, 32, 32)),
+        ("cifar100", {"images": 100}, (100, 10000), 100, (3, 32, 32)),
+        ("mnist", {}, (60000, 10000), 10, (1, 28, 28)),
+    ],
+)
 def test_shapes_only(name, options, counts, classes, shape):
     found = data.shapes(name, **options)
     assert (found.name, found.standin) == (f"{name} (shapes only)", False)
@@ -286,8 +331,11 @@ def test_shapes_only(name, options, counts, classes, shape):
 
 
 def configuration(arithmetic: str, kind: str = "simulated", **options) -> dict:
-    return {"dataset": {"name": "cifar10", "standin": "auto", **options}, "data": {"root": None},
-            "testbed": {"kind": kind, "arithmetic": arithmetic}}
+    return {
+        "dataset": {"name": "cifar10", "standin": "auto", **options},
+        "data": {"root": None},
+        "testbed": {"kind": kind, "arithmetic": arithmetic},
+    }
 
 
 def test_a_cells_data_set_follows_its_testbed():

@@ -95,21 +95,30 @@ def test_nothing_to_find_or_to_fetch():
     said = []
     assert data.ensure("hyperplane", say=said.append) is None and said == ["data: hyperplane, generated"]
     row = next(row for row in data.status() if row["name"] == "hyperplane")
-    assert row == {"name": "hyperplane", "where": None, "ok": None, "detail": "generated", "megabytes": 0,
-                   "standin": None}
+    assert row == {
+        "name": "hyperplane",
+        "where": None,
+        "ok": None,
+        "detail": "generated",
+        "megabytes": 0,
+        "standin": None,
+    }
     for ask in (fetch, data.verify):
         with pytest.raises(InputError, match="'hyperplane' is generated: there is nothing to download"):
             ask("hyperplane")
 
 
-@pytest.mark.parametrize("options, complaint", [
-    ({"dimensions": 0}, "dataset.dimensions=0: must be a whole number, 1 or more"),
-    ({"samples": 2.5}, "dataset.samples=2.5"),
-    ({"seed": -1}, "dataset.seed=-1: must be a whole number, 0 or more"),
-    ({"noise": -0.1}, "dataset.noise=-0.1: must be a number, 0 or more"),
-    ({"noise": "much"}, "dataset.noise=much"),
-    ({"images": 3}, "data set 'hyperplane' has no option 'dataset.images'; valid: dataset.dimensions"),
-])
+@pytest.mark.parametrize(
+    "options, complaint",
+    [
+        ({"dimensions": 0}, "dataset.dimensions=0: must be a whole number, 1 or more"),
+        ({"samples": 2.5}, "dataset.samples=2.5"),
+        ({"seed": -1}, "dataset.seed=-1: must be a whole number, 0 or more"),
+        ({"noise": -0.1}, "dataset.noise=-0.1: must be a number, 0 or more"),
+        ({"noise": "much"}, "dataset.noise=much"),
+        ({"images": 3}, "data set 'hyperplane' has no option 'dataset.images'; valid: dataset.dimensions"),
+    ],
+)
 def test_bad_options(options, complaint):
     with pytest.raises(InputError, match=complaint):
         data.load("hyperplane", **options)

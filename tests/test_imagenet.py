@@ -89,10 +89,14 @@ def test_too_few_classes(folders):
         data.load("imagenet", str(folders))
 
 
-@pytest.mark.parametrize("remove, complaint", [
-    ("val", "incomplete: .*imagenet lacks val/"), ("val/n02", "n02: cannot be read .*every class of train/"),
-    ("train/n03/n03_0.JPEG train/n03/n03_1.JPEG", "n03: no image .*jpeg"),
-])
+@pytest.mark.parametrize(
+    "remove, complaint",
+    [
+        ("val", "incomplete: .*imagenet lacks val/"),
+        ("val/n02", "n02: cannot be read .*every class of train/"),
+        ("train/n03/n03_0.JPEG train/n03/n03_1.JPEG", "n03: no image .*jpeg"),
+    ],
+)
 def test_missing_folders_and_images(folders, remove, complaint):
     for name in remove.split():
         path = folders / "imagenet" / name
@@ -151,8 +155,11 @@ def test_headers_are_read_once(folders, monkeypatch):
 
 
 def test_imagenet_is_never_downloaded(tmp_path):
-    for attempt in (lambda: fetch("imagenet"), lambda: data.load("imagenet", None, "never"),
-                    lambda: data.verify("imagenet")):
+    for attempt in (
+        lambda: fetch("imagenet"),
+        lambda: data.load("imagenet", None, "never"),
+        lambda: data.verify("imagenet"),
+    ):
         with pytest.raises(InputError) as caught:
             attempt()
         message = str(caught.value)

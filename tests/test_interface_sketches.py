@@ -48,7 +48,7 @@ def pipeline_stage(fabric, minibatches, forward_s, backward_s, width):
         elif kind == "B" and stage > 0:
             sends.append(fabric.isend(value, stage - 1, 2 * i + 1))
         elif kind == "B":
-            assert value[0].item() == i * 2.0 ** fabric.size  # the gradient has been through every stage
+            assert value[0].item() == i * 2.0**fabric.size  # the gradient has been through every stage
     for send in sends:
         send.wait()
     return " ".join(done), fabric.now()
@@ -315,7 +315,7 @@ def test_solo_partial_allreduce(p):
         for round_ in range(rounds):
             with fabric.compute(1.0 if fabric.rank == late else 0.1 + 0.01 * fabric.rank):
                 pass
-            gradient = torch.full((n,), float(10 ** round_ * (1 + fabric.rank)))
+            gradient = torch.full((n,), float(10**round_ * (1 + fabric.rank)))
             before = fabric.now()
             result = solo.allreduce(round_, gradient)
             waits.append(fabric.now() - before)
@@ -329,7 +329,7 @@ def test_solo_partial_allreduce(p):
     for executed, sums, *_ in results:
         assert Counter(executed) == {round_: 1 for round_ in range(rounds)} and executed == sorted(executed)
         assert all(torch.equal(a, b) for a, b in zip(sums, results[0][1]))  # the same everywhere
-    given = sum(10.0 ** round_ * (1 + rank) for round_ in range(rounds) for rank in range(p))
+    given = sum(10.0**round_ * (1 + rank) for round_ in range(rounds) for rank in range(p))
     applied = torch.stack(results[0][1]).sum(0) + sum(buffer for _, _, buffer, _, _ in results)
     assert torch.equal(applied, torch.full((n,), given))  # late gradients are kept, none is used twice
     # the tree, and the allreduce with its two extra rounds where p is no power of two

@@ -28,7 +28,8 @@ def test_the_formula():
     assert meteor([words("a man rides a horse")], words("a man rides a horse")) == pytest.approx(by_hand(5, 1, 5, 5))
     # a, man, horse, and riding by its stem: in one piece but for the word between
     assert meteor([words("a man rides the horse")], words("a man riding one horse")) == pytest.approx(
-        by_hand(4, 2, 5, 5))
+        by_hand(4, 2, 5, 5)
+    )
     assert meteor([words("a dog")], words("no cats here")) == 0 == meteor([words("a dog")], [[]])
 
 

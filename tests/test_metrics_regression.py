@@ -24,13 +24,20 @@ def split(classes: int = 8, count: int = 40) -> Split:
     return Split(torch.randn(count, classes, generator=generator), torch.arange(count) % classes)
 
 
-@pytest.mark.parametrize("metric, dataset, complaint", [
-    ("mse", "mnist", "metric=mse: of regression, and data set 'mnist' has images; metrics for it: top1, top5$"),
-    ("mse", "ucf101", "data set 'ucf101' has sequences; metrics for it: top1, top5$"),
-    ("top1", "hyperplane", "of classification and text, and data set 'hyperplane' has vectors, a regression; .*: mse$"),
-    ("perplexity", "ucf101", "metric=perplexity: of text, and data set 'ucf101' has sequences"),
-    ("msee", "hyperplane", "unknown metric 'msee'; valid: mse, "),
-])
+@pytest.mark.parametrize(
+    "metric, dataset, complaint",
+    [
+        ("mse", "mnist", "metric=mse: of regression, and data set 'mnist' has images; metrics for it: top1, top5$"),
+        ("mse", "ucf101", "data set 'ucf101' has sequences; metrics for it: top1, top5$"),
+        (
+            "top1",
+            "hyperplane",
+            "of classification and text, and data set 'hyperplane' has vectors, a regression; .*: mse$",
+        ),
+        ("perplexity", "ucf101", "metric=perplexity: of text, and data set 'ucf101' has sequences"),
+        ("msee", "hyperplane", "unknown metric 'msee'; valid: mse, "),
+    ],
+)
 def test_a_metric_has_to_go_with_the_data(metric, dataset, complaint):
     with pytest.raises(InputError, match=complaint) as caught:
         metrics.check(metric, dataset)
@@ -38,8 +45,12 @@ def test_a_metric_has_to_go_with_the_data(metric, dataset, complaint):
 
 
 def test_metrics_that_go():
-    for metric, names in {"top1": ["mnist", "ucf101", "ptb"], "top5": ["imagenet", "ucf101"], "mse": ["hyperplane"],
-                          "perplexity": ["ptb", "multi30k"]}.items():
+    for metric, names in {
+        "top1": ["mnist", "ucf101", "ptb"],
+        "top5": ["imagenet", "ucf101"],
+        "mse": ["hyperplane"],
+        "perplexity": ["ptb", "multi30k"],
+    }.items():
         for name in names:
             metrics.check(metric, name)
     assert metrics.lower_is_better("mse") and not metrics.lower_is_better("top5")
@@ -106,14 +117,21 @@ def test_mean_squared_error():
     assert mean_squared_error(outputs, values, "sum").item() == 13
 
 
-@pytest.mark.parametrize("model, dataset, complaint", [
-    ("hyperplane", "mnist", "model hyperplane takes vectors, and mnist .* is images; models for it: alexnet"),
-    ("resnet20", "hyperplane", "model resnet20 takes images, and hyperplane .* is vectors; models for it: hyperplane$"),
-    ("lstm_ptb", "ucf101", "takes text, and .*ucf101.* is sequences; models for it: lstm_ucf101$"),
-    ("lstm_ucf101", "ptb", "takes sequences, and ptb .* is text; models for it: lstm_ptb$"),
-    ("lstm_ptb", "multi30k", "is sentence pairs; models for it: transformer$"),
-    ("transformer", "cifar10", "takes sentence pairs, and cifar10 .* is images"),
-])
+@pytest.mark.parametrize(
+    "model, dataset, complaint",
+    [
+        ("hyperplane", "mnist", "model hyperplane takes vectors, and mnist .* is images; models for it: alexnet"),
+        (
+            "resnet20",
+            "hyperplane",
+            "model resnet20 takes images, and hyperplane .* is vectors; models for it: hyperplane$",
+        ),
+        ("lstm_ptb", "ucf101", "takes text, and .*ucf101.* is sequences; models for it: lstm_ucf101$"),
+        ("lstm_ucf101", "ptb", "takes sequences, and ptb .* is text; models for it: lstm_ptb$"),
+        ("lstm_ptb", "multi30k", "is sentence pairs; models for it: transformer$"),
+        ("transformer", "cifar10", "takes sentence pairs, and cifar10 .* is images"),
+    ],
+)
 def test_a_model_has_to_go_with_the_data(model, dataset, complaint):
     found = data.shapes(dataset)
     with pytest.raises(InputError, match=complaint) as caught:

@@ -36,15 +36,18 @@ def images(count: int = 8, side: int = 8, channels: int = 3, classes: int = 5, s
     return Split(x, torch.randint(classes, (count,), generator=generator))
 
 
-@pytest.mark.parametrize("name, shape, classes, all_of_it, trained, blocks", [
-    ("mnist_mlp", (1, 28, 28), 10, 648_010, 648_010, 3),
-    ("alexnet", (3, 227, 227), 1000, 60_965_224, 60_965_224, 8),
-    ("resnet18", (3, 224, 224), 1000, 11_689_512, 11_689_512, 10),
-    ("resnet20", (3, 32, 32), 10, 269_722, 269_722, 11),
-    ("cifar100_cnn", (3, 32, 32), 100, 151_428, 151_428, 5),
-    ("cifar100_convex", (3, 32, 32), 100, 151_428, 6_500, 5),
-    ("softmax", (1, 28, 28), 10, 7_850, 7_850, 1),
-])
+@pytest.mark.parametrize(
+    "name, shape, classes, all_of_it, trained, blocks",
+    [
+        ("mnist_mlp", (1, 28, 28), 10, 648_010, 648_010, 3),
+        ("alexnet", (3, 227, 227), 1000, 60_965_224, 60_965_224, 8),
+        ("resnet18", (3, 224, 224), 1000, 11_689_512, 11_689_512, 10),
+        ("resnet20", (3, 32, 32), 10, 269_722, 269_722, 11),
+        ("cifar100_cnn", (3, 32, 32), 100, 151_428, 151_428, 5),
+        ("cifar100_convex", (3, 32, 32), 100, 151_428, 6_500, 5),
+        ("softmax", (1, 28, 28), 10, 7_850, 7_850, 1),
+    ],
+)
 def test_parameters_and_blocks(name, shape, classes, all_of_it, trained, blocks):
     model = models.build(name, shape, classes, 0, "meta")
     assert sum(p.numel() for p in model.parameters()) == all_of_it and trainable(model) == trained
@@ -59,10 +62,17 @@ def test_every_model_is_tested_and_has_a_configuration():
     assert not [name for name in models.names() if name.startswith("_")]
 
 
-@pytest.mark.parametrize("name, shape", [
-    ("alexnet", (3, 67, 67)), ("resnet18", (3, 32, 32)), ("resnet20", (3, 16, 16)), ("cifar100_cnn", (3, 8, 8)),
-    ("cifar100_convex", (1, 8, 8)), ("softmax", (7,)),
-])
+@pytest.mark.parametrize(
+    "name, shape",
+    [
+        ("alexnet", (3, 67, 67)),
+        ("resnet18", (3, 32, 32)),
+        ("resnet20", (3, 16, 16)),
+        ("cifar100_cnn", (3, 8, 8)),
+        ("cifar100_convex", (1, 8, 8)),
+        ("softmax", (7,)),
+    ],
+)
 def test_the_same_weights_from_the_same_seed_and_small_inputs(name, shape):
     one, two, other = (models.build(name, shape, 4, seed) for seed in (3, 3, 4))
     assert digest(one.state_dict()) == digest(two.state_dict())
@@ -70,11 +80,14 @@ def test_the_same_weights_from_the_same_seed_and_small_inputs(name, shape):
     assert one.eval()(torch.zeros(2, *shape)).isfinite().all()
 
 
-@pytest.mark.parametrize("name, shape, complaint", [
-    ("alexnet", (3, 66, 80), "model alexnet takes images of at least 67x67 pixels, not 66x80"),
-    ("cifar100_convex", (3, 32, 7), "at least 8x8 pixels, not 32x7"),
-    ("alexnet", (784,), "takes images of .channels, height, width., not inputs of"),
-])
+@pytest.mark.parametrize(
+    "name, shape, complaint",
+    [
+        ("alexnet", (3, 66, 80), "model alexnet takes images of at least 67x67 pixels, not 66x80"),
+        ("cifar100_convex", (3, 32, 7), "at least 8x8 pixels, not 32x7"),
+        ("alexnet", (784,), "takes images of .channels, height, width., not inputs of"),
+    ],
+)
 def test_images_that_a_model_cannot_take(name, shape, complaint):
     with pytest.raises(InputError, match=complaint):
         models.build(name, shape, 10, 0)
@@ -211,10 +224,18 @@ def test_blocks_of_real_models_are_reported_in_order():
 # Modelled times
 
 
-@pytest.mark.parametrize("kinds, passes", [
-    ("ttt", [2, 2, 2]), ("tnt", [2, 2, 2]), ("fft", [0, 0, 1]), ("ftt", [0, 1, 2]), ("tft", [1, 1, 2]),
-    ("nft", [0, 0, 1]), ("ftn", [0, 1, 1]),
-])
+@pytest.mark.parametrize(
+    "kinds, passes",
+    [
+        ("ttt", [2, 2, 2]),
+        ("tnt", [2, 2, 2]),
+        ("fft", [0, 0, 1]),
+        ("ftt", [0, 1, 2]),
+        ("tft", [1, 1, 2]),
+        ("nft", [0, 0, 1]),
+        ("ftn", [0, 1, 1]),
+    ],
+)
 def test_work_of_backward_passes(kinds, passes):
     assert backward_passes(stack(*kinds)) == passes
 
@@ -247,6 +268,7 @@ def test_snapshots_hold_the_statistics_that_evaluation_uses():
 @pytest.mark.parametrize("ranks", [1, 2, 3])
 def test_dropout_depends_on_seed_and_minibatch_alone(ranks):
     """Not on the other virtual ranks, which run between this one's blocks, nor on what ran before."""
+
     def model() -> nn.Sequential:
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(5)
@@ -255,8 +277,16 @@ def test_dropout_depends_on_seed_and_minibatch_alone(ranks):
 
     def main(fabric: virtual.VirtualFabric) -> list[float]:
         split = Split(torch.ones(8, 6), torch.arange(8) % 5)
-        worker = Worker(ranks, fabric, Clock(fabric), Part(model(), SGD, CPU), Batches(split, 4, 0), 2, 0,
-                        BlockSeconds([1e-3] * 3, [1e-3] * 3))
+        worker = Worker(
+            ranks,
+            fabric,
+            Clock(fabric),
+            Part(model(), SGD, CPU),
+            Batches(split, 4, 0),
+            2,
+            0,
+            BlockSeconds([1e-3] * 3, [1e-3] * 3),
+        )
         worker.clock.start()
         if fabric.rank:
             worker.gradients(fabric.rank)

@@ -16,15 +16,18 @@ from repro.timing.device import block_flops
 from tests.small import SGD
 
 
-@pytest.mark.parametrize("name, shape, classes, options, parameters, blocks", [
-    ("hyperplane", (8192,), 1, {}, 8_193, 1),
-    ("resnet32", (3, 32, 32), 10, {}, 467_194, 17),
-    ("resnet32", (3, 32, 32), 100, {}, 467_194 + 90 * 65, 17),
-    ("resnet50", (3, 224, 224), 1000, {"outputs": 1001}, 25_559_081, 18),
-    ("resnet50", (3, 224, 224), 1000, {"outputs": None}, 25_557_032, 18),
-    ("lstm_ucf101", (187, 2048), 101, {}, 34_663_525, 3),
-    ("transformer", (26,), 10_000, {}, 54_388_496, 14),
-])
+@pytest.mark.parametrize(
+    "name, shape, classes, options, parameters, blocks",
+    [
+        ("hyperplane", (8192,), 1, {}, 8_193, 1),
+        ("resnet32", (3, 32, 32), 10, {}, 467_194, 17),
+        ("resnet32", (3, 32, 32), 100, {}, 467_194 + 90 * 65, 17),
+        ("resnet50", (3, 224, 224), 1000, {"outputs": 1001}, 25_559_081, 18),
+        ("resnet50", (3, 224, 224), 1000, {"outputs": None}, 25_557_032, 18),
+        ("lstm_ucf101", (187, 2048), 101, {}, 34_663_525, 3),
+        ("transformer", (26,), 10_000, {}, 54_388_496, 14),
+    ],
+)
 def test_parameters_of_table_1(name, shape, classes, options, parameters, blocks):
     model = models.build(name, shape, classes, 0, "meta", **options)
     assert sum(p.numel() for p in model.parameters()) == parameters and len(model) == blocks
@@ -34,10 +37,14 @@ def test_parameters_of_table_1(name, shape, classes, options, parameters, blocks
     assert Part(small, SGD, torch.device("cpu")).size == 17
 
 
-@pytest.mark.parametrize("name, shape, classes, options", [
-    ("resnet32", (3, 16, 16), 4, {}), ("lstm_ucf101", (5, 6), 4, {"hidden": 8, "dense": 7}),
-    ("transformer", (8,), 20, {"width": 16, "layers": 2, "heads": 2, "feed_forward": 24}),
-])
+@pytest.mark.parametrize(
+    "name, shape, classes, options",
+    [
+        ("resnet32", (3, 16, 16), 4, {}),
+        ("lstm_ucf101", (5, 6), 4, {"hidden": 8, "dense": 7}),
+        ("transformer", (8,), 20, {"width": 16, "layers": 2, "heads": 2, "feed_forward": 24}),
+    ],
+)
 def test_the_same_weights_from_the_same_seed(name, shape, classes, options):
     one, two, other = (models.build(name, shape, classes, seed, **options) for seed in (3, 3, 4))
     assert digest(one.state_dict()) == digest(two.state_dict()) != digest(other.state_dict())
@@ -66,15 +73,19 @@ def test_one_bias_is_the_lstm_with_two_of_which_one_is_zero():
     with torch.no_grad():
         assert ours.bias[7:14].eq(1).all() and ours.bias.sum() == 7, "the forget gate's"
         ours.bias.copy_(torch.randn(28))
-        for mine, other in ((ours.weight_ih, theirs.weight_ih_l0), (ours.weight_hh, theirs.weight_hh_l0),
-                            (ours.bias, theirs.bias_ih_l0)):
+        for mine, other in (
+            (ours.weight_ih, theirs.weight_ih_l0),
+            (ours.weight_hh, theirs.weight_hh_l0),
+            (ours.bias, theirs.bias_ih_l0),
+        ):
             other.copy_(mine)
         theirs.bias_hh_l0.zero_()
     assert torch.equal(ours(x), theirs(x)[0][:, -1])
     ours(x).sum().backward()
     theirs(x)[0][:, -1].sum().backward()
     assert torch.allclose(ours.bias.grad, theirs.bias_hh_l0.grad) and torch.allclose(
-        ours.weight_hh.grad, theirs.weight_hh_l0.grad)
+        ours.weight_hh.grad, theirs.weight_hh_l0.grad
+    )
 
 
 def test_the_answer_is_that_of_the_last_frame():
@@ -144,19 +155,32 @@ def test_a_transformer_learns_to_copy():
     assert losses[0] > 2 and losses[-1] < 1.0
 
 
-@pytest.mark.parametrize("name, shape, options, complaint", [
-    ("hyperplane", (3, 8, 8), {}, "model hyperplane takes vectors of .dimensions,., not inputs of"),
-    ("lstm_ucf101", (64,), {}, "takes sequences of .steps, features., not inputs of"),
-    ("lstm_ucf101", (9, 64), {"hidden": 0}, "model.hidden=0: must be a whole number"),
-    ("lstm_ucf101", (9, 64), {"dense": 2.5}, "model.dense=2.5"),
-    ("lstm_ucf101", (9, 64), {"layers": 2}, "model 'lstm_ucf101' has no option 'model.layers'; valid: model.hidden"),
-    ("resnet50", (3, 64, 64), {"outputs": 9}, "model.outputs=9: must be a whole number, 10 .the classes. or more"),
-    ("resnet50", (3, 64, 64), {"outputs": True}, "model.outputs=True"),
-    ("transformer", (9,), {}, "takes sentence pairs"),
-    ("transformer", (8,), {"width": 30, "heads": 4}, "model.width=30: must be even and a multiple of model.heads=4"),
-    ("transformer", (8,), {"dropout": 1.0}, "model.dropout=1.0"),
-    ("transformer", (8,), {"layers": "six"}, "model.layers=six"),
-])
+@pytest.mark.parametrize(
+    "name, shape, options, complaint",
+    [
+        ("hyperplane", (3, 8, 8), {}, "model hyperplane takes vectors of .dimensions,., not inputs of"),
+        ("lstm_ucf101", (64,), {}, "takes sequences of .steps, features., not inputs of"),
+        ("lstm_ucf101", (9, 64), {"hidden": 0}, "model.hidden=0: must be a whole number"),
+        ("lstm_ucf101", (9, 64), {"dense": 2.5}, "model.dense=2.5"),
+        (
+            "lstm_ucf101",
+            (9, 64),
+            {"layers": 2},
+            "model 'lstm_ucf101' has no option 'model.layers'; valid: model.hidden",
+        ),
+        ("resnet50", (3, 64, 64), {"outputs": 9}, "model.outputs=9: must be a whole number, 10 .the classes. or more"),
+        ("resnet50", (3, 64, 64), {"outputs": True}, "model.outputs=True"),
+        ("transformer", (9,), {}, "takes sentence pairs"),
+        (
+            "transformer",
+            (8,),
+            {"width": 30, "heads": 4},
+            "model.width=30: must be even and a multiple of model.heads=4",
+        ),
+        ("transformer", (8,), {"dropout": 1.0}, "model.dropout=1.0"),
+        ("transformer", (8,), {"layers": "six"}, "model.layers=six"),
+    ],
+)
 def test_bad_options(name, shape, options, complaint):
     with pytest.raises(InputError, match=complaint):
         models.build(name, shape, 10, 0, "meta", **options)

@@ -16,12 +16,15 @@ from repro.timing.device import block_flops
 from tests import small
 
 
-@pytest.mark.parametrize("name, shape, classes, options, parameters, blocks", [
-    ("vgg16", (3, 32, 32), 10, {}, 14_728_266, 14),
-    ("resnet50", (3, 224, 224), 1000, {}, 25_557_032, 18),
-    ("lstm_ptb", (35,), 10_000, {}, 66_034_000, 4),
-    ("lstm_ptb", (35,), 10_000, {"hidden": 200, "layers": 1, "dropout": 0}, 4_331_600, 3),
-])
+@pytest.mark.parametrize(
+    "name, shape, classes, options, parameters, blocks",
+    [
+        ("vgg16", (3, 32, 32), 10, {}, 14_728_266, 14),
+        ("resnet50", (3, 224, 224), 1000, {}, 25_557_032, 18),
+        ("lstm_ptb", (35,), 10_000, {}, 66_034_000, 4),
+        ("lstm_ptb", (35,), 10_000, {"hidden": 200, "layers": 1, "dropout": 0}, 4_331_600, 3),
+    ],
+)
 def test_parameters_and_blocks(name, shape, classes, options, parameters, blocks):
     model = models.build(name, shape, classes, 0, "meta", **options)
     assert sum(p.numel() for p in model.parameters()) == parameters and len(model) == blocks
@@ -56,16 +59,19 @@ def test_the_same_weights_from_the_same_seed_and_finite_outputs(name, shape):
     assert one.eval()(torch.ones(2, *shape)).isfinite().all()
 
 
-@pytest.mark.parametrize("name, shape, options, complaint", [
-    ("vgg16", (3, 31, 32), {}, "model vgg16 takes images of at least 32x32 pixels, not 31x32"),
-    ("vgg16", (3, 32, 32), {"hidden": 3}, "model 'vgg16' has no option 'model.hidden'; valid: model.width"),
-    ("lstm_ptb", (35,), {"width": 3}, "no option 'model.width'; valid: model.hidden, model.layers, model.dropout"),
-    ("lstm_ptb", (35,), {"hidden": 0}, "model.hidden=0: must be a whole number, 1 or more"),
-    ("lstm_ptb", (35,), {"layers": 1.5}, "model.layers=1.5"),
-    ("lstm_ptb", (35,), {"dropout": 1}, r"model.dropout=1: must be a number from 0 to below 1"),
-    ("lstm_ptb", (3, 8, 8), {}, r"takes sequences of words \(steps,\), not inputs of \(3, 8, 8\)"),
-    ("vgg166", (3, 32, 32), {}, "unknown model 'vgg166'; valid: vgg16,"),
-])
+@pytest.mark.parametrize(
+    "name, shape, options, complaint",
+    [
+        ("vgg16", (3, 31, 32), {}, "model vgg16 takes images of at least 32x32 pixels, not 31x32"),
+        ("vgg16", (3, 32, 32), {"hidden": 3}, "model 'vgg16' has no option 'model.hidden'; valid: model.width"),
+        ("lstm_ptb", (35,), {"width": 3}, "no option 'model.width'; valid: model.hidden, model.layers, model.dropout"),
+        ("lstm_ptb", (35,), {"hidden": 0}, "model.hidden=0: must be a whole number, 1 or more"),
+        ("lstm_ptb", (35,), {"layers": 1.5}, "model.layers=1.5"),
+        ("lstm_ptb", (35,), {"dropout": 1}, r"model.dropout=1: must be a number from 0 to below 1"),
+        ("lstm_ptb", (3, 8, 8), {}, r"takes sequences of words \(steps,\), not inputs of \(3, 8, 8\)"),
+        ("vgg166", (3, 32, 32), {}, "unknown model 'vgg166'; valid: vgg16,"),
+    ],
+)
 def test_what_a_model_cannot_be(name, shape, options, complaint):
     with pytest.raises(InputError, match=complaint):
         models.build(name, shape, 10, 0, "meta", **options)
@@ -139,8 +145,14 @@ def test_the_state_is_each_ranks_own_and_no_part_of_its_weights():
 def test_the_models_and_data_sets_have_configurations():
     from repro import config
 
-    inputs = {"text": ((5,), 30), "images": ((3, 227, 227), 10), "vectors": ((5,), 1), "sequences": ((5, 3), 10),
-              "sentence pairs": ((8,), 30), "captioned clips": ((5, 4), 30)}
+    inputs = {
+        "text": ((5,), 30),
+        "images": ((3, 227, 227), 10),
+        "vectors": ((5,), 1),
+        "sequences": ((5, 3), 10),
+        "sentence pairs": ((8,), 30),
+        "captioned clips": ((5, 4), 30),
+    }
     assert models.names() == config.group_names("model") and sorted(data.names()) == config.group_names("dataset")
     for name in models.names():
         found = config.read_yaml(config.CONFIGS / f"model/{name}.yaml")

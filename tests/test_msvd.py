@@ -41,7 +41,11 @@ def test_the_real_captions(monkeypatch):
     monkeypatch.setenv("REPRO_DATA", str(REAL.parent))
     loaded = data.load("msvd", features=8)
     assert (loaded.name, loaded.standin, loaded.task, loaded.kind) == (
-        "msvd-standin-features", True, "text", "captioned clips")
+        "msvd-standin-features",
+        True,
+        "text",
+        "captioned clips",
+    )
     assert (len(loaded.train), len(loaded.test), loaded.classes, loaded.input_shape) == (48774, 27763, 12594, (40, 9))
     parts = [msvd_clips.read(REAL, part) for part in msvd_clips.PARTS]
     assert [len(clips) for clips in parts] == list(msvd_clips.PARTS.values())
@@ -87,8 +91,11 @@ def test_words_become_numbers_and_frames_stand_before_them(place):
     x, y = loaded.train.slice(0, 3)
     assert x.shape == (3, 6, 4) and x.dtype == torch.float32
     assert x[..., -1].tolist() == [[BOS, 4, 5, PAD, PAD, PAD], [BOS, 4, 6, 4, PAD, PAD], [BOS, 5, 5, PAD, PAD, PAD]]
-    assert y.view(3, 6).tolist() == [[4, 5, EOS, *[IGNORED] * 3], [4, 6, 4, EOS, *[IGNORED] * 2],
-                                     [5, 5, EOS, *[IGNORED] * 3]]
+    assert y.view(3, 6).tolist() == [
+        [4, 5, EOS, *[IGNORED] * 3],
+        [4, 6, 4, EOS, *[IGNORED] * 2],
+        [5, 5, EOS, *[IGNORED] * 3],
+    ]
     assert (x[2, :3, :3] == 0).all() and (x[2, 3:, :3] != 0).any(1).all(), "three frames of one second, at the end"
     assert (x[0, :, :3] != 0).any(1).all(), "12 frames of four seconds: the first six"
     assert torch.equal(x[0, :, :3], x[1, :, :3]), "two captions of one clip"
@@ -106,11 +113,15 @@ def test_spelling(place):
     assert split.spelled([4, 7, EOS, 5]) == ["a", "z"] and split.spelled([PAD, UNK, 9, 5]) == ["<unk>", "<unk>", "b"]
 
 
-@pytest.mark.parametrize("line, complaint", [
-    ("a b\n", "MSVD_val.tsv.gz, line 1: expected captions, a tab and a clip id"),
-    ("a b\tname_9_3\n", "line 1: expected captions"), ("a b\tname\n", "line 1: expected captions"),
-    ("a\tx_0_2\n, \ty_0_2\n", "line 2: clip y_0_2 has no caption"),
-])
+@pytest.mark.parametrize(
+    "line, complaint",
+    [
+        ("a b\n", "MSVD_val.tsv.gz, line 1: expected captions, a tab and a clip id"),
+        ("a b\tname_9_3\n", "line 1: expected captions"),
+        ("a b\tname\n", "line 1: expected captions"),
+        ("a\tx_0_2\n, \ty_0_2\n", "line 2: clip y_0_2 has no caption"),
+    ],
+)
 def test_bad_captions(tmp_path, line, complaint):
     (tmp_path / "MSVD_val.tsv.gz").write_bytes(gzip.compress(line.encode()))
     with pytest.raises(InputError, match=complaint):
@@ -147,10 +158,14 @@ def test_extracted_features_make_it_the_real_one(place):
         data.load("msvd", str(place), features=3)
 
 
-@pytest.mark.parametrize("array, complaint", [
-    (np.zeros((2, 3)), "expected .frames, features. float16 or float32"),
-    (np.zeros((0, 3), np.float32), "holds .0, 3. float32"), (None, "not a readable .npy file"),
-])
+@pytest.mark.parametrize(
+    "array, complaint",
+    [
+        (np.zeros((2, 3)), "expected .frames, features. float16 or float32"),
+        (np.zeros((0, 3), np.float32), "holds .0, 3. float32"),
+        (None, "not a readable .npy file"),
+    ],
+)
 def test_bad_features(tmp_path, array, complaint):
     path = tmp_path / "a_0_1.npy"
     path.write_bytes(b"nothing") if array is None else np.save(path, array)
@@ -213,11 +228,15 @@ def test_a_part_of_a_split():
     assert sum(len(x) for x, _ in pieces) == 7
 
 
-@pytest.mark.parametrize("options, complaint", [
-    ({"clips": 0}, "dataset.clips=0: must be a whole number"), ({"steps": 1}, "dataset.steps=1: must be 2 or more"),
-    ({"vocabulary": 4}, "dataset.vocabulary=4: must be 5 or more, or null"),
-    ({"frames": 3}, "data set 'msvd' has no option 'dataset.frames'; valid: dataset.clips"),
-])
+@pytest.mark.parametrize(
+    "options, complaint",
+    [
+        ({"clips": 0}, "dataset.clips=0: must be a whole number"),
+        ({"steps": 1}, "dataset.steps=1: must be 2 or more"),
+        ({"vocabulary": 4}, "dataset.vocabulary=4: must be 5 or more, or null"),
+        ({"frames": 3}, "data set 'msvd' has no option 'dataset.frames'; valid: dataset.clips"),
+    ],
+)
 def test_bad_options(options, complaint):
     with pytest.raises(InputError, match=complaint):
         data.load("msvd", standin="always", **options)

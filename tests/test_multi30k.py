@@ -57,7 +57,8 @@ def test_the_real_pairs(monkeypatch):
     timing = data.shapes("multi30k")
     one, two = (dataset.train.minibatches(64, 2, 1) for dataset in (timing, loaded))
     assert timing.name == "multi30k (shapes only)" and [one.work(i) for i in range(20)] == [
-        two.work(i) for i in range(20)]
+        two.work(i) for i in range(20)
+    ]
 
 
 def write(folder: Path, **texts: str) -> dict[str, files.File]:
@@ -83,10 +84,13 @@ def test_words_become_numbers(tmp_path, monkeypatch):
     assert few.classes == 5 and few.train.pairs[1][0].tolist() == [UNK]
 
 
-@pytest.mark.parametrize("texts, complaint", [
-    ({"train_de": "x\n"}, "train.en.gz has 2 lines, train.de.gz 1"),
-    ({"val_en": None}, "val.en.gz: not readable gzipped text"),
-])
+@pytest.mark.parametrize(
+    "texts, complaint",
+    [
+        ({"train_de": "x\n"}, "train.en.gz has 2 lines, train.de.gz 1"),
+        ({"val_en": None}, "val.en.gz: not readable gzipped text"),
+    ],
+)
 def test_bad_files(tmp_path, monkeypatch, texts, complaint):
     good = {"train_en": "a\nb\n", "train_de": "x\ny\n", "val_en": "a\n", "val_de": "x\n"}
     monkeypatch.setattr(multi30k, "FILES", write(tmp_path, **good | {k: v for k, v in texts.items() if v}))
@@ -141,10 +145,28 @@ def test_bucketed_minibatches_differ_more_than_random_ones():
 
 def test_a_transformer_learns_from_it():
     dataset = data.load("multi30k", vocabulary=60, test_pairs=100)
-    model = models.build("transformer", dataset.input_shape, dataset.classes, 0, width=32, layers=1, heads=2,
-                         feed_forward=64, dropout=0.0)
-    spare = models.build("transformer", dataset.input_shape, dataset.classes, 0, width=32, layers=1, heads=2,
-                         feed_forward=64, dropout=0.0)
+    model = models.build(
+        "transformer",
+        dataset.input_shape,
+        dataset.classes,
+        0,
+        width=32,
+        layers=1,
+        heads=2,
+        feed_forward=64,
+        dropout=0.0,
+    )
+    spare = models.build(
+        "transformer",
+        dataset.input_shape,
+        dataset.classes,
+        0,
+        width=32,
+        layers=1,
+        heads=2,
+        feed_forward=64,
+        dropout=0.0,
+    )
     before = evaluate(spare, model.state_dict(), dataset.test, torch.device("cpu"))
     optimizer, batches = torch.optim.Adam(model.parameters(), lr=0.01), dataset.train.minibatches(16, 1, 0)
     for step in range(40):
@@ -157,11 +179,15 @@ def test_a_transformer_learns_from_it():
     assert after["perplexity"] < 40 < before["perplexity"] and after["top1"] > before["top1"]
 
 
-@pytest.mark.parametrize("options, complaint", [
-    ({"pairs": 0}, "dataset.pairs=0"), ({"vocabulary": 4}, "dataset.vocabulary=4: must be more than the 4 words"),
-    ({"batching": "sorted"}, "unknown value of dataset.batching 'sorted'; valid: "),
-    ({"words": 3}, "data set 'multi30k' has no option 'dataset.words'"),
-])
+@pytest.mark.parametrize(
+    "options, complaint",
+    [
+        ({"pairs": 0}, "dataset.pairs=0"),
+        ({"vocabulary": 4}, "dataset.vocabulary=4: must be more than the 4 words"),
+        ({"batching": "sorted"}, "unknown value of dataset.batching 'sorted'; valid: "),
+        ({"words": 3}, "data set 'multi30k' has no option 'dataset.words'"),
+    ],
+)
 def test_bad_options(options, complaint):
     with pytest.raises(InputError, match=complaint):
         data.load("multi30k", standin="always", **options)

@@ -359,6 +359,7 @@ def test_a_profile_from_a_file_decides(tmp_path):
 
 def test_the_end_of_a_run_waits_for_the_slowest_push(tmp_path):
     """The last evaluation is of weights with every worker's last gradient in them, whoever is late."""
+
     def whole(name: str) -> dict:
         quick = ["testbed=virtual", "dataset.standin=always", "batch=60", "epochs=0.2", "workers=3", "trace_steps=0"]
         late = ["imbalance=random_one", "imbalance.delay_s=0.5"]

@@ -54,13 +54,16 @@ def test_the_rate_decays_every_two_epochs():
     assert [Schedule.of(inception | {"every": 0.5}, 4).rate(t) / 0.045 for t in (2, 3)] == pytest.approx([1, 0.94])
 
 
-@pytest.mark.parametrize("optimizer, complaint", [
-    ({"name": "adam"}, "unknown optimizer.name 'adam'; valid: "),
-    ({"name": "rmsprop", "alpha": 1}, "optimizer.alpha=1: must be a number from 0 to below 1"),
-    ({"eps": 0}, "optimizer.eps=0: must be a number above 0"),
-    ({"schedule": "exponential"}, "optimizer.every=null: schedule=exponential needs"),
-    ({"every": -1}, "optimizer.every=-1: must be a number of epochs above 0, or null"),
-])
+@pytest.mark.parametrize(
+    "optimizer, complaint",
+    [
+        ({"name": "adam"}, "unknown optimizer.name 'adam'; valid: "),
+        ({"name": "rmsprop", "alpha": 1}, "optimizer.alpha=1: must be a number from 0 to below 1"),
+        ({"eps": 0}, "optimizer.eps=0: must be a number above 0"),
+        ({"schedule": "exponential"}, "optimizer.every=null: schedule=exponential needs"),
+        ({"every": -1}, "optimizer.every=-1: must be a number of epochs above 0, or null"),
+    ],
+)
 def test_bad_optimizers(optimizer, complaint):
     check(RMS | {"schedule": "exponential", "every": 2})
     with pytest.raises(InputError, match=complaint):
@@ -72,8 +75,16 @@ def test_a_key_depends_on_what_came_later_only_where_it_says_something():
         return cells.keyed(cells.expand(FIG4, ["strategy=dsync", "testbed=virtual", *overrides])[0].config)
 
     plain = keyed()
-    assert plain["optimizer"].keys() == {"lr", "momentum", "weight_decay", "schedule", "milestones", "decay", "warmup",
-                                         "clip_norm"}
+    assert plain["optimizer"].keys() == {
+        "lr",
+        "momentum",
+        "weight_decay",
+        "schedule",
+        "milestones",
+        "decay",
+        "warmup",
+        "clip_norm",
+    }
     assert keyed("optimizer.name=sgd", "optimizer.alpha=0.99", "optimizer.eps=1e-8") == plain
     for changed in ("optimizer.name=rmsprop", "optimizer.every=2", "optimizer.eps=0.1"):
         assert keyed(changed) != plain

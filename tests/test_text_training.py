@@ -144,18 +144,31 @@ def test_the_state_goes_on_within_an_epoch_and_begins_again_with_the_next():
     assert [state > 0 for state in begun] == [False, True, True, False, True, False]
 
 
-@pytest.mark.parametrize(("overrides", "complaint"), [
-    (["dataset=mnist", "model=mnist_mlp"], "metric=perplexity: of text, and data set 'mnist' has images; .*top1"),
-    (["metric=perplexitty"], "unknown metric 'perplexitty'; valid: perplexity, .*top1"),
-    (["accumulate=2"], "accumulate=2: model lstm_ptb carries its state .* must be 1"),
-    (["model=resnet20"], "model resnet20 takes images, and ptb-standin-seeded is text; models for it: lstm_ptb"),
-    (["dataset=mnist", "metric=top1"], "model lstm_ptb takes text, and mnist-standin-digits is images"),
-    (["batch=300"], "batch=300: as many streams of ptb-standin-seeded have 6 words each, fewer than the 10"),
-    (["model.hidden=0"], "model.hidden=0"),
-    (["dataset.test_text=train"], "unknown value of dataset.test_text"),
-    (["program=convergence", "strategy=pipe_sgd", "+probe.objective=convex", "+probe.T=10", "+probe.pilot=1",
-      "+probe.regularisation=0.1", "+probe.margin=2"], "model=lstm_ptb: program convergence is about convex models"),
-])
+@pytest.mark.parametrize(
+    ("overrides", "complaint"),
+    [
+        (["dataset=mnist", "model=mnist_mlp"], "metric=perplexity: of text, and data set 'mnist' has images; .*top1"),
+        (["metric=perplexitty"], "unknown metric 'perplexitty'; valid: perplexity, .*top1"),
+        (["accumulate=2"], "accumulate=2: model lstm_ptb carries its state .* must be 1"),
+        (["model=resnet20"], "model resnet20 takes images, and ptb-standin-seeded is text; models for it: lstm_ptb"),
+        (["dataset=mnist", "metric=top1"], "model lstm_ptb takes text, and mnist-standin-digits is images"),
+        (["batch=300"], "batch=300: as many streams of ptb-standin-seeded have 6 words each, fewer than the 10"),
+        (["model.hidden=0"], "model.hidden=0"),
+        (["dataset.test_text=train"], "unknown value of dataset.test_text"),
+        (
+            [
+                "program=convergence",
+                "strategy=pipe_sgd",
+                "+probe.objective=convex",
+                "+probe.T=10",
+                "+probe.pilot=1",
+                "+probe.regularisation=0.1",
+                "+probe.margin=2",
+            ],
+            "model=lstm_ptb: program convergence is about convex models",
+        ),
+    ],
+)
 def test_what_does_not_go_together_is_said_before_anything_runs(overrides, complaint):
     text = [one for one in TEXT if not one.startswith("dataset.") or "dataset=mnist" not in overrides]
     keys = {one.partition("=")[0] for one in overrides}
@@ -170,8 +183,10 @@ def test_what_does_not_go_together_is_said_before_anything_runs(overrides, compl
 
 
 def test_a_perplexity_is_reached_from_above():
-    curve = [{"iteration": i, "epoch": 0.1 * i, "train_s": 1.0 * i, "perplexity": value,
-              "top1": 1 - (value or 0) / 1000} for i, value in enumerate([900.0, None, 200.0, 100.0, 150.0])]
+    curve = [
+        {"iteration": i, "epoch": 0.1 * i, "train_s": 1.0 * i, "perplexity": value, "top1": 1 - (value or 0) / 1000}
+        for i, value in enumerate([900.0, None, 200.0, 100.0, 150.0])
+    ]
     assert reached(curve, "perplexity", 200)["iteration"] == 2
     assert reached(curve, "perplexity", 120)["iteration"] == 3 and reached(curve, "perplexity", 99) is None
     assert reached(curve, "top1", 0.85)["iteration"] == 1 and reached(curve[:1], "top1", 0.85) is None

@@ -85,14 +85,17 @@ def test_warmup_reaches_the_optimizer_and_survives_a_resume():
     assert whole.digests != small.run("dsync", optimizer=SGD | {"momentum": 0.9}).digests
 
 
-@pytest.mark.parametrize(("optimizer", "complaint"), [
-    ({"warmup": 0.5}, r"optimizer.warmup=0.5: must be a list of factors .* for instance \[0.1,0.5\]"),
-    ({"warmup": [0.5, 0]}, r"optimizer.warmup=\[0.5, 0\]"),
-    ({"warmup": ["a"]}, "optimizer.warmup"),
-    ({"clip_norm": 0}, "optimizer.clip_norm=0: must be a number above 0, or null"),
-    ({"clip_norm": "x"}, "optimizer.clip_norm=x"),
-    ({"clip_nrom": 1}, "unknown optimizer entry 'clip_nrom'; valid: clip_norm"),
-])
+@pytest.mark.parametrize(
+    ("optimizer", "complaint"),
+    [
+        ({"warmup": 0.5}, r"optimizer.warmup=0.5: must be a list of factors .* for instance \[0.1,0.5\]"),
+        ({"warmup": [0.5, 0]}, r"optimizer.warmup=\[0.5, 0\]"),
+        ({"warmup": ["a"]}, "optimizer.warmup"),
+        ({"clip_norm": 0}, "optimizer.clip_norm=0: must be a number above 0, or null"),
+        ({"clip_norm": "x"}, "optimizer.clip_norm=x"),
+        ({"clip_nrom": 1}, "unknown optimizer entry 'clip_nrom'; valid: clip_norm"),
+    ],
+)
 def test_bad_optimizers(optimizer, complaint):
     check(SGD | {"warmup": [0.1, 2], "clip_norm": 0.25})
     check(SGD | {"warmup": [], "clip_norm": None})
@@ -116,8 +119,18 @@ def train(name: str = "dsync", accumulate: int = 1, workers: int = 2, steps: int
             model = models.build(how.get("model", "cifar100_cnn"), (3, 8, 8), 5, 0)
             part = Part(model, SGD | {"lr": 0.01, "momentum": 0.9}, CPU, 3)
             blocks = BlockSeconds([1e-3] * len(model), [2e-3] * len(model))
-            worker = Worker(workers, fabric, Clock(fabric), part, Batches(images(), 8, 3, 3 * workers), 3, 0, blocks,
-                            arithmetic=how.get("arithmetic", True), accumulate=accumulate)
+            worker = Worker(
+                workers,
+                fabric,
+                Clock(fabric),
+                part,
+                Batches(images(), 8, 3, 3 * workers),
+                3,
+                0,
+                blocks,
+                arithmetic=how.get("arithmetic", True),
+                accumulate=accumulate,
+            )
             strategy_class = strategies.load(name)
             strategy = strategy_class(strategy_class.parse(how.get("options", {})))
             strategy.setup(worker)
@@ -216,8 +229,17 @@ def test_each_microbatch_has_dropout_of_its_own():
         model = models.build("lstm_ptb", (4,), 9, 0, hidden=4)
         x = torch.arange(24).view(6, 4) % 9
         batches = Batches(Split(x, torch.arange(6)), 6, 0)
-        worker = Worker(1, fabric, Clock(fabric), Part(model, SGD, CPU), batches, 1, 0, accumulate=3,
-                        loss_function=lambda logits, y: logits.sum())
+        worker = Worker(
+            1,
+            fabric,
+            Clock(fabric),
+            Part(model, SGD, CPU),
+            batches,
+            1,
+            0,
+            accumulate=3,
+            loss_function=lambda logits, y: logits.sum(),
+        )
         for module in model.modules():
             if hasattr(module, "reset_state"):
                 module.register_forward_hook(lambda module, *_: module.reset_state())

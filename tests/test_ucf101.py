@@ -96,15 +96,23 @@ def test_parts_are_of_all_classes_alike():
     assert abs(statistics.fmean(v.frames for v in ucf101_lists.balanced(train, 2000)) - 188) < 10
 
 
-@pytest.mark.parametrize("file, text, complaint", [
-    ("trainlist01.txt", "A/v_A_g01_c01.avi 1\nA/v_A_g01_c02.avi\n", "trainlist01.txt, line 2: 1 words, expected 2"),
-    ("trainlist01.txt", "B/v_B_g01_c01.avi 2\n", "line 1: B/v_B_g01_c01: its class is not in classInd.txt"),
-    ("trainlist01.txt", "A/v_A_g09_c01.avi 1\n", "line 1: A/v_A_g09_c01: no rawframes list has its frames"),
-    ("ucf101_val_split_1_rawframes.txt", "A/v_A_g01_c02 many 0\n", "line 1: 'many' is not a whole number above 0"),
-])
+@pytest.mark.parametrize(
+    "file, text, complaint",
+    [
+        ("trainlist01.txt", "A/v_A_g01_c01.avi 1\nA/v_A_g01_c02.avi\n", "trainlist01.txt, line 2: 1 words, expected 2"),
+        ("trainlist01.txt", "B/v_B_g01_c01.avi 2\n", "line 1: B/v_B_g01_c01: its class is not in classInd.txt"),
+        ("trainlist01.txt", "A/v_A_g09_c01.avi 1\n", "line 1: A/v_A_g09_c01: no rawframes list has its frames"),
+        ("ucf101_val_split_1_rawframes.txt", "A/v_A_g01_c02 many 0\n", "line 1: 'many' is not a whole number above 0"),
+    ],
+)
 def test_bad_lists(tmp_path, file, text, complaint):
-    good = {"classInd.txt": "1 A\n", "trainlist01.txt": "A/v_A_g01_c01.avi 1\r\n", "testlist01.txt": "",
-            "ucf101_train_split_1_rawframes.txt": "A/v_A_g01_c01 33 0\n", "ucf101_val_split_1_rawframes.txt": ""}
+    good = {
+        "classInd.txt": "1 A\n",
+        "trainlist01.txt": "A/v_A_g01_c01.avi 1\r\n",
+        "testlist01.txt": "",
+        "ucf101_train_split_1_rawframes.txt": "A/v_A_g01_c01 33 0\n",
+        "ucf101_val_split_1_rawframes.txt": "",
+    }
     for name, body in good.items():
         (tmp_path / name).write_text(body)
     assert ucf101_lists.read(tmp_path, 1) == ([Video("A/v_A_g01_c01", 0, 33)], [])
@@ -307,13 +315,16 @@ def test_extracted_features(extracted, monkeypatch):
 
 
 @needs_lists
-@pytest.mark.parametrize("damage, complaint", [
-    ("short", r"v_.*npy: features of \d+ frames, but the list has \d+ for this video"),
-    ("narrow", r"expected \(frames, 2048\) float16 or float32"),
-    ("whole numbers", "holds .* int64, expected"),
-    ("not numpy", "not a readable .npy file"),
-    ("absent", r"1 of 103 videos have no features: .*npy .python -m repro.data.extract_ucf101"),
-])
+@pytest.mark.parametrize(
+    "damage, complaint",
+    [
+        ("short", r"v_.*npy: features of \d+ frames, but the list has \d+ for this video"),
+        ("narrow", r"expected \(frames, 2048\) float16 or float32"),
+        ("whole numbers", "holds .* int64, expected"),
+        ("not numpy", "not a readable .npy file"),
+        ("absent", r"1 of 103 videos have no features: .*npy .python -m repro.data.extract_ucf101"),
+    ],
+)
 def test_bad_feature_files(extracted, damage, complaint):
     place, videos = extracted
     path = place / "ucf101" / "features" / f"{videos[50].name}.npy"
@@ -332,15 +343,18 @@ def test_bad_feature_files(extracted, damage, complaint):
         assert str(frames) in str(caught.value) and str(frames - 1) in str(caught.value)
 
 
-@pytest.mark.parametrize("options, complaint", [
-    ({"split": 4}, "unknown value of dataset.split '4'; valid: "),
-    ({"videos": 100}, "dataset.videos=100 is fewer than the 101 classes"),
-    ({"stride": 0}, "dataset.stride=0: must be a whole number, 1 or more, or null"),
-    ({"max_frames": "all"}, "dataset.max_frames=all"),
-    ({"features": 4096}, "dataset.features=4096: a frame has 2048"),
-    ({"buckets": 0}, "dataset.buckets=0"),
-    ({"frames": 3}, "data set 'ucf101' has no option 'dataset.frames'; valid: dataset.split"),
-])
+@pytest.mark.parametrize(
+    "options, complaint",
+    [
+        ({"split": 4}, "unknown value of dataset.split '4'; valid: "),
+        ({"videos": 100}, "dataset.videos=100 is fewer than the 101 classes"),
+        ({"stride": 0}, "dataset.stride=0: must be a whole number, 1 or more, or null"),
+        ({"max_frames": "all"}, "dataset.max_frames=all"),
+        ({"features": 4096}, "dataset.features=4096: a frame has 2048"),
+        ({"buckets": 0}, "dataset.buckets=0"),
+        ({"frames": 3}, "data set 'ucf101' has no option 'dataset.frames'; valid: dataset.split"),
+    ],
+)
 def test_bad_options(options, complaint):
     with pytest.raises(InputError, match=complaint):
         data.load("ucf101", standin="always", **options)

@@ -32,7 +32,6 @@ def below(*folders: Path) -> dict[Path, tuple[int, int]]:
     return {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in files}
 
 
-
 def put(root: Path, name: str, **changes) -> Path:
     folder = root / "pipesgd" / "fig4-mnist" / name
     folder.mkdir(parents=True)

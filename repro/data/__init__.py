@@ -34,8 +34,7 @@ from repro.errors import InputError, NotHere, unknown
 if TYPE_CHECKING:
     from repro.data.base import Dataset
 
-NAMES = ("mnist", "msvd", "ptb", "multi30k", "ucf101", "hyperplane", "cifar10", "cifar100", "imagenet",
-         "imagenet22k")
+NAMES = ("mnist", "msvd", "ptb", "multi30k", "ucf101", "hyperplane", "cifar10", "cifar100", "imagenet", "imagenet22k")
 REGISTRY = {name: f"repro.data.{name}" for name in NAMES}
 STANDIN_MODES = ("auto", "never", "always")
 
@@ -137,8 +136,10 @@ def shapes(name: str, root: str | None = None, **options: Any) -> Dataset:
     if kind(name) == "text":
         splits = [Text(torch.empty(count + 1, dtype=torch.int64, device="meta"), *shape) for count in counts]
     else:
-        splits = [Split(torch.empty(count, *shape, device="meta"), torch.empty(count, dtype=torch.int64, device="meta"))
-                  for count in counts]
+        splits = [
+            Split(torch.empty(count, *shape, device="meta"), torch.empty(count, dtype=torch.int64, device="meta"))
+            for count in counts
+        ]
     checksum = hashlib.sha256(f"{name} {counts} {classes} {shape}".encode()).hexdigest()
     return Dataset(f"{name} (shapes only)", False, checksum, *splits, classes=classes, input_shape=shape)
 
@@ -167,8 +168,10 @@ def ensure(name: str, root: str | None = None, standin: str = "auto", say: Calla
     except InputError as error:
         if standin == "never":
             raise NotHere(str(error)) from None
-        say(f"data: {source.STANDIN} (stand-in: {name} is not on this machine and could not be downloaded; "
-            f"`repro data fetch {name}` says {'why' if source.FILES else 'what to put where'})")
+        say(
+            f"data: {source.STANDIN} (stand-in: {name} is not on this machine and could not be downloaded; "
+            f"`repro data fetch {name}` says {'why' if source.FILES else 'what to put where'})"
+        )
         files.log.debug("%s", error)
         return None
     say(f"data: {name}, downloaded to {folder}, checksums right{_besides(source, root, standin)}")
@@ -181,10 +184,14 @@ def missing(name: str, root: str | None = None) -> str:
     if generated(module(name)):
         return f"data set '{name}' is generated: there is nothing to download, and nothing to put anywhere"
     if not module(name).FILES:
-        return (f"data set '{name}' not found (looked in {looked}): {module(name).MISSING} "
-                f"into {files.cache_root() / name}, or into the folder {name} of one that REPRO_DATA names")
-    return (f"data set '{name}' not found (looked in {looked}): run `repro data fetch {name}`, or put "
-            f"{', '.join(module(name).FILES)} into {files.cache_root() / name}, or set REPRO_DATA")
+        return (
+            f"data set '{name}' not found (looked in {looked}): {module(name).MISSING} "
+            f"into {files.cache_root() / name}, or into the folder {name} of one that REPRO_DATA names"
+        )
+    return (
+        f"data set '{name}' not found (looked in {looked}): run `repro data fetch {name}`, or put "
+        f"{', '.join(module(name).FILES)} into {files.cache_root() / name}, or set REPRO_DATA"
+    )
 
 
 def status(root: str | None = None) -> list[dict[str, Any]]:
@@ -193,8 +200,14 @@ def status(root: str | None = None) -> list[dict[str, Any]]:
     rows = []
     for name in names():
         source = module(name)
-        row = {"name": name, "where": None, "ok": None, "detail": "missing",
-               "megabytes": round(sum(file.size for file in source.FILES.values()) / 1e6, 1), "standin": source.STANDIN}
+        row = {
+            "name": name,
+            "where": None,
+            "ok": None,
+            "detail": "missing",
+            "megabytes": round(sum(file.size for file in source.FILES.values()) / 1e6, 1),
+            "standin": source.STANDIN,
+        }
         if generated(source):
             row |= {"detail": "generated"}
         try:

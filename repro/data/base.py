@@ -223,8 +223,10 @@ class Dataset:
             return found
         if self.kind == "text":
             length, least = len(self.train) // batch, self.input_shape[0]
-            raise InputError(f"batch={batch}: as many streams of {self.name} have {length} words each, fewer than the "
-                             f"{least} of a sequence (dataset.bptt)")
+            raise InputError(
+                f"batch={batch}: as many streams of {self.name} have {length} words each, fewer than the "
+                f"{least} of a sequence (dataset.bptt)"
+            )
         raise InputError(f"batch={batch}: more than the {len(self.train)} training samples of {self.name}")
 
 
@@ -236,8 +238,9 @@ class Batches(Minibatches):
     and after every resume, and nothing has to be saved. Samples beyond size * per_epoch are left out of that epoch.
     """
 
-    def __init__(self, split: Split, size: int, seed: int, per_epoch: int | None = None,
-                 device: torch.device | str | None = None) -> None:
+    def __init__(
+        self, split: Split, size: int, seed: int, per_epoch: int | None = None, device: torch.device | str | None = None
+    ) -> None:
         """`size`: samples a minibatch; `per_epoch`: minibatches an epoch, by default all full ones; `device`: where
         the split is kept and the minibatches come from, by default where it is."""
         if size < 1:

@@ -25,8 +25,14 @@ STANDIN = "cifar100-standin-seeded"
 # mean and deviation of each channel over the training images, of pixels from 0 to 1
 MEAN, DEVIATION = (0.50707516, 0.48654887, 0.44091784), (0.26733429, 0.25643846, 0.27615047)
 
-ARCHIVE = Archive("cifar-100-binary.tar.gz", File(
-    168513733, "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec", "03b5dce01913d631647c71ecec9e9cb8"))
+ARCHIVE = Archive(
+    "cifar-100-binary.tar.gz",
+    File(
+        168513733,
+        "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec",
+        "03b5dce01913d631647c71ecec9e9cb8",
+    ),
+)
 MIRRORS = ("https://www.cs.toronto.edu/~kriz/",)
 FILES = {
     "train.bin": File(153700000, "f31298fc616915fa142368359df1c4ca2ae984d6915ca468b998a5ec6aeebf29"),

@@ -77,8 +77,10 @@ def plan(videos: Path, out: Path, wanted: Sequence[Video]) -> list[tuple[Video, 
             todo.append((video, found, target))
     if absent:
         more = f" and {len(absent) - NAMED} more" if len(absent) > NAMED else ""
-        raise InputError(f"--videos {videos}: {len(absent)} of {len(wanted)} videos are missing: "
-                         f"{', '.join(absent[:NAMED])}{more}; get UCF101 from www.crcv.ucf.edu/data/UCF101.php")
+        raise InputError(
+            f"--videos {videos}: {len(absent)} of {len(wanted)} videos are missing: "
+            f"{', '.join(absent[:NAMED])}{more}; get UCF101 from www.crcv.ucf.edu/data/UCF101.php"
+        )
     return todo
 
 
@@ -94,8 +96,10 @@ def extract(
         features = features[np.minimum(np.arange(video.frames), count - 1)].astype(np.float16)
         write(target, features)
         if number % 100 == 0 or number == len(todo):
-            say(f"{number} of {len(todo)} videos, last {video.name}: {video.frames} frames"
-                + (f" ({count} decoded)" if count != video.frames else ""))
+            say(
+                f"{number} of {len(todo)} videos, last {video.name}: {video.frames} frames"
+                + (f" ({count} decoded)" if count != video.frames else "")
+            )
 
 
 def write(path: Path, array: np.ndarray) -> None:

@@ -21,8 +21,15 @@ from repro.errors import InputError
 CHUNK = 1 << 16
 
 
-def fetch(name: str, into: str | os.PathLike | None = None, *, mirrors: Sequence[str] | None = None,
-          timeout_s: float = 20.0, total_s: float = 3600.0, say: Callable[[str], Any] = lambda line: None) -> Path:
+def fetch(
+    name: str,
+    into: str | os.PathLike | None = None,
+    *,
+    mirrors: Sequence[str] | None = None,
+    timeout_s: float = 20.0,
+    total_s: float = 3600.0,
+    say: Callable[[str], Any] = lambda line: None,
+) -> Path:
     """Download the files of data set `name` into `<into>/<name>/` (default: the user's cache) and return that folder.
 
     Files that are there and right are kept; the others are downloaded into a temporary folder beside them, and moved
@@ -37,8 +44,11 @@ def fetch(name: str, into: str | os.PathLike | None = None, *, mirrors: Sequence
         raise InputError(missing(name))
     mirrors = source.MIRRORS if mirrors is None else mirrors
     folder = (Path(into).expanduser() if into is not None else files.cache_root()) / name
-    wanted = [file for file, expected in source.FILES.items()
-              if not (folder / file).is_file() or files.sha256(folder / file) != expected.sha256]
+    wanted = [
+        file
+        for file, expected in source.FILES.items()
+        if not (folder / file).is_file() or files.sha256(folder / file) != expected.sha256
+    ]
     if not wanted:
         say(f"{name}: all there in {folder}, checksums right")
         return folder
@@ -59,8 +69,10 @@ def fetch(name: str, into: str | os.PathLike | None = None, *, mirrors: Sequence
         for file in wanted:
             os.replace(temporary / file, folder / file)
     except _Refused as error:
-        raise InputError(f"cannot download data set '{name}' ({error}); put {', '.join(wanted)} "
-                         f"into {folder} by hand, or into a folder named in REPRO_DATA") from None
+        raise InputError(
+            f"cannot download data set '{name}' ({error}); put {', '.join(wanted)} "
+            f"into {folder} by hand, or into a folder named in REPRO_DATA"
+        ) from None
     except OSError as error:
         raise InputError(f"{folder}: cannot write data set '{name}' there ({error.strerror or error})") from None
     finally:
@@ -75,8 +87,9 @@ class _Refused(Exception):
     """No mirror gave the file; the message says why for each."""
 
 
-def _from_any(mirrors: Sequence[str], file: str, expected: files.File, target: Path, timeout_s: float,
-              deadline: float) -> str:
+def _from_any(
+    mirrors: Sequence[str], file: str, expected: files.File, target: Path, timeout_s: float, deadline: float
+) -> str:
     """Download one file from the first mirror that gives it right; returns that mirror's host."""
     reasons = []
     for mirror in mirrors:
@@ -113,8 +126,10 @@ def _download(url: str, expected: files.File, target: Path, timeout_s: float, de
                 digest.update(chunk)
                 out.write(chunk)
     if digest.hexdigest() != expected.sha256 or size != expected.size:
-        raise _Refused(f"{file_name(url)} corrupt: expected sha256 {expected.sha256} ({expected.size} bytes), "
-                       f"got {digest.hexdigest()} ({size} bytes)")
+        raise _Refused(
+            f"{file_name(url)} corrupt: expected sha256 {expected.sha256} ({expected.size} bytes), "
+            f"got {digest.hexdigest()} ({size} bytes)"
+        )
 
 
 def file_name(url: str) -> str:

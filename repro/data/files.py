@@ -58,8 +58,9 @@ def search(name: str, files: dict[str, File], root: str | None = None, folders: 
             if len(absent) < len(files):
                 incomplete.append(f"{folder} lacks {', '.join(absent)}")
     if incomplete:
-        raise InputError(f"data set '{name}' is incomplete: {'; '.join(incomplete)} "
-                         f"(`repro data fetch {name}` downloads it)")
+        raise InputError(
+            f"data set '{name}' is incomplete: {'; '.join(incomplete)} (`repro data fetch {name}` downloads it)"
+        )
     return None
 
 

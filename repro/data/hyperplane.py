@@ -34,6 +34,7 @@ STANDIN = None
 OPTIONS = ("dimensions", "samples", "test_samples", "noise", "seed")
 DIMENSIONS, SAMPLES, TEST_SAMPLES, NOISE = 8192, 32768, 4096, 1.8775
 
+
 def load(
     root: str | None = None,
     standin: str = "auto",
@@ -47,8 +48,14 @@ def load(
     return _dataset("hyperplane", "cpu", dimensions, samples, test_samples, noise, seed)
 
 
-def timing(root: str | None = None, dimensions: int = DIMENSIONS, samples: int = SAMPLES,
-           test_samples: int = TEST_SAMPLES, noise: float = NOISE, seed: int = 0) -> Dataset:
+def timing(
+    root: str | None = None,
+    dimensions: int = DIMENSIONS,
+    samples: int = SAMPLES,
+    test_samples: int = TEST_SAMPLES,
+    noise: float = NOISE,
+    seed: int = 0,
+) -> Dataset:
     """Its sizes, on the meta device."""
     return _dataset("hyperplane (shapes only)", "meta", dimensions, samples, test_samples, noise, seed)
 
@@ -58,8 +65,9 @@ def find(root: str | None = None) -> Path | None:
     return None
 
 
-def _dataset(name: str, device: str, dimensions: int, samples: int, test_samples: int, noise: float,
-             seed: int) -> Dataset:
+def _dataset(
+    name: str, device: str, dimensions: int, samples: int, test_samples: int, noise: float, seed: int
+) -> Dataset:
     from repro.data.base import Dataset
     from repro.data.plane import Plane
 
@@ -70,8 +78,10 @@ def _dataset(name: str, device: str, dimensions: int, samples: int, test_samples
             raise InputError(f"dataset.{option}={value}: must be a whole number, {least} or more, or null")
     if not isinstance(noise, int | float) or isinstance(noise, bool) or not 0 <= noise < float("inf"):
         raise InputError(f"dataset.noise={noise}: must be a number, 0 or more, or null")
-    splits = [Plane(count, dimensions, float(noise), seed, part, device)
-              for part, count in (("train", samples), ("test", test_samples))]
+    splits = [
+        Plane(count, dimensions, float(noise), seed, part, device)
+        for part, count in (("train", samples), ("test", test_samples))
+    ]
     digest = hashlib.sha256(f"{dimensions} {samples} {test_samples} {noise} {seed}".encode())
     if device != "meta":  # and what is made of them, so that another generator is another data set
         for split in splits:

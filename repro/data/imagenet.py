@@ -41,8 +41,10 @@ SIZE = 227
 STANDIN = "imagenet-standin-seeded"
 FILES: dict[str, files.File] = {}
 MIRRORS = ()
-MISSING = ("ImageNet cannot be downloaded without signing for it at image-net.org: put train/<class>/*.JPEG and "
-           "val/<class>/*.JPEG")
+MISSING = (
+    "ImageNet cannot be downloaded without signing for it at image-net.org: put train/<class>/*.JPEG and "
+    "val/<class>/*.JPEG"
+)
 
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 SUFFIXES = (".jpeg", ".jpg", ".png")
@@ -96,8 +98,10 @@ def of_folders(
     from repro.data.base import Dataset
 
     names = class_names(folder / "train", options.classes)
-    listed = [listing(folder / "train", names, "images", options.images),
-              listing(folder / "val", names, "test_images", options.test_images)]
+    listed = [
+        listing(folder / "train", names, "images", options.images),
+        listing(folder / "val", names, "test_images", options.test_images),
+    ]
     paths = [[folder / name for name, _, _ in part] for part in listed]
     exact = options.resize == "never"
     sides = (limit("image_size", options.image_size, 2**15, size),) * 2
@@ -109,8 +113,10 @@ def of_folders(
     checksum = checksum_of(listed)
     if decode == "lazy" and not exact:
         check_headers(paths[0] + paths[1], checksum)
-    splits = [split(part, [label for _, _, label in rows], lazy.Decoder(sides, exact), decode)
-              for part, rows in zip(paths, listed)]
+    splits = [
+        split(part, [label for _, _, label in rows], lazy.Decoder(sides, exact), decode)
+        for part, rows in zip(paths, listed)
+    ]
     counts = len(names), len(paths[0]), len(paths[1])
     if any(wanted not in (None, count) for wanted, count in zip(whole, counts)):
         name = f"{name}-subset"
@@ -136,8 +142,9 @@ def listing(folder: Path, names: list[str], option: str, wanted: int | None) -> 
         try:
             entries = [entry for entry in os.scandir(folder / name) if entry.name.lower().endswith(SUFFIXES)]
         except OSError as error:
-            raise InputError(f"{folder / name}: cannot be read ({error.strerror}); every class of train/ needs a "
-                             "folder in val/ too") from None
+            raise InputError(
+                f"{folder / name}: cannot be read ({error.strerror}); every class of train/ needs a folder in val/ too"
+            ) from None
         if not entries:
             raise InputError(f"{folder / name}: no image ({', '.join(SUFFIXES)}) in it")
         for place, entry in enumerate(sorted(entries, key=lambda entry: entry.name)):
@@ -156,8 +163,10 @@ def common_size(paths: list[Path], wanted: tuple[int, int] | None) -> tuple[int,
     if others:
         row = next((row for row, one in enumerate(found) if one == size), others[-1])
         shown = ", ".join(f"{paths[i]} is {found[i][1]}x{found[i][0]}" for i in dict.fromkeys((others[0], row)))
-        raise InputError(f"{len(others)} of {len(paths)} images are not {size[1]}x{size[0]} pixels, and "
-                         f"dataset.resize=never: {shown}; resize them, or use dataset.resize=crop")
+        raise InputError(
+            f"{len(others)} of {len(paths)} images are not {size[1]}x{size[0]} pixels, and "
+            f"dataset.resize=never: {shown}; resize them, or use dataset.resize=crop"
+        )
     return size
 
 

@@ -54,8 +54,9 @@ class LazySplit(Samples):
     an InputError that names it.
     """
 
-    def __init__(self, paths: Sequence[Path], y: torch.Tensor, decoder: Decoder, mean: torch.Tensor,
-                 deviation: torch.Tensor):
+    def __init__(
+        self, paths: Sequence[Path], y: torch.Tensor, decoder: Decoder, mean: torch.Tensor, deviation: torch.Tensor
+    ):
         """Labels y (N,) int64, on the device that samples are wanted on; mean and deviation as in `Split`."""
         self.paths, self.y, self.decoder = paths, y, decoder
         self.mean, self.deviation = mean, deviation

@@ -68,8 +68,9 @@ def read(folder: Path, **given: Any) -> Dataset:
 
     parts = [sentences(folder, part) for part in ("train", "val")]
     numbers = vocabulary([side for pair in parts[0] for side in pair], _words(given))
-    pairs = [[tuple(np.array([numbers.get(word, UNK) for word in side]) for side in pair) for pair in part]
-             for part in parts]
+    pairs = [
+        [tuple(np.array([numbers.get(word, UNK) for word in side]) for side in pair) for pair in part] for part in parts
+    ]
     return _dataset("multi30k", False, combined(FILES), *pairs, len(OWN) + len(numbers), given)
 
 
@@ -126,8 +127,9 @@ def _words(given: dict[str, Any]) -> int:
     return size
 
 
-def _dataset(name: str, standin: bool, checksum: str, train: list[Pair], test: list[Pair], classes: int,
-             given: dict[str, Any]) -> Dataset:
+def _dataset(
+    name: str, standin: bool, checksum: str, train: list[Pair], test: list[Pair], classes: int, given: dict[str, Any]
+) -> Dataset:
     from repro.data.base import Dataset
     from repro.data.pairs import Pairs
 
@@ -138,8 +140,10 @@ def _dataset(name: str, standin: bool, checksum: str, train: list[Pair], test: l
     if not standin and counts != (len(train), len(test)):
         name = f"{name}-subset"
     nominal = round(statistics.fmean(map(length, train)))
-    splits = [Pairs(part[:count], nominal, BUCKETS if batching == "bucketed" else 1)
-              for part, count in zip((train, test), counts)]
+    splits = [
+        Pairs(part[:count], nominal, BUCKETS if batching == "bucketed" else 1)
+        for part, count in zip((train, test), counts)
+    ]
     return Dataset(name, standin, checksum, *splits, classes=classes, input_shape=(2 * nominal,))
 
 
@@ -154,8 +158,9 @@ def _generated(part: str, count: int, words: int) -> list[Pair]:
     draw = counted.Stream("multi30k", part).rows(range(count), 3 * LONGEST + 8, np.uint32).astype(np.int64)
     lengths = lengths[np.argsort(draw[:, 0], kind="stable")]
     others = len(OWN), words - len(OWN)
-    translated = others[0] + np.argsort(counted.Stream("multi30k", "dictionary").rows([0], others[1], np.uint64)[0],
-                                        kind="stable")
+    translated = others[0] + np.argsort(
+        counted.Stream("multi30k", "dictionary").rows([0], others[1], np.uint64)[0], kind="stable"
+    )
     # frequent words are frequent: the product of two uniform numbers
     chosen = others[0] + (draw[:, 8:] % 2**16) * (draw[:, 8:] // 2**16) * others[1] // 2**32
     pairs = []

@@ -29,8 +29,9 @@ class Plane(Samples):
     task: ClassVar[str] = "regression"
     kind: ClassVar[str] = "vectors"
 
-    def __init__(self, count: int, dimensions: int, noise: float, seed: int, part: str,
-                 device: torch.device | str = "cpu"):
+    def __init__(
+        self, count: int, dimensions: int, noise: float, seed: int, part: str, device: torch.device | str = "cpu"
+    ):
         self.count, self.dimensions, self.noise, self.seed, self.part = count, dimensions, noise, seed, part
         self._device = torch.device(device)
         self.points, self.noises = (counted.Stream("hyperplane", seed, part, what) for what in ("x", "noise"))

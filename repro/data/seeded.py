@@ -35,8 +35,10 @@ def dataset(name: str, classes: int, shape: tuple[int, int, int], train: int, te
 
     size = (train + test) * shape[0] * shape[1] * shape[2]
     if size > LARGEST:
-        raise InputError(f"{name}: {train} + {test} images of {'x'.join(map(str, shape))} would take "
-                         f"{size / 2**30:.0f} GiB; set dataset.images and dataset.test_images, or use the real data")
+        raise InputError(
+            f"{name}: {train} + {test} images of {'x'.join(map(str, shape))} would take "
+            f"{size / 2**30:.0f} GiB; set dataset.images and dataset.test_images, or use the real data"
+        )
     if train < classes:
         raise InputError(f"{name}: dataset.images={train} is fewer than the {classes} classes")
     patterns = _patterns(np.random.RandomState(0), PROTOTYPES * classes + DISTRACTORS, shape)

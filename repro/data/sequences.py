@@ -70,8 +70,14 @@ class Buckets(Minibatches):
     of one worker is of one length, and that of eight is not.) What is no full minibatch is left out, at random.
     """
 
-    def __init__(self, split: Sequences, size: int, seed: int, per_epoch: int | None = None,
-                 device: torch.device | str | None = None):
+    def __init__(
+        self,
+        split: Sequences,
+        size: int,
+        seed: int,
+        per_epoch: int | None = None,
+        device: torch.device | str | None = None,
+    ):
         """`size`, `per_epoch`, `device`: as of `Batches`."""
         if size < 1:
             raise InputError(f"a minibatch needs at least one sample, not {size}")

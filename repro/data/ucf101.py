@@ -141,9 +141,11 @@ def missing(root: str | None, lists: Path | None) -> str:
     if lists is None:
         return data.missing("ucf101", root)
     wanted = files.cache_root() / "ucf101" / "features"
-    return (f"data set 'ucf101': lists in {lists}, but no extracted features (looked for ucf101/features in "
-            f"{', '.join(map(str, files.places(root)))}): get the videos from www.crcv.ucf.edu/data/UCF101.php and run "
-            f"python -m repro.data.extract_ucf101 --videos DIR --out {wanted}")
+    return (
+        f"data set 'ucf101': lists in {lists}, but no extracted features (looked for ucf101/features in "
+        f"{', '.join(map(str, files.places(root)))}): get the videos from www.crcv.ucf.edu/data/UCF101.php and run "
+        f"python -m repro.data.extract_ucf101 --videos DIR --out {wanted}"
+    )
 
 
 def _videos(folder: Path | None, split: int) -> tuple[list[Video], list[Video]]:

@@ -31,16 +31,17 @@ FILES = {
     "testlist02.txt": File(143430, "c9eec18f3f312153cda441f93e30bc9cffef1941367ebc06996e40c9cd056c91"),
     "testlist03.txt": File(142360, "f9cc029b0598c63f5cc07d070ae1fa4666d1d3901cc79a93490ea0742ca097db"),
     "ucf101_train_split_1_rawframes.txt": File(
-        383824, "4a94bf449120106f267901c66f9b9b69cff32564cf319fff716ff9ef90ed5ec8"),
+        383824, "4a94bf449120106f267901c66f9b9b69cff32564cf319fff716ff9ef90ed5ec8"
+    ),
     "ucf101_val_split_1_rawframes.txt": File(
-        152282, "03b0a611bb5d1d327e529bf658e077f498d6016c4eb849e78aa063be57fd7f7e"),
+        152282, "03b0a611bb5d1d327e529bf658e077f498d6016c4eb849e78aa063be57fd7f7e"
+    ),
 }
 # Public copies at one commit each; neither has all files, and the checksums decide.
 MIRRORS = (
     "https://raw.githubusercontent.com/yjxiong/temporal-segment-networks/"
     "2c5e5e7c9c4f552cfde46fa90a4c0c230d857afe/data/ucf101_splits/",
-    "https://raw.githubusercontent.com/vt-vl-lab/video-data-aug/"
-    "01667cdbd1b952f2510af3422beeeb76e0d9e15a/data/ucf101/",
+    "https://raw.githubusercontent.com/vt-vl-lab/video-data-aug/01667cdbd1b952f2510af3422beeeb76e0d9e15a/data/ucf101/",
 )
 # Made-up lengths: a log-normal distribution of the paper's median, cut at its least and its most, whose standard
 # deviation is the paper's 97 (median * e^(v/2) * sqrt(e^v - 1) for v = SPREAD^2).
@@ -88,8 +89,10 @@ def read(folder: Path, split: int) -> tuple[list[Video], list[Video]]:
         for path, number, words in _lines(folder / f"ucf101_{part}_split_1_rawframes.txt", 3):
             frames[words[0]] = _whole(path, number, words[1])
     return tuple(
-        [_video(path, number, words[0], labels, frames)
-         for path, number, words in _lines(folder / f"{part}list0{split}.txt", least)]
+        [
+            _video(path, number, words[0], labels, frames)
+            for path, number, words in _lines(folder / f"{part}list0{split}.txt", least)
+        ]
         for part, least in (("train", 2), ("test", 1))
     )
 

@@ -42,8 +42,9 @@ class Extracted:
         except (OSError, ValueError, EOFError) as error:
             raise InputError(f"{path}: not a readable .npy file ({error})") from None
         if array.ndim != 2 or array.shape[1] != FEATURES or array.dtype not in (np.float16, np.float32):
-            raise InputError(f"{path}: holds {array.shape} {array.dtype}, expected (frames, {FEATURES}) float16 or "
-                             "float32")
+            raise InputError(
+                f"{path}: holds {array.shape} {array.dtype}, expected (frames, {FEATURES}) float16 or float32"
+            )
         if len(array) != video.frames:
             raise InputError(f"{path}: features of {len(array)} frames, but the list has {video.frames} for this video")
         return array
@@ -60,9 +61,11 @@ class Extracted:
                 absent.append(path)
         if absent:
             more = f" and {len(absent) - NAMED} more" if len(absent) > NAMED else ""
-            raise InputError(f"{self.folder}: {len(absent)} of {len(videos)} videos have no features: "
-                             f"{', '.join(str(path.relative_to(self.folder)) for path in absent[:NAMED])}{more} "
-                             "(python -m repro.data.extract_ucf101 makes them)")
+            raise InputError(
+                f"{self.folder}: {len(absent)} of {len(videos)} videos have no features: "
+                f"{', '.join(str(path.relative_to(self.folder)) for path in absent[:NAMED])}{more} "
+                "(python -m repro.data.extract_ucf101 makes them)"
+            )
         checksum = hashlib.sha256("".join(sorted(lines)).encode()).hexdigest()
         note = files.cache_root() / "ucf101-headers" / checksum
         if not note.exists():
@@ -103,8 +106,10 @@ class Generated:
         used = self.frames.count(video.frames)
         plan = counted.Stream("ucf101", "plan", video.name).rows([0], 2 * STAGES + 2, np.uint8)[0].astype(int)
         script = self._changed(self._of_group(video), plan[: 2 * STAGES], VIDEO_CHANGES)
-        borders = [video.frames * (stage * 512 + plan[2 * STAGES + stage - 1] - 128) // (512 * STAGES)
-                   for stage in range(1, STAGES)]
+        borders = [
+            video.frames * (stage * 512 + plan[2 * STAGES + stage - 1] - 128) // (512 * STAGES)
+            for stage in range(1, STAGES)
+        ]
         stage = np.searchsorted(borders, np.arange(used) * self.frames.stride, side="right")
         noise = counted.Stream("ucf101", "noise", video.name).rows([0], used * self.features, np.int8)[0]
         values = noise.reshape(used, self.features).astype(np.float32)

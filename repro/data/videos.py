@@ -19,8 +19,16 @@ class Videos(Sequences):
 
     kind: ClassVar[str] = "sequences"
 
-    def __init__(self, videos: list[Video], source: Source | None, frames: Frames, width: int, nominal: int,
-                 buckets: int, device: torch.device | str = "cpu"):
+    def __init__(
+        self,
+        videos: list[Video],
+        source: Source | None,
+        frames: Frames,
+        width: int,
+        nominal: int,
+        buckets: int,
+        device: torch.device | str = "cpu",
+    ):
         self.videos, self.source, self.frames, self.width = videos, source, frames, width
         self.nominal, self.buckets = nominal, buckets
         self.lengths = torch.tensor([frames.count(video.frames) for video in videos])

@@ -87,9 +87,7 @@ def ring_allgather(fabric: Fabric, mine: torch.Tensor, channel: int = MAIN) -> l
     return gathered
 
 
-def recursive_doubling_allreduce(
-    fabric: Fabric, vector: torch.Tensor, channel: int = MAIN, paced: bool = True
-) -> None:
+def recursive_doubling_allreduce(fabric: Fabric, vector: torch.Tensor, channel: int = MAIN, paced: bool = True) -> None:
     """Sum in place: log2(p) (alpha + n beta + n gamma) for p a power of two (Thakur et al., Pipe-SGD's reference [47]).
 
     Otherwise the ranks over the largest power of two first add theirs into a partner and get the result back at the

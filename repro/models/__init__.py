@@ -67,8 +67,9 @@ def of(config: dict[str, Any], dataset: Dataset, device: torch.device | str = "c
     name = config["model"]["name"]
     if takes(name) != dataset.kind:
         fitting = ", ".join(other for other in names() if takes(other) == dataset.kind) or "none"
-        raise InputError(f"model {name} takes {takes(name)}, and {dataset.name} is {dataset.kind}; models for it: "
-                         f"{fitting}")
+        raise InputError(
+            f"model {name} takes {takes(name)}, and {dataset.name} is {dataset.kind}; models for it: {fitting}"
+        )
     return build(name, dataset.input_shape, dataset.classes, config["seed"], device, **options(config))
 
 
@@ -90,8 +91,10 @@ def size_note(config: dict[str, Any], dataset: Dataset) -> str | None:
     mine, published = parameters((channels, height, width)), parameters((channels, side, side))
     if mine == published:
         return None
-    return (f"note: model {name} has {mine:,} parameters at {height}x{width} pixels, not the {published:,} that it "
-            f"has at the published {side}x{side}")
+    return (
+        f"note: model {name} has {mine:,} parameters at {height}x{width} pixels, not the {published:,} that it "
+        f"has at the published {side}x{side}"
+    )
 
 
 def takes(name: str) -> str:

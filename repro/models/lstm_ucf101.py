@@ -21,9 +21,7 @@ from repro.models._lstm import Lstm
 TAKES = "sequences"
 
 
-def build(
-    input_shape: tuple[int, ...], classes: int, *, hidden: int = 2048, dense: int = 512
-) -> nn.Sequential:
+def build(input_shape: tuple[int, ...], classes: int, *, hidden: int = 2048, dense: int = 512) -> nn.Sequential:
     """(N, steps, features) of any number of steps -> logits (N, classes), in blocks lstm, fc1, fc2."""
     for name, value in (("hidden", hidden), ("dense", dense)):
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:

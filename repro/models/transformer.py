@@ -106,8 +106,9 @@ class Decoder(nn.Module):
         source, target = x.chunk(2, 1)
         unseen, padding = (source == 0).all(-1), (target == 0).all(-1)
         later = torch.ones(target.shape[1], target.shape[1], dtype=torch.bool, device=x.device).triu(1)
-        target = self.layer(target, source, tgt_mask=later, tgt_key_padding_mask=padding,
-                            memory_key_padding_mask=unseen)
+        target = self.layer(
+            target, source, tgt_mask=later, tgt_key_padding_mask=padding, memory_key_padding_mask=unseen
+        )
         return torch.cat([source, target.masked_fill(padding.unsqueeze(-1), 0.0)], 1)
 
 

@@ -1,12 +1,12 @@
 """iBatch for PyTorch modules in general: any module that runs an ordered list of blocks, one after the other.
 
-    server = ServedModule(fabric, module, module.layers, {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.0})
-    server.batch(server.profile(lambda: module(x)))
-    for x, y in minibatches:
-        with server.step():
-            criterion(module(x), y).backward()
-    module.load_state_dict(server.weights())
-    server.close()
+server = ServedModule(fabric, module, module.layers, {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.0})
+server.batch(server.profile(lambda: module(x)))
+for x, y in minibatches:
+    with server.step():
+        criterion(module(x), y).backward()
+module.load_state_dict(server.weights())
+server.close()
 """
 
 from __future__ import annotations

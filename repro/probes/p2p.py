@@ -1,7 +1,7 @@
 """Program `p2p`: how long messages of different sizes take between ranks 0 and 1 (gTop-k section IV-C, Figure 8).
 
-    probe.sizes   bytes of the messages, which take turns
-    probe.runs    how often each is measured (the paper: 5); a run of a short message is many round trips
+probe.sizes   bytes of the messages, which take turns
+probe.runs    how often each is measured (the paper: 5); a run of a short message is many round trips
 """
 
 from __future__ import annotations

@@ -73,8 +73,8 @@ class Whole(Contributions):
         self.allreduce = CompressedAllreduce(
             fabric, n if self.apart else n + flags, codec, algorithm, channel, seed=seed, resource="host"
         )
-        # Off powers of two the ranks do not pace each other: the one that has the sum last comes last to the next round,
-        # and may not come in time for it however level they are.
+        # Off powers of two the ranks do not pace each other: the one that has the sum last comes last to the next
+        # round, and may not come in time for it however level they are.
         self.unpaced = algorithm == "recursive_doubling"
         self.channel, self.empty = channel, True
         self.free: list[torch.Tensor] = []

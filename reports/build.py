@@ -7,8 +7,8 @@ from importlib import import_module
 from pathlib import Path
 
 from reports.overview import PAPERS
-from repro.errors import InputError, unknown
-from repro.paths import reports_root
+from repro.common.errors import InputError, unknown
+from repro.common.paths import reports_root
 
 # papers with a page of their own: module reports.<paper> has build(results, out)
 PAGES = ("pipesgd", "pipedream", "gtopk", "eagersgd", "ibatch")

@@ -25,8 +25,8 @@ from reports import (  # noqa: F401  they add to FUNCTIONS
 )
 from reports.compute import FUNCTIONS
 from reports.loading import KINDS
-from repro.errors import InputError
-from repro.paths import CONFIGS
+from repro.common.errors import InputError
+from repro.common.paths import CONFIGS
 
 ABOUT = ("time", "accuracy", "theory", "data")
 FIELDS = {"id", "about", "text", "source", "experiment", "paper", "tolerance", "direction", "minimum_seeds", "compute"}

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import Any
 
 from reports import foreign
-from repro.errors import InputError
-from repro.paths import reference_root, results_root
-from repro.results import PHASES, SCHEMA, cell_folders, read_summary
+from repro.common.errors import InputError
+from repro.common.paths import reference_root, results_root
+from repro.records.store import PHASES, SCHEMA, cell_folders, read_summary
 
 KINDS = ("measured", "simulated")
 Summary = dict[str, Any]
 
-# What the reports read of every summary (the schema stands in `repro.results`).
+# What the reports read of every summary (the schema stands in `repro.records.store`).
 REQUIRED = (
     "paper",
     "experiment",

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from repro.errors import InputError
-from repro.paths import CONFIGS
+from repro.common.errors import InputError
+from repro.common.paths import CONFIGS
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,7 +10,7 @@ from pathlib import Path
 from reports import foreign
 from reports.style import write_text
 from reports.verdicts import VERDICTS
-from repro.errors import InputError
+from repro.common.errors import InputError
 
 TEMPLATES = Path(__file__).parent / "templates"
 ALLOWED = r"https?://|#|[\w./-]+(#|\")"  # what a link may begin with: the web, a place on the page, a file beside it

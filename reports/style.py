@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from reports import foreign
-from repro.errors import InputError
+from repro.common.errors import InputError
 
 # Hue: the framework (grey server, blue synchronous, orange pipelined). Marker and dashes: the codec.
 SETTINGS: dict[str, dict[str, Any]] = {

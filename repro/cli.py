@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 
 from repro import __version__, commands
 from repro.commands.options import Parser
-from repro.errors import UNWRITABLE, InputError, ReproError
+from repro.common.errors import UNWRITABLE, InputError, ReproError
 
 LONGEST = 4000  # characters of a message
 

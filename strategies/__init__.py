@@ -5,7 +5,7 @@ Others register theirs through the entry-point group `repro.strategies` (NAME = 
 
 from __future__ import annotations
 
-from repro.plugins import Registry
+from repro.common.registry import Registry
 from strategies.base import Strategy
 
 NOT_STRATEGIES = {

@@ -10,8 +10,8 @@ from typing import Any, ClassVar
 
 import torch
 
-from repro import plugins
-from repro.worker import Worker
+from repro.common import registry
+from repro.training.worker import Worker
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Strategy(ABC):
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> Any:
         """The options from a mapping; InputError naming an unknown one and the valid ones."""
-        return plugins.parse("strategy", cls.name, cls.Options, given)
+        return registry.parse("strategy", cls.name, cls.Options, given)
 
     @classmethod
     def check(cls, options: Any, run: Mapping[str, Any]) -> None:
@@ -126,7 +126,7 @@ class Strategy(ABC):
     def state_dict(self) -> dict:
         """All that resume needs besides weights and optimizer: residuals, queues, counters. Called when settled.
 
-        At every stop, also at the last: a tensor in it that is not finite ends the run (`repro.divergence`).
+        At every stop, also at the last: a tensor in it that is not finite ends the run (`repro.rank.divergence`).
         """
         return {}
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 import torch
 
-from repro.errors import InputError
+from repro.common.errors import InputError
 from repro.fabric.base import MAIN
 from repro.fabric.compressed import CompressedAllreduce, check
-from repro.worker import Worker
+from repro.training.worker import Worker
 from strategies.base import StepReport, Strategy
 
 

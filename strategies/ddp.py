@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from repro.errors import InputError, unknown
+from repro.common.errors import InputError, unknown
 from repro.fabric.base import MAIN
-from repro.worker import Worker
+from repro.training.worker import Worker
 from strategies.base import StepReport
 from strategies.data_parallel import DataParallel
 

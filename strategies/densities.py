@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from repro.errors import InputError
+from repro.common.errors import InputError
 
 
 @dataclass(frozen=True)

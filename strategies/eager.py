@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from repro.errors import InputError, unknown
+from repro.common.errors import InputError, unknown
 from repro.fabric.activation import Activation
 from repro.fabric.base import BACKGROUND
 from repro.fabric.compressed import check
 from repro.fabric.contributions import Contributions, TopK, Whole
 from repro.fabric.partial import PartialAllreduce
-from repro.worker import Worker
+from repro.training.worker import Worker
 from strategies.base import StepReport
 from strategies.data_parallel import DataParallel
 from strategies.densities import Densities

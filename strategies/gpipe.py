@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from repro.errors import InputError
+from repro.common.errors import InputError
 from repro.pipeline.configuration import Configuration
 from repro.pipeline.plan import Plan, flush_of
 from strategies.pipeline import Pipeline, PipelineOptions

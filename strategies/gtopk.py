@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from repro.errors import unknown
+from repro.common.errors import unknown
 from repro.fabric.sparse import Sparse, Wire, sum_all, top
 from repro.fabric.sparse_collectives import Reduced, gtopk_allreduce, topk_allgather
 from strategies.sparsified import SparseOptions, Sparsified

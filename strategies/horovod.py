@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from repro.errors import InputError, NotHere
+from repro.common.errors import InputError, NotHere
 from repro.fabric.base import MAIN, FabricError
 from repro.fabric.roll_call import absent
-from repro.worker import Worker
+from repro.training.worker import Worker
 from strategies.base import StepReport
 from strategies.data_parallel import DataParallel
 

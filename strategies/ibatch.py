@@ -11,8 +11,8 @@ from repro.batching import profile as profiles
 from repro.batching.modes import MODES, decide
 from repro.batching.profile import Profile
 from repro.batching.times import Batches
-from repro.errors import InputError, unknown
-from repro.paths import profile_path
+from repro.common.errors import InputError, unknown
+from repro.common.paths import profile_path
 from strategies.sharded_server import ServerOptions, ShardedServer, check_batches
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from repro.errors import InputError
+from repro.common.errors import InputError
 from repro.pipeline.configuration import Configuration
 from repro.pipeline.layout import parse_config
 from repro.pipeline.plan import Plan

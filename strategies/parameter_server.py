@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any
 
-from repro.worker import Worker
+from repro.training.worker import Worker
 from strategies.base import StepReport
 from strategies.data_parallel import DataParallel
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
-from repro.errors import InputError
-from repro.segments import block_sizes, segments
-from repro.worker import Worker
+from repro.common.errors import InputError
+from repro.training.buckets import block_sizes, segments
+from repro.training.worker import Worker
 from strategies.base import StepReport
 from strategies.data_parallel import AllreduceOptions, DataParallel
 from strategies.segmented import SegmentedAllreduce

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from repro.errors import InputError, unknown
+from repro.common.errors import InputError, unknown
 from repro.pipeline.configuration import Configuration
 from repro.pipeline.plan import SEMANTICS, Plan
 from strategies.pipeline import Pipeline, PipelineOptions

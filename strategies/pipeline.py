@@ -12,8 +12,8 @@ from typing import Any
 
 import torch
 
-from repro.errors import InputError
-from repro.paths import profile_path
+from repro.common.errors import InputError
+from repro.common.paths import profile_path
 from repro.pipeline import deadlock
 from repro.pipeline.configuration import Configuration, configure
 from repro.pipeline.layout import FOUND, parse_config
@@ -22,7 +22,7 @@ from repro.pipeline.messages import PREFETCH, Messages, Shape
 from repro.pipeline.plan import BACKWARD, FORWARD, Op, Plan
 from repro.pipeline.shapes import outputs
 from repro.pipeline.versions import Versions
-from repro.worker import Worker
+from repro.training.worker import Worker
 from strategies.base import StepReport, Strategy
 from strategies.data_parallel import AllreduceOptions
 from strategies.stage_updates import Updates

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from repro.fabric.base import ANY_SOURCE, Work
-from repro.worker import Worker
+from repro.training.worker import Worker
 from strategies.base import StepReport
 from strategies.parameter_server import PULL, PUSH, ParameterServer
 

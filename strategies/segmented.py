@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import torch
 
 from repro.fabric.base import BACKGROUND
-from repro.segments import Segment
-from repro.worker import Worker
+from repro.training.buckets import Segment
+from repro.training.worker import Worker
 from strategies.data_parallel import AllreduceOptions, compressing
 
 

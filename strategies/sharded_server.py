@@ -11,7 +11,7 @@ import torch
 
 from repro.batching.profile import Profile
 from repro.batching.times import Batches
-from repro.errors import InputError, unknown
+from repro.common.errors import InputError, unknown
 from repro.parameter_server import profiler
 from repro.parameter_server.client import Client
 from repro.parameter_server.dropping import Dropping
@@ -19,8 +19,8 @@ from repro.parameter_server.pulling import Pulling
 from repro.parameter_server.server import SYNCS, Server
 from repro.parameter_server.shard import Shard
 from repro.parameter_server.shards import PLACEMENTS, Shards
-from repro.segments import block_sizes, segments
-from repro.worker import Worker
+from repro.training.buckets import block_sizes, segments
+from repro.training.worker import Worker
 from strategies.base import StepReport, Strategy
 
 PUSHES = ("after", "layerwise", "batches")

@@ -10,12 +10,12 @@ from typing import Any
 
 import torch
 
-from repro.errors import InputError, unknown
+from repro.common.errors import InputError, unknown
 from repro.fabric import selection
 from repro.fabric.base import BACKGROUND, MAIN
 from repro.fabric.sparse import CODECS, Sparse, Wire
-from repro.segments import block_sizes, segments
-from repro.worker import Worker
+from repro.training.buckets import block_sizes, segments
+from repro.training.worker import Worker
 from strategies.base import StepReport
 from strategies.data_parallel import DataParallel
 from strategies.densities import Densities

@@ -8,8 +8,8 @@ from dataclasses import replace
 from repro.fabric.base import Fabric
 from repro.pipeline.plan import Plan
 from repro.pipeline.versions import Versions
-from repro.segments import segments
-from repro.worker import Worker
+from repro.training.buckets import segments
+from repro.training.worker import Worker
 from strategies.data_parallel import AllreduceOptions
 from strategies.segmented import SegmentedAllreduce
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from repro.errors import InputError
-from repro.segments import buckets
-from repro.worker import Worker
+from repro.common.errors import InputError
+from repro.training.buckets import buckets
+from repro.training.worker import Worker
 from strategies.base import StepReport
 from strategies.data_parallel import AllreduceOptions, DataParallel
 from strategies.segmented import SegmentedAllreduce

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from repro.errors import InputError
+from repro.common.errors import InputError
 from repro.fabric import collectives
 from repro.fabric.base import BACKGROUND, MAIN
 from repro.fabric.codecs import CODECS

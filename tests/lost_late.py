@@ -6,8 +6,8 @@ import sys
 import time
 from pathlib import Path
 
-from repro import rank
 from repro.fabric.mpi import MpiFabric
+from repro.rank import main
 
 
 def killed(fabric: MpiFabric) -> None:
@@ -17,4 +17,4 @@ def killed(fabric: MpiFabric) -> None:
 
 
 MpiFabric.close = killed
-rank.guarded(lambda: rank.main(Path(sys.argv[1])))
+main.guarded(lambda: main.main(Path(sys.argv[1])))

@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch import nn
 
-from repro import build, programs
-from repro import config as configs
+from repro.experiment import config as configs
 from repro.fabric import virtual
-from repro.results import read_summary
+from repro.rank import factory, programs
+from repro.records.store import read_summary
 
 TESTBED = {
     "name": "made up",
@@ -57,7 +57,7 @@ def run(config: dict[str, Any], folder) -> dict[str, Any]:
     testbed = config["testbed"]
     network = virtual.Network(testbed["alpha_s"], testbed["beta_s_per_byte"])
     ranks = programs.ranks(config)
-    virtual.run(ranks, lambda fabric: programs.run(fabric, config, folder), network, build.virtual_costs(testbed))
+    virtual.run(ranks, lambda fabric: programs.run(fabric, config, folder), network, factory.virtual_costs(testbed))
     return read_summary(folder)
 
 

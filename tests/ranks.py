@@ -241,7 +241,7 @@ PROGRAMS = {
 if __name__ == "__main__":
     import torch
 
-    from repro.rank import guarded
+    from repro.rank.main import guarded
 
     torch.set_num_threads(1)
     program, kind, folder = sys.argv[1:]

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 import strategies
-from repro.errors import InputError
+from repro.common.errors import InputError
 from tests.ranks import launch
 from tests.waiting import LIMIT_S
 

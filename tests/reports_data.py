@@ -8,7 +8,7 @@ from pathlib import Path
 from reports import groups, verdicts
 from reports.claims import read_claims
 from reports.experiments import FIG1, FIG2, FIGURE4, K_SPECTRUM, LOSSY, MNIST, RESNET20, RESNET20_PLAIN
-from repro.results import write_summary
+from repro.records.store import write_summary
 
 FIG4 = MNIST.experiment
 
@@ -38,7 +38,7 @@ def make(
     experiment=FIG4,
     **changes,
 ):
-    """A synthetic summary with the schema of `repro.results`; `changes` replace entries, dictionaries by update.
+    """A synthetic summary with the schema of `repro.records.store`; `changes` replace entries, dictionaries by update.
 
     like: the setting of Figure 4 whose times it has, if its own is none of those.
     """

@@ -11,7 +11,7 @@ from repro.batching.exact import exact
 from repro.batching.modes import decide
 from repro.batching.profile import Profile
 from repro.batching.times import executed_s, exetime_s, meets_constraint, timeline
-from repro.intervals import overlap
+from repro.training.intervals import overlap
 from tests.reports_data import make
 from tests.reports_probe_data import probe
 

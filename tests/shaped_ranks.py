@@ -62,7 +62,7 @@ def kill(fabric):
 
 
 if __name__ == "__main__":
-    from repro.rank import guarded
+    from repro.rank.main import guarded
     from tests.ranks import make_fabric
     from tests.waiting import LIMIT_S
 

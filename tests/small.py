@@ -16,16 +16,16 @@ import torch
 from torch import nn
 
 import strategies
-from repro.checkpoints import Checkpoints
-from repro.clock import Clock
 from repro.data.base import Batches, Split
-from repro.evaluate import digest
+from repro.evaluation.evaluate import digest
 from repro.fabric import virtual
 from repro.fabric.base import LIBRARIES, Fabric
-from repro.part import Part
+from repro.rank.checkpoints import Checkpoints
 from repro.timing.costs import Costs
 from repro.timing.device import BlockSeconds
-from repro.worker import Worker
+from repro.training.clock import Clock
+from repro.training.model_shard import Part
+from repro.training.worker import Worker
 
 INPUTS, CLASSES, SAMPLES = 6, 3, 240
 NETWORK = virtual.Network(1e-4, 1e-9)

@@ -11,15 +11,16 @@ import pytest
 import torch
 from PIL import Image
 
-from repro import agreement, cells
-from repro.agreement import Facts, disagreement
-from repro.errors import InputError
+from repro.common.errors import InputError
+from repro.common.local_rank import local_rank
+from repro.common.paths import PROJECT
+from repro.experiment import runs
 from repro.fabric import torch_start
 from repro.fabric.torch_start import Seat, choose
 from repro.launch import local
-from repro.paths import PROJECT
-from repro.places import local_rank
-from repro.runner import run_cells
+from repro.launch.runner import run_cells
+from repro.rank import preflight
+from repro.rank.preflight import Facts, disagreement
 
 ALIKE = Facts("a", {"torch": "2.13.0+cpu", "Python": "3.11.2"}, "c0de", "mnist (12ab)", "cpu", "mpi")
 
@@ -57,14 +58,17 @@ def test_many_ranks_make_no_endless_line():
 
 def test_different_code_names_the_files():
     ranks = [ALIKE, replace(ALIKE, host="b", code="beef")]
-    sources = [{"repro.train": "1", "repro.clock": "1"}, {"repro.train": "2", "repro.clock": "1", "repro.new": "1"}]
-    line = agreement.different_code(ranks, sources)
-    assert "c0de on rank 0 (host a); beef on rank 1 (host b) (repro.new, repro.train); update" in line
+    sources = [
+        {"repro.rank.loop": "1", "repro.training.clock": "1"},
+        {"repro.rank.loop": "2", "repro.training.clock": "1", "repro.new": "1"},
+    ]
+    line = preflight.different_code(ranks, sources)
+    assert "c0de on rank 0 (host a); beef on rank 1 (host b) (repro.new, repro.rank.loop); update" in line
 
 
 def test_the_digest_covers_what_decides_over_numbers():
-    found = agreement.source_digests({"program": "train", "strategy": {"name": "dsync"}})
-    assert {"repro.train", "strategies.dsync", "repro.fabric.mpi", "repro"} <= set(found)
+    found = preflight.source_digests({"program": "train", "strategy": {"name": "dsync"}})
+    assert {"repro.rank.loop", "strategies.dsync", "repro.fabric.mpi", "repro"} <= set(found)
     assert not {"repro.tracking", "repro.tracking.mirror", "repro.cli"} & set(found)
 
 
@@ -111,18 +115,18 @@ def test_gpus_are_shared_out_by_the_place_on_the_host(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "get_device_properties", Properties)
     monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
-    from repro.build import pick_device
+    from repro.rank.factory import pick_device
 
     config = {"device": "auto", "testbed": {"kind": "measured"}}
     for variable in ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"):
         monkeypatch.delenv(variable, raising=False)
-    assert agreement.gpu_of("auto", 5) == "GPU-1" and pick_device(config, 5).index == 1
+    assert preflight.gpu_of("auto", 5) == "GPU-1" and pick_device(config, 5).index == 1
     monkeypatch.setenv("SLURM_LOCALID", "0")  # of the batch script in which mpirun runs
     assert pick_device(config, 5).index == 0
     monkeypatch.setenv("OMPI_COMM_WORLD_LOCAL_RANK", "3")
-    assert agreement.gpu_of("cuda", 5) == "GPU-1" and pick_device(config, 5).index == 1
+    assert preflight.gpu_of("cuda", 5) == "GPU-1" and pick_device(config, 5).index == 1
     assert chosen == [torch.device("cuda", index) for index in (1, 0, 1)]
-    assert agreement.gpu_of("cpu", 0) is None and agreement.visible_gpus("cpu") == ()
+    assert preflight.gpu_of("cpu", 0) is None and preflight.visible_gpus("cpu") == ()
     assert local_rank({"LOCAL_RANK": "2", "SLURM_LOCALID": "1"}) == 2 and local_rank({}, 7) == 7
 
 
@@ -149,8 +153,8 @@ def refusal(tmp_path, monkeypatch, *prefix) -> str:
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path / "results"))
     monkeypatch.setenv("REPRO_DATA", str(imagenet(tmp_path / "here")))
     overrides = ["dataset=imagenet", "dataset.image_size=8", "model=softmax", "workers=2", "batch=2", "epochs=1"]
-    own = cells.expand("pipesgd/fig4-mnist", [*overrides, "strategy=dsync", "testbed=here"])
-    cells.identify(own)
+    own = runs.expand("pipesgd/fig4-mnist", [*overrides, "strategy=dsync", "testbed=here"])
+    runs.identify(own)
     with pytest.raises(InputError) as caught:
         run_cells(own, track=False)
     assert caught.value.status == 2

@@ -14,7 +14,7 @@ from repro.batching.exact import exact, exact_exetime, exact_s, gap
 from repro.batching.modes import MODES, decide
 from repro.batching.profile import Profile, groups
 from repro.batching.times import executed_s, exetime_s, meets_constraint, timeline
-from repro.errors import InputError
+from repro.common.errors import InputError
 from tests import batching_common as common
 from tests.batching_common import any_profiles, in_ms, partitions, small_profiles
 

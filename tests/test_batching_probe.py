@@ -7,15 +7,15 @@ import functools
 import numpy as np
 import pytest
 
-from repro import build, programs
-from repro import config as configs
 from repro.batching.exact import gap
 from repro.batching.modes import decide
 from repro.batching.times import executed_s, exetime_s, meets_constraint
-from repro.errors import InputError
+from repro.common.errors import InputError
+from repro.experiment import config as configs
 from repro.fabric import virtual
 from repro.probes import _random_profiles, batching
-from repro.results import read_summary
+from repro.rank import factory, programs
+from repro.records.store import read_summary
 from tests.batching_common import in_ms
 
 PROBE = {"families": ["uniform", "computation"], "layers": [2, 5], "startups": [0, 0.5], "profiles": 3}
@@ -33,7 +33,7 @@ def cell(probe: dict, *overrides: str, seed: int = 0) -> dict:
 
 def run(config: dict, folder) -> dict:
     programs.check(config)
-    network, costs = virtual.Network(1e-4, 1e-9), build.virtual_costs(config["testbed"])
+    network, costs = virtual.Network(1e-4, 1e-9), factory.virtual_costs(config["testbed"])
     virtual.run(programs.ranks(config), lambda fabric: programs.run(fabric, config, folder), network, costs)
     return read_summary(folder)
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 
 from repro.batching.profile import Profile, groups, merged, read, write
-from repro.errors import InputError
+from repro.common.errors import InputError
 from tests.batching_common import any_profiles, in_ms, small_profiles
 
 GIVEN = {"startup_s": 0.001, "transfer_s": [0.002, 0.004], "forward_s": [0.01, 0.005]}

@@ -12,7 +12,7 @@ from repro.batching import times
 from repro.batching.profile import Profile
 from repro.batching.ticks import joined, ticks_of
 from repro.batching.times import executed_s, exetime_s, meets_constraint, timeline
-from repro.errors import InputError
+from repro.common.errors import InputError
 from tests import batching_common as common
 from tests.batching_common import any_profiles, in_ms, small_profiles
 

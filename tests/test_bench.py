@@ -11,7 +11,7 @@ from repro.bench import allreduce, codecs, loop, suite, virtual
 from repro.bench.calls import NAMES, checker, pattern
 from repro.bench.collective import bench_collective, table
 from repro.cli import main
-from repro.errors import FaultError, InputError
+from repro.common.errors import FaultError, InputError
 
 
 @pytest.mark.parametrize("name", NAMES)

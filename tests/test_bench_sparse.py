@@ -12,7 +12,7 @@ from repro.bench.calls import checker, pattern
 from repro.bench.collective import bench_collective, table
 from repro.bench.sparse_calls import Sparsity
 from repro.cli import main
-from repro.errors import FaultError
+from repro.common.errors import FaultError
 from repro.fabric.sparse import Sparse
 from repro.timing import closed_forms as forms
 

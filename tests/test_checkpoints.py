@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 import torch
 
-from repro import cells, programs, runlog
-from repro.checkpoints import Checkpoints, Damaged
-from repro.errors import FaultError, InputError
+from repro.common.errors import FaultError, InputError
+from repro.experiment import runs
 from repro.fabric import virtual
-from repro.results import read_summary
+from repro.rank import programs, recorder
+from repro.rank.checkpoints import Checkpoints, Damaged
+from repro.records.store import read_summary
 from tests import small
 from tests.test_runs import run as cli
 from tests.test_runs import summary
@@ -138,7 +139,7 @@ QUICK = ("testbed=virtual", "dataset.standin=always", "batch=60", "eval_every=0.
 
 @functools.cache
 def composed(*overrides: str) -> dict:
-    (cell,) = cells.expand(EXPERIMENT, [*QUICK, "workers=3", *overrides])
+    (cell,) = runs.expand(EXPERIMENT, [*QUICK, "workers=3", *overrides])
     return cell.config | {"key": "k", "hardware": {}, "provenance": {}}
 
 
@@ -153,7 +154,7 @@ def run(folder: Path, *overrides: str) -> dict:
 
 def killed(folder: Path, monkeypatch, steps: int, *overrides: str) -> dict[int, list[Path]]:
     """A cell that ends after so many steps of all ranks together: the checkpoints that it leaves, newest first."""
-    step, left = runlog.RunLog.step, [steps]
+    step, left = recorder.RunLog.step, [steps]
 
     def dies(self, work):
         left[0] -= 1
@@ -162,7 +163,7 @@ def killed(folder: Path, monkeypatch, steps: int, *overrides: str) -> dict[int, 
         return step(self, work)
 
     with monkeypatch.context() as patch:
-        patch.setattr(runlog.RunLog, "step", dies)
+        patch.setattr(recorder.RunLog, "step", dies)
         with pytest.raises(FaultError, match="died"):
             run(folder, *overrides)
     found: dict[int, list[Path]] = {}

@@ -11,10 +11,10 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from repro import cells, config
-from repro.composing import Composer
-from repro.errors import InputError, NotHere
-from repro.paths import CONFIGS
+from repro.common.errors import InputError, NotHere
+from repro.common.paths import CONFIGS
+from repro.experiment import config, runs
+from repro.experiment.compose import Composer
 from tests.test_runs import QUICK, repro
 
 FIG4 = "pipesgd/fig4-mnist"
@@ -77,8 +77,8 @@ def test_bad_words_are_named_with_the_valid_ones(tmp_path, arguments, words):
 )
 def test_bad_values_are_refused_before_anything_runs(overrides, words):
     with pytest.raises(InputError) as refusal:
-        found = cells.expand(FIG4, overrides)
-        cells.identify(found)
+        found = runs.expand(FIG4, overrides)
+        runs.identify(found)
     for word in words:
         assert word in str(refusal.value)
     assert "\n" not in str(refusal.value)
@@ -164,7 +164,7 @@ def test_every_experiment_composes_at_every_scale(name):
     different = {tuple(changes): scale for scale, changes in resolved["scales"].items()}
     for scale in [None, *different.values()]:
         lacking = []  # Horovod, or network namespaces, which not every machine has
-        found = cells.expand(name, scale=scale, lacking=lacking)
+        found = runs.expand(name, scale=scale, lacking=lacking)
         if lacking and not found:
             pytest.skip(str(lacking[0]))
         assert len(found) == (
@@ -192,20 +192,20 @@ def test_a_composer_has_what_hydra_alone_composes(overrides, scale):
 def test_what_this_machine_lacks_is_left_out_by_the_setting(monkeypatch):
     monkeypatch.setattr("strategies.horovod.missing", lambda: "Horovod is not installed")
     with pytest.raises(NotHere, match="make setup-horovod"):
-        cells.expand("baselines/side-by-side", ["testbed=here"])
+        runs.expand("baselines/side-by-side", ["testbed=here"])
     lacking = []
-    found = cells.expand("baselines/side-by-side", ["testbed=here"], lacking=lacking)
+    found = runs.expand("baselines/side-by-side", ["testbed=here"], lacking=lacking)
     assert len(found) == 9 and [str(error) for error in lacking] == 2 * [str(lacking[0])]
     assert "DDP" in {cell.setting for cell in found} and "Horovod" not in {cell.setting for cell in found}
 
 
 def test_a_gpu_adds_breakdown_cells_to_the_measured_ones(monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    found = cells.expand(FIG4, ["seeds=2"])
+    found = runs.expand(FIG4, ["seeds=2"])
     exact = [cell for cell in found if cell.config["breakdown"]]
     assert len(found) == 7 * 2 * 2 + 7 and len(exact) == 7
     assert not any(cell.simulated for cell in exact) and len({cell.label for cell in found}) == len(found)
-    assert not any(cell.config["breakdown"] for cell in cells.expand(FIG4, ["device=cpu"]))
+    assert not any(cell.config["breakdown"] for cell in runs.expand(FIG4, ["device=cpu"]))
 
 
 @pytest.mark.parametrize("group", config.GROUPS)

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repro.clock import Clock
 from repro.fabric import virtual
-from repro.intervals import overlap, union
-from repro.train import Plan, Stop
+from repro.rank.loop import Plan, Stop
+from repro.training.clock import Clock
+from repro.training.intervals import overlap, union
 from tests.small import NETWORK
 
 spans = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)).map(lambda s: (min(s), max(s))), max_size=8)

@@ -8,17 +8,17 @@ import pytest
 import torch
 from torch import nn
 
-from repro.clock import Clock
-from repro.errors import InputError
+from repro.common.errors import InputError
 from repro.fabric import collectives, virtual
 from repro.fabric.codecs import codec
 from repro.fabric.compressed import CompressedAllreduce
-from repro.part import Part
 from repro.timing import closed_forms as forms
 from repro.timing import fit
 from repro.timing.costs import Costs
 from repro.timing.device import BlockSeconds
-from repro.worker import Worker
+from repro.training.clock import Clock
+from repro.training.model_shard import Part
+from repro.training.worker import Worker
 from strategies import load
 from tests.small import NoBatches
 

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repro.errors import InputError
+from repro.common.errors import InputError
 from repro.fabric import collectives
 from repro.fabric.codecs import CODECS, codec
 from repro.fabric.compressed import CompressedAllreduce

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repro.errors import InputError
+from repro.common.errors import InputError
 from repro.fabric import collectives
 from repro.fabric.base import BACKGROUND
 from repro.fabric.virtual import Network, run

@@ -16,10 +16,10 @@ import pytest
 import torch
 
 from repro import data
+from repro.common.errors import InputError
 from repro.data import files, mnist
 from repro.data.base import Batches, Split
 from repro.data.fetch import fetch
-from repro.errors import InputError
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 

@@ -14,11 +14,11 @@ from PIL import Image
 from torch.nn import functional
 
 from repro import data, models
+from repro.common.errors import InputError
 from repro.data import cifar, cifar10, cifar100, files
 from repro.data.base import Batches
 from repro.data.fetch import fetch
-from repro.errors import InputError
-from repro.evaluate import evaluate
+from repro.evaluation.evaluate import evaluate
 from tests.test_data import nowhere, server  # noqa: F401  (fixtures)
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 import strategies
-from repro import cells
-from repro.errors import InputError
+from repro.common.errors import InputError
+from repro.experiment import runs
 from strategies.ddp import Options, ring_share, sent_bytes
 from tests import small
 from tests.test_runs import run as run_cells
@@ -165,7 +165,7 @@ def test_a_stopped_rank_ends_the_run_with_its_name(tmp_path):
 @pytest.mark.parametrize("testbed", ["testbed=here", "testbed=virtual"])
 def test_other_fabrics_are_refused_with_the_way_out(testbed):
     with pytest.raises(InputError, match=r"ddp needs torch\.distributed.*testbed=here testbed\.launcher=torchrun"):
-        cells.expand("pipesgd/fig4-mnist", ["strategy=ddp", testbed])
+        runs.expand("pipesgd/fig4-mnist", ["strategy=ddp", testbed])
 
 
 @pytest.mark.parametrize(

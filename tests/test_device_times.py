@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from repro.clock import Clock
-from repro.device_times import DeviceTimes
 from repro.fabric import virtual
+from repro.training.clock import Clock
+from repro.training.cuda_timer import DeviceTimes
 from tests.small import NETWORK
 
 

@@ -10,14 +10,16 @@ import pytest
 import torch
 
 import strategies
-from repro import cells, cli, programs, runlog
-from repro.divergence import Broken, diverged, first_tensor, tensors
-from repro.errors import Diverged
-from repro.events import read_events
+from repro import cli
+from repro.common.errors import Diverged
+from repro.experiment import runs
 from repro.fabric import virtual
-from repro.part import Part
+from repro.rank import programs, recorder
+from repro.rank.divergence import Broken, diverged, first_tensor, tensors
+from repro.records.events import read_events
 from repro.tracking import sync_all
-from repro.worker import Worker
+from repro.training.model_shard import Part
+from repro.training.worker import Worker
 from tests import real, small
 from tests.test_runs import repro
 from tests.test_tracking import runs_of
@@ -31,7 +33,7 @@ OURS = [name for name in strategies.names() if not small.library(name)]
 def run(folder: Path, workers: int, *overrides: str) -> None:
     """A whole cell, all ranks in this process; an iteration has 20 minibatch samples a worker."""
     fixed = ("testbed=virtual", f"workers={workers}", f"batch={20 * workers}")
-    (cell,) = cells.expand(EXPERIMENT, [*QUICK, *fixed, *overrides])
+    (cell,) = runs.expand(EXPERIMENT, [*QUICK, *fixed, *overrides])
     config = cell.config | {"key": "k", "hardware": {}, "provenance": {}}
     ranks = programs.ranks(config)
     virtual.run(ranks, lambda fabric: programs.run(fabric, config, folder), small.NETWORK, small.COSTS)
@@ -82,7 +84,7 @@ def test_the_step_is_that_of_the_first_loss_that_is_not_finite(strategy, rank, t
 
 
 def test_a_test_loss_counts_although_the_weights_are_finite(tmp_path, monkeypatch):
-    monkeypatch.setattr(runlog, "evaluate", lambda *_: {"test_loss": math.inf, "top1": 0.5})
+    monkeypatch.setattr(recorder, "evaluate", lambda *_: {"test_loss": math.inf, "top1": 0.5})
     with pytest.raises(Diverged, match="the test loss is not finite after step 0"):
         run(tmp_path, 2, "strategy=dsync")
 

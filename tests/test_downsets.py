@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repro.cli import main
-from repro.errors import InputError
+from repro.common.errors import InputError
 from repro.pipeline import downsets
 from repro.pipeline import profile as profiles
 from repro.pipeline.cost_models import COMBINE

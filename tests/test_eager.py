@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import strategies
-from repro.errors import InputError
+from repro.common.errors import InputError
 from repro.fabric import virtual
 from repro.timing.device import BlockSeconds
 from tests import small

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from repro import cells
+from repro.common.paths import PROJECT
+from repro.experiment import runs
 from repro.launch import local, supervise
-from repro.paths import PROJECT
-from repro.runner import run_cells
+from repro.launch.runner import run_cells
 from tests.waiting import LIMIT_S, wait_until
 
 pytestmark = pytest.mark.ranks
@@ -40,7 +40,7 @@ def ranks_of(results: Path, states: str = "RSDT") -> list[int]:
             state = (folder / "stat").read_text().rpartition(")")[2].split()[0]
         except OSError:
             continue
-        if "repro.rank" in words and "mpirun" not in words[0] and str(results) in words[-2] and state in states:
+        if "repro.rank.main" in words and "mpirun" not in words[0] and str(results) in words[-2] and state in states:
             found.append(int(folder.name))
     return found
 
@@ -101,8 +101,8 @@ def test_a_rank_lost_after_the_summary_has_spoilt_nothing(tmp_path, monkeypatch,
     monkeypatch.setattr(local, "mpirun_command", command)
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", str(PROJECT))
-    own = cells.expand("pipesgd/fig4-mnist", [*CELL, "testbed=here"])
-    cells.identify(own)
+    own = runs.expand("pipesgd/fig4-mnist", [*CELL, "testbed=here"])
+    runs.identify(own)
     (summary,), fault = run_cells(own, track=False)
     assert fault is None and summary["iterations"] == 20
     assert "rank 1 was lost: ended by SIGKILL; its result was complete by then" in capsys.readouterr().err

@@ -8,8 +8,8 @@ import os
 import numpy
 import pytest
 
-from repro.errors import InputError
-from repro.events import EventLog, EventTail, cut_back, read_events
+from repro.common.errors import InputError
+from repro.records.events import EventLog, EventTail, cut_back, read_events
 
 
 def write(path, *lines):

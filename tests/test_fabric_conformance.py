@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from repro.errors import ReproError
+from repro.common.errors import ReproError
 from repro.fabric.virtual import Network, run
 from tests import fabric_suite, ranks
 

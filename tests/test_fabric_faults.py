@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from repro.errors import FaultError
+from repro.common.errors import FaultError
 from tests import ranks
 
 pytestmark = pytest.mark.ranks

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from repro.errors import InputError
-from repro.fingerprint import cell_key, fingerprint, modules
+from repro.common.errors import InputError
+from repro.experiment.cache_key import cell_key, fingerprint, modules
 
 
 @pytest.fixture
@@ -19,7 +19,7 @@ def project(tmp_path, monkeypatch):
         "typed.py": "T = 1\n",
         "dsync.py": "'''Doc.'''\nfrom .base import B\nfrom fakestrat.deep import ring\n",
         "pipe.py": "import fakestrat.base as b\ndef f():\n    from .deep.ring import reduce\n    from . import late\n",
-        "late.py": "from repro.errors import InputError\nimport json\nfrom . import pipe\n",
+        "late.py": "from repro.common.errors import InputError\nimport json\nfrom . import pipe\n",
         "deep/__init__.py": "",
         "deep/ring.py": "from ..base import B\ndef reduce():\n    '''Sums.'''\n    return 1  # one\n",
     }
@@ -81,11 +81,11 @@ def test_an_unknown_root_and_a_broken_module_are_named(project):
 def test_what_only_shows_a_run_is_left_out():
     found = modules(["repro.fabric.base"])
     assert "repro.fabric.base" in found and "repro.timing.costs" in found
-    assert "repro.errors" not in found and "repro.results" not in found
+    assert "repro.common.errors" not in found and "repro.records.store" not in found
 
 
 def test_fingerprints_agree_between_processes():
-    code = "from repro.fingerprint import fingerprint; print(fingerprint(['repro.fabric.base']))"
+    code = "from repro.experiment.cache_key import fingerprint; print(fingerprint(['repro.fabric.base']))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == fingerprint(["repro.fabric.base"])
 

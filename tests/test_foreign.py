@@ -6,14 +6,14 @@ import json
 
 import pytest
 
-from repro import foreign
-from repro.errors import InputError
-from repro.events import read_events
+from repro.common import strict_json
+from repro.common.errors import InputError
+from repro.common.paths import PROJECT
 from repro.imbalance import trace
-from repro.paths import PROJECT
+from repro.launch.slurm import record
 from repro.pipeline import profile
-from repro.results import read_summary
-from repro.slurm import record
+from repro.records.events import read_events
+from repro.records.store import read_summary
 from repro.testbed import network
 
 DEEP = "[" * 100_000
@@ -40,7 +40,7 @@ GOOD = {
 @pytest.mark.parametrize(("text", "words"), NOT_JSON.items(), ids=list(NOT_JSON.values()))
 def test_what_is_not_json_is_one_line_wherever_it_is_read(tmp_path, monkeypatch, text, words):
     with pytest.raises(ValueError, match=words):
-        foreign.parse(text)
+        strict_json.parse(text)
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
     monkeypatch.setenv("REPRO_RUNTIME", str(tmp_path))
     submission = tmp_path / "slurm" / "one" / "submission.json"

@@ -10,12 +10,12 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import strategies
-from repro.clock import Clock
-from repro.errors import FaultError, InputError
+from repro.common.errors import FaultError, InputError
 from repro.fabric import selection, virtual
-from repro.part import Part
-from repro.segments import block_sizes
-from repro.worker import Worker
+from repro.training.buckets import block_sizes
+from repro.training.clock import Clock
+from repro.training.model_shard import Part
+from repro.training.worker import Worker
 from tests import small
 
 BOTH = ("topk", "gtopk")

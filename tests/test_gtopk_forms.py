@@ -7,9 +7,10 @@ import math
 import pytest
 import torch
 
-from repro import cells, models
-from repro import config as configs
-from repro.errors import InputError
+from repro import models
+from repro.common.errors import InputError
+from repro.experiment import config as configs
+from repro.experiment import runs
 from repro.fabric import collectives, virtual
 from repro.fabric.selection import select
 from repro.fabric.sparse import Sparse, Wire
@@ -152,4 +153,4 @@ def test_a_device_that_cannot_be_used_is_one_clear_line(device, says) -> None:
 
 def test_a_wrong_device_is_found_before_ranks_start() -> None:
     with pytest.raises(InputError, match=r"testbed\.device\.batch=0"):
-        cells.expand("pipesgd/fig4-mnist", ["testbed=paper/gtopk-vgg16", "testbed.device.batch=0", "strategy=dsync"])
+        runs.expand("pipesgd/fig4-mnist", ["testbed=paper/gtopk-vgg16", "testbed.device.batch=0", "strategy=dsync"])

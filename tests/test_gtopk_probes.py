@@ -10,12 +10,13 @@ from typing import Any
 import pytest
 import torch
 
-from repro import build, cells, programs
-from repro.errors import InputError
+from repro.common.errors import InputError
+from repro.experiment import runs
 from repro.fabric import virtual
+from repro.launch.runner import run_cells
 from repro.probes import _ping_pong, p2p, selection, sparse_collectives
-from repro.results import read_summary
-from repro.runner import run_cells
+from repro.rank import factory, programs
+from repro.records.store import read_summary
 from repro.timing import closed_forms as forms
 from repro.timing.sparse_forms import NAMES
 from tests import probes_common
@@ -26,7 +27,7 @@ ALPHA, BETA = 4.36e-4, 9e-9  # of paper/gtopk
 
 @functools.cache
 def composed(experiment: str, testbed: str = "paper/gtopk") -> dict[str, Any]:
-    return cells.expand(f"gtopk/{experiment}", [f"testbed={testbed}"], "smoke")[0].config
+    return runs.expand(f"gtopk/{experiment}", [f"testbed={testbed}"], "smoke")[0].config
 
 
 def configuration(experiment: str, workers: int, testbed: str = "paper/gtopk", **probe: Any) -> dict[str, Any]:
@@ -67,7 +68,7 @@ def test_the_deviation_is_that_of_the_runs(monkeypatch):
     monkeypatch.setattr(_ping_pong, "_one_way", lambda *_: next(times))
 
     class Known:
-        costs = build.virtual_costs(composed("fig8")["testbed"])
+        costs = factory.virtual_costs(composed("fig8")["testbed"])
 
     [point] = _ping_pong.measure(Known(), [4], 3)
     assert point["mean_s"] == 3.0 and point["deviation_s"] == pytest.approx(statistics.stdev([1, 2, 6]))
@@ -125,8 +126,8 @@ def test_a_measured_network_is_fitted_in_the_cell(tmp_path, monkeypatch):
 def test_collectives_on_real_ranks(tmp_path, monkeypatch):
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
     small = ["probe.bytes=[400000]", "probe.ranks=[2,3]", "probe.repeat=1", "probe.runs=2", "probe.sizes=[1024,65536]"]
-    one = cells.expand("gtopk/fig9-measured", ["testbed=here", "strategy=dsync", "workers=3", "batch=3", *small])
-    cells.identify(one)
+    one = runs.expand("gtopk/fig9-measured", ["testbed=here", "strategy=dsync", "workers=3", "batch=3", *small])
+    runs.identify(one)
     [summary], fault = run_cells(one, track=False)
     assert fault is None and summary["kind"] == "measured" and summary["ranks"] == 3
     result = summary["result"]
@@ -188,4 +189,4 @@ def test_a_selection_s_result(tmp_path):
 def test_bad_parameters_are_one_clear_line(experiment, testbed, override, says):
     overrides = [f"testbed={testbed}", override, "strategy=dsync"] + (["batch=2"] if override == "workers=2" else [])
     with pytest.raises(InputError, match=says):
-        cells.expand(f"gtopk/{experiment}", overrides)
+        runs.expand(f"gtopk/{experiment}", overrides)

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 import strategies
-from repro import cells
-from repro.errors import InputError
+from repro.common.errors import InputError
+from repro.experiment import runs
 from strategies import horovod
 from strategies.horovod import Options
 from tests import real, small
@@ -129,7 +129,7 @@ def test_a_build_that_fails_says_why(tmp_path, stand_in, limit, words):
 def test_other_fabrics_are_refused_with_the_way_out():
     for testbed in (["testbed=here", "testbed.launcher=torchrun"], ["testbed=virtual"]):
         with pytest.raises(InputError, match=r"horovod needs mpi.*testbed=here testbed\.launcher=mpirun"):
-            cells.expand("pipesgd/fig4-mnist", ["strategy=horovod", *testbed])
+            runs.expand("pipesgd/fig4-mnist", ["strategy=horovod", *testbed])
 
 
 @pytest.mark.parametrize(("found", "lack"), [(False, "Horovod is not installed"), (True, "installed without PyTorch")])
@@ -142,7 +142,7 @@ def test_without_horovod_one_line_says_how_to_get_it(monkeypatch, tmp_path, foun
         importlib.util, "find_spec", lambda name, *rest: spec if name == "horovod" else find(name, *rest)
     )
     with pytest.raises(InputError, match=f"strategy horovod: .*{lack}; `make setup-horovod`"):
-        cells.expand("pipesgd/fig4-mnist", list(HERE))
+        runs.expand("pipesgd/fig4-mnist", list(HERE))
 
 
 def test_a_horovod_that_does_not_load_is_one_line_too(monkeypatch):

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from repro import data, models
+from repro.common.errors import InputError
 from repro.data import counted, hyperplane, plane
 from repro.data.base import Batches
-from repro.errors import InputError
-from repro.evaluate import evaluate, evaluate_training
+from repro.evaluation.evaluate import evaluate, evaluate_training
 
 CPU = torch.device("cpu")
 SMALL = {"dimensions": 64, "samples": 512, "test_samples": 256}

@@ -10,11 +10,11 @@ import torch
 from PIL import Image
 
 from repro import data, models
+from repro.common.errors import InputError
 from repro.data import imagenet, lazy
 from repro.data.base import Batches
 from repro.data.fetch import fetch
-from repro.errors import InputError
-from repro.evaluate import evaluate
+from repro.evaluation.evaluate import evaluate
 from tests.test_data import nowhere, server  # noqa: F401  (fixtures)
 
 

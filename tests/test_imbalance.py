@@ -12,16 +12,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import strategies
-from repro import cells, fingerprint, imbalance
-from repro import config as configs
-from repro.clock import Clock
+from repro import imbalance
+from repro.common.errors import InputError
 from repro.data.base import Batches
-from repro.errors import InputError
+from repro.experiment import cache_key, runs
+from repro.experiment import config as configs
 from repro.fabric import virtual
 from repro.imbalance import cloud
-from repro.part import Part
 from repro.timing.device import BlockSeconds
-from repro.worker import Worker
+from repro.training.clock import Clock
+from repro.training.model_shard import Part
+from repro.training.worker import Worker
 from tests import small
 
 FIG4 = "pipesgd/fig4-mnist"
@@ -223,7 +224,7 @@ def test_the_work_of_a_minibatch_scales_modelled_passes_and_padding():
 )
 def test_what_no_run_could_use_is_refused_in_one_line(overrides, words):
     with pytest.raises(InputError) as refusal:
-        cells.expand(FIG4, overrides)
+        runs.expand(FIG4, overrides)
     for word in words:
         assert word in str(refusal.value)
     assert "\n" not in str(refusal.value)
@@ -247,7 +248,7 @@ def test_what_no_run_could_use_is_refused_in_one_line(overrides, words):
 def test_a_malformed_trace_is_named_with_its_line(tmp_path, text, words):
     path = trace(tmp_path, text)
     with pytest.raises(InputError) as refusal:
-        cells.expand(FIG4, ["imbalance=trace", f"imbalance.file={path}"])
+        runs.expand(FIG4, ["imbalance=trace", f"imbalance.file={path}"])
     for word in [path, *words]:
         assert word in str(refusal.value)
     assert "\n" not in str(refusal.value)
@@ -260,20 +261,20 @@ def test_a_binary_trace_is_refused(tmp_path):
 
 
 def test_a_key_depends_on_imbalance_only_where_there_is_some(tmp_path):
-    plain = cells.expand(FIG4, ["strategy=dsync", "testbed=virtual"])[0].config
+    plain = runs.expand(FIG4, ["strategy=dsync", "testbed=virtual"])[0].config
     old = {name: value for name, value in plain.items() if name not in ("imbalance", "pad_s", "eval_train")}
-    assert cells.keyed(plain) == cells.keyed(old)
+    assert runs.keyed(plain) == runs.keyed(old)
     for changed in ("imbalance=random_one", "pad_s=0.1", "eval_train=10"):
-        config = cells.expand(FIG4, ["strategy=dsync", "testbed=virtual", changed])[0].config
-        assert cells.keyed(config) != cells.keyed(plain)
+        config = runs.expand(FIG4, ["strategy=dsync", "testbed=virtual", changed])[0].config
+        assert runs.keyed(config) != runs.keyed(plain)
     path = trace(tmp_path, "0,0,0,0\n")
-    traced = cells.expand(FIG4, ["strategy=dsync", "testbed=virtual", "imbalance=trace", f"imbalance.file={path}"])[0]
-    before = cells.keyed(traced.config)
+    traced = runs.expand(FIG4, ["strategy=dsync", "testbed=virtual", "imbalance=trace", f"imbalance.file={path}"])[0]
+    before = runs.keyed(traced.config)
     trace(tmp_path, "0,0,0,1\n")
-    assert cells.keyed(traced.config) != before  # by what the file holds, not by its name
-    assert "repro.imbalance.trace" in cells.code_roots(traced.config)
-    assert not any(root.startswith("repro.imbalance") for root in cells.code_roots(plain))
-    found = fingerprint.modules(cells.code_roots(plain))
+    assert runs.keyed(traced.config) != before  # by what the file holds, not by its name
+    assert "repro.imbalance.trace" in runs.code_roots(traced.config)
+    assert not any(root.startswith("repro.imbalance") for root in runs.code_roots(plain))
+    found = cache_key.modules(runs.code_roots(plain))
     assert "repro.imbalance.base" in found and "repro.imbalance.cloud" not in found
 
 
@@ -289,14 +290,14 @@ def test_every_injector_has_a_file_of_its_options():
 @pytest.mark.parametrize("name", [name for name in strategies.names() if not small.library(name)])
 def test_every_strategy_meets_the_delays(name, tmp_path, monkeypatch):
     """Through whole virtual runs: time is injected on every strategy's workers, and recorded."""
-    from repro import programs
-    from repro.results import read_summary
+    from repro.rank import programs
+    from repro.records.store import read_summary
 
     overrides = [
         f"strategy={name}", "testbed=virtual", "workers=2", "batch=40", "epochs=0.1", "eval_every=0.1",
         "dataset.standin=always", "imbalance=shifting", "imbalance.low_s=0.5", "imbalance.high_s=1.5",
     ]  # fmt: skip
-    (cell,) = cells.expand(FIG4, overrides)
+    (cell,) = runs.expand(FIG4, overrides)
     config = cell.config | {"key": "k", "hardware": {}, "provenance": {}}
     ranks = programs.ranks(config)
     virtual.run(ranks, lambda fabric: programs.run(fabric, config, tmp_path), small.NETWORK, small.COSTS)

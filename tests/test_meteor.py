@@ -5,10 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from repro import caption_scores, data, metrics, models
-from repro.caption_scores import meteor
-from repro.errors import InputError
-from repro.evaluate import evaluate, evaluate_training
+from repro import data, models
+from repro.common.errors import InputError
+from repro.evaluation import meteor as caption_scores
+from repro.evaluation import metrics
+from repro.evaluation.evaluate import evaluate, evaluate_training
+from repro.evaluation.meteor import meteor
 
 CPU = torch.device("cpu")
 GUIDE = "it is a guide to action which ensures that the military always obeys the commands of the party"

@@ -9,12 +9,13 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from repro import data, metrics, models
+from repro import data, models
+from repro.common.errors import InputError
 from repro.data.base import Dataset, Split
 from repro.data.text import IGNORED, Text
-from repro.errors import InputError
-from repro.evaluate import evaluate, evaluate_training
-from repro.losses import mean_squared_error
+from repro.evaluation import metrics
+from repro.evaluation.evaluate import evaluate, evaluate_training
+from repro.training.losses import mean_squared_error
 
 CPU = torch.device("cpu")
 

@@ -11,15 +11,16 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from repro import cells, models
-from repro.clock import Clock
+from repro import models
+from repro.common.errors import InputError
 from repro.data.base import Batches, Split
-from repro.errors import InputError
-from repro.evaluate import digest, evaluate
+from repro.evaluation.evaluate import digest, evaluate
+from repro.experiment import runs
 from repro.fabric import virtual
-from repro.part import Part
 from repro.timing.device import BlockSeconds, backward_passes, block_seconds
-from repro.worker import Worker
+from repro.training.clock import Clock
+from repro.training.model_shard import Part
+from repro.training.worker import Worker
 from tests.small import COSTS, NETWORK, SGD
 
 CPU = torch.device("cpu")
@@ -56,7 +57,7 @@ def test_parameters_and_blocks(name, shape, classes, all_of_it, trained, blocks)
 
 
 def test_every_model_is_tested_and_has_a_configuration():
-    from repro import config
+    from repro.experiment import config
 
     assert models.names() == sorted(config.group_names("model"))
     assert not [name for name in models.names() if name.startswith("_")]
@@ -311,7 +312,7 @@ def test_images_that_make_another_model_than_the_published_are_noticed(model, si
 
 
 def test_a_run_says_once_that_its_model_is_another_than_the_published(capsys):
-    found = cells.expand("pipedream/throughput-alexnet-8b", ["dataset.image_size=224"])
-    cells.identify(found)
+    found = runs.expand("pipedream/throughput-alexnet-8b", ["dataset.image_size=224"])
+    runs.identify(found)
     notes = [line for line in capsys.readouterr().err.splitlines() if line.startswith("note: ")]
     assert len(found) > 1 and len(notes) == 1 and "alexnet has 49,430,888 parameters" in notes[0]

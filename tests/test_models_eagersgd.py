@@ -8,11 +8,11 @@ from torch import nn
 from torch.nn import functional
 
 from repro import models
-from repro.errors import InputError
-from repro.evaluate import digest
+from repro.common.errors import InputError
+from repro.evaluation.evaluate import digest
 from repro.models.lstm_ucf101 import LastOutput
-from repro.part import Part, carries_state
 from repro.timing.device import block_flops
+from repro.training.model_shard import Part, carries_state
 from tests.small import SGD
 
 

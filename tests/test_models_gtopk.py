@@ -7,12 +7,12 @@ import torch
 from torch import nn
 
 from repro import data, models
+from repro.common.errors import InputError
 from repro.data.base import Dataset, Split
 from repro.data.text import Text
-from repro.errors import InputError
-from repro.evaluate import digest
-from repro.part import Part, carries_state, reset_state
+from repro.evaluation.evaluate import digest
 from repro.timing.device import block_flops
+from repro.training.model_shard import Part, carries_state, reset_state
 from tests import small
 
 
@@ -143,7 +143,7 @@ def test_the_state_is_each_ranks_own_and_no_part_of_its_weights():
 
 
 def test_the_models_and_data_sets_have_configurations():
-    from repro import config
+    from repro.experiment import config
 
     inputs = {
         "text": ((5,), 30),

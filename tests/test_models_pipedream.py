@@ -10,13 +10,13 @@ from torch import nn
 from torch.nn import functional
 
 from repro import models
+from repro.common.errors import InputError
 from repro.data.text import IGNORED
-from repro.errors import InputError
-from repro.evaluate import digest
+from repro.evaluation.evaluate import digest
 from repro.models import vgg16_imagenet
 from repro.models.s2vt import BOS, EOS, PAD
-from repro.part import Part, carries_state
 from repro.timing.device import block_flops
+from repro.training.model_shard import Part, carries_state
 from tests.small import SGD
 
 CPU = torch.device("cpu")

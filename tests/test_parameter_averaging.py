@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import strategies
-from repro.errors import InputError
+from repro.common.errors import InputError
 from tests import small
 
 NAME = "parameter_averaging"

@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import nn
 
-from repro import cells, programs
-from repro.errors import InputError
+from repro.common.errors import InputError
+from repro.experiment import runs
 from repro.fabric import virtual
 from repro.parameter_server.shards import Shards
-from repro.results import read_summary
+from repro.rank import programs
+from repro.records.store import read_summary
 from repro.timing.costs import Costs
 from repro.timing.device import BlockSeconds
 from strategies import load
@@ -236,9 +237,9 @@ def test_the_bound_holds():
 
 def step_seconds(name: str, options: dict, blocks: BlockSeconds, startup: float, alpha: float, beta: float) -> dict:
     """What the one worker of a run with one server says of its pulls and forward pass."""
-    from repro.clock import Clock
-    from repro.part import Part
-    from repro.worker import Worker
+    from repro.training.clock import Clock
+    from repro.training.model_shard import Part
+    from repro.training.worker import Worker
 
     costs = Costs(True, {"reduce": 0.0, "update": 0.0}, {"sync": 0.0, "startup": startup})
 
@@ -363,7 +364,7 @@ def test_the_end_of_a_run_waits_for_the_slowest_push(tmp_path):
     def whole(name: str) -> dict:
         quick = ["testbed=virtual", "dataset.standin=always", "batch=60", "epochs=0.2", "workers=3", "trace_steps=0"]
         late = ["imbalance=random_one", "imbalance.delay_s=0.5"]
-        (cell,) = cells.expand("pipesgd/fig4-mnist", [*quick, *late, f"strategy={name}", "settings={}", "seeds=1"])
+        (cell,) = runs.expand("pipesgd/fig4-mnist", [*quick, *late, f"strategy={name}", "settings={}", "seeds=1"])
         config, folder = cell.config | {"key": "k", "hardware": {}, "provenance": {}}, tmp_path / name
         folder.mkdir()
         ranks = programs.ranks(config)

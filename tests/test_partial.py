@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repro.errors import InputError
+from repro.common.errors import InputError
 from repro.fabric import virtual
 from repro.fabric.activation import Activation, check
 from repro.fabric.contributions import TopK, Whole

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from repro import cells
 from repro.bench import partial
-from repro.errors import InputError
+from repro.common.errors import InputError
+from repro.experiment import runs
 from repro.probes import _skewed, partial_collectives
 from tests.probes_common import run
 
@@ -18,7 +18,7 @@ STEP_S = 0.001
 
 @functools.cache
 def composed() -> dict[str, Any]:
-    return cells.expand("eagersgd/fig9", [], "smoke")[0].config
+    return runs.expand("eagersgd/fig9", [], "smoke")[0].config
 
 
 def configuration(workers: int, **probe: Any) -> dict[str, Any]:

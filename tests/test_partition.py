@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repro.errors import InputError
+from repro.common.errors import InputError
 from repro.pipeline.cost_models import COMBINE
 from repro.pipeline.partition import partition
 from repro.pipeline.profile import Layer, Profile

@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 import strategies
+from repro.common.errors import InputError
 from repro.data.base import Batches
-from repro.errors import InputError
 from repro.pipeline.layout import layout
 from repro.pipeline.memory import counted
 from repro.pipeline.plan import Plan

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from repro import cells
+from repro.experiment import runs
 from tests.test_runs import repro, summary
 
 EXPERIMENT = "pipesgd/fig4-mnist"
@@ -72,8 +72,8 @@ def test_the_contents_of_a_profile_count_in_the_key(tmp_path):
     profile, found = tmp_path / "profile.json", []
     for text in ("one", "another", "one"):
         profile.write_text(text)
-        (cell,) = cells.expand(EXPERIMENT, ["strategy=pipedream", f"strategy.profile={profile}", "testbed=here"])
-        found.append(cells.keyed(cell.config))
+        (cell,) = runs.expand(EXPERIMENT, ["strategy=pipedream", f"strategy.profile={profile}", "testbed=here"])
+        found.append(runs.keyed(cell.config))
     assert found[0] == found[2] != found[1]
-    (cell,) = cells.expand(EXPERIMENT, ["strategy=pipedream", "testbed=here"])
-    assert "files" not in cells.keyed(cell.config)
+    (cell,) = runs.expand(EXPERIMENT, ["strategy=pipedream", "testbed=here"])
+    assert "files" not in runs.keyed(cell.config)

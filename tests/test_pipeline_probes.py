@@ -7,13 +7,14 @@ import functools
 import pytest
 import torch
 
-from repro import build, models, programs
-from repro import config as configs
-from repro.errors import InputError
+from repro import models
+from repro.common.errors import InputError
+from repro.experiment import config as configs
 from repro.fabric import virtual
 from repro.pipeline.partition import partition
 from repro.pipeline.profile import estimated
-from repro.results import read_summary
+from repro.rank import factory, programs
+from repro.records.store import read_summary
 from tests import pipedream_vgg16
 
 TITAN_X = {"name": "made up", "peak_flops": 1e13, "utilisation": 0.5, "launch_s": 0.0}
@@ -34,7 +35,7 @@ def cell(program: str, probe: dict, *overrides: str) -> dict:
 def run(config: dict, folder) -> dict:
     programs.check(config)
     network = virtual.Network(1e-4, 1e-9)
-    costs = build.virtual_costs(config["testbed"])
+    costs = factory.virtual_costs(config["testbed"])
     virtual.run(programs.ranks(config), lambda fabric: programs.run(fabric, config, folder), network, costs)
     return read_summary(folder)
 
@@ -64,7 +65,7 @@ def test_configurations_are_the_partitioners(tmp_path):
         *[("B", 3, bandwidth, model) for bandwidth in (1e6, 1e12) for model in probe["cost_models"]],
     ]
     model = models.build("mnist_mlp", (1, 28, 28), 10, 0, "meta")
-    seconds = build.modelled_seconds("mnist_mlp", (1, 28, 28), 10, 32, tuple(TITAN_X.items()))
+    seconds = factory.modelled_seconds("mnist_mlp", (1, 28, 28), 10, 32, tuple(TITAN_X.items()))
     profile = estimated(model, seconds, torch.zeros(32, 1, 28, 28), "made up", "mnist_mlp")
     for row in rows:
         expected = partition(profile, (row["machines"],), (row["bandwidth_Bps"],), row["cost_model"])

@@ -12,13 +12,13 @@ from torch import nn
 from torch.nn import functional
 
 from repro import models
-from repro.device_times import DeviceTimes
-from repro.errors import InputError
+from repro.common.errors import InputError
 from repro.pipeline import profile as profiles
 from repro.pipeline import profiler, published
 from repro.pipeline.downsets import Downsets
 from repro.pipeline.profile import Layer, Profile
 from repro.timing.device import BlockSeconds, block_seconds
+from repro.training.cuda_timer import DeviceTimes
 from tests import pipedream_vgg16
 from tests.small import CLASSES, INPUTS, split
 

@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 import torch
 
-from repro.errors import InputError
+from repro.common.errors import InputError
 from repro.fabric import collectives, virtual
 from repro.fabric.codecs import codec
 from repro.fabric.compressed import CompressedAllreduce

@@ -12,10 +12,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from repro import preempt
-from repro.errors import FaultError
+from repro.common.errors import FaultError
 from repro.launch.supervise import descendants
-from repro.train import Stop
+from repro.rank import preemption
+from repro.rank.loop import Stop
 from tests.waiting import LIMIT_S, wait_until
 
 WORKERS, SIZE = 2, 3
@@ -39,13 +39,13 @@ def notice(folder, rank, step_s=0.1, each=1):
         fabric=SimpleNamespace(size=SIZE),
         clock=SimpleNamespace(train_s=lambda: 100 * step_s),
     )
-    return preempt.Notice(folder, worker, Steps(each))
+    return preemption.Notice(folder, worker, Steps(each))
 
 
 @pytest.fixture
 def ranks(tmp_path, monkeypatch):
     monkeypatch.setenv("REPRO_PREEMPT", "2")
-    monkeypatch.setattr(preempt, "SIGNALLED", True)
+    monkeypatch.setattr(preemption, "SIGNALLED", True)
     return [notice(tmp_path, rank) for rank in range(SIZE)]
 
 
@@ -93,26 +93,26 @@ def test_iterations_are_found_from_steps(ranks, tmp_path):
 
 def test_half_a_line_counts_for_nothing(tmp_path):
     path = tmp_path / "stop"
-    assert preempt.read_whole(path) is None
+    assert preemption.read_whole(path) is None
     path.write_text("12")
-    assert preempt.read_whole(path) is None
+    assert preemption.read_whole(path) is None
     path.write_text("")
-    preempt.write_in_place(path, "123")
-    assert preempt.read_whole(path) == "123"
+    preemption.write_in_place(path, "123")
+    assert preemption.read_whole(path) == "123"
 
 
 def test_without_a_launcher_that_asks_for_it_there_are_no_files(tmp_path, monkeypatch):
     monkeypatch.delenv("REPRO_PREEMPT", raising=False)
-    monkeypatch.setattr(preempt, "SIGNALLED", True)
+    monkeypatch.setattr(preemption, "SIGNALLED", True)
     assert not notice(tmp_path, 0).given and not list(tmp_path.iterdir())
 
 
 def test_a_fault_after_the_signal_is_a_preemption():
     fault = FaultError("rank 1 was lost")
-    assert preempt.judged(fault, False, ["srun: error: node1: task 1: Killed\n"]) is fault
-    early = preempt.judged(fault, False, ["srun: error: node[0-1]: tasks 0-1: Terminated\n"])
-    for judged in (early, preempt.judged(fault, True, [])):
-        assert isinstance(judged, preempt.Preempted) and judged.status == 75 and "rank 1 was lost" in str(judged)
+    assert preemption.judged(fault, False, ["srun: error: node1: task 1: Killed\n"]) is fault
+    early = preemption.judged(fault, False, ["srun: error: node[0-1]: tasks 0-1: Terminated\n"])
+    for judged in (early, preemption.judged(fault, True, [])):
+        assert isinstance(judged, preemption.Preempted) and judged.status == 75 and "rank 1 was lost" in str(judged)
 
 
 QUICK = ["dataset.standin=always", "batch=60", "epochs=20", "eval_every=1", "checkpoint_every=100", "testbed=here"]
@@ -134,7 +134,7 @@ def run(results, *overrides, signalled=False):
             wait_until(lambda: evaluations(results) > 1, "two evaluations", over=lambda: process.poll() is not None)
         for pid in descendants(process.pid) if signalled else ():
             words = Path(f"/proc/{pid}/cmdline").read_text()
-            if "repro.rank" in words and "mpirun" not in words:
+            if "repro.rank.main" in words and "mpirun" not in words:
                 os.kill(pid, signal.SIGTERM)
         out, err = process.communicate(timeout=LIMIT_S)
     finally:

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from repro.errors import FaultError, InputError
+from repro.common.errors import FaultError, InputError
 from repro.testbed import network, private, sweep
 from tests.test_cli import refused
 from tests.test_runs import repro

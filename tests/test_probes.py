@@ -11,14 +11,15 @@ from typing import Any
 import pytest
 import torch
 
-from repro import build, models, probes, programs
-from repro.errors import InputError
+from repro import models, probes
+from repro.common.errors import InputError
 from repro.fabric import virtual
 from repro.fabric.codecs import codec
 from repro.probes import ring, timing
 from repro.probes._observe import summarise
 from repro.probes._tracing import TracingFabric
-from repro.results import PHASES
+from repro.rank import factory, programs
+from repro.records.store import PHASES
 from repro.timing import closed_forms
 from repro.timing.device import block_seconds
 from tests.probes_common import PARAMETERS, TESTBED, configuration, divisible, exactly, run
@@ -47,9 +48,9 @@ def timing_result(folder, workers: int, device: dict[str, Any] | None = None) ->
     config["testbed"] = config["testbed"] | ({"device": device} if device else {})
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(models, "build", divisible)
-        build.modelled_seconds.cache_clear()
+        factory.modelled_seconds.cache_clear()
         summary = run(config, folder)
-    build.modelled_seconds.cache_clear()
+    factory.modelled_seconds.cache_clear()
     assert summary["program"] == "timing" and summary["model"]["parameters"] == PARAMETERS
     assert summary["ranks"] == workers + 1 and summary["kind"] == "simulated"
     return summary["result"]

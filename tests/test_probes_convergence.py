@@ -10,7 +10,7 @@ import torch
 from torch.nn import functional
 
 from repro import data, models
-from repro.errors import FaultError, InputError
+from repro.common.errors import FaultError, InputError
 from repro.fabric import virtual
 from repro.probes import _rates, convergence
 from repro.probes._objective import Objective, minimise, subset

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from repro import cells, fingerprint, probes, programs
-from repro import config as configs
-from repro.errors import InputError
+from repro import probes
+from repro.common.errors import InputError
+from repro.experiment import cache_key, runs
+from repro.experiment import config as configs
 from repro.fabric import virtual
+from repro.rank import programs
 
 
 def test_a_list_of_testbeds_has_no_overrides_of_their_own():
@@ -26,17 +28,17 @@ def test_a_chosen_testbed_keeps_what_the_experiment_says_of_it():
 
 
 def test_a_testbeds_overrides_yield_to_the_users_and_win_over_the_scales():
-    found = cells.expand("pipesgd/fig4-alexnet", [], "small")
+    found = runs.expand("pipesgd/fig4-alexnet", [], "small")
     batch = {(cell.testbed, cell.config["batch"]) for cell in found}
     assert batch == {("here", 64), ("paper/pipesgd-alexnet", 256)}
     warm_up = {(c.testbed, c.config["strategy"]["warmup_epochs"]) for c in found if "Pipe" in c.setting}
     assert warm_up == {("here", 4), ("paper/pipesgd-alexnet", 0)}
-    assert {cell.config["batch"] for cell in cells.expand("pipesgd/fig4-alexnet", ["batch=32"], "small")} == {32}
+    assert {cell.config["batch"] for cell in runs.expand("pipesgd/fig4-alexnet", ["batch=32"], "small")} == {32}
 
 
 def test_an_unknown_program_is_named_with_the_valid_ones():
     with pytest.raises(InputError, match=r"unknown program 'nonsense'; valid: .*train"):
-        cells.expand("pipesgd/fig4-mnist", ["program=nonsense"])
+        runs.expand("pipesgd/fig4-mnist", ["program=nonsense"])
 
 
 def experiment_of(program: str) -> str:
@@ -49,22 +51,22 @@ def experiment_of(program: str) -> str:
 
 @pytest.mark.parametrize("name", probes.names())
 def test_a_probe_says_how_many_ranks_it_needs_and_its_code_counts(name):
-    found = cells.expand(experiment_of(name), [], "smoke")
+    found = runs.expand(experiment_of(name), [], "smoke")
     for cell in found:
         assert programs.ranks(cell.config) >= cell.config["workers"]
-        roots = cells.code_roots(cell.config)
+        roots = runs.code_roots(cell.config)
         assert f"repro.probes.{name}" in roots
-        assert all(isinstance(fingerprint.fingerprint([root]), str) for root in roots)
+        assert all(isinstance(cache_key.fingerprint([root]), str) for root in roots)
 
 
 def test_training_depends_on_its_strategy_alone():
-    found = {cell.setting: cells.code_roots(cell.config) for cell in cells.expand("pipesgd/fig4-mnist", [], "smoke")}
+    found = {cell.setting: runs.code_roots(cell.config) for cell in runs.expand("pipesgd/fig4-mnist", [], "smoke")}
     assert "strategies.ps_sync" in found["PS-Sync"] and "strategies.ps_sync" not in found["D-Sync"]
 
 
 def test_a_probe_that_ran_here_is_done(tmp_path, monkeypatch):
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
-    cell = cells.expand("pipesgd/fig3-ring", ["testbed=virtual"], "smoke")[0]
+    cell = runs.expand("pipesgd/fig3-ring", ["testbed=virtual"], "smoke")[0]
     cell.key = "0" * 16
     cell.folder.mkdir(parents=True)
     config = cell.config | {"key": cell.key, "hardware": {}, "provenance": {}}

@@ -7,8 +7,8 @@ import pty
 
 import pytest
 
-from repro import progress
-from repro.progress import Progress, duration
+from repro.launch import progress
+from repro.launch.progress import Progress, duration
 
 
 class Clock:

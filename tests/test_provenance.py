@@ -13,13 +13,13 @@ from pathlib import Path
 
 import pytest
 
-from repro import provenance as module
-from repro.provenance import command, hardware, provenance
+from repro.records import provenance as module
+from repro.records.provenance import command, hardware, provenance
 
 
 def test_provenance_has_its_keys_and_imports_no_mlflow():
     code = (
-        "import sys, json; from repro.provenance import provenance; p = provenance();"
+        "import sys, json; from repro.records.provenance import provenance; p = provenance();"
         "assert 'mlflow' not in sys.modules and 'torch' not in sys.modules; print(json.dumps(p))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -41,8 +41,8 @@ from reports.eagersgd.published import BARS, Published
 from reports.eagersgd.results import finder, gather
 from reports.groups import groups, key_of
 from reports.reference import read as read_reference
-from repro.errors import InputError
-from repro.paths import CONFIGS
+from repro.common.errors import InputError
+from repro.common.paths import CONFIGS
 from tests import reports_eagersgd_data as made
 from tests.reports_data import make, put
 from tests.test_reports_page import undrawn

@@ -11,7 +11,7 @@ import pytest
 
 from reports import foreign, page, render, style
 from reports.build import OTHERS, PAGES
-from repro.errors import InputError
+from repro.common.errors import InputError
 from tests import (
     reports_eagersgd_data,
     reports_gtopk_data,

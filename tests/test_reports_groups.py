@@ -68,7 +68,7 @@ def test_warm_up_may_differ_between_kinds_and_never_within_a_setting():
 
 
 def test_every_setting_of_the_page_has_its_options_and_the_experiments_files_name_the_same():
-    from repro.paths import CONFIGS
+    from repro.common.paths import CONFIGS
 
     for experiment in TRAINING:
         path = CONFIGS / "experiment" / "pipesgd" / f"{experiment.name}.yaml"

@@ -29,8 +29,8 @@ from reports.gtopk.results import finder, gather
 from reports.gtopk.section_convergence import difference
 from reports.reference import read as read_reference
 from reports.scaling import ALGORITHMS, MODELS, SETTING, of_cells
-from repro.errors import InputError
-from repro.paths import CONFIGS
+from repro.common.errors import InputError
+from repro.common.paths import CONFIGS
 from tests.reports_data import put
 from tests.reports_gtopk_data import (
     collectives,

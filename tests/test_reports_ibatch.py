@@ -32,8 +32,8 @@ from reports.ibatch.experiments import (
 from reports.ibatch.published import SCALING, Published
 from reports.ibatch.results import finder, gather
 from reports.reference import read as read_reference
-from repro.errors import InputError
-from repro.paths import CONFIGS
+from repro.common.errors import InputError
+from repro.common.paths import CONFIGS
 from tests import reports_ibatch_data as made
 
 CLAIMS = {claim.id: claim for claim in read_claims("ibatch").claims}

@@ -13,7 +13,7 @@ import pytest
 from reports import compute, groups, page, style
 from reports.build import build
 from reports.experiments import PROBES, SHOWN, TRAINING
-from repro.errors import InputError
+from repro.common.errors import InputError
 from tests.reports_data import all_cells, make, put
 from tests.reports_probe_data import everything
 
@@ -184,7 +184,7 @@ def test_bad_input_is_one_clear_line(tmp_path):
 
 
 def test_reports_import_neither_training_nor_tracking():
-    allowed = {"repro.results", "repro.paths", "repro.errors"}
+    allowed = {"repro.records.store", "repro.common.paths", "repro.common.errors"}
     for path in Path(compute.__file__).parent.rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             names = (

@@ -36,8 +36,8 @@ from reports.pipedream.published import OVER_BSP, OVER_ONE, OVERHEAD, REDUCTION,
 from reports.pipedream.results import finder, gather
 from reports.pipelines import ALLREDUCE, BSP, GIVEN, MODEL, PIPEDREAM, SINGLE, STRAIGHT
 from reports.reference import read as read_reference
-from repro.errors import InputError
-from repro.paths import CONFIGS
+from repro.common.errors import InputError
+from repro.common.paths import CONFIGS
 from tests import reports_pipedream_data as made
 
 CLAIMS = {claim.id: claim for claim in read_claims("pipedream").claims}

@@ -9,7 +9,7 @@ import pytest
 
 from reports import compute_findings, compute_timing, groups, loading, probes, tables
 from reports.experiments import K_SPECTRUM, LOSSY
-from repro.errors import InputError
+from repro.common.errors import InputError
 from tests.reports_data import findings, make, put
 from tests.reports_probe_data import probe, rates, rings, timing_result, timings
 

@@ -12,7 +12,7 @@ from reports import compute, groups, probes, stats, verdicts
 from reports.claims import read_claims
 from reports.experiments import FIGURE4, PROBES, TRAINING
 from reports.pipesgd import finder, gather, reference
-from repro.errors import InputError
+from repro.common.errors import InputError
 from tests.reports_data import FIG4, all_cells, claim, judged, make, timing_only
 from tests.reports_probe_data import everything, timings
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from repro import runlog
-from repro.errors import FaultError
-from repro.resume import gap
-from repro.train import Plan
+from repro.common.errors import FaultError
+from repro.rank import recorder
+from repro.rank.loop import Plan
+from repro.rank.resume import gap
 from tests.test_checkpoints import curve, killed, notes, resumes, run
 
 TOGETHER = ("strategy=pipe_sgd",)
@@ -143,7 +143,7 @@ def test_the_log_is_on_the_disk_before_the_manifest(tmp_path, monkeypatch, cell)
 
 def test_no_summary_is_made_of_a_log_that_lost_steps_under_way(tmp_path, monkeypatch, cell):
     overrides, steps, whole = cell
-    step, left = runlog.RunLog.step, [21 * steps]
+    step, left = recorder.RunLog.step, [21 * steps]
 
     def cuts(self, work):
         left[0] -= 1
@@ -152,7 +152,7 @@ def test_no_summary_is_made_of_a_log_that_lost_steps_under_way(tmp_path, monkeyp
         return step(self, work)
 
     with monkeypatch.context() as patch:
-        patch.setattr(runlog.RunLog, "step", cuts)
+        patch.setattr(recorder.RunLog, "step", cuts)
         with pytest.raises(FaultError, match=r"events\.jsonl has \d+ of the \d+ steps"):
             run(tmp_path, *overrides)
     assert not (tmp_path / "summary.json").exists()

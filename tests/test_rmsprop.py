@@ -6,10 +6,10 @@ import pytest
 import torch
 
 from reports.groups import optimizer as shown
-from repro import cells
-from repro.errors import InputError
-from repro.part import Part
-from repro.schedule import Schedule, check
+from repro.common.errors import InputError
+from repro.experiment import runs
+from repro.training.lr_schedule import Schedule, check
+from repro.training.model_shard import Part
 from tests import small
 from tests.small import SGD
 
@@ -72,7 +72,7 @@ def test_bad_optimizers(optimizer, complaint):
 
 def test_a_key_depends_on_what_came_later_only_where_it_says_something():
     def keyed(*overrides: str) -> dict:
-        return cells.keyed(cells.expand(FIG4, ["strategy=dsync", "testbed=virtual", *overrides])[0].config)
+        return runs.keyed(runs.expand(FIG4, ["strategy=dsync", "testbed=virtual", *overrides])[0].config)
 
     plain = keyed()
     assert plain["optimizer"].keys() == {

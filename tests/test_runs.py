@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import strategies
-from repro.results import VOLATILE
+from repro.records.store import VOLATILE
 from tests import small
 from tests.waiting import LIMIT_S
 

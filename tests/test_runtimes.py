@@ -8,11 +8,12 @@ from itertools import pairwise
 import pytest
 import torch
 
-from repro import build, cells, programs
-from repro.errors import InputError
+from repro.common.errors import InputError
+from repro.experiment import runs
 from repro.fabric import virtual
 from repro.probes import lengths, runtimes
-from repro.results import read_summary
+from repro.rank import factory, programs
+from repro.records.store import read_summary
 
 SMALL = ["dataset.videos=404", "dataset.test_videos=101", "dataset.features=8", "model.hidden=8"]
 
@@ -20,11 +21,11 @@ SMALL = ["dataset.videos=404", "dataset.test_videos=101", "dataset.features=8", 
 def run(experiment, folder, *overrides):
     """The summary of a cell of a probe on the paper's testbed, in this process."""
     testbed = () if any(each.startswith("testbed=") for each in overrides) else ("testbed=paper/eagersgd-lstm",)
-    (cell,) = cells.expand(f"eagersgd/{experiment}", [*SMALL, *testbed, *overrides], "smoke")
+    (cell,) = runs.expand(f"eagersgd/{experiment}", [*SMALL, *testbed, *overrides], "smoke")
     config = cell.config | {"key": "k", "hardware": {"class": "none"}, "provenance": {}}
     testbed = config["testbed"]
     network = virtual.Network(testbed["alpha_s"], testbed["beta_s_per_byte"])
-    costs = build.virtual_costs(testbed)
+    costs = factory.virtual_costs(testbed)
     virtual.run(programs.ranks(config), lambda fabric: programs.run(fabric, config, folder), network, costs)
     return read_summary(folder)
 
@@ -106,5 +107,5 @@ def test_loading_and_delays_are_not_part_of_a_runtime(monkeypatch):
 )
 def test_parameters_that_cannot_be_used_are_one_line(experiment, overrides, words):
     with pytest.raises(InputError) as refusal:
-        cells.expand(f"eagersgd/{experiment}", overrides, "smoke")
+        runs.expand(f"eagersgd/{experiment}", overrides, "smoke")
     assert words in str(refusal.value) and "\n" not in str(refusal.value)

@@ -8,9 +8,9 @@ import pytest
 import torch
 
 import strategies
-from repro.errors import InputError
-from repro.part import Part
-from repro.schedule import Schedule, check
+from repro.common.errors import InputError
+from repro.training.lr_schedule import Schedule, check
+from repro.training.model_shard import Part
 from tests import small
 
 STEP = {"schedule": "step", "milestones": [0.5, 1.0], "decay": 0.5}  # epochs of 10 iterations: after 5 and 10

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from repro.cli import main
-from repro.errors import InputError
+from repro.common.errors import InputError
 from repro.pipeline import deadlock, timeline
 from repro.pipeline.layout import Layout, layout
 from repro.pipeline.plan import BACKWARD, FORWARD, SEMANTICS, Plan, flush_of

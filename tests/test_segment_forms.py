@@ -9,15 +9,15 @@ import torch
 from torch import nn
 
 import strategies
-from repro.clock import Clock
 from repro.fabric import virtual
 from repro.fabric.codecs import codec
-from repro.part import Part
-from repro.segments import segments
 from repro.timing import closed_forms as forms
 from repro.timing.costs import Costs
 from repro.timing.device import BlockSeconds
-from repro.worker import Worker
+from repro.training.buckets import segments
+from repro.training.clock import Clock
+from repro.training.model_shard import Part
+from repro.training.worker import Worker
 from tests.small import NoBatches
 
 

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from torch import nn
 
 import strategies
-from repro import cells
-from repro.errors import InputError
+from repro.common.errors import InputError
+from repro.experiment import runs as cells
 from repro.fabric import collectives
 from repro.fabric.codecs import CODECS
-from repro.segments import block_sizes, cut, segments
 from repro.timing import closed_forms
 from repro.timing.costs import Costs
 from repro.timing.device import BlockSeconds
+from repro.training.buckets import block_sizes, cut, segments
 from tests import small
 
 TRAINED = 4  # of the model's five blocks

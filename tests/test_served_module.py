@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from repro.errors import InputError
+from repro.common.errors import InputError
 from repro.fabric import virtual
 from repro.parameter_server.module import ServedModule
 from tests import small

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from repro import doctor
+from repro.commands import doctor
 from tests.waiting import LIMIT_S
 
 PROJECT = Path(__file__).resolve().parents[1]

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from repro import launch
-from repro.errors import FaultError, InputError
+from repro.common.errors import FaultError, InputError
 from repro.launch.supervise import Ranks
-from repro.provenance import versions
+from repro.records.provenance import versions
 from repro.testbed import links, network, sweep
 from tests import shaped_ranks
 from tests.test_cli import refused

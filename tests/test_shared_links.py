@@ -9,9 +9,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repro import build
-from repro.errors import InputError
+from repro.common.errors import InputError
 from repro.fabric.virtual import Network, run
+from repro.rank import factory
 from repro.timing import closed_forms as forms
 from tests.virtual_common import ALPHA, BETA, KB, close, message
 
@@ -129,14 +129,14 @@ TESTBED = {"alpha_s": ALPHA, "beta_s_per_byte": BETA}
 
 
 def test_a_testbed_s_network():
-    assert build.virtual_network(TESTBED) == Network(ALPHA, BETA)
-    assert build.virtual_network(TESTBED | {"quantum_bytes": 9}) == Network(ALPHA, BETA, quantum=9)
+    assert factory.virtual_network(TESTBED) == Network(ALPHA, BETA)
+    assert factory.virtual_network(TESTBED | {"quantum_bytes": 9}) == Network(ALPHA, BETA, quantum=9)
     entries = {"hosts": 8, "local_alpha_s": LOCAL_ALPHA, "local_beta_s_per_byte": LOCAL_BETA}
-    assert build.virtual_network(TESTBED | entries) == shared(8)
-    build.check_virtual(TESTBED | entries | {"startup_s": 3e-3})
+    assert factory.virtual_network(TESTBED | entries) == shared(8)
+    factory.check_virtual(TESTBED | entries | {"startup_s": 3e-3})
     nothing = dict.fromkeys(["hosts", "quantum_bytes", "short_bytes"])
-    build.check_virtual(TESTBED | nothing)
-    assert build.virtual_network(TESTBED | nothing) == Network(ALPHA, BETA)
+    factory.check_virtual(TESTBED | nothing)
+    assert factory.virtual_network(TESTBED | nothing) == Network(ALPHA, BETA)
 
 
 @pytest.mark.parametrize("entries, complaint", [
@@ -151,7 +151,7 @@ def test_a_testbed_s_network():
 ])  # fmt: skip
 def test_what_a_testbed_cannot_say(entries, complaint):
     with pytest.raises(InputError, match=complaint):
-        build.check_virtual(TESTBED | entries)
+        factory.check_virtual(TESTBED | entries)
 
 
 QUANTUM = 50
@@ -200,8 +200,8 @@ def test_a_startup_is_a_fixed_cost():
         "gamma_s_per_byte": 0.0, "update_s_per_byte": 0.0, "encode_s_per_byte": {}, "decode_s_per_byte": {},
         "sync_s": 0.0,
     }  # fmt: skip
-    assert build.virtual_costs(testbed).seconds("startup") == 0.0
-    assert build.virtual_costs(testbed | {"startup_s": 3e-3}).seconds("startup") == 3e-3
+    assert factory.virtual_costs(testbed).seconds("startup") == 0.0
+    assert factory.virtual_costs(testbed | {"startup_s": 3e-3}).seconds("startup") == 3e-3
 
 
 def test_waiting_for_all_is_waiting_for_the_last():

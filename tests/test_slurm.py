@@ -13,8 +13,8 @@ from unittest import mock
 import pytest
 
 from repro import cli
-from repro.errors import InputError
-from repro.slurm import client
+from repro.common.errors import InputError
+from repro.launch.slurm import client
 from tests import slurm_cluster
 from tests.waiting import wait_until
 

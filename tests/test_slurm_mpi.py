@@ -2,8 +2,8 @@
 
 import pytest
 
-from repro.errors import InputError
-from repro.slurm import client
+from repro.common.errors import InputError
+from repro.launch.slurm import client
 
 SRUN = """#!/bin/sh
 case $1 in

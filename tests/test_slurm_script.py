@@ -7,11 +7,11 @@ import subprocess
 
 import pytest
 
-from repro import cells as expansion
 from repro import cli, launch
-from repro.errors import InputError
-from repro.launch import slurm
-from repro.slurm import client, record, site, status, submit
+from repro.common.errors import InputError
+from repro.experiment import runs as expansion
+from repro.launch import srun
+from repro.launch.slurm import client, record, site, status, submit
 
 EXPERIMENT = "pipesgd/fig4-mnist"
 DIGITS = ["dataset.standin=always"]
@@ -141,7 +141,7 @@ def test_one_array_for_each_number_of_ranks(options, tmp_path):
 def test_sruns_command_line(options, monkeypatch):
     options("cpus_per_rank: 4\nmpi: pmi2\npython: /env/bin/python\nsrun: [--cpu-bind=cores]\ninterface: ib0")
     testbed = {"name": "slurm", "kind": "measured", "launcher": "srun", "fabric": "mpi"}
-    command = launch.of(testbed).command(3, ["-m", "repro.rank", "/cell"])
+    command = launch.of(testbed).command(3, ["-m", "repro.rank.main", "/cell"])
     assert command[:7] == [
         "srun",
         "--ntasks=3",
@@ -151,10 +151,10 @@ def test_sruns_command_line(options, monkeypatch):
         "--mpi=pmi2",
         "--cpu-bind=cores",
     ]
-    assert command[-6:] == ["/env/bin/python", "-m", "mpi4py", "-m", "repro.rank", "/cell"]
+    assert command[-6:] == ["/env/bin/python", "-m", "mpi4py", "-m", "repro.rank.main", "/cell"]
     options("container: [apptainer, exec, image.sif]")
-    command = launch.of(testbed | {"fabric": "torch"}).command(3, ["-m", "repro.rank", "/cell"])
-    ranks = ["apptainer", "exec", "image.sif", "python3", "-m", "repro.rank", "/cell"]
+    command = launch.of(testbed | {"fabric": "torch"}).command(3, ["-m", "repro.rank.main", "/cell"])
+    ranks = ["apptainer", "exec", "image.sif", "python3", "-m", "repro.rank.main", "/cell"]
     assert "--mpi=none" in command and command[-7:] == ranks
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     with pytest.raises(InputError, match="not inside a Slurm job"):
@@ -166,7 +166,7 @@ def test_sruns_command_line(options, monkeypatch):
 def test_the_guard_names_node_and_what_is_missing(tmp_path):
     def said(*words):
         done = subprocess.run(
-            ["bash", "-c", slurm.GUARD, *map(str, words)],
+            ["bash", "-c", srun.GUARD, *map(str, words)],
             capture_output=True,
             text=True,
             env={"SLURMD_NODENAME": "n7", "PATH": "/usr/bin:/bin"},
@@ -192,14 +192,14 @@ def test_the_ranks_environment():
         "SLURM_TASKS_PER_NODE": "2(x2),1", "REPRO_FIRST_HOST": "no.such.host.invalid",
         "SLURM_LAUNCH_NODE_IPADDR": "10.0.0.7",
     }  # fmt: skip
-    found = slurm.rank_environment(given, "torch")
+    found = srun.rank_environment(given, "torch")
     assert found | {"MASTER_PORT": ""} == {
         "LOCAL_RANK": "1", "RANK": "3", "WORLD_SIZE": "5", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "10.0.0.7",
         "MASTER_PORT": "",
     }  # fmt: skip
-    assert found["MASTER_PORT"] != slurm.rank_environment(given | {"SLURM_RESTART_COUNT": "1"}, "torch")["MASTER_PORT"]
-    assert slurm.rank_environment(given, "mpi") == {"LOCAL_RANK": "1"}
-    assert slurm.tasks_per_node("2(x3),1") == [2, 2, 2, 1]
+    assert found["MASTER_PORT"] != srun.rank_environment(given | {"SLURM_RESTART_COUNT": "1"}, "torch")["MASTER_PORT"]
+    assert srun.rank_environment(given, "mpi") == {"LOCAL_RANK": "1"}
+    assert srun.tasks_per_node("2(x3),1") == [2, 2, 2, 1]
 
 
 # --- what happened

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from repro.errors import FaultError, InputError
+from repro.common.errors import FaultError, InputError
 from repro.fabric import selection, virtual
 from repro.fabric.sparse import EMPTY, Sparse, Wire, merge, sum_all, top
 from repro.fabric.sparse_collectives import doubling_allgather, gtopk_allreduce, topk_allgather

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from repro import cells, programs, runlog
-from repro.errors import FaultError
-from repro.events import read_events
+from repro.common.errors import FaultError
+from repro.experiment import runs
 from repro.fabric import virtual
-from repro.results import read_summary
+from repro.rank import programs, recorder
+from repro.records.events import read_events
+from repro.records.store import read_summary
 from repro.tracking import Mirror, Store, open_store, tracking_uri
 from repro.tracking.format import final_metrics, staleness
 from tests import small
@@ -23,7 +24,7 @@ QUICK = ("testbed=virtual", "dataset.standin=always", "batch=60", "eval_every=0.
 
 def run(folder: Path, *overrides: str) -> dict:
     """The summary of a whole cell, all ranks in this process: 24 iterations of three workers."""
-    (cell,) = cells.expand(EXPERIMENT, [*QUICK, "workers=3", *overrides])
+    (cell,) = runs.expand(EXPERIMENT, [*QUICK, "workers=3", *overrides])
     config = cell.config | {"key": "k", "hardware": {}, "provenance": {}}
     folder.mkdir(exist_ok=True)
     ranks = programs.ranks(config)
@@ -64,7 +65,7 @@ def test_a_rank_that_is_late_shows_in_its_own_histogram(tmp_path):
 @pytest.mark.parametrize("stop", [5, 11, 20])
 def test_a_resumed_run_counts_every_gradient_once(tmp_path, monkeypatch, strategy, stop):
     whole = run(tmp_path / "whole", *strategy)
-    step, left = runlog.RunLog.step, [len(whole["staleness"]) * stop]  # of all ranks together
+    step, left = recorder.RunLog.step, [len(whole["staleness"]) * stop]  # of all ranks together
 
     def dies(self, work):
         left[0] -= 1
@@ -73,7 +74,7 @@ def test_a_resumed_run_counts_every_gradient_once(tmp_path, monkeypatch, strateg
         return step(self, work)
 
     with monkeypatch.context() as patch:
-        patch.setattr(runlog.RunLog, "step", dies)
+        patch.setattr(recorder.RunLog, "step", dies)
         with pytest.raises(FaultError, match="died"):
             run(tmp_path / "again", *strategy)
     resumed = run(tmp_path / "again", *strategy)

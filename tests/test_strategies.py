@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import strategies
-from repro.errors import InputError
+from repro.common.errors import InputError
 from repro.fabric import collectives
 from tests import real, small
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from repro import build, config, models
+from repro import models
+from repro.experiment import config
+from repro.rank import factory
 from repro.timing import closed_forms as forms
 from repro.timing.device import block_flops, block_seconds, compute_seconds
 from tests.virtual_common import close
@@ -35,8 +37,8 @@ def test_every_number_says_where_it_comes_from():
         found = of_paper(name)
         numbers = {key for key in found if key not in ("name", "kind", "launcher", "arithmetic", "sources")}
         assert numbers <= {source.split(".")[0] for source in found["sources"]}
-        build.check_virtual(found)
-        assert build.virtual_network(found).hosts == 8
+        factory.check_virtual(found)
+        assert factory.virtual_network(found).hosts == 8
     assert of_paper("ibatch-implied")["sources"]["device"].startswith("implied: 26x")
 
 

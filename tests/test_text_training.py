@@ -9,16 +9,18 @@ import pytest
 import torch
 
 import strategies
-from repro import build, cells, data, programs
-from repro import config as configs
-from repro.config import strategy_options
-from repro.errors import InputError
-from repro.evaluate import digest
+from repro import data
+from repro.common.errors import InputError
+from repro.evaluation.evaluate import digest
+from repro.experiment import config as configs
+from repro.experiment import runs
+from repro.experiment.config import strategy_options
 from repro.fabric import virtual
 from repro.fabric.base import Fabric
-from repro.results import read_summary
-from repro.session import run_rank
-from repro.summary import reached
+from repro.rank import factory, programs
+from repro.rank.session import run_rank
+from repro.records.store import read_summary
+from repro.records.summary import reached
 from strategies.dsync import DSync
 
 EXPERIMENT = "pipesgd/fig4-mnist"
@@ -43,7 +45,7 @@ def on_ranks(config: dict[str, Any], work: Any) -> list[Any]:
     testbed = config["testbed"]
     network = virtual.Network(testbed["alpha_s"], testbed["beta_s_per_byte"])
     count = programs.strategy_ranks(config)
-    return virtual.run(count, work, network, build.virtual_costs(testbed))
+    return virtual.run(count, work, network, factory.virtual_costs(testbed))
 
 
 def run(config: dict[str, Any], folder) -> dict[str, Any]:
@@ -103,7 +105,7 @@ def test_without_arithmetic_the_same_virtual_time(whole, tmp_path):
 
 def one_rank(fabric: Fabric, config: dict[str, Any], steps: int) -> tuple[str, torch.Tensor | None]:
     """The digest of a rank's weights after so many steps, and the hidden state of its first LSTM layer."""
-    worker = build.build_worker(fabric, config, data.of(config))
+    worker = factory.build_worker(fabric, config, data.of(config))
     strategy_class = strategies.load(config["strategy"]["name"])
     strategy = strategy_class(strategy_class.parse(strategy_options(config)))
     strategy.setup(worker)
@@ -131,7 +133,7 @@ def test_the_state_goes_on_within_an_epoch_and_begins_again_with_the_next():
     dataset = data.of(config)
 
     def work(fabric: Fabric) -> list[torch.Tensor]:
-        worker = build.build_worker(fabric, config, dataset)
+        worker = factory.build_worker(fabric, config, dataset)
         hidden, begun = worker.part.model.lstm1[0], []
         forward = hidden.lstm.forward
         hidden.lstm.forward = lambda x, state: begun.append(state[0].abs().sum().item()) or forward(x, state)
@@ -178,7 +180,7 @@ def test_what_does_not_go_together_is_said_before_anything_runs(overrides, compl
     if "model=lstm_ptb" not in text:
         text = [one for one in text if not one.startswith("model.")]
     with pytest.raises(InputError, match=complaint) as caught:
-        cells.identify(cells.expand(EXPERIMENT, [*text, *overrides]))
+        runs.identify(runs.expand(EXPERIMENT, [*text, *overrides]))
     assert "\n" not in str(caught.value)
 
 

@@ -9,9 +9,9 @@ import sys
 
 import pytest
 
-from repro.errors import FaultError, InputError
-from repro.events import EventLog
-from repro.results import write_summary
+from repro.common.errors import FaultError, InputError
+from repro.records.events import EventLog
+from repro.records.store import write_summary
 from repro.tracking import Background, Mirror, Store, open_store, store, sync_all, tracking_uri
 from repro.tracking.format import curve_points, final_metrics, parameters, shared_view, tags
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from repro.results import read_summary
+from repro.records.store import read_summary
 from repro.tracking import Background, Store, open_store
 from repro.tracking.background import SERVER_WAIT_S
 from tests.test_runs import EXPERIMENT, QUICK

@@ -9,17 +9,18 @@ import torch
 from torch.nn import functional
 
 import strategies
-from repro import cells, models
-from repro.build import check_accumulate
-from repro.clock import Clock
+from repro import models
+from repro.common.errors import InputError
 from repro.data.base import Batches, Split
-from repro.errors import InputError
-from repro.evaluate import digest
+from repro.evaluation.evaluate import digest
+from repro.experiment import runs
 from repro.fabric import virtual
-from repro.part import Part
-from repro.schedule import Schedule, check
+from repro.rank.factory import check_accumulate
 from repro.timing.device import BlockSeconds
-from repro.worker import Worker
+from repro.training.clock import Clock
+from repro.training.lr_schedule import Schedule, check
+from repro.training.model_shard import Part
+from repro.training.worker import Worker
 from tests import small
 from tests.small import COSTS, NETWORK, SGD
 
@@ -260,8 +261,8 @@ def test_a_minibatch_is_cut_into_equal_parts(accumulate):
 
 def test_the_configuration_is_checked_before_anything_runs():
     override = ["workers=2", "batch=20", "strategy=dsync", "testbed=virtual"]
-    assert cells.expand("pipesgd/fig4-mnist", [*override, "accumulate=5"])[0].config["accumulate"] == 5
+    assert runs.expand("pipesgd/fig4-mnist", [*override, "accumulate=5"])[0].config["accumulate"] == 5
     with pytest.raises(InputError, match=r"accumulate=4: a worker's minibatch of 10 .*: 1, 2, 5, 10"):
-        cells.expand("pipesgd/fig4-mnist", [*override, "accumulate=4"])
+        runs.expand("pipesgd/fig4-mnist", [*override, "accumulate=4"])
     with pytest.raises(InputError, match=r"optimizer\.clip_norm=-1"):
-        cells.expand("pipesgd/fig4-mnist", [*override, "optimizer.clip_norm=-1"])
+        runs.expand("pipesgd/fig4-mnist", [*override, "optimizer.clip_norm=-1"])

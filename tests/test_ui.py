@@ -12,9 +12,9 @@ import urllib.request
 import pytest
 
 from repro import cli
-from repro.errors import InputError
+from repro.common.errors import InputError
 from repro.tracking import Mirror, Store
-from repro.ui import serve
+from repro.tracking.ui import serve
 from tests.reports_data import make
 from tests.waiting import LIMIT_S, wait_until
 
@@ -43,7 +43,7 @@ def test_sync_fills_the_database_before_the_page(tmp_path, monkeypatch, capsys):
     cell.mkdir(parents=True)
     (cell / "summary.json").write_text(json.dumps(make() | CELL))
     served = []
-    monkeypatch.setattr("repro.ui.serve", lambda *where: served.append((tmp_path / "mlflow.db").is_file()))
+    monkeypatch.setattr("repro.tracking.ui.serve", lambda *where: served.append((tmp_path / "mlflow.db").is_file()))
     assert cli.main(["ui", "--sync", "--port", str(free_port())]) == 0
     assert served == [True] and "1 runs mirrored to MLflow" in capsys.readouterr().out
 
@@ -82,7 +82,8 @@ def test_the_page_comes_up_and_goes_without_leaving_a_process(tmp_path):
     mirror.start(CELL)
     mirror.kill(tmp_path)
     port = free_port()
-    code = f"from repro.ui import serve; from pathlib import Path; serve(port={port}, root=Path({str(tmp_path)!r}))"
+    root = f"Path({str(tmp_path)!r})"
+    code = f"from repro.tracking.ui import serve; from pathlib import Path; serve(port={port}, root={root})"
     command = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     try:
         lines = [command.stdout.readline() for _ in range(4)]

@@ -7,15 +7,15 @@ import pytest
 import strategies
 from reports import frames_validation
 from reports.build import build as build_pages
-from repro import build, programs
-from repro import config as configs
-from repro.errors import InputError
+from repro.common.errors import InputError
+from repro.experiment import config as configs
 from repro.fabric import virtual
 from repro.probes import _network, validation
 from repro.probes._compute import Compute
 from repro.probes._synthetic import Workload
 from repro.probes._twin import Measured
-from repro.results import read_summary, write_summary
+from repro.rank import factory, programs
+from repro.records.store import read_summary, write_summary
 from repro.timing.costs import Costs
 
 TESTBED = {
@@ -61,7 +61,7 @@ def run(config, folder):
     programs.check(config)
     network = virtual.Network(TESTBED["alpha_s"], TESTBED["beta_s_per_byte"], quantum=QUANTUM)
     ranks = programs.ranks(config)
-    virtual.run(ranks, lambda fabric: programs.run(fabric, config, folder), network, build.virtual_costs(TESTBED))
+    virtual.run(ranks, lambda fabric: programs.run(fabric, config, folder), network, factory.virtual_costs(TESTBED))
     return read_summary(folder)
 
 

@@ -11,13 +11,14 @@ import torch.distributed as dist
 from torch import nn
 
 import strategies
-from repro import cells, models
-from repro.errors import InputError
+from repro import models
+from repro.common.errors import InputError
+from repro.experiment import runs
 from repro.fabric.codecs import codec
-from repro.segments import buckets
 from repro.timing import closed_forms as forms
 from repro.timing.costs import Costs
 from repro.timing.device import BlockSeconds
+from repro.training.buckets import buckets
 from tests import small
 
 MIB = 2**20
@@ -209,6 +210,6 @@ def test_it_is_its_own_twin():
 
 
 def test_its_configuration_is_the_default():
-    (cell, *_) = cells.expand("pipesgd/fig4-mnist", ["strategy=wfbp", "testbed=virtual"])
+    (cell, *_) = runs.expand("pipesgd/fig4-mnist", ["strategy=wfbp", "testbed=virtual"])
     given = {key: value for key, value in cell.config["strategy"].items() if key != "name"}
     assert strategies.load("wfbp").parse(given) == strategies.load("wfbp").parse({})

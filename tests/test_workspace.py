@@ -11,10 +11,10 @@ import pytest
 
 from reports import loading
 from reports.build import build
-from repro.errors import InputError
-from repro.paths import PROJECT, reference_root, reports_root
-from repro.results import cell_folders, write_summary
-from repro.runner import check_results_folder
+from repro.common.errors import InputError
+from repro.common.paths import PROJECT, reference_root, reports_root
+from repro.launch.runner import check_results_folder
+from repro.records.store import cell_folders, write_summary
 from tests.reports_data import make
 from tests.waiting import LIMIT_S
 

@@ -8,10 +8,11 @@ import sys
 
 import pytest
 
-from repro import cells, cli, config
-from repro.errors import InputError
-from repro.paths import PROJECT
-from repro.slurm import prepared, site, submit
+from repro import cli
+from repro.common.errors import InputError
+from repro.common.paths import PROJECT
+from repro.experiment import config, runs
+from repro.launch.slurm import prepared, site, submit
 
 FIG4 = "pipesgd/fig4-mnist"
 
@@ -107,7 +108,7 @@ def test_show_refuses_what_run_refuses(capsys, override):
     overrides = [*(["strategy=pipe_sgd"] if "K" in override else ["testbed=here"]), override]
     line = said(capsys, "show", FIG4, *overrides)
     with pytest.raises(InputError) as refusal:
-        cells.expand(FIG4, overrides)
+        runs.expand(FIG4, overrides)
     assert line == str(refusal.value)
 
 
@@ -119,7 +120,7 @@ def test_delays_are_read_from_files_that_end(capsys):
 def test_show_counts_the_cells_that_run_has(capsys):
     assert cli.main(["show", FIG4, "--json", "seeds=3"]) == 0
     (shown,) = json.loads(capsys.readouterr().out)
-    assert shown["cells"] == len(cells.expand(FIG4, ["seeds=3"]))
+    assert shown["cells"] == len(runs.expand(FIG4, ["seeds=3"]))
 
 
 def test_a_misspelt_experiment_gets_the_three_nearest(capsys):
@@ -202,7 +203,7 @@ def test_a_prepared_cell_cannot_lead_out_of_the_results(tmp_path):
         with pytest.raises(InputError, match=words) as refusal:
             prepared.load(tmp_path)
         assert "\n" not in str(refusal.value)
-    changed = cells.expand(FIG4, ["strategy=dsync", "testbed=virtual"])[0].config | {"figure": "../../x"}
+    changed = runs.expand(FIG4, ["strategy=dsync", "testbed=virtual"])[0].config | {"figure": "../../x"}
     config.write_yaml(tmp_path / "config.yaml", changed)
     with pytest.raises(InputError, match=r"figure='../../x': must be a plain name"):
         prepared.load(tmp_path)

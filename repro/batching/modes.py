@@ -8,7 +8,7 @@ from repro.batching.exact import exact
 from repro.batching.greedy import algorithm1, algorithm2, greedy
 from repro.batching.profile import Profile, groups
 from repro.batching.times import Batches
-from repro.errors import unknown
+from repro.common.errors import unknown
 
 
 def default(profile: Profile) -> Batches:

@@ -17,8 +17,8 @@ from dataclasses import MISSING, asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
-from repro import foreign
-from repro.errors import InputError, unknown
+from repro.common import strict_json
+from repro.common.errors import InputError, unknown
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ def read(path: Path | str) -> Profile:
 
 def write(path: Path | str, profile: Profile) -> None:
     """As JSON, atomically; InputError where there is no folder for it."""
-    from repro.results import write_atomically
+    from repro.records.store import write_atomically
 
     path = Path(path)
     if not path.parent.is_dir():
@@ -151,7 +151,7 @@ def write(path: Path | str, profile: Profile) -> None:
 def _decoded(text: str, path: Path) -> Any:
     """What stands in a file, JSON or YAML, whichever it is; InputError where it is neither."""
     try:
-        return foreign.parse(text)
+        return strict_json.parse(text)
     except ValueError:
         pass
     import yaml

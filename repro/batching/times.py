@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from repro.batching.profile import Profile
 from repro.batching.ticks import Ticks, ticks_of
-from repro.errors import InputError
+from repro.common.errors import InputError
 
 Batches = tuple[tuple[int, int], ...]
 

@@ -9,7 +9,7 @@ import torch
 
 from repro.bench import sparse_calls
 from repro.bench.sparse_calls import Sparsity
-from repro.errors import FaultError
+from repro.common.errors import FaultError
 from repro.fabric import collectives
 from repro.fabric.base import Fabric
 from repro.fabric.compressed import RINGS, CompressedAllreduce

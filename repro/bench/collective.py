@@ -5,10 +5,10 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
-from repro import limits
 from repro.bench import sparse_calls
 from repro.bench.sparse_calls import Sparsity
-from repro.errors import InputError, unknown
+from repro.common.errors import InputError, unknown
+from repro.experiment import limits
 from repro.timing import closed_forms
 from repro.timing.costs import Costs
 

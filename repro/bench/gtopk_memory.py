@@ -79,6 +79,6 @@ def main(name: str, elements: int) -> None:
 
 
 if __name__ == "__main__":
-    from repro.rank import guarded
+    from repro.rank.main import guarded
 
     guarded(lambda: main(sys.argv[1], int(sys.argv[2])))

@@ -88,14 +88,14 @@ class Harness:
         import torch
 
         from repro import models
-        from repro.checkpoints import Checkpoints
-        from repro.clock import Clock
         from repro.data.base import Batches
-        from repro.events import EventLog
         from repro.fabric.mpi import MpiFabric
-        from repro.part import Part
-        from repro.runlog import RunLog
-        from repro.worker import Worker
+        from repro.rank.checkpoints import Checkpoints
+        from repro.rank.recorder import RunLog
+        from repro.records.events import EventLog
+        from repro.training.clock import Clock
+        from repro.training.model_shard import Part
+        from repro.training.worker import Worker
         from strategies.dsync import DSync
 
         def model() -> torch.nn.Sequential:
@@ -120,7 +120,7 @@ class Harness:
         self.done = 0
 
     def turn(self, iterations: int) -> float:
-        from repro.train import Plan, train
+        from repro.rank.loop import Plan, train
 
         before, start = self.log.train_s, self.done
         self.done += iterations
@@ -160,6 +160,6 @@ def main(iterations: int, turns: int) -> None:
 
 
 if __name__ == "__main__":
-    from repro.rank import guarded
+    from repro.rank.main import guarded
 
     guarded(lambda: main(int(sys.argv[1]), int(sys.argv[2])))

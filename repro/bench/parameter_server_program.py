@@ -14,13 +14,13 @@ from typing import Any
 import torch
 
 from repro.bench.rank_program import main
-from repro.clock import Clock
 from repro.fabric.base import Fabric
 from repro.parameter_server.client import Client
 from repro.parameter_server.server import Server
 from repro.parameter_server.shard import Shard
 from repro.parameter_server.shards import Shards
-from repro.rank import guarded
+from repro.rank.main import guarded
+from repro.training.clock import Clock
 
 SGD = {"lr": 1e-3, "momentum": 0.9, "weight_decay": 0.0}
 LAYERS = 4
@@ -71,15 +71,16 @@ def _timed(fabric: Fabric, iteration: Any, calls: int) -> float:
 
 def simulate(nodes: int, strategy_name: str, iterations: int = 2) -> dict[str, float]:
     """Wall seconds of an iteration of VGG19-22K on that many virtual nodes of paper/ibatch, without arithmetic."""
-    from repro import cells, programs
-    from repro.build import build_worker, virtual_costs, virtual_network
-    from repro.config import strategy_options
     from repro.data import of
+    from repro.experiment import runs
+    from repro.experiment.config import strategy_options
     from repro.fabric import virtual
+    from repro.rank import programs
+    from repro.rank.factory import build_worker, virtual_costs, virtual_network
     from strategies import load
 
     overrides = [f"workers={nodes}", f"batch={4 * nodes}", f"dataset.images={8 * nodes}", f"strategy={strategy_name}"]
-    (cell, *_) = cells.expand("ibatch/fig5-vgg19-22k", [*overrides, "settings={}"])
+    (cell, *_) = runs.expand("ibatch/fig5-vgg19-22k", [*overrides, "settings={}"])
     config, dataset = cell.config, of(cell.config)
     began, marks, virtual_s = time.perf_counter(), [], []
 

@@ -21,7 +21,7 @@ from repro.fabric.base import BACKGROUND, Fabric
 from repro.fabric.contributions import Whole
 from repro.fabric.partial import PartialAllreduce
 from repro.probes import _skewed
-from repro.rank import guarded
+from repro.rank.main import guarded
 
 SIDE = 512  # of the matrices: some milliseconds each, as a layer's pass
 ELEMENTS = 1 << 20

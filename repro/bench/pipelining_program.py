@@ -29,12 +29,12 @@ import strategies
 from repro import models
 from repro.bench.pipelining import COMPARED
 from repro.bench.rank_program import main
-from repro.clock import Clock
 from repro.data.base import Minibatches
 from repro.fabric.torch_dist import TorchFabric
-from repro.part import Part
-from repro.rank import guarded
-from repro.worker import Worker
+from repro.rank.main import guarded
+from repro.training.clock import Clock
+from repro.training.model_shard import Part
+from repro.training.worker import Worker
 
 OPTIMIZER = {"lr": 0.01, "momentum": 0.9, "weight_decay": 0.0}
 SEED, CLASSES, WIDTH = 1, 10, 512

@@ -21,7 +21,7 @@ from repro.bench.calls import call, checker, pattern
 from repro.bench.sparse_calls import Sparsity
 from repro.fabric.base import Fabric
 from repro.fabric.collectives import PIECES
-from repro.rank import guarded, start_fabric
+from repro.rank.main import guarded, start_fabric
 
 TIMEOUT_S = 120.0
 

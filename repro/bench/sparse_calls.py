@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from repro.errors import InputError, unknown
+from repro.common.errors import InputError, unknown
 from repro.fabric.base import Fabric
 from repro.fabric.selection import select
 from repro.fabric.sparse import CODECS, Sparse, Wire

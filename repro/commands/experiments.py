@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from repro.commands.options import as_json, experiment_arguments
-from repro.errors import NotHere
+from repro.common.errors import NotHere
 
 
 def add(commands: Any) -> None:
@@ -31,7 +31,7 @@ def add(commands: Any) -> None:
 
 
 def cmd_list(args: argparse.Namespace) -> None:
-    from repro import config
+    from repro.experiment import config
 
     found = {
         "experiments": {name: config.title(name) for name in config.experiment_names()},
@@ -53,8 +53,8 @@ def cmd_list(args: argparse.Namespace) -> None:
 def cmd_show(args: argparse.Namespace) -> None:
     import yaml
 
-    from repro import cells as expansion
-    from repro import config
+    from repro.experiment import config
+    from repro.experiment import runs as expansion
 
     shown = []
     for name in config.experiment_names(args.experiment):
@@ -74,9 +74,9 @@ def cmd_show(args: argparse.Namespace) -> None:
 
 
 def cmd_run(args: argparse.Namespace) -> None:
-    from repro import cells as expansion
-    from repro import config
-    from repro.runner import check_results_folder, run_cells
+    from repro.experiment import config
+    from repro.experiment import runs as expansion
+    from repro.launch.runner import check_results_folder, run_cells
 
     check_results_folder()
     scale = args.scale or "small"
@@ -107,7 +107,7 @@ def cmd_run(args: argparse.Namespace) -> None:
 def show_where(paper: str, report: bool) -> None:
     """Say where everything lies; `report`: build the paper's page first, from what there is."""
     from repro.commands.pages import say
-    from repro.paths import reports_root, results_root
+    from repro.common.paths import reports_root, results_root
 
     print()
     if report:

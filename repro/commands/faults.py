@@ -8,7 +8,7 @@ import math
 from typing import Any
 
 from repro.commands.options import as_json
-from repro.errors import InputError, unknown
+from repro.common.errors import InputError, unknown
 
 
 def add(commands: Any) -> None:
@@ -24,8 +24,8 @@ def add(commands: Any) -> None:
 
 def cmd_faults(args: argparse.Namespace) -> None:
     import strategies
+    from repro.common.paths import results_root
     from repro.faults import series
-    from repro.paths import results_root
 
     for what, given, valid in (
         ("strategy", args.strategy, strategies.names()),

@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from repro.commands.options import as_json
-from repro.errors import InputError
+from repro.common.errors import InputError
 
 
 def add(commands: Any) -> None:
@@ -52,7 +52,7 @@ def cmd_data(args: argparse.Namespace) -> int:
 
 
 def cmd_doctor(args: argparse.Namespace) -> int:
-    from repro import doctor
+    from repro.commands import doctor
 
     rows = doctor.check()
     if args.json:

@@ -6,7 +6,7 @@ import argparse
 import re
 from typing import Any
 
-from repro.errors import InputError
+from repro.common.errors import InputError
 
 
 class Parser(argparse.ArgumentParser):

@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from repro.commands.options import as_json
-from repro.errors import InputError
+from repro.common.errors import InputError
 
 if TYPE_CHECKING:
     from repro.pipeline.partition import Partition
@@ -42,7 +42,7 @@ def add(commands: Any) -> None:
 
 
 def cmd_profile(args: argparse.Namespace) -> None:
-    from repro import limits
+    from repro.experiment import limits
     from repro.pipeline import profile
 
     if args.device not in ("auto", "cpu", "cuda"):

@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from repro.commands.options import as_json
-from repro.errors import InputError, unknown
+from repro.common.errors import InputError, unknown
 
 if TYPE_CHECKING:
     from repro.pipeline.deadlock import Pass
@@ -54,7 +54,7 @@ def at_least_one(option: str, value: int) -> None:
 
 def planned(args: argparse.Namespace) -> Plan:
     """The plan that the options ask for; which blocks a stage has changes nothing, so each has one."""
-    from repro import limits
+    from repro.experiment import limits
     from repro.pipeline.layout import layout, parse_config
     from repro.pipeline.plan import SCHEDULES, SEMANTICS, Plan, flush_of
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from repro.commands.options import as_json, experiment_arguments
-from repro.errors import InputError, NotHere
+from repro.common.errors import InputError, NotHere
 
 
 def add(commands: Any) -> None:
@@ -34,10 +34,10 @@ def add(commands: Any) -> None:
 
 
 def cmd_submit(args: argparse.Namespace) -> None:
-    from repro import config
-    from repro.runner import check_results_folder
-    from repro.slurm import client, record, site
-    from repro.slurm.submit import choose, find_cells, scripts, submit
+    from repro.experiment import config
+    from repro.launch.runner import check_results_folder
+    from repro.launch.slurm import client, record, site
+    from repro.launch.slurm.submit import choose, find_cells, scripts, submit
 
     if args.site:
         os.environ["REPRO_SITE"] = str(args.site.resolve())
@@ -89,15 +89,15 @@ def cmd_submit(args: argparse.Namespace) -> None:
 
 
 def cmd_status(args: argparse.Namespace) -> None:
-    from repro.slurm.status import lines, status
+    from repro.launch.slurm.status import lines, status
 
     found = status(args.experiment)
     print(json.dumps(found, indent=1) if args.json else "\n".join(lines(found)))
 
 
 def cmd_cell(args: argparse.Namespace) -> None:
-    from repro.runner import check_results_folder, run_cells
-    from repro.slurm.prepared import load, node
+    from repro.launch.runner import check_results_folder, run_cells
+    from repro.launch.slurm.prepared import load, node
 
     check_results_folder()
     cell = load(args.folder)

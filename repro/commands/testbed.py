@@ -10,7 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 from repro.commands.options import Parser, as_json
-from repro.errors import InputError
+from repro.common.errors import InputError
 
 if TYPE_CHECKING:
     from repro.testbed.network import Network

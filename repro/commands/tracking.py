@@ -23,7 +23,7 @@ def cmd_track(args: argparse.Namespace) -> None:
 
 
 def cmd_ui(args: argparse.Namespace) -> None:
-    from repro.ui import check_port, serve
+    from repro.tracking.ui import check_port, serve
 
     if args.sync:
         check_port(args.host, args.port)  # before the minutes that it may take
@@ -34,7 +34,7 @@ def cmd_ui(args: argparse.Namespace) -> None:
 
 def sync() -> None:
     """Mirror the results that MLflow has not as they are, and say how many."""
-    from repro.paths import results_root
+    from repro.common.paths import results_root
     from repro.tracking import sync_all
 
     synced = sync_all(results_root())

@@ -28,8 +28,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from repro.common.errors import InputError, NotHere, unknown
 from repro.data import files
-from repro.errors import InputError, NotHere, unknown
 
 if TYPE_CHECKING:
     from repro.data.base import Dataset

@@ -20,8 +20,8 @@ from typing import ClassVar
 import torch
 from torch.nn import functional
 
-from repro.errors import InputError
-from repro.losses import mean_squared_error
+from repro.common.errors import InputError
+from repro.training.losses import mean_squared_error
 
 TASKS = ("classification", "text", "regression")
 # of a minibatch's x: what a model has to take

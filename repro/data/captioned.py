@@ -26,7 +26,7 @@ class Captioned(Samples):
     clips    the clips, and `rows`, (clip, caption) of each sample
     numbers  word -> number; a word without one is UNK
     source   of features; None on the meta device, where there are shapes only
-    scored   of how many clips an evaluation decodes captions, the first of the split (`repro.caption_scores`)
+    scored   of how many clips an evaluation decodes captions, the first of the split (`repro.evaluation.meteor`)
     """
 
     task: ClassVar[str] = "text"

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from repro.common.errors import InputError
 from repro.data.files import File, limit
-from repro.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np

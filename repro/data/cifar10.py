@@ -16,10 +16,10 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from repro.common.errors import InputError
 from repro.data import cifar, files
 from repro.data.cifar import TRAIN, Archive, check_labels, records, split
 from repro.data.files import File, combined, limit
-from repro.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np

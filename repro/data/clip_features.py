@@ -10,9 +10,9 @@ from typing import Protocol
 
 import numpy as np
 
+from repro.common.errors import InputError
 from repro.data import counted
 from repro.data.msvd_clips import Clip
-from repro.errors import InputError
 
 FEATURES = 4096  # of a frame: VGG's fc7
 NAMED = 3  # missing files that an error names; it counts them all

@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 import torch
 
+from repro.common.errors import InputError, NotHere, ReproError
 from repro.data import ucf101_lists
 from repro.data.ucf101_lists import Video
-from repro.errors import InputError, NotHere, ReproError
 
 TOLERANCE = 2
 BATCH = 64

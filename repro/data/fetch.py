@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from repro.common.errors import InputError
 from repro.data import files, missing, module
-from repro.errors import InputError
 
 CHUNK = 1 << 16
 

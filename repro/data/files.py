@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from repro.errors import InputError
+from repro.common.errors import InputError
 
 log = logging.getLogger("repro.data")
 

@@ -21,7 +21,7 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repro.errors import InputError
+from repro.common.errors import InputError
 
 if TYPE_CHECKING:
     from repro.data.base import Dataset

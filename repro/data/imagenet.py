@@ -27,9 +27,9 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from repro.common.errors import InputError, unknown
 from repro.data import files
 from repro.data.files import limit
-from repro.errors import InputError, unknown
 
 if TYPE_CHECKING:
     from repro.data.base import Dataset, Split

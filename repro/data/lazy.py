@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from PIL import Image
 
+from repro.common.errors import InputError
 from repro.data.base import Samples, Split
-from repro.errors import InputError
 
 NAMED = 3  # unreadable files that an error names; it counts them all
 STRETCH = 8  # images a thread takes at a time

@@ -14,9 +14,9 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from repro.common.errors import InputError
 from repro.data import files
 from repro.data.files import File, combined
-from repro.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np

@@ -35,9 +35,9 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from repro.common.errors import InputError, NotHere
 from repro.data import files
 from repro.data.files import File, combined, limit
-from repro.errors import InputError, NotHere
 
 if TYPE_CHECKING:
     from repro.data.base import Dataset

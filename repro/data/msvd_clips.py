@@ -11,8 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from repro.common.errors import InputError
 from repro.data import counted
-from repro.errors import InputError
 
 FRAMES_A_SECOND = 3  # every tenth frame of 30 a second, as S2VT takes them
 SHORTEST, LONGEST, MEDIAN, SPREAD = 2, 60, 8, 0.62  # seconds of the made-up clips; MEDIAN e^(SPREAD^2 / 2) = 9.7

@@ -27,9 +27,9 @@ from collections import Counter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from repro.common.errors import InputError, unknown
 from repro.data import files
 from repro.data.files import File, combined, limit
-from repro.errors import InputError, unknown
 
 if TYPE_CHECKING:
     import numpy as np

@@ -21,9 +21,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from repro.common.errors import InputError, unknown
 from repro.data import files
 from repro.data.files import File, combined, limit
-from repro.errors import InputError, unknown
 
 if TYPE_CHECKING:
     import numpy as np

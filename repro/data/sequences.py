@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import torch
 
+from repro.common.errors import InputError
 from repro.data.base import EVALUATION_BATCH, EVALUATION_VALUES, Minibatches, Samples, chosen, seeded
-from repro.errors import InputError
 
 
 class Sequences(Samples):

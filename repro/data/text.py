@@ -8,8 +8,8 @@ from typing import ClassVar
 
 import torch
 
+from repro.common.errors import InputError
 from repro.data.base import Minibatches, seeded
-from repro.errors import InputError
 
 EVALUATION_STREAMS = 10  # read side by side in an evaluation
 IGNORED = -100  # a label that cross-entropy leaves out

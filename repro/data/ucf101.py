@@ -34,10 +34,10 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
+from repro.common.errors import InputError, NotHere
 from repro.data import files, ucf101_lists
 from repro.data.files import limit
 from repro.data.ucf101_lists import CLASSES, FEATURES, MIRRORS, Frames, Video, check_split, find
-from repro.errors import InputError, NotHere
 
 if TYPE_CHECKING:
     from repro.data.base import Dataset

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from repro.common.errors import InputError, unknown
 from repro.data import files
 from repro.data.files import File
-from repro.errors import InputError, unknown
 
 CLASSES, SPLITS = 101, (1, 2, 3)
 FEATURES = 2048  # of a frame: the width of Inception-v3's last pooling

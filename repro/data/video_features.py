@@ -9,9 +9,9 @@ from typing import Protocol
 
 import numpy as np
 
+from repro.common.errors import InputError
 from repro.data import counted, files
 from repro.data.ucf101_lists import CLASSES, FEATURES, Frames, Video
-from repro.errors import InputError
 
 NAMED = 3  # missing files that an error names; it counts them all
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import torch
 
-from repro.errors import InputError, unknown
+from repro.common.errors import InputError, unknown
 from repro.fabric.base import ANY_SOURCE, SIGNALS, Fabric, Work
 
 SOLO, MAJORITY, QUORUM = "solo", "majority", "quorum"

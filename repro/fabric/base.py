@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from repro.errors import FaultError
+from repro.common.errors import FaultError
 from repro.timing.costs import Costs
 
 ANY_SOURCE = -1

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from repro.errors import unknown
+from repro.common.errors import unknown
 
 LOW_16_BITS = 0xFFFF
 SMALLEST = 2.0**-149  # of float32's positive numbers

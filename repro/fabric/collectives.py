@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 import torch
 
-from repro.errors import unknown
+from repro.common.errors import unknown
 from repro.fabric.base import MAIN, Fabric
 from repro.fabric.blocks import TAG, bounds, chunks, piece_bounds, reduce_cost, synchronise
 from repro.fabric.codecs import Codec, NoCodec

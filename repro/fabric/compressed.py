@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from repro.errors import InputError
+from repro.common.errors import InputError
 from repro.fabric import collectives
 from repro.fabric.base import MAIN, Fabric
 from repro.fabric.codecs import codec

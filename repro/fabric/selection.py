@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import torch
 
-from repro.errors import unknown
+from repro.common.errors import unknown
 from repro.fabric.sparse import EMPTY, Sparse, largest, positions
 
 SHORT = 1 << 15  # elements of a vector for which guessing does not pay

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import torch
 
-from repro.errors import Diverged
+from repro.common.errors import Diverged
 from repro.fabric.codecs import codec
 
 EMPTY = 2**31 - 1  # the index of a place that holds nothing; its value is 0

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import torch
 
-from repro.errors import unknown
+from repro.common.errors import unknown
 from repro.fabric.base import MAIN, Fabric
 from repro.fabric.blocks import TAG
 from repro.fabric.collectives import binomial_broadcast, ring_allgather

@@ -30,7 +30,7 @@ def ranks(folder: Path) -> dict[int, int]:
             process = Path("/proc") / str(pid)
             words, environment = _words(process / "cmdline"), _environment(process)
             rank = next((environment[name] for name in RANK_VARIABLES if name in environment), None)
-            if "repro.rank" in words and rank is not None and "python" in Path(words[0]).name:
+            if "repro.rank.main" in words and rank is not None and "python" in Path(words[0]).name:
                 found[int(rank)] = pid
     return found
 

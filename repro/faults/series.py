@@ -17,11 +17,11 @@ from typing import Any
 from tabulate import tabulate
 
 import strategies
-from repro import cells
-from repro.errors import FaultError, InputError, NotHere
+from repro.common.errors import FaultError, InputError, NotHere
+from repro.experiment import runs
 from repro.faults import baseline, damage, disks, running, servers
 from repro.faults.trial import EXPERIMENT, Impossible, Lost, Trial, overrides_of
-from repro.provenance import provenance
+from repro.records.provenance import provenance
 
 FAULTS = {**running.FAULTS, **running.TWICE, **damage.FAULTS, **disks.FAULTS, **servers.FAULTS}
 STRATEGIES_EACH = 3  # a round tries every fault of `running` on all strategies, each of the others on so many
@@ -33,10 +33,10 @@ def keys(names: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
     found, lacking = {}, {}
     for name in names:
         try:
-            (found[name],) = cells.expand(EXPERIMENT, overrides_of(name))
+            (found[name],) = runs.expand(EXPERIMENT, overrides_of(name))
         except NotHere as error:
             lacking[name] = str(error)
-    cells.identify(list(found.values()))
+    runs.identify(list(found.values()))
     return {name: cell.key for name, cell in found.items()}, lacking
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import strategies
 from repro.faults import processes
-from repro.results import read_summary
+from repro.records.store import read_summary
 
 EXPERIMENT = "pipesgd/fig4-mnist"
 # steps of milliseconds, a checkpoint every few of them, an evaluation an epoch

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from repro.errors import InputError
+from repro.common.errors import InputError
+from repro.common.registry import Registry
 from repro.imbalance.base import Imbalance, is_number
-from repro.plugins import Registry
 
 NONE = "none"
 REGISTRY = Registry("imbalance", Imbalance, __name__, "repro.imbalances", {"base"})

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from repro import plugins
-from repro.errors import InputError
+from repro.common import registry
+from repro.common.errors import InputError
 
 
 @dataclass
@@ -36,7 +36,7 @@ class Imbalance(ABC):
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> Any:
         """The options from a mapping; InputError naming an unknown one and the valid ones."""
-        return plugins.parse("imbalance", cls.name, cls.Options, given)
+        return registry.parse("imbalance", cls.name, cls.Options, given)
 
     @classmethod
     def checksum(cls, given: Mapping[str, Any]) -> str | None:

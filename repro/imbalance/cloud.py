@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from repro.errors import InputError
+from repro.common.errors import InputError
 from repro.imbalance.base import Imbalance, is_number
 
 MINIMUM_S, MEAN_S, DEVIATION_S, MAXIMUM_S = 0.399, 0.454, 0.116, 1.892  # Figure 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from repro.errors import InputError
+from repro.common.errors import InputError
 from repro.imbalance.base import Imbalance, check_seconds
 
 

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from repro import foreign
-from repro.errors import InputError
+from repro.common import strict_json
+from repro.common.errors import InputError
 from repro.imbalance.base import Imbalance, is_number
 
 
@@ -68,7 +68,7 @@ def read(path: Path, workers: int) -> list[list[float]]:
 
 def _row(text: str, where: str, workers: int) -> list[float]:
     try:
-        found = foreign.parse(text) if text.startswith("[") else [float(column) for column in text.split(",")]
+        found = strict_json.parse(text) if text.startswith("[") else [float(column) for column in text.split(",")]
     except ValueError:
         raise InputError(f"{where}: '{text[:40]}' is neither numbers with commas between nor a JSON list") from None
     for seconds in found:

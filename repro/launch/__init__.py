@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from repro.errors import InputError, unknown
+from repro.common.errors import InputError, unknown
 from repro.launch.base import FABRICS, Launcher, Place
 from repro.launch.local import Mpirun, Torchrun, Virtual
 from repro.launch.shaped import ShapedMpirun, ShapedTorchrun
-from repro.launch.slurm import Srun
+from repro.launch.srun import Srun
 
 LAUNCHERS: dict[str, type[Launcher]] = {"mpirun": Mpirun, "torchrun": Torchrun, "srun": Srun, "virtual": Virtual}
 SHAPED: dict[str, type[Launcher]] = {"mpirun": ShapedMpirun, "torchrun": ShapedTorchrun}  # testbeds with a link rate

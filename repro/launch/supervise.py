@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from repro.errors import Diverged, FaultError, InputError, ReproError
+from repro.common.errors import Diverged, FaultError, InputError, ReproError
 
 PRCTL = getattr(ctypes.CDLL(None), "prctl", None)
 PR_SET_PDEATHSIG = 1

@@ -5,7 +5,7 @@ never updated. A model's options are the keyword-only arguments of its `build`, 
 kind of inputs that a model takes (`repro.data.base.KINDS`), images where the module has none; `SIDE` the pixels of the
 published network's square images, where its number of parameters depends on them. A block that keeps
 something from one minibatch to the next has `reset_state()` and keeps it in buffers outside of the state dict (see
-`repro.part`). Files whose name starts with an underscore hold what several models share.
+`repro.training.model_shard`). Files whose name starts with an underscore hold what several models share.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from repro.errors import InputError, unknown
+from repro.common.errors import InputError, unknown
 
 if TYPE_CHECKING:
     from repro.data.base import Dataset

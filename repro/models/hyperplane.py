@@ -9,7 +9,7 @@ from collections import OrderedDict
 
 from torch import nn
 
-from repro.errors import InputError
+from repro.common.errors import InputError
 
 TAKES = "vectors"
 

@@ -18,7 +18,7 @@ from collections import OrderedDict
 import torch
 from torch import nn
 
-from repro.errors import InputError
+from repro.common.errors import InputError
 
 TAKES = "sentence pairs"
 PAD = 0  # the word number of padding, as in repro.data.multi30k

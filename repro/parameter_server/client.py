@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import torch
 
-from repro.clock import Clock
 from repro.fabric.base import BACKGROUND, MAIN, SIGNALS, Fabric, Work
 from repro.parameter_server.dropping import Dropping
 from repro.parameter_server.server import LEAVE, NOTHING, PULL, PULLED, PUSH, PUSHED, REQUEST, Server, request
 from repro.parameter_server.shards import Shards
+from repro.training.clock import Clock
 
 
 class Client:

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import torch
 
-from repro.clock import Clock
 from repro.fabric import selection
 from repro.fabric.base import Fabric
 from repro.fabric.sparse import Sparse, Wire
 from repro.parameter_server.shards import Shards
+from repro.training.clock import Clock
 
 
 class Dropping:

@@ -23,8 +23,7 @@ from torch import nn
 
 from repro.batching.modes import decide
 from repro.batching.profile import Profile
-from repro.clock import Clock
-from repro.errors import InputError
+from repro.common.errors import InputError
 from repro.fabric.base import Fabric
 from repro.parameter_server import profiler
 from repro.parameter_server.client import Client
@@ -32,7 +31,8 @@ from repro.parameter_server.pulling import Pulling
 from repro.parameter_server.server import Server
 from repro.parameter_server.shard import Shard
 from repro.parameter_server.shards import Shards
-from repro.segments import trained_parameters
+from repro.training.buckets import trained_parameters
+from repro.training.clock import Clock
 
 
 class ServedModule:

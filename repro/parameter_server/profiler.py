@@ -15,7 +15,7 @@ from repro.batching.times import Batches, executed_s, exetime_s, meets_constrain
 from repro.fabric.base import Fabric
 from repro.parameter_server.client import Client
 from repro.pipeline import profiler as layer_times
-from repro.worker import Worker
+from repro.training.worker import Worker
 
 REPEATS = 7  # of each pull, in real time; in virtual time one is as good
 MINIBATCHES, WARMUP = 5, 2  # of forward times

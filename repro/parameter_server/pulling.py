@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from repro.intervals import overlap
 from repro.parameter_server.client import Client
+from repro.training.intervals import overlap
 
 Span = tuple[float, float]
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 import torch
 
-from repro.clock import Clock
 from repro.fabric.base import ANY_SOURCE, BACKGROUND, MAIN, SIGNALS, Event, Fabric, Work
 from repro.fabric.blocks import reduce_cost
 from repro.fabric.codecs import NoCodec
 from repro.parameter_server import dropping
 from repro.parameter_server.shard import Shard
+from repro.training.clock import Clock
 
 REQUEST, PULLED, PUSHED = 0, 0, 0  # tags, of channels SIGNALS, BACKGROUND and MAIN
 PULL, PUSH, LEAVE, NOTHING = range(4)  # kinds of requests; NOTHING: a pull of one element that means nothing

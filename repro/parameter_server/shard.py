@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from repro import optimizers
 from repro.parameter_server.shards import Shards
-from repro.schedule import Schedule
+from repro.training import optimizers
+from repro.training.lr_schedule import Schedule
 
 
 class Shard:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from repro.paths import profile_path
+from repro.common.paths import profile_path
 from repro.pipeline import profile as profiles
 from repro.pipeline.layout import FOUND, Layout, layout, parse_config
 from repro.pipeline.partition import partition
@@ -17,7 +17,7 @@ from repro.pipeline.profile import Profile
 from repro.timing.device import BACKWARD_TO_FORWARD, BlockSeconds, block_flops
 
 if TYPE_CHECKING:
-    from repro.worker import Worker
+    from repro.training.worker import Worker
 
 NOMINAL_FLOPS = 1e11  # a second, of a rank that nobody has profiled: a CPU core or two
 NOMINAL_BANDWIDTH = 1.25e8  # bytes/s of a network that nobody has named: 1 Gbit/s

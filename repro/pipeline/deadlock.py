@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import NamedTuple
 
-from repro.errors import InputError
+from repro.common.errors import InputError
 from repro.pipeline.plan import BACKWARD, FORWARD, Op, Plan
 
 LONGEST = 4096  # minibatches that a check tries: behind the start every plan repeats itself

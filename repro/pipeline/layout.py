@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from repro.errors import InputError
+from repro.common.errors import InputError
 
 FOUND = ("auto", "straight")  # configurations that the partitioner finds: any, or with every stage on one rank
 

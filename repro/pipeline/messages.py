@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import torch
 
-from repro.clock import Clock
 from repro.fabric.base import Fabric
 from repro.pipeline.plan import BACKWARD, FORWARD, Op, Plan
 from repro.pipeline.transfers import Transfers
+from repro.training.clock import Clock
 
 PREFETCH = 2  # receives that are posted ahead of the pass that needs the first of them
 TAGS = {FORWARD: 1, BACKWARD: 2}  # messages of a kind between two ranks come in the order of their minibatches

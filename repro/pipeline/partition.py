@@ -15,8 +15,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from repro import limits
-from repro.errors import InputError, unknown
+from repro.common.errors import InputError, unknown
+from repro.experiment import limits
 from repro.pipeline import optimum
 from repro.pipeline.cost_models import COMBINE, Layers, stage_seconds
 from repro.pipeline.downsets import Downsets

@@ -21,7 +21,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from repro.errors import InputError
+from repro.common.errors import InputError
 from repro.pipeline.layout import Layout
 
 SCHEDULES = ("1f1b", "gpipe", "1f1b-flush")

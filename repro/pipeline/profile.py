@@ -14,8 +14,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repro import foreign
-from repro.errors import InputError, unknown
+from repro.common import strict_json
+from repro.common.errors import InputError, unknown
 
 if TYPE_CHECKING:
     import torch
@@ -124,7 +124,7 @@ def read(path: Path | str) -> Profile:
     try:
         if published.recognised(text):
             return published.parse(text, path.name.split(".")[0])
-        return from_json(foreign.parse(text))
+        return from_json(strict_json.parse(text))
     except ValueError as error:
         other = f"neither JSON of `repro profile` nor lines 'node1 -- ...' ({error})"
         raise InputError(f"{path}: not a profile: {other}") from None
@@ -165,7 +165,7 @@ def _fields(found: Any, kind: type, what: str) -> Mapping[str, Any]:
 
 def write(path: Path | str, profile: Profile) -> None:
     """As JSON, atomically; InputError where `check_place` has something to say."""
-    from repro.results import write_atomically
+    from repro.records.store import write_atomically
 
     check_place(path)
     write_atomically(Path(path), as_text(profile))

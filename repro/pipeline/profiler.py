@@ -19,14 +19,15 @@ from typing import Any
 import torch
 from torch import nn
 
-from repro import config as configs
-from repro import data, models, provenance
-from repro.build import pick_device
+from repro import data, models
+from repro.common.errors import InputError
 from repro.data.base import Dataset, Minibatches
-from repro.device_times import DeviceTimes
-from repro.errors import InputError
-from repro.part import carries_state, reset_state
+from repro.experiment import config as configs
 from repro.pipeline.profile import Layer, Profile, parameter_bytes, tensor_bytes
+from repro.rank.factory import pick_device
+from repro.records import provenance
+from repro.training.cuda_timer import DeviceTimes
+from repro.training.model_shard import carries_state, reset_state
 
 Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
 

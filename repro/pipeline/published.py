@@ -16,7 +16,7 @@ import heapq
 import re
 from typing import NamedTuple
 
-from repro.errors import InputError
+from repro.common.errors import InputError
 from repro.pipeline.profile import Layer, Profile
 
 NUMBERS = ("forward_compute_time", "backward_compute_time", "activation_size", "parameter_size")

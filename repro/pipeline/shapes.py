@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from torch.func import functional_call
 
-from repro.errors import InputError
+from repro.common.errors import InputError
 from repro.pipeline.memory import counted
 from repro.pipeline.messages import Shape
 

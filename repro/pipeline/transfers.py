@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import deque
 
-from repro.clock import Clock
 from repro.fabric.base import Fabric, Task, Work
+from repro.training.clock import Clock
 
 
 class Transfers:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 
 import torch
 
-from repro.part import Part
+from repro.training.model_shard import Part
 
 
 class Versions:

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from repro.errors import unknown
+from repro.common.errors import unknown
 
 if TYPE_CHECKING:
     from repro.fabric.base import Fabric
@@ -34,7 +34,7 @@ def load(name: str) -> ModuleType:
 
 def start(fabric: Fabric, iterations: int) -> None:
     """Tell the parent, which draws the progress, that the cell begins; `iterations`: steps that `progress` counts."""
-    from repro.runlog import say
+    from repro.rank.recorder import say
 
     if fabric.rank == 0:
         say("start", iterations=iterations, resumed=0)
@@ -42,7 +42,7 @@ def start(fabric: Fabric, iterations: int) -> None:
 
 def progress(fabric: Fabric, iteration: int) -> None:
     """Tell the parent how far the probe is; often enough that it does not take the ranks for dead."""
-    from repro.runlog import say
+    from repro.rank.recorder import say
 
     if fabric.rank == 0:
         say("step", iteration=iteration)
@@ -62,9 +62,9 @@ def finish(
     facts: what only the ranks know, as in a training summary (fabric, ranks, model, dataset ...). The event log says no
     more than that the cell ran here: a summary without one is somebody else's, and does not count as done.
     """
-    from repro.events import EventLog
-    from repro.results import write_summary
-    from repro.summary import identity
+    from repro.records.events import EventLog
+    from repro.records.store import write_summary
+    from repro.records.summary import identity
 
     if fabric.rank == 0:
         events = EventLog(folder / "events.jsonl")

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 import strategies
-from repro.config import strategy_options
+from repro.common.errors import InputError
 from repro.data.base import Dataset
-from repro.errors import InputError
+from repro.experiment.config import strategy_options
 from repro.fabric.base import Fabric
 from strategies.base import Strategy
 

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from repro.fabric.base import Fabric
-from repro.segments import Segment, segments
-from repro.worker import Worker
+from repro.training.buckets import Segment, segments
+from repro.training.worker import Worker
 from strategies.data_parallel import GradientStrategy
 
 

@@ -12,13 +12,13 @@ import torch
 
 import strategies
 from repro import probes
-from repro.build import build_worker
-from repro.config import strategy_options
+from repro.common.errors import Diverged
 from repro.data.base import Dataset
-from repro.errors import Diverged
+from repro.experiment.config import strategy_options
 from repro.fabric.base import Fabric
 from repro.probes._objective import regularised
-from repro.worker import Worker
+from repro.rank.factory import build_worker
+from repro.training.worker import Worker
 
 SAY_EVERY = 100
 

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from repro.common.errors import FaultError
 from repro.data.base import Dataset, Split
-from repro.errors import FaultError
 from repro.fabric.base import Fabric
 
 ITERATIONS_A_ROUND, ROUNDS, HISTORY = 50, 60, 50

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from repro.fabric.base import Fabric
-from repro.results import PHASES
-from repro.worker import Worker
+from repro.records.store import PHASES
+from repro.training.worker import Worker
 from strategies.base import Strategy
 
 

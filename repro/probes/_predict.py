@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from repro.errors import InputError, unknown
+from repro.common.errors import InputError, unknown
 from repro.fabric.codecs import Codec, codec
 from repro.fabric.compressed import RINGS
 from repro.probes._compute import Compute

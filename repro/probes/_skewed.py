@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from repro.errors import InputError
+from repro.common.errors import InputError
 from repro.fabric import activation
 from repro.fabric.activation import MAJORITY, QUORUM, SOLO, Activation
 from repro.fabric.base import BACKGROUND, Fabric

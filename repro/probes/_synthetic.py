@@ -14,13 +14,13 @@ from typing import Any
 import torch
 from torch import nn
 
-from repro.clock import Clock
 from repro.data.base import Minibatches
 from repro.fabric.base import Fabric
-from repro.part import Part
 from repro.timing.closed_forms import FLOAT32
 from repro.timing.device import BlockSeconds
-from repro.worker import Worker
+from repro.training.clock import Clock
+from repro.training.model_shard import Part
+from repro.training.worker import Worker
 
 SIDE = 128  # of the matrices that a busy computation multiplies
 OPTIMIZER = {"lr": 0.0, "momentum": 0.0, "weight_decay": 0.0, "schedule": "constant", "milestones": [], "decay": 0.1}

@@ -8,9 +8,9 @@ from typing import Any
 
 import torch
 
-from repro.clock import Interval
 from repro.fabric.base import MAIN, Fabric, Work
 from repro.fabric.virtual_messages import VirtualWork
+from repro.training.clock import Interval
 
 COMMUNICATE = "communicate"
 

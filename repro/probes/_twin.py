@@ -19,7 +19,7 @@ from repro.probes._synthetic import Sleep, Workload, worker
 from repro.timing.closed_forms import largest_block
 from repro.timing.costs import Costs
 from repro.timing.device import BlockSeconds
-from repro.worker import Worker
+from repro.training.worker import Worker
 from strategies.base import Strategy
 
 BESIDE_STEPS = 5  # of computation beside communication

@@ -36,7 +36,7 @@ from repro.batching.modes import default, layerwise
 from repro.batching.profile import Profile
 from repro.batching.ticks import joined
 from repro.batching.times import Batches, checked, executed, exetime
-from repro.errors import InputError, unknown
+from repro.common.errors import InputError, unknown
 from repro.fabric.base import Fabric
 from repro.probes._common import facts, whole
 from repro.probes._random_profiles import FAMILIES, draw

@@ -24,14 +24,14 @@ from pathlib import Path
 from typing import Any
 
 from repro import models, probes
-from repro.build import modelled_seconds
-from repro.errors import InputError, unknown
+from repro.common.errors import InputError, unknown
+from repro.common.paths import PROJECT
 from repro.fabric.base import Fabric
-from repro.paths import PROJECT
 from repro.pipeline.cost_models import COMBINE
 from repro.pipeline.partition import check_network, partition
 from repro.pipeline.profile import Profile, estimated, nominal_inputs, read
 from repro.probes._common import facts
+from repro.rank.factory import modelled_seconds
 from repro.timing.device import check_device
 
 MODELLED = ("model", "input_shape", "classes", "batch")  # what an estimated profile needs

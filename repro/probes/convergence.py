@@ -38,13 +38,14 @@ import math
 from pathlib import Path
 from typing import Any
 
-from repro import data, models, probes, programs
-from repro.errors import InputError, unknown
+from repro import data, models, probes
+from repro.common.errors import InputError, unknown
 from repro.fabric.base import Fabric
 from repro.probes import _rates
 from repro.probes._common import facts, number, whole
 from repro.probes._descent import Descent, descend
 from repro.probes._objective import Minimum, Objective, minimise, subset
+from repro.rank import programs
 
 CONVEX, STRONGLY = "convex", "strongly convex"
 OBJECTIVES = (CONVEX, STRONGLY)

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from repro import data, models, probes
-from repro.errors import InputError
+from repro.common.errors import InputError
 from repro.fabric.base import Fabric
 from repro.pipeline.profile import block_bytes, nominal_inputs
 from repro.probes._common import facts

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from repro import data, probes
-from repro.errors import InputError
+from repro.common.errors import InputError
 from repro.fabric.base import Fabric
 from repro.probes._common import facts, whole
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from repro import probes
-from repro.errors import InputError
+from repro.common.errors import InputError
 from repro.fabric.base import Fabric
 from repro.probes import _ping_pong
 from repro.probes._common import facts, sizes, whole

@@ -17,11 +17,11 @@ from typing import Any
 import torch
 
 from repro import probes
-from repro.build import pick_device
-from repro.errors import InputError
+from repro.common.errors import InputError
 from repro.fabric.base import Fabric
 from repro.probes import _skewed
 from repro.probes._common import facts, number, sizes, whole
+from repro.rank.factory import pick_device
 
 
 def ranks(config: dict[str, Any]) -> int:

@@ -21,18 +21,18 @@ from typing import Any
 import torch
 
 from repro import probes
-from repro.build import pick_device
-from repro.clock import Interval
-from repro.errors import InputError
+from repro.common.errors import InputError
 from repro.fabric import compressed
 from repro.fabric.base import Fabric
 from repro.fabric.codecs import codec as find_codec
-from repro.intervals import overlap, union
 from repro.probes._common import facts, whole
 from repro.probes._moving import Moving
 from repro.probes._tracing import COMMUNICATE, TracingFabric
+from repro.rank.factory import pick_device
 from repro.timing import closed_forms
 from repro.timing.closed_forms import FLOAT32
+from repro.training.clock import Interval
+from repro.training.intervals import overlap, union
 
 PIPELINED = "ring_pipelined"
 ALGORITHMS = ("ring", PIPELINED)

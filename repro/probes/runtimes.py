@@ -22,12 +22,12 @@ from pathlib import Path
 from typing import Any
 
 from repro import data, probes
-from repro.build import build_worker
+from repro.common.errors import InputError
 from repro.data.base import Minibatches
-from repro.errors import InputError
 from repro.fabric.base import Fabric
 from repro.probes._common import facts, number, whole
-from repro.worker import Worker
+from repro.rank.factory import build_worker
+from repro.training.worker import Worker
 
 
 def ranks(config: dict[str, Any]) -> int:

@@ -20,12 +20,12 @@ from typing import Any
 import torch
 
 from repro import probes
-from repro.errors import InputError, unknown
+from repro.common.errors import InputError, unknown
 from repro.fabric import selection
 from repro.fabric.base import Fabric
 from repro.fabric.sparse import EMPTY
 from repro.probes._common import facts, number, whole
-from repro.provenance import hardware
+from repro.records.provenance import hardware
 
 WHOLE = "torch.topk"
 METHODS = (*selection.METHODS, WHOLE)

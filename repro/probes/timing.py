@@ -17,18 +17,18 @@ from pathlib import Path
 from typing import Any
 
 from repro import data, probes
-from repro.build import build_worker, check_ranks
-from repro.config import strategy_options
+from repro.common.errors import InputError
 from repro.data.base import Dataset
-from repro.errors import InputError
+from repro.experiment.config import strategy_options
 from repro.fabric.base import Fabric
 from repro.probes import _predict
 from repro.probes._common import chosen, facts, sizes, whole
 from repro.probes._compute import ComputeBenchmark
 from repro.probes._fabric_model import Microbenchmark
 from repro.probes._observe import observe, summarise
-from repro.segments import block_sizes, segments
+from repro.rank.factory import build_worker, check_ranks
 from repro.timing.closed_forms import FLOAT32
+from repro.training.buckets import block_sizes, segments
 from strategies.base import Strategy
 
 SHARED = "ranks share this machine's cores and memory: computation and communication slow each other down"

@@ -24,7 +24,7 @@ from typing import Any
 
 import strategies
 from repro import probes
-from repro.errors import InputError, unknown
+from repro.common.errors import InputError, unknown
 from repro.fabric.base import Fabric
 from repro.probes import _network
 from repro.probes._common import chosen, facts, number, sizes, whole

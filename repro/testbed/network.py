@@ -21,8 +21,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
-from repro import foreign
-from repro.errors import FaultError, InputError, NotHere
+from repro.common import strict_json
+from repro.common.errors import FaultError, InputError, NotHere
 from repro.testbed import links, private, sweep
 from repro.testbed.enter import VARIABLE
 
@@ -191,7 +191,7 @@ def _state(path: Path) -> dict[str, Any]:
     """What a state file holds; empty where there is none. InputError for one that no keeper wrote."""
     try:
         with private.opened(path, "r") as file:
-            found = foreign.parse(file.read())
+            found = strict_json.parse(file.read())
     except FileNotFoundError:
         return {}
     except ValueError as error:

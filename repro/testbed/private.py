@@ -7,7 +7,7 @@ import stat
 from pathlib import Path
 from typing import IO, Any
 
-from repro.errors import InputError
+from repro.common.errors import InputError
 
 
 def folder(path: Path) -> Path:

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from repro.errors import InputError, unknown
+from repro.common.errors import InputError, unknown
 
 BACKWARD_TO_FORWARD = 2.0  # gradients of inputs and of weights: each as much work as the forward pass
 RATE = {"peak_flops": False, "utilisation": False, "launch_s": True}  # name -> whether it may be 0

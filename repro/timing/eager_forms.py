@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from repro.errors import unknown
+from repro.common.errors import unknown
 from repro.fabric.activation import INITIATORS, MAJORITY, QUORUM, SOLO
 
 MESSAGE_BYTES = 16  # of an activation

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from repro.errors import InputError
+from repro.common.errors import InputError
 
 
 @dataclass(frozen=True)

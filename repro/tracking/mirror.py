@@ -23,8 +23,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from repro.events import EventTail, superseded
-from repro.results import read_summary
+from repro.records.events import EventTail, superseded
+from repro.records.store import read_summary
 from repro.tracking.format import (
     SHARED_VIEW,
     Point,

@@ -10,9 +10,9 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from repro import locks
-from repro.errors import FaultError, InputError
-from repro.paths import results_root
+from repro.common import locks
+from repro.common.errors import FaultError, InputError
+from repro.common.paths import results_root
 
 REQUEST_S = 15  # that a server may be silent
 LOCK_S = 15.0  # that others may take to make or migrate the SQLite file

@@ -6,10 +6,10 @@ import fcntl
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from repro.errors import FaultError, ReproError
-from repro.events import read_events
-from repro.paths import REFERENCE, results_root
-from repro.results import cell_folders, read_summary
+from repro.common.errors import FaultError, ReproError
+from repro.common.paths import REFERENCE, results_root
+from repro.records.events import read_events
+from repro.records.store import cell_folders, read_summary
 from repro.tracking.mirror import Mirror, digest_of
 from repro.tracking.store import Store, reason
 
@@ -79,7 +79,7 @@ def describe(folder: Path, summary: dict[str, Any] | None, events: list[dict[str
 
 
 def _is_running(folder: Path) -> bool:
-    """Whether a command holds the cell (`repro.runner.cell_folder`): that command mirrors it too."""
+    """Whether a command holds the cell (`repro.launch.runner.cell_folder`): that command mirrors it too."""
     try:
         with open(folder / "cell.lock") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

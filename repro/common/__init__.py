@@ -1,0 +1,1 @@
+"""What every room uses: errors, paths, the registry of plugins, locks, reading JSON. Imports no other room."""

@@ -1,0 +1,62 @@
+"""The two ways in which a run ends badly: the input was wrong (status 2), or something failed under way (status 1)."""
+
+from __future__ import annotations
+
+import difflib
+import errno
+from collections.abc import Iterable
+from pathlib import Path
+
+# a place that cannot be written: the user has to choose another or make room
+UNWRITABLE = (errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EDQUOT)
+
+
+class ReproError(Exception):
+    """Ends the command with one line on stderr and `status`; never shown as a traceback."""
+
+    status = 1
+
+
+class InputError(ReproError):
+    """What the user gave cannot be used: says what, where, and what is allowed."""
+
+    status = 2
+
+
+class NotHere(InputError):
+    """Something that this machine lacks and another may have: a data set, a library, network namespaces.
+
+    What needs it cannot run here; other experiments and settings may.
+    """
+
+
+class FaultError(ReproError):
+    """A rank was lost, a time limit passed: the same command resumes from the last checkpoint."""
+
+    again = "the same command resumes"  # what to do about it, for the end of the command's line
+
+
+class Diverged(FaultError):
+    """A loss or a weight is not finite (`repro.rank.divergence`): the run has no numbers, nor would it have run again.
+
+    So its cell is not run again by the same command.
+    """
+
+    again = "a lower learning rate may help; the same command does not run it again, --force does"
+
+
+def cannot(what: str, path: Path, error: OSError) -> InputError:
+    """An InputError for a file that the system does not let us read or write."""
+    reason = error.strerror or str(error)
+    return InputError(f"cannot {what} {path}: {f'disk full ({reason})' if error.errno == errno.ENOSPC else reason}")
+
+
+def unknown(what: str, given: str, valid: Iterable[str], most: int | None = None, all_of: str = "") -> InputError:
+    """An InputError that lists the valid names, the nearest to what was given first.
+
+    most: how many of them, where there are too many for a line; all_of: the command that lists them all.
+    """
+    names = sorted(valid)
+    ranked = difflib.get_close_matches(given, names, n=most or len(names) or 1, cutoff=0.0)
+    listed = f"nearest: {', '.join(ranked)} ({all_of} names all)" if most else f"valid: {', '.join(ranked)}"
+    return InputError(f"unknown {what} '{given}'; {listed}")

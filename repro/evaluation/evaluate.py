@@ -1,0 +1,93 @@
+"""Evaluation of a snapshot of the weights on a split; training state is not touched."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+
+import torch
+from torch import nn
+from torch.nn import functional
+
+from repro.data.base import Samples
+from repro.data.text import IGNORED, Text
+from repro.evaluation import meteor
+from repro.evaluation.metrics import TOP
+from repro.training.losses import mean_squared_error
+from repro.training.model_shard import reset_state
+
+TRAINING_SEED = 0  # draws the part of the training samples that is evaluated, the same one in every run
+
+
+@torch.no_grad()
+def evaluate(
+    model: nn.Module, weights: Mapping[str, torch.Tensor], split: Samples | Text, device: torch.device
+) -> dict[str, float]:
+    """`test_loss` and the metrics of a split, of a model of its own with these weights.
+
+    Classes: mean cross-entropy, `top1` and, of more than five classes, `top5` (fractions). Text: those of its words,
+    and `perplexity`, e to the mean cross-entropy (infinite where that is too large a number). Captions: those of text,
+    and `meteor` of what the model says of the split's first clips. Regression: the mean squared error is both the loss
+    and `mse`. Labels IGNORED count nowhere.
+
+    Batch norm uses the running statistics among the weights: those of the rank whose snapshot it is (rank 0).
+    What a model carries from one minibatch to the next starts at zero with the split.
+    """
+    model.load_state_dict(weights)
+    model.to(device).eval()
+    reset_state(model)
+    add = _add_errors if split.task == "regression" else _add_classes
+    totals: dict[str, float] = {}
+    for piece in split.in_order():
+        x, labels = (tensor.to(device) for tensor in piece)
+        add(totals, model(x), labels)
+    reset_state(model)
+    counted = totals.pop("counted")
+    scores = {name: total / counted for name, total in totals.items()}
+    if split.task == "regression":
+        scores["mse"] = scores["test_loss"]
+    if split.task == "text":
+        scores["perplexity"] = torch.tensor(scores["test_loss"], dtype=torch.float64).exp().item()
+    if getattr(split, "scored", 0):
+        scores["meteor"] = meteor.score(model, split, device)
+    return scores
+
+
+def evaluate_training(
+    model: nn.Module, weights: Mapping[str, torch.Tensor], split: Samples | Text, device: torch.device, samples: int
+) -> dict[str, float]:
+    """The metrics of `evaluate` on so many training samples (of text: words), named `train_top1` and so on.
+
+    They are drawn once for all from a seed of their own, so every evaluation of every run has the same ones.
+    """
+    scores = evaluate(model, weights, split.subset(samples, TRAINING_SEED), device)
+    return {f"train_{name}": score for name, score in scores.items() if name != "test_loss"}
+
+
+def _add_classes(totals: dict[str, float], logits: torch.Tensor, labels: torch.Tensor) -> None:
+    found = {
+        "test_loss": functional.cross_entropy(logits, labels, reduction="sum", ignore_index=IGNORED).item(),
+        "top1": (logits.argmax(1) == labels).sum().item(),
+        "counted": (labels != IGNORED).sum().item(),
+    }
+    if logits.shape[1] > TOP:
+        found["top5"] = (logits.topk(TOP, 1).indices == labels.unsqueeze(1)).sum().item()
+    _add(totals, found)
+
+
+def _add_errors(totals: dict[str, float], outputs: torch.Tensor, values: torch.Tensor) -> None:
+    _add(totals, {"test_loss": mean_squared_error(outputs, values, "sum").item(), "counted": len(values)})
+
+
+def _add(totals: dict[str, float], found: dict[str, float]) -> None:
+    for name, value in found.items():
+        totals[name] = totals.get(name, 0) + value
+
+
+def digest(weights: Mapping[str, torch.Tensor]) -> str:
+    """sha256 over all tensors by name: equal if and only if the weights are, bit for bit."""
+    total = hashlib.sha256()
+    for name in sorted(weights):
+        total.update(name.encode())
+        total.update(weights[name].detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+    return total.hexdigest()

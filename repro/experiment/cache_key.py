@@ -1,0 +1,178 @@
+"""What code a result depends on: the hash of the project modules that the given ones import, and the key of a cell.
+
+Imports are found by reading the source, without running it, so a module that is loaded by name (a registry's
+`import_module(f"strategies.{name}")`) must be given as a root: that is what keeps one strategy's edit from
+invalidating the others' cells.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+import importlib.util
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from repro.common.errors import InputError
+
+PROJECT_PACKAGES = ("repro", "strategies")
+# What shows, stores, starts or names a run and cannot change its numbers; each entry with all below it.
+LEFT_OUT = (
+    "reports",
+    "repro.bench",
+    "repro.cli",
+    "repro.commands",
+    "repro.experiment.config",  # what it makes is in the key itself
+    "repro.commands.doctor",
+    "repro.common.errors",
+    "repro.records.events",
+    "repro.experiment.cache_key",
+    "repro.launch.supervise",
+    "repro.common.paths",
+    "repro.rank.preemption",
+    "repro.launch.progress",
+    "repro.records.provenance",
+    "repro.records.store",
+    "repro.launch.slurm",
+    "repro.testbed.keeper",
+    "repro.testbed.network",
+    "repro.testbed.selfcheck",
+    "repro.testbed.sweep",
+    "repro.tracking",
+    "repro.tracking.ui",
+)
+
+
+def fingerprint(roots: Sequence[str]) -> str:
+    """The SHA-256, in hexadecimal, of `modules(roots)`. Comments, docstrings and layout do not count."""
+    digest = hashlib.sha256()
+    for name in modules(roots):
+        digest.update(f"{name} {_code_hash(_source(name))}\n".encode())
+    return digest.hexdigest()
+
+
+def modules(roots: Sequence[str]) -> list[str]:
+    """The roots and the project modules that they import, transitively, sorted.
+
+    Imports inside functions count, those under `if TYPE_CHECKING` do not, nor a parent package that is only passed
+    through: `import a.b as c` reads `a.b`, not `a`. Roots outside the project (a strategy of somebody else's package)
+    are followed within their own package too. An unknown root is an InputError.
+    """
+    packages = {*PROJECT_PACKAGES, *(root.split(".")[0] for root in roots)}
+    for root in roots:
+        if _source(root) is None:
+            raise InputError(f"cannot find the source of module '{root}'")
+    found: set[str] = set()
+    waiting = list(roots)
+    while waiting:
+        name = waiting.pop()
+        if name in found or _left_out(name) or name.split(".")[0] not in packages or _source(name) is None:
+            continue
+        found.add(name)
+        waiting.extend(_imports(name, _source(name)))
+    return sorted(found)
+
+
+def cell_key(
+    config: dict[str, Any], seed: int, code: str, data_checksum: str, torch_version: str, hardware_class: str
+) -> str:
+    """The SHA-256, in hexadecimal, of all that a cell's result depends on; `code` is a `fingerprint`.
+
+    The order of the configuration's keys does not count. It should hold nothing that cannot change the result, such as
+    a folder.
+    """
+    parts = [config, seed, code, data_checksum, torch_version, hardware_class]
+    text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _left_out(name: str) -> bool:
+    return any(name == entry or name.startswith(entry + ".") for entry in LEFT_OUT)
+
+
+def _source(name: str) -> Path | None:
+    """The file of a module, found without importing any of its parents."""
+    package, *rest = name.split(".")
+    try:
+        spec = importlib.util.find_spec(package)
+    except (ImportError, ValueError):
+        return None
+    if spec is None:
+        return None
+    if not rest and spec.origin and not spec.submodule_search_locations:
+        return Path(spec.origin)
+    for folder in spec.submodule_search_locations or ():
+        place = Path(folder, *rest)
+        for path in (place / "__init__.py", place.with_suffix(".py")):
+            if path.is_file():
+                return path
+    return None
+
+
+def _imports(name: str, path: Path) -> set[str]:
+    """Every name that might be a module in the module's import statements, made absolute."""
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    found: set[str] = set()
+    for node in _statements(_tree(path)):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                found.add(alias.name)
+                if not alias.asname:  # binds the first package, so that its attributes can be used too
+                    found.update(_parents(alias.name))
+        elif isinstance(node, ast.ImportFrom):
+            module = node.module or ""
+            if node.level:
+                base = package.split(".")[: len(package.split(".")) - node.level + 1]
+                module = ".".join([*base, module] if module else base)
+            found.add(module)
+            found.update(f"{module}.{alias.name}" for alias in node.names)  # submodules; other names have no file
+    return found
+
+
+def _parents(name: str) -> Iterator[str]:
+    while name := name.rpartition(".")[0]:
+        yield name
+
+
+def _statements(node: ast.AST) -> Iterator[ast.AST]:
+    """All nodes, without the bodies of `if TYPE_CHECKING:`."""
+    yield node
+    if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+        children: Any = node.orelse
+    else:
+        children = ast.iter_child_nodes(node)
+    for child in children:
+        yield from _statements(child)
+
+
+def _tree(path: Path) -> ast.Module:
+    status = path.stat()
+    return _parsed(path, status.st_mtime_ns, status.st_size)
+
+
+@functools.cache
+def _parsed(path: Path, modified_ns: int, size: int) -> ast.Module:
+    try:
+        return ast.parse(path.read_bytes(), str(path))
+    except (SyntaxError, ValueError) as error:
+        raise InputError(f"{path}:{getattr(error, 'lineno', None) or 1}: not Python ({error})") from None
+
+
+def _code_hash(path: Path) -> str:
+    status = path.stat()
+    return _hashed(path, status.st_mtime_ns, status.st_size)
+
+
+@functools.cache
+def _hashed(path: Path, modified_ns: int, size: int) -> str:
+    # A tree of its own, because the docstrings are taken out of it. As text rather than as `ast.dump`, whose format
+    # differs from one Python version to the next.
+    tree = ast.parse(path.read_bytes())
+    for node in ast.walk(tree):
+        documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        if documented and ast.get_docstring(node, clean=False) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+    return hashlib.sha256(ast.unparse(tree).encode()).hexdigest()

@@ -1,0 +1,147 @@
+"""Hydra's part of the configuration: an experiment's files merged, and values set in what comes of it."""
+
+from __future__ import annotations
+
+import copy
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import yaml
+from hydra import compose as hydra_compose
+from hydra import initialize_config_dir
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException, UnsupportedInterpolationType
+
+from repro.common.errors import InputError, unknown
+from repro.common.paths import CONFIGS
+from repro.experiment import form
+from repro.experiment.config import own_file
+from repro.experiment.overrides import LATER, check_override, parts_of
+
+FAULTS = (HydraException, OmegaConfBaseException, yaml.YAMLError, RecursionError)
+# What `${...}` may not call: values of the configuration come into results, not the environment, clock or machine.
+RESOLVERS = (
+    *("oc.create", "oc.decode", "oc.deprecated", "oc.dict.keys", "oc.dict.values", "oc.env", "oc.select"),
+    *("hydra", "now", "python_version"),
+)
+
+
+class Composer:
+    """An experiment's configurations at one scale (None: its own size), under many overrides.
+
+    Hydra reads and merges all files for each, a tenth of a second, and an experiment has up to hundreds of cells; most
+    of them differ in values alone, and share what their files make.
+    """
+
+    def __init__(self, experiment: str, scale: str | None = None):
+        self.first = [f"experiment={experiment}"]
+        own = own_file(experiment)
+        self._parts = parts_of(own)
+        if scale:  # composing twice would take twice the time
+            scales = own.get("scales", {})
+            if scale not in scales:
+                raise unknown("scale", scale, scales)
+            self.first += [f"scale={scale}", *scales[scale]]
+        # what files make, without the overrides to come, and those: half of a configuration, which no cell changes
+        self._of_files: dict[tuple[str, ...], tuple[DictConfig, dict[str, Any]]] = {}
+
+    def compose(self, overrides: Sequence[str] = ()) -> dict[str, Any]:
+        """The resolved configuration under overrides (`key=value`), of the form that `repro.experiment.form` checks."""
+        for override in overrides:
+            check_override(override, self._parts)
+        found = self._composed([*self.first, *overrides])
+        form.check(found)
+        return found
+
+    def _composed(self, everything: list[str]) -> dict[str, Any]:
+        keys = [override.partition("=")[0].lstrip("+") for override in everything]
+        if any(key.split(".")[0] in LATER for key in keys):  # changes overrides to come
+            return _compose(everything)
+        of_files = {key for key in keys if (CONFIGS / key).is_dir()}
+        files = tuple(override for override, key in zip(everything, keys) if key in of_files)
+        values = [override for override, key in zip(everything, keys) if key not in of_files]
+        try:
+            if files not in self._of_files:
+                merged = _merged(files)
+                self._of_files[files] = merged, _taken(merged)
+            merged, later = self._of_files[files]
+            found = copy.deepcopy(merged)
+            _set(found, values)
+            return _resolved(found) | copy.deepcopy(later)
+        except FAULTS:
+            return _compose(everything)  # all by Hydra, which says best what is wrong
+
+
+def _compose(overrides: Sequence[str]) -> dict[str, Any]:
+    try:
+        merged = _merged(overrides)
+        later = _taken(merged)
+        return _resolved(merged) | later
+    except FAULTS as error:
+        raise _one_line(error, overrides) from None
+
+
+def _merged(overrides: Sequence[str]) -> DictConfig:
+    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        merged = hydra_compose("config", list(overrides))
+    for name in RESOLVERS:  # Hydra registers some anew each time
+        OmegaConf.clear_resolver(name)
+    return merged
+
+
+def _taken(config: DictConfig) -> dict[str, Any]:
+    """Take the overrides to come out of a configuration: what an interpolation in them means is known when they are
+    applied."""
+    parts = OmegaConf.to_container(OmegaConf.masked_copy(config, list(LATER)))
+    taken = {name: part for name, part in parts.items() if part is not None}
+    for name in taken:
+        config[name] = None
+    return taken
+
+
+def _resolved(config: DictConfig) -> dict[str, Any]:
+    return OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+
+
+def _set(config: DictConfig, overrides: list[str]) -> None:
+    """As Hydra does it, once files are merged."""
+    for override in OverridesParser.create().parse_overrides(overrides):
+        key, value = override.key_or_group, override.value()
+        there = override.is_add() and OmegaConf.select(config, key) is not None and not isinstance(value, dict | list)
+        if there or override.is_sweep_override():
+            raise HydraException(f"{override.input_line}: cannot be set")
+        OmegaConf.update(config, key, value, merge=True, force_add=override.is_add() or override.is_force_add())
+
+
+def _one_line(error: Exception, overrides: list[str]) -> InputError:
+    """Hydra's message in one line, with the nearest valid key where a key was wrong."""
+    text = " ".join(str(error).split())
+    if match := re.search(r"Could not override '([^']+)'", text):
+        key = match[1]
+        valid = _valid_keys(overrides, key)
+        if key in valid:  # a mapping was given for it
+            return InputError(f"{key}: has no such entry as is given; +{key}.NAME=value adds one")
+        return unknown("option", key, valid) if valid else InputError(f"unknown option '{key}'")
+    if isinstance(error, UnsupportedInterpolationType):
+        return InputError(f"configuration: {text}: ${{...}} takes another value of the configuration, and no more")
+    if isinstance(error, RecursionError):
+        return InputError("configuration: brackets are nested too deeply")
+    return InputError(f"configuration: {text}")
+
+
+def _valid_keys(overrides: list[str], wrong: str) -> list[str]:
+    """The keys beside a wrong one, in the configuration composed without it."""
+    parent = wrong.rpartition(".")[0]
+    kept = [override for override in overrides if override.partition("=")[0] != wrong]
+    if len(kept) == len(overrides):  # wrong within a file: composing without it is not possible
+        return []
+    try:
+        node: Any = _compose(kept)
+    except InputError:
+        return []
+    for step in parent.split(".") if parent else []:
+        node = node.get(step, {}) if isinstance(node, dict) else {}
+    return [f"{parent}.{key}" if parent else key for key in node] if isinstance(node, dict) else []

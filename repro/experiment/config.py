@@ -1,0 +1,96 @@
+"""Configuration: Hydra's files in `paper_configs/`, composed into the cells of an experiment."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from repro.common.errors import InputError, unknown
+from repro.common.paths import CONFIGS
+
+GROUPS = ("strategy", "model", "dataset", "testbed", "imbalance")
+
+
+def group_names(group: str) -> list[str]:
+    """The files of a config group, without `.yaml`; those in folders as `folder/name`."""
+    root = CONFIGS / group
+    return sorted(path.relative_to(root).with_suffix("").as_posix() for path in root.rglob("*.yaml"))
+
+
+def experiment_names(pattern: str | None = None) -> list[str]:
+    """All experiments, or those of a paper (`pipesgd`), or one (`pipesgd/fig4-mnist`)."""
+    names = group_names("experiment")
+    if pattern is None:
+        return names
+    found = [name for name in names if name == pattern or name.startswith(pattern.rstrip("/") + "/")]
+    if not found:
+        papers = {name.split("/")[0] for name in names}
+        raise unknown("experiment", pattern, [*names, *papers], most=3, all_of="repro list")
+    return found
+
+
+def title(experiment: str) -> str:
+    """The experiment's one-line title, read without Hydra."""
+    return own_file(experiment).get("title", "")
+
+
+def own_file(experiment: str) -> dict[str, Any]:
+    """The experiment's own file, uncomposed; empty where there is none."""
+    path = CONFIGS / "experiment" / f"{experiment}.yaml"
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    except yaml.YAMLError as error:
+        raise InputError(f"{path}: {' '.join(str(error).split())}") from None
+
+
+def compose(experiment: str, overrides: Sequence[str] = (), scale: str | None = None) -> dict[str, Any]:
+    """The resolved configuration of an experiment under overrides (`key=value`), the scale's first.
+
+    Raises InputError naming what is unknown and what is valid.
+    """
+    from repro.experiment.compose import Composer
+
+    return Composer(experiment, scale).compose(overrides)
+
+
+def axes(resolved: dict[str, Any], overrides: Sequence[str]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
+    """An experiment's settings and testbeds, each name -> its overrides; an override of either leaves just that one.
+
+    A testbed that the experiment knows keeps its overrides when it is the one chosen.
+    """
+    keys = {override.partition("=")[0] for override in overrides}
+    one_setting = "strategy" in keys or not resolved["settings"]
+    settings = {resolved["strategy"]["name"]: []} if one_setting else resolved["settings"]
+    known = resolved["testbeds"] or ["here"]  # null: an experiment may merge a list or a mapping onto it
+    testbeds = {name: list(changes or []) for name, changes in known.items()} if isinstance(known, dict) else {}
+    testbeds = testbeds or {name: [] for name in known}
+    if "testbed" in keys:
+        chosen = resolved["testbed"]["name"]
+        testbeds = {chosen: testbeds.get(chosen, [])}
+    return settings, testbeds
+
+
+def strategy_options(config: dict[str, Any]) -> dict[str, Any]:
+    """The strategy's options without its name."""
+    return {key: value for key, value in config["strategy"].items() if key != "name"}
+
+
+def write_yaml(path: Path, config: dict[str, Any]) -> None:
+    """The resolved configuration as a file, atomically."""
+    from repro.records.store import write_atomically
+
+    write_atomically(path, yaml.safe_dump(config, sort_keys=False, allow_unicode=True))
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """A file that `write_yaml` wrote; InputError where it is not one."""
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
+        raise InputError(f"{path}: not a readable configuration ({' '.join(str(error).split())})") from None
+    if not isinstance(found, dict):
+        raise InputError(f"{path}: not a configuration: must be entries `name: value`")
+    return found

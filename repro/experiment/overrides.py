@@ -1,0 +1,55 @@
+"""What an override `key=value` may set: entries that the configuration has, in plain words."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from functools import cache
+from typing import Any
+
+import yaml
+
+from repro.common.errors import InputError, unknown
+from repro.common.paths import CONFIGS
+from repro.experiment.config import GROUPS, group_names
+
+LATER = ("settings", "testbeds", "scales")  # parts of an experiment that hold overrides themselves
+# parts whose entries are checked by those who read them, whichever those are: `+` may add some
+OPEN = ("strategy", "model", "dataset", "imbalance", "optimizer", "probe", *LATER)
+FORM = re.compile(r"\+{0,2}[\w.-]+")  # of a key; plus signs add an entry to a part
+
+
+def parts_of(own_file: Mapping[str, Any]) -> set[str]:
+    """The parts of an experiment's configuration: everyone's, and values that its own file gives a name."""
+    return {*_of_file("config"), *own_file, *GROUPS} - {"defaults"}
+
+
+def check_override(override: str, known: Collection[str]) -> None:
+    """InputError for an override that is not of the form, or sets what is in none of the `known` parts."""
+    key, equals, value = override.partition("=")
+    if not equals or not FORM.fullmatch(key):
+        raise InputError(f"override '{override}': must be key=value, for instance strategy=pipe_sgd or epochs=3")
+    if not override.isprintable():
+        raise InputError(f"override {override!r}: has a line break or another control character")
+    name = key.lstrip("+")
+    part, _, entry = name.partition(".")
+    if name == "scale":  # a label of what the size sets
+        raise InputError(f"override '{override}': a size of the experiment is chosen by --scale {value}")
+    if part not in known:
+        raise unknown("option", name, known)
+    if name in GROUPS and value not in group_names(name):
+        raise unknown(name, value, group_names(name))
+    if key.startswith("+") and entry and part not in OPEN and entry.split(".")[0] not in (valid := _entries(part)):
+        raise unknown("option", name, [f"{part}.{each}" for each in valid])
+
+
+def _entries(part: str) -> set[str]:
+    """The entries of a part: those of all its files, where it is a group of files."""
+    if part in GROUPS:
+        return set().union(*(_of_file(f"{part}/{name}") for name in group_names(part))) - {"defaults"}
+    return set(_of_file("config").get(part) or ())
+
+
+@cache
+def _of_file(name: str) -> Mapping[str, Any]:
+    return yaml.safe_load((CONFIGS / f"{name}.yaml").read_text(encoding="utf-8"))

@@ -1,0 +1,304 @@
+"""An experiment's cells: every setting x testbed x seed, each with the key under which its result is kept."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from repro import imbalance, launch
+from repro.common.errors import InputError, NotHere
+from repro.evaluation import metrics
+from repro.experiment import config as configs
+from repro.experiment import limits
+from repro.experiment.compose import Composer
+from repro.rank import programs
+from repro.records.events import read_events
+from repro.records.store import cell_dir, read_summary
+from repro.training import lr_schedule
+
+if TYPE_CHECKING:
+    from repro.data.base import Dataset
+
+# what a result does not depend on: how many other cells there are, where data lies, how long a rank may wait
+NOT_IN_KEY = (*("settings", "testbeds", "scales", "scale", "seeds", "seed", "data", "timeout_s", "title"),)
+# what came later and changes nothing with these values, so that keys of cells without it do not depend on it
+NEUTRAL = {"imbalance": {"name": imbalance.NONE}, "pad_s": None, "eval_train": 0}
+# the same of entries of a part of it
+NEUTRAL_ENTRIES = {
+    "model": {"width": 1},
+    "optimizer": {"name": "sgd", "alpha": 0.99, "eps": 1e-8, "every": None},
+}
+
+
+@dataclass
+class Cell:
+    """One run: a resolved configuration, a setting's name and a seed. `key` is set by `identify`."""
+
+    experiment: str
+    setting: str
+    config: dict[str, Any]
+    seed: int
+    key: str = ""
+    hardware: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def testbed(self) -> str:
+        return self.config["testbed"]["name"]
+
+    @property
+    def simulated(self) -> bool:
+        return self.config["testbed"]["kind"] == "simulated"
+
+    @property
+    def name(self) -> str:
+        setting = re.sub(r"[^a-z0-9]+", "-", self.setting.lower()).strip("-")
+        testbed = re.sub(r"[^a-z0-9]+", "-", self.testbed.lower()).strip("-")
+        breakdown = "-breakdown" if self.config["breakdown"] else ""
+        return f"{setting}-{testbed}-seed{self.seed}{breakdown}-{self.key[:8]}"
+
+    @property
+    def label(self) -> str:
+        """For people: setting, testbed, seed."""
+        breakdown = " · breakdown" if self.config["breakdown"] else ""
+        return f"{self.setting} · {self.testbed} · seed {self.seed}{breakdown}"
+
+    @property
+    def folder(self) -> Path:
+        return cell_dir(self.config["paper"], self.config["figure"], self.name)
+
+    @property
+    def finished(self) -> bool:
+        """Whether this cell was run to its end here: a committed summary without its events is somebody else's."""
+        if not (self.folder / "events.jsonl").is_file():
+            return False
+        summary = read_summary(self.folder)
+        return summary is not None and summary.get("status") == "finished" and summary.get("key") == self.key
+
+    @property
+    def diverged(self) -> str | None:
+        """Why this cell, when it was run, ended without a result, and would again; None where it did not diverge."""
+        events = self.folder / "events.jsonl"
+        try:
+            last = read_events(events)[-1:] if events.is_file() else []
+        except InputError:
+            return None  # a damaged log is mended where the run goes on
+        return next((end["reason"] for end in last if end["event"] == "diverged" and end["key"] == self.key), None)
+
+
+def expand(
+    experiment: str, overrides: Sequence[str] = (), scale: str | None = None, lacking: list[NotHere] | None = None
+) -> list[Cell]:
+    """The cells of an experiment, seeds innermost, without keys.
+
+    An override `strategy=...` replaces the experiment's settings by that one, `testbed=...` its testbeds. Checks every
+    strategy's options and the numbers of workers, batch and epochs before anything runs. `lacking` takes the reasons of
+    cells that this machine cannot run, which are then left out; without it they are raised.
+    """
+    composer = Composer(experiment, scale)
+    base = composer.compose(overrides)
+    keys = {override.partition("=")[0] for override in overrides}
+    settings, testbeds = configs.axes(base, overrides)
+    check_numbers(base)
+    axes = f"{len(settings)} settings x {len(testbeds)} testbeds x {base['seeds']:,} seeds"
+    limits.check(f"{experiment}: cells ({axes})", len(settings) * len(testbeds) * base["seeds"], limits.CELLS)
+    cells = []
+    for testbed, conditions in testbeds.items():
+        for setting, changes in settings.items():
+            # the user's word counts most, then the testbed's, then the setting's, then the scale's
+            ours = [change for change in (*changes, *conditions) if change.partition("=")[0] not in keys]
+            resolved = composer.compose([f"testbed={testbed}", *ours, *overrides])
+            try:
+                check(resolved)
+            except NotHere as error:
+                if lacking is None:
+                    raise
+                lacking.append(error)
+                continue
+            cells += [
+                Cell(experiment, setting, resolved | {"setting": setting, "seed": seed}, seed)
+                for seed in range(base["seed"], base["seed"] + base["seeds"])
+            ]
+            if uses_gpu(resolved) and not resolved["breakdown"] and resolved["program"] == "train":
+                # exact phases need a synchronisation at each, which spoils the overlap: a cell of their own
+                own = resolved | {"setting": setting, "seed": base["seed"], "breakdown": True}
+                cells.append(Cell(experiment, setting, own, base["seed"]))
+    return cells
+
+
+def uses_gpu(config: dict[str, Any]) -> bool:
+    """Whether the ranks of a cell compute on a GPU, here or where their launcher starts them."""
+    measured = config["testbed"]["kind"] == "measured" and config["device"] != "cpu"
+    return measured and launch.of(config["testbed"]).gpus()
+
+
+def check(config: dict[str, Any]) -> None:
+    """InputError for what no run could use; options of the strategy included."""
+    import strategies
+    from repro.rank.factory import check_accumulate, check_fabric, check_virtual
+    from repro.timing.device import check_device
+
+    check_numbers(config)
+    if config["batch"] % config["workers"]:
+        near = config["batch"] - config["batch"] % config["workers"] or config["workers"]
+        raise InputError(
+            f"batch={config['batch']} (global) does not divide among workers={config['workers']}; "
+            f"nearest that do: {near}, {near + config['workers']}"
+        )
+    check_accumulate(config["batch"] // config["workers"], config["accumulate"])
+    testbed = config["testbed"]
+    launcher = launch.of(testbed)
+    if testbed["kind"] == "simulated":
+        check_device(testbed["device"])
+        check_virtual(testbed)
+    if config["device"] not in ("auto", "cpu", "cuda"):
+        raise InputError(f"device={config['device']}: must be auto, cpu or cuda")
+    if config["device"] == "cuda" and testbed["kind"] == "measured" and not uses_gpu(config):
+        raise InputError(f"device=cuda: {launcher.no_gpus}")
+    check_training(config)
+    imbalance.check(config)
+    strategy = strategies.load(config["strategy"]["name"])
+    options = strategy.parse(configs.strategy_options(config))
+    check_fabric(strategy, launcher.fabric)
+    strategy.check(options, {"epochs": config["epochs"], "workers": config["workers"]})
+    needed, given = programs.ranks(config), config["testbed"].get("ranks")
+    if given is not None and (type(given) is not int or given != needed):
+        servers = needed - config["workers"]
+        raise InputError(
+            f"testbed.ranks={given}: {strategy.name} needs {needed} ranks "
+            f"({config['workers']} workers and {servers} server{'s' * (servers != 1)}); null: as many as needed"
+        )
+    threads = config["testbed"].get("threads_per_rank", 1)
+    if not isinstance(threads, int) or isinstance(threads, bool) or threads < 1:
+        raise InputError(f"testbed.threads_per_rank={threads}: must be a whole number, 1 or more")
+    limits.check("testbed.threads_per_rank", threads, limits.THREADS)
+    limits.check("ranks", needed, limits.RANKS)
+    launcher.check(needed)
+    programs.check(config)
+
+
+def check_numbers(config: dict[str, Any]) -> None:
+    """InputError for numbers of workers, samples, epochs and seconds that there cannot be."""
+    for name in ("workers", "batch", "seeds", "seed", "trace_steps", "eval_train"):
+        least = 0 if name in ("seed", "trace_steps", "eval_train") else 1
+        if not isinstance(config[name], int) or isinstance(config[name], bool) or config[name] < least:
+            raise InputError(f"{name}={config[name]}: must be a whole number, {least} or more")
+    limits.check("seed", config["seed"], limits.SEEDS)
+    for name in ("epochs", "eval_every", "checkpoint_every", "timeout_s"):
+        value = config[name]
+        if not isinstance(value, int | float) or isinstance(value, bool) or not 0 < value < float("inf"):
+            raise InputError(f"{name}={value}: must be a number above 0")
+
+
+def check_training(config: dict[str, Any]) -> None:
+    """InputError for optimizer, targets and metric that a run would stumble over late."""
+
+    def number(value: Any) -> bool:
+        return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < float("inf")
+
+    lr_schedule.check(config["optimizer"])
+    if not isinstance(config["targets"], list) or not all(map(number, config["targets"])):
+        raise InputError(f"targets={config['targets']}: must be a list of numbers, for instance targets=[0.95,0.97]")
+    metrics.check(config["metric"], config["dataset"]["name"])
+
+
+def identify(cells: Sequence[Cell]) -> None:
+    """Give every cell its key (DESIGN section 8): configuration, seed, code, data, torch, hardware."""
+    import torch
+
+    from repro import data, models
+    from repro.experiment import cache_key
+    from repro.records import provenance
+
+    ensured: set[tuple] = set()
+    notes: dict[str, None] = {}  # each once, in order
+    for cell in cells:
+        wanted = (cell.config["dataset"]["name"], cell.config["data"]["root"], cell.config["dataset"]["standin"])
+        if wanted not in ensured and not data.timing_only(cell.config):
+            data.ensure(*wanted, say=lambda line: print(line, file=sys.stderr))
+            ensured.add(wanted)
+        dataset = data.of(cell.config)
+        dataset.iterations(cell.config["batch"])
+        check_model(cell.config, dataset)
+        if note := models.size_note(cell.config, dataset):
+            notes[note] = None
+        network = cell.config["testbed"].get("network", "modelled")
+        cell.hardware = provenance.hardware(network, "auto" if uses_gpu(cell.config) else "cpu")
+        if elsewhere := launch.of(cell.config["testbed"]).hardware_class():
+            cell.hardware |= {"class": elsewhere}
+        cell.key = cache_key.cell_key(
+            keyed(cell.config),
+            cell.seed,
+            cache_key.fingerprint(code_roots(cell.config)),
+            dataset.checksum,
+            torch.__version__,
+            cell.hardware["class"],
+        )
+    data.forget()
+    for note in notes:
+        print(note, file=sys.stderr)
+
+
+def keyed(config: dict[str, Any]) -> dict[str, Any]:
+    """The part of a configuration that the key is made of, with checksums of files that it names."""
+    found = {name: value for name, value in _changing(config, NEUTRAL).items() if name not in NOT_IN_KEY}
+    for part, neutral in NEUTRAL_ENTRIES.items():
+        found[part] = _changing(found[part], neutral)
+    delays, read = imbalance.checksum(config), _read(config)
+    return found | ({"delays": delays} if delays else {}) | ({"files": read} if read else {})
+
+
+def _read(config: dict[str, Any]) -> list[str]:
+    """Checksums of the files that the strategy reads; InputError where one is missing."""
+    import strategies
+
+    strategy = strategies.load(config["strategy"]["name"])
+    sums = []
+    for path in strategy.files(strategy.parse(configs.strategy_options(config))):
+        try:
+            sums.append(hashlib.sha256(path.read_bytes()).hexdigest())
+        except OSError as error:
+            raise InputError(f"strategy {strategy.name}: {path}: {error.strerror}") from None
+    return sums
+
+
+def _changing(entries: dict[str, Any], neutral: dict[str, Any]) -> dict[str, Any]:
+    """Entries without those whose value changes nothing."""
+    return {name: value for name, value in entries.items() if not (name in neutral and value == neutral[name])}
+
+
+def check_model(config: dict[str, Any], dataset: Dataset) -> None:
+    """InputError for a model that does not go with the data set, and for options of the strategy and a number of
+    microbatches that do not go with the model; it is built without weights."""
+    import strategies
+    from repro import models
+    from repro.training.buckets import block_sizes
+    from repro.training.model_shard import carries_state
+
+    metrics.check_classes(config["metric"], dataset.classes)
+    model = models.of(config, dataset, "meta")
+    if config["accumulate"] > 1 and carries_state(model):
+        name = config["model"]["name"]
+        raise InputError(
+            f"accumulate={config['accumulate']}: model {name} carries its state from one minibatch to the "
+            "next, so a minibatch is not cut; must be 1"
+        )
+    strategy = strategies.load(config["strategy"]["name"])
+    strategy.check_model(strategy.parse(configs.strategy_options(config)), block_sizes(list(model.children())))
+
+
+def code_roots(config: dict[str, Any]) -> list[str]:
+    """The modules that a cell's numbers come from; what they import counts too."""
+    launcher = launch.of(config["testbed"])
+    return [
+        *launcher.modules,
+        *programs.modules(config),
+        f"repro.models.{config['model']['name']}",
+        f"repro.data.{config['dataset']['name']}",
+        launch.FABRICS[launcher.fabric],
+        *([] if imbalance.name_of(config) == imbalance.NONE else [imbalance.module_of(imbalance.name_of(config))]),
+    ]

@@ -1,0 +1,52 @@
+"""What was submitted: a folder each in `results/slurm/`, with script, site options, output and `submission.json`.
+
+    {"experiment", "submitted_at", "command", "arrays": [{"job", "script", "ranks", "nodes", "partition",
+     "cells": [{"path" (below the results folder), "label", "key", "metric"}, ...]}, ...]}
+
+The n-th cell of an array is its task n.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from repro.common import strict_json
+from repro.common.errors import InputError
+from repro.common.paths import results_root
+from repro.records.store import write_atomically
+
+
+def root() -> Path:
+    return results_root() / "slurm"
+
+
+def new_folder(experiment: str) -> Path:
+    """A name for a submission, in order of time; not created."""
+    stem = f"{datetime.now():%Y%m%d-%H%M%S}-{experiment.replace('/', '-')}"
+    names = [stem, *(f"{stem}-{number}" for number in range(2, 1000))]
+    return next(folder for name in names if not (folder := root() / name).exists())
+
+
+def log_of(folder: Path, job: str, task: int) -> Path:
+    """The output of one task of an array, by the script's `--output`."""
+    return folder / f"{job}_{task}.log"
+
+
+def write(folder: Path, submission: dict[str, Any]) -> None:
+    write_atomically(folder / "submission.json", json.dumps(submission, indent=1) + "\n")
+
+
+def read(experiment: str | None = None) -> Iterator[tuple[Path, dict[str, Any]]]:
+    """Every submission (of an experiment, or of a paper), oldest first."""
+    for path in sorted(root().glob("*/submission.json")):
+        try:
+            found = strict_json.parse(path.read_bytes())
+            name = found["experiment"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise InputError(f"{path}: not a readable submission ({error}); remove its folder to forget it") from None
+        if experiment in (None, name, name.split("/")[0]):
+            yield path.parent, found

@@ -1,0 +1,75 @@
+"""The job script of an array, made from the template beside this file."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from repro.common.errors import InputError
+from repro.common.paths import PROJECT, results_root
+from repro.experiment.runs import Cell
+from repro.launch.slurm import site as sites
+from repro.rank import programs
+from repro.rank.preemption import STATUS
+from repro.records.provenance import command
+
+TEMPLATE = Path(__file__).with_name("job.sbatch.j2")
+
+
+def _on_one_line(value: Any) -> Any:
+    """What goes into the script, checked: a line break would end a comment, and begin a line for sbatch or bash.
+
+    InputError for that and for other control characters.
+    """
+    if not str(value).isprintable():
+        raise InputError(f"job script: {str(value)!r} has a line break or another control character")
+    return value
+
+
+def render(cells: Sequence[Cell], site: sites.Site, folder: Path, mlflow: bool = False) -> str:
+    """The script of one array over `cells`, which all need as many ranks.
+
+    folder: of the submission, for the tasks' output and the copy of the site's options; absolute. InputError for a
+    name, path, option or command that does not stay on its line.
+    """
+    import jinja2
+
+    environment = jinja2.Environment(
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=_on_one_line,
+    )
+    ranks, root = programs.ranks(cells[0].config), results_root()
+    options = {
+        "gres": site.gres,
+        "partition": site.partition,
+        "account": site.account,
+        "qos": site.qos,
+        "time": site.time,
+    }
+    return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
+        experiment=cells[0].experiment,
+        job_name=re.sub(r"[^\w./-]+", "-", f"repro-{cells[0].experiment}"),
+        cells=[{"path": str(cell.folder.relative_to(root)), "label": cell.label} for cell in cells],
+        ranks=ranks,
+        nodes=site.nodes(ranks),
+        options=[(name, value) for name, value in options.items() if value],
+        site=site,
+        site_file=sites.path(),
+        site_copy=str(folder / "site.yaml"),
+        # a percent sign is Slurm's in the name of the output
+        output=shlex.quote(str(folder).replace("%", "%%") + "/%A_%a.log"),
+        project=str(PROJECT),
+        python=site.python or sys.executable,
+        results=str(root),
+        command=command(["repro", *sys.argv[1:]]),
+        preempted=STATUS,
+        mlflow=mlflow,
+        quote=shlex.quote,
+    )

@@ -1,0 +1,147 @@
+"""`repro status`: what Slurm does with the cells of every submission, and how far each is."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from repro.common.errors import InputError
+from repro.common.paths import results_root
+from repro.launch.slurm import client, record
+from repro.records.events import read_events
+from repro.records.store import read_summary
+
+ORDER = ("running", "pending", "requeued", "stopped", "cancelled", "failed", "done")  # a cell's state
+WAITING = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT")
+REASON = re.compile(r"^(?:repro|sbatch|srun|slurmstepd\S*): (?:error|fatal): (.*)$", re.MULTILINE)
+
+
+def status(experiment: str | None = None) -> list[dict[str, Any]]:
+    """Every submission with its arrays and their cells; oldest first, a cell only where it was submitted last.
+
+    Of a cell: path, label, task, state (see ORDER), nodes, reason, log, iteration, iterations, metric, score, restarts.
+    InputError without squeue, FaultError where it does not answer.
+    """
+    submissions = list(record.read(experiment))
+    if not submissions:
+        where = f" of {experiment}" if experiment else ""
+        raise InputError(f"nothing{where} was submitted from {results_root()}: repro submit EXPERIMENT")
+    client.need("squeue")
+    tasks = client.queued()
+    latest = {
+        cell["path"]: (str(folder), array["job"])
+        for folder, submission in submissions
+        for array in submission["arrays"]
+        for cell in array["cells"]
+    }
+    found = []
+    for folder, submission in submissions:
+        arrays = []
+        for array in submission["arrays"]:
+            mine = [n for n, cell in enumerate(array["cells"]) if latest[cell["path"]] == (str(folder), array["job"])]
+            if not mine:
+                continue
+            gone = any((array["job"], number) not in tasks for number in mine)
+            ends = client.ended([array["job"]]) if gone else {}
+            cells = [
+                cell_status(folder, array, number, tasks.get((array["job"], number)), ends.get((array["job"], number)))
+                for number in mine
+            ]
+            arrays.append({name: array[name] for name in ("job", "ranks", "nodes", "partition")} | {"cells": cells})
+        if arrays:
+            found.append({name: submission[name] for name in ("experiment", "submitted_at")} | {"arrays": arrays})
+    return found
+
+
+def cell_status(
+    folder: Path, array: dict[str, Any], number: int, task: client.Task | None, end: str | None
+) -> dict[str, Any]:
+    """One cell, from its folder, its task in Slurm while that is there, and how Slurm says that it ended."""
+    cell = array["cells"][number]
+    place = results_root() / cell["path"]
+    progress = progress_of(place, cell)
+    log = record.log_of(folder, array["job"], number)
+    reason = ""
+    if task:
+        waiting = task.state in WAITING
+        state = ("requeued" if progress["started"] else "pending") if waiting else "running"
+        reason = task.reason if waiting and task.reason != "None" else ""
+    elif progress["finished"]:
+        state = "done"
+    elif end == "CANCELLED":
+        state = "cancelled"
+    else:
+        reason = progress["failure"] or last_error(log) or (f"Slurm: {end}" if end and end != "COMPLETED" else "")
+        state = "failed" if reason or end else "stopped"
+    return {
+        "path": cell["path"],
+        "label": cell["label"],
+        "task": number,
+        "state": state,
+        "nodes": task.nodes if task else "",
+        "metric": cell["metric"],
+        "reason": reason,
+        "log": str(log) if log.exists() else None,
+        **{name: progress[name] for name in ("iteration", "iterations", "score", "restarts")},
+    }
+
+
+def progress_of(place: Path, cell: dict[str, Any]) -> dict[str, Any]:
+    """How far a cell is, by its events and summary."""
+    events = read_events(place / "events.jsonl")
+    summary = read_summary(place)
+    begun = [event for event in events if event["event"] == "run_start"]
+    evaluations = [event for event in events if event["event"] == "evaluation"]
+    last = events[-1] if events else {"event": None}
+    return {
+        "started": bool(begun),
+        "finished": bool(events) and summary is not None and summary.get("key") == cell["key"],
+        "failure": last["reason"] if last["event"] in ("failed", "diverged") else None,
+        "iteration": max((event.get("iteration") or 0 for event in events), default=0),
+        "iterations": begun[-1].get("iterations") if begun else None,
+        "score": evaluations[-1].get(cell["metric"]) if evaluations else None,
+        "restarts": sum(event["event"] == "resume" for event in events),
+    }
+
+
+def last_error(log: Path) -> str | None:
+    """The last error line of a task's output."""
+    try:
+        found = REASON.findall(log.read_text(encoding="utf-8", errors="replace"))
+    except OSError:
+        return None
+    return found[-1] if found else None
+
+
+def lines(found: list[dict[str, Any]]) -> list[str]:
+    """The same for people: a head for each array, a line for each cell, and one that counts."""
+    shown: list[str] = []
+    counts = dict.fromkeys(ORDER, 0)
+    width = max(len(cell["label"]) for submission in found for array in submission["arrays"] for cell in array["cells"])
+    for submission in found:
+        for array in submission["arrays"]:
+            where = f"{array['ranks']} ranks on {array['nodes']} node{'s' * (array['nodes'] > 1)}"
+            partition = f", partition {array['partition']}" if array["partition"] else ""
+            at = submission["submitted_at"].replace("T", " ")[:16]
+            shown.append(f"{submission['experiment']}: job {array['job']}, {where}{partition}, submitted {at} UTC")
+            for cell in array["cells"]:
+                counts[cell["state"]] += 1
+                shown.append(f"  {cell['state']:9} {cell['label']:{width}}  {details(cell)}".rstrip())
+    shown.append(", ".join(f"{number} {state}" for state, number in counts.items() if number))
+    return shown
+
+
+def details(cell: dict[str, Any]) -> str:
+    parts = []
+    if cell["iterations"]:
+        parts.append(f"iteration {cell['iteration']} of {cell['iterations']}")
+    if cell["score"] is not None:
+        parts.append(f"{cell['metric']} {cell['score']:.4f}")
+    if cell["restarts"]:
+        parts.append(f"resumed {cell['restarts']}x")
+    if cell["nodes"]:
+        parts.append(f"on {cell['nodes']}")
+    if cell["reason"]:
+        parts.append(cell["reason"])
+    return ", ".join(parts)

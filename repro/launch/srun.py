@@ -1,0 +1,161 @@
+"""Ranks started by srun inside a Slurm allocation: the MPI fabric through PMIx, or torch.distributed."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from typing import Any
+
+from repro.common.errors import InputError, unknown
+from repro.common.paths import PROJECT
+from repro.launch.base import Launcher, Place
+from repro.launch.slurm import client
+from repro.launch.slurm import site as sites
+
+NEEDED = {"mpi": ("torch", "mpi4py", "repro"), "torch": ("torch", "repro")}
+# On every node, before its ranks: what is not there is said in one line that names the node. $0: the checkout, $1: the
+# cell's folder, $2: the packages, $3: how many words the command has up to Python.
+GUARD = r"""
+die() { echo "repro-error[2] node ${SLURMD_NODENAME:-$(hostname)}: $*" >&2; exit 2; }
+cd "$0" 2> /dev/null || die "no checkout at $0: it must lie on a file system that all nodes see"
+test -w "$1" || die "no results folder $1: set REPRO_RESULTS to a place that all nodes see, and submit again"
+python=("${@:4:$3}")
+command -v "${python[0]}" > /dev/null || die "no ${python[0]}: the environment must be there on all nodes"
+look='import sys, importlib.util as i; print(*[m for m in sys.argv[1].split() if not i.find_spec(m)])'
+missing=$("${python[@]}" -c "$look" "$2" 2>&1) || die "${python[*]}: does not run (${missing##*$'\n'})"
+test -z "$missing" || die "${python[*]}: lacks $missing"
+shift 3
+exec "$@"
+"""
+MASTER = "REPRO_FIRST_HOST"
+
+
+class Srun(Launcher):
+    """One job step a cell. The site file says how many ranks are on a node and what else srun has to know."""
+
+    modules = ("repro.launch.srun",)
+    no_gpus = "the site file says gpus_per_node: 0; set it to what a node has, or use device=cpu or auto"
+
+    @property
+    def fabric(self) -> str:
+        name = self.testbed.get("fabric")
+        if name not in NEEDED:
+            raise unknown("testbed.fabric", str(name), NEEDED)
+        return name
+
+    @cached_property
+    def site(self) -> sites.Site:
+        return sites.load()
+
+    def check(self, ranks: int) -> None:
+        _ = self.fabric
+        here, on_a_node = self.site, min(self.site.per_node, ranks)
+        if here.gpus_per_node and on_a_node > here.gpus_per_node and not here.share_gpus:
+            raise InputError(
+                f"site file {sites.path()}: {on_a_node} ranks on a node that has gpus_per_node={here.gpus_per_node}: "
+                f"too few GPUs for the ranks; set ranks_per_node: {here.gpus_per_node}, or share_gpus: true"
+            )
+
+    def hardware_class(self) -> str:
+        return self.site.hardware_class()
+
+    def gpus(self) -> bool:
+        return self.site.gpus_per_node > 0
+
+    @contextmanager
+    def place(self, ranks: int, program: Sequence[str], threads: int) -> Iterator[Place]:
+        if not os.environ.get("SLURM_JOB_ID"):
+            raise InputError(
+                "testbed slurm: this is not inside a Slurm job; `repro submit EXPERIMENT` starts one for each cell, "
+                "or allocate nodes with salloc first"
+            )
+        if self.fabric == "mpi":
+            client.need_mpi(self.site.mpi)
+        yield Place(self.command(ranks, program), self.environment(threads))
+
+    def command(self, ranks: int, program: Sequence[str]) -> list[str]:
+        """srun with its options, the check of each node, and Python with `program`, whose last word is the folder."""
+        here, mpi = self.site, self.fabric == "mpi"
+        python = [*here.container, here.container_python] if here.container else [here.python or sys.executable]
+        options = [
+            f"--ntasks={ranks}",
+            f"--cpus-per-task={here.cpus_per_rank}",  # srun does not take it over from sbatch
+            "--distribution=block",  # neighbours in a ring share a node
+            "--kill-on-bad-exit=1",
+            f"--mpi={here.mpi}" if mpi else "--mpi=none",
+        ]
+        guard = ["bash", "-c", GUARD, str(PROJECT), program[-1], " ".join(NEEDED[self.fabric]), str(len(python))]
+        # without -m mpi4py an uncaught exception in one rank would leave the others waiting
+        return ["srun", *options, *here.srun, *guard, *python, *(["-m", "mpi4py"] if mpi else []), *program]
+
+    def environment(self, threads: int) -> dict[str, str]:
+        """Of srun, which hands it to the ranks."""
+        own = {
+            "OMP_NUM_THREADS": str(threads),
+            "MKL_NUM_THREADS": str(threads),
+            "PYTHONUNBUFFERED": "1",
+            "REPRO_PREEMPT": os.environ.get("REPRO_PREEMPT", "2"),
+            MASTER: first_host(),
+        }
+        if interface := self.site.interface:
+            names = ("GLOO_SOCKET_IFNAME", "NCCL_SOCKET_IFNAME", "OMPI_MCA_btl_tcp_if_include")
+            own |= dict.fromkeys(names, interface)
+        return {**os.environ, **own}
+
+    def in_rank(self) -> None:
+        """Slurm's words for rank and place, as torch expects them."""
+        given = os.environ
+        if "SLURM_PROCID" in given:
+            given.update(rank_environment(given, self.fabric))
+
+
+def first_host() -> str:
+    """The first host of the allocation, where rank 0 is."""
+    hosts = os.environ.get("SLURM_JOB_NODELIST", "")
+    shown = subprocess.run(["scontrol", "show", "hostnames", hosts], capture_output=True, text=True)
+    return shown.stdout.split()[0] if shown.stdout.split() else socket.gethostname()
+
+
+def rank_environment(given: Any, fabric: str) -> dict[str, str]:
+    """From Slurm's variables of a task to those that torch.distributed reads; LOCAL_RANK chooses the GPU."""
+    found = {"LOCAL_RANK": given["SLURM_LOCALID"]}
+    if fabric == "torch":
+        # the most on any node: all ranks must come to the same backend
+        most = max(tasks_per_node(given.get("SLURM_STEP_TASKS_PER_NODE") or given.get("SLURM_TASKS_PER_NODE", "1")))
+        found |= {
+            "RANK": given["SLURM_PROCID"],
+            "WORLD_SIZE": given.get("SLURM_STEP_NUM_TASKS") or given["SLURM_NTASKS"],
+            "LOCAL_WORLD_SIZE": str(most),
+            "MASTER_ADDR": reachable(given.get(MASTER, ""), given.get("SLURM_LAUNCH_NODE_IPADDR", "127.0.0.1")),
+            "MASTER_PORT": str(port(given)),
+        }
+    return found
+
+
+def port(given: Any) -> int:
+    """The same on all ranks, another for each job, restart of it (which keeps its number) and step."""
+    number = [int(given.get(f"SLURM_{name}") or 0) for name in ("JOB_ID", "RESTART_COUNT", "STEP_ID")]
+    return 20000 + (10 * number[0] + 3 * number[1] + number[2]) % 10000
+
+
+def tasks_per_node(text: str) -> list[int]:
+    """Slurm's short form, as in 2(x3),1: the numbers of tasks on the nodes."""
+    found: list[int] = []
+    for count, times in re.findall(r"(\d+)(?:\(x(\d+)\))?", text):
+        found += [int(count)] * int(times or 1)
+    return found or [1]
+
+
+def reachable(host: str, otherwise: str) -> str:
+    """The host, where its name can be resolved; else the address that srun was started from, which is the same node."""
+    try:
+        socket.getaddrinfo(host, None)
+    except (OSError, UnicodeError):
+        return otherwise
+    return host if host else otherwise

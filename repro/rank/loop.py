@@ -1,0 +1,97 @@
+"""The training loop: step, and at fixed iterations settle, evaluate, checkpoint, log."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from repro.rank.preemption import Notice
+from repro.rank.recorder import RunLog
+from repro.training.worker import Worker
+from strategies.base import Strategy
+
+
+@dataclass(frozen=True)
+class Stop:
+    """An iteration after which the training clock pauses, and what for."""
+
+    iteration: int
+    evaluate: bool
+    checkpoint: bool
+    leave: bool = False  # a preemption: checkpoint and end here
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How long to train and where to stop on the way; in iterations, each `workers` minibatches."""
+
+    iterations: int
+    eval_every: int
+    checkpoint_every: int
+
+    @classmethod
+    def of(cls, config: dict, iterations_per_epoch: int) -> Plan:
+        def whole(epochs: float) -> int:
+            return max(1, round(epochs * iterations_per_epoch))
+
+        return cls(whole(config["epochs"]), whole(config["eval_every"]), whole(config["checkpoint_every"]))
+
+    def at(self, iteration: int) -> Stop:
+        """What there is to do after an iteration."""
+        last = iteration == self.iterations
+        evaluate = last or iteration % self.eval_every == 0
+        return Stop(iteration, evaluate, iteration % self.checkpoint_every == 0)
+
+    def stops(self, after: int) -> Iterator[Stop]:
+        """The stops behind iteration `after`, the end always among them."""
+        for iteration in range(after + 1, self.iterations + 1):
+            stop = self.at(iteration)
+            if stop.evaluate or stop.checkpoint:
+                yield stop
+
+
+def train(worker: Worker, strategy: Strategy, plan: Plan, log: RunLog, start: int, notice: Notice | None = None) -> int:
+    """Train from iteration `start` to the plan's end, or to where a preemption has it; every rank calls it.
+
+    Returns the iteration at which it ended.
+    """
+    clock, done = worker.clock, start
+    alone = strategy.local_checkpoints
+    clock.start()
+    if start == 0:
+        with clock.paused():
+            log.evaluate(0)  # where every curve begins
+            log.resume_together()
+    elif log.unlogged and plan.at(start).evaluate:  # the run ended between its checkpoint and that
+        strategy.settle()
+        with clock.paused():
+            log.stop(start)
+            log.evaluate(start)
+            log.resume_together()
+    for stop in plan.stops(after=start):
+        step, last = strategy.steps(done * worker.workers), strategy.steps(stop.iteration * worker.workers)
+        while step < last:
+            log.step(strategy.step)
+            step += 1
+            if notice and notice.given:
+                stop = notice.sooner(stop, step)
+                last = strategy.steps(stop.iteration * worker.workers)
+        done = stop.iteration
+        ended = done == plan.iterations
+        checkpoint = (stop.checkpoint or stop.leave) and not ended
+        if alone and checkpoint:
+            with clock.paused():
+                log.checkpoint_alone(done)
+            if not (stop.evaluate or stop.leave):
+                continue
+        strategy.drain() if ended else strategy.settle()
+        with clock.paused():
+            log.stop(done)
+            if stop.evaluate:
+                log.evaluate(done)
+            if checkpoint and not alone:
+                log.checkpoint(done)
+            log.resume_together()
+        if stop.leave:
+            break
+    return done

@@ -1,0 +1,101 @@
+"""One rank's program: start its fabric, run its part of the cell, turn errors into one line.
+
+Started by a launcher as `python -m mpi4py -m repro.rank.main CELL_FOLDER`, by torchrun, or once for all virtual ranks.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import gc
+import os
+import signal
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from repro import launch
+from repro.common import locks
+from repro.common.errors import UNWRITABLE, Diverged, FaultError, InputError, ReproError
+from repro.experiment import config as configs
+from repro.fabric.base import Fabric
+from repro.launch.supervise import end_with_parent
+from repro.rank import preemption, preflight, programs
+from repro.rank.factory import virtual_costs, virtual_network
+
+ERROR_MARK = "repro-error"
+
+
+def start_fabric(config: dict[str, Any], name: str) -> Fabric:
+    """The fabric of that name in a rank that a launcher has started as a process."""
+    if name == "mpi":
+        from repro.fabric.mpi import MpiFabric
+
+        return MpiFabric(timeout_s=config["timeout_s"])
+    from repro.fabric import torch_start
+
+    return torch_start.start(config["device"], config["testbed"].get("backend", "auto"), config["timeout_s"])
+
+
+def main(folder: Path) -> None:
+    end_with_parent(signal.SIGKILL)  # a launcher that is killed cannot take its ranks along
+    lock = locks.take(folder / locks.RANKS, fcntl.LOCK_SH)  # as long as this process lives
+    if lock is None:
+        raise FaultError(f"{folder}: another command is about to run this cell")
+    preemption.listen()
+    config = configs.read_yaml(folder / "config.yaml")
+    torch.set_num_threads(config["testbed"].get("threads_per_rank", 1))
+    launcher = launch.of(config["testbed"])
+    fabric = launcher.fabric
+    launcher.in_rank()
+    if fabric == "virtual":
+        from repro.fabric import virtual
+
+        prepare_threads()
+        testbed = config["testbed"]
+        run = partial(programs.run, config=config, folder=folder)
+        virtual.run(programs.ranks(config), run, virtual_network(testbed), virtual_costs(testbed))
+    else:
+        started = start_fabric(config, fabric)
+        preflight.check(started, config)
+        programs.run(started, config, folder)
+
+
+def prepare_threads() -> None:
+    """Of a virtual run only one thread runs at a time: handing over to the next is faster on one core, and where the
+    next, awake, does not push the present one aside before it has let go of the interpreter."""
+    if core := os.environ.get("REPRO_CORE"):
+        os.sched_setaffinity(0, {int(core)})
+    with contextlib.suppress(OSError):  # what does not let us is no faster, that is all
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+    gc.freeze()  # the modules stay: messages are many objects, and each collection would look through all of torch
+
+
+def guarded(run: Callable[[], None]) -> None:
+    """Errors as one line for the parent, then an end that takes the other ranks along."""
+    try:
+        run()
+    except ReproError as error:
+        stop(error.status, str(error), "diverged" if isinstance(error, Diverged) else None)
+    except OSError as error:
+        if error.errno not in UNWRITABLE:
+            raise
+        stop(InputError.status, f"{error.filename or 'results folder'}: {error.strerror}")
+
+
+def stop(status: int, message: str, kind: str | None = None) -> None:
+    # in one piece: several ranks may have the same to say at the same moment
+    os.write(sys.stderr.fileno(), f"{ERROR_MARK}[{kind or status}] {message}\n".encode(errors="replace"))
+    if "mpi4py" in sys.modules and "mpi4py.MPI" in sys.modules:
+        from mpi4py import MPI
+
+        MPI.COMM_WORLD.Abort(status)
+    os._exit(status)
+
+
+if __name__ == "__main__":
+    guarded(lambda: main(Path(sys.argv[1])))

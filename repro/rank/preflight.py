@@ -1,0 +1,220 @@
+"""Whether the ranks of a cell are alike: one torch, one project, one data set, one kind of device. Asked once, at once.
+
+A checkout that was not updated on one host, an environment that differs, or a data folder that one host lacks would
+give numbers that are nobody's: half of them from other code. The ranks tell each other what they are right after their
+fabric has come up, before any of them writes anything, and refuse in one line that names ranks, hosts and both values.
+(Host names go into that line only: no summary holds them.)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import socket
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import metadata, util
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from repro import data, probes
+from repro.common.errors import InputError
+from repro.common.local_rank import local_rank
+from repro.experiment.cache_key import LEFT_OUT, PROJECT_PACKAGES
+from repro.fabric.base import Fabric
+from repro.rank import programs
+
+NAMED = 6  # ranks that a line names; it counts the others
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What one rank is.
+
+    host      its name
+    versions  what: version; a run's record (`repro.records.provenance`) names one of each
+    code      digest of the project's source, without what cannot change a number
+    data      name and checksum of the data set; empty where the program reads none
+    device    "cpu" or "cuda"
+    backend   what tensors travel by: mpi, gloo, nccl
+    gpu       of the GPU that this rank computes on its id; None without
+    gpus      ids of the GPUs that it sees
+    problem   what keeps this rank from taking part, in the words of its InputError
+    """
+
+    host: str
+    versions: dict[str, str]
+    code: str
+    data: str
+    device: str
+    backend: str
+    gpu: str | None = None
+    gpus: tuple[str, ...] = ()
+    problem: str | None = None
+
+
+def check(fabric: Fabric, config: dict[str, Any]) -> None:
+    """InputError, the same on every rank, where the ranks of a cell do not go together. All ranks call it."""
+    everybody = fabric.exchange(facts(fabric, config))
+    if complaint := disagreement(everybody):
+        raise InputError(complaint)
+    if len({each.code for each in everybody}) > 1:
+        raise InputError(different_code(everybody, fabric.exchange(source_digests(config))))
+
+
+def facts(fabric: Fabric, config: dict[str, Any]) -> Facts:
+    """Of this rank. A few ms; and the data set is read, which the program would do next."""
+    name, problem, gpu, gpus = "", None, None, ()
+    try:
+        gpu, gpus = gpu_of(config["device"], fabric.rank), visible_gpus(config["device"])
+        if config["device"] == "cuda" and not gpus:
+            raise InputError(f"device=cuda: torch {torch.__version__} sees no working GPU here; use device=cpu")
+        if reads_data(config):
+            dataset = data.of(config)
+            name = f"{dataset.name} ({dataset.checksum[:12]})"
+    except InputError as error:
+        problem = str(error)
+    return Facts(
+        host=socket.gethostname(),
+        versions=versions(),
+        code=hashlib.sha256(repr(sorted(source_digests(config).items())).encode()).hexdigest()[:12],
+        data=name,
+        device="cuda" if gpu else "cpu",
+        backend=getattr(fabric, "backend", fabric.name),
+        gpu=gpu,
+        gpus=gpus,
+        problem=problem,
+    )
+
+
+def disagreement(everybody: Sequence[Facts]) -> str | None:
+    """One line on what does not go together, or None; code is left to `different_code`."""
+
+    def differ(what: str, value: Callable[[Facts], str], remedy: str) -> str | None:
+        groups = grouped([value(each) for each in everybody])
+        if len(groups) < 2:
+            return None
+        shown = "; ".join(f"{one} on {named(ranks, everybody)}" for one, ranks in groups.items())
+        return f"the ranks {what}: {shown}; {remedy}"
+
+    for rank, each in enumerate(everybody):
+        if each.problem:
+            return f"{named([rank], everybody)}: {each.problem}"
+    for package in dict.fromkeys(name for each in everybody for name in each.versions):
+        complaint = differ(
+            f"have different versions of {package}",
+            lambda each: each.versions.get(package, "none"),  # noqa: B023 - called at once
+            "use one environment for all hosts",
+        )
+        if complaint:
+            return complaint
+    return (
+        differ(
+            "see different data",
+            lambda each: each.data,
+            "put the same files on every host (`repro data list` shows what is found where), or dataset.standin=always",
+        )
+        or differ("compute on different devices", lambda each: each.device, "set device=cpu, or give every host a GPU")
+        or (too_few_gpus(everybody) if everybody[0].backend == "nccl" else None)
+    )
+
+
+def too_few_gpus(everybody: Sequence[Any]) -> str | None:
+    """NCCL refuses two ranks on one GPU: a line on the fullest host, or None. Of each: `host`, `gpu` and `gpus`."""
+    used = [(each.host, each.gpu) for each in everybody]
+    if len(set(used)) == len(used) and all(each.gpu for each in everybody):
+        return None
+    hosts = grouped([each.host for each in everybody])
+    seen = {host: len({gpu for rank in ranks for gpu in everybody[rank].gpus}) for host, ranks in hosts.items()}
+    host = max(hosts, key=lambda name: len(hosts[name]) - seen[name])
+    return (
+        f"too few GPUs for the ranks: host {host} has {seen[host]} for {len(hosts[host])} ranks, and NCCL needs one "
+        f"for each; start fewer ranks on a host, or let ranks share a GPU: testbed.backend=gloo, or the MPI fabric"
+    )
+
+
+def different_code(everybody: Sequence[Facts], sources: Sequence[dict[str, str]]) -> str:
+    """The line where the project differs: which copies, and which files of them. sources: `source_digests` of each."""
+    groups = grouped([each.code for each in everybody])
+    files = sorted({name for source in sources for name in source if len({s.get(name) for s in sources}) > 1})
+    more = f" and {len(files) - 3} more" if len(files) > 3 else ""
+    shown = "; ".join(f"{code} on {named(ranks, everybody)}" for code, ranks in groups.items())
+    return f"the ranks run different code of this project: {shown} ({', '.join(files[:3])}{more}); update the checkouts"
+
+
+def grouped(values: Sequence[str]) -> dict[str, list[int]]:
+    """Each value, in the order in which ranks have it: those ranks."""
+    groups: dict[str, list[int]] = {}
+    for rank, value in enumerate(values):
+        groups.setdefault(value, []).append(rank)
+    return groups
+
+
+def named(ranks: Sequence[int], everybody: Sequence[Any]) -> str:
+    """As in "ranks 1, 2 (hosts a, b)"."""
+
+    def some(items: Sequence[Any]) -> str:
+        more = f" and {len(items) - NAMED} more" if len(items) > NAMED else ""
+        return ", ".join(str(item) for item in items[:NAMED]) + more
+
+    hosts = list(dict.fromkeys(everybody[rank].host for rank in ranks))
+    many, places = "s" * (len(ranks) > 1), "s" * (len(hosts) > 1)
+    return f"rank{many} {some(ranks)} (host{places} {some(hosts)})"
+
+
+def versions() -> dict[str, str]:
+    """Of what this rank computes with, as it is loaded, not as it is installed somewhere."""
+    found = {"Python": platform.python_version(), "torch": str(torch.__version__), "numpy": metadata.version("numpy")}
+    if torch.version.cuda:
+        found["CUDA"] = torch.version.cuda
+    if mpi := sys.modules.get("mpi4py.MPI"):
+        found["MPI"] = mpi.Get_library_version().split(",")[0].strip("\0\n ")
+    return found
+
+
+def reads_data(config: dict[str, Any]) -> bool:
+    """Whether the program looks at samples: training does, and a probe whose module uses `repro.data`."""
+    program = config["program"]
+    return program == programs.TRAIN or getattr(probes.load(program), "data", None) is data
+
+
+def source_digests(config: dict[str, Any]) -> dict[str, str]:
+    """{file: digest} of the project's modules on this rank, and of those that the program comes from elsewhere."""
+    packages = {*PROJECT_PACKAGES, *(name.split(".")[0] for name in programs.modules(config))}
+    return _digests(tuple(sorted(packages)))
+
+
+@cache
+def _digests(packages: tuple[str, ...]) -> dict[str, str]:
+    found = {}
+    for package in packages:
+        spec = util.find_spec(package)
+        places = [Path(place) for place in (spec and spec.submodule_search_locations) or ()]
+        paths = [(path, place.parent) for place in places for path in place.rglob("*.py")]
+        if spec and spec.origin and not places:
+            paths.append((Path(spec.origin), Path(spec.origin).parent))
+        for path, base in paths:
+            name = path.relative_to(base).with_suffix("").as_posix().replace("/", ".").removesuffix(".__init__")
+            if not any(name == entry or name.startswith(entry + ".") for entry in LEFT_OUT):
+                found[name] = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
+    return found
+
+
+# GPUs, here because the choice between NCCL and gloo needs them before there is a fabric
+
+
+def visible_gpus(device: str) -> tuple[str, ...]:
+    """Ids of the GPUs that this rank may use with `device` as in the configuration."""
+    if device == "cpu" or not torch.cuda.is_available():
+        return ()
+    return tuple(str(torch.cuda.get_device_properties(index).uuid) for index in range(torch.cuda.device_count()))
+
+
+def gpu_of(device: str, rank: int) -> str | None:
+    """The id of the one that it computes on, as `repro.rank.factory.pick_device` shares them out."""
+    gpus = visible_gpus(device)
+    return gpus[local_rank(otherwise=rank) % len(gpus)] if gpus else None

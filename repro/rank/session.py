@@ -1,0 +1,108 @@
+"""What one rank does in a cell, from a started fabric to the summary."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+from repro import data, models
+from repro.common.errors import FaultError
+from repro.data.base import Dataset
+from repro.experiment.config import strategy_options
+from repro.fabric.base import Fabric
+from repro.rank.checkpoints import Checkpoints
+from repro.rank.factory import build_worker, check_ranks
+from repro.rank.loop import Plan, train
+from repro.rank.preemption import Notice
+from repro.rank.recorder import RunLog, say
+from repro.rank.resume import gap, resume
+from repro.records.events import EventLog, read_events
+from repro.records.store import write_summary
+from repro.records.summary import summarise
+from repro.training.worker import Worker
+from strategies import load
+from strategies.base import Strategy
+
+
+def run_rank(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
+    """Everything that one rank does in a cell, from a started fabric to its close."""
+    strategy_class = load(config["strategy"]["name"])
+    strategy = strategy_class(strategy_class.parse(strategy_options(config)))
+    check_ranks(fabric, strategy, config)
+    dataset = data.of(config)
+    worker = build_worker(fabric, config, dataset)
+    plan = Plan.of(config, worker.iterations_per_epoch)
+    checkpoints = Checkpoints(folder, fabric.rank)
+    events = EventLog(folder / "events.jsonl") if fabric.rank == 0 else None
+    spare = models.of(config, dataset, "cpu" if worker.arithmetic else "meta")  # for evaluations
+    strategy.setup(worker)
+    how = config["trace_steps"], config.get("eval_train", 0)
+    log = RunLog(worker, strategy, spare, dataset, checkpoints, events, *how)
+    start = resume(log, plan)
+    if events and start is None:
+        if events.path.stat().st_size:  # an attempt that left nothing to go on from: nothing of it counts
+            events.append("resume", iteration=-1)
+        events.append("run_start", key=config["key"], iteration=0, iterations=plan.iterations)
+    if fabric.rank == 0:
+        say("start", iterations=plan.iterations, resumed=start or 0)
+    with_faults(strategy, fabric.rank, resumed=start is not None)
+    notice = Notice(folder, worker, strategy)
+    fabric.exchange(None)  # nobody's training clock starts before everybody is ready
+    ended = train(worker, strategy, plan, log, start or 0, notice)
+    pipeline, per_rank = strategy.describe(), fabric.exchange(strategy.describe_rank())
+    strategy.close()
+    if events and ended < plan.iterations:
+        events.append("preempted", iteration=ended)
+        events.flush()
+        say("preempted", iteration=ended)
+    elif events:
+        wall = dict(worker.clock.wall)
+        events.append("run_end", iteration=plan.iterations, weights_sha256=log.final_digest, wall=wall)
+        events.flush()
+        if lacking := gap(read_events(events.path), plan, plan.iterations, log.steps_until(plan.iterations)):
+            raise FaultError(f"{events.path} {lacking}: no summary can be made of it")
+        facts = describe(worker, dataset, plan)
+        facts |= {"pipeline": pipeline, "per_rank": per_rank if any(per_rank) else []}
+        write_summary(folder, summarise(folder, config, facts))
+    fabric.close()
+
+
+def describe(worker: Worker, dataset: Dataset, plan: Plan) -> dict[str, Any]:
+    """Facts for the summary that only a rank knows."""
+    return {
+        "fabric": worker.fabric.name,
+        "ranks": worker.fabric.size,
+        "iterations": plan.iterations,
+        "iterations_per_epoch": worker.iterations_per_epoch,
+        "model": {"name": None, "parameters": worker.parameters},
+        "dataset": {
+            "name": dataset.name,
+            "standin": dataset.standin,
+            "checksum": dataset.checksum,
+            "train": len(dataset.train),
+            "test": len(dataset.test),
+            "classes": dataset.classes,
+            "input_shape": list(dataset.input_shape),
+        },
+    }
+
+
+def with_faults(strategy: Strategy, rank: int, resumed: bool) -> None:
+    """For trying out what a fault does: REPRO_FAULT=kill:RANK:STEP or stop:RANK:STEP, in the first attempt only."""
+    fault = os.environ.get("REPRO_FAULT")
+    if not fault or resumed:
+        return
+    kind, who, when = fault.split(":")
+    if int(who) != rank:
+        return
+    step, left = strategy.step, [int(when)]
+
+    def faulty() -> Any:
+        left[0] -= 1
+        if left[0] == 0:
+            os.kill(os.getpid(), signal.SIGKILL if kind == "kill" else signal.SIGSTOP)
+        return step()
+
+    strategy.step = faulty

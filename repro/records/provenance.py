@@ -1,0 +1,158 @@
+"""What a result was made with: commit, versions and command (`provenance`), and the machine's class (`hardware`).
+
+Summaries are committed, so nothing here names a host, a user or a folder.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from repro.common.paths import PROJECT
+
+PACKAGES = ("torch", "numpy", "mpi4py", "mlflow")  # read from their metadata: importing mlflow alone takes 3 seconds
+
+
+def provenance() -> dict[str, Any]:
+    """{commit, dirty, versions, started_at (UTC, ISO 8601), command}; what cannot be found out is None.
+
+    `dirty` tells of changes to the project that are not committed, leaving out results and reports, which runs write.
+    """
+    commit = _output("git", "-C", str(PROJECT), "rev-parse", "HEAD")
+    changes = _output("git", "-C", str(PROJECT), "status", "--porcelain", "--", ".", ":!results", ":!reports/out")
+    return {
+        "commit": commit,
+        "dirty": None if commit is None or changes is None else bool(changes),
+        "versions": versions(),
+        "started_at": utc_now(),
+        "command": command(sys.argv),
+    }
+
+
+def utc_now() -> str:
+    """The time to the second, as in 2026-01-31T12:00:00+00:00."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def versions() -> dict[str, str | None]:
+    found: dict[str, str | None] = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            found[package] = None
+    found["mpi"] = _mpi_version()
+    return found
+
+
+def command(arguments: Sequence[str]) -> str:
+    """The command line, every absolute path replaced by its last component."""
+    return " ".join(_shorten(argument) for argument in arguments)
+
+
+def hardware(network: str, device: str = "auto") -> dict[str, Any]:
+    """{class, cpu, cores, memory_gb, gpu, network}: the machine as far as it explains a measured time.
+
+    network: the testbed's words for how the ranks are linked. device: as in the config; "cpu" leaves the GPUs out of
+    the class. gpu is "NAME x COUNT" or None; class is a short name that stays the same from run to run, as
+    "cpu-2core-intel-xeon-processor" or "gpu-1x-h200".
+    """
+    cpu, cores = _cpu_name(), _cores()
+    gpus = [] if device == "cpu" else _gpus()
+    if gpus:
+        kind = f"gpu-{len(gpus)}x-{_slug(re.sub(r'(?i)nvidia|geforce|tesla', ' ', gpus[0]))}"
+    else:
+        kind = f"cpu-{cores}core-{_slug(cpu)}"
+    return {
+        "class": kind,
+        "cpu": cpu,
+        "cores": cores,
+        "memory_gb": _memory_gb(),
+        "gpu": f"{gpus[0]} x {len(gpus)}" if gpus else None,
+        "network": network,
+    }
+
+
+def _shorten(argument: str) -> str:
+    # A path starts the argument or follows a separator (as in key=/a/b or -I/a/b); ~name holds a user's name.
+    return re.sub(r"(?<![\w.])(?:~[^/\s=:,]*)?/+(?:[^/\s=:,]+/+)*([^/\s=:,]+)/*", r"\1", argument)
+
+
+def _output(*command: str) -> str | None:
+    """What a command prints, or None where it is missing, fails or hangs."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return done.stdout.strip() if done.returncode == 0 else None
+
+
+def _mpi_version() -> str | None:
+    """As "Open MPI 4.1.4". The library's own text can hold the name of the host where it was built, so it is cut."""
+    if loaded := sys.modules.get("mpi4py.MPI"):
+        text = loaded.Get_library_version()
+    else:
+        text = _output("mpirun", "--version") or ""
+    if match := re.search(r"(Open MPI|OpenRTE)\)?\s+v?(\d[\w.]*)", text):
+        return f"Open MPI {match[2]}"
+    if match := re.search(r"(Intel\(R\) MPI Library)\D*(\d[\w.]*)", text):
+        return f"Intel MPI {match[2]}"
+    if match := re.search(r"(MPICH|HYDRA)[^\d]*(\d[\w.]*)", text):
+        return f"MPICH {match[2]}"
+    return None
+
+
+def _cpu_name() -> str:
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        text = ""
+    match = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
+    name = match[1] if match else platform.processor() or platform.machine()
+    name = re.sub(r"\((?:R|TM|C)\)", " ", name, flags=re.IGNORECASE)
+    name = re.sub(r"@.*|\bCPU\b", " ", name)
+    return " ".join(name.split())
+
+
+def _cores() -> int:
+    """Those that this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not Linux
+        return os.cpu_count() or 1
+
+
+def _memory_gb() -> int:
+    return round(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30)
+
+
+def _gpus() -> list[str]:
+    """Names of the GPUs that torch could use: none with a CPU build of torch or without a driver.
+
+    Asked of nvidia-smi, not of torch, so that the command line (which has not imported torch) and the ranks agree.
+    """
+    try:
+        if metadata.version("torch").endswith("+cpu"):
+            return []
+    except metadata.PackageNotFoundError:
+        return []
+    text = _output("nvidia-smi", "--query-gpu=name", "--format=csv,noheader") or ""
+    names = [line.strip() for line in text.splitlines() if line.strip()]
+    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if visible is None:
+        return names
+    chosen = [entry.strip() for entry in visible.split(",") if entry.strip() not in ("", "-1")]
+    # Entries may be indices or ids of devices (GPU-..., MIG-...); ids are counted and take the first name.
+    return [names[int(entry)] if entry.isdigit() and int(entry) < len(names) else names[0] for entry in chosen if names]
+
+
+def _slug(text: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")

@@ -1,0 +1,150 @@
+"""The results folder: where a cell lies, what its files hold, and how they are written so that nothing is half there.
+
+`results/<paper>/<experiment>/<cell>/` holds
+
+- `config.yaml`    the resolved configuration, written before the run starts
+- `events.jsonl`   what happened, one JSON object a line (`repro.records.events`); the truth, append-only, not committed
+- `summary.json`   computed from the events when the cell is finished; a run that diverged has none
+- `checkpoints/`   while the run is not finished
+
+`results/reference/` has the same below it, without events: the committed runs that the reports cite. Runs only read it.
+
+A summary is a dictionary with these keys (seconds unless said otherwise; per-iteration numbers are means over the
+worker ranks):
+
+    schema, status ("finished"), key, cell, program ("train"), paper, experiment, setting, strategy, options,
+    kind ("measured" | "simulated"), testbed, fabric, launcher, workers, ranks, seed, scale, threads_per_rank,
+    breakdown, batch (global), epochs, eval_every (epochs), iterations, iterations_per_epoch, metric,
+    accumulate (microbatches of a worker's minibatch), imbalance {name, and its options}, pad_s (or null),
+    dataset    {name, standin (bool), checksum, train, test (samples; of text words to predict), classes, input_shape}
+    model      {name, parameters, and its options}
+    optimizer  {name, lr, momentum, weight_decay, alpha, eps, schedule, milestones, decay, every, warmup, clip_norm}
+               (in older summaries without name, alpha, eps and every: SGD)
+    curve      [{iteration, epoch, train_s, loss (mean training loss since the last stop), test_loss, <metric>}, ...]
+               with top5, train_top1, train_top5 where they were evaluated
+    final      {<metric>, test_loss, train_s}             and these too
+    targets    {"0.97": {train_s, epoch, iteration} or null where not reached, ...}
+    step       {mean_s, median_s, min_s, max_s}           of one iteration on rank 0; mean_s = train_s / iterations
+    phases     {forward, backward, compress, communicate, wait, update, data, imbalance (injected delays), other}
+               per iteration; they sum to it
+    server_phases  the same for server ranks, or null
+    communication  {total_s, exposed_s, overlapped_s}     per iteration: all; main line; hidden by computation
+                   (hidden during forward, backward, compress, update, data; what falls on `other` is in neither)
+    bytes_sent     per iteration, mean over all ranks
+    staleness      [{"0": n, "1": n, ...}, ...]   a rank each: how many gradients came into an update so many updates
+                   (of a partial collective: rounds) after their own; [] where the strategy says nothing of it
+    pipeline       of strategies that cut the model: {config ("2-1-1": replicas of each stage), cuts (first block of
+                   each stage but the first), noam, schedule, semantics, source (of the configuration), stages
+                   [{first, last (blocks), replicas, blocks (names), seconds (by the partitioner, or null)}, ...]};
+                   null of others
+    per_rank       of the same [{stage, replica, weights_bytes, stash_bytes (most older versions of them at once),
+                   activation_bytes (what autograd kept of a forward pass, times the most in flight), in_flight,
+                   buffer_bytes (for messages), predicted {weights_bytes, stash_bytes, activation_bytes}}, ...];
+                   [] of others
+    counters       what the strategy counted (`Strategy.counters`), totals over ranks and iterations, by name
+    weights_sha256 of the final weights
+    trace      [{rank, line ("main" or a task's name), name, start, end}, ...]   a few steady-state iterations; with
+               `minibatch` where an interval is of one
+    hardware   {class, cpu, cores, memory_gb, gpu, network}
+    testbed_model  the virtual testbed's parameters with their sources, or null
+    -- below: differs from run to run --
+    provenance {commit, dirty, versions {...}, started_at, finished_at, command}
+    wall       {train_s, training_s, evaluation_s, checkpoint_s, synchronisation_s, logging_s, total_s, resumes}
+
+The summary of a probe (`program` is not "train") identifies its cell with the same keys, without those of training:
+
+    result     what the probe found; its module in `repro/probes/` says what is in it
+    metrics    {name: number}: the few that MLflow shows
+    line       one line for people
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from repro.common import strict_json
+from repro.common.errors import InputError
+from repro.common.paths import results_root
+from repro.records import summary_schema
+
+SCHEMA = 1
+VOLATILE = ("provenance", "wall")
+PHASES = ("forward", "backward", "compress", "communicate", "wait", "update", "data", "imbalance", "other")
+LATER_PHASES = ("imbalance",)  # older summaries do not have them: `read_summary` adds them
+
+
+def cell_dir(paper: str, experiment: str, cell: str, root: Path | None = None) -> Path:
+    """The folder of one cell (not created)."""
+    return (root or results_root()) / paper / experiment / cell
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write to a temporary file beside `path`, then rename: readers see the old text or the new, never a part.
+
+    Both are on the disk when this returns, and so is what was renamed in the same folder before.
+    """
+    temporary = path.with_name(path.name + ".tmp")
+    try:
+        with open(temporary, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+        sync_folder(path.parent)
+    except OSError:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def sync_folder(folder: Path) -> None:
+    """Bring to the disk which files a folder has, under which names; on systems that can do so."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def write_summary(folder: Path, summary: dict[str, Any]) -> None:
+    write_atomically(folder / "summary.json", json.dumps(summary, indent=1, sort_keys=True, allow_nan=False) + "\n")
+
+
+def read_summary(folder: Path) -> dict[str, Any] | None:
+    """The summary of a finished cell, or None; InputError for a file without one (`repro.records.summary_schema`)."""
+    path = folder / "summary.json"
+    if not path.is_file():
+        return None
+    try:
+        summary = strict_json.parse(path.read_bytes())
+        summary_schema.check(summary)
+        return _completed(summary)
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path}: not a readable summary ({error}); remove the file to run the cell again") from None
+
+
+def _completed(summary: Any) -> Any:
+    """A summary with the phases that came later than it: nothing was spent in them."""
+    for name in ("phases", "server_phases"):
+        if isinstance(summary, dict) and isinstance(phases := summary.get(name), dict):
+            summary[name] = {**dict.fromkeys(LATER_PHASES, 0.0), **phases}
+    return summary
+
+
+def cell_folders(roots: Sequence[Path], paper: str = "*", having: Sequence[str] = ("summary.json",)) -> list[Path]:
+    """The folders of the cells below several roots, in path order; one that is in more than one is the first root's.
+
+    having: the files of which a cell has one.
+    """
+    found = {
+        path.parent.relative_to(root): path.parent
+        for root in reversed(roots)
+        for name in having
+        for path in root.glob(f"{paper}/*/*/{name}")
+    }
+    return [found[cell] for cell in sorted(found)]

@@ -1,0 +1,144 @@
+"""A cell's summary, computed from its events: final scores, times to targets, step times, phases, communication."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+from typing import Any
+
+from repro import imbalance
+from repro.evaluation import metrics
+from repro.experiment.config import strategy_options
+from repro.records.events import read_events
+from repro.records.store import PHASES, SCHEMA
+
+# in curve and final where they were evaluated
+OTHER_SCORES = ("top1", "top5", "meteor", "train_top1", "train_top5", "train_mse", "train_perplexity")
+
+
+def summarise(folder: Path, config: dict[str, Any], facts: dict[str, Any]) -> dict[str, Any]:
+    """The dictionary that `repro.records.store` describes. `facts`: what only the ranks knew."""
+    events = read_events(folder / "events.jsonl")
+    steps = [event for event in events if event["event"] == "steps"]
+    evaluations = [event for event in events if event["event"] == "evaluation"]
+    end = next(event for event in reversed(events) if event["event"] == "run_end")
+    iterations, metric = facts["iterations"], config["metric"]
+    workers = per_iteration([event["workers"] for event in steps], iterations)
+    servers = per_iteration([event["servers"] for event in steps if event["servers"]], iterations)
+    others = [name for name in OTHER_SCORES if name != metric and any(name in e for e in evaluations)]
+    scores = ("train_s", "loss", "test_loss", metric, *others)
+    curve = [{"iteration": e["iteration"], "epoch": e["epoch"], **{k: e.get(k) for k in scores}} for e in evaluations]
+    step_s = [seconds for event in steps for seconds in event["step_s"]]
+    train_s = steps[-1]["train_s"]
+    for group in filter(None, (workers, servers)):
+        await_slowest(group["phases"], train_s / iterations)
+    exposed, hidden = workers["phases"]["communicate"], workers["overlapped"]
+    return {
+        **identity(folder, config),
+        "epochs": config["epochs"],
+        "eval_every": config["eval_every"],
+        "metric": metric,
+        "optimizer": config["optimizer"],
+        **facts,
+        "accumulate": config["accumulate"],
+        "model": facts["model"] | config["model"],
+        "curve": curve,
+        "final": {name: curve[-1][name] for name in ("test_loss", metric, *others)} | {"train_s": train_s},
+        "targets": {str(target): reached(curve, metric, target) for target in config["targets"]},
+        "step": {
+            "mean_s": train_s / iterations,
+            "median_s": statistics.median(step_s),
+            "min_s": min(step_s),
+            "max_s": max(step_s),
+        },
+        "phases": workers["phases"],
+        "server_phases": servers["phases"] if servers else None,
+        "communication": {"total_s": exposed + hidden, "exposed_s": exposed, "overlapped_s": hidden},
+        "bytes_sent": sum(event["bytes_sent"] for event in steps) / iterations,
+        "staleness": steps[-1].get("staleness", []),
+        "counters": steps[-1].get("counters", {}),
+        "weights_sha256": end["weights_sha256"],
+        "trace": steady_trace(events),
+        "wall": wall(end["wall"], train_s, sum(event["event"] == "resume" for event in events)),
+    }
+
+
+def identity(folder: Path, config: dict[str, Any]) -> dict[str, Any]:
+    """What every summary says of its cell, whatever program it ran."""
+    testbed = config["testbed"]
+    return {
+        "schema": SCHEMA,
+        "status": "finished",
+        "key": config["key"],
+        "cell": folder.name,
+        "program": config["program"],
+        "paper": config["paper"],
+        "experiment": config["figure"],
+        "setting": config["setting"],
+        "strategy": config["strategy"]["name"],
+        "options": strategy_options(config),
+        "imbalance": {"name": imbalance.name_of(config), **imbalance.options(config)},
+        "pad_s": config.get("pad_s"),
+        "kind": testbed["kind"],
+        "testbed": testbed["name"],
+        "launcher": testbed["launcher"],
+        "workers": config["workers"],
+        "seed": config["seed"],
+        "scale": config["scale"],
+        "breakdown": config["breakdown"],
+        "batch": config["batch"],
+        "threads_per_rank": testbed.get("threads_per_rank", 1),
+        "hardware": config["hardware"],
+        "testbed_model": testbed if testbed["kind"] == "simulated" else None,
+        "provenance": config["provenance"] | {"finished_at": finished_at()},
+    }
+
+
+def per_iteration(sums: list[dict[str, Any]], iterations: int) -> dict[str, Any] | None:
+    """Sums between stops, as means per iteration; None where there was nothing (no servers)."""
+    if not sums:
+        return None
+    return {
+        "phases": {name: sum(s["phases"][name] for s in sums) / iterations for name in PHASES},
+        "overlapped": sum(s["overlapped"] for s in sums) / iterations,
+    }
+
+
+def await_slowest(phases: dict[str, float], step_s: float) -> None:
+    """Make the phases sum to the step: a rank that comes to a stop before the slowest waits there, its clock paused."""
+    phases["wait"] += max(0.0, step_s - sum(phases.values()))
+
+
+def reached(curve: list[dict[str, Any]], metric: str, target: float) -> dict[str, Any] | None:
+    """The first evaluation at which the metric is as good as the target, or better."""
+    for point in curve:
+        if point[metric] is not None and metrics.reaches(metric, point[metric], target):
+            return {key: point[key] for key in ("train_s", "epoch", "iteration")}
+    return None
+
+
+def steady_trace(events: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The intervals recorded at the middle stop, times from the first one's start."""
+    traces = [event["intervals"] for event in events if event["event"] == "trace"]
+    if not traces:
+        return []
+    intervals = traces[len(traces) // 2]
+    zero = min(interval["start"] for interval in intervals)
+    return [i | {"start": i["start"] - zero, "end": i["end"] - zero} for i in intervals]
+
+
+def wall(booked: dict[str, float], train_s: float, resumes: int) -> dict[str, Any]:
+    """Real seconds of rank 0 by activity; synchronisation is waiting for other ranks with the clock paused."""
+    names = ("training", "evaluation", "checkpoint", "synchronisation", "logging")
+    return {
+        "train_s": train_s,
+        **{f"{name}_s": booked.get(name, 0.0) for name in names},
+        "total_s": sum(booked.values()),
+        "resumes": resumes,
+    }
+
+
+def finished_at() -> str:
+    from datetime import UTC, datetime
+
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,87 @@
+"""The form of a summary, as `repro.records.store` describes it: what is a text, a number, a mapping of numbers.
+
+Whether everything is there that a page needs is asked where pages are made: older summaries lack what came later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+TEXTS = (
+    *("status", "key", "cell", "program", "paper", "experiment", "setting", "strategy", "kind", "testbed", "fabric"),
+    *("launcher", "scale", "metric", "line", "weights_sha256"),
+)
+COUNTS = ("schema", "workers", "ranks", "seed", "batch", "iterations", "iterations_per_epoch", "accumulate")
+FLAGS = ("breakdown",)
+# numbers, or mappings and lists of them, however deep; null where there is none
+NUMBERS = (
+    *("epochs", "eval_every", "pad_s", "curve", "final", "targets", "step", "phases", "server_phases"),
+    *("communication", "bytes_sent", "staleness", "counters", "metrics", "wall"),
+)
+MAPPINGS = (
+    *("options", "imbalance", "dataset", "model", "optimizer", "hardware", "provenance", "final", "targets", "step"),
+    *("phases", "communication", "counters", "metrics", "wall"),
+)
+ROWS = ("curve", "trace", "per_rank", "staleness")  # lists of mappings
+NAMES = {"dataset": "name", "model": "name", "imbalance": "name", "optimizer": "name", "hardware": "class"}
+# what a name ends with whose value is in that unit, wherever it stands
+UNITS = ("_s", "_s_per_byte", "bytes", "_Bps", "_gbit", "seconds")
+NOT_VALUES = ("sources",)  # of a testbed's numbers, by the same names
+
+
+def check(summary: Any) -> None:
+    """ValueError naming the first entry that is not of its form; entries that nobody knows are left alone."""
+    if not isinstance(summary, dict):
+        raise ValueError("not an object")
+    for names, right, what in _KINDS:
+        for name in names:
+            if name in summary and not right(summary[name]):
+                raise ValueError(f"{name} is not {what}: {str(summary[name])[:40]!r}")
+    for part, name in NAMES.items():
+        if not isinstance(summary.get(part, {}).get(name), str | None):
+            raise ValueError(f"{part}.{name} is not a text: {str(summary[part][name])[:40]!r}")
+    for row in summary.get("trace", ()):
+        if not all(_is_number(row.get(name, 0.0)) for name in ("start", "end")):
+            raise ValueError("a start or end in trace is not a number")
+    _check_units(summary)
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _all_numbers(value: Any) -> bool:
+    if isinstance(value, dict):
+        return all(map(_all_numbers, value.values()))
+    return all(map(_all_numbers, value)) if isinstance(value, list) else value is None or _is_number(value)
+
+
+def _rows(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(row, dict) for row in value)
+
+
+_KINDS: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
+    (TEXTS, lambda value: isinstance(value, str), "a text"),
+    (COUNTS, _is_count, "a whole number"),
+    (FLAGS, lambda value: isinstance(value, bool), "true or false"),
+    (MAPPINGS, lambda value: isinstance(value, dict), "an object"),
+    (ROWS, _rows, "a list of objects"),
+    (NUMBERS, _all_numbers, "made of numbers"),
+)
+
+
+def _check_units(value: Any) -> None:
+    if isinstance(value, dict):
+        for name, entry in value.items():
+            if name.endswith(UNITS) and not _all_numbers(entry):
+                raise ValueError(f"{name} is not made of numbers: {str(entry)[:40]!r}")
+            if name not in NOT_VALUES:
+                _check_units(entry)
+    elif isinstance(value, list):
+        for entry in value:
+            _check_units(entry)

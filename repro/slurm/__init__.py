@@ -1,1 +1,0 @@
-"""Slurm: the site's options, the job script, what was submitted and how far it is. Ranks: `repro.launch.slurm`."""

@@ -1,0 +1,1 @@
+"""What a worker trains with: its model shard, its clock, optimizers, schedules, losses."""

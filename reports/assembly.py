@@ -89,8 +89,8 @@ class Page:
         return f"The numbers that the paper is known for:\n\n{shown}"
 
     def write(
-        self, sections: Sequence[Section], glance: str, departures: Iterable[tuple[str, str]], standins: Sequence[str],
-        cells: Iterable[Summary],
+        self, sections: Sequence[Section], glance: str, run_deviations: Iterable[tuple[str, str]],
+        standins: Sequence[str], cells: Iterable[Summary],
     ) -> Built:  # fmt: skip
         """(pages, other files, what the overview says); cells: those whose testbeds' parameters are shown."""
         spoken, rest = tables.split(self.verdicts)
@@ -104,7 +104,7 @@ class Page:
             glance=glance,
             claims=every(files, tables.claims(spoken), "claims") if spoken else "",
             unattempted=every(files, tables.unattempted(rest), "claims-not-attempted") if rest else "",
-            departures=[(tables.cell(line), where) for line, where in departures],
+            run_deviations=[(tables.cell(line), where) for line, where in run_deviations],
             deviations=self.content.deviations,
             contradictions=self.content.contradictions,
             provenance=every(files, provenance.header(found.shown), "provenance") if found.shown else "",

@@ -80,7 +80,9 @@ def build(results: Path | None, out: Path) -> tuple[list[Path], list[Path], dict
         glance=glance.text(verdicts, found.shown, files),
         claims=_every(files, tables.claims(spoken), "claims") if spoken else "",
         unattempted=_every(files, tables.unattempted(rest), "claims-not-attempted") if rest else "",
-        departures=[(tables.cell(line), where) for line, where in provenance.departures(found.training, FIGURE4)],
+        run_deviations=[
+            (tables.cell(line), where) for line, where in provenance.run_deviations(found.training, FIGURE4)
+        ],
         deviations=content.deviations,
         contradictions=content.contradictions,
         provenance=_every(files, provenance.header(found.shown), "provenance") if found.shown else "",

@@ -153,7 +153,7 @@ def _versions(cell: Summary) -> str:
     return ", ".join(f"{k} {v}" for k, v in sorted((cell["provenance"].get("versions") or {}).items()) if v)
 
 
-def departures(training: Mapping[str, Mapping[str, Group]], rows: Sequence[Row]) -> list[tuple[str, str]]:
+def run_deviations(training: Mapping[str, Mapping[str, Group]], rows: Sequence[Row]) -> list[tuple[str, str]]:
     """(how runs of Figure 4 differ from the paper, which runs do), each difference once."""
     found: dict[str, list[str]] = {}
     for row in rows:

@@ -99,7 +99,7 @@ class Strategy(ABC):
 
     def eval_weights(self) -> dict[str, torch.Tensor]:
         """A copy of the weights that this rank holds, by name; training state stays untouched."""
-        return self.worker.part.snapshot()
+        return self.worker.model_shard.snapshot()
 
     def settle(self) -> None:
         """Wait until nothing that this rank started is on the network, without using what has come in.

@@ -47,7 +47,7 @@ class DataParallel(Strategy):
     def setup(self, worker: Worker) -> None:
         super().setup(worker)
         self.iteration = 0
-        self.gradient = worker.part.empty()
+        self.gradient = worker.model_shard.empty()
 
     def minibatch(self) -> int:
         """Iteration t is minibatches t * workers .. (t + 1) * workers - 1, one a worker in rank order."""
@@ -59,7 +59,7 @@ class DataParallel(Strategy):
         loss = worker.gradients(minibatch)
         if worker.arithmetic:
             with worker.clock.phase("backward"):
-                worker.part.gradient(out)
+                worker.model_shard.gradient(out)
         self.iteration += 1
         return StepReport(loss, (minibatch,), worker.batches.size)
 
@@ -94,7 +94,7 @@ class AllreduceStrategy(DataParallel):
 
     def setup(self, worker: Worker) -> None:
         super().setup(worker)
-        self.allreduce = self.options.allreduce(worker, worker.part.size)
+        self.allreduce = self.options.allreduce(worker, worker.model_shard.size)
 
     @property
     def alone(self) -> bool:

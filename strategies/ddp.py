@@ -91,7 +91,7 @@ class DDP(DataParallel):
         options, fabric = self.options, worker.fabric
         group = fabric.process_group(MAIN)
         self.ddp = nn.parallel.DistributedDataParallel(
-            Passes(worker.part.model),
+            Passes(worker.model_shard.model),
             process_group=group,
             bucket_cap_mb=self._bucket_mb(),
             **OWN_BUFFERS,
@@ -112,15 +112,15 @@ class DDP(DataParallel):
                 random_seed=worker.seed,
             )
             self.ddp.register_comm_hook(self.powersgd, powersgd.powerSGD_hook)
-        shapes = [tuple(parameter.shape) for parameter in worker.part.parameters]
-        self.dense_bytes = ring_share(4 * worker.part.size, fabric.size)
+        shapes = [tuple(parameter.shape) for parameter in worker.model_shard.parameters]
+        self.dense_bytes = ring_share(4 * worker.model_shard.size, fabric.size)
         self.hook_bytes = ring_share(sent_bytes(options, shapes), fabric.size)
 
     def _bucket_mb(self) -> int | None:
         """For PyTorch; None: its default, with a first bucket of 1 MiB."""
         options, worker = self.options, self.worker
         if options.hook == "powersgd" and worker.fabric.backend == "gloo":
-            return 1 + 4 * worker.part.size // MIB
+            return 1 + 4 * worker.model_shard.size // MIB
         return None if options.bucket_mb == PYTORCH_BUCKET_MB else options.bucket_mb
 
     def step(self) -> StepReport:
@@ -146,7 +146,7 @@ class DDP(DataParallel):
         self._lay_out_buckets()
         if self.powersgd is not None:
             for name, value in state["powersgd"].items():
-                setattr(self.powersgd, name, _copied(value, self.worker.part.device))
+                setattr(self.powersgd, name, _copied(value, self.worker.model_shard.device))
             self.powersgd.rng.set_state(tuple(state["random"]))
 
     def _lay_out_buckets(self) -> None:
@@ -155,7 +155,7 @@ class DDP(DataParallel):
         PyTorch lays them out anew after its first pass, in the order in which gradients became ready. Errors and
         factors of PowerSGD are kept by bucket, and sums have their bits from where buckets begin.
         """
-        part, batches = self.worker.part, self.worker.batches
+        part, batches = self.worker.model_shard, self.worker.batches
         if self.iteration == 0:
             return
         before = {name: buffer.clone() for name, buffer in part.model.named_buffers()}  # running means

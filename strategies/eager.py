@@ -15,8 +15,8 @@ from repro.common.errors import InputError, unknown
 from repro.fabric.activation import Activation
 from repro.fabric.base import BACKGROUND
 from repro.fabric.compressed import check
-from repro.fabric.contributions import Contributions, TopK, Whole
 from repro.fabric.partial import PartialAllreduce
+from repro.fabric.send_buffer import SendBuffer, TopK, Whole
 from repro.training.worker import Worker
 from strategies.base import StepReport
 from strategies.data_parallel import DataParallel
@@ -78,7 +78,7 @@ class Eager(DataParallel):
     def setup(self, worker: Worker) -> None:
         super().setup(worker)
         options = self.options
-        self.result = worker.part.empty()  # G_global, a copy: the receive buffer goes on changing
+        self.result = worker.model_shard.empty()  # G_global, a copy: the receive buffer goes on changing
         self.applied = -1  # the last round whose result this rank has applied
         self.counts: Counter[str] = Counter()
         self.sync_every = 0
@@ -87,13 +87,13 @@ class Eager(DataParallel):
         self.partial = None
         # one worker is never late: plain SGD, without a copy
         if worker.workers > 1 or options.codec != "none" or options.density is not None:
-            self.partial = PartialAllreduce(worker.fabric, self.contributions(), self.activation)
+            self.partial = PartialAllreduce(worker.fabric, self.send_buffer(), self.activation)
 
-    def contributions(self) -> Contributions:
+    def send_buffer(self) -> SendBuffer:
         worker, options = self.worker, self.options
-        place = worker.fabric, worker.part.size, 2 * worker.fabric.size, self.gradient.device
+        place = worker.fabric, worker.model_shard.size, 2 * worker.fabric.size, self.gradient.device
         if options.density is not None:
-            k = Densities(options.density).k(worker.part.size, epoch=0)
+            k = Densities(options.density).k(worker.model_shard.size, epoch=0)
             return TopK(*place, k, BACKGROUND)
         return Whole(*place, options.algorithm, options.codec, BACKGROUND, 1000 * worker.seed)
 
@@ -135,7 +135,7 @@ class Eager(DataParallel):
         """The same weights on all ranks, bit for bit: their mean. What is in the send buffers stays there."""
         worker = self.worker
         with worker.clock.phase("communicate"):
-            worker.fabric.allreduce(worker.part.weights, op="mean", algorithm="ring")
+            worker.fabric.allreduce(worker.model_shard.weights, op="mean", algorithm="ring")
         self.counts["syncs"] += 1
 
     def settle(self) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from repro.common.errors import InputError, NotHere
 from repro.fabric.base import MAIN, FabricError
-from repro.fabric.roll_call import absent
+from repro.fabric.missing_ranks import find_missing_ranks
 from repro.training.worker import Worker
 from strategies.base import StepReport
 from strategies.data_parallel import DataParallel
@@ -75,7 +75,7 @@ class Horovod(DataParallel):
     def setup(self, worker: Worker) -> None:
         super().setup(worker)
         self.hvd = start(worker.fabric, self.options)
-        part, hvd = worker.part, self.hvd
+        part, hvd = worker.model_shard, self.hvd
         part.optimizer = hvd.DistributedOptimizer(
             part.optimizer,
             named_parameters=[(name, p) for name, p in part.model.named_parameters() if p.requires_grad],
@@ -88,7 +88,7 @@ class Horovod(DataParallel):
     def step(self) -> StepReport:
         worker, minibatch = self.worker, self.minibatch()
         loss = worker.gradients(minibatch)
-        optimizer = worker.part.optimizer
+        optimizer = worker.model_shard.optimizer
         if worker.workers > 1:
             with worker.clock.phase("communicate"):
                 self._await(optimizer)
@@ -107,7 +107,7 @@ class Horovod(DataParallel):
         try:
             fabric.poll(lambda: all(map(self.hvd.poll, handles)), "Horovod's allreduce")
         except FabricError as error:
-            raise FabricError(f"{error}{absent(fabric)}") from None
+            raise FabricError(f"{error}{find_missing_ranks(fabric)}") from None
 
     def close(self) -> None:
         self.hvd.shutdown()  # before MPI ends; every rank calls it

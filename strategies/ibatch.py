@@ -9,7 +9,7 @@ from typing import Any
 
 from repro.batching import profile as profiles
 from repro.batching.modes import MODES, decide
-from repro.batching.profile import Profile
+from repro.batching.profile import PullProfile
 from repro.batching.times import Batches
 from repro.common.errors import InputError, unknown
 from repro.common.paths import profile_path
@@ -49,26 +49,26 @@ class IBatch(ShardedServer):
     def mode(self) -> str:
         return "given" if self.options.batches is not None else self.options.mode
 
-    def decide(self, profile: Profile) -> Batches:
+    def decide(self, profile: PullProfile) -> Batches:
         if self.options.batches is not None:
             check_batches(self.options.batches, len(profile.forward_s))
             return tuple((first, last) for first, last in self.options.batches)
         return decide(profile, self.options.mode)
 
-    def profile(self) -> Profile | None:
+    def profile(self) -> PullProfile | None:
         if self.options.profile is None:
             return None
         found = profiles.read(profile_path(self.options.profile))
         self._check_fits(found)
         return found
 
-    def _check_fits(self, found: Profile) -> None:
+    def _check_fits(self, found: PullProfile) -> None:
         """InputError for the profile of another model or cluster; what it does not say is not compared."""
         worker, where = self.worker, f"strategy.profile={self.options.profile}"
         blocks = len(self.sizes)
         if len(found.forward_s) != blocks:
             raise InputError(f"{where}: has {len(found.forward_s)} layers, but the model has {blocks}")
-        names = tuple(name for name, _ in worker.part.model.named_children())
+        names = tuple(name for name, _ in worker.model_shard.model.named_children())
         for what, theirs, ours in (
             ("layers", found.layers, names),
             ("parameters of the layers", found.parameters, tuple(self.sizes)),

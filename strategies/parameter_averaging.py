@@ -30,6 +30,6 @@ class ParameterAveraging(AllreduceStrategy):
 
     def average(self) -> None:
         """The mean of all workers' parameters, rounded by the codec, into this rank's."""
-        total = self.summed(self.worker.part.weights)
+        total = self.summed(self.worker.model_shard.weights)
         with self.worker.clock.phase("update"):
             total.div_(self.worker.workers)

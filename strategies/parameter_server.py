@@ -33,7 +33,7 @@ class ParameterServer(DataParallel):
         worker = self.worker
         report = self.local_gradient(self.gradient)
         with worker.clock.phase("communicate"):
-            pull = worker.fabric.irecv(worker.part.weights, self.server, PULL)
+            pull = worker.fabric.irecv(worker.model_shard.weights, self.server, PULL)
             worker.fabric.send(self.gradient, self.server, PUSH)
             pull.wait()
         return report

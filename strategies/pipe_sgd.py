@@ -86,7 +86,7 @@ class PipeSGD(DataParallel):
 
     def setup(self, worker: Worker) -> None:
         super().setup(worker)
-        options, part = self.options, worker.part
+        options, part = self.options, worker.model_shard
         self.check_model(options, block_sizes(part.blocks))
         self.warmup = round(options.warmup_epochs * worker.iterations_per_epoch)
         cut = segments(part.blocks, options.segments)[::-1]  # in the order of communication
@@ -156,7 +156,7 @@ class PipeSGD(DataParallel):
 
     def load_state_dict(self, state: dict) -> None:
         super().load_state_dict(state)
-        self.updates, device = state["updates"], self.worker.part.device
+        self.updates, device = state["updates"], self.worker.model_shard.device
         for updates, sums in state["ready"]:
             blocks = [[block.to(device) for block in segment] for segment in sums]
             self.pending.append(Pending(self.buffers.popleft(), updates, blocks))

@@ -103,19 +103,21 @@ class Pipeline(Strategy):
     def setup(self, worker: Worker) -> None:
         """Cut the model, find the plan and check it; the rank keeps the blocks of its stage."""
         super().setup(worker)
-        if worker.part.stateful:
+        if worker.model_shard.stateful:
             raise InputError(
                 f"strategy {self.name}: a block carries state from one minibatch to the next, of which a "
                 "pipeline has several under way"
             )
-        if worker.part.clip_norm is not None and worker.workers > 1:
+        if worker.model_shard.clip_norm is not None and worker.workers > 1:
             raise InputError(
                 f"strategy {self.name}: optimizer.clip_norm needs the gradient of the whole model, which no stage has"
             )
-        if worker.pad_s is not None and worker.blocks is None:
-            raise InputError(f"strategy {self.name}: pad_s={worker.pad_s}: stages' passes are not padded; must be null")
+        if worker.min_compute_s is not None and worker.blocks is None:
+            raise InputError(
+                f"strategy {self.name}: min_compute_s={worker.min_compute_s}: passes of stages are not padded; null"
+            )
         sample, _ = worker.batches[0]
-        shapes = outputs(worker.part.blocks, sample)
+        shapes = outputs(worker.model_shard.blocks, sample)
         self.configuration = configure(worker, self.options, sample)
         self.planned = plan = self.plan(self.configuration, worker.workers * worker.iterations)
         deadlock.check(plan)
@@ -130,15 +132,15 @@ class Pipeline(Strategy):
         ]
         peers = next((group for group in groups if group is not None), None)
         worker.cut(mine.first, mine.last)
-        worker.part.updates_per_iteration = Fraction(worker.workers, plan.group(self.stage))
-        self.versions = Versions(worker.part, keep=plan.semantics != "naive")
+        worker.model_shard.updates_per_iteration = Fraction(worker.workers, plan.group(self.stage))
+        self.versions = Versions(worker.model_shard, keep=plan.semantics != "naive")
         self.updates = Updates(worker, plan, self.versions, peers, self.options, self._needed)
         received: dict[str, Shape] = {}
         if not self.is_input:
             received[FORWARD] = shapes[mine.first - 1]
         if not self.is_output:
             received[BACKWARD] = shapes[mine.last]
-        self.messages = Messages(worker.fabric, worker.clock, plan, worker.rank, received, worker.part.device)
+        self.messages = Messages(worker.fabric, worker.clock, plan, worker.rank, received, worker.model_shard.device)
         self.done, self.forwarded = 0, 0  # backward and forward passes
         self.flying: dict[int, Flying] = {}
         self.most_flying, self.kept_bytes = 0, 0
@@ -168,7 +170,7 @@ class Pipeline(Strategy):
         version = plan.version(self.stage, k, self.replica)
         iteration = minibatch // worker.workers
         if k == 0 or plan.minibatch(self.stage, self.replica, k - 1) // worker.workers != iteration:
-            worker.meet_delay(iteration)  # once an iteration, as everywhere
+            worker.inject_delay(iteration)  # once an iteration, as everywhere
         self.updates.reach(version)
         received = None if self.is_input else self._receive(Op(FORWARD, k))
         x, y = self._data(minibatch, received)
@@ -176,7 +178,7 @@ class Pipeline(Strategy):
         if self.kept_bytes or not worker.arithmetic:
             output = worker.forward(minibatch, x, y)
         else:  # every minibatch is of one shape: the first shows what each keeps
-            with counted(worker.part.parameters) as kept:
+            with counted(worker.model_shard.parameters) as kept:
                 output = worker.forward(minibatch, x, y)
             self.kept_bytes = kept.nbytes
             kept.storages.clear()
@@ -327,10 +329,10 @@ class Pipeline(Strategy):
         self.versions.load_state_dict(state["versions"])
         self.updates.load_state_dict(state["updates"])
         self._unposted = self._ops(self.done)
-        kept = {name: buffer.clone() for name, buffer in self.worker.part.model.named_buffers()}
+        kept = {name: buffer.clone() for name, buffer in self.worker.model_shard.model.named_buffers()}
         for k, (version, received) in state["flying"].items():
             self._bring_back(k, version, received)
-        for name, buffer in self.worker.part.model.named_buffers():
+        for name, buffer in self.worker.model_shard.model.named_buffers():
             buffer.copy_(kept[name])  # running statistics have seen these minibatches
         self.versions.use_latest()
 
@@ -340,7 +342,7 @@ class Pipeline(Strategy):
         minibatch = plan.minibatch(self.stage, self.replica, k)
         output = x = None
         if received is not None:
-            received = received.to(worker.part.device)
+            received = received.to(worker.model_shard.device)
         if worker.arithmetic:
             loaded, y = worker.batches[minibatch]
             x = loaded if self.is_input else received.detach().requires_grad_()
@@ -368,7 +370,7 @@ class Pipeline(Strategy):
 
     def describe_rank(self) -> dict[str, Any]:
         """This rank's stage and its memory, in bytes: weights, older versions of them, what forward passes keep."""
-        weights = 4 * self.worker.part.size
+        weights = 4 * self.worker.model_shard.size
         plan = self.planned
         return {
             "stage": self.stage,

@@ -30,7 +30,7 @@ class PSAsync(ParameterServer):
 
     def setup(self, worker: Worker) -> None:
         super().setup(worker)
-        worker.part.updates_per_iteration = worker.workers
+        worker.model_shard.updates_per_iteration = worker.workers
         self.version = 0  # of the weights: pushes applied so far
         self.pulled = [0] * worker.workers  # the version that each worker computes with
 
@@ -46,7 +46,7 @@ class PSAsync(ParameterServer):
             self.version += 1
             self.pulled[client] = self.version
             with worker.clock.phase("communicate"):
-                reply = fabric.isend(worker.part.weights, client, PULL)
+                reply = fabric.isend(worker.model_shard.weights, client, PULL)
         with worker.clock.phase("communicate"):
             _finish(reply)
         self.iteration += 1
@@ -57,7 +57,7 @@ class PSAsync(ParameterServer):
         held = super().eval_weights()
         if self.worker.is_server:
             return held
-        moved = {name for name, _ in self.worker.part.model.named_parameters()}
+        moved = {name for name, _ in self.worker.model_shard.model.named_parameters()}
         return {name: tensor for name, tensor in held.items() if name not in moved}
 
     def state_dict(self) -> dict:

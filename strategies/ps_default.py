@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from repro.batching.modes import decide
-from repro.batching.profile import Profile
+from repro.batching.profile import PullProfile
 from repro.batching.times import Batches
 from strategies.sharded_server import ShardedServer
 
@@ -13,5 +13,5 @@ class PSDefault(ShardedServer):
 
     name = "ps_default"
 
-    def decide(self, profile: Profile) -> Batches:
+    def decide(self, profile: PullProfile) -> Batches:
         return decide(profile, "default")

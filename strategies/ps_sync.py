@@ -19,7 +19,7 @@ class PSSync(ParameterServer):
             collectives.serve_sum(fabric, self.gradient, clients)
         worker.update(self.gradient)
         with worker.clock.phase("communicate"):
-            for send in [fabric.isend(worker.part.weights, client, PULL) for client in clients]:
+            for send in [fabric.isend(worker.model_shard.weights, client, PULL) for client in clients]:
                 send.wait()
         self.iteration += 1
         return StepReport(None, (), 0)

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from repro.batching.profile import Profile
+from repro.batching.profile import PullProfile
 from repro.batching.times import Batches
 from repro.common.errors import InputError, unknown
 from repro.parameter_server import profiler
@@ -67,7 +67,7 @@ class ShardedServer(Strategy):
     Options = ServerOptions
 
     @abstractmethod
-    def decide(self, profile: Profile) -> Batches:
+    def decide(self, profile: PullProfile) -> Batches:
         """The batches of the layers of a profile: (first, last) from 1, both included."""
 
     @property
@@ -75,7 +75,7 @@ class ShardedServer(Strategy):
         """Whether the decision needs measured times."""
         return self.options.measure
 
-    def profile(self) -> Profile | None:
+    def profile(self) -> PullProfile | None:
         """A profile from elsewhere, in the place of a measured one."""
 
     @classmethod
@@ -84,7 +84,7 @@ class ShardedServer(Strategy):
 
     def setup(self, worker: Worker) -> None:
         super().setup(worker)
-        options, part, fabric = self.options, worker.part, worker.fabric
+        options, part, fabric = self.options, worker.model_shard, worker.fabric
         servers = list(range(worker.workers, fabric.size)) if options.servers else list(range(fabric.size))
         if part.clip_norm is not None and (len(servers) > 1 or options.push != "after"):
             raise InputError(
@@ -109,7 +109,7 @@ class ShardedServer(Strategy):
         self.segments = {block: segment for segment in each for block in segment.trained}
         self.plan(self._profile())
 
-    def _profile(self) -> Profile:
+    def _profile(self) -> PullProfile:
         """Given, or measured by all ranks together, or one of sizes alone, whose times mean nothing."""
         worker = self.worker
         if given := self.profile():
@@ -118,7 +118,7 @@ class ShardedServer(Strategy):
             return profiler.measured(worker, self.client, self.sizes, self.options.servers)
         return profiler.of_sizes(worker, self.sizes, self.options.servers)
 
-    def plan(self, profile: Profile) -> None:
+    def plan(self, profile: PullProfile) -> None:
         """Decide how to batch, and get ready for it."""
         self.decided = profile, self.decide(profile)
         self.batches = [(first - 1, last - 1) for first, last in self.decided[1]]
@@ -145,7 +145,7 @@ class ShardedServer(Strategy):
         if ready is None:
             if worker.arithmetic:
                 with worker.clock.phase("backward"):
-                    worker.part.gradient(self.gradient)
+                    worker.model_shard.gradient(self.gradient)
             with worker.clock.phase("communicate"):
                 self._push()
         self.iteration += 1
@@ -182,8 +182,8 @@ class ShardedServer(Strategy):
     def eval_weights(self) -> dict[str, torch.Tensor]:
         """The servers' weights, which no worker has yet; every rank calls it."""
         values = self.worker.fabric.exchange(self.server.shard.values.cpu() if self.server else None)
-        self.shards.assemble([held for held in values if held is not None], self.worker.part.weights)
-        return self.worker.part.snapshot()
+        self.shards.assemble([held for held in values if held is not None], self.worker.model_shard.weights)
+        return self.worker.model_shard.snapshot()
 
     def describe(self) -> dict[str, Any]:
         """The profile, the batches decided, and what the paper's equation and the pipeline model say of them."""
@@ -222,7 +222,7 @@ class ShardedServer(Strategy):
             self.client.dropping.residual.copy_(state["residual"])
         self._close_pulling()
         # the decision of before the resume: a profile measured again would differ
-        self.plan(Profile.parse(state["profile"], "checkpoint"))
+        self.plan(PullProfile.parse(state["profile"], "checkpoint"))
 
     def _close_pulling(self) -> None:
         if self.pulling:

@@ -82,7 +82,7 @@ class Sparsified(DataParallel):
 
     def setup(self, worker: Worker) -> None:
         super().setup(worker)
-        part, options = worker.part, self.options
+        part, options = worker.model_shard, self.options
         self.check_model(options, block_sizes(part.blocks))
         self.residual = torch.zeros_like(part.weights)
         self.velocity: torch.Tensor | None = None

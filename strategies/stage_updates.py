@@ -39,11 +39,11 @@ class Updates:
         self.given = 0  # updates that this rank has given all of its gradients for
         self.exchange: SegmentedAllreduce | None = None
         self.peers = peers
-        trained = sum(any(p.requires_grad for p in block.parameters()) for block in worker.part.blocks)
+        trained = sum(any(p.requires_grad for p in block.parameters()) for block in worker.model_shard.blocks)
         if peers is not None and trained:
-            cut = segments(worker.part.blocks, trained)[::-1]  # a backward pass comes to the last one first
+            cut = segments(worker.model_shard.blocks, trained)[::-1]  # a backward pass comes to the last one first
             self.exchange = SegmentedAllreduce(replace(worker, fabric=peers), cut, options)
-            self.gradient = worker.part.empty()
+            self.gradient = worker.model_shard.empty()
         self.counted = 0  # bytes of the peers' fabric that the worker's has counted
 
     # --- a backward pass: its gradients are added to those of this rank's minibatches before it in the same update

@@ -48,7 +48,7 @@ class WFBP(DataParallel):
     def setup(self, worker: Worker) -> None:
         super().setup(worker)
         options = self.options
-        cut = buckets(worker.part.blocks, options.first_bucket_mb * MIB, options.bucket_mb * MIB)
+        cut = buckets(worker.model_shard.blocks, options.first_bucket_mb * MIB, options.bucket_mb * MIB)
         self.exchange = SegmentedAllreduce(worker, cut, options)
 
     def step(self) -> StepReport:

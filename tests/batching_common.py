@@ -8,19 +8,19 @@ from itertools import combinations, pairwise
 
 from hypothesis import strategies as st
 
-from repro.batching.profile import Profile
+from repro.batching.profile import PullProfile
 
 # milliseconds, small and whole: equal sums happen, so that ties are tested
 FEW = st.integers(0, 6)
 
 
-def in_ms(startup: int, transfers: Sequence[int], forwards: Sequence[int], **others) -> Profile:
+def in_ms(startup: int, transfers: Sequence[int], forwards: Sequence[int], **others) -> PullProfile:
     """A profile of whole milliseconds."""
-    return Profile(startup / 1000, tuple(t / 1000 for t in transfers), tuple(c / 1000 for c in forwards), **others)
+    return PullProfile(startup / 1000, tuple(t / 1000 for t in transfers), tuple(c / 1000 for c in forwards), **others)
 
 
 @st.composite
-def small_profiles(draw, most: int = 9, zeros: bool = True) -> Profile:
+def small_profiles(draw, most: int = 9, zeros: bool = True) -> PullProfile:
     """Up to so many layers, in whole milliseconds; some without parameters if `zeros`."""
     layers = draw(st.integers(1, most))
     transfer = FEW if zeros else st.integers(1, 6)
@@ -33,11 +33,11 @@ SECONDS = st.floats(0, 10, allow_subnormal=False)
 
 
 @st.composite
-def any_profiles(draw, most: int = 12) -> Profile:
+def any_profiles(draw, most: int = 12) -> PullProfile:
     """Up to so many layers, of any times between 0 and 10 seconds."""
     layers = draw(st.integers(1, most))
     times = st.lists(SECONDS, min_size=layers, max_size=layers)
-    return Profile(draw(SECONDS), tuple(draw(times)), tuple(draw(times)))
+    return PullProfile(draw(SECONDS), tuple(draw(times)), tuple(draw(times)))
 
 
 def partitions(layers: int) -> Iterator[tuple[tuple[int, int], ...]]:
@@ -53,18 +53,18 @@ def as_written(seconds: float) -> Fraction:
     return Fraction(repr(seconds))
 
 
-def pull(profile: Profile, batch: tuple[int, int]) -> Fraction:
+def pull(profile: PullProfile, batch: tuple[int, int]) -> Fraction:
     """T_s and the transfers of a batch's layers; nothing is pulled for a batch without parameters."""
     transfers = [as_written(profile.transfer_s[layer - 1]) for layer in range(batch[0], batch[1] + 1)]
     return as_written(profile.startup_s) + sum(transfers) if any(transfers) else Fraction(0)
 
 
-def pulls(profile: Profile, batches: Sequence[tuple[int, int]]) -> int:
+def pulls(profile: PullProfile, batches: Sequence[tuple[int, int]]) -> int:
     """How many batches have parameters."""
     return sum(any(profile.transfer_s[first - 1 : last]) for first, last in batches)
 
 
-def executed(profile: Profile, batches: Sequence[tuple[int, int]]) -> Fraction:
+def executed(profile: PullProfile, batches: Sequence[tuple[int, int]]) -> Fraction:
     """The end of a simulation in exact arithmetic."""
     pulled = {}
     now = Fraction(0)
@@ -79,14 +79,14 @@ def executed(profile: Profile, batches: Sequence[tuple[int, int]]) -> Fraction:
     return now
 
 
-def exetime(profile: Profile, batches: Sequence[tuple[int, int]]) -> Fraction:
+def exetime(profile: PullProfile, batches: Sequence[tuple[int, int]]) -> Fraction:
     """Equation (4) in exact arithmetic."""
     first, layers = batches[-1]
     pulls = sum(pull(profile, batch) for batch in batches)
     return pulls + sum(map(as_written, profile.forward_s[first - 1 : layers]))
 
 
-def meets(profile: Profile, batches: Sequence[tuple[int, int]]) -> bool:
+def meets(profile: PullProfile, batches: Sequence[tuple[int, int]]) -> bool:
     """Equation (5) in exact arithmetic."""
     for (first, last), behind in pairwise(batches):
         if pull(profile, behind) < sum(map(as_written, profile.forward_s[first - 1 : last])):

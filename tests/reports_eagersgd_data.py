@@ -87,7 +87,7 @@ def run(experiment, setting, kind="measured", seed=0, compute=0.02, delay=0.0, w
         | {"train_s": step * iterations},
         "dataset": {"name": name, "standin": "generated" in name, "train": samples, "test": 1000, "checksum": "0"},
         "model": {"name": model, "parameters": PARAMETERS[model]},
-        "testbed": f"paper/eagersgd-{model.replace('_', '-')}" if simulated else "here", "pad_s": None,
+        "testbed": f"paper/eagersgd-{model.replace('_', '-')}" if simulated else "here", "min_compute_s": None,
         "imbalance": {"name": "random_one", "delay_s": delay} if delay else {"name": "none"},
         "counters": {}, "staleness": [], "key": f"{experiment.name}-{setting}-{kind}-{seed}-{workers}",
         "cell": f"{setting}-{kind}-{seed}-{workers}",
@@ -129,7 +129,7 @@ def hyperplane(seeds=2):
         (FIG10, "measured", 0.02), (FIG10, "simulated", 0.2), (FIG10_PADDED, "measured", 0.61),
         (FIG10_PADDED, "simulated", 0.61), (FIG10_RATIO, "measured", 0.4), (FIG10_RATIO, "simulated", 0.4),
     ):  # fmt: skip
-        pad = {} if experiment is FIG10 else {"pad_s": compute}
+        pad = {} if experiment is FIG10 else {"min_compute_s": compute}
         for seed in range(seeds):
             for setting in experiment.settings:
                 found.append(run(experiment, setting, kind, seed, compute, int(setting.split()[-2]) / 1e3, **pad))
@@ -152,7 +152,7 @@ def resnet50():
 def synchronisation(seeds=2):
     """fig10-sync and fig11-sync: with model synchronisation and without."""
     found = [
-        run(FIG10_SYNC, setting, kind, 0, 0.61, 0.3, pad_s=0.61)
+        run(FIG10_SYNC, setting, kind, 0, 0.61, 0.3, min_compute_s=0.61)
         for kind in FIG10_SYNC.kinds
         for setting in (DEEP500, SOLO, f"{SOLO}, no synchronisation")
     ]

@@ -9,7 +9,7 @@ from reports.batched_pulls import MODES, SINGLE
 from reports.ibatch.experiments import SIZES, STRATEGIES
 from repro.batching.exact import exact
 from repro.batching.modes import decide
-from repro.batching.profile import Profile
+from repro.batching.profile import PullProfile
 from repro.batching.times import executed_s, exetime_s, meets_constraint, timeline
 from repro.training.intervals import overlap
 from tests.reports_data import make
@@ -34,7 +34,7 @@ def profile(network, nodes, testbed=TESTBEDS[0], servers=0, scale=1.0):
     per = scale * PER_MILLION.get(testbed, 5e-5) * nodes
     forward = [scale * ONE / 3 * share / sum(shares) for share in shares]
     names = (*(f"block{i}" for i in range(1, len(millions))), "fc")
-    return Profile(scale * STARTUP, tuple(per * m for m in millions), tuple(forward), names, workers=nodes,
+    return PullProfile(scale * STARTUP, tuple(per * m for m in millions), tuple(forward), names, workers=nodes,
                    servers=servers, parameters=tuple(int(1e6 * m) for m in millions), batch=4, hardware="synthetic",
                    source="measured")  # fmt: skip
 
@@ -162,7 +162,7 @@ def scaling(family="fig5", networks=tuple(NETWORKS), sizes=SIZES, testbed=TESTBE
     found = []
     for network in networks:
         alone = profile(network, 1, testbed)
-        nothing = Profile(0.0, (0.0,) * len(alone.transfer_s), alone.forward_s, alone.layers, workers=1)
+        nothing = PullProfile(0.0, (0.0,) * len(alone.transfer_s), alone.forward_s, alone.layers, workers=1)
         one = run(family, SINGLE, "default", nothing, testbed, network=network, workers=1)
         found.append(timing(one | {"pipeline": described(nothing, "default", "ps_default", measured=False)}))
         for n in sizes:

@@ -24,7 +24,7 @@ from repro.rank.checkpoints import Checkpoints
 from repro.timing.costs import Costs
 from repro.timing.device import BlockSeconds
 from repro.training.clock import Clock
-from repro.training.model_shard import Part
+from repro.training.model_shard import ModelShard
 from repro.training.worker import Worker
 
 INPUTS, CLASSES, SAMPLES = 6, 3, 240
@@ -179,7 +179,9 @@ def one_rank(
             workers=workers,
             fabric=fabric,
             clock=Clock(fabric),
-            part=Part(build_model(), optimizer, torch.device("cpu" if arithmetic else "meta"), iterations_per_epoch),
+            model_shard=ModelShard(
+                build_model(), optimizer, torch.device("cpu" if arithmetic else "meta"), iterations_per_epoch
+            ),
             batches=Batches(split(), batch, 3, iterations_per_epoch * workers),
             iterations_per_epoch=iterations_per_epoch,
             seed=0,
@@ -208,12 +210,12 @@ def one_rank(
             strategy.settle()
             with tempfile.TemporaryDirectory() as folder:
                 checkpoints, strategy_state = Checkpoints(Path(folder), fabric.rank), strategy.state_dict()
-                checkpoints.save(step, {"part": worker.part.state_dict(), "strategy": strategy_state})
+                checkpoints.save(step, {"part": worker.model_shard.state_dict(), "strategy": strategy_state})
                 state = checkpoints.load(step)
             strategy.close()
             worker, strategy = build()
             worker.clock.start()
-            worker.part.load_state_dict(state["part"])
+            worker.model_shard.load_state_dict(state["part"])
             strategy.load_state_dict(state["strategy"])
     if drain:
         strategy.drain()
@@ -224,7 +226,7 @@ def one_rank(
     state = strategy.state_dict()
     strategy.close()
     weights = strategy.eval_weights()
-    mine = digest(weights) if arithmetic else "", worker.part.weights.clone(), losses, fabric.bytes_sent
+    mine = digest(weights) if arithmetic else "", worker.model_shard.weights.clone(), losses, fabric.bytes_sent
     return *mine, seconds, state, staleness, set(weights), counters
 
 
@@ -237,7 +239,7 @@ def serial_gradient(
     build_model: Callable[[], nn.Sequential] = model,
 ) -> torch.Tensor:
     """The gradient (n,) that `worker` has in an iteration (from 0) at given weights, by plain PyTorch."""
-    part = Part(build_model(), SGD, torch.device("cpu"))
+    part = ModelShard(build_model(), SGD, torch.device("cpu"))
     part.weights.copy_(weights)
     x, y = Batches(split(), batch, 3, 10 * workers)[iteration * workers + worker]
     nn.functional.cross_entropy(part.model(x), y).backward()

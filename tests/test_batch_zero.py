@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from repro.batching.profile import Profile
+from repro.batching.profile import PullProfile
 from repro.fabric import virtual
 from repro.parameter_server.module import ServedModule
 from repro.timing.device import BlockSeconds
@@ -76,7 +76,7 @@ class Waiting(nn.Module):
         return self.block(x)
 
 
-PROFILE = Profile(STARTUP, (0.0, 1e-4, 1e-4), (1.0, 0.0, 0.0))
+PROFILE = PullProfile(STARTUP, (0.0, 1e-4, 1e-4), (1.0, 0.0, 0.0))
 
 
 def served(mode: str | None, ranks: int, steps: int = 3) -> list[tuple[dict[str, torch.Tensor], float, tuple]]:

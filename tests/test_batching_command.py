@@ -7,7 +7,7 @@ import json
 import pytest
 
 from repro.batching.modes import MODES
-from repro.batching.profile import Profile, write
+from repro.batching.profile import PullProfile, write
 from repro.cli import main
 from tests.batching_common import in_ms
 
@@ -69,7 +69,7 @@ def test_no_batches_meet_the_constraint(tmp_path, capsys):
 def test_what_is_known_of_a_profile(tmp_path, capsys):
     names = ("pool", "conv", "fc")
     known = {"layers": names, "model": "some", "workers": 4, "servers": 2, "hardware": "here", "source": "measured"}
-    write(tmp_path / "p.json", Profile(0.0, (0.0, 1.0, 1.0), (1.0, 1.0, 1.0), **known))
+    write(tmp_path / "p.json", PullProfile(0.0, (0.0, 1.0, 1.0), (1.0, 1.0, 1.0), **known))
     (tmp_path / "summary.json").write_text(
         json.dumps({"pipeline": {"profile": json.loads((tmp_path / "p.json").read_text())}})
     )

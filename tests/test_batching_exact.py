@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 
 from repro.batching.exact import exact, exact_exetime, exact_s, gap
 from repro.batching.modes import MODES, decide
-from repro.batching.profile import Profile, groups
+from repro.batching.profile import PullProfile, groups
 from repro.batching.times import executed_s, exetime_s, meets_constraint, timeline
 from repro.common.errors import InputError
 from tests import batching_common as common
 from tests.batching_common import any_profiles, in_ms, partitions, small_profiles
 
 
-def allowed(profile: Profile):
+def allowed(profile: PullProfile):
     """Every partition that leaves layers without parameters with the one before; those at the front are batch 0."""
     found = groups(profile)
     leading = not profile.transfer_s[0] and len(found) > 1
@@ -59,12 +59,12 @@ def test_least_executed_time_of_all_behind_layers_without_parameters(leading, be
 
 def test_batch_0_computes_at_once():
     """Layer 1, without parameters, computes for 3 s while the others are pulled in 2.1 s: 4.0 s in all."""
-    profile = Profile(0.1, (0.0, 1.0, 1.0), (3.0, 0.5, 0.5))
+    profile = PullProfile(0.1, (0.0, 1.0, 1.0), (3.0, 0.5, 0.5))
     assert exact(profile) == ((1, 1), (2, 3)) and exact_s(profile) == 4.0
     assert executed_s(profile, ((1, 3),)) == 6.1 and executed_s(profile, ((1, 2), (3, 3))) == 5.1
     assert {decide(profile, mode) for mode in MODES} == {((1, 3),), ((1, 1), (2, 2), (3, 3)), ((1, 1), (2, 3))}
     # a batch without parameters pays no T_s, wherever it is
-    assert executed_s(Profile(0.1, (1.0, 0.0), (0.5, 0.5)), ((1, 1), (2, 2))) == 2.1
+    assert executed_s(PullProfile(0.1, (1.0, 0.0), (0.5, 0.5)), ((1, 1), (2, 2))) == 2.1
     boxes = [(box.kind, box.batch, box.start, box.end) for box in timeline(profile, exact(profile))]
     assert boxes[0] == ("startup", 1, 0.0, 0.1) and ("forward", 0, 0.0, 3.0) in boxes and boxes[-1][1:] == (1, 3.5, 4.0)
 
@@ -130,7 +130,7 @@ def test_gap():
 def test_200_layers_are_decided_in_no_time():
     """By the time of this process alone: 0.04 s; a search over all batches would not end."""
     draw = random.Random(1)
-    profile = Profile(0.1, tuple(draw.random() for _ in range(200)), tuple(draw.random() for _ in range(200)))
+    profile = PullProfile(0.1, tuple(draw.random() for _ in range(200)), tuple(draw.random() for _ in range(200)))
     began = time.process_time()
     found = exact(profile), exact_exetime(profile)
     assert time.process_time() - began < 20

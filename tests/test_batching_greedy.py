@@ -10,7 +10,7 @@ from hypothesis import given
 
 from repro.batching.exact import exact, exact_exetime, exact_s
 from repro.batching.greedy import algorithm1, algorithm2, greedy
-from repro.batching.profile import Profile
+from repro.batching.profile import PullProfile
 from repro.batching.times import executed_s, exetime_s, meets_constraint
 from tests.batching_common import in_ms, small_profiles
 
@@ -262,7 +262,7 @@ def test_greedy_takes_the_less_exetime_and_never_beats_exact(profile):
 
 def test_decimals_as_they_are_written():
     """As floats 0.1 + 0.2 > 0.3: with rounding errors no pair but [1], [2, 3] would meet (5)."""
-    profile = Profile(0.0, (0.1, 0.1, 0.3), (0.1, 0.2, 0.0))
+    profile = PullProfile(0.0, (0.1, 0.1, 0.3), (0.1, 0.2, 0.0))
     assert algorithm1(profile) == ((1, 2), (3, 3))
 
 

@@ -8,12 +8,12 @@ import math
 import pytest
 from hypothesis import given
 
-from repro.batching.profile import Profile, groups, merged, read, write
+from repro.batching.profile import PullProfile, groups, merged, read, write
 from repro.common.errors import InputError
 from tests.batching_common import any_profiles, in_ms, small_profiles
 
 GIVEN = {"startup_s": 0.001, "transfer_s": [0.002, 0.004], "forward_s": [0.01, 0.005]}
-FULL = Profile(
+FULL = PullProfile(
     0.5,
     (1.0, 2.0),
     (3.0, 4.0),
@@ -29,21 +29,21 @@ FULL = Profile(
 
 
 def test_parse_takes_what_is_needed():
-    found = Profile.parse(GIVEN, "here")
-    assert found == Profile(0.001, (0.002, 0.004), (0.01, 0.005))
+    found = PullProfile.parse(GIVEN, "here")
+    assert found == PullProfile(0.001, (0.002, 0.004), (0.01, 0.005))
     assert found.names == ("1", "2") and found.model is None and found.layers == ()
     assert FULL.names == ("conv", "fc")
 
 
 def test_whole_numbers_become_floats():
-    found = Profile.parse({"startup_s": 0, "transfer_s": [1, 2], "forward_s": (3, 4)}, "here")
+    found = PullProfile.parse({"startup_s": 0, "transfer_s": [1, 2], "forward_s": (3, 4)}, "here")
     assert found.transfer_s == (1.0, 2.0) and isinstance(found.startup_s, float)
     assert all(isinstance(seconds, float) for seconds in (*found.transfer_s, *found.forward_s))
 
 
 @given(any_profiles())
 def test_as_dict_and_back(profile):
-    assert Profile.parse(json.loads(json.dumps(profile.as_dict())), "here") == profile
+    assert PullProfile.parse(json.loads(json.dumps(profile.as_dict())), "here") == profile
 
 
 def test_files(tmp_path):
@@ -53,9 +53,9 @@ def test_files(tmp_path):
     (tmp_path / "p").write_text(
         "startup_s: 1e-3   # as nobody writes in YAML 1.1\ntransfer_s: [2e-3, .004]\nforward_s: [1E-2, 5.0e-3]\n"
     )
-    assert read(tmp_path / "p") == Profile.parse(GIVEN, "here")
+    assert read(tmp_path / "p") == PullProfile.parse(GIVEN, "here")
     (tmp_path / "q.yaml").write_text(json.dumps(GIVEN))
-    assert read(str(tmp_path / "q.yaml")) == Profile.parse(GIVEN, "here")
+    assert read(str(tmp_path / "q.yaml")) == PullProfile.parse(GIVEN, "here")
 
 
 def test_a_summary_has_a_profile(tmp_path):
@@ -122,7 +122,7 @@ def test_text_that_is_neither(tmp_path, text):
 )
 def test_what_no_profile_is(change, words):
     with pytest.raises(InputError) as refusal:
-        Profile.parse(GIVEN | change, "some.yaml")
+        PullProfile.parse(GIVEN | change, "some.yaml")
     assert str(refusal.value).startswith("some.yaml: ") and words in str(refusal.value)
     assert "\n" not in str(refusal.value)
 
@@ -136,7 +136,7 @@ def test_missing_entries():
         (None, "must be a mapping"),
     ):
         with pytest.raises(InputError, match=words):
-            Profile.parse(content, "here")
+            PullProfile.parse(content, "here")
 
 
 def test_layers_without_parameters_join_the_layer_before():

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repro.batching import times
-from repro.batching.profile import Profile
+from repro.batching.profile import PullProfile
 from repro.batching.ticks import joined, ticks_of
 from repro.batching.times import executed_s, exetime_s, meets_constraint, timeline
 from repro.common.errors import InputError
@@ -93,23 +93,23 @@ def some_batches(layers: int) -> st.SearchStrategy:
 
 def test_equal_times_are_equal_as_they_are_written():
     """As floats 0.1 + 0.2 is more than 0.3, and 0.1 + 0.7 less than 0.8."""
-    assert meets_constraint(Profile(0.1, (1.0, 0.7), (0.8, 0.0)), ((1, 1), (2, 2)))
-    assert meets_constraint(Profile(0.0, (1.0, 0.3), (0.1, 0.0)), ((1, 1), (2, 2)))
-    assert meets_constraint(Profile(0.0, (1.0, 0.3, 1.0), (0.1, 0.2, 0.0)), ((1, 2), (3, 3)))
-    assert exetime_s(Profile(0.1, (0.2,), (0.0,)), ((1, 1),)) == 0.3
+    assert meets_constraint(PullProfile(0.1, (1.0, 0.7), (0.8, 0.0)), ((1, 1), (2, 2)))
+    assert meets_constraint(PullProfile(0.0, (1.0, 0.3), (0.1, 0.0)), ((1, 1), (2, 2)))
+    assert meets_constraint(PullProfile(0.0, (1.0, 0.3, 1.0), (0.1, 0.2, 0.0)), ((1, 2), (3, 3)))
+    assert exetime_s(PullProfile(0.1, (0.2,), (0.0,)), ((1, 1),)) == 0.3
     assert 0.1 + 0.2 != 0.3 and 0.1 + 0.7 < 0.8
 
 
 def test_ticks_of_very_large_and_very_small_times():
     """1e18 units are all; a time below half a unit counts as none, but the layer has parameters all the same."""
-    profile = Profile(1e-300, (1e300, 3.0), (0.5, 0.0))
+    profile = PullProfile(1e-300, (1e300, 3.0), (0.5, 0.0))
     found, groups = joined(profile)
     assert groups == [(1, 1), (2, 2)] and found.startup == 0 and found.transfer(2, 2) == 0
     assert executed_s(profile, ((1, 1), (2, 2))) == 1e300
-    tiny = ticks_of(Profile(1e-20, (2e-20,), (3e-20,)))
+    tiny = ticks_of(PullProfile(1e-20, (2e-20,), (3e-20,)))
     assert (tiny.startup, tiny.pulled, tiny.computed, tiny.decimals) == (1, (0, 2), (0, 3), 20)
     assert tiny.seconds(6) == 6e-20
-    nothing = Profile(0.0, (0.0, 0.0), (0.0, 0.0))
+    nothing = PullProfile(0.0, (0.0, 0.0), (0.0, 0.0))
     assert executed_s(nothing, ((1, 2),)) == exetime_s(nothing, ((1, 2),)) == 0.0
 
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repro.fabric import virtual
-from repro.rank.loop import Plan, Stop
+from repro.rank.loop import Stop, TrainingPlan
 from repro.training.clock import Clock
 from repro.training.intervals import overlap, union
 from tests.small import NETWORK
@@ -138,7 +138,7 @@ def test_a_restored_clock_goes_on():
 
 
 def test_the_plan_stops_where_the_configuration_says():
-    plan = Plan.of({"epochs": 1.0, "eval_every": 0.5, "checkpoint_every": 0.3}, 10)
+    plan = TrainingPlan.of({"epochs": 1.0, "eval_every": 0.5, "checkpoint_every": 0.3}, 10)
     assert list(plan.stops(after=0)) == [
         Stop(3, False, True),
         Stop(5, True, False),
@@ -147,4 +147,6 @@ def test_the_plan_stops_where_the_configuration_says():
         Stop(10, True, False),
     ]
     assert [stop.iteration for stop in plan.stops(after=6)] == [9, 10]
-    assert [s.evaluate for s in Plan.of({"epochs": 0.7, "eval_every": 5, "checkpoint_every": 5}, 10).stops(0)] == [True]
+    assert [
+        s.evaluate for s in TrainingPlan.of({"epochs": 0.7, "eval_every": 5, "checkpoint_every": 5}, 10).stops(0)
+    ] == [True]

@@ -17,7 +17,7 @@ from repro.timing import fit
 from repro.timing.costs import Costs
 from repro.timing.device import BlockSeconds
 from repro.training.clock import Clock
-from repro.training.model_shard import Part
+from repro.training.model_shard import ModelShard
 from repro.training.worker import Worker
 from strategies import load
 from tests.small import NoBatches
@@ -161,7 +161,7 @@ def run_strategy(name: str, options: dict, workers: int, T: int, costs: Costs, l
             workers=workers,
             fabric=fabric,
             clock=Clock(fabric),
-            part=Part(nn.Sequential(nn.Linear(*shape, device="meta")), OPTIMIZER, torch.device("meta")),
+            model_shard=ModelShard(nn.Sequential(nn.Linear(*shape, device="meta")), OPTIMIZER, torch.device("meta")),
             batches=NoBatches(),
             iterations_per_epoch=1,
             seed=0,

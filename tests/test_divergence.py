@@ -18,7 +18,7 @@ from repro.rank import programs, recorder
 from repro.rank.divergence import Broken, diverged, first_tensor, tensors
 from repro.records.events import read_events
 from repro.tracking import sync_all
-from repro.training.model_shard import Part
+from repro.training.model_shard import ModelShard
 from repro.training.worker import Worker
 from tests import real, small
 from tests.test_runs import repro
@@ -90,7 +90,7 @@ def test_a_test_loss_counts_although_the_weights_are_finite(tmp_path, monkeypatc
 
 
 def test_momentum_counts_and_has_its_parameters_name():
-    part = Part(small.model(), small.SGD | {"momentum": 0.9}, torch.device("cpu"))
+    part = ModelShard(small.model(), small.SGD | {"momentum": 0.9}, torch.device("cpu"))
     part.update(torch.ones(part.size))
     assert first_tensor(part.tensors()) is None
     part.optimizer.state[part.parameters[2]]["momentum_buffer"][1] = math.inf

@@ -14,7 +14,7 @@ from repro.common.errors import FaultError, InputError
 from repro.fabric import selection, virtual
 from repro.training.buckets import block_sizes
 from repro.training.clock import Clock
-from repro.training.model_shard import Part
+from repro.training.model_shard import ModelShard
 from repro.training.worker import Worker
 from tests import small
 
@@ -43,7 +43,7 @@ def test_the_thread_changes_no_bit(name, options):
 def serial(name: str, workers: int, density: float, steps: int) -> torch.Tensor:
     """Algorithm 1 (topk) or Algorithm 2 (gtopk), as printed but for ERRATA's corrections, with dense vectors."""
     k = round(density * N)
-    weights = small.Part(small.model(), small.SGD, torch.device("cpu")).weights.clone()
+    weights = small.ModelShard(small.model(), small.SGD, torch.device("cpu")).weights.clone()
     residuals = [torch.zeros(N) for _ in range(workers)]
 
     def mask(vector: torch.Tensor) -> torch.Tensor:
@@ -107,7 +107,7 @@ def apply_given(
     workers, n = len(gradients[0]), gradients[0][0].numel()
 
     def rank(fabric: virtual.VirtualFabric) -> tuple:
-        part = Part(
+        part = ModelShard(
             torch.nn.Sequential(torch.nn.Linear(n, 1, bias=False)),
             {"lr": 1.0, "momentum": 0.0, "weight_decay": 0.0},
             torch.device("cpu"),
@@ -334,7 +334,7 @@ def test_memory_is_a_gradient_a_residual_and_a_multiple_of_k(name, selection_nam
     found = {}
 
     def rank(fabric: virtual.VirtualFabric) -> None:
-        part = Part(torch.nn.Sequential(torch.nn.Linear(n, 1, bias=False)), small.SGD, torch.device("cpu"))
+        part = ModelShard(torch.nn.Sequential(torch.nn.Linear(n, 1, bias=False)), small.SGD, torch.device("cpu"))
         worker = Worker(4, fabric, Clock(fabric), part, None, 10, 0)
         strategy = strategies.load(name)(strategies.load(name).parse({"selection": selection_name, "thread": False}))
         strategy.setup(worker)

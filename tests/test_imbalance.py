@@ -21,7 +21,7 @@ from repro.fabric import virtual
 from repro.imbalance import cloud
 from repro.timing.device import BlockSeconds
 from repro.training.clock import Clock
-from repro.training.model_shard import Part
+from repro.training.model_shard import ModelShard
 from repro.training.worker import Worker
 from tests import small
 
@@ -109,15 +109,16 @@ def test_another_seed_draws_others():
 
 
 # --- in the worker
-def steps(fabric, inject, n=6, pad_s=None, blocks=True, work=None, ready=None):
+def steps(fabric, inject, n=6, min_compute_s=None, blocks=True, work=None, ready=None):
     """A rank's training clock after each of n gradient computations, the phases' sums and the last gradient."""
     batches = Batches(small.split(), 4, 3, 10 * fabric.size)
     if work:
         batches.work = work
     worker = Worker(
         workers=fabric.size, fabric=fabric, clock=Clock(fabric), batches=batches,
-        part=Part(small.model(), small.SGD, torch.device("cpu")), iterations_per_epoch=10, seed=0,
-        blocks=BlockSeconds([0.01, 0.02], [0.03, 0.04]) if blocks else None, imbalance=inject, pad_s=pad_s,
+        model_shard=ModelShard(small.model(), small.SGD, torch.device("cpu")), iterations_per_epoch=10, seed=0,
+        blocks=BlockSeconds([0.01, 0.02], [0.03, 0.04]) if blocks else None, imbalance=inject,
+        min_compute_s=min_compute_s,
     )  # fmt: skip
     worker.clock.start()
     marks = []
@@ -125,7 +126,7 @@ def steps(fabric, inject, n=6, pad_s=None, blocks=True, work=None, ready=None):
         hook = ready and (lambda _: ready(worker.clock.train_s()))
         worker.gradients(t * fabric.size + fabric.rank, gradient_ready=hook)
         marks.append(worker.clock.train_s())
-    gradient = torch.cat([p.grad.view(-1) for p in worker.part.parameters])
+    gradient = torch.cat([p.grad.view(-1) for p in worker.model_shard.parameters])
     return marks, worker.clock.take(), gradient
 
 
@@ -166,10 +167,10 @@ def test_a_rank_sleeps_in_real_time_too(monkeypatch):
 
 def test_padding_fills_up_to_the_seconds_asked_for():
     """In virtual time without modelled passes computation takes none, so all of it is padding."""
-    ((marks, phases, _),) = run(1, None, pad_s=0.5, blocks=False)
+    ((marks, phases, _),) = run(1, None, min_compute_s=0.5, blocks=False)
     assert marks == pytest.approx([0.5 * (t + 1) for t in range(6)])
     assert phases["forward"] == pytest.approx(3.0) and phases["imbalance"] == 0
-    ((both, phases, _),) = run(1, injector("random_one", workers=1, delay_s=0.2), pad_s=0.5, blocks=False)
+    ((both, phases, _),) = run(1, injector("random_one", workers=1, delay_s=0.2), min_compute_s=0.5, blocks=False)
     assert both == pytest.approx([0.7 * (t + 1) for t in range(6)])  # a delay is not part of a computation
     assert phases["imbalance"] == pytest.approx(1.2)
 
@@ -177,19 +178,19 @@ def test_padding_fills_up_to_the_seconds_asked_for():
 def test_no_gradient_is_ready_before_its_padding_is_over():
     """Or what leaves as soon as it is ready would travel in the padding, and overlap what cannot be overlapped."""
     seen = []
-    run(1, None, pad_s=0.5, blocks=False, ready=seen.append)
+    run(1, None, min_compute_s=0.5, blocks=False, ready=seen.append)
     assert seen == pytest.approx([0.5 * (1 + t // 2) for t in range(12)])  # two blocks a pass
 
 
 def test_padding_does_nothing_where_the_testbed_says_the_time():
-    assert run(2, None, pad_s=5.0)[0][0] == run(2, None)[0][0]
+    assert run(2, None, min_compute_s=5.0)[0][0] == run(2, None)[0][0]
 
 
 def test_the_work_of_a_minibatch_scales_modelled_passes_and_padding():
     lengths = [0.5, 1.0, 2.5, 1.0, 0.25, 3.0]
     ((marks, phases, _),) = run(1, None, work=lambda minibatch: lengths[minibatch])
     assert marks[-1] == pytest.approx(0.1 * sum(lengths)) and phases["forward"] == pytest.approx(0.03 * sum(lengths))
-    ((padded, _, _),) = run(1, None, work=lambda minibatch: lengths[minibatch], pad_s=0.5, blocks=False)
+    ((padded, _, _),) = run(1, None, work=lambda minibatch: lengths[minibatch], min_compute_s=0.5, blocks=False)
     assert padded[-1] == pytest.approx(0.5 * sum(lengths))
 
 
@@ -215,9 +216,9 @@ def test_the_work_of_a_minibatch_scales_modelled_passes_and_padding():
         (["imbalance=trace", "imbalance.file=/nowhere/delays.csv"], ["/nowhere/delays.csv", "No such file"]),
         (["imbalance=none", "+imbalance.delay_s=1"], ["imbalance none has no option 'delay_s'", "valid: none"]),
         (["imbalance=random_one", "+imbalance.delay=1"], ["no option 'delay'", "valid: delay_s"]),
-        (["pad_s=-1"], ["pad_s=-1", "null or a number of seconds"]),
-        (["pad_s=long"], ["pad_s=long", "null or a number"]),
-        (["pad_s=500"], ["pad_s=500", "timeout_s=120"]),
+        (["min_compute_s=-1"], ["min_compute_s=-1", "null or a number of seconds"]),
+        (["min_compute_s=long"], ["min_compute_s=long", "null or a number"]),
+        (["min_compute_s=500"], ["min_compute_s=500", "timeout_s=120"]),
         (["eval_train=-1"], ["eval_train=-1", "whole number"]),
         (["eval_train=some"], ["eval_train=some", "whole number"]),
     ],
@@ -262,9 +263,9 @@ def test_a_binary_trace_is_refused(tmp_path):
 
 def test_a_key_depends_on_imbalance_only_where_there_is_some(tmp_path):
     plain = runs.expand(FIG4, ["strategy=dsync", "testbed=virtual"])[0].config
-    old = {name: value for name, value in plain.items() if name not in ("imbalance", "pad_s", "eval_train")}
+    old = {name: value for name, value in plain.items() if name not in ("imbalance", "min_compute_s", "eval_train")}
     assert runs.keyed(plain) == runs.keyed(old)
-    for changed in ("imbalance=random_one", "pad_s=0.1", "eval_train=10"):
+    for changed in ("imbalance=random_one", "min_compute_s=0.1", "eval_train=10"):
         config = runs.expand(FIG4, ["strategy=dsync", "testbed=virtual", changed])[0].config
         assert runs.keyed(config) != runs.keyed(plain)
     path = trace(tmp_path, "0,0,0,0\n")
@@ -302,7 +303,9 @@ def test_every_strategy_meets_the_delays(name, tmp_path, monkeypatch):
     ranks = programs.ranks(config)
     virtual.run(ranks, lambda fabric: programs.run(fabric, config, tmp_path), small.NETWORK, small.COSTS)
     summary = read_summary(tmp_path)
-    assert summary["imbalance"] == {"name": "shifting", "low_s": 0.5, "high_s": 1.5} and summary["pad_s"] is None
+    assert (
+        summary["imbalance"] == {"name": "shifting", "low_s": 0.5, "high_s": 1.5} and summary["min_compute_s"] is None
+    )
     assert summary["iterations"] == 4 and summary["phases"]["imbalance"] == pytest.approx(1.0)
     assert sum(summary["phases"].values()) == pytest.approx(summary["step"]["mean_s"])
     assert summary["step"]["mean_s"] > 0.9

@@ -19,7 +19,7 @@ from repro.experiment import runs
 from repro.fabric import virtual
 from repro.timing.device import BlockSeconds, backward_passes, block_seconds
 from repro.training.clock import Clock
-from repro.training.model_shard import Part
+from repro.training.model_shard import ModelShard
 from repro.training.worker import Worker
 from tests.small import COSTS, NETWORK, SGD
 
@@ -108,14 +108,14 @@ def test_same_padding_as_in_the_released_code():
 # Frozen parameters
 
 
-def pass_through(part: Part, split: Split, gradient_ready=None) -> torch.Tensor:
+def pass_through(part: ModelShard, split: Split, gradient_ready=None) -> torch.Tensor:
     """One forward and backward pass; the loss."""
     around = lambda name, block: nullcontext()  # noqa: E731
     return part.forward_backward(split.x, split.y, functional.cross_entropy, around, gradient_ready=gradient_ready)
 
 
 def test_only_the_last_layer_is_communicated_and_updated():
-    part = Part(models.build("cifar100_convex", (3, 8, 8), 5, 0), SGD, CPU)
+    part = ModelShard(models.build("cifar100_convex", (3, 8, 8), 5, 0), SGD, CPU)
     assert part.size == 64 * 5 + 5 and len(part.parameters) == 2
     before, split = part.snapshot(), images()
     losses = []
@@ -130,8 +130,8 @@ def test_only_the_last_layer_is_communicated_and_updated():
 
 
 def test_a_part_with_frozen_parameters_resumes():
-    def fresh(seed: int) -> Part:
-        return Part(models.build("cifar100_convex", (3, 8, 8), 5, seed), SGD | {"momentum": 0.9}, CPU)
+    def fresh(seed: int) -> ModelShard:
+        return ModelShard(models.build("cifar100_convex", (3, 8, 8), 5, seed), SGD | {"momentum": 0.9}, CPU)
 
     part, split = fresh(0), images()
     for _ in range(2):
@@ -147,7 +147,7 @@ def test_a_part_with_frozen_parameters_resumes():
 
 @pytest.mark.parametrize("name, shape", [("cifar100_convex", (3, 8, 8)), ("softmax", (3, 8, 8))])
 def test_convex_along_every_line(name, shape):
-    part, split = Part(models.build(name, shape, 5, 0), SGD, CPU), images(32)
+    part, split = ModelShard(models.build(name, shape, 5, 0), SGD, CPU), images(32)
     generator = torch.Generator().manual_seed(1)
 
     def loss(weights: torch.Tensor) -> float:
@@ -163,7 +163,7 @@ def test_convex_along_every_line(name, shape):
 
 
 def test_the_whole_network_is_not_convex():
-    part, split = Part(models.build("cifar100_cnn", (3, 8, 8), 5, 0), SGD, CPU), images(32)
+    part, split = ModelShard(models.build("cifar100_cnn", (3, 8, 8), 5, 0), SGD, CPU), images(32)
 
     def loss(weights: torch.Tensor) -> float:
         part.weights.copy_(weights)
@@ -198,7 +198,7 @@ def stack(*kinds: str) -> nn.Sequential:
 
 @pytest.mark.parametrize("kinds", ["t", "tt", "ftt", "fft", "tft", "ntn", "nnt", "tnn", "tntnft", "fntnnfnt", "tff"])
 def test_every_block_is_reported_once_last_first(kinds):
-    part, ready = Part(stack(*kinds), SGD, CPU), []
+    part, ready = ModelShard(stack(*kinds), SGD, CPU), []
     split = Split(torch.randn(4, 5), torch.arange(4))
     trained = [index for index, kind in enumerate(kinds) if kind == "t"]
 
@@ -217,7 +217,7 @@ def test_every_block_is_reported_once_last_first(kinds):
 
 def test_blocks_of_real_models_are_reported_in_order():
     for name in ("resnet20", "cifar100_convex"):
-        part, ready = Part(models.build(name, (3, 8, 8), 5, 0), SGD, CPU), []
+        part, ready = ModelShard(models.build(name, (3, 8, 8), 5, 0), SGD, CPU), []
         pass_through(part, images(), ready.append)
         assert ready == list(reversed(range(len(part.blocks))))
 
@@ -254,7 +254,7 @@ def test_modelled_seconds_of_a_frozen_prefix():
 
 
 def test_snapshots_hold_the_statistics_that_evaluation_uses():
-    part, split = Part(models.build("resnet20", (3, 8, 8), 5, 0), SGD, CPU), images()
+    part, split = ModelShard(models.build("resnet20", (3, 8, 8), 5, 0), SGD, CPU), images()
     spare = models.build("resnet20", (3, 8, 8), 5, 9)
     before = digest(part.snapshot())
     fresh = evaluate(spare, part.snapshot(), split, CPU)
@@ -282,7 +282,7 @@ def test_dropout_depends_on_seed_and_minibatch_alone(ranks):
             ranks,
             fabric,
             Clock(fabric),
-            Part(model(), SGD, CPU),
+            ModelShard(model(), SGD, CPU),
             Batches(split, 4, 0),
             2,
             0,

@@ -12,7 +12,7 @@ from repro.common.errors import InputError
 from repro.evaluation.evaluate import digest
 from repro.models.lstm_ucf101 import LastOutput
 from repro.timing.device import block_flops
-from repro.training.model_shard import Part, carries_state
+from repro.training.model_shard import ModelShard, carries_state
 from tests.small import SGD
 
 
@@ -34,7 +34,7 @@ def test_parameters_of_table_1(name, shape, classes, options, parameters, blocks
     assert all(p.requires_grad for p in model.parameters())
     # a part of a real rank sends exactly these
     small = models.build("hyperplane", (16,), 1, 0)
-    assert Part(small, SGD, torch.device("cpu")).size == 17
+    assert ModelShard(small, SGD, torch.device("cpu")).size == 17
 
 
 @pytest.mark.parametrize(

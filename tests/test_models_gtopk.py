@@ -12,7 +12,7 @@ from repro.data.base import Dataset, Split
 from repro.data.text import Text
 from repro.evaluation.evaluate import digest
 from repro.timing.device import block_flops
-from repro.training.model_shard import Part, carries_state, reset_state
+from repro.training.model_shard import ModelShard, carries_state, reset_state
 from tests import small
 
 
@@ -128,14 +128,14 @@ def test_gradients_do_not_go_back_beyond_a_sequence():
 
 
 def test_the_state_is_each_ranks_own_and_no_part_of_its_weights():
-    part, words = Part(lstm(), small.SGD, torch.device("cpu")), torch.randint(30, (3, 5))
+    part, words = ModelShard(lstm(), small.SGD, torch.device("cpu")), torch.randint(30, (3, 5))
     before = digest(part.snapshot())
     part.model(words)
     assert part.stateful and digest(part.snapshot()) == before
     saved = part.state_dict()
     assert sorted(saved["carried"]) == [f"lstm{i}.0.{name}" for i in (1, 2) for name in ("cell", "hidden")]
     expected = part.model(words)
-    fresh = Part(lstm(), small.SGD, torch.device("cpu"))
+    fresh = ModelShard(lstm(), small.SGD, torch.device("cpu"))
     fresh.load_state_dict(saved)
     assert torch.equal(fresh.model(words), expected)
     fresh.reset_state()

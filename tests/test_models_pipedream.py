@@ -16,7 +16,7 @@ from repro.evaluation.evaluate import digest
 from repro.models import vgg16_imagenet
 from repro.models.s2vt import BOS, EOS, PAD
 from repro.timing.device import block_flops
-from repro.training.model_shard import Part, carries_state
+from repro.training.model_shard import ModelShard, carries_state
 from tests.small import SGD
 
 CPU = torch.device("cpu")
@@ -79,7 +79,7 @@ def test_the_same_weights_from_the_same_seed(name, shape, options):
 
 
 def trained(model: nn.Sequential, x: torch.Tensor, y: torch.Tensor, steps: int = 3, lr: float = 0.01) -> list[float]:
-    part, losses = Part(model, SGD | {"lr": lr}, CPU), []
+    part, losses = ModelShard(model, SGD | {"lr": lr}, CPU), []
     for _ in range(steps):
         around = lambda name, block: nullcontext()  # noqa: E731
         losses.append(part.forward_backward(x, y, functional.cross_entropy, around).item())

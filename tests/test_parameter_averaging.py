@@ -14,7 +14,7 @@ MOMENTUM = small.SGD | {"momentum": 0.9, "weight_decay": 1e-2}
 
 
 def initial() -> torch.Tensor:
-    return small.Part(small.model(), small.SGD, torch.device("cpu")).weights.clone()
+    return small.ModelShard(small.model(), small.SGD, torch.device("cpu")).weights.clone()
 
 
 @pytest.mark.parametrize("workers", [2, 3, 4, 6])

@@ -84,7 +84,7 @@ def test_placements():
 
 def serial(workers: int, steps: int) -> list[torch.Tensor]:
     """The weights (n,) after each step of synchronous SGD, gradients added up in rank order, by plain PyTorch."""
-    part = small.Part(deep(), MOMENTUM, torch.device("cpu"))
+    part = small.ModelShard(deep(), MOMENTUM, torch.device("cpu"))
     found = []
     for iteration in range(steps):
         gradients = [
@@ -179,7 +179,7 @@ def test_what_is_dropped_is_kept():
     torch.testing.assert_close(dropped.weights[0] - small.SGD["lr"] * residual, whole.weights[0])
     n = residual.numel()
     assert (residual == 0).sum() == round(0.25 * n)
-    moved = (dropped.weights[0] != small.Part(deep(), small.SGD, torch.device("cpu")).weights).sum()
+    moved = (dropped.weights[0] != small.ModelShard(deep(), small.SGD, torch.device("cpu")).weights).sum()
     assert moved <= round(0.25 * n)
 
 
@@ -238,14 +238,15 @@ def test_the_bound_holds():
 def step_seconds(name: str, options: dict, blocks: BlockSeconds, startup: float, alpha: float, beta: float) -> dict:
     """What the one worker of a run with one server says of its pulls and forward pass."""
     from repro.training.clock import Clock
-    from repro.training.model_shard import Part
+    from repro.training.model_shard import ModelShard
     from repro.training.worker import Worker
 
     costs = Costs(True, {"reduce": 0.0, "update": 0.0}, {"sync": 0.0, "startup": startup})
 
     def main(fabric):
         worker = Worker(
-            workers=1, fabric=fabric, clock=Clock(fabric), part=Part(deep(), small.SGD, torch.device("meta")),
+            workers=1, fabric=fabric, clock=Clock(fabric),
+            model_shard=ModelShard(deep(), small.SGD, torch.device("meta")),
             batches=small.NoBatches(), iterations_per_epoch=1, seed=0, blocks=blocks, arithmetic=False,
         )  # fmt: skip
         strategy = load(name)(load(name).parse({"servers": 1, "measure": True} | options))

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from repro.common.errors import InputError
 from repro.fabric import virtual
 from repro.fabric.activation import Activation, check
-from repro.fabric.contributions import TopK, Whole
 from repro.fabric.partial import PartialAllreduce
+from repro.fabric.send_buffer import TopK, Whole
 from repro.timing import eager_forms
 from repro.timing.collective_forms import recursive_doubling
 from repro.timing.costs import Costs
@@ -45,17 +45,17 @@ def run(delays, initiator="solo", quorum=None, seed=0, drop=False, make=Whole, g
 
     def main(fabric):
         seen, me = Rank(), fabric.rank
-        contributions = make(fabric, n, 2 * size, torch.device("cpu"), channel=1, **options)
-        reduce = contributions.reduce
+        send_buffer = make(fabric, n, 2 * size, torch.device("cpu"), channel=1, **options)
+        reduce = send_buffer.reduce
 
         def kept(contribution):
             received = reduce(contribution)
             seen.rounds.append(received.clone())
             return received
 
-        contributions.reduce = kept
+        send_buffer.reduce = kept
         partial = PartialAllreduce(
-            fabric, contributions, lambda start: Activation(fabric, initiator, start, seed, quorum)
+            fabric, send_buffer, lambda start: Activation(fabric, initiator, start, seed, quorum)
         )
         out = torch.empty(n)
         for step in range(steps):
@@ -70,7 +70,7 @@ def run(delays, initiator="solo", quorum=None, seed=0, drop=False, make=Whole, g
             seen.read.append(partial.latest(out))
         seen.ends = fabric.now()
         seen.counted, seen.held = dict(partial.counted), list(partial.held)
-        seen.delays, seen.pending = partial.take_delays(), contributions.pending().clone()
+        seen.delays, seen.pending = partial.take_delays(), send_buffer.pending().clone()
         partial.close()
         return seen
 

@@ -29,7 +29,7 @@ def uneven(workers):
 
 
 def initial() -> torch.Tensor:
-    return small.Part(small.model(), small.SGD, torch.device("cpu")).weights.clone()
+    return small.ModelShard(small.model(), small.SGD, torch.device("cpu")).weights.clone()
 
 
 def replay(workers, steps):

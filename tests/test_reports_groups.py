@@ -157,7 +157,7 @@ def test_deviations_come_from_the_summaries():
 
 def test_differences_that_rows_share_are_said_once():
     chosen = {row.name: groups.choose([*all_cells(seeds=1), *rows(1)], row.experiment)[0] for row in FIGURE4}
-    found = dict(provenance.departures(chosen, FIGURE4))
+    found = dict(provenance.run_deviations(chosen, FIGURE4))
     assert found["Seeds: 1 a setting; the paper prints single values and names no seeds."].count(",") == 7
     assert any("imagenet-standin stands in for ImageNet" in line for line in found)
     warm = [where for line, where in found.items() if line.startswith("Warm-up: 0 epochs")]

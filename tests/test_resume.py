@@ -9,7 +9,7 @@ import pytest
 
 from repro.common.errors import FaultError
 from repro.rank import recorder
-from repro.rank.loop import Plan
+from repro.rank.loop import TrainingPlan
 from repro.rank.resume import gap
 from tests.test_checkpoints import curve, killed, notes, resumes, run
 
@@ -160,7 +160,7 @@ def test_no_summary_is_made_of_a_log_that_lost_steps_under_way(tmp_path, monkeyp
 
 
 def test_what_a_log_lacks():
-    plan = Plan(iterations=10, eval_every=5, checkpoint_every=2)
+    plan = TrainingPlan(iterations=10, eval_every=5, checkpoint_every=2)
     steps = [{"event": "steps", "iteration": at, "n": n} for at, n in ((4, 4), (5, 1), (8, 3))]
     evaluations = [{"event": "evaluation", "iteration": at} for at in (0, 5)]
     assert gap(steps + evaluations, plan, 8, 8) is None

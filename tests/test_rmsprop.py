@@ -9,7 +9,7 @@ from reports.groups import optimizer as shown
 from repro.common.errors import InputError
 from repro.experiment import runs
 from repro.training.lr_schedule import Schedule, check
-from repro.training.model_shard import Part
+from repro.training.model_shard import ModelShard
 from tests import small
 from tests.small import SGD
 
@@ -19,7 +19,7 @@ FIG4 = "pipesgd/fig4-mnist"
 
 
 def test_three_updates_by_hand():
-    part = Part(small.model(), RMS | {"momentum": 0.8, "weight_decay": 0.1}, CPU)
+    part = ModelShard(small.model(), RMS | {"momentum": 0.8, "weight_decay": 0.1}, CPU)
     expected, squares, momentum = part.weights.clone(), torch.zeros(part.size), torch.zeros(part.size)
     for step in range(3):
         gradient = torch.linspace(-1, 1 + step, part.size)

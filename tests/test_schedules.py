@@ -10,7 +10,7 @@ import torch
 import strategies
 from repro.common.errors import InputError
 from repro.training.lr_schedule import Schedule, check
-from repro.training.model_shard import Part
+from repro.training.model_shard import ModelShard
 from tests import small
 
 STEP = {"schedule": "step", "milestones": [0.5, 1.0], "decay": 0.5}  # epochs of 10 iterations: after 5 and 10
@@ -31,7 +31,7 @@ def test_rates_of_each_schedule():
 
 
 def part(optimizer=small.SGD):
-    return Part(small.model(), optimizer, torch.device("cpu"), iterations_per_epoch=10)
+    return ModelShard(small.model(), optimizer, torch.device("cpu"), iterations_per_epoch=10)
 
 
 def moved(part, **how):
@@ -60,7 +60,7 @@ def test_a_server_that_applies_every_gradient_by_itself_counts_workers_updates_a
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda s: s["schedule"])
 @pytest.mark.parametrize("name", strategies.names())
 def test_one_worker_is_sgd_with_the_schedule(name, schedule):
-    weights = small.Part(small.model(), small.SGD, torch.device("cpu")).weights.clone()
+    weights = small.ModelShard(small.model(), small.SGD, torch.device("cpu")).weights.clone()
     for t in range(1, 13):
         rate = Schedule.of(small.SGD | schedule, 10).rate(t)
         weights.add_(small.serial_gradient(weights, t - 1, 0, 1), alpha=-rate)

@@ -16,7 +16,7 @@ from repro.timing.costs import Costs
 from repro.timing.device import BlockSeconds
 from repro.training.buckets import segments
 from repro.training.clock import Clock
-from repro.training.model_shard import Part
+from repro.training.model_shard import ModelShard
 from repro.training.worker import Worker
 from tests.small import NoBatches
 
@@ -129,7 +129,9 @@ def run_pipe_sgd(T: int, options: dict, seconds: BlockSeconds) -> tuple[float, l
     def main(fabric: virtual.VirtualFabric) -> tuple[float, list[float]]:
         strategy_class = strategies.load("pipe_sgd")
         strategy = strategy_class(strategy_class.parse(options))
-        part = Part(nn.Sequential(*blocks()), {"lr": 0.1, "momentum": 0.0, "weight_decay": 0.0}, torch.device("meta"))
+        part = ModelShard(
+            nn.Sequential(*blocks()), {"lr": 0.1, "momentum": 0.0, "weight_decay": 0.0}, torch.device("meta")
+        )
         worker = Worker(WORKERS, fabric, Clock(fabric), part, NoBatches(), 1, 0, seconds, arithmetic=False)
         strategy.setup(worker)
         worker.clock.start()

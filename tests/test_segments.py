@@ -116,7 +116,7 @@ def ring_sum(gradients: list[torch.Tensor]) -> torch.Tensor:
 
 
 def initial() -> torch.Tensor:
-    return small.Part(model(), small.SGD, torch.device("cpu")).weights.clone()
+    return small.ModelShard(model(), small.SGD, torch.device("cpu")).weights.clone()
 
 
 def delayed_sgd(K, L, workers, steps, staleness_lr=False, warmup=0):

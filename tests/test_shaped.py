@@ -88,7 +88,7 @@ def on_links(results: Path, *overrides: str, fault: str = "") -> subprocess.Comp
 
 def test_up_measures_itself_and_down_leaves_nothing(tmp_path, apart):
     first = up(tmp_path, "--hosts", "3")
-    assert up(tmp_path, "--hosts", "3") == first  # idempotent: the same keeper, measured once
+    assert up(tmp_path, "--hosts", "3") == first  # idempotent: the same daemon, measured once
     assert [host["name"] for host in first["hosts"]] == ["repro0", "repro1", "repro2"] and first["rate_gbit"] == RATE
     measured = first["measured"]
     assert len(measured["goodput_gbit"]) == 3
@@ -100,10 +100,10 @@ def test_up_measures_itself_and_down_leaves_nothing(tmp_path, apart):
     assert inside.returncode == 3 and inside.stdout.startswith("repro1\n") and "10.77.0.12 repro2" in inside.stdout
     other = up(tmp_path, "--hosts", "2")  # another shape replaces it
     assert other["keeper"] != first["keeper"] and len(other["hosts"]) == 2
-    wait_until(lambda: not Path(f"/proc/{first['keeper']}").exists(), "the first keeper ends")
+    wait_until(lambda: not Path(f"/proc/{first['keeper']}").exists(), "the first daemon ends")
     state = json.loads((apart / network.KEPT).read_text())
     assert "nothing is left" in repro(tmp_path, "testbed", "down").stdout
-    wait_until(lambda: not Path(f"/proc/{other['keeper']}").exists(), "the keeper ends")
+    wait_until(lambda: not Path(f"/proc/{other['keeper']}").exists(), "the daemon ends")
     assert not sweep.marked(state["id"]) and not (apart / network.KEPT).exists()
     assert "no shaped network" in repro(tmp_path, "testbed", "down").stdout
     assert json.loads(repro(tmp_path, "testbed", "status", "--json").stdout) == {"networks": [], "in_use_by": None}
@@ -243,7 +243,7 @@ def test_bytes_go_by_the_link_and_no_faster_than_it(apart, launcher, ranks):
     # buckets at both ends of a link let pass
     seconds = max(mine["ended"] for mine in found) - min(mine["started"] for mine in found)
     assert seconds > 8e-9 * (share - 2 * links.BURST[RATE]) / RATE
-    assert network._mine[0].keeper.poll() is None  # kept for the next cell of this command
+    assert network._mine[0].daemon.poll() is None  # kept for the next cell of this command
 
 
 @pytest.mark.ranks
@@ -254,8 +254,8 @@ def test_a_killed_rank_is_named_and_the_network_goes_on(apart, launcher):
     if launcher == "torchrun" or "Open MPI 5" not in (versions()["mpi"] or ""):  # 5 may see rank 0 give up first
         assert re.search(r"rank 1 (was lost: ended|had ended) by SIGKILL", str(end.value)), end.value
     mine = network._mine[0]
-    wait_until(lambda: set(sweep.marked(mine.state["id"])) <= {mine.keeper.pid}, "all ranks end")
-    assert mine.keeper.poll() is None
+    wait_until(lambda: set(sweep.marked(mine.state["id"])) <= {mine.daemon.pid}, "all ranks end")
+    assert mine.daemon.poll() is None
 
 
 @pytest.mark.ranks

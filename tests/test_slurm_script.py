@@ -224,8 +224,8 @@ def test_the_states_of_cells(options, tmp_path, monkeypatch):
         (root / "p" / "e" / name / "events.jsonl").write_text("".join(json.dumps(event) + "\n" for event in events))
     (root / "p" / "e" / "done" / "summary.json").write_text(json.dumps({"status": "finished", "key": "done"}))
     (folder / "7_6.log").write_text("2026 start 1\nrepro: error: node n3: no checkout at /x\n")
-    waiting = {number: client.Task("PENDING", reason="Resources") for number in (2, 3)}
-    tasks = {("7", number): task for number, task in ({1: client.Task("RUNNING", "n[1-2]")} | waiting).items()}
+    waiting = {number: client.ArrayTask("PENDING", reason="Resources") for number in (2, 3)}
+    tasks = {("7", number): task for number, task in ({1: client.ArrayTask("RUNNING", "n[1-2]")} | waiting).items()}
     monkeypatch.setattr(client, "need", lambda program: program)
     monkeypatch.setattr(client, "queued", lambda: tasks)
     monkeypatch.setattr(client, "ended", lambda jobs: {("7", 4): "CANCELLED", ("7", 6): "FAILED"})

@@ -28,7 +28,7 @@ def most(name: str) -> int:
 
 
 def initial() -> torch.Tensor:
-    return small.Part(small.model(), small.SGD, torch.device("cpu")).weights.clone()
+    return small.ModelShard(small.model(), small.SGD, torch.device("cpu")).weights.clone()
 
 
 def step(weights: torch.Tensor, total: torch.Tensor, workers: int) -> torch.Tensor:

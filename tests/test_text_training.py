@@ -115,7 +115,7 @@ def one_rank(fabric: Fabric, config: dict[str, Any], steps: int) -> tuple[str, t
     strategy.drain()
     strategy.settle()
     strategy.close()
-    return digest(strategy.eval_weights()), worker.part.model.lstm1[0].hidden
+    return digest(strategy.eval_weights()), worker.model_shard.model.lstm1[0].hidden
 
 
 @pytest.mark.parametrize("strategy", ["dsync", "pipe_sgd", "ps_sync"])
@@ -134,7 +134,7 @@ def test_the_state_goes_on_within_an_epoch_and_begins_again_with_the_next():
 
     def work(fabric: Fabric) -> list[torch.Tensor]:
         worker = factory.build_worker(fabric, config, dataset)
-        hidden, begun = worker.part.model.lstm1[0], []
+        hidden, begun = worker.model_shard.model.lstm1[0], []
         forward = hidden.lstm.forward
         hidden.lstm.forward = lambda x, state: begun.append(state[0].abs().sum().item()) or forward(x, state)
         worker.clock.start()

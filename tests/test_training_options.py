@@ -19,7 +19,7 @@ from repro.rank.factory import check_accumulate
 from repro.timing.device import BlockSeconds
 from repro.training.clock import Clock
 from repro.training.lr_schedule import Schedule, check
-from repro.training.model_shard import Part
+from repro.training.model_shard import ModelShard
 from repro.training.worker import Worker
 from tests import small
 from tests.small import COSTS, NETWORK, SGD
@@ -30,15 +30,15 @@ BLOCKS = BlockSeconds([1e-3, 3e-3], [2e-3, 5e-3])
 # Clipping
 
 
-def norm(part: Part) -> float:
+def norm(part: ModelShard) -> float:
     return torch.cat([p.grad.view(-1) for p in part.parameters]).norm().item()
 
 
 @pytest.mark.parametrize("own", [False, True], ids=["a vector", "the part's own"])
 def test_a_long_gradient_is_scaled_down_and_a_short_one_left_alone(own):
-    vector = torch.linspace(-1, 1, Part(small.model(), SGD, CPU).size)
+    vector = torch.linspace(-1, 1, ModelShard(small.model(), SGD, CPU).size)
     for clip, expected in ((0.5, 0.5), (1e9, vector.norm().item())):
-        part = Part(small.model(), SGD | {"clip_norm": clip}, CPU)
+        part = ModelShard(small.model(), SGD | {"clip_norm": clip}, CPU)
         before, given = part.weights.clone(), vector.clone()
         if own:
             for parameter, view in zip(part.parameters, part.views(given)):
@@ -49,7 +49,7 @@ def test_a_long_gradient_is_scaled_down_and_a_short_one_left_alone(own):
 
 
 def test_weight_decay_and_momentum_come_after_clipping():
-    part = Part(small.model(), {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.5, "clip_norm": 1e-6}, CPU)
+    part = ModelShard(small.model(), {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.5, "clip_norm": 1e-6}, CPU)
     before = part.weights.clone()
     part.update(torch.ones(part.size))
     torch.testing.assert_close(part.weights, before * (1 - 0.1 * 0.5))
@@ -61,7 +61,7 @@ def test_a_norm_that_is_never_met_changes_no_bit_and_a_small_one_clips_the_mean(
     assert small.run(name, workers=3, optimizer=SGD | {"clip_norm": 1e6}).digests == plain.digests
     clipped = small.run(name, workers=3, optimizer=SGD | {"clip_norm": 1e-3}, steps=5)
     assert len(set(clipped.digests)) == 1
-    start = Part(small.model(), SGD, CPU).weights
+    start = ModelShard(small.model(), SGD, CPU).weights
     assert 0 < (clipped.weights[0] - start).norm() <= 5 * 0.1 * 1e-3 * 1.01, "five steps of lr x norm at most"
 
 
@@ -118,7 +118,7 @@ def train(name: str = "dsync", accumulate: int = 1, workers: int = 2, steps: int
     def rank(fabric):
         def build():
             model = models.build(how.get("model", "cifar100_cnn"), (3, 8, 8), 5, 0)
-            part = Part(model, SGD | {"lr": 0.01, "momentum": 0.9}, CPU, 3)
+            part = ModelShard(model, SGD | {"lr": 0.01, "momentum": 0.9}, CPU, 3)
             blocks = BlockSeconds([1e-3] * len(model), [2e-3] * len(model))
             worker = Worker(
                 workers,
@@ -145,15 +145,15 @@ def train(name: str = "dsync", accumulate: int = 1, workers: int = 2, steps: int
             losses.append(None if loss is None else loss.item())
             if step == resume_at:
                 strategy.settle()
-                states = worker.part.state_dict(), strategy.state_dict()
+                states = worker.model_shard.state_dict(), strategy.state_dict()
                 strategy.close()
                 worker, strategy = build()
-                worker.part.load_state_dict(states[0])
+                worker.model_shard.load_state_dict(states[0])
                 strategy.load_state_dict(states[1])
         strategy.drain()
         seconds = worker.clock.train_s()
         strategy.close()
-        return worker.part.weights.clone(), digest(strategy.eval_weights()), losses, seconds
+        return worker.model_shard.weights.clone(), digest(strategy.eval_weights()), losses, seconds
 
     return virtual.run(workers, rank, NETWORK, COSTS)
 
@@ -187,14 +187,14 @@ def test_time_is_the_same_with_and_without_arithmetic():
         assert none == pytest.approx(real, rel=1e-12)
 
 
-def pass_through(part: Part, pieces: int, x: torch.Tensor, y: torch.Tensor, **hooks) -> None:
+def pass_through(part: ModelShard, pieces: int, x: torch.Tensor, y: torch.Tensor, **hooks) -> None:
     around = lambda name, block: nullcontext()  # noqa: E731
     for number, (inputs, labels) in enumerate(zip(x.chunk(pieces), y.chunk(pieces))):
         part.forward_backward(inputs, labels, functional.cross_entropy, around, **hooks, microbatch=(number, pieces))
 
 
 def test_hooks_see_the_last_microbatch_alone_and_the_whole_gradient():
-    part, split = Part(models.build("cifar100_cnn", (3, 8, 8), 5, 0), SGD, CPU), images(8)
+    part, split = ModelShard(models.build("cifar100_cnn", (3, 8, 8), 5, 0), SGD, CPU), images(8)
     pass_through(part, 1, split.x, split.y)
     expected = part.gradient(part.empty()).clone()
     seen, blocks, ready, library = [], [], [], {}
@@ -234,7 +234,7 @@ def test_each_microbatch_has_dropout_of_its_own():
             1,
             fabric,
             Clock(fabric),
-            Part(model, SGD, CPU),
+            ModelShard(model, SGD, CPU),
             batches,
             1,
             0,

@@ -14,7 +14,7 @@ from reports.eagersgd import (
     section_imbalance,
     section_training,
 )
-from reports.eagersgd.departures import departures
+from reports.eagersgd.deviations import run_deviations
 from reports.eagersgd.experiments import FIG2_LENGTHS, FIG9, PAPER, SHOWN
 from reports.eagersgd.experiments import files as files_of
 from reports.eagersgd.published import Published
@@ -42,7 +42,7 @@ def build(results: Path | None, out: Path) -> Built:
     sections = chapters(found, page.verdicts, paper, page.files)
     # of a testbed whose device one worker alone has otherwise, that of the others is shown
     cells = sorted(cells_of(found), key=lambda cell: cell["workers"] > 1)
-    return page.write(sections, glance, departures(found.training, paper), standins(found.used), cells)
+    return page.write(sections, glance, run_deviations(found.training, paper), standins(found.used), cells)
 
 
 def chapters(found: Results, verdicts: Sequence[Verdict], paper: Published, files: Files) -> list[Section]:

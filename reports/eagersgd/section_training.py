@@ -167,7 +167,7 @@ def part(title: str, experiment: Experiment, what: str, group: Group, files: Fil
 
 def pads(group: Group) -> str:
     """What the runs were padded to, and what was injected, where summaries say so."""
-    padded = sorted({cell["pad_s"] for cell in group.used() if cell.get("pad_s")})
+    padded = sorted({cell["min_compute_s"] for cell in group.used() if cell.get("min_compute_s")})
     delays = sorted({_injector(cell) for cell in group.used()} - {""})
     found = [f"computation padded to {' or '.join(f'{s:g}' for s in padded)} s"] if padded else []
     return "".join(f"; {text}" for text in [*found, *([f"injected: {', '.join(delays)}"] if delays else [])])

@@ -10,7 +10,7 @@ from reports import probes
 from reports.assembly import Built, Page, cells_of, standins
 from reports.groups import Group
 from reports.gtopk import section_convergence, section_network, section_scaling
-from reports.gtopk.departures import departures
+from reports.gtopk.deviations import run_deviations
 from reports.gtopk.experiments import FIG8, FIG9, PAPER, SHOWN
 from reports.gtopk.experiments import files as files_of
 from reports.gtopk.published import published
@@ -37,7 +37,7 @@ def build(results: Path | None, out: Path) -> Built:
     )
     trained = [group for group in found.used if isinstance(group, Group)]
     sections = chapters(found, page.verdicts, data, page.files)
-    return page.write(sections, glance, departures(found.training), standins(trained), cells_of(found))
+    return page.write(sections, glance, run_deviations(found.training), standins(trained), cells_of(found))
 
 
 def chapters(

@@ -9,7 +9,7 @@ from reports import probes
 from reports.assembly import Built, Page, cells_of, standins
 from reports.groups import Group
 from reports.ibatch import section_case, section_contradictions, section_gap, section_measured, section_scaling
-from reports.ibatch.departures import departures
+from reports.ibatch.deviations import run_deviations
 from reports.ibatch.experiments import PAPER, SHOWN
 from reports.ibatch.experiments import files as files_of
 from reports.ibatch.published import Published
@@ -41,7 +41,7 @@ def build(results: Path | None, out: Path) -> Built:
     glance = page.glance(page.headlines(HEADLINES))
     sections = chapters(found, page.verdicts, paper, page.files)
     trained = [group for group in found.used if isinstance(group, Group)]  # others compute nothing from data
-    return page.write(sections, glance, departures(found, paper), standins(trained), cells_of(found))
+    return page.write(sections, glance, run_deviations(found, paper), standins(trained), cells_of(found))
 
 
 def chapters(found: Results, verdicts: Sequence[Verdict], paper: Published, files: Files) -> list[Section]:

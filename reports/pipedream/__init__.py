@@ -17,7 +17,7 @@ from reports.pipedream import (
     section_timelines,
     section_training,
 )
-from reports.pipedream.departures import departures
+from reports.pipedream.deviations import run_deviations
 from reports.pipedream.experiments import FIG8, MEMORY, PAPER, SHOWN, TIMELINES
 from reports.pipedream.experiments import files as files_of
 from reports.pipedream.published import Published
@@ -41,7 +41,7 @@ def build(results: Path | None, out: Path) -> Built:
     paper = Published(page.quoted)
     glance = page.glance(page.headlines(HEADLINES, _ours))
     sections = chapters(found, page.verdicts, paper, page.files)
-    return page.write(sections, glance, departures(found, paper), standins(found.used), cells_of(found))
+    return page.write(sections, glance, run_deviations(found, paper), standins(found.used), cells_of(found))
 
 
 def chapters(found: Results, verdicts: Sequence[Verdict], paper: Published, files: Files) -> list[Section]:

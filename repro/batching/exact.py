@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from repro.batching.profile import Profile
+from repro.batching.profile import PullProfile
 from repro.batching.ticks import joined, originals
 from repro.batching.times import Batches, checked, executed, executed_s
 
 NONE = 2**62  # more ticks than all times together, and its sum with them is still an int64
 
 
-def exact(profile: Profile) -> Batches:
+def exact(profile: PullProfile) -> Batches:
     """The batches with the least executed time, of all partitions of the layers; one batch is a partition too.
 
     F(j, k), when the first j layers end in k batches: min over i of max(F(i, k - 1), k T_s + T(1..j)) + C(i+1..j). It
@@ -44,7 +44,7 @@ def exact(profile: Profile) -> Batches:
     return originals(chosen[::-1], groups)
 
 
-def exact_exetime(profile: Profile, fewest: int = 2) -> Batches | None:
+def exact_exetime(profile: PullProfile, fewest: int = 2) -> Batches | None:
     """The batches with the least EXETime (4) of those that meet constraint (5); None where none does.
 
     fewest: batches that are pulled, 1 or 2. The paper cuts at least once, and then nothing may meet (5); one batch
@@ -82,12 +82,12 @@ def exact_exetime(profile: Profile, fewest: int = 2) -> Batches | None:
     return originals([leading, *chosen[::-1]], groups)
 
 
-def exact_s(profile: Profile) -> float:
+def exact_s(profile: PullProfile) -> float:
     """The least executed time, in seconds."""
     return executed_s(profile, exact(profile))
 
 
-def gap(profile: Profile, batches: Batches) -> float:
+def gap(profile: PullProfile, batches: Batches) -> float:
     """How much longer batches execute than the least executed time, as a fraction of it; never below 0."""
     ticks = checked(profile, batches)
     least = executed(ticks, exact(profile))

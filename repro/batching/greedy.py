@@ -26,22 +26,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from itertools import pairwise
 
-from repro.batching.profile import Profile
+from repro.batching.profile import PullProfile
 from repro.batching.ticks import Ticks, joined, originals
 from repro.batching.times import Batches, exetime
 
 
-def algorithm1(profile: Profile) -> Batches:
+def algorithm1(profile: PullProfile) -> Batches:
     """Algorithm 1: l_i from l_1 to l_N."""
     return _decided(profile, forwards)
 
 
-def algorithm2(profile: Profile) -> Batches:
+def algorithm2(profile: PullProfile) -> Batches:
     """Algorithm 2: l_i from l_{N-1} to l_1."""
     return _decided(profile, backwards)
 
 
-def greedy(profile: Profile) -> Batches:
+def greedy(profile: PullProfile) -> Batches:
     """The better of Algorithms 1 and 2: "the one with the minimal execution time", the paper's EXETime of Equation (4).
 
     Ties: Algorithm 1's. EXETime may leave out computation that no communication covers, so that the candidate whose
@@ -133,7 +133,7 @@ def _pairs(ends: list[int]) -> Batches:
     return tuple((start + 1, end) for start, end in pairwise(ends))
 
 
-def _decided(profile: Profile, algorithm: Callable[[Ticks], list[int]]) -> Batches:
+def _decided(profile: PullProfile, algorithm: Callable[[Ticks], list[int]]) -> Batches:
     """Batch 0, and behind it an algorithm's batches, in original layers."""
     ticks, groups = joined(profile)
     behind = ticks.behind_leading()

@@ -6,22 +6,22 @@ from collections.abc import Callable
 
 from repro.batching.exact import exact
 from repro.batching.greedy import algorithm1, algorithm2, greedy
-from repro.batching.profile import Profile, groups
+from repro.batching.profile import PullProfile, groups
 from repro.batching.times import Batches
 from repro.common.errors import unknown
 
 
-def default(profile: Profile) -> Batches:
+def default(profile: PullProfile) -> Batches:
     """One pull of all layers, before anything is computed (Figure 4(a))."""
     return ((1, len(profile.transfer_s)),)
 
 
-def layerwise(profile: Profile) -> Batches:
+def layerwise(profile: PullProfile) -> Batches:
     """A pull for each layer that has parameters (Figure 4(b)); others compute with the layer before, or are batch 0."""
     return tuple(groups(profile))
 
 
-_DECISIONS: dict[str, Callable[[Profile], Batches]] = {
+_DECISIONS: dict[str, Callable[[PullProfile], Batches]] = {
     "default": default,
     "layerwise": layerwise,
     "algorithm1": algorithm1,
@@ -32,7 +32,7 @@ _DECISIONS: dict[str, Callable[[Profile], Batches]] = {
 MODES = tuple(_DECISIONS)
 
 
-def decide(profile: Profile, mode: str) -> Batches:
+def decide(profile: PullProfile, mode: str) -> Batches:
     """The batches of a mode, a partition of layers 1 to L; InputError for an unknown mode."""
     if mode not in _DECISIONS:
         raise unknown("mode", mode, MODES)

@@ -22,7 +22,7 @@ from repro.common.errors import InputError, unknown
 
 
 @dataclass(frozen=True)
-class Profile:
+class PullProfile:
     """A network's layers, first to last; L of them. InputError for what no network can have.
 
     startup_s   T_s, of each pull, whatever its size
@@ -78,7 +78,7 @@ class Profile:
         return self.layers or tuple(str(layer) for layer in range(1, len(self.transfer_s) + 1))
 
     @classmethod
-    def parse(cls, given: Any, where: str) -> Profile:
+    def parse(cls, given: Any, where: str) -> PullProfile:
         """The profile in a decoded mapping; InputError, which begins with `where`, for anything else."""
         try:
             return cls(**_values(given))
@@ -90,7 +90,7 @@ class Profile:
         return {name: list(value) if isinstance(value, tuple) else value for name, value in asdict(self).items()}
 
 
-def merged(profile: Profile) -> tuple[Profile, list[tuple[int, int]]]:
+def merged(profile: PullProfile) -> tuple[PullProfile, list[tuple[int, int]]]:
     """Layers without parameters joined to the one before: (the joined layers, each one's first and last original).
 
     A layer with transfer_s of 0 computes along with the layer before it, as the paper's Figure 3 counts pooling layers.
@@ -111,14 +111,14 @@ def merged(profile: Profile) -> tuple[Profile, list[tuple[int, int]]]:
     return joined, found
 
 
-def groups(profile: Profile) -> list[tuple[int, int]]:
+def groups(profile: PullProfile) -> list[tuple[int, int]]:
     """The first and last layer, from 1, of each of `merged`'s layers."""
     with_parameters = [layer for layer, seconds in enumerate(profile.transfer_s, 1) if seconds > 0]
     firsts = sorted({1, *with_parameters})
     return list(zip(firsts, [*(first - 1 for first in firsts[1:]), len(profile.transfer_s)]))
 
 
-def read(path: Path | str) -> Profile:
+def read(path: Path | str) -> PullProfile:
     """The profile in a JSON or YAML file, or in the summary of a run that measured one; InputError for all others."""
     path = Path(path)
     try:
@@ -133,10 +133,10 @@ def read(path: Path | str) -> Profile:
         found = pipeline.get("profile") if isinstance(pipeline, Mapping) else None
         if found is None:
             raise InputError(f"{path}: a summary of a run that measured no profile of its pulls")
-    return Profile.parse(found, str(path))
+    return PullProfile.parse(found, str(path))
 
 
-def write(path: Path | str, profile: Profile) -> None:
+def write(path: Path | str, profile: PullProfile) -> None:
     """As JSON, atomically; InputError where there is no folder for it."""
     from repro.records.store import write_atomically
 
@@ -178,8 +178,8 @@ def _loader() -> type:
 
 def _values(given: Any) -> dict[str, Any]:
     """The fields of a mapping; InputError for one that is missing, unknown, or not of its kind."""
-    names = [field.name for field in fields(Profile)]
-    needed = [field.name for field in fields(Profile) if field.default is MISSING]
+    names = [field.name for field in fields(PullProfile)]
+    needed = [field.name for field in fields(PullProfile) if field.default is MISSING]
     if not isinstance(given, Mapping):
         raise InputError(f"not a profile: must be a mapping with {', '.join(needed)}")
     missing = [name for name in needed if name not in given]

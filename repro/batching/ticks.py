@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from itertools import accumulate, pairwise
 
-from repro.batching.profile import Profile, groups
+from repro.batching.profile import PullProfile, groups
 
 DIGITS = 18  # of all times together, at most: numpy's int64 ends at 9.2e18
 
@@ -70,7 +70,7 @@ class Ticks:
 
 
 @functools.lru_cache(maxsize=64)
-def ticks_of(profile: Profile) -> Ticks:
+def ticks_of(profile: PullProfile) -> Ticks:
     """Its times, exactly where they are written with few enough decimals, else to the nearest unit."""
     startup, *others = (Decimal(repr(float(s))) for s in (profile.startup_s, *profile.transfer_s, *profile.forward_s))
     written = max(-one.normalize().as_tuple().exponent for one in (startup, *others))
@@ -82,7 +82,7 @@ def ticks_of(profile: Profile) -> Ticks:
     return Ticks(startup, *(tuple(accumulate(one, initial=0)) for one in (transfers, forwards, owning)), decimals)
 
 
-def joined(profile: Profile) -> tuple[Ticks, list[tuple[int, int]]]:
+def joined(profile: PullProfile) -> tuple[Ticks, list[tuple[int, int]]]:
     """Ticks of the layers as `merged` joins them, none without parameters but the first one; and which they are."""
     found = groups(profile)
     whole, ends = ticks_of(profile), [0, *(last for _, last in found)]

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
-from repro.batching.profile import Profile
+from repro.batching.profile import PullProfile
 from repro.batching.ticks import Ticks, ticks_of
 from repro.common.errors import InputError
 
@@ -39,13 +39,13 @@ class Interval(NamedTuple):
     end: float
 
 
-def exetime_s(profile: Profile, batches: Batches) -> float:
+def exetime_s(profile: PullProfile, batches: Batches) -> float:
     """EXETime of Equation (4): the paper's execution time, (1) + (2) + (3); in seconds."""
     ticks = checked(profile, batches)
     return ticks.seconds(exetime(ticks, batches))
 
 
-def executed_s(profile: Profile, batches: Batches) -> float:
+def executed_s(profile: PullProfile, batches: Batches) -> float:
     """When the forward pass ends in the pipeline, in seconds; at most the default's, T_s + all T_t + all C, when N = 1.
 
     Pulls follow one another without a pause, each of T_s and the transfers of its batch; the forward computation of
@@ -55,7 +55,7 @@ def executed_s(profile: Profile, batches: Batches) -> float:
     return ticks.seconds(executed(ticks, batches))
 
 
-def meets_constraint(profile: Profile, batches: Batches) -> bool:
+def meets_constraint(profile: PullProfile, batches: Batches) -> bool:
     """Whether Equation (5) holds for every k < N: the pull of batch k + 1 takes no less than computing batch k.
 
     One batch alone has nothing to meet.
@@ -63,18 +63,18 @@ def meets_constraint(profile: Profile, batches: Batches) -> bool:
     return constrained(checked(profile, batches), batches)
 
 
-def pulls(profile: Profile, batches: Batches) -> int:
+def pulls(profile: PullProfile, batches: Batches) -> int:
     """N: how many of the batches have parameters."""
     ticks = checked(profile, batches)
     return sum(ticks.pulls(*batch) for batch in batches)
 
 
-def numbered(profile: Profile, batches: Batches) -> list[tuple[int, tuple[int, int]]]:
+def numbered(profile: PullProfile, batches: Batches) -> list[tuple[int, tuple[int, int]]]:
     """Each batch with its number: from 1, or from 0 where nothing of the first is pulled."""
     return list(enumerate(batches, int(checked(profile, batches).pulls(*batches[0]))))
 
 
-def timeline(profile: Profile, batches: Batches) -> list[Interval]:
+def timeline(profile: PullProfile, batches: Batches) -> list[Interval]:
     """The pipeline of `executed_s` box by box: the pulls one after another, then the forward computation (Figure 4).
 
     Layers without parameters have no transfer.
@@ -100,7 +100,7 @@ def timeline(profile: Profile, batches: Batches) -> list[Interval]:
     return found + forwards
 
 
-def checked(profile: Profile, batches: Sequence[Sequence[int]]) -> Ticks:
+def checked(profile: PullProfile, batches: Sequence[Sequence[int]]) -> Ticks:
     """The profile's ticks; InputError unless the batches are all its layers in order."""
     layers = len(profile.transfer_s)
     ends = [0, *(last for _, last in batches)]

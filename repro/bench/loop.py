@@ -94,7 +94,7 @@ class Harness:
         from repro.rank.recorder import RunLog
         from repro.records.events import EventLog
         from repro.training.clock import Clock
-        from repro.training.model_shard import Part
+        from repro.training.model_shard import ModelShard
         from repro.training.worker import Worker
         from strategies.dsync import DSync
 
@@ -107,7 +107,7 @@ class Harness:
             workers=1,
             fabric=fabric,
             clock=Clock(fabric),
-            part=Part(model(), OPTIMIZER, torch.device("cpu")),
+            model_shard=ModelShard(model(), OPTIMIZER, torch.device("cpu")),
             batches=batches,
             iterations_per_epoch=batches.per_epoch,
             seed=SEED,
@@ -120,11 +120,11 @@ class Harness:
         self.done = 0
 
     def turn(self, iterations: int) -> float:
-        from repro.rank.loop import Plan, train
+        from repro.rank.loop import TrainingPlan, train
 
         before, start = self.log.train_s, self.done
         self.done += iterations
-        train(self.worker, self.strategy, Plan(self.done, NEVER, NEVER), self.log, start)
+        train(self.worker, self.strategy, TrainingPlan(self.done, NEVER, NEVER), self.log, start)
         return self.log.train_s - before
 
 
@@ -143,7 +143,7 @@ def main(iterations: int, turns: int) -> None:
         for turn in range(turns):
             for name in sorted(sides, reverse=bool(turn % 2)):
                 taken[name].append(sides[name].turn(iterations) / iterations)
-        weights = sides["harness_s"].worker.part.weights
+        weights = sides["harness_s"].worker.model_shard.weights
         same = torch.equal(weights, torch.cat([p.detach().view(-1) for p in sides["bare_s"].model.parameters()]))
     medians = {name: {"median": statistics.median(all_), "all": all_} for name, all_ in taken.items()}
     result = {

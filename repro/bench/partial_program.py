@@ -18,8 +18,8 @@ import torch
 from repro.bench.rank_program import main
 from repro.fabric.activation import SOLO, Activation
 from repro.fabric.base import BACKGROUND, Fabric
-from repro.fabric.contributions import Whole
 from repro.fabric.partial import PartialAllreduce
+from repro.fabric.send_buffer import Whole
 from repro.probes import _skewed
 from repro.rank.main import guarded
 
@@ -38,8 +38,8 @@ def run_job(fabric: Fabric, job: dict[str, Any], turn: int) -> list[Any]:
 @contextmanager
 def tasks(fabric: Fabric) -> Iterator[None]:
     """The tasks of a partial allreduce, waiting for a round that nobody starts."""
-    contributions = Whole(fabric, ELEMENTS, 2 * fabric.size, CPU, channel=BACKGROUND)
-    partial = PartialAllreduce(fabric, contributions, lambda start: Activation(fabric, SOLO, start))
+    send_buffer = Whole(fabric, ELEMENTS, 2 * fabric.size, CPU, channel=BACKGROUND)
+    partial = PartialAllreduce(fabric, send_buffer, lambda start: Activation(fabric, SOLO, start))
     yield
     partial.close()
 

@@ -33,7 +33,7 @@ from repro.data.base import Minibatches
 from repro.fabric.torch_dist import TorchFabric
 from repro.rank.main import guarded
 from repro.training.clock import Clock
-from repro.training.model_shard import Part
+from repro.training.model_shard import ModelShard
 from repro.training.worker import Worker
 
 OPTIMIZER = {"lr": 0.01, "momentum": 0.9, "weight_decay": 0.0}
@@ -121,7 +121,7 @@ class Ours(Side):
             workers=fabric.size,
             fabric=fabric,
             clock=self.clock,
-            part=Part(workload.build(job["model"]), OPTIMIZER, CPU),
+            model_shard=ModelShard(workload.build(job["model"]), OPTIMIZER, CPU),
             batches=Flushes(workload, job["batch"], job["flush"]),
             iterations_per_epoch=1,
             seed=SEED,
@@ -143,7 +143,7 @@ class Ours(Side):
         self.clock.take()
 
     def weights(self) -> torch.Tensor:
-        return self.strategy.worker.part.weights
+        return self.strategy.worker.model_shard.weights
 
     def close(self) -> None:
         self.strategy.drain()

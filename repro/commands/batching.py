@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from repro.commands.options import as_json
 
 if TYPE_CHECKING:
-    from repro.batching.profile import Profile
+    from repro.batching.profile import PullProfile
     from repro.batching.times import Batches
 
 MODES = "greedy (the better of Algorithms 1 and 2), algorithm1, algorithm2, exact, default (one pull) or layerwise"
@@ -41,7 +41,7 @@ def cmd_batches(args: argparse.Namespace) -> None:
         print(batches_table(profile, args.mode, batches))
 
 
-def batches_json(profile: Profile, mode: str, batches: Batches) -> dict[str, Any]:
+def batches_json(profile: PullProfile, mode: str, batches: Batches) -> dict[str, Any]:
     """Times in seconds; first and last layers from 1, both included.
 
     exact_s is the least executed time, gap how much more executed_s is, as a fraction; exetime_optimum the optimum of
@@ -71,7 +71,7 @@ def batches_json(profile: Profile, mode: str, batches: Batches) -> dict[str, Any
     }
 
 
-def batches_table(profile: Profile, mode: str, batches: Batches) -> str:
+def batches_table(profile: PullProfile, mode: str, batches: Batches) -> str:
     """A line for each batch, and one for each of this and other ways to batch."""
     from tabulate import tabulate
 
@@ -97,7 +97,7 @@ def batches_table(profile: Profile, mode: str, batches: Batches) -> str:
     return "\n".join(lines)
 
 
-def about(profile: Profile) -> str:
+def about(profile: PullProfile) -> str:
     """What is known of a profile, in a line."""
     layers, pulled = len(profile.transfer_s), sum(seconds > 0 for seconds in profile.transfer_s)
     said = [f"{profile.model}, " if profile.model else "", f"{layers} layer{'' if layers == 1 else 's'}"]
@@ -111,7 +111,7 @@ def about(profile: Profile) -> str:
     return "".join(said)
 
 
-def _each(profile: Profile, batches: Batches) -> str:
+def _each(profile: PullProfile, batches: Batches) -> str:
     """When each batch's parameters have come, and when it is computed."""
     from tabulate import tabulate
 
@@ -132,7 +132,7 @@ def _each(profile: Profile, batches: Batches) -> str:
     return tabulate(rows, head, floatfmt=".6g", colalign=("right", "left", "left", "right", "right"))
 
 
-def _row(profile: Profile, name: str, batches: Batches) -> list[Any]:
+def _row(profile: PullProfile, name: str, batches: Batches) -> list[Any]:
     from repro.batching.exact import gap
     from repro.batching.times import as_text, executed_s, exetime_s, meets_constraint, pulls
 

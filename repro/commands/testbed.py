@@ -13,7 +13,7 @@ from repro.commands.options import Parser, as_json
 from repro.common.errors import InputError
 
 if TYPE_CHECKING:
-    from repro.testbed.network import Network
+    from repro.testbed.network import ShapedNetwork
 
 
 def add(commands: Any) -> None:
@@ -48,7 +48,7 @@ def cmd_up(args: argparse.Namespace) -> None:
     with network.locked():
         found = network.find()
         if not found or (found.rate_gbit, found.hosts) != (args.rate, args.hosts):
-            network.take_down()  # or what a killed keeper has left
+            network.take_down()  # or what a killed daemon has left
             found = network.start(args.rate, args.hosts, kept=True)
     print(json.dumps(described(found), indent=1) if args.json else table(found))
 
@@ -68,7 +68,7 @@ def cmd_status(args: argparse.Namespace) -> None:
         print("no shaped network is up (repro testbed up; runs on testbed=shaped/... bring up their own)")
     if left:
         pids = ", ".join(map(str, left))
-        print(f"left in one whose keeper was killed: process {pids} (repro testbed down ends them)")
+        print(f"left in one whose daemon was killed: process {pids} (repro testbed down ends them)")
     if user:
         print(f"in use by {user}")
 
@@ -99,14 +99,14 @@ def cmd_exec(args: argparse.Namespace) -> int:
     return subprocess.run(program, env=os.environ | found.variables).returncode
 
 
-def described(found: Network) -> dict[str, Any]:
+def described(found: ShapedNetwork) -> dict[str, Any]:
     """A network as JSON, without what only our programs can use."""
     hosts = [{"name": host["name"], "address": host["address"]} for host in found.state["hosts"]]
     kept = {"kept": found.state["kept"], "keeper": found.state["keeper"]}
     return {**kept, "rate_gbit": found.rate_gbit, "hosts": hosts, "measured": found.state["measured"]}
 
 
-def table(found: Network) -> str:
+def table(found: ShapedNetwork) -> str:
     """Hosts, and what each link carries with all of them sending."""
     measured, hosts = found.state["measured"], found.state["hosts"]
     lines = [f"{len(hosts)} hosts, links of {found.rate_gbit:g} Gbit/s both ways, measured {measured['checked_at']}"]

@@ -37,7 +37,7 @@ LEFT_OUT = (
     "repro.records.provenance",
     "repro.records.store",
     "repro.launch.slurm",
-    "repro.testbed.keeper",
+    "repro.testbed.namespace_daemon",
     "repro.testbed.network",
     "repro.testbed.selfcheck",
     "repro.testbed.sweep",

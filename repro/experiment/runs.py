@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 # what a result does not depend on: how many other cells there are, where data lies, how long a rank may wait
 NOT_IN_KEY = (*("settings", "testbeds", "scales", "scale", "seeds", "seed", "data", "timeout_s", "title"),)
 # what came later and changes nothing with these values, so that keys of cells without it do not depend on it
-NEUTRAL = {"imbalance": {"name": imbalance.NONE}, "pad_s": None, "eval_train": 0}
+NEUTRAL = {"imbalance": {"name": imbalance.NONE}, "min_compute_s": None, "eval_train": 0}
 # the same of entries of a part of it
 NEUTRAL_ENTRIES = {
     "model": {"width": 1},

@@ -13,7 +13,7 @@ import torch
 
 from repro.fabric import staging
 from repro.fabric.base import ANY_SOURCE, CHANNELS, CONTROL, DEFAULT_TIMEOUT_S, MAIN, Fabric, FabricError, Work
-from repro.fabric.roll_call import absent
+from repro.fabric.missing_ranks import find_missing_ranks
 from repro.fabric.threads import Crew, RealTimeFabric
 from repro.timing.costs import REAL_TIME
 
@@ -80,7 +80,7 @@ class MpiCollective(MpiWork):
         try:
             super().wait(timeout)
         except FabricError as error:
-            raise FabricError(f"{error}{absent(self.fabric)}") from None
+            raise FabricError(f"{error}{find_missing_ranks(self.fabric)}") from None
 
 
 class MpiFabric(RealTimeFabric):
@@ -104,7 +104,7 @@ class MpiFabric(RealTimeFabric):
         self.timeout_s, self.costs, self.bytes_sent = timeout_s, REAL_TIME, 0
         self.crew = crew or Crew(self.rank, timeout_s)  # a rank's tasks are the same in all its groups
         if crew is None:
-            self.crew.absent = lambda: absent(self)
+            self.crew.absent = lambda: find_missing_ranks(self)
 
     def poll(
         self, done: Callable[[], bool], what: str, timeout: float | None = None, longest_s: float = LONGEST_SLEEP_S

@@ -10,7 +10,7 @@ import torch
 
 from repro.fabric.activation import Activation
 from repro.fabric.base import Fabric
-from repro.fabric.contributions import Contributions
+from repro.fabric.send_buffer import SendBuffer
 
 
 class PartialAllreduce:
@@ -28,9 +28,9 @@ class PartialAllreduce:
              (an earlier step's gradient among what it contributed), accepted (gradients contributed), dropped
     """
 
-    def __init__(self, fabric: Fabric, contributions: Contributions, activation: Callable[..., Activation]):
-        """activation: makes it, from what starts a round; contributions: with 2 x size flags."""
-        self.fabric, self.contributions = fabric, contributions
+    def __init__(self, fabric: Fabric, send_buffer: SendBuffer, activation: Callable[..., Activation]):
+        """activation: makes it, from what starts a round; send_buffer: with 2 x size flags."""
+        self.fabric, self.send_buffer = fabric, send_buffer
         self.lock, self.changed = fabric.lock(), fabric.event()
         self.begun = self.done = 0  # rounds that have begun, and ended, on this rank
         self.held: list[int] = []  # steps whose gradients no round has taken
@@ -53,7 +53,7 @@ class PartialAllreduce:
             if late and drop:
                 self.counted["dropped"] += 1
             else:
-                self.contributions.add(gradient)
+                self.send_buffer.add(gradient)
                 self.held.append(step)
         if not late:
             self.activation.arrive(step)
@@ -70,13 +70,13 @@ class PartialAllreduce:
     def latest(self, out: torch.Tensor) -> int:
         """Copy the receive buffer to `out` (n,); the number of the round that it is of."""
         with self.lock:
-            out.copy_(self.received[: self.contributions.n])
+            out.copy_(self.received[: self.send_buffer.n])
             return self.done - 1
 
     def contributors(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Of the latest round, by rank: how many gradients it contributed, and whether that step's is one (1 or 0)."""
         with self.lock:
-            flags = self.received[self.contributions.n :].clone()
+            flags = self.received[self.send_buffer.n :].clone()
         return flags[: self.fabric.size], flags[self.fabric.size :]
 
     def take_delays(self) -> tuple[int, ...]:
@@ -100,10 +100,10 @@ class PartialAllreduce:
                 contribution = self._take(round_)
                 self.begun = round_ + 1
                 self.changed.set()
-            received = self.contributions.reduce(contribution)
+            received = self.send_buffer.reduce(contribution)
             with self.lock:
                 if self.received is not None:
-                    self.contributions.release(self.received)
+                    self.send_buffer.release(self.received)
                 self.received = received
                 self.done = round_ + 1
                 self.changed.set()
@@ -122,7 +122,7 @@ class PartialAllreduce:
         self.delays += [round_ - step for step in steps]
         flags = torch.zeros(2 * size)
         flags[rank], flags[size + rank] = len(steps), in_time
-        return self.contributions.take(flags, null=not steps)
+        return self.send_buffer.take(flags, null=not steps)
 
     # --- between steps, nothing under way
     def settle(self) -> None:
@@ -135,7 +135,7 @@ class PartialAllreduce:
                 "held": list(self.held),
                 "received": None if self.received is None else self.received.clone(),
                 "counted": dict(self.counted),
-                "contributions": self.contributions.state_dict(),
+                "send_buffer": self.send_buffer.state_dict(),
             }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -144,7 +144,7 @@ class PartialAllreduce:
             self.held = list(state["held"])
             self.received = state["received"]
             self.counted = Counter(state["counted"])
-            self.contributions.load_state_dict(state["contributions"])
+            self.send_buffer.load_state_dict(state["send_buffer"])
         self.activation.resume(state["round"])
 
     def close(self) -> None:

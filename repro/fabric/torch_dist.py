@@ -14,7 +14,7 @@ import torch.distributed as dist
 
 from repro.fabric import collectives, staging
 from repro.fabric.base import ANY_SOURCE, CHANNELS, CONTROL, DEFAULT_TIMEOUT_S, MAIN, Fabric, FabricError, Work
-from repro.fabric.roll_call import absent
+from repro.fabric.missing_ranks import find_missing_ranks
 from repro.fabric.threads import LONGEST_NAP_S, Crew, RealTimeFabric
 from repro.timing.costs import REAL_TIME
 
@@ -91,7 +91,7 @@ class TorchFabric(RealTimeFabric):
         self.timeout_s, self.costs, self.bytes_sent = timeout_s, REAL_TIME, 0
         self.crew = crew or Crew(self.rank, timeout_s)  # a rank's tasks are the same in all its groups
         if crew is None:
-            self.crew.absent = lambda: absent(self)
+            self.crew.absent = lambda: find_missing_ranks(self)
 
     def local_rank(self, world_rank: int) -> int:
         return self.ranks.index(world_rank) if world_rank in self.ranks else -1
@@ -111,7 +111,7 @@ class TorchFabric(RealTimeFabric):
                 raise
             who = f"rank {self.rank} ({self.current_task()})"
             late = f"nothing after {self.timeout_s:g} s or lost ({reason})"
-            raise FabricError(f"{who}: {what}: {late}{absent(self)}") from None
+            raise FabricError(f"{who}: {what}: {late}{find_missing_ranks(self)}") from None
 
     def _start(self, what: str, begin: Any) -> Any:
         try:

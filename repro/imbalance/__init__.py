@@ -66,9 +66,11 @@ def check(config: dict[str, Any]) -> None:
             f"{named}: a delay of {injector.longest:g} s is longer "
             f"than timeout_s={limit:g}, after which the other ranks give up; must be 0 to {limit:g} s"
         )
-    pad_s = config.get("pad_s")
-    if pad_s is not None and not (is_number(pad_s) and 0 <= pad_s <= limit):
-        raise InputError(f"pad_s={pad_s}: must be null or a number of seconds, 0 to timeout_s={limit:g}")
+    min_compute_s = config.get("min_compute_s")
+    if min_compute_s is not None and not (is_number(min_compute_s) and 0 <= min_compute_s <= limit):
+        raise InputError(
+            f"min_compute_s={min_compute_s}: must be null or a number of seconds, 0 to timeout_s={limit:g}"
+        )
 
 
 def checksum(config: dict[str, Any]) -> str | None:

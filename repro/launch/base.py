@@ -12,7 +12,7 @@ FABRICS = {"mpi": "repro.fabric.mpi", "torch": "repro.fabric.torch_dist", "virtu
 
 
 @dataclass
-class Place:
+class Allocation:
     """Where the ranks of one cell can now be started.
 
     command      the command line whose process lives as long as the ranks
@@ -57,7 +57,7 @@ class Launcher(ABC):
         """Called in each rank before its fabric starts."""
 
     @abstractmethod
-    def place(self, ranks: int, program: Sequence[str], threads: int) -> AbstractContextManager[Place]:
+    def place(self, ranks: int, program: Sequence[str], threads: int) -> AbstractContextManager[Allocation]:
         """A place to start `ranks` ranks of `program` (arguments to python), each with so many threads.
 
         InputError where it cannot be had here. Leaving the context gives back whatever had to be set up.

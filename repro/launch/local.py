@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from repro.common.errors import InputError
-from repro.launch.base import Launcher, Place
+from repro.launch.base import Allocation, Launcher
 
 # As root, or with more ranks than cores, OpenMPI refuses unless told; versions 4 and 5 have names of their own for it.
 OPENMPI = {
@@ -70,8 +70,8 @@ class Mpirun(Launcher):
     modules = ("repro.launch.local",)  # threads and waiting
 
     @contextmanager
-    def place(self, ranks: int, program: Sequence[str], threads: int) -> Iterator[Place]:
-        yield Place(mpirun_command(ranks, list(program)), environment(threads))
+    def place(self, ranks: int, program: Sequence[str], threads: int) -> Iterator[Allocation]:
+        yield Allocation(mpirun_command(ranks, list(program)), environment(threads))
 
 
 class Torchrun(Launcher):
@@ -81,8 +81,8 @@ class Torchrun(Launcher):
     modules = ("repro.launch.local",)
 
     @contextmanager
-    def place(self, ranks: int, program: Sequence[str], threads: int) -> Iterator[Place]:
-        yield Place(torchrun_command(ranks, list(program)), environment(threads))
+    def place(self, ranks: int, program: Sequence[str], threads: int) -> Iterator[Allocation]:
+        yield Allocation(torchrun_command(ranks, list(program)), environment(threads))
 
 
 class Virtual(Launcher):
@@ -92,5 +92,5 @@ class Virtual(Launcher):
     fabric = "virtual"
 
     @contextmanager
-    def place(self, ranks: int, program: Sequence[str], threads: int) -> Iterator[Place]:
-        yield Place([sys.executable, *program], environment(threads))
+    def place(self, ranks: int, program: Sequence[str], threads: int) -> Iterator[Allocation]:
+        yield Allocation([sys.executable, *program], environment(threads))

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from repro.launch.base import Launcher, Place
+from repro.launch.base import Allocation, Launcher
 from repro.launch.local import environment, find_mpirun
 from repro.testbed import network
 
@@ -60,14 +60,14 @@ class Shaped(Launcher):
         return max(ranks, 2) if given is None else given
 
     @contextmanager
-    def place(self, ranks: int, program: Sequence[str], threads: int) -> Iterator[Place]:
+    def place(self, ranks: int, program: Sequence[str], threads: int) -> Iterator[Allocation]:
         self.check(ranks)
         net = network.acquire(self.testbed["rate_gbit"], self._hosts(ranks))
         variables = environment(threads) | OPENMPI | NCCL | net.variables | {"GLOO_SOCKET_IFNAME": "eth0"}
-        yield Place(self.command(net, ranks, list(program)), variables, net.facts)
+        yield Allocation(self.command(net, ranks, list(program)), variables, net.facts)
 
     @abstractmethod
-    def command(self, net: network.Network, ranks: int, program: list[str]) -> list[str]:
+    def command(self, net: network.ShapedNetwork, ranks: int, program: list[str]) -> list[str]:
         """The command line that starts a rank in each of the first `ranks` hosts."""
 
 
@@ -76,7 +76,7 @@ class ShapedMpirun(Shaped):
 
     fabric = "mpi"
 
-    def command(self, net: network.Network, ranks: int, program: list[str]) -> list[str]:
+    def command(self, net: network.ShapedNetwork, ranks: int, program: list[str]) -> list[str]:
         hosts = ",".join(f"{host['name']}:1" for host in net.state["hosts"][:ranks])
         mpirun = [find_mpirun(), "--host", hosts, "--map-by", "node", "-n", str(ranks)]
         return [*ENTER, net.state["switch"]["name"], *mpirun, sys.executable, "-m", "mpi4py", *program]
@@ -87,6 +87,6 @@ class ShapedTorchrun(Shaped):
 
     fabric = "torch"
 
-    def command(self, net: network.Network, ranks: int, program: list[str]) -> list[str]:
+    def command(self, net: network.ShapedNetwork, ranks: int, program: list[str]) -> list[str]:
         port = random.randint(20000, 30000)  # nobody else listens there; the last cell's port may still be fading away
         return [*STARTER, str(ranks), str(port), *program]

@@ -14,7 +14,7 @@ from typing import Any
 
 from repro.common.errors import InputError, unknown
 from repro.common.paths import PROJECT
-from repro.launch.base import Launcher, Place
+from repro.launch.base import Allocation, Launcher
 from repro.launch.slurm import client
 from repro.launch.slurm import site as sites
 
@@ -69,7 +69,7 @@ class Srun(Launcher):
         return self.site.gpus_per_node > 0
 
     @contextmanager
-    def place(self, ranks: int, program: Sequence[str], threads: int) -> Iterator[Place]:
+    def place(self, ranks: int, program: Sequence[str], threads: int) -> Iterator[Allocation]:
         if not os.environ.get("SLURM_JOB_ID"):
             raise InputError(
                 "testbed slurm: this is not inside a Slurm job; `repro submit EXPERIMENT` starts one for each cell, "
@@ -77,7 +77,7 @@ class Srun(Launcher):
             )
         if self.fabric == "mpi":
             client.need_mpi(self.site.mpi)
-        yield Place(self.command(ranks, program), self.environment(threads))
+        yield Allocation(self.command(ranks, program), self.environment(threads))
 
     def command(self, ranks: int, program: Sequence[str]) -> list[str]:
         """srun with its options, the check of each node, and Python with `program`, whose last word is the folder."""

@@ -22,7 +22,7 @@ import torch
 from torch import nn
 
 from repro.batching.modes import decide
-from repro.batching.profile import Profile
+from repro.batching.profile import PullProfile
 from repro.common.errors import InputError
 from repro.fabric.base import Fabric
 from repro.parameter_server import profiler
@@ -96,7 +96,7 @@ class ServedModule:
                 place += parameter.numel()
 
     # --- the decision
-    def profile(self, forward: Callable[[], Any], repeats: int = 5) -> Profile:
+    def profile(self, forward: Callable[[], Any], repeats: int = 5) -> PullProfile:
         """T_s, T_t and C, measured on this fabric; every rank calls it before its first step and gets the same.
 
         forward: runs the module's forward pass on a minibatch, and may be called any number of times. A block's time is
@@ -123,9 +123,11 @@ class ServedModule:
         everybody = self.fabric.exchange(mine)
         means = tuple(statistics.fmean(column) for column in zip(*everybody))
         sizes, ranks = tuple(self.sizes), self.fabric.size
-        return Profile(startup, tuple(transfers), means, workers=ranks, servers=0, parameters=sizes, source="measured")
+        return PullProfile(
+            startup, tuple(transfers), means, workers=ranks, servers=0, parameters=sizes, source="measured"
+        )
 
-    def batch(self, profile: Profile | None, mode: str = "greedy") -> tuple[tuple[int, int], ...]:
+    def batch(self, profile: PullProfile | None, mode: str = "greedy") -> tuple[tuple[int, int], ...]:
         """Pull in the batches that a mode decides from a profile (None: everything at once); returns them, from 1."""
         batches = ((1, len(self.blocks)),) if profile is None else decide(profile, mode)
         if self.pulling:

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from repro.batching import exact
-from repro.batching.profile import Profile
+from repro.batching.profile import PullProfile
 from repro.batching.times import Batches, executed_s, exetime_s, meets_constraint
 from repro.fabric.base import Fabric
 from repro.parameter_server.client import Client
@@ -22,7 +22,7 @@ MINIBATCHES, WARMUP = 5, 2  # of forward times
 LEAST_S = 1e-9  # of a transfer: 0 stands for a layer without parameters
 
 
-def measured(worker: Worker, client: Client | None, sizes: Sequence[int], servers: int) -> Profile:
+def measured(worker: Worker, client: Client | None, sizes: Sequence[int], servers: int) -> PullProfile:
     """All ranks call it together, before training; every rank gets the same profile. The weights stay as they are.
 
     startup_s   of a pull of nothing but one element of each server (the paper: what `getWeights` takes beyond
@@ -54,13 +54,13 @@ def pulls(
     ]
 
 
-def of_sizes(worker: Worker, sizes: Sequence[int], servers: int) -> Profile:
+def of_sizes(worker: Worker, sizes: Sequence[int], servers: int) -> PullProfile:
     """A profile of sizes alone, for decisions without times: a transfer has as many seconds as the layer elements."""
     zeros = [0.0] * len(sizes)
     return _profile(worker, sizes, servers, 0.0, [float(size) for size in sizes], zeros, "", "sizes")
 
 
-def described(profile: Profile, batches: Batches) -> dict[str, Any]:
+def described(profile: PullProfile, batches: Batches) -> dict[str, Any]:
     """What a summary says of a decision; times are None where the profile has none."""
     found = {
         "batches": [list(batch) for batch in batches],
@@ -108,8 +108,8 @@ def _forward_s(worker: Worker) -> list[float]:
         mine = None
     else:
         state = torch.random.get_rng_state()
-        model = copy.deepcopy(worker.part.model)
-        device = worker.part.device
+        model = copy.deepcopy(worker.model_shard.model)
+        device = worker.model_shard.device
         how = worker.batches, worker.loss_function, device, MINIBATCHES, WARMUP
         mine = [layer.forward_s for layer in layer_times.measure(model, *how)]
         torch.random.set_rng_state(state)
@@ -120,9 +120,9 @@ def _forward_s(worker: Worker) -> list[float]:
 def _profile(
     worker: Worker, sizes: Sequence[int], servers: int, startup: float, transfers: list[float], forward: list[float],
     hardware: str, source: str,
-) -> Profile:  # fmt: skip
-    layers = tuple(name for name, _ in worker.part.model.named_children())
-    return Profile(
+) -> PullProfile:  # fmt: skip
+    layers = tuple(name for name, _ in worker.model_shard.model.named_children())
+    return PullProfile(
         startup_s=startup,
         transfer_s=tuple(transfers),
         forward_s=tuple(forward),
@@ -139,4 +139,4 @@ def _profile(
 def _hardware(worker: Worker) -> str:
     if worker.blocks:
         return f"virtual time, {worker.fabric.size} ranks"
-    return f"{layer_times.hardware(worker.part.device)}, {worker.fabric.size} ranks, fabric {worker.fabric.name}"
+    return f"{layer_times.hardware(worker.model_shard.device)}, {worker.fabric.size} ranks, fabric {worker.fabric.name}"

@@ -44,7 +44,7 @@ def configure(worker: Worker, options: Any, sample: torch.Tensor) -> Configurati
     sample: a minibatch (N, ...). InputError where the model, the run's number of ranks and the options do not go
     together.
     """
-    names = [name for name, _ in worker.part.model.named_children()]
+    names = [name for name, _ in worker.model_shard.model.named_children()]
     given = options.config not in FOUND
     if given and (options.cuts is not None or "-" not in options.config):
         found = layout(options.config, options.cuts or [], len(names))
@@ -64,7 +64,7 @@ def configure(worker: Worker, options: Any, sample: torch.Tensor) -> Configurati
 
 def profiled(worker: Worker, options: Any, sample: torch.Tensor) -> Profile:
     """The profile that the partitioner goes by: of the options' file, of the testbed's device, or from FLOPs."""
-    model = worker.part.model
+    model = worker.model_shard.model
     if options.profile is not None:
         known = profiles.read(profile_path(options.profile))
         profiles.check_model(known, [name for name, _ in model.named_children()])

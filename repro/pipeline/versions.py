@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection
 
 import torch
 
-from repro.training.model_shard import Part
+from repro.training.model_shard import ModelShard
 
 
 class Versions:
@@ -19,10 +19,10 @@ class Versions:
     peak    most versions held at once
     """
 
-    def __init__(self, part: Part, keep: bool = True):
-        self.part, self.keep = part, keep
+    def __init__(self, shard: ModelShard, keep: bool = True):
+        self.shard, self.keep = shard, keep
         self.latest, self.peak = 0, 1
-        self.held: dict[int, torch.Tensor] = {0: part.weights}
+        self.held: dict[int, torch.Tensor] = {0: shard.weights}
         self.spare: list[torch.Tensor] = []
 
     def use(self, version: int) -> None:
@@ -34,8 +34,8 @@ class Versions:
         self._point(self.latest)
 
     def _point(self, version: int) -> None:
-        if self.part.weights is not self.held[version]:
-            self.part.point_at(self.held[version])
+        if self.shard.weights is not self.held[version]:
+            self.shard.point_at(self.held[version])
 
     def advance(self, update: Callable[[], None], needed: Collection[int]) -> None:
         """Make the next version by `update`, which steps the part's weights in place.
@@ -56,7 +56,7 @@ class Versions:
         self.use_latest()
         # an update in place changes what autograd has saved of the passes under way; that it must not notice: with
         # stashing they are pointed at their own version again, without it they use what they find
-        with torch.autograd._unsafe_preserve_version_counter(tuple(self.part.parameters)):
+        with torch.autograd._unsafe_preserve_version_counter(tuple(self.shard.parameters)):
             update()
 
     def state_dict(self) -> dict:
@@ -68,7 +68,7 @@ class Versions:
         """After the part has its own; the versions hold new vectors then."""
         self.latest = state["latest"]
         self.spare.clear()
-        self.held = {self.latest: self.part.weights}
+        self.held = {self.latest: self.shard.weights}
         for version, vector in state["older"].items():
-            self.held[version] = vector.to(self.part.device, copy=True)
+            self.held[version] = vector.to(self.shard.device, copy=True)
         self.peak = max(self.peak, len(self.held))

@@ -75,7 +75,7 @@ class ComputeBenchmark:
     def __init__(self, fabric: Fabric, worker: Worker, counts: Sequence[int]):
         self.fabric, self.worker = fabric, worker
         # in the order of communication; when the last is there the backward pass is over
-        self.early = {L: segments(worker.part.blocks, L)[:0:-1] for L in counts}
+        self.early = {L: segments(worker.model_shard.blocks, L)[:0:-1] for L in counts}
         self.alone = Alone()
         self.alone.setup(worker)
         self.worker.clock.start()

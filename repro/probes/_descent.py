@@ -59,7 +59,7 @@ def descend(
     `keep`: the iterations whose weights are kept; `done`: iterations before, for the progress bar.
     """
     worker = build_worker(fabric, config | {"optimizer": {"momentum": 0.0, "weight_decay": 0.0, **rate}}, dataset)
-    part = worker.part
+    part = worker.model_shard
     worker.loss_function = regularised([p for p in part.model.parameters() if p.requires_grad], mu)
     strategy_class = strategies.load(config["strategy"]["name"])
     strategy = strategy_class(strategy_class.parse(strategy_options(config)))
@@ -94,7 +94,7 @@ def record(worker: Worker, minimiser: torch.Tensor) -> tuple[list[torch.Tensor],
 
     def recording(total: torch.Tensor, *arguments: Any) -> None:
         norms.append(total.norm() / worker.workers)
-        distances.append((worker.part.weights - minimiser).norm())
+        distances.append((worker.model_shard.weights - minimiser).norm())
         update(total, *arguments)
 
     worker.update = recording
@@ -104,9 +104,9 @@ def record(worker: Worker, minimiser: torch.Tensor) -> tuple[list[torch.Tensor],
 @torch.no_grad()
 def at_minimiser(worker: Worker, minimiser: torch.Tensor, T: int) -> torch.Tensor:
     """This rank's loss (T,) of its minibatches at w*; the part's weights are w* afterwards."""
-    worker.part.weights.copy_(minimiser)
+    worker.model_shard.weights.copy_(minimiser)
     losses = []
     for t in range(T):
         x, y = worker.batches[t * worker.workers + worker.rank]
-        losses.append(worker.loss_function(worker.part.model(x), y))
+        losses.append(worker.loss_function(worker.model_shard.model(x), y))
     return torch.stack(losses)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from repro.batching.profile import Profile
+from repro.batching.profile import PullProfile
 
 # family: (decades by which a layer's transfer time rises from the first layer to the last, decades by which its forward
 # time falls, all forward time over all transfer time)
@@ -19,7 +19,7 @@ FAMILIES = {
 MEAN_TRANSFER_S = 1e-3  # only ratios matter
 
 
-def draw(family: str, layers: int, startup: float, count: int, seed: int) -> Iterator[Profile]:
+def draw(family: str, layers: int, startup: float, count: int, seed: int) -> Iterator[PullProfile]:
     """So many profiles, the same ones for the same arguments; startup: T_s over the mean T_t.
 
     Each time is uniform in (0, 1], times its layer's share of the decades; then all are scaled to the family's ratio.
@@ -33,4 +33,4 @@ def draw(family: str, layers: int, startup: float, count: int, seed: int) -> Ite
         forwards = (1 - random.random(layers)) * 10 ** (-falls * depth)
         transfers *= layers * MEAN_TRANSFER_S / transfers.sum()
         forwards *= ratio * layers * MEAN_TRANSFER_S / forwards.sum()
-        yield Profile(startup * MEAN_TRANSFER_S, tuple(transfers.tolist()), tuple(forwards.tolist()))
+        yield PullProfile(startup * MEAN_TRANSFER_S, tuple(transfers.tolist()), tuple(forwards.tolist()))

@@ -12,8 +12,8 @@ from repro.common.errors import InputError
 from repro.fabric import activation
 from repro.fabric.activation import MAJORITY, QUORUM, SOLO, Activation
 from repro.fabric.base import BACKGROUND, Fabric
-from repro.fabric.contributions import Whole
 from repro.fabric.partial import PartialAllreduce
+from repro.fabric.send_buffer import Whole
 from repro.timing import eager_forms
 from repro.timing.closed_forms import FLOAT32
 
@@ -89,8 +89,8 @@ def collective(
             fabric.allreduce(work, algorithm=algorithm)
 
         return synchronous, lambda: None, lambda: 0
-    contributions = Whole(fabric, vector.numel(), 2 * fabric.size, vector.device, channel=BACKGROUND)
-    partial = PartialAllreduce(fabric, contributions, lambda start: Activation(fabric, kind, start, seed, quorum))
+    send_buffer = Whole(fabric, vector.numel(), 2 * fabric.size, vector.device, channel=BACKGROUND)
+    partial = PartialAllreduce(fabric, send_buffer, lambda start: Activation(fabric, kind, start, seed, quorum))
 
     def eager(number: int) -> None:
         partial.propose(number, vector, drop=True)

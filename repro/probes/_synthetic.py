@@ -19,7 +19,7 @@ from repro.fabric.base import Fabric
 from repro.timing.closed_forms import FLOAT32
 from repro.timing.device import BlockSeconds
 from repro.training.clock import Clock
-from repro.training.model_shard import Part
+from repro.training.model_shard import ModelShard
 from repro.training.worker import Worker
 
 SIDE = 128  # of the matrices that a busy computation multiplies
@@ -141,7 +141,7 @@ def worker(
         workers=workers,
         fabric=fabric,
         clock=Clock(fabric),
-        part=Part(nn.Sequential(*blocks), OPTIMIZER, torch.device(device)),
+        model_shard=ModelShard(nn.Sequential(*blocks), OPTIMIZER, torch.device(device)),
         batches=NoData(workload.activation, device),
         iterations_per_epoch=1_000_000,
         seed=0,

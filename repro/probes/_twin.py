@@ -66,17 +66,17 @@ def calibrate(
     for _ in range(turns):
         bench.turn(1, 4)
     compute = bench.result()
-    nbytes = 4 * computing.part.size
-    block, device = largest_block(fabric.size, nbytes), computing.part.device
+    nbytes = 4 * computing.model_shard.size
+    block, device = largest_block(fabric.size, nbytes), computing.model_shard.device
     works = {"reduce": (block, summation(fabric, block, device))}
     for name in codecs:
         compress, decompress = codec_work(fabric, nbytes, name, device)
         works[f"encode/{name}"] = (nbytes, compress)
         works[f"decode/{name}"] = (nbytes, decompress)
     for how, density in selections.items():
-        k = round(density * computing.part.size)
-        works[f"select/{how}"] = (nbytes, selection_work(computing.part.size, k, how, fabric.rank))
-        works["merge"] = merge_work(computing.part.size, k, fabric.rank)
+        k = round(density * computing.model_shard.size)
+        works[f"select/{how}"] = (nbytes, selection_work(computing.model_shard.size, k, how, fabric.rank))
+        works["merge"] = merge_work(computing.model_shard.size, k, fabric.rank)
     per_byte = {"update": compute.update / nbytes}
     for name, (size, call) in works.items():
         times = repeats(fabric, call)
@@ -88,7 +88,7 @@ def calibrate(
 
 def _interference(fabric: Any, computing: Worker, compute: Compute) -> float:
     """Computation beside a task that does nothing but allreduce, against computation alone; of the slowest rank."""
-    vector = computing.part.empty().zero_()
+    vector = computing.model_shard.empty().zero_()
 
     def ring() -> None:
         fabric.allreduce(vector, channel=BACKGROUND, algorithm="ring")

@@ -33,7 +33,7 @@ from repro import probes
 from repro.batching.exact import exact, exact_exetime
 from repro.batching.greedy import algorithm1, algorithm2, greedy
 from repro.batching.modes import default, layerwise
-from repro.batching.profile import Profile
+from repro.batching.profile import PullProfile
 from repro.batching.ticks import joined
 from repro.batching.times import Batches, checked, executed, exetime
 from repro.common.errors import InputError, unknown
@@ -41,7 +41,7 @@ from repro.fabric.base import Fabric
 from repro.probes._common import facts, whole
 from repro.probes._random_profiles import FAMILIES, draw
 
-COMPARED: dict[str, Callable[[Profile], Batches | None]] = {
+COMPARED: dict[str, Callable[[PullProfile], Batches | None]] = {
     "greedy": greedy,
     "algorithm1": algorithm1,
     "algorithm2": algorithm2,
@@ -99,7 +99,7 @@ def run(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
     probes.finish(fabric, config, folder, facts(fabric, None, 0, None), {"rows": [*rows, total]}, metrics, line)
 
 
-def compare(profile: Profile) -> dict[str, Any]:
+def compare(profile: PullProfile) -> dict[str, Any]:
     """What is known of one profile: gaps {mode: gap or None}, no_pair [of Algorithm 1, of 2], exetime_below, longer.
 
     longer: by how much more time greedy's batches execute than those of the other algorithm, a fraction, 0 or more.

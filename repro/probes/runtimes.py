@@ -69,7 +69,7 @@ def run(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
         "unit_note": f"seconds of forward and backward pass of a batch of {config['batch']}, one rank",
     }
     metrics = {f"seconds/{name}": value for name, value in found.items()}
-    said = facts(fabric, config["model"]["name"], worker.part.size, dataset)
+    said = facts(fabric, config["model"]["name"], worker.model_shard.size, dataset)
     line = (
         f"{found['n']} batches, {1e3 * found['min']:.3g} to {1e3 * found['max']:.3g} ms, "
         f"mean {1e3 * found['mean']:.3g}, sd {1e3 * found['sd']:.3g}"

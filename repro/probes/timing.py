@@ -94,14 +94,16 @@ class Benchmarks:
     def __init__(self, fabric: Fabric, config: dict[str, Any], dataset: Dataset, settings: dict[str, Strategy]):
         self.probe = config["probe"]
         worker = build_worker(fabric, config, dataset)
-        blocks = worker.part.blocks
+        blocks = worker.model_shard.blocks
         for strategy in settings.values():
             type(strategy).check_model(strategy.options, block_sizes(blocks))
         counts = sorted({1} | {getattr(strategy.options, "segments", 1) for strategy in settings.values()})
         codecs = sorted({getattr(strategy.options, "codec", "none") for strategy in settings.values()} - {"none"})
-        self.gradient_bytes = FLOAT32 * worker.part.size
+        self.gradient_bytes = FLOAT32 * worker.model_shard.size
         self.segments = {L: [FLOAT32 * (s.end - s.start) for s in segments(blocks, L)[::-1]] for L in counts}
-        self.network = Microbenchmark(fabric, self.gradient_bytes, self.probe["sizes"], codecs, worker.part.device)
+        self.network = Microbenchmark(
+            fabric, self.gradient_bytes, self.probe["sizes"], codecs, worker.model_shard.device
+        )
         self.compute = ComputeBenchmark(fabric, worker, counts)
 
     def turn(self) -> None:

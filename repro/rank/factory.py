@@ -14,12 +14,12 @@ from repro.common.local_rank import local_rank
 from repro.data.base import Dataset
 from repro.fabric.base import LIBRARIES, Fabric
 from repro.fabric.links import Network
-from repro.rank.loop import Plan
+from repro.rank.loop import TrainingPlan
 from repro.timing.costs import Costs
 from repro.timing.device import BlockSeconds, block_seconds
 from repro.training.clock import Clock
 from repro.training.cuda_timer import DeviceTimes
-from repro.training.model_shard import Part
+from repro.training.model_shard import ModelShard
 from repro.training.worker import Worker
 from strategies.base import Strategy
 
@@ -98,7 +98,7 @@ def build_worker(fabric: Fabric, config: dict[str, Any], dataset: Dataset) -> Wo
         workers=workers,
         fabric=fabric,
         clock=Clock(fabric, synchronise, config["breakdown"], times),
-        part=Part(model, config["optimizer"], part_device, iterations_per_epoch),
+        model_shard=ModelShard(model, config["optimizer"], part_device, iterations_per_epoch),
         batches=dataset.train.minibatches(local_batch, workers, config["seed"], device),
         iterations_per_epoch=iterations_per_epoch,
         seed=config["seed"],
@@ -107,8 +107,8 @@ def build_worker(fabric: Fabric, config: dict[str, Any], dataset: Dataset) -> Wo
         accumulate=accumulate,
         loss_function=dataset.loss_function,
         imbalance=imbalance.of(config),
-        pad_s=config.get("pad_s"),
-        iterations=Plan.of(config, iterations_per_epoch).iterations,
+        min_compute_s=config.get("min_compute_s"),
+        iterations=TrainingPlan.of(config, iterations_per_epoch).iterations,
     )
 
 

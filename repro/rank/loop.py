@@ -22,7 +22,7 @@ class Stop:
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrainingPlan:
     """How long to train and where to stop on the way; in iterations, each `workers` minibatches."""
 
     iterations: int
@@ -30,7 +30,7 @@ class Plan:
     checkpoint_every: int
 
     @classmethod
-    def of(cls, config: dict, iterations_per_epoch: int) -> Plan:
+    def of(cls, config: dict, iterations_per_epoch: int) -> TrainingPlan:
         def whole(epochs: float) -> int:
             return max(1, round(epochs * iterations_per_epoch))
 
@@ -50,7 +50,9 @@ class Plan:
                 yield stop
 
 
-def train(worker: Worker, strategy: Strategy, plan: Plan, log: RunLog, start: int, notice: Notice | None = None) -> int:
+def train(
+    worker: Worker, strategy: Strategy, plan: TrainingPlan, log: RunLog, start: int, notice: Notice | None = None
+) -> int:
     """Train from iteration `start` to the plan's end, or to where a preemption has it; every rank calls it.
 
     Returns the iteration at which it ended.

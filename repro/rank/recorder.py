@@ -114,7 +114,7 @@ class RunLog:
         step, place = None, first_loss(losses.tolist())
         if place is not None:
             step = self._iteration_of(iteration, len(losses) - place)
-        state = chain(self.worker.part.tensors(), tensors(self.strategy.state_dict()))
+        state = chain(self.worker.model_shard.tensors(), tensors(self.strategy.state_dict()))
         found = Broken(self.worker.rank, step, first_tensor(state))
         return found if found.step or found.name else None
 
@@ -167,7 +167,7 @@ class RunLog:
             if self.worker.arithmetic:
                 weights = self._whole_model(self.strategy.eval_weights())
                 if self.events:
-                    device = self.worker.part.device
+                    device = self.worker.model_shard.device
                     scores = evaluate(self.model, weights, self.dataset.test, device)
                     if not math.isfinite(scores["test_loss"]):
                         raise Diverged(f"diverged: the test loss is not finite after step {iteration}")
@@ -247,7 +247,7 @@ class RunLog:
     def _state(self) -> dict[str, Any]:
         worker, strategy = self.worker, self.strategy.state_dict()  # which may still update the part
         return {
-            "part": worker.part.state_dict(),
+            "part": worker.model_shard.state_dict(),
             "strategy": strategy,
             "clock": worker.clock.state_dict(),
             "bytes_sent": worker.fabric.bytes_sent,
@@ -260,7 +260,7 @@ class RunLog:
 
     def restore(self, iteration: int, state: dict[str, Any]) -> None:
         """Take up what `_state` was at an iteration."""
-        self.worker.part.load_state_dict(state["part"])
+        self.worker.model_shard.load_state_dict(state["part"])
         self.strategy.load_state_dict(state["strategy"])
         self.worker.clock.load_state_dict(state["clock"])
         self.worker.fabric.bytes_sent = self.bytes_before = state["bytes_sent"]
@@ -281,7 +281,7 @@ class RunLog:
         self.unlogged = not self.worker.fabric.exchange(logged)[0]
         if self.unlogged:
             self.phases.update(since["phases"])
-            device = self.worker.part.device
+            device = self.worker.model_shard.device
             self.losses = [loss.to(device) for loss in since["losses"]]
             self.step_s = list(since["step_s"])
             self.bytes_before, self.train_before = since["bytes_before"], since["train_before"]

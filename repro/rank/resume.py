@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from repro.rank.checkpoints import Damaged, common
-from repro.rank.loop import Plan
+from repro.rank.loop import TrainingPlan
 from repro.rank.recorder import RunLog, say
 from repro.records.events import cut_back, read_events
 
 
-def resume(log: RunLog, plan: Plan) -> int | None:
+def resume(log: RunLog, plan: TrainingPlan) -> int | None:
     """Take up that checkpoint, on every rank: its iteration, or None where the run starts from the beginning.
 
     What is passed over costs the user a line, and is deleted: the run makes it again.
@@ -47,7 +47,7 @@ def resume(log: RunLog, plan: Plan) -> int | None:
 
 
 def gap(
-    events: list[dict[str, Any]], plan: Plan, iteration: int, steps: int, since: dict[str, Any] | None = None
+    events: list[dict[str, Any]], plan: TrainingPlan, iteration: int, steps: int, since: dict[str, Any] | None = None
 ) -> str | None:
     """What a log lacks of the time up to an iteration, for people; None where it has all.
 

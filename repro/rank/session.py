@@ -14,7 +14,7 @@ from repro.experiment.config import strategy_options
 from repro.fabric.base import Fabric
 from repro.rank.checkpoints import Checkpoints
 from repro.rank.factory import build_worker, check_ranks
-from repro.rank.loop import Plan, train
+from repro.rank.loop import TrainingPlan, train
 from repro.rank.preemption import Notice
 from repro.rank.recorder import RunLog, say
 from repro.rank.resume import gap, resume
@@ -33,7 +33,7 @@ def run_rank(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
     check_ranks(fabric, strategy, config)
     dataset = data.of(config)
     worker = build_worker(fabric, config, dataset)
-    plan = Plan.of(config, worker.iterations_per_epoch)
+    plan = TrainingPlan.of(config, worker.iterations_per_epoch)
     checkpoints = Checkpoints(folder, fabric.rank)
     events = EventLog(folder / "events.jsonl") if fabric.rank == 0 else None
     spare = models.of(config, dataset, "cpu" if worker.arithmetic else "meta")  # for evaluations
@@ -69,7 +69,7 @@ def run_rank(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
     fabric.close()
 
 
-def describe(worker: Worker, dataset: Dataset, plan: Plan) -> dict[str, Any]:
+def describe(worker: Worker, dataset: Dataset, plan: TrainingPlan) -> dict[str, Any]:
     """Facts for the summary that only a rank knows."""
     return {
         "fabric": worker.fabric.name,

@@ -15,7 +15,7 @@ worker ranks):
     schema, status ("finished"), key, cell, program ("train"), paper, experiment, setting, strategy, options,
     kind ("measured" | "simulated"), testbed, fabric, launcher, workers, ranks, seed, scale, threads_per_rank,
     breakdown, batch (global), epochs, eval_every (epochs), iterations, iterations_per_epoch, metric,
-    accumulate (microbatches of a worker's minibatch), imbalance {name, and its options}, pad_s (or null),
+    accumulate (microbatches of a worker's minibatch), imbalance {name, and its options}, min_compute_s (or null),
     dataset    {name, standin (bool), checksum, train, test (samples; of text words to predict), classes, input_shape}
     model      {name, parameters, and its options}
     optimizer  {name, lr, momentum, weight_decay, alpha, eps, schedule, milestones, decay, every, warmup, clip_norm}

@@ -78,7 +78,7 @@ def identity(folder: Path, config: dict[str, Any]) -> dict[str, Any]:
         "strategy": config["strategy"]["name"],
         "options": strategy_options(config),
         "imbalance": {"name": imbalance.name_of(config), **imbalance.options(config)},
-        "pad_s": config.get("pad_s"),
+        "min_compute_s": config.get("min_compute_s"),
         "kind": testbed["kind"],
         "testbed": testbed["name"],
         "launcher": testbed["launcher"],

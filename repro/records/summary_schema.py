@@ -16,7 +16,7 @@ COUNTS = ("schema", "workers", "ranks", "seed", "batch", "iterations", "iteratio
 FLAGS = ("breakdown",)
 # numbers, or mappings and lists of them, however deep; null where there is none
 NUMBERS = (
-    *("epochs", "eval_every", "pad_s", "curve", "final", "targets", "step", "phases", "server_phases"),
+    *("epochs", "eval_every", "min_compute_s", "curve", "final", "targets", "step", "phases", "server_phases"),
     *("communication", "bytes_sent", "staleness", "counters", "metrics", "wall"),
 )
 MAPPINGS = (

@@ -46,11 +46,11 @@ def main(arguments: Sequence[str]) -> NoReturn:
 
 def join(network: Mapping[str, Any], name: str) -> None:
     """Move this process into a host's network (and into the user namespace that owns it, from outside)."""
-    keeper = f"/proc/{network['keeper']}"
-    if network["own_user"] and os.stat(f"{keeper}/ns/user") != os.stat("/proc/self/ns/user"):
-        linux.enter(f"{keeper}/ns/user")
+    daemon = f"/proc/{network['keeper']}"
+    if network["own_user"] and os.stat(f"{daemon}/ns/user") != os.stat("/proc/self/ns/user"):
+        linux.enter(f"{daemon}/ns/user")
     (host,) = (each for each in (network["switch"], *network["hosts"]) if each["name"] == name)
-    linux.enter(f"{keeper}/fd/{host['handle']}")
+    linux.enter(f"{daemon}/fd/{host['handle']}")
 
 
 def furnish(network: Mapping[str, Any], name: str) -> None:

@@ -90,7 +90,7 @@ def build(rate_gbit: float, count: int) -> tuple[Host, list[Host]]:
 
 
 def enter(host: Host) -> None:
-    """Move this process, the keeper or a fork of it, into a host's network."""
+    """Move this process, the daemon or a fork of it, into a host's network."""
     linux.enter(f"/proc/self/fd/{host.handle}")
 
 

@@ -33,11 +33,11 @@ RATES = tuple(links.BURST)
 
 
 @dataclass
-class Network:
-    """One that is up. `keeper`: the process that holds it where this command started it and ends it."""
+class ShapedNetwork:
+    """One that is up. `daemon`: the process that holds it where this command started it and ends it."""
 
     state: dict[str, Any]
-    keeper: subprocess.Popen | None = None
+    daemon: subprocess.Popen | None = None
 
     @property
     def rate_gbit(self) -> float:
@@ -63,14 +63,14 @@ class Network:
         return self.rate_gbit == rate_gbit and self.hosts >= hosts
 
     def close(self) -> None:
-        """End the keeper, and with it what still runs inside; returns when nothing is left."""
-        if self.keeper:
-            self.keeper.stdin.close()
+        """End the daemon, and with it what still runs inside; returns when nothing is left."""
+        if self.daemon:
+            self.daemon.stdin.close()
             with contextlib.suppress(subprocess.TimeoutExpired):
-                self.keeper.wait(STOP_LIMIT_S)
-            self.keeper.kill()
-            self.keeper.wait()
-            self.keeper.stdout.close()
+                self.daemon.wait(STOP_LIMIT_S)
+            self.daemon.kill()
+            self.daemon.wait()
+            self.daemon.stdout.close()
 
 
 def check(rate_gbit: Any, hosts: Any, ranks: int = 2) -> None:
@@ -94,8 +94,8 @@ def why_not() -> str:
     for name in ("ip", "tc"):
         if links.tool(name) is None:
             return f"`{name}` was not found: apt-get install iproute2 (or your system's package of that name)"
-    answer, keeper = _start({"rate_gbit": RATES[0], "hosts": 1}, kept=False)
-    keeper.communicate()
+    answer, daemon = _start({"rate_gbit": RATES[0], "hosts": 1}, kept=False)
+    daemon.communicate()
     if "refused" not in answer:
         return ""
     reason = answer["refused"]
@@ -107,14 +107,14 @@ def why_not() -> str:
     )
 
 
-def acquire(rate_gbit: float, hosts: int) -> Network:
+def acquire(rate_gbit: float, hosts: int) -> ShapedNetwork:
     """The network for cells of this command: the one that is up where it suits, else one of its own, until its end.
 
     InputError where the rate cannot be reached, or another command uses a shaped network.
     """
     lock()
     mine = _mine[0] if _mine else None
-    if mine and mine.suits(rate_gbit, hosts) and mine.keeper.poll() is None:
+    if mine and mine.suits(rate_gbit, hosts) and mine.daemon.poll() is None:
         return mine
     release()
     kept = find(KEPT)
@@ -125,7 +125,7 @@ def acquire(rate_gbit: float, hosts: int) -> Network:
     return _mine[0]
 
 
-_mine: list[Network] = []
+_mine: list[ShapedNetwork] = []
 _lock: list[IO[str]] = []
 
 
@@ -136,13 +136,13 @@ def release() -> None:
         _mine.pop().close()
 
 
-def start(rate_gbit: float, hosts: int, kept: bool = False) -> Network:
+def start(rate_gbit: float, hosts: int, kept: bool = False) -> ShapedNetwork:
     """A new network, measured; one that is `kept` outlives this command. InputError where it cannot be."""
     asked = {"rate_gbit": rate_gbit, "hosts": hosts, "state": str(runtime_folder() / (KEPT if kept else OWN))}
-    answer, keeper = _start(asked, kept)
+    answer, daemon = _start(asked, kept)
     if "ready" in answer:
-        return Network(answer["ready"], None if kept else keeper)
-    keeper.communicate()
+        return ShapedNetwork(answer["ready"], None if kept else daemon)
+    daemon.communicate()
     if "slow" in answer:
         found = answer["slow"]
         raise InputError(
@@ -155,8 +155,8 @@ def start(rate_gbit: float, hosts: int, kept: bool = False) -> Network:
 
 
 def _start(asked: dict[str, Any], kept: bool) -> tuple[dict[str, Any], subprocess.Popen]:
-    keeper = subprocess.Popen(
-        [sys.executable, "-m", "repro.testbed.keeper", json.dumps(asked | {"kept": kept})],
+    daemon = subprocess.Popen(
+        [sys.executable, "-m", "repro.testbed.namespace_daemon", json.dumps(asked | {"kept": kept})],
         stdin=subprocess.DEVNULL if kept else subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL if kept else None,
@@ -164,31 +164,31 @@ def _start(asked: dict[str, Any], kept: bool) -> tuple[dict[str, Any], subproces
         start_new_session=True,  # Ctrl-C ends the ranks first
         cwd=Path(__file__).resolve().parents[2],
     )
-    heard = select.select([keeper.stdout], [], [], START_LIMIT_S)[0]
-    line = keeper.stdout.readline() if heard else ""
+    heard = select.select([daemon.stdout], [], [], START_LIMIT_S)[0]
+    line = daemon.stdout.readline() if heard else ""
     if not line:
-        keeper.kill()
-        raise FaultError("the keeper of the shaped network ended without a word; its last ones are above")
-    return json.loads(line), keeper
+        daemon.kill()
+        raise FaultError("the daemon of the shaped network ended without a word; its last ones are above")
+    return json.loads(line), daemon
 
 
-def find(name: str = KEPT) -> Network | None:
-    """The network whose keeper lives, by its state file. One that a dead keeper left stays for `take_down`."""
+def find(name: str = KEPT) -> ShapedNetwork | None:
+    """The network whose daemon lives, by its state file. One that a dead daemon left stays for `take_down`."""
     path = runtime_folder() / name
     with contextlib.suppress(FileNotFoundError), private.opened(path, "r+") as file:
-        if _locked_by_other(file):  # by the keeper, as long as it lives
-            return Network(_state(path))
+        if _locked_by_other(file):  # by the daemon, as long as it lives
+            return ShapedNetwork(_state(path))
     return None
 
 
 def left_inside() -> list[int]:
-    """Processes in networks whose keeper was killed; they hold on to the namespaces."""
+    """Processes in networks whose daemon was killed; they hold on to the namespaces."""
     lost = [_state(runtime_folder() / name) for name in (KEPT, OWN) if not find(name)]
     return [pid for state in lost if state for pid in sweep.marked(state["id"])]
 
 
 def _state(path: Path) -> dict[str, Any]:
-    """What a state file holds; empty where there is none. InputError for one that no keeper wrote."""
+    """What a state file holds; empty where there is none. InputError for one that no daemon wrote."""
     try:
         with private.opened(path, "r") as file:
             found = strict_json.parse(file.read())
@@ -211,12 +211,12 @@ def take_down(name: str = KEPT) -> bool:
     network = find(name)
     until = time.monotonic() + STOP_LIMIT_S
     while network:
-        keeper, late = network.state["keeper"], time.monotonic() > until
-        if sweep.started(keeper) == network.state.get("keeper_started"):  # and no other process of that number
+        daemon, late = network.state["keeper"], time.monotonic() > until
+        if sweep.started(daemon) == network.state.get("keeper_started"):  # and no other process of that number
             with contextlib.suppress(ProcessLookupError):
-                os.kill(keeper, signal.SIGKILL if late else signal.SIGTERM)
+                os.kill(daemon, signal.SIGKILL if late else signal.SIGTERM)
         elif late:
-            raise FaultError(f"{path}: in use, but process {keeper} is not the network's keeper")
+            raise FaultError(f"{path}: in use, but process {daemon} is not the network's keeper")
         time.sleep(0.05)
         network = find(name)
     if left:

@@ -1,4 +1,4 @@
-"""The processes of a network: its keeper, and what still runs inside when it goes, by the mark in their environment."""
+"""The processes of a network: its daemon, and what still runs inside when it goes, by the mark in their environment."""
 
 from __future__ import annotations
 

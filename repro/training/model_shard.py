@@ -14,7 +14,7 @@ from repro.training import optimizers
 from repro.training.lr_schedule import Schedule
 
 
-class Part:
+class ModelShard:
     """A run of a model's blocks (all of them, for a data-parallel rank).
 
     weights   (n,) float32, the parameters that train, in registration order; the module's parameters are views of it,
@@ -53,13 +53,13 @@ class Part:
         self.updates = 0
         self.updates_per_iteration: int | Fraction = 1
 
-    def cut(self, first: int, last: int) -> Part:
+    def cut(self, first: int, last: int) -> ModelShard:
         """A part of blocks `first` to `last` (both in it) with these weights, under their names in the whole model.
 
         It starts with an optimizer of its own; this part is not to be used any more.
         """
         named = list(self.model.named_children())[first : last + 1]
-        return Part(nn.Sequential(OrderedDict(named)), self.configured[0], self.device, self.configured[1])
+        return ModelShard(nn.Sequential(OrderedDict(named)), self.configured[0], self.device, self.configured[1])
 
     def point_at(self, weights: torch.Tensor) -> None:
         """Make a vector (n,) the part's weights: the parameters become views of it, nothing is copied.

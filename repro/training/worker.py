@@ -14,7 +14,7 @@ from repro.fabric.base import Fabric
 from repro.imbalance.base import Imbalance
 from repro.timing.device import BlockSeconds
 from repro.training.clock import Clock
-from repro.training.model_shard import Part
+from repro.training.model_shard import ModelShard
 
 MICROBATCH_SEED = 2**44  # apart from each other as no two blocks or minibatches are
 
@@ -30,15 +30,15 @@ class Worker:
     arithmetic  False: timing only, on meta tensors, nothing is computed
     accumulate  equal parts (microbatches) of a minibatch, each with passes of its own; their gradients are averaged
     imbalance   delays injected before the workers' passes; None: none
-    pad_s       real seconds to which a gradient computation of nominal length is filled up by sleeping. In virtual time
-                the testbed's device says how long passes take, and it counts for nothing
+    min_compute_s  real seconds to which a gradient computation of nominal length is filled up by sleeping. In virtual
+                time the testbed's device says how long passes take, and it counts for nothing
     iterations  of the whole run, for strategies that have to know where it ends
     """
 
     workers: int
     fabric: Fabric
     clock: Clock
-    part: Part
+    model_shard: ModelShard
     batches: Any
     iterations_per_epoch: int
     seed: int
@@ -47,13 +47,13 @@ class Worker:
     loss_function: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] = functional.cross_entropy
     accumulate: int = 1
     imbalance: Imbalance | None = None
-    pad_s: float | None = None
+    min_compute_s: float | None = None
     iterations: int | None = None
 
     def __post_init__(self) -> None:
-        self.parameters = self.part.size  # of the whole model
+        self.parameters = self.model_shard.size  # of the whole model
         self.first_block = 0  # of the part, in the model
-        self.stochastic = stochastic(self.part)
+        self.stochastic = stochastic(self.model_shard)
         self.minibatch, self.microbatch = -1, 0  # the one being worked on, and its part
         self.work = 1.0  # its computation, as a multiple of one of nominal length
         self.passes_s = 0.0  # real seconds of the last minibatch's passes, where they are padded
@@ -68,8 +68,8 @@ class Worker:
 
     def cut(self, first: int, last: int) -> None:
         """Keep blocks `first` to `last` (both in it) of the model alone. Before the first minibatch."""
-        self.part, self.first_block = self.part.cut(first, last), first
-        self.stochastic = stochastic(self.part)
+        self.model_shard, self.first_block = self.model_shard.cut(first, last), first
+        self.stochastic = stochastic(self.model_shard)
         if self.blocks:
             self.blocks = BlockSeconds(self.blocks.forward[first : last + 1], self.blocks.backward[first : last + 1])
 
@@ -83,24 +83,24 @@ class Worker:
         """Load minibatch `minibatch`, forward, backward: gradients end in `part.parameters[i].grad`.
 
         Returns the mean loss over the minibatch as a device tensor (None without arithmetic). For the three hooks see
-        `Part.forward_backward`; with the first two each block's time passes apart, so that others can overlap it.
+        `ModelShard.forward_backward`; with the first two each block's time passes apart, so that others can overlap it.
 
         What blocks carry from the minibatch before is forgotten where this one does not continue it.
         Before all of it comes the iteration's injected delay, if any, and after it the padding.
         """
-        self.meet_delay(minibatch // self.workers)
-        if self.blocks or self.pad_s:  # who need to know how long it takes
+        self.inject_delay(minibatch // self.workers)
+        if self.blocks or self.min_compute_s:  # who need to know how long it takes
             self.work = self.batches.work(minibatch)
         if not self.arithmetic:
             return self._pass_time(before_block, gradient_ready, through)
         began = self.fabric.now()
         with self.clock.phase("data"):
             x, y = self.batches[minibatch]
-            if self.part.stateful and self.batches.begins(minibatch):
-                self.part.reset_state()
+            if self.model_shard.stateful and self.batches.begins(minibatch):
+                self.model_shard.reset_state()
         self.minibatch, losses = minibatch, []
         simulated = self.blocks is not None
-        padded = self.pad_s is not None and not simulated
+        padded = self.min_compute_s is not None and not simulated
         if padded:
             self._pad(began)
             began = self.fabric.now()
@@ -108,7 +108,9 @@ class Worker:
         for number, (inputs, labels) in enumerate(self._microbatches(x, y)):
             self.microbatch = number
             place = number, self.accumulate
-            losses.append(self.part.forward_backward(inputs, labels, self.loss_function, *hooks, microbatch=place))
+            losses.append(
+                self.model_shard.forward_backward(inputs, labels, self.loss_function, *hooks, microbatch=place)
+            )
         loss = losses[0] if self.accumulate == 1 else torch.stack(losses).mean()
         if simulated:  # the arithmetic took no virtual time: pass it now, block by block
             self._backward_time(gradient_ready)
@@ -130,8 +132,8 @@ class Worker:
             if not self.arithmetic:
                 return self._pass_forward(None)
             activation = x
-            last = len(self.part.blocks) - 1
-            for index, block in enumerate(self.part.blocks):
+            last = len(self.model_shard.blocks) - 1
+            for index, block in enumerate(self.model_shard.blocks):
                 with self._around("forward", index) if timed else self._seeded(index):
                     activation = block(activation)
                     if index == last and y is not None:
@@ -155,12 +157,12 @@ class Worker:
         with self.clock.about(minibatch):
             if self.arithmetic:
                 simulated = self.blocks is not None
-                with self._around("backward", len(self.part.blocks) - 1):
-                    self.part.backward(output, gradient, None if simulated else gradient_ready, add)
+                with self._around("backward", len(self.model_shard.blocks) - 1):
+                    self.model_shard.backward(output, gradient, None if simulated else gradient_ready, add)
             if self.blocks:
                 self._backward_time(gradient_ready)
 
-    def meet_delay(self, iteration: int) -> None:
+    def inject_delay(self, iteration: int) -> None:
         """Sleep as long as this rank is delayed in an iteration, once the device has nothing to do that hides it."""
         seconds = self.imbalance.delays(iteration)[self.rank] if self.imbalance else 0.0
         if seconds > 0:
@@ -169,18 +171,18 @@ class Worker:
                 self.fabric.sleep(seconds)
 
     def _pad(self, began: float) -> None:
-        """Sleep so long that the passes end `pad_s` after `began`, if they take as long as the last ones did.
+        """Sleep so long that the passes end `min_compute_s` after `began`, if they take as long as the last ones did.
 
         Before the passes, so that gradients become ready when they would after so long a computation: what a strategy
         sends as soon as they are must not travel in the padding. Charged to the forward pass.
         """
-        if (rest := self.pad_s * self.work - self.passes_s - (self.fabric.now() - began)) > 0:
+        if (rest := self.min_compute_s * self.work - self.passes_s - (self.fabric.now() - began)) > 0:
             with self.clock.phase("forward"):
                 self.fabric.sleep(rest)
 
     def _await_device(self) -> None:
-        if self.part.device.type == "cuda":
-            torch.cuda.synchronize(self.part.device)
+        if self.model_shard.device.type == "cuda":
+            torch.cuda.synchronize(self.model_shard.device)
 
     def _microbatches(self, x: torch.Tensor, y: torch.Tensor) -> Iterable[tuple[torch.Tensor, torch.Tensor]]:
         if self.accumulate == 1:
@@ -242,20 +244,20 @@ class Worker:
         gradients the sum is of, if not one of each worker.
         """
         with self.clock.phase("update"):
-            with self.fabric.compute(self.fabric.costs.seconds("update", 4 * self.part.size)):
+            with self.fabric.compute(self.fabric.costs.seconds("update", 4 * self.model_shard.size)):
                 if not self.arithmetic:
                     return
                 if total is not None:
                     total.div_(summands or self.workers)
                 elif summands and summands > 1:
-                    self.part.divide(summands)
-                self.part.update(total, lr_factor)
+                    self.model_shard.divide(summands)
+                self.model_shard.update(total, lr_factor)
 
 
-def stochastic(part: Part) -> set[int]:
-    """The blocks of a part that draw random numbers."""
+def stochastic(shard: ModelShard) -> set[int]:
+    """The blocks of a model shard that draw random numbers."""
     return {
         index
-        for index, block in enumerate(part.blocks)
+        for index, block in enumerate(shard.blocks)
         if any("Dropout" in type(module).__name__ for module in block.modules())
     }

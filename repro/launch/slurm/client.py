@@ -16,7 +16,7 @@ ENDED = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEM
 
 
 @dataclass(frozen=True)
-class Task:
+class ArrayTask:
     """One task of an array as squeue shows it; `nodes` is empty and `reason` says why while it waits."""
 
     state: str
@@ -79,7 +79,7 @@ def submit(script: Path) -> str:
     return done.stdout.strip().split(";")[0]
 
 
-def queued() -> dict[tuple[str, int], Task]:
+def queued() -> dict[tuple[str, int], ArrayTask]:
     """This user's array tasks that wait or run, by array job and number; FaultError where Slurm does not answer."""
     done = _run(need("squeue"), "--noheader", "--array", f"--user={os.getuid()}", "--format=%F|%K|%T|%N|%r")
     if done.returncode != 0:
@@ -88,7 +88,7 @@ def queued() -> dict[tuple[str, int], Task]:
     for line in done.stdout.splitlines():
         job, number, state, nodes, reason = line.strip().split("|", 4)
         if number.isdigit():
-            found[job, int(number)] = Task(state, nodes, reason)
+            found[job, int(number)] = ArrayTask(state, nodes, reason)
     return found
 
 

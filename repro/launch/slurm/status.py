@@ -55,7 +55,7 @@ def status(experiment: str | None = None) -> list[dict[str, Any]]:
 
 
 def cell_status(
-    folder: Path, array: dict[str, Any], number: int, task: client.Task | None, end: str | None
+    folder: Path, array: dict[str, Any], number: int, task: client.ArrayTask | None, end: str | None
 ) -> dict[str, Any]:
     """One cell, from its folder, its task in Slurm while that is there, and how Slurm says that it ended."""
     cell = array["cells"][number]

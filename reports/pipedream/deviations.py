@@ -12,7 +12,7 @@ from reports.provenance import _machine as machine
 ILLUSTRATIONS = (TIMELINES.name, FIG8.name, MEMORY.name)
 
 
-def departures(found: Results, paper: Published) -> list[tuple[str, str]]:
+def run_deviations(found: Results, paper: Published) -> list[tuple[str, str]]:
     """(how runs differ from the paper, which runs do), each difference once."""
     lines: dict[str, list[str]] = {}
     groups: list[tuple[str, Group]] = [

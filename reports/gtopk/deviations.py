@@ -35,7 +35,7 @@ WORKERS, MOMENTUM, WARMUP = 4, 0.9, [0.25, 0.0725, 0.015, 0.004]
 HARDWARE = "32 machines, each a P102-100 and a Celeron N3350, 1 Gbit/s Ethernet"
 
 
-def departures(training: Mapping[str, Mapping[str, Group]]) -> list[tuple[str, str]]:
+def run_deviations(training: Mapping[str, Mapping[str, Group]]) -> list[tuple[str, str]]:
     """(how runs differ from the paper, which runs do), each difference once."""
     found: dict[str, list[str]] = {}
     for name, groups in training.items():

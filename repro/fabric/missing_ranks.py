@@ -10,7 +10,7 @@ TAG = 4242
 SECONDS = 2.0  # ranks that waited for the same thing pass their limits within this
 
 
-def absent(fabric: Fabric, seconds: float = SECONDS) -> str:
+def find_missing_ranks(fabric: Fabric, seconds: float = SECONDS) -> str:
     """ "; no word from rank 1, 3": the ranks that do not join this call in time; empty if all do.
 
     Called by a rank that is about to give up; those that wait for the same thing do the same.

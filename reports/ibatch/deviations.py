@@ -13,7 +13,7 @@ from reports.provenance import _machine as machine
 HARDWARE = "8 HP BL460c G6 blades, 10 Gbit/s, up to 72 virtual machines"
 
 
-def departures(found: Results, paper: Published) -> list[tuple[str, str]]:
+def run_deviations(found: Results, paper: Published) -> list[tuple[str, str]]:
     """(how runs differ from the paper, which runs do), each difference once."""
     lines: dict[str, list[str]] = {}
     for name, group in found.sweeps.items():

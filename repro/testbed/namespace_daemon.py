@@ -1,7 +1,8 @@
 """The process that holds a shaped network: it makes it, measures it, says so in one line and waits for its end.
 
-`python -m repro.testbed.keeper '{"rate_gbit": 1, "hosts": 4, "state": FILE, "kept": false}'`. One that is not kept
-(`repro testbed up` makes those) ends with its standard input: with the command that started it, even if that is killed.
+`python -m repro.testbed.namespace_daemon '{"rate_gbit": 1, "hosts": 4, "state": FILE, "kept": false}'`. One that is not
+kept (`repro testbed up` makes those) ends with its standard input: with the command that started it, even if that is
+killed.
 Namespaces end with their last process or open file: nothing can be left of them.
 """
 

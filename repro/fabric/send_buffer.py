@@ -14,7 +14,7 @@ from repro.fabric.sparse import EMPTY, Sparse, Wire
 from repro.fabric.sparse_collectives import topk_allgather
 
 
-class Contributions(ABC):
+class SendBuffer(ABC):
     """A send buffer (n,), in which gradients add up until a round takes them, and the sum over ranks.
 
     `add` and `take` are called with the lock of the partial allreduce held, `reduce` outside of it. A received tensor
@@ -52,7 +52,7 @@ class Contributions(ABC):
         self.send[: self.n].copy_(state["send"])
 
 
-class Whole(Contributions):
+class Whole(SendBuffer):
     """The whole sum goes into the round, by any allreduce; the send buffer is empty then (Figure 7)."""
 
     def __init__(
@@ -120,7 +120,7 @@ class Whole(Contributions):
         self.allreduce.load_state_dict(state["allreduce"])
 
 
-class TopK(Contributions):
+class TopK(SendBuffer):
     """The k largest of the send buffer go into the round, the rest stays there for later ones (beyond the paper).
 
     So the send buffer is at once what eager-SGD calls the stale gradients and what gTop-k calls the residual. A rank

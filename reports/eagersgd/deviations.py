@@ -12,7 +12,7 @@ from reports.provenance import _machine as machine
 DATA = {"Hyperplane regression": "the hyperplane", "Cifar-10": "CIFAR-10", "ImageNet": "ImageNet", "UCF101": "UCF101"}
 
 
-def departures(training: Mapping[str, Mapping[str, Group]], paper: Published) -> list[tuple[str, str]]:
+def run_deviations(training: Mapping[str, Mapping[str, Group]], paper: Published) -> list[tuple[str, str]]:
     """(how runs differ from the paper, which runs do), each difference once."""
     found: dict[str, list[str]] = {}
     for name, groups in training.items():

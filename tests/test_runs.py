@@ -127,7 +127,7 @@ def test_measured_pipe_sgd_overlaps_and_accounts_for_its_time(results):
     wall = pipe["wall"]
     parts = sum(wall[f"{name}_s"] for name in ("training", "evaluation", "checkpoint", "synchronisation", "logging"))
     assert parts == pytest.approx(wall["total_s"], rel=1e-9)
-    assert 0 < wall["train_s"] <= wall["training_s"] * (1 + 1e-9)  # read a moment later and before
+    assert 0 < wall["train_s"] <= wall["total_s"]  # the slowest rank's clock, and rank 0's
     dsync = summary(run(results, "strategy=dsync", "testbed=here", "workers=3", "batch=60"))
     assert dsync["communication"]["overlapped_s"] == 0
 

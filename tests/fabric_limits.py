@@ -7,7 +7,7 @@ import re
 import pytest
 import torch
 
-from repro.fabric.base import BACKGROUND, MAIN, FabricError
+from repro.fabric.base import BACKGROUND, CONTROL, MAIN, FabricError
 from tests.fabric_common import (
     OTHER,
     SHORT_S,
@@ -53,6 +53,13 @@ def check_bytes_sent(fabric):
         fabric.allreduce(torch.zeros(12 * fabric.size), algorithm=algorithm).wait()
         expected += 2 * (fabric.size - 1) * 12 * 4
         assert fabric.bytes_sent == expected
+
+
+def check_the_control_plane_counts_no_bytes(fabric):
+    before = fabric.bytes_sent
+    fabric.exchange("x" * 100)
+    fabric.barrier(CONTROL)
+    assert fabric.bytes_sent == before
 
 
 def check_bytes_sent_by_other_collectives(fabric):

@@ -128,7 +128,7 @@ class Fabric(ABC):
     costs: Costs
     timeout_s: float | None = DEFAULT_TIMEOUT_S
     bandwidth_Bps: float | None = None  # of a rank's link, where it is known without measuring
-    bytes_sent: int = 0  # payload bytes that this rank handed to the network, whatever the channel
+    bytes_sent: int = 0  # payload bytes that this rank handed to the network on all channels but CONTROL
 
     # time and the rank's own computation
     @abstractmethod

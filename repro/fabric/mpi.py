@@ -134,7 +134,7 @@ class MpiFabric(RealTimeFabric):
     # point to point
     def isend(self, tensor: torch.Tensor, to: int, tag: int = 0, channel: int = MAIN) -> Work:
         data = staging.outgoing(tensor)
-        size = data.numel()
+        size = data.numel() if channel != CONTROL else 0
         self.bytes_sent += size  # nothing between load and store that lets another thread in
         request = self.comms[channel].Isend([data.numpy(), self.mpi.BYTE], to, tag)
         return MpiWork(self, request, f"send to rank {to} (tag {tag}, channel {channel})", data)

@@ -123,7 +123,7 @@ class TorchFabric(RealTimeFabric):
     # point to point: gloo moves host bytes, NCCL device bytes (in order; it has no tags)
     def isend(self, tensor: torch.Tensor, to: int, tag: int = 0, channel: int = MAIN) -> Work:
         data = staging.outgoing(tensor) if self.backend == "gloo" else tensor.detach().contiguous().view(-1)
-        size = data.numel() * data.element_size()
+        size = data.numel() * data.element_size() if channel != CONTROL else 0
         self.bytes_sent += size  # nothing between load and store that lets another thread in
         what = f"send to rank {to} (tag {tag}, channel {channel})"
         work = self._start(what, lambda: dist.isend(data, self.ranks[to], self.groups[channel], tag))

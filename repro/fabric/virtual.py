@@ -13,6 +13,7 @@ import torch
 
 from repro.fabric import collectives
 from repro.fabric.base import (
+    CONTROL,
     MAIN,
     DoneWork,
     Event,
@@ -97,7 +98,8 @@ class VirtualFabric(Fabric):
         message = Message(self.rank, (self.group, channel, tag), payload, tensor.nbytes)
         source, target = self.ranks[self.rank], self.ranks[to]
         work = Send(self, to, message.key)
-        self.bytes_sent += message.nbytes
+        if channel != CONTROL:
+            self.bytes_sent += message.nbytes
         deliver = partial(self.world.mailboxes[target].deliver, message)
         self.world.links.transmit(source, target, message.nbytes, deliver, work.finish, message.key)
         return work

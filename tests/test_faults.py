@@ -11,7 +11,7 @@ import pytest
 
 import strategies
 from repro.faults import damage, running, series
-from repro.faults.trial import differences
+from repro.faults.trial import Impossible, differences
 
 WHOLE = {
     "status": "finished",
@@ -85,6 +85,21 @@ TRIALS = [
     ("eager_solo", "SIGTERM to the command"),
     ("eager_solo", "event log cut at a line"),
 ]
+
+
+def test_a_trial_finds_nothing_of_an_earlier_one(tmp_path, monkeypatch):
+    left = tmp_path / "workspaces" / "trial" / "results" / "left"
+    left.mkdir(parents=True)
+    found = []
+
+    def look(trial):
+        found.extend(trial.results.iterdir())
+        raise Impossible("no more is tried")
+
+    monkeypatch.setitem(series.FAULTS, "look", look)
+    monkeypatch.setattr(series.baseline, "of", lambda *_: None)
+    series.attempt(tmp_path, "trial", "dsync", "look", "key")
+    assert found == []
 
 
 @pytest.mark.ranks

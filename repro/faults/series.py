@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import random
+import shutil
 import sys
 import time
 from collections import Counter
@@ -91,6 +92,7 @@ def attempt(folder: Path, trial: str, strategy: str, fault: str, key: str) -> di
     began, why, outcome = time.monotonic(), None, "survived"
     undisturbed = baseline.of(strategy, folder / "baselines", key)
     workspace = folder / "workspaces" / trial.replace("/", "-").replace(" ", "-")
+    shutil.rmtree(workspace, ignore_errors=True)  # what the same trial, lost with older code, has left
     attempted = Trial(strategy, workspace, random.Random(trial), undisturbed)
     try:
         FAULTS[fault](attempted)

@@ -50,10 +50,8 @@ def fault_ends():
             except Exception as error:
                 return error
 
-    pool = ThreadPoolExecutor(10)
-    each = [
-        (fabric, fault) for fabric in ("mpi", "torch") for fault in ("kill", "stop", "missing", "silent", "unheard")
-    ]
+    pool = ThreadPoolExecutor(4)
+    each = [(fabric, fault) for fabric in ("mpi", "torch") for fault in ("kill", "stop", "missing", "silent", *UNHEARD)]
     return {key: pool.submit(end, *key) for key in each}
 
 
@@ -165,14 +163,29 @@ def silent(kind):
     raise AssertionError("the fault did not come")
 
 
-def unheard(kind):
-    """Ranks whose main line waits for a task that one rank, stopped, has to tell something."""
+def unheard(kind, wait):
+    """Ranks that wait for no rank in particular, while one is stopped."""
+    import torch
+
     fabric = make_fabric(kind, FAULT_TIMEOUT_S)
     fabric.barrier()
     if fabric.rank == FAULTY_RANK:
         os.kill(os.getpid(), signal.SIGSTOP)
-    fabric.event().wait()
+    wait(fabric, torch.zeros(1))
     raise AssertionError("the fault did not come")
+
+
+def from_anyone(fabric, message):
+    from repro.fabric.base import ANY_SOURCE
+
+    fabric.recv(message, ANY_SOURCE)
+
+
+UNHEARD = {
+    "event": lambda fabric, message: fabric.event().wait(),
+    "any source": from_anyone,
+    "allreduce": lambda fabric, message: fabric.native_allreduce(message).wait(),
+}
 
 
 def serve(kind, folder):
@@ -234,7 +247,7 @@ PROGRAMS = {
     "stop": lambda kind, folder: fault(kind, signal.SIGSTOP),
     "missing": lambda kind, folder: missing(kind),
     "silent": lambda kind, folder: silent(kind),
-    "unheard": lambda kind, folder: unheard(kind),
+    **{name: lambda kind, folder, wait=wait: unheard(kind, wait) for name, wait in UNHEARD.items()},
 }
 
 

@@ -27,7 +27,7 @@ def test_the_others_end_when_a_rank_stops(fabric):
 
 
 @pytest.mark.parametrize("fabric", ["mpi", "torch"])
-@pytest.mark.parametrize("fault", ["missing", "silent", "unheard"])
+@pytest.mark.parametrize("fault", ["missing", "silent", *ranks.UNHEARD])
 def test_ranks_that_wait_for_nobody_in_particular_name_who_does_not_come(fabric, fault):
     end = ranks.fault_ends()[fabric, fault].result()
     assert isinstance(end, FaultError)

@@ -73,8 +73,8 @@ class MpiWork(Work):
             self.wait()
 
 
-class MpiCollective(MpiWork):
-    """A collective of the MPI library, which does not say for whom it waits: when too late, ranks are asked."""
+class MpiUnaddressed(MpiWork):
+    """What waits for no rank in particular, as a collective of the library: when it is late, all are asked."""
 
     def wait(self, timeout: float | None = None) -> None:
         try:
@@ -144,7 +144,8 @@ class MpiFabric(RealTimeFabric):
         peer = "any rank" if source == ANY_SOURCE else f"rank {source}"
         origin = self.mpi.ANY_SOURCE if source == ANY_SOURCE else source
         request = self.comms[channel].Irecv([data.numpy(), self.mpi.BYTE], origin, tag)
-        work = MpiWork(self, request, f"receive from {peer} (tag {tag}, channel {channel})", data, finish)
+        kind = MpiUnaddressed if source == ANY_SOURCE else MpiWork
+        work = kind(self, request, f"receive from {peer} (tag {tag}, channel {channel})", data, finish)
         work.expected = data.numel()
         return work
 
@@ -164,7 +165,7 @@ class MpiFabric(RealTimeFabric):
         finish = (lambda: tensor.copy_(host)) if tensor.is_cuda else None
         self.bytes_sent += 2 * (self.size - 1) * host.numel() * host.element_size() // self.size  # a ring's share
         request = self.comms[channel].Iallreduce(self.mpi.IN_PLACE, host.numpy(), self.mpi.SUM)
-        return MpiCollective(self, request, f"allreduce (channel {channel})", host, finish)
+        return MpiUnaddressed(self, request, f"allreduce (channel {channel})", host, finish)
 
     def broadcast(self, tensor: torch.Tensor, root: int = 0, channel: int = MAIN) -> None:
         if self.rank == root:
@@ -174,7 +175,7 @@ class MpiFabric(RealTimeFabric):
         else:
             host, finish = staging.incoming(tensor)
         request = self.comms[channel].Ibcast([host.numpy(), self.mpi.BYTE], root)
-        MpiCollective(self, request, f"broadcast from rank {root} (channel {channel})", host, finish).wait()
+        MpiUnaddressed(self, request, f"broadcast from rank {root} (channel {channel})", host, finish).wait()
 
     def allgather(self, tensor: torch.Tensor, channel: int = MAIN) -> list[torch.Tensor]:
         mine = staging.outgoing(tensor)
@@ -186,11 +187,11 @@ class MpiFabric(RealTimeFabric):
         """Every rank's bytes (n,), the same number everywhere, as (ranks, n)."""
         gathered = torch.empty(self.size, mine.numel(), dtype=torch.uint8)
         request = self.comms[channel].Iallgather([mine.numpy(), self.mpi.BYTE], [gathered.numpy(), self.mpi.BYTE])
-        MpiCollective(self, request, f"{what} (channel {channel})", (mine, gathered)).wait()
+        MpiUnaddressed(self, request, f"{what} (channel {channel})", (mine, gathered)).wait()
         return gathered
 
     def barrier(self, channel: int = MAIN) -> None:
-        MpiCollective(self, self.comms[channel].Ibarrier(), f"barrier (channel {channel})", None).wait()
+        MpiUnaddressed(self, self.comms[channel].Ibarrier(), f"barrier (channel {channel})", None).wait()
 
     # groups, control plane, end
     def subgroup(self, ranks: Sequence[int]) -> Fabric | None:

@@ -23,9 +23,18 @@ LOST = re.compile(r"gloo|timed? ?out|connection|peer|socket", re.IGNORECASE)  # 
 
 class TorchWork(Work):
     def __init__(
-        self, fabric: TorchFabric, work: Any, what: str, keep: Any, finish: Any = None, wanted: int | None = None
+        self,
+        fabric: TorchFabric,
+        work: Any,
+        what: str,
+        keep: Any,
+        finish: Any = None,
+        wanted: int | None = None,
+        addressed: bool = True,
     ):
+        """addressed: False where it waits for no rank in particular, so that all are asked when it is late."""
         self.fabric, self.work, self.what, self.keep, self.finish = fabric, work, what, keep, finish
+        self.addressed = addressed
         self.wanted = wanted  # of a receive: its source
         self.finished = False
 
@@ -45,7 +54,8 @@ class TorchWork(Work):
             fabric.crew.check()
             reason = str(error).splitlines()[0]
             who = f"rank {fabric.rank} ({fabric.current_task()})"
-            raise FabricError(f"{who}: {self.what}: nothing after {limit:g} s or lost ({reason})") from None
+            missing = "" if self.addressed else find_missing_ranks(fabric)
+            raise FabricError(f"{who}: {self.what}: nothing after {limit:g} s or lost ({reason}){missing}") from None
         self.finished = True
         if self.wanted is not None:
             any_source = self.wanted == ANY_SOURCE
@@ -136,20 +146,20 @@ class TorchFabric(RealTimeFabric):
         what = f"receive from {peer} (tag {tag}, channel {channel})"
         origin = None if any_source else self.ranks[source]
         work = self._start(what, lambda: dist.irecv(data, origin, self.groups[channel], tag))
-        return TorchWork(self, work, what, data, finish, source)
+        return TorchWork(self, work, what, data, finish, source, not any_source)
 
     # collectives
     def native_allreduce(self, tensor: torch.Tensor, channel: int = MAIN) -> Work:
         self.bytes_sent += 2 * (self.size - 1) * tensor.numel() * tensor.element_size() // self.size  # a ring's share
         what = f"allreduce (channel {channel})"
         work = self._start(what, lambda: dist.all_reduce(tensor, group=self.groups[channel], async_op=True))
-        return TorchWork(self, work, what, tensor)
+        return TorchWork(self, work, what, tensor, addressed=False)
 
     def broadcast(self, tensor: torch.Tensor, root: int = 0, channel: int = MAIN) -> None:
         what = f"broadcast from rank {root} (channel {channel})"
         flat = tensor.detach().view(-1)
         work = self._start(what, lambda: dist.broadcast(flat, self.ranks[root], self.groups[channel], async_op=True))
-        TorchWork(self, work, what, flat).wait()
+        TorchWork(self, work, what, flat, addressed=False).wait()
         if self.rank == root:
             self.bytes_sent += (self.size - 1) * flat.numel() * flat.element_size()  # charged to the root
 
@@ -157,7 +167,7 @@ class TorchFabric(RealTimeFabric):
         what = f"allgather (channel {channel})"
         gathered = [torch.empty_like(tensor) for _ in range(self.size)]
         work = self._start(what, lambda: dist.all_gather(gathered, tensor, self.groups[channel], async_op=True))
-        TorchWork(self, work, what, gathered).wait()
+        TorchWork(self, work, what, gathered, addressed=False).wait()
         self.bytes_sent += (self.size - 1) * tensor.numel() * tensor.element_size()
         return [gathered[place] for place in self.places]
 
@@ -178,10 +188,26 @@ class TorchFabric(RealTimeFabric):
         return fabric if self.rank in ranks else None
 
     def exchange(self, obj: Any) -> list[Any]:
-        mine, gathered = pickle.dumps(obj), [b""] * self.size
-        collectives.dissemination_barrier(self, CONTROL)  # names who does not come; torch's collectives do not
-        self._start("exchange", lambda: dist.all_gather_object(gathered, mine, self.groups[CONTROL]))
-        return [pickle.loads(gathered[place]) for place in self.places]
+        # by messages, through rank 0: a wait for one names the rank that does not come; torch's collectives do not
+        if self.rank:
+            self._send_object(obj, 0)
+            return self._receive_object(0)
+        everyone = [obj, *map(self._receive_object, range(1, self.size))]
+        for rank in range(1, self.size):
+            self._send_object(everyone, rank)
+        return everyone
+
+    def _send_object(self, obj: Any, to: int) -> None:
+        data = torch.frombuffer(bytearray(pickle.dumps(obj)), dtype=torch.uint8)
+        self.send(torch.tensor([data.numel()]), to, 0, CONTROL)
+        self.send(data, to, 0, CONTROL)
+
+    def _receive_object(self, source: int) -> Any:
+        length = torch.zeros(1, dtype=torch.int64)
+        self.recv(length, source, 0, CONTROL)
+        data = torch.empty(int(length), dtype=torch.uint8)
+        self.recv(data, source, 0, CONTROL)
+        return pickle.loads(data.numpy().tobytes())
 
     def close(self) -> None:
         if dist.is_initialized():

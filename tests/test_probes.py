@@ -13,13 +13,13 @@ import torch
 
 from repro import models, probes
 from repro.common.errors import InputError
+from repro.common.phases import PHASES
 from repro.fabric import virtual
 from repro.fabric.codecs import codec
 from repro.probes import ring, timing
 from repro.probes._observe import summarise
 from repro.probes._tracing import TracingFabric
 from repro.rank import factory, programs
-from repro.records.store import PHASES
 from repro.timing import closed_forms
 from repro.timing.device import block_seconds
 from tests.probes_common import PARAMETERS, TESTBED, configuration, divisible, exactly, run

@@ -138,7 +138,7 @@ def read(path: Path | str) -> PullProfile:
 
 def write(path: Path | str, profile: PullProfile) -> None:
     """As JSON, atomically; InputError where there is no folder for it."""
-    from repro.records.store import write_atomically
+    from repro.common.atomic import write_atomically
 
     path = Path(path)
     if not path.parent.is_dir():

@@ -165,7 +165,7 @@ def _fields(found: Any, kind: type, what: str) -> Mapping[str, Any]:
 
 def write(path: Path | str, profile: Profile) -> None:
     """As JSON, atomically; InputError where `check_place` has something to say."""
-    from repro.records.store import write_atomically
+    from repro.common.atomic import write_atomically
 
     check_place(path)
     write_atomically(Path(path), as_text(profile))

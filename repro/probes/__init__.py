@@ -34,7 +34,7 @@ def load(name: str) -> ModuleType:
 
 def start(fabric: Fabric, iterations: int) -> None:
     """Tell the parent, which draws the progress, that the cell begins; `iterations`: steps that `progress` counts."""
-    from repro.rank.recorder import say
+    from repro.common.messages import say
 
     if fabric.rank == 0:
         say("start", iterations=iterations, resumed=0)
@@ -42,7 +42,7 @@ def start(fabric: Fabric, iterations: int) -> None:
 
 def progress(fabric: Fabric, iteration: int) -> None:
     """Tell the parent how far the probe is; often enough that it does not take the ranks for dead."""
-    from repro.rank.recorder import say
+    from repro.common.messages import say
 
     if fabric.rank == 0:
         say("step", iteration=iteration)

@@ -14,12 +14,12 @@ from repro.common.local_rank import local_rank
 from repro.data.base import Dataset
 from repro.fabric.base import LIBRARIES, Fabric
 from repro.fabric.links import Network
-from repro.rank.loop import TrainingPlan
 from repro.timing.costs import Costs
 from repro.timing.device import BlockSeconds, block_seconds
 from repro.training.clock import Clock
 from repro.training.cuda_timer import DeviceTimes
 from repro.training.model_shard import ModelShard
+from repro.training.stops import TrainingPlan
 from repro.training.worker import Worker
 from strategies.base import Strategy
 

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from repro.fabric import collectives
+from repro.fabric.algorithms import FabricWithAlgorithms
 from repro.fabric.base import (
     CONTROL,
     MAIN,
@@ -49,7 +50,7 @@ class Meeting:
     waiting: list[VirtualTask] = field(default_factory=list)
 
 
-class VirtualFabric(Fabric):
+class VirtualFabric(FabricWithAlgorithms):
     """One rank's end of a `World`; all methods are called by that rank's tasks."""
 
     name = "virtual"

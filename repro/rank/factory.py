@@ -10,9 +10,9 @@ import torch
 
 from repro import imbalance, models
 from repro.common.errors import InputError
-from repro.common.local_rank import local_rank
 from repro.data.base import Dataset
 from repro.fabric.base import LIBRARIES, Fabric
+from repro.fabric.device import pick_device
 from repro.fabric.links import Network
 from repro.timing.costs import Costs
 from repro.timing.device import BlockSeconds, block_seconds
@@ -120,20 +120,6 @@ def check_accumulate(local_batch: int, accumulate: Any) -> None:
         raise InputError(
             f"accumulate={accumulate}: a worker's minibatch of {local_batch} must be cut into equal parts: {allowed}"
         )
-
-
-def pick_device(config: dict[str, Any], rank: int) -> torch.device:
-    """The GPU of this rank (ranks share GPUs in turn where there are fewer), or the CPU."""
-    wanted = config["device"]
-    if config["testbed"]["kind"] == "simulated":
-        return torch.device("cpu")
-    if wanted == "cuda" and not torch.cuda.is_available():
-        raise InputError(f"device=cuda: torch {torch.__version__} sees no working GPU here; use device=cpu")
-    if wanted == "cpu" or not torch.cuda.is_available():
-        return torch.device("cpu")
-    device = torch.device("cuda", local_rank(otherwise=rank) % torch.cuda.device_count())
-    torch.cuda.set_device(device)
-    return device
 
 
 def virtual_costs(testbed: dict[str, Any]) -> Costs:

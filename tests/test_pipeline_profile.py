@@ -16,7 +16,7 @@ from repro.common.errors import InputError
 from repro.pipeline import profile as profiles
 from repro.pipeline import profiler, published
 from repro.pipeline.downsets import Downsets
-from repro.pipeline.profile import Layer, Profile
+from repro.pipeline.layers import Layer, Profile
 from repro.timing.device import BlockSeconds, block_seconds
 from repro.training.cuda_timer import DeviceTimes
 from tests import pipedream_vgg16

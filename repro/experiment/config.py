@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from repro.common.atomic import write_atomically
 from repro.common.errors import InputError, unknown
 from repro.common.paths import CONFIGS
 
@@ -80,8 +81,6 @@ def strategy_options(config: dict[str, Any]) -> dict[str, Any]:
 
 def write_yaml(path: Path, config: dict[str, Any]) -> None:
     """The resolved configuration as a file, atomically."""
-    from repro.common.atomic import write_atomically
-
     write_atomically(path, yaml.safe_dump(config, sort_keys=False, allow_unicode=True))
 
 

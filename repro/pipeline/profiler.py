@@ -24,7 +24,7 @@ from repro.common.errors import InputError
 from repro.data.base import Dataset, Minibatches
 from repro.experiment import config as configs
 from repro.fabric.device import pick_device
-from repro.pipeline.profile import Layer, Profile, parameter_bytes, tensor_bytes
+from repro.pipeline.layers import Layer, Profile, parameter_bytes, tensor_bytes
 from repro.records import provenance
 from repro.training.cuda_timer import DeviceTimes
 from repro.training.model_shard import carries_state, reset_state

@@ -6,7 +6,7 @@ import pytest
 
 from repro import probes
 from repro.common.errors import InputError
-from repro.experiment import cache_key, runs
+from repro.experiment import cache_key, files, runs
 from repro.experiment import config as configs
 from repro.fabric import virtual
 from repro.rank import programs
@@ -44,7 +44,7 @@ def test_an_unknown_program_is_named_with_the_valid_ones():
 def experiment_of(program: str) -> str:
     """An experiment that runs a program."""
     for name in configs.experiment_names():
-        if configs.own_file(name).get("program") == program:
+        if files.own_file(name).get("program") == program:
             return name
     raise AssertionError(f"no experiment runs the probe {program}")
 

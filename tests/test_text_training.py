@@ -14,7 +14,7 @@ from repro.common.errors import InputError
 from repro.evaluation.evaluate import digest
 from repro.experiment import config as configs
 from repro.experiment import runs
-from repro.experiment.config import strategy_options
+from repro.experiment.files import strategy_options
 from repro.fabric import virtual
 from repro.fabric.base import Fabric
 from repro.rank import factory, programs

@@ -73,7 +73,7 @@ def simulate(nodes: int, strategy_name: str, iterations: int = 2) -> dict[str, f
     """Wall seconds of an iteration of VGG19-22K on that many virtual nodes of paper/ibatch, without arithmetic."""
     from repro.data import of
     from repro.experiment import runs
-    from repro.experiment.config import strategy_options
+    from repro.experiment.files import strategy_options
     from repro.fabric import virtual
     from repro.rank import programs
     from repro.rank.factory import build_worker, virtual_costs, virtual_network

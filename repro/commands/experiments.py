@@ -31,11 +31,11 @@ def add(commands: Any) -> None:
 
 
 def cmd_list(args: argparse.Namespace) -> None:
-    from repro.experiment import config
+    from repro.experiment import config, files
 
     found = {
         "experiments": {name: config.title(name) for name in config.experiment_names()},
-        **{f"{group}s" if group != "strategy" else "strategies": config.group_names(group) for group in config.GROUPS},
+        **{f"{group}s" if group != "strategy" else "strategies": files.group_names(group) for group in files.GROUPS},
     }
     if args.json:
         print(json.dumps(found, indent=1))

@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 from repro.common.errors import InputError
-from repro.experiment.config import GROUPS
+from repro.experiment.files import GROUPS
 
 FOLDERS = ("paper", "figure")  # of the results folder: `repro.records.store.cell_dir`
 TEXTS = ("title", "program", "metric", "device", "scale")

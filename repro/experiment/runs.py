@@ -14,7 +14,7 @@ from repro import imbalance, launch
 from repro.common.errors import InputError, NotHere
 from repro.evaluation import metrics
 from repro.experiment import config as configs
-from repro.experiment import limits
+from repro.experiment import files, limits
 from repro.experiment.compose import Composer
 from repro.rank import programs
 from repro.records.events import read_events
@@ -162,7 +162,7 @@ def check(config: dict[str, Any]) -> None:
     check_training(config)
     imbalance.check(config)
     strategy = strategies.load(config["strategy"]["name"])
-    options = strategy.parse(configs.strategy_options(config))
+    options = strategy.parse(files.strategy_options(config))
     check_fabric(strategy, launcher.fabric)
     strategy.check(options, {"epochs": config["epochs"], "workers": config["workers"]})
     needed, given = programs.ranks(config), config["testbed"].get("ranks")
@@ -258,7 +258,7 @@ def _read(config: dict[str, Any]) -> list[str]:
 
     strategy = strategies.load(config["strategy"]["name"])
     sums = []
-    for path in strategy.files(strategy.parse(configs.strategy_options(config))):
+    for path in strategy.files(strategy.parse(files.strategy_options(config))):
         try:
             sums.append(hashlib.sha256(path.read_bytes()).hexdigest())
         except OSError as error:
@@ -288,7 +288,7 @@ def check_model(config: dict[str, Any], dataset: Dataset) -> None:
             "next, so a minibatch is not cut; must be 1"
         )
     strategy = strategies.load(config["strategy"]["name"])
-    strategy.check_model(strategy.parse(configs.strategy_options(config)), block_sizes(list(model.children())))
+    strategy.check_model(strategy.parse(files.strategy_options(config)), block_sizes(list(model.children())))
 
 
 def code_roots(config: dict[str, Any]) -> list[str]:

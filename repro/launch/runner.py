@@ -18,7 +18,7 @@ from repro.common import locks
 from repro.common.errors import Diverged, FaultError, InputError, ReproError
 from repro.common.paths import reference_root, results_root
 from repro.evaluation.metrics import METRICS
-from repro.experiment import config as configs
+from repro.experiment import files
 from repro.experiment.runs import Cell
 from repro.launch.progress import Progress
 from repro.launch.supervise import Ranks, stop_everything
@@ -162,7 +162,7 @@ def run_cell(
         (folder / "summary.json").unlink(missing_ok=True)
         hardware = cell.hardware | ({"links": place.network} if place.network else {})
         recorded = {"key": cell.key, "hardware": hardware, "provenance": provenance.provenance()}
-        configs.write_yaml(folder / "config.yaml", cell.config | recorded)
+        files.write_yaml(folder / "config.yaml", cell.config | recorded)
         mirror = mirrors.cell() if mirrors else None
         if mirror:
             mirror.start(cell.config | recorded | {"cell": cell.name})

@@ -16,6 +16,7 @@ from repro.fabric.device import pick_device
 from repro.fabric.links import Network
 from repro.timing.costs import Costs
 from repro.timing.device import BlockSeconds, block_seconds
+from repro.training import losses
 from repro.training.clock import Clock
 from repro.training.cuda_timer import DeviceTimes
 from repro.training.model_shard import ModelShard
@@ -105,7 +106,7 @@ def build_worker(fabric: Fabric, config: dict[str, Any], dataset: Dataset) -> Wo
         blocks=blocks,
         arithmetic=arithmetic,
         accumulate=accumulate,
-        loss_function=dataset.loss_function,
+        loss_function=losses.of(dataset.task),
         imbalance=imbalance.of(config),
         min_compute_s=config.get("min_compute_s"),
         iterations=TrainingPlan.of(config, iterations_per_epoch).iterations,

@@ -21,7 +21,7 @@ import torch
 from repro import launch
 from repro.common import locks
 from repro.common.errors import UNWRITABLE, Diverged, FaultError, InputError, ReproError
-from repro.experiment import config as configs
+from repro.experiment import files
 from repro.fabric.base import Fabric
 from repro.launch.supervise import end_with_parent
 from repro.rank import preemption, preflight, programs
@@ -47,7 +47,7 @@ def main(folder: Path) -> None:
     if lock is None:
         raise FaultError(f"{folder}: another command is about to run this cell")
     preemption.listen()
-    config = configs.read_yaml(folder / "config.yaml")
+    config = files.read_yaml(folder / "config.yaml")
     torch.set_num_threads(config["testbed"].get("threads_per_rank", 1))
     launcher = launch.of(config["testbed"])
     fabric = launcher.fabric

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import strategies
 from repro import probes
-from repro.experiment.config import strategy_options
+from repro.experiment.files import strategy_options
 
 if TYPE_CHECKING:
     from repro.fabric.base import Fabric

@@ -11,7 +11,7 @@ from repro import data, models
 from repro.common.errors import FaultError
 from repro.common.messages import say
 from repro.data.base import Dataset
-from repro.experiment.config import strategy_options
+from repro.experiment.files import strategy_options
 from repro.fabric.base import Fabric
 from repro.rank.checkpoints import Checkpoints
 from repro.rank.factory import build_worker, check_ranks

@@ -9,7 +9,7 @@ from typing import Any
 from repro import imbalance
 from repro.common.phases import PHASES
 from repro.evaluation import metrics
-from repro.experiment.config import strategy_options
+from repro.experiment.files import strategy_options
 from repro.records.events import read_events
 from repro.records.store import SCHEMA
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 
-from repro import models, probes
+from repro import models
 from repro.common.errors import InputError
 from repro.common.phases import PHASES
 from repro.fabric import virtual
@@ -262,7 +262,7 @@ def test_a_probe_on_real_ranks(tmp_path, experiment):
     assert done.returncode == 0, done.stderr
     [summary] = json.loads(done.stdout)
     assert summary["kind"] == "measured" and summary["fabric"] == "mpi" and summary["workers"] == 2
-    assert summary["program"] in probes.names() and summary["metrics"] and summary["line"]
+    assert summary["program"] in programs.PROBES.names() and summary["metrics"] and summary["line"]
     result = summary["result"]
     if summary["program"] == "timing":
         assert summary["ranks"] == 3

@@ -49,7 +49,7 @@ def experiment_of(program: str) -> str:
     raise AssertionError(f"no experiment runs the probe {program}")
 
 
-@pytest.mark.parametrize("name", probes.names())
+@pytest.mark.parametrize("name", programs.PROBES.names())
 def test_a_probe_says_how_many_ranks_it_needs_and_its_code_counts(name):
     found = runs.expand(experiment_of(name), [], "smoke")
     for cell in found:

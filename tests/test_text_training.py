@@ -19,8 +19,8 @@ from repro.fabric import virtual
 from repro.fabric.base import Fabric
 from repro.rank import factory, programs
 from repro.rank.session import run_rank
+from repro.rank.summary import reached
 from repro.records.store import read_summary
-from repro.records.summary import reached
 from strategies.dsync import DSync
 
 EXPERIMENT = "pipesgd/fig4-mnist"

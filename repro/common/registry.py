@@ -8,6 +8,7 @@ import pkgutil
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from importlib.metadata import entry_points
+from types import ModuleType
 from typing import Any
 
 from repro.common.errors import InputError, unknown
@@ -54,6 +55,28 @@ class Registry:
             if issubclass(candidate, self.base) and getattr(candidate, "name", None) == name:
                 return candidate
         raise unknown(f"{self.kind} (no class with that name in module {module.__name__})", name, self.names())
+
+
+@dataclass(frozen=True)
+class Modules:
+    """Plugins that are modules, a file PACKAGE/NAME.py each; those whose names begin with an underscore are shared.
+
+    kind: what messages call one; besides: names that are valid where such a plugin is named, and none.
+    """
+
+    kind: str
+    package: str
+    besides: Collection[str] = ()
+
+    def names(self) -> list[str]:
+        path = importlib.import_module(self.package).__path__
+        return [module.name for module in pkgutil.iter_modules(path) if not module.name.startswith("_")]
+
+    def load(self, name: str) -> ModuleType:
+        """The module of that name; InputError listing the names for an unknown one."""
+        if name not in self.names():
+            raise unknown(self.kind, name, [*self.besides, *self.names()])
+        return importlib.import_module(f"{self.package}.{name}")
 
 
 def parse(kind: str, name: str, options: type, given: Mapping[str, Any]) -> Any:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repro import imbalance, launch
+from repro import fabric, imbalance, launch
 from repro.common.errors import InputError, NotHere
 from repro.evaluation import metrics
 from repro.experiment import config as configs
@@ -299,6 +299,6 @@ def code_roots(config: dict[str, Any]) -> list[str]:
         *programs.modules(config),
         f"repro.models.{config['model']['name']}",
         f"repro.data.{config['dataset']['name']}",
-        launch.FABRICS[launcher.fabric],
+        fabric.FABRICS[launcher.fabric],
         *([] if imbalance.name_of(config) == imbalance.NONE else [imbalance.module_of(imbalance.name_of(config))]),
     ]

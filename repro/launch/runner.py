@@ -150,9 +150,10 @@ def run_cell(
     if not force and (reason := cell.diverged):
         raise Diverged(reason)
     testbed = cell.config["testbed"]
-    program, threads = ["-m", "repro.rank.main", str(cell.folder)], testbed.get("threads_per_rank", 1)
+    launcher, threads = launch.of(testbed), testbed.get("threads_per_rank", 1)
+    program = ["-m", "repro.rank.main", launcher.fabric, str(cell.folder)]
     with (
-        launch.of(testbed).place(programs.ranks(cell.config), program, threads) as place,
+        launcher.place(programs.ranks(cell.config), program, threads) as place,
         cell_folder(cell, progress.note) as lock,
     ):
         folder = cell.folder

@@ -21,7 +21,7 @@ from typing import Any
 
 import torch
 
-from repro import data, probes
+from repro import data
 from repro.common.errors import InputError
 from repro.experiment.cache_key import LEFT_OUT, PROJECT_PACKAGES
 from repro.fabric.base import Fabric
@@ -157,7 +157,7 @@ def versions() -> dict[str, str]:
 def reads_data(config: dict[str, Any]) -> bool:
     """Whether the program looks at samples: training does, and a probe whose module uses `repro.data`."""
     program = config["program"]
-    return program == programs.TRAIN or getattr(probes.load(program), "data", None) is data
+    return program == programs.TRAIN or getattr(programs.PROBES.load(program), "data", None) is data
 
 
 def source_digests(config: dict[str, Any]) -> dict[str, str]:

@@ -19,9 +19,9 @@ from repro.rank.loop import train
 from repro.rank.preemption import Notice
 from repro.rank.recorder import RunLog
 from repro.rank.resume import gap, resume
+from repro.rank.summary import summarise
 from repro.records.events import EventLog, read_events
 from repro.records.store import write_summary
-from repro.records.summary import summarise
 from repro.training.stops import TrainingPlan
 from repro.training.worker import Worker
 from strategies import load

@@ -6,7 +6,7 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from importlib.metadata import entry_points
 from types import ModuleType
 from typing import Any
@@ -86,3 +86,10 @@ def parse(kind: str, name: str, options: type, given: Mapping[str, Any]) -> Any:
         allowed = ", ".join(sorted(valid)) or "none"
         raise InputError(f"{kind} {name} has no option '{wrong[0]}'; valid: {allowed}")
     return options(**given)
+
+
+def defaults(options: type) -> dict[str, Any]:
+    """Each option of a plugin's dataclass that has a default: that value."""
+    given = {field.name: field.default for field in fields(options) if field.default is not MISSING}
+    made = {field.name: field.default_factory() for field in fields(options) if field.default_factory is not MISSING}
+    return given | made

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repro import fabric, imbalance, launch
+from repro.common import registry
 from repro.common.errors import InputError, NotHere
 from repro.evaluation import metrics
 from repro.experiment import config as configs
@@ -28,11 +29,8 @@ if TYPE_CHECKING:
 NOT_IN_KEY = (*("settings", "testbeds", "scales", "scale", "seeds", "seed", "data", "timeout_s", "title"),)
 # what came later and changes nothing with these values, so that keys of cells without it do not depend on it
 NEUTRAL = {"imbalance": {"name": imbalance.NONE}, "min_compute_s": None, "eval_train": 0}
-# the same of entries of a part of it
-NEUTRAL_ENTRIES = {
-    "model": {"width": 1},
-    "optimizer": {"name": "sgd", "alpha": 0.99, "eps": 1e-8, "every": None},
-}
+# the same of entries of the optimizer; options of plugins have their defaults in the plugin's code, which counts itself
+NEUTRAL_OPTIMIZER = {"name": "sgd", "alpha": 0.99, "eps": 1e-8, "every": None}
 
 
 @dataclass
@@ -230,24 +228,34 @@ def identify(cells: Sequence[Cell]) -> None:
         cell.hardware = provenance.hardware(network, "auto" if uses_gpu(cell.config) else "cpu")
         if elsewhere := launch.of(cell.config["testbed"]).hardware_class():
             cell.hardware |= {"class": elsewhere}
-        cell.key = cache_key.cell_key(
-            keyed(cell.config),
-            cell.seed,
-            cache_key.fingerprint(code_roots(cell.config)),
-            dataset.checksum,
-            torch.__version__,
-            cell.hardware["class"],
-        )
+        code = cache_key.fingerprint(code_roots(cell.config))
+        # without arithmetic and a wall clock the numbers are the same everywhere
+        computed_by = (None, None) if data.timing_only(cell.config) else (torch.__version__, cell.hardware["class"])
+        cell.key = cache_key.cell_key(keyed(cell.config), cell.seed, code, dataset.checksum, *computed_by)
     data.forget()
     for note in notes:
         print(note, file=sys.stderr)
 
 
 def keyed(config: dict[str, Any]) -> dict[str, Any]:
-    """The part of a configuration that the key is made of, with checksums of files that it names."""
+    """The part of a configuration that the key is made of, with checksums of files that it names.
+
+    What has the value that it would have without being named does not count, so that an option that comes to a plugin
+    later leaves the keys of those who do not use it as they are.
+    """
+    import strategies
+    from repro import data, models
+
     found = {name: value for name, value in _changing(config, NEUTRAL).items() if name not in NOT_IN_KEY}
-    for part, neutral in NEUTRAL_ENTRIES.items():
-        found[part] = _changing(found[part], neutral)
+    defaults = {
+        "optimizer": NEUTRAL_OPTIMIZER,
+        "strategy": registry.defaults(strategies.load(config["strategy"]["name"]).Options),
+        "model": models.defaults(config["model"]["name"]),
+        "dataset": dict.fromkeys(data.module(config["dataset"]["name"]).OPTIONS),
+        "imbalance": registry.defaults(imbalance.load(imbalance.name_of(config)).Options),
+    }
+    for part in defaults.keys() & found.keys():
+        found[part] = _changing(found[part], defaults[part])
     delays, read = imbalance.checksum(config), _read(config)
     return found | ({"delays": delays} if delays else {}) | ({"files": read} if read else {})
 

@@ -24,7 +24,8 @@ from repro.fabric.base import (
     Work,
 )
 from repro.fabric.fair_links import FairLinks
-from repro.fabric.links import Links, Network
+from repro.fabric.links import Links
+from repro.fabric.network import Network
 from repro.fabric.scheduler import Scheduler, VirtualTask
 from repro.fabric.virtual_messages import AllOf, Mailbox, Message, Receive, Send
 from repro.fabric.virtual_tasks import VirtualEvent, VirtualLock, VirtualQueue, VirtualTaskHandle

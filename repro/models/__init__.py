@@ -13,7 +13,6 @@ from __future__ import annotations
 import copy
 import inspect
 from functools import lru_cache
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -47,7 +46,7 @@ def build(
     model cannot have, and for images that it cannot take.
     """
     module = REGISTRY.load(name)
-    given = _options(name, module, options)
+    given = _options(name, options)
     if torch.device(device).type == "meta":
         return copy.deepcopy(_on_meta(name, tuple(input_shape), classes, tuple(given.items())))
     with torch.random.fork_rng(devices=[]):
@@ -109,9 +108,14 @@ def takes_text(name: str) -> bool:
     return takes(name) == "text"
 
 
-def _options(name: str, module: ModuleType, given: dict[str, Any]) -> dict[str, Any]:
-    parameters = inspect.signature(module.build).parameters.values()
-    valid = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
+def defaults(name: str) -> dict[str, Any]:
+    """Each option of a model: the value that it has where none is set."""
+    parameters = inspect.signature(REGISTRY.load(name).build).parameters.values()
+    return {parameter.name: parameter.default for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY}
+
+
+def _options(name: str, given: dict[str, Any]) -> dict[str, Any]:
+    valid = defaults(name)
     for option in given:
         if option not in valid:
             allowed = ", ".join(f"model.{one}" for one in valid) or "none"

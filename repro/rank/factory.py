@@ -13,7 +13,7 @@ from repro.common.errors import InputError
 from repro.data.base import Dataset
 from repro.fabric.base import LIBRARIES, Fabric
 from repro.fabric.device import pick_device
-from repro.fabric.links import Network
+from repro.fabric.network import Network
 from repro.timing.costs import Costs
 from repro.timing.device import BlockSeconds, block_seconds
 from repro.training import losses

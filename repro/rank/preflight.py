@@ -23,7 +23,7 @@ import torch
 
 from repro import data
 from repro.common.errors import InputError
-from repro.experiment.cache_key import LEFT_OUT, PROJECT_PACKAGES
+from repro.experiment.cache_key import PROJECT_PACKAGES, left_out
 from repro.fabric.base import Fabric
 from repro.fabric.gpus import gpu_of, grouped, too_few_gpus, visible_gpus
 from repro.rank import programs
@@ -177,6 +177,6 @@ def _digests(packages: tuple[str, ...]) -> dict[str, str]:
             paths.append((Path(spec.origin), Path(spec.origin).parent))
         for path, base in paths:
             name = path.relative_to(base).with_suffix("").as_posix().replace("/", ".").removesuffix(".__init__")
-            if not any(name == entry or name.startswith(entry + ".") for entry in LEFT_OUT):
+            if not left_out(name):
                 found[name] = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
     return found

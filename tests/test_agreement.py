@@ -14,10 +14,9 @@ from PIL import Image
 from repro.common.errors import InputError
 from repro.common.local_rank import local_rank
 from repro.common.paths import PROJECT
-from repro.experiment import runs
 from repro.fabric import gpus, torch_start
 from repro.fabric.torch_start import Seat, choose
-from repro.launch import local
+from repro.launch import local, runs
 from repro.launch.runner import run_cells
 from repro.rank import preflight
 from repro.rank.preflight import Facts, disagreement

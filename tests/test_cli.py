@@ -13,8 +13,9 @@ from omegaconf import OmegaConf
 
 from repro.common.errors import InputError, NotHere
 from repro.common.paths import CONFIGS
-from repro.experiment import config, files, runs
+from repro.experiment import config, files
 from repro.experiment.compose import Composer
+from repro.launch import runs
 from tests.test_runs import QUICK, repro
 
 FIG4 = "pipesgd/fig4-mnist"

@@ -15,8 +15,8 @@ from repro import models
 from repro.common.errors import InputError
 from repro.data.base import Batches, Split
 from repro.evaluation.evaluate import digest, evaluate
-from repro.experiment import runs
 from repro.fabric import virtual
+from repro.launch import runs
 from repro.timing.device import BlockSeconds, backward_passes, block_seconds
 from repro.training.clock import Clock
 from repro.training.model_shard import ModelShard

@@ -6,9 +6,10 @@ import pytest
 
 from repro import probes
 from repro.common.errors import InputError
-from repro.experiment import cache_key, files, runs
+from repro.experiment import cache_key, files
 from repro.experiment import config as configs
 from repro.fabric import virtual
+from repro.launch import runs
 from repro.rank import programs
 
 

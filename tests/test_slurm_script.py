@@ -9,8 +9,8 @@ import pytest
 
 from repro import cli, launch
 from repro.common.errors import InputError
-from repro.experiment import runs as expansion
 from repro.fabric import srun_ranks
+from repro.launch import runs as expansion
 from repro.launch import srun
 from repro.launch.slurm import client, record, site, status, submit
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from repro.experiment import runs
+from repro.launch import runs
 from repro.records import provenance
 from strategies.dsync import DSync
 
@@ -65,7 +65,8 @@ EDITS = {
 
 LOOK = """
 import json, os, pathlib, sys
-from repro.experiment import cache_key, runs
+from repro.experiment import cache_key
+from repro.launch import runs
 
 asked = json.load(sys.stdin)
 roots = {name: runs.code_roots(runs.expand(*given)[0].config) for name, given in asked["runs"].items()}

@@ -11,7 +11,8 @@ import pytest
 from repro import cli
 from repro.common.errors import InputError
 from repro.common.paths import PROJECT
-from repro.experiment import config, files, runs
+from repro.experiment import config, files
+from repro.launch import runs
 from repro.launch.slurm import prepared, site, submit
 
 FIG4 = "pipesgd/fig4-mnist"

@@ -54,7 +54,7 @@ def cmd_show(args: argparse.Namespace) -> None:
     import yaml
 
     from repro.experiment import config
-    from repro.experiment import runs as expansion
+    from repro.launch import runs as expansion
 
     shown = []
     for name in config.experiment_names(args.experiment):
@@ -75,7 +75,7 @@ def cmd_show(args: argparse.Namespace) -> None:
 
 def cmd_run(args: argparse.Namespace) -> None:
     from repro.experiment import config
-    from repro.experiment import runs as expansion
+    from repro.launch import runs as expansion
     from repro.launch.runner import check_results_folder, run_cells
 
     check_results_folder()

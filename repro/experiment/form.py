@@ -1,6 +1,6 @@
 """The form of every configuration: which parts are mappings, texts, lists, and names of folders.
 
-What the values are is checked by those who use them (`repro.experiment.runs.check`), who need not ask first what they
+What the values are is checked by those who use them (`repro.launch.runs.check`), who need not ask first what they
 have got.
 """
 

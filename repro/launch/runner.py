@@ -19,7 +19,7 @@ from repro.common.errors import Diverged, FaultError, InputError, ReproError
 from repro.common.paths import reference_root, results_root
 from repro.evaluation.metrics import METRICS
 from repro.experiment import files
-from repro.experiment.runs import Cell
+from repro.experiment.cell import Cell
 from repro.launch.progress import Progress
 from repro.launch.supervise import Ranks, stop_everything
 from repro.rank import programs

@@ -9,8 +9,8 @@ from pathlib import Path
 from repro import launch
 from repro.common.errors import InputError
 from repro.experiment import files, form
-from repro.experiment import runs as expansion
-from repro.experiment.runs import Cell
+from repro.experiment.cell import Cell
+from repro.launch import runs as expansion
 from repro.records import provenance
 
 RECORDED = ("key", "hardware", "provenance")  # beside the configuration, in a cell's config.yaml

@@ -3,11 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repro import fabric, imbalance, launch
@@ -16,10 +13,9 @@ from repro.common.errors import InputError, NotHere
 from repro.evaluation import metrics
 from repro.experiment import config as configs
 from repro.experiment import files, limits
+from repro.experiment.cell import Cell
 from repro.experiment.compose import Composer
 from repro.rank import programs
-from repro.records.events import read_events
-from repro.records.store import cell_dir, read_summary
 from repro.training import lr_schedule
 
 if TYPE_CHECKING:
@@ -31,61 +27,6 @@ NOT_IN_KEY = (*("settings", "testbeds", "scales", "scale", "seeds", "seed", "dat
 NEUTRAL = {"imbalance": {"name": imbalance.NONE}, "min_compute_s": None, "eval_train": 0}
 # the same of entries of the optimizer; options of plugins have their defaults in the plugin's code, which counts itself
 NEUTRAL_OPTIMIZER = {"name": "sgd", "alpha": 0.99, "eps": 1e-8, "every": None}
-
-
-@dataclass
-class Cell:
-    """One run: a resolved configuration, a setting's name and a seed. `key` is set by `identify`."""
-
-    experiment: str
-    setting: str
-    config: dict[str, Any]
-    seed: int
-    key: str = ""
-    hardware: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def testbed(self) -> str:
-        return self.config["testbed"]["name"]
-
-    @property
-    def simulated(self) -> bool:
-        return self.config["testbed"]["kind"] == "simulated"
-
-    @property
-    def name(self) -> str:
-        setting = re.sub(r"[^a-z0-9]+", "-", self.setting.lower()).strip("-")
-        testbed = re.sub(r"[^a-z0-9]+", "-", self.testbed.lower()).strip("-")
-        breakdown = "-breakdown" if self.config["breakdown"] else ""
-        return f"{setting}-{testbed}-seed{self.seed}{breakdown}-{self.key[:8]}"
-
-    @property
-    def label(self) -> str:
-        """For people: setting, testbed, seed."""
-        breakdown = " · breakdown" if self.config["breakdown"] else ""
-        return f"{self.setting} · {self.testbed} · seed {self.seed}{breakdown}"
-
-    @property
-    def folder(self) -> Path:
-        return cell_dir(self.config["paper"], self.config["figure"], self.name)
-
-    @property
-    def finished(self) -> bool:
-        """Whether this cell was run to its end here: a committed summary without its events is somebody else's."""
-        if not (self.folder / "events.jsonl").is_file():
-            return False
-        summary = read_summary(self.folder)
-        return summary is not None and summary.get("status") == "finished" and summary.get("key") == self.key
-
-    @property
-    def diverged(self) -> str | None:
-        """Why this cell, when it was run, ended without a result, and would again; None where it did not diverge."""
-        events = self.folder / "events.jsonl"
-        try:
-            last = read_events(events)[-1:] if events.is_file() else []
-        except InputError:
-            return None  # a damaged log is mended where the run goes on
-        return next((end["reason"] for end in last if end["event"] == "diverged" and end["key"] == self.key), None)
 
 
 def expand(

@@ -242,10 +242,14 @@ def check_model(config: dict[str, Any], dataset: Dataset) -> None:
 
 def code_roots(config: dict[str, Any]) -> list[str]:
     """The modules that a cell's numbers come from; what they import counts too."""
-    launcher = launch.of(config["testbed"])
+    from repro import data
+
+    launcher, dataset = launch.of(config["testbed"]), config["dataset"]["name"]
+    scored_by = metrics.modules(data.task(dataset), data.kind(dataset)) if config["program"] == programs.TRAIN else {}
     return [
         *launcher.modules,
         *programs.modules(config),
+        *scored_by.values(),
         f"repro.models.{config['model']['name']}",
         f"repro.data.{config['dataset']['name']}",
         fabric.FABRICS[launcher.fabric],

@@ -6,9 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import strategies
-from repro import data
 from repro.common.registry import Modules
-from repro.evaluation import metrics
 from repro.experiment.files import strategy_options
 
 if TYPE_CHECKING:
@@ -55,7 +53,6 @@ def modules(config: dict[str, Any]) -> list[str]:
             "repro.rank.summary",
             "repro.rank.loop",
             strategies.module_of(config["strategy"]["name"]),
-            *metrics.modules(data.task(config["dataset"]["name"]), data.kind(config["dataset"]["name"])).values(),
         ]
     used = {config["strategy"]["name"]} | {given["name"] for given in config["probe"].get("strategies", {}).values()}
     return [f"repro.probes.{config['program']}", *sorted(strategies.module_of(name) for name in used)]

@@ -15,7 +15,8 @@ from typing import Any
 from reports import foreign
 from repro.common.errors import InputError
 from repro.common.paths import reference_root, results_root
-from repro.records.store import PHASES, SCHEMA, cell_folders, read_summary
+from repro.common.phases import PHASES
+from repro.records.store import SCHEMA, cell_folders, read_summary
 
 KINDS = ("measured", "simulated")
 Summary = dict[str, Any]

@@ -11,7 +11,8 @@ from reports.loading import Summary
 from reports.probes import ProbeGroup
 from reports.stats import ALPHA, DASH, RHO, TIMES, Spread, number, show, show_target, spread
 from reports.verdicts import NOT_ATTEMPTED, Verdict
-from repro.records.store import LATER_PHASES, PHASES
+from repro.common.phases import PHASES
+from repro.records.store import LATER_PHASES
 
 if TYPE_CHECKING:
     import pandas as pd

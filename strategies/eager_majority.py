@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from repro.fabric.activation import MAJORITY
+from repro.timing.initiators import MAJORITY
 from strategies.eager import Eager
 
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from repro.fabric import activation
-from repro.fabric.activation import QUORUM, Activation
+from repro.fabric.activation import Activation
+from repro.timing.initiators import QUORUM
 from strategies.eager import Eager, EagerOptions
 
 

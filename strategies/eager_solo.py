@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from repro.fabric.activation import SOLO
+from repro.timing.initiators import SOLO
 from strategies.eager import Eager
 
 

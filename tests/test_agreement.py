@@ -14,10 +14,9 @@ from PIL import Image
 from repro.common.errors import InputError
 from repro.common.local_rank import local_rank
 from repro.common.paths import PROJECT
-from repro.experiment import runs
-from repro.fabric import torch_start
+from repro.fabric import gpus, torch_start
 from repro.fabric.torch_start import Seat, choose
-from repro.launch import local
+from repro.launch import local, runs
 from repro.launch.runner import run_cells
 from repro.rank import preflight
 from repro.rank.preflight import Facts, disagreement
@@ -115,18 +114,18 @@ def test_gpus_are_shared_out_by_the_place_on_the_host(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "get_device_properties", Properties)
     monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
-    from repro.rank.factory import pick_device
+    from repro.fabric.device import pick_device
 
     config = {"device": "auto", "testbed": {"kind": "measured"}}
     for variable in ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"):
         monkeypatch.delenv(variable, raising=False)
-    assert preflight.gpu_of("auto", 5) == "GPU-1" and pick_device(config, 5).index == 1
+    assert gpus.gpu_of("auto", 5) == "GPU-1" and pick_device(config, 5).index == 1
     monkeypatch.setenv("SLURM_LOCALID", "0")  # of the batch script in which mpirun runs
     assert pick_device(config, 5).index == 0
     monkeypatch.setenv("OMPI_COMM_WORLD_LOCAL_RANK", "3")
-    assert preflight.gpu_of("cuda", 5) == "GPU-1" and pick_device(config, 5).index == 1
+    assert gpus.gpu_of("cuda", 5) == "GPU-1" and pick_device(config, 5).index == 1
     assert chosen == [torch.device("cuda", index) for index in (1, 0, 1)]
-    assert preflight.gpu_of("cpu", 0) is None and preflight.visible_gpus("cpu") == ()
+    assert gpus.gpu_of("cpu", 0) is None and gpus.visible_gpus("cpu") == ()
     assert local_rank({"LOCAL_RANK": "2", "SLURM_LOCALID": "1"}) == 2 and local_rank({}, 7) == 7
 
 

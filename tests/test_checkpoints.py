@@ -13,8 +13,8 @@ import pytest
 import torch
 
 from repro.common.errors import FaultError, InputError
-from repro.experiment import runs
 from repro.fabric import virtual
+from repro.launch import runs
 from repro.rank import programs, recorder
 from repro.rank.checkpoints import Checkpoints, Damaged
 from repro.records.store import read_summary

@@ -13,8 +13,9 @@ from omegaconf import OmegaConf
 
 from repro.common.errors import InputError, NotHere
 from repro.common.paths import CONFIGS
-from repro.experiment import config, runs
+from repro.experiment import config, files
 from repro.experiment.compose import Composer
+from repro.launch import runs
 from tests.test_runs import QUICK, repro
 
 FIG4 = "pipesgd/fig4-mnist"
@@ -208,7 +209,7 @@ def test_a_gpu_adds_breakdown_cells_to_the_measured_ones(monkeypatch):
     assert not any(cell.config["breakdown"] for cell in runs.expand(FIG4, ["device=cpu"]))
 
 
-@pytest.mark.parametrize("group", config.GROUPS)
+@pytest.mark.parametrize("group", files.GROUPS)
 def test_every_file_of_a_group_composes(group):
-    for name in config.group_names(group):
+    for name in files.group_names(group):
         assert config.compose(FIG4, [f"{group}={name}"])[group]["name"] == name

@@ -10,7 +10,7 @@ from torch import nn
 
 import strategies
 from repro.common.errors import InputError
-from repro.experiment import runs
+from repro.launch import runs
 from strategies.ddp import Options, ring_share, sent_bytes
 from tests import small
 from tests.test_runs import run as run_cells

@@ -12,8 +12,8 @@ import torch
 import strategies
 from repro import cli
 from repro.common.errors import Diverged
-from repro.experiment import runs
 from repro.fabric import virtual
+from repro.launch import runs
 from repro.rank import programs, recorder
 from repro.rank.divergence import Broken, diverged, first_tensor, tensors
 from repro.records.events import read_events

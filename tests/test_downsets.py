@@ -18,8 +18,9 @@ from repro.common.errors import InputError
 from repro.pipeline import downsets
 from repro.pipeline import profile as profiles
 from repro.pipeline.cost_models import COMBINE
+from repro.pipeline.layers import Layer, Profile
 from repro.pipeline.partition import Partition, partition
-from repro.pipeline.profile import Layer, Profile, check_model
+from repro.pipeline.profile import check_model
 from tests.brute_force import SAME, stage
 
 Graph = tuple[list[tuple[int, int, int]], list[tuple[int, int]]]  # layers as (seconds, sent, held), edges

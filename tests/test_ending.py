@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from repro.common.paths import PROJECT
-from repro.experiment import runs
-from repro.launch import local, supervise
+from repro.launch import local, runs, supervise
 from repro.launch.runner import run_cells
 from tests.waiting import LIMIT_S, wait_until
 

@@ -10,11 +10,11 @@ import torch
 from repro import models
 from repro.common.errors import InputError
 from repro.experiment import config as configs
-from repro.experiment import runs
 from repro.fabric import collectives, virtual
 from repro.fabric.selection import select
 from repro.fabric.sparse import Sparse, Wire
 from repro.fabric.sparse_collectives import gtopk_allreduce, topk_allgather
+from repro.launch import runs
 from repro.timing import closed_forms as forms
 from repro.timing.costs import Costs
 from repro.timing.device import BACKWARD_TO_FORWARD, block_flops, block_seconds, check_device

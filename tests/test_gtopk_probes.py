@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from repro.common.errors import InputError
-from repro.experiment import runs
 from repro.fabric import virtual
+from repro.launch import runs
 from repro.launch.runner import run_cells
 from repro.probes import _ping_pong, p2p, selection, sparse_collectives
 from repro.rank import factory, programs

@@ -13,7 +13,7 @@ import torch
 
 import strategies
 from repro.common.errors import InputError
-from repro.experiment import runs
+from repro.launch import runs
 from strategies import horovod
 from strategies.horovod import Options
 from tests import real, small

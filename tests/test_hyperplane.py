@@ -10,6 +10,7 @@ from repro.common.errors import InputError
 from repro.data import counted, hyperplane, plane
 from repro.data.base import Batches
 from repro.evaluation.evaluate import evaluate, evaluate_training
+from repro.training import losses
 
 CPU = torch.device("cpu")
 SMALL = {"dimensions": 64, "samples": 512, "test_samples": 256}
@@ -71,7 +72,7 @@ def test_training_ends_near_what_least_squares_can_do():
             group["lr"] = 0.1 if step < 60 else 0.01
         x, y = batches[step]
         optimizer.zero_grad()
-        dataset.loss_function(model(x), y).backward()
+        losses.of(dataset.task)(model(x), y).backward()
         optimizer.step()
     spare = models.build("hyperplane", dataset.input_shape, dataset.classes, 0)
     scores = evaluate(spare, model.state_dict(), dataset.test, CPU)

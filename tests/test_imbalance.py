@@ -15,10 +15,11 @@ import strategies
 from repro import imbalance
 from repro.common.errors import InputError
 from repro.data.base import Batches
-from repro.experiment import cache_key, runs
+from repro.experiment import cache_key
 from repro.experiment import config as configs
 from repro.fabric import virtual
 from repro.imbalance import cloud
+from repro.launch import runs
 from repro.timing.device import BlockSeconds
 from repro.training.clock import Clock
 from repro.training.model_shard import ModelShard

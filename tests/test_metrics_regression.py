@@ -15,6 +15,7 @@ from repro.data.base import Dataset, Split
 from repro.data.text import IGNORED, Text
 from repro.evaluation import metrics
 from repro.evaluation.evaluate import evaluate, evaluate_training
+from repro.training import losses
 from repro.training.losses import mean_squared_error
 
 CPU = torch.device("cpu")
@@ -66,7 +67,7 @@ def test_modules_say_the_task_that_their_splits_have():
         found = data.shapes(name)
         assert (found.task, found.kind) == (data.task(name), data.kind(name))
         loss = mean_squared_error if found.task == "regression" else functional.cross_entropy
-        assert found.loss_function is loss
+        assert losses.of(found.task) is loss
 
 
 def test_top1_and_top5():

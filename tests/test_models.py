@@ -15,8 +15,8 @@ from repro import models
 from repro.common.errors import InputError
 from repro.data.base import Batches, Split
 from repro.evaluation.evaluate import digest, evaluate
-from repro.experiment import runs
 from repro.fabric import virtual
+from repro.launch import runs
 from repro.timing.device import BlockSeconds, backward_passes, block_seconds
 from repro.training.clock import Clock
 from repro.training.model_shard import ModelShard
@@ -57,9 +57,9 @@ def test_parameters_and_blocks(name, shape, classes, all_of_it, trained, blocks)
 
 
 def test_every_model_is_tested_and_has_a_configuration():
-    from repro.experiment import config
+    from repro.experiment import files
 
-    assert models.names() == sorted(config.group_names("model"))
+    assert models.names() == sorted(files.group_names("model"))
     assert not [name for name in models.names() if name.startswith("_")]
 
 

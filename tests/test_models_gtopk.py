@@ -143,7 +143,8 @@ def test_the_state_is_each_ranks_own_and_no_part_of_its_weights():
 
 
 def test_the_models_and_data_sets_have_configurations():
-    from repro.experiment import config
+    from repro.common.paths import CONFIGS
+    from repro.experiment import files
 
     inputs = {
         "text": ((5,), 30),
@@ -153,7 +154,7 @@ def test_the_models_and_data_sets_have_configurations():
         "sentence pairs": ((8,), 30),
         "captioned clips": ((5, 4), 30),
     }
-    assert models.names() == config.group_names("model") and sorted(data.names()) == config.group_names("dataset")
+    assert models.names() == files.group_names("model") and sorted(data.names()) == files.group_names("dataset")
     for name in models.names():
-        found = config.read_yaml(config.CONFIGS / f"model/{name}.yaml")
+        found = files.read_yaml(CONFIGS / f"model/{name}.yaml")
         models.build(name, *inputs[models.takes(name)], 0, "meta", **models.options({"model": found}))

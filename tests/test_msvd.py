@@ -15,8 +15,8 @@ from repro.common.errors import InputError, NotHere
 from repro.data import files, msvd, msvd_clips
 from repro.data.clip_features import Extracted, Generated
 from repro.data.msvd_clips import Clip
-from repro.data.multi30k import BOS, EOS, PAD, UNK
 from repro.data.text import IGNORED
+from repro.data.tokens import BOS, EOS, PAD, UNK
 from tests.test_data import SHARED
 
 

@@ -13,9 +13,10 @@ import torch
 from repro import data, models
 from repro.common.errors import InputError
 from repro.data import files, multi30k
-from repro.data.multi30k import BOS, EOS, PAD, UNK
 from repro.data.text import IGNORED
+from repro.data.tokens import BOS, EOS, PAD, UNK
 from repro.evaluation.evaluate import evaluate
+from repro.training import losses
 from tests.test_data import SHARED
 
 
@@ -172,7 +173,7 @@ def test_a_transformer_learns_from_it():
     for step in range(40):
         x, y = batches[step]
         optimizer.zero_grad()
-        dataset.loss_function(model(x), y).backward()
+        losses.of(dataset.task)(model(x), y).backward()
         optimizer.step()
     after = evaluate(spare, model.state_dict(), dataset.test, torch.device("cpu"))
     assert after.keys() == {"test_loss", "top1", "top5", "perplexity"}

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from torch import nn
 
 from repro.common.errors import InputError
-from repro.experiment import runs
 from repro.fabric import virtual
+from repro.launch import runs
 from repro.parameter_server.shards import Shards
 from repro.rank import programs
 from repro.records.store import read_summary

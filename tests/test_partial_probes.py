@@ -9,7 +9,7 @@ import pytest
 
 from repro.bench import partial
 from repro.common.errors import InputError
-from repro.experiment import runs
+from repro.launch import runs
 from repro.probes import _skewed, partial_collectives
 from tests.probes_common import run
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from repro.common.errors import InputError
 from repro.pipeline.cost_models import COMBINE
+from repro.pipeline.layers import Layer, Profile
 from repro.pipeline.partition import partition
-from repro.pipeline.profile import Layer, Profile
 from repro.pipeline.published import parse
 from tests import brute_force, pipedream_vgg16
 

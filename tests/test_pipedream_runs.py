@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from repro.experiment import runs
+from repro.launch import runs
 from tests.test_runs import repro, summary
 
 EXPERIMENT = "pipesgd/fig4-mnist"

@@ -16,7 +16,7 @@ from repro.common.errors import InputError
 from repro.pipeline import profile as profiles
 from repro.pipeline import profiler, published
 from repro.pipeline.downsets import Downsets
-from repro.pipeline.profile import Layer, Profile
+from repro.pipeline.layers import Layer, Profile
 from repro.timing.device import BlockSeconds, block_seconds
 from repro.training.cuda_timer import DeviceTimes
 from tests import pipedream_vgg16
@@ -332,7 +332,7 @@ def test_the_usual_data_set(model, dataset):
 
 
 def test_where_no_experiment_trains_it_the_smallest_data_set_that_fits(monkeypatch):
-    monkeypatch.setattr(profiler.configs, "group_names", lambda group: [])
+    monkeypatch.setattr(profiler.files, "group_names", lambda group: [])
     assert profiler.usual_dataset("softmax") == "mnist"
     assert profiler.usual_dataset("vgg16") == "cifar10"  # 28x28 is too small
     assert profiler.usual_dataset("vgg16_imagenet") == "imagenet"

@@ -15,7 +15,7 @@ import pytest
 from repro.common.errors import FaultError
 from repro.launch.supervise import descendants
 from repro.rank import preemption
-from repro.rank.loop import Stop
+from repro.training.stops import Stop
 from tests.waiting import LIMIT_S, wait_until
 
 WORKERS, SIZE = 2, 3

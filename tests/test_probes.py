@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 import torch
 
-from repro import models, probes
+from repro import models
 from repro.common.errors import InputError
+from repro.common.phases import PHASES
 from repro.fabric import virtual
 from repro.fabric.codecs import codec
 from repro.probes import ring, timing
 from repro.probes._observe import summarise
 from repro.probes._tracing import TracingFabric
 from repro.rank import factory, programs
-from repro.records.store import PHASES
 from repro.timing import closed_forms
 from repro.timing.device import block_seconds
 from tests.probes_common import PARAMETERS, TESTBED, configuration, divisible, exactly, run
@@ -262,7 +262,7 @@ def test_a_probe_on_real_ranks(tmp_path, experiment):
     assert done.returncode == 0, done.stderr
     [summary] = json.loads(done.stdout)
     assert summary["kind"] == "measured" and summary["fabric"] == "mpi" and summary["workers"] == 2
-    assert summary["program"] in probes.names() and summary["metrics"] and summary["line"]
+    assert summary["program"] in programs.PROBES.names() and summary["metrics"] and summary["line"]
     result = summary["result"]
     if summary["program"] == "timing":
         assert summary["ranks"] == 3

@@ -6,9 +6,10 @@ import pytest
 
 from repro import probes
 from repro.common.errors import InputError
-from repro.experiment import cache_key, runs
+from repro.experiment import cache_key, files
 from repro.experiment import config as configs
 from repro.fabric import virtual
+from repro.launch import runs
 from repro.rank import programs
 
 
@@ -44,12 +45,12 @@ def test_an_unknown_program_is_named_with_the_valid_ones():
 def experiment_of(program: str) -> str:
     """An experiment that runs a program."""
     for name in configs.experiment_names():
-        if configs.own_file(name).get("program") == program:
+        if files.own_file(name).get("program") == program:
             return name
     raise AssertionError(f"no experiment runs the probe {program}")
 
 
-@pytest.mark.parametrize("name", probes.names())
+@pytest.mark.parametrize("name", programs.PROBES.names())
 def test_a_probe_says_how_many_ranks_it_needs_and_its_code_counts(name):
     found = runs.expand(experiment_of(name), [], "smoke")
     for cell in found:

@@ -9,8 +9,8 @@ import pytest
 
 from repro.common.errors import FaultError
 from repro.rank import recorder
-from repro.rank.loop import TrainingPlan
 from repro.rank.resume import gap
+from repro.training.stops import TrainingPlan
 from tests.test_checkpoints import curve, killed, notes, resumes, run
 
 TOGETHER = ("strategy=pipe_sgd",)

@@ -7,7 +7,7 @@ import torch
 
 from reports.groups import optimizer as shown
 from repro.common.errors import InputError
-from repro.experiment import runs
+from repro.launch import runs
 from repro.training.lr_schedule import Schedule, check
 from repro.training.model_shard import ModelShard
 from tests import small

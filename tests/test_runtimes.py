@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from repro.common.errors import InputError
-from repro.experiment import runs
 from repro.fabric import virtual
+from repro.launch import runs
 from repro.probes import lengths, runtimes
 from repro.rank import factory, programs
 from repro.records.store import read_summary

@@ -13,9 +13,9 @@ from torch import nn
 
 import strategies
 from repro.common.errors import InputError
-from repro.experiment import runs as cells
 from repro.fabric import collectives
 from repro.fabric.codecs import CODECS
+from repro.launch import runs as cells
 from repro.timing import closed_forms
 from repro.timing.costs import Costs
 from repro.timing.device import BlockSeconds

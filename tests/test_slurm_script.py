@@ -9,7 +9,8 @@ import pytest
 
 from repro import cli, launch
 from repro.common.errors import InputError
-from repro.experiment import runs as expansion
+from repro.fabric import srun_ranks
+from repro.launch import runs as expansion
 from repro.launch import srun
 from repro.launch.slurm import client, record, site, status, submit
 
@@ -192,14 +193,17 @@ def test_the_ranks_environment():
         "SLURM_TASKS_PER_NODE": "2(x2),1", "REPRO_FIRST_HOST": "no.such.host.invalid",
         "SLURM_LAUNCH_NODE_IPADDR": "10.0.0.7",
     }  # fmt: skip
-    found = srun.rank_environment(given, "torch")
+    found = srun_ranks.rank_environment(given, "torch")
     assert found | {"MASTER_PORT": ""} == {
         "LOCAL_RANK": "1", "RANK": "3", "WORLD_SIZE": "5", "LOCAL_WORLD_SIZE": "2", "MASTER_ADDR": "10.0.0.7",
         "MASTER_PORT": "",
     }  # fmt: skip
-    assert found["MASTER_PORT"] != srun.rank_environment(given | {"SLURM_RESTART_COUNT": "1"}, "torch")["MASTER_PORT"]
-    assert srun.rank_environment(given, "mpi") == {"LOCAL_RANK": "1"}
-    assert srun.tasks_per_node("2(x3),1") == [2, 2, 2, 1]
+    assert (
+        found["MASTER_PORT"]
+        != srun_ranks.rank_environment(given | {"SLURM_RESTART_COUNT": "1"}, "torch")["MASTER_PORT"]
+    )
+    assert srun_ranks.rank_environment(given, "mpi") == {"LOCAL_RANK": "1"}
+    assert srun_ranks.tasks_per_node("2(x3),1") == [2, 2, 2, 1]
 
 
 # --- what happened

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from repro.common.errors import FaultError
-from repro.experiment import runs
 from repro.fabric import virtual
+from repro.launch import runs
 from repro.rank import programs, recorder
 from repro.records.events import read_events
 from repro.records.store import read_summary

@@ -13,14 +13,14 @@ from repro import data
 from repro.common.errors import InputError
 from repro.evaluation.evaluate import digest
 from repro.experiment import config as configs
-from repro.experiment import runs
-from repro.experiment.config import strategy_options
+from repro.experiment.files import strategy_options
 from repro.fabric import virtual
 from repro.fabric.base import Fabric
+from repro.launch import runs
 from repro.rank import factory, programs
 from repro.rank.session import run_rank
+from repro.rank.summary import reached
 from repro.records.store import read_summary
-from repro.records.summary import reached
 from strategies.dsync import DSync
 
 EXPERIMENT = "pipesgd/fig4-mnist"

@@ -13,8 +13,8 @@ from repro import models
 from repro.common.errors import InputError
 from repro.data.base import Batches, Split
 from repro.evaluation.evaluate import digest
-from repro.experiment import runs
 from repro.fabric import virtual
+from repro.launch import runs
 from repro.rank.factory import check_accumulate
 from repro.timing.device import BlockSeconds
 from repro.training.clock import Clock

@@ -18,6 +18,7 @@ from repro.data.sequences import Buckets
 from repro.data.ucf101_lists import Frames, Video
 from repro.data.video_features import Extracted, Generated
 from repro.evaluation.evaluate import evaluate, evaluate_training
+from repro.training import losses
 from tests.test_data import SHARED
 
 CPU = torch.device("cpu")
@@ -248,7 +249,7 @@ def test_the_standin_can_be_learned_and_stays_clear_of_all_right():
     for step in range(batches.per_epoch):
         x, y = batches[step]
         optimizer.zero_grad()
-        dataset.loss_function(model(x), y).backward()
+        losses.of(dataset.task)(model(x), y).backward()
         optimizer.step()
     scores = evaluate(spare, model.state_dict(), dataset.test, CPU)
     trained = evaluate_training(spare, model.state_dict(), dataset.train, CPU, 200)

@@ -13,8 +13,8 @@ from torch import nn
 import strategies
 from repro import models
 from repro.common.errors import InputError
-from repro.experiment import runs
 from repro.fabric.codecs import codec
+from repro.launch import runs
 from repro.timing import closed_forms as forms
 from repro.timing.costs import Costs
 from repro.timing.device import BlockSeconds

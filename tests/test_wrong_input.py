@@ -11,7 +11,8 @@ import pytest
 from repro import cli
 from repro.common.errors import InputError
 from repro.common.paths import PROJECT
-from repro.experiment import config, runs
+from repro.experiment import config, files
+from repro.launch import runs
 from repro.launch.slurm import prepared, site, submit
 
 FIG4 = "pipesgd/fig4-mnist"
@@ -204,6 +205,6 @@ def test_a_prepared_cell_cannot_lead_out_of_the_results(tmp_path):
             prepared.load(tmp_path)
         assert "\n" not in str(refusal.value)
     changed = runs.expand(FIG4, ["strategy=dsync", "testbed=virtual"])[0].config | {"figure": "../../x"}
-    config.write_yaml(tmp_path / "config.yaml", changed)
+    files.write_yaml(tmp_path / "config.yaml", changed)
     with pytest.raises(InputError, match=r"figure='../../x': must be a plain name"):
         prepared.load(tmp_path)

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from repro.common import strict_json
+from repro.common.atomic import write_atomically
 from repro.common.errors import InputError, unknown
 
 
@@ -138,8 +139,6 @@ def read(path: Path | str) -> PullProfile:
 
 def write(path: Path | str, profile: PullProfile) -> None:
     """As JSON, atomically; InputError where there is no folder for it."""
-    from repro.records.store import write_atomically
-
     path = Path(path)
     if not path.parent.is_dir():
         raise InputError(f"{path}: there is no folder {path.parent}")

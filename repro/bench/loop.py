@@ -120,7 +120,8 @@ class Harness:
         self.done = 0
 
     def turn(self, iterations: int) -> float:
-        from repro.rank.loop import TrainingPlan, train
+        from repro.rank.loop import train
+        from repro.training.stops import TrainingPlan
 
         before, start = self.log.train_s, self.done
         self.done += iterations

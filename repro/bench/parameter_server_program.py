@@ -72,9 +72,9 @@ def _timed(fabric: Fabric, iteration: Any, calls: int) -> float:
 def simulate(nodes: int, strategy_name: str, iterations: int = 2) -> dict[str, float]:
     """Wall seconds of an iteration of VGG19-22K on that many virtual nodes of paper/ibatch, without arithmetic."""
     from repro.data import of
-    from repro.experiment import runs
-    from repro.experiment.config import strategy_options
+    from repro.experiment.files import strategy_options
     from repro.fabric import virtual
+    from repro.launch import runs
     from repro.rank import programs
     from repro.rank.factory import build_worker, virtual_costs, virtual_network
     from strategies import load

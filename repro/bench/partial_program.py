@@ -16,12 +16,13 @@ from typing import Any
 import torch
 
 from repro.bench.rank_program import main
-from repro.fabric.activation import SOLO, Activation
+from repro.fabric.activation import Activation
 from repro.fabric.base import BACKGROUND, Fabric
 from repro.fabric.partial import PartialAllreduce
 from repro.fabric.send_buffer import Whole
 from repro.probes import _skewed
 from repro.rank.main import guarded
+from repro.timing.initiators import SOLO
 
 SIDE = 512  # of the matrices: some milliseconds each, as a layer's pass
 ELEMENTS = 1 << 20

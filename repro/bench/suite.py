@@ -8,10 +8,10 @@ import sys
 import time
 from typing import Any
 
+from repro.common.atomic import write_atomically
 from repro.common.errors import unknown
 from repro.common.paths import results_root
 from repro.records.provenance import hardware, utc_now
-from repro.records.store import write_atomically
 
 # modules beside this one, each with measure() and table()
 BENCHMARKS = (

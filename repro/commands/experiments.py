@@ -31,11 +31,11 @@ def add(commands: Any) -> None:
 
 
 def cmd_list(args: argparse.Namespace) -> None:
-    from repro.experiment import config
+    from repro.experiment import config, files
 
     found = {
         "experiments": {name: config.title(name) for name in config.experiment_names()},
-        **{f"{group}s" if group != "strategy" else "strategies": config.group_names(group) for group in config.GROUPS},
+        **{f"{group}s" if group != "strategy" else "strategies": files.group_names(group) for group in files.GROUPS},
     }
     if args.json:
         print(json.dumps(found, indent=1))
@@ -54,7 +54,7 @@ def cmd_show(args: argparse.Namespace) -> None:
     import yaml
 
     from repro.experiment import config
-    from repro.experiment import runs as expansion
+    from repro.launch import runs as expansion
 
     shown = []
     for name in config.experiment_names(args.experiment):
@@ -75,7 +75,7 @@ def cmd_show(args: argparse.Namespace) -> None:
 
 def cmd_run(args: argparse.Namespace) -> None:
     from repro.experiment import config
-    from repro.experiment import runs as expansion
+    from repro.launch import runs as expansion
     from repro.launch.runner import check_results_folder, run_cells
 
     check_results_folder()

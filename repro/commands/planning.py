@@ -12,8 +12,8 @@ from repro.commands.options import as_json
 from repro.common.errors import InputError
 
 if TYPE_CHECKING:
+    from repro.pipeline.layers import Profile
     from repro.pipeline.partition import Partition
-    from repro.pipeline.profile import Profile
 
 
 def add(commands: Any) -> None:
@@ -44,6 +44,7 @@ def add(commands: Any) -> None:
 def cmd_profile(args: argparse.Namespace) -> None:
     from repro.experiment import limits
     from repro.pipeline import profile
+    from repro.pipeline.layers import as_text
 
     if args.device not in ("auto", "cpu", "cuda"):
         raise InputError(f"--device {args.device}: must be auto, cpu or cuda")
@@ -65,7 +66,7 @@ def cmd_profile(args: argparse.Namespace) -> None:
     if args.out:
         profile.write(args.out, found)
     if args.json:
-        print(profile.as_text(found), end="")
+        print(as_text(found), end="")
         return
     print(profile_table(found))
     print(f"saved      {args.out}" if args.out else "not saved: --out FILE, for `repro partition FILE`")

@@ -6,8 +6,9 @@ import importlib
 import inspect
 import pkgutil
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from importlib.metadata import entry_points
+from types import ModuleType
 from typing import Any
 
 from repro.common.errors import InputError, unknown
@@ -56,6 +57,28 @@ class Registry:
         raise unknown(f"{self.kind} (no class with that name in module {module.__name__})", name, self.names())
 
 
+@dataclass(frozen=True)
+class Modules:
+    """Plugins that are modules, a file PACKAGE/NAME.py each; those whose names begin with an underscore are shared.
+
+    kind: what messages call one; besides: names that are valid where such a plugin is named, and none.
+    """
+
+    kind: str
+    package: str
+    besides: Collection[str] = ()
+
+    def names(self) -> list[str]:
+        path = importlib.import_module(self.package).__path__
+        return [module.name for module in pkgutil.iter_modules(path) if not module.name.startswith("_")]
+
+    def load(self, name: str) -> ModuleType:
+        """The module of that name; InputError listing the names for an unknown one."""
+        if name not in self.names():
+            raise unknown(self.kind, name, [*self.besides, *self.names()])
+        return importlib.import_module(f"{self.package}.{name}")
+
+
 def parse(kind: str, name: str, options: type, given: Mapping[str, Any]) -> Any:
     """A plugin's options, a dataclass, from a mapping; InputError naming an unknown one and the valid ones."""
     valid = {field.name for field in fields(options)}
@@ -63,3 +86,10 @@ def parse(kind: str, name: str, options: type, given: Mapping[str, Any]) -> Any:
         allowed = ", ".join(sorted(valid)) or "none"
         raise InputError(f"{kind} {name} has no option '{wrong[0]}'; valid: {allowed}")
     return options(**given)
+
+
+def defaults(options: type) -> dict[str, Any]:
+    """Each option of a plugin's dataclass that has a default: that value."""
+    given = {field.name: field.default for field in fields(options) if field.default is not MISSING}
+    made = {field.name: field.default_factory() for field in fields(options) if field.default_factory is not MISSING}
+    return given | made

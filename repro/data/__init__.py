@@ -22,7 +22,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import importlib
 from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from types import ModuleType
@@ -30,38 +29,15 @@ from typing import TYPE_CHECKING, Any
 
 from repro.common.errors import InputError, NotHere, unknown
 from repro.data import files
+from repro.data.sources import generated, kind, missing, module, names, task
 
 if TYPE_CHECKING:
     from repro.data.base import Dataset
 
-NAMES = ("mnist", "msvd", "ptb", "multi30k", "ucf101", "hyperplane", "cifar10", "cifar100", "imagenet", "imagenet22k")
-REGISTRY = {name: f"repro.data.{name}" for name in NAMES}
 STANDIN_MODES = ("auto", "never", "always")
 
 # How long `ensure` waits for a mirror that does not answer, and for a whole download, in seconds.
 QUICK_S, QUICK_TOTAL_S = 5.0, 180.0
-
-
-def names() -> list[str]:
-    """The data sets that there are, the smallest first."""
-    return list(REGISTRY)
-
-
-def module(name: str) -> ModuleType:
-    """The module of the data set `name`; an unknown name is an InputError that lists the valid ones."""
-    if name not in REGISTRY:
-        raise unknown("data set", name, REGISTRY)
-    return importlib.import_module(REGISTRY[name])
-
-
-def task(name: str) -> str:
-    """What is learned from a data set, one of `repro.data.base.TASKS`; an unknown name is an InputError."""
-    return getattr(module(name), "TASK", "classification")
-
-
-def kind(name: str) -> str:
-    """What its samples are, one of `repro.data.base.KINDS`; an unknown name is an InputError."""
-    return getattr(module(name), "KIND", "images")
 
 
 def of(config: dict[str, Any]) -> Dataset:
@@ -178,22 +154,6 @@ def ensure(name: str, root: str | None = None, standin: str = "auto", say: Calla
     return folder
 
 
-def missing(name: str, root: str | None = None) -> str:
-    """One line: where the data set was looked for, and what to put where."""
-    looked = ", ".join(str(place) for place in files.places(root))
-    if generated(module(name)):
-        return f"data set '{name}' is generated: there is nothing to download, and nothing to put anywhere"
-    if not module(name).FILES:
-        return (
-            f"data set '{name}' not found (looked in {looked}): {module(name).MISSING} "
-            f"into {files.cache_root() / name}, or into the folder {name} of one that REPRO_DATA names"
-        )
-    return (
-        f"data set '{name}' not found (looked in {looked}): run `repro data fetch {name}`, or put "
-        f"{', '.join(module(name).FILES)} into {files.cache_root() / name}, or set REPRO_DATA"
-    )
-
-
 def status(root: str | None = None) -> list[dict[str, Any]]:
     """A row a data set: name, where (folder or None), ok (True, False for a damaged copy, None for none), detail,
     megabytes of the real files, standin (name of what is taken where there is none; None: it is generated)."""
@@ -238,11 +198,6 @@ def _options(name: str, given: Mapping[str, Any]) -> dict[str, Any]:
     return {option: value for option, value in given.items() if value is not None}
 
 
-def generated(source: ModuleType) -> bool:
-    """Whether a data set is by its definition made from a seed, so that no machine lacks it."""
-    return getattr(source, "GENERATED", False)
-
-
 def _besides(source: ModuleType, root: str | None, standin: str) -> str:
     return source.besides(root, standin) if hasattr(source, "besides") else ""
 
@@ -254,3 +209,9 @@ def _checked(source: ModuleType) -> str:
 def _check_mode(standin: str) -> None:
     if standin not in STANDIN_MODES:
         raise unknown("value of standin", str(standin), STANDIN_MODES)
+
+
+__all__ = [
+    "ensure", "forget", "generated", "kind", "load", "missing", "module", "names", "of", "shapes", "status", "task",
+    "timing_only", "verify",
+]  # fmt: skip

@@ -13,15 +13,13 @@ from __future__ import annotations
 import hashlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch.nn import functional
 
 from repro.common.errors import InputError
-from repro.training.losses import mean_squared_error
 
 TASKS = ("classification", "text", "regression")
 # of a minibatch's x: what a model has to take
@@ -211,11 +209,6 @@ class Dataset:
     def kind(self) -> str:
         """What a model has to take: one of KINDS."""
         return self.train.kind
-
-    @property
-    def loss_function(self) -> Callable[[torch.Tensor, torch.Tensor], torch.Tensor]:
-        """(outputs of the model, labels) -> the mean loss over a minibatch, of text over its words."""
-        return mean_squared_error if self.task == "regression" else functional.cross_entropy
 
     def iterations(self, batch: int) -> int:
         """Iterations an epoch with a global batch; InputError where the data set is too small for one."""

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from repro.common.errors import InputError
-from repro.data import files, missing, module
+from repro.data import files
+from repro.data.sources import missing, module
 
 CHUNK = 1 << 16
 

@@ -132,10 +132,10 @@ def besides(root: str | None, standin: str) -> str:
 
 def missing(root: str | None, folder: Path | None) -> str:
     """One line: what was not found, and what to put where."""
-    from repro import data
+    from repro.data import sources
 
     if folder is None:
-        return data.missing("msvd", root)
+        return sources.missing("msvd", root)
     looked = ", ".join(map(str, files.places(root)))
     return (
         f"data set 'msvd': captions in {folder}, but no extracted features (looked for msvd/features in {looked}): "

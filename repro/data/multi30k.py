@@ -30,10 +30,9 @@ from typing import TYPE_CHECKING, Any
 from repro.common.errors import InputError, unknown
 from repro.data import files
 from repro.data.files import File, combined, limit
+from repro.data.tokens import OWN, UNK, Pair, length
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from repro.data.base import Dataset
 
 FILES = {
@@ -49,11 +48,8 @@ TASK, KIND = "text", "sentence pairs"
 STANDIN = "multi30k-standin-seeded"
 OPTIONS = ("pairs", "test_pairs", "vocabulary", "batching")
 TRAIN, TEST, VOCABULARY = 29_000, 1_014, 10_000
-PAD, BOS, EOS, UNK = OWN = range(4)
 BUCKETS = 50
 SHORTEST, LONGEST, MEDIAN, SPREAD = 3, 37, 11, 0.397  # of the stand-in's sources; median * e^(SPREAD^2 / 2) is 11.9
-
-Pair = tuple["np.ndarray", "np.ndarray"]  # word numbers of a source and its target, without <bos> and <eos>
 
 
 def find(root: str | None = None) -> Path | None:
@@ -113,11 +109,6 @@ def vocabulary(lines: list[list[str]], size: int) -> dict[str, int]:
     counts = Counter(word for line in lines for word in line)
     words = sorted(counts, key=lambda word: (-counts[word], word))[: size - len(OWN)]
     return {word: number for number, word in enumerate(words, len(OWN))}
-
-
-def length(pair: Pair) -> int:
-    """Places that a pair takes: the longer sentence with <eos>, or <bos>."""
-    return 1 + max(map(len, pair))
 
 
 def _words(given: dict[str, Any]) -> int:

@@ -7,9 +7,9 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from repro.data.multi30k import BOS, EOS, PAD, Pair, length
 from repro.data.sequences import Sequences
 from repro.data.text import IGNORED
+from repro.data.tokens import BOS, EOS, PAD, Pair, length
 
 
 class Pairs(Sequences):

@@ -136,10 +136,10 @@ def besides(root: str | None, standin: str) -> str:
 
 def missing(root: str | None, lists: Path | None) -> str:
     """One line: what was not found, and what to put where."""
-    from repro import data
+    from repro.data import sources
 
     if lists is None:
-        return data.missing("ucf101", root)
+        return sources.missing("ucf101", root)
     wanted = files.cache_root() / "ucf101" / "features"
     return (
         f"data set 'ucf101': lists in {lists}, but no extracted features (looked for ucf101/features in "

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from importlib import import_module
 
 import torch
 from torch import nn
@@ -11,7 +12,7 @@ from torch.nn import functional
 
 from repro.data.base import Samples
 from repro.data.text import IGNORED, Text
-from repro.evaluation import meteor
+from repro.evaluation import metrics
 from repro.evaluation.metrics import TOP
 from repro.training.losses import mean_squared_error
 from repro.training.model_shard import reset_state
@@ -49,7 +50,8 @@ def evaluate(
     if split.task == "text":
         scores["perplexity"] = torch.tensor(scores["test_loss"], dtype=torch.float64).exp().item()
     if getattr(split, "scored", 0):
-        scores["meteor"] = meteor.score(model, split, device)
+        for name, module in metrics.modules(split.task, split.kind).items():
+            scores[name] = import_module(module).score(model, split, device)
     return scores
 
 

@@ -11,13 +11,17 @@ TOP = 5  # top5: the right class is among so many
 
 @dataclass(frozen=True)
 class Metric:
-    """label: for people · lower_is_better · tasks and kinds of the data sets that it is for (`repro.data.base`; None:
-    every kind)"""
+    """label     for people
+    tasks     and `kinds` of the data sets that it is for (`repro.data.base`; None: every kind)
+    module    with its `score(model, split, device)`, loaded by name, so that only runs that are scored by it depend on
+              that code; None: what comes with the loss
+    """
 
     label: str
     lower_is_better: bool = False
     tasks: tuple[str, ...] = ("classification", "text")
     kinds: tuple[str, ...] | None = None
+    module: str | None = None
 
     def of(self, task: str, kind: str) -> bool:
         """Whether it is one of a data set's."""
@@ -28,8 +32,10 @@ METRICS = {
     "top1": Metric("accuracy"),  # share of the test set whose most likely class is the right one
     "top5": Metric("top-5 accuracy"),  # share whose right class is among the five most likely; of more than 5 classes
     "perplexity": Metric("perplexity", lower_is_better=True, tasks=("text",)),  # e to the mean cross-entropy of a word
-    # of captions that the network decodes, against all that people gave (`repro.evaluation.meteor`)
-    "meteor": Metric("METEOR without synonyms", tasks=("text",), kinds=("captioned clips",)),
+    # of captions that the network decodes, against all that people gave
+    "meteor": Metric(
+        "METEOR without synonyms", tasks=("text",), kinds=("captioned clips",), module="repro.evaluation.meteor"
+    ),
     "mse": Metric("mean squared error", lower_is_better=True, tasks=("regression",)),
 }
 
@@ -41,6 +47,11 @@ def lower_is_better(name: str) -> bool:
 def reaches(name: str, score: float, target: float) -> bool:
     """Whether a score is as good as a target, or better."""
     return score <= target if lower_is_better(name) else score >= target
+
+
+def modules(task: str, kind: str) -> dict[str, str]:
+    """The metrics of a data set that have a module of their own: name -> that module."""
+    return {name: metric.module for name, metric in METRICS.items() if metric.module and metric.of(task, kind)}
 
 
 def check(name: str, dataset: str) -> None:

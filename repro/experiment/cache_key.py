@@ -19,30 +19,20 @@ from typing import Any
 from repro.common.errors import InputError
 
 PROJECT_PACKAGES = ("repro", "strategies")
-# What shows, stores, starts or names a run and cannot change its numbers; each entry with all below it.
+# The rooms that show, store, start or name a run and cannot change its numbers, each with all below it. What decides
+# over measured times in one of them (how a launcher starts ranks, how a link is limited) is given as a root and counts.
 LEFT_OUT = (
     "reports",
     "repro.bench",
     "repro.cli",
     "repro.commands",
-    "repro.experiment.config",  # what it makes is in the key itself
-    "repro.commands.doctor",
-    "repro.common.errors",
-    "repro.records.events",
-    "repro.experiment.cache_key",
-    "repro.launch.supervise",
-    "repro.common.paths",
-    "repro.rank.preemption",
-    "repro.launch.progress",
-    "repro.records.provenance",
-    "repro.records.store",
-    "repro.launch.slurm",
-    "repro.testbed.namespace_daemon",
-    "repro.testbed.network",
-    "repro.testbed.selfcheck",
-    "repro.testbed.sweep",
+    "repro.common",
+    "repro.experiment",  # what it makes is in the key itself
+    "repro.faults",
+    "repro.launch",
+    "repro.records",
+    "repro.testbed",
     "repro.tracking",
-    "repro.tracking.ui",
 )
 
 
@@ -55,7 +45,7 @@ def fingerprint(roots: Sequence[str]) -> str:
 
 
 def modules(roots: Sequence[str]) -> list[str]:
-    """The roots and the project modules that they import, transitively, sorted.
+    """The roots, and the project modules that they import, transitively, outside of LEFT_OUT; sorted.
 
     Imports inside functions count, those under `if TYPE_CHECKING` do not, nor a parent package that is only passed
     through: `import a.b as c` reads `a.b`, not `a`. Roots outside the project (a strategy of somebody else's package)
@@ -69,17 +59,30 @@ def modules(roots: Sequence[str]) -> list[str]:
     waiting = list(roots)
     while waiting:
         name = waiting.pop()
-        if name in found or _left_out(name) or name.split(".")[0] not in packages or _source(name) is None:
+        counts = name in roots or not left_out(name)
+        if name in found or not counts or name.split(".")[0] not in packages or _source(name) is None:
             continue
         found.add(name)
         waiting.extend(_imports(name, _source(name)))
     return sorted(found)
 
 
+def left_out(name: str) -> bool:
+    """Whether a module is in a room that cannot change a number."""
+    return any(name == entry or name.startswith(entry + ".") for entry in LEFT_OUT)
+
+
 def cell_key(
-    config: dict[str, Any], seed: int, code: str, data_checksum: str, torch_version: str, hardware_class: str
+    config: dict[str, Any],
+    seed: int,
+    code: str,
+    data_checksum: str,
+    torch_version: str | None,
+    hardware_class: str | None,
 ) -> str:
     """The SHA-256, in hexadecimal, of all that a cell's result depends on; `code` is a `fingerprint`.
+
+    torch_version and hardware_class are None where there is neither arithmetic nor a wall clock.
 
     The order of the configuration's keys does not count. It should hold nothing that cannot change the result, such as
     a folder.
@@ -87,10 +90,6 @@ def cell_key(
     parts = [config, seed, code, data_checksum, torch_version, hardware_class]
     text = json.dumps(parts, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _left_out(name: str) -> bool:
-    return any(name == entry or name.startswith(entry + ".") for entry in LEFT_OUT)
 
 
 def _source(name: str) -> Path | None:
@@ -112,11 +111,17 @@ def _source(name: str) -> Path | None:
     return None
 
 
-def _imports(name: str, path: Path) -> set[str]:
+def _imports(name: str, path: Path) -> frozenset[str]:
     """Every name that might be a module in the module's import statements, made absolute."""
+    status = path.stat()
+    return _imported(name, path, status.st_mtime_ns, status.st_size)
+
+
+@functools.cache
+def _imported(name: str, path: Path, modified_ns: int, size: int) -> frozenset[str]:
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     found: set[str] = set()
-    for node in _statements(_tree(path)):
+    for node in _statements(_parsed(path)):
         if isinstance(node, ast.Import):
             for alias in node.names:
                 found.add(alias.name)
@@ -129,7 +134,7 @@ def _imports(name: str, path: Path) -> set[str]:
                 module = ".".join([*base, module] if module else base)
             found.add(module)
             found.update(f"{module}.{alias.name}" for alias in node.names)  # submodules; other names have no file
-    return found
+    return frozenset(found)
 
 
 def _parents(name: str) -> Iterator[str]:
@@ -148,13 +153,7 @@ def _statements(node: ast.AST) -> Iterator[ast.AST]:
         yield from _statements(child)
 
 
-def _tree(path: Path) -> ast.Module:
-    status = path.stat()
-    return _parsed(path, status.st_mtime_ns, status.st_size)
-
-
-@functools.cache
-def _parsed(path: Path, modified_ns: int, size: int) -> ast.Module:
+def _parsed(path: Path) -> ast.Module:
     try:
         return ast.parse(path.read_bytes(), str(path))
     except (SyntaxError, ValueError) as error:

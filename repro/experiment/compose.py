@@ -18,7 +18,7 @@ from omegaconf.errors import OmegaConfBaseException, UnsupportedInterpolationTyp
 from repro.common.errors import InputError, unknown
 from repro.common.paths import CONFIGS
 from repro.experiment import form
-from repro.experiment.config import own_file
+from repro.experiment.files import own_file
 from repro.experiment.overrides import LATER, check_override, parts_of
 
 FAULTS = (HydraException, OmegaConfBaseException, yaml.YAMLError, RecursionError)

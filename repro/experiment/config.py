@@ -3,21 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-import yaml
-
-from repro.common.errors import InputError, unknown
-from repro.common.paths import CONFIGS
-
-GROUPS = ("strategy", "model", "dataset", "testbed", "imbalance")
-
-
-def group_names(group: str) -> list[str]:
-    """The files of a config group, without `.yaml`; those in folders as `folder/name`."""
-    root = CONFIGS / group
-    return sorted(path.relative_to(root).with_suffix("").as_posix() for path in root.rglob("*.yaml"))
+from repro.common.errors import unknown
+from repro.experiment.compose import Composer
+from repro.experiment.files import group_names, own_file
 
 
 def experiment_names(pattern: str | None = None) -> list[str]:
@@ -37,22 +27,11 @@ def title(experiment: str) -> str:
     return own_file(experiment).get("title", "")
 
 
-def own_file(experiment: str) -> dict[str, Any]:
-    """The experiment's own file, uncomposed; empty where there is none."""
-    path = CONFIGS / "experiment" / f"{experiment}.yaml"
-    try:
-        return yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    except yaml.YAMLError as error:
-        raise InputError(f"{path}: {' '.join(str(error).split())}") from None
-
-
 def compose(experiment: str, overrides: Sequence[str] = (), scale: str | None = None) -> dict[str, Any]:
     """The resolved configuration of an experiment under overrides (`key=value`), the scale's first.
 
     Raises InputError naming what is unknown and what is valid.
     """
-    from repro.experiment.compose import Composer
-
     return Composer(experiment, scale).compose(overrides)
 
 
@@ -71,26 +50,3 @@ def axes(resolved: dict[str, Any], overrides: Sequence[str]) -> tuple[dict[str, 
         chosen = resolved["testbed"]["name"]
         testbeds = {chosen: testbeds.get(chosen, [])}
     return settings, testbeds
-
-
-def strategy_options(config: dict[str, Any]) -> dict[str, Any]:
-    """The strategy's options without its name."""
-    return {key: value for key, value in config["strategy"].items() if key != "name"}
-
-
-def write_yaml(path: Path, config: dict[str, Any]) -> None:
-    """The resolved configuration as a file, atomically."""
-    from repro.records.store import write_atomically
-
-    write_atomically(path, yaml.safe_dump(config, sort_keys=False, allow_unicode=True))
-
-
-def read_yaml(path: Path) -> dict[str, Any]:
-    """A file that `write_yaml` wrote; InputError where it is not one."""
-    try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
-        raise InputError(f"{path}: not a readable configuration ({' '.join(str(error).split())})") from None
-    if not isinstance(found, dict):
-        raise InputError(f"{path}: not a configuration: must be entries `name: value`")
-    return found

@@ -1,6 +1,6 @@
 """The form of every configuration: which parts are mappings, texts, lists, and names of folders.
 
-What the values are is checked by those who use them (`repro.experiment.runs.check`), who need not ask first what they
+What the values are is checked by those who use them (`repro.launch.runs.check`), who need not ask first what they
 have got.
 """
 
@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 from repro.common.errors import InputError
-from repro.experiment.config import GROUPS
+from repro.experiment.files import GROUPS
 
 FOLDERS = ("paper", "figure")  # of the results folder: `repro.records.store.cell_dir`
 TEXTS = ("title", "program", "metric", "device", "scale")

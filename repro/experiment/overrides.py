@@ -11,7 +11,7 @@ import yaml
 
 from repro.common.errors import InputError, unknown
 from repro.common.paths import CONFIGS
-from repro.experiment.config import GROUPS, group_names
+from repro.experiment.files import GROUPS, group_names
 
 LATER = ("settings", "testbeds", "scales")  # parts of an experiment that hold overrides themselves
 # parts whose entries are checked by those who read them, whichever those are: `+` may add some

@@ -10,9 +10,8 @@ import torch
 
 from repro.common.errors import InputError, unknown
 from repro.fabric.base import ANY_SOURCE, SIGNALS, Fabric, Work
+from repro.timing.initiators import INITIATORS, QUORUM, SOLO
 
-SOLO, MAJORITY, QUORUM = "solo", "majority", "quorum"
-INITIATORS = (SOLO, MAJORITY, QUORUM)
 TAG = 1 << 13
 # What a message of two int64 (what, round) says, besides an activation's dimension, which is 0 or more.
 ARRIVED, CLOSE = -1, -2

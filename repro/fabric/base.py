@@ -193,6 +193,7 @@ class Fabric(ABC):
     @abstractmethod
     def barrier(self, channel: int = MAIN) -> None: ...
 
+    @abstractmethod
     def allreduce(
         self,
         tensor: torch.Tensor,
@@ -204,24 +205,10 @@ class Fabric(ABC):
         """Reduce in place over all ranks. `op`: "sum" or "mean". `algorithm`: "auto" (the fabric's own) or a name in
         `collectives.ALLREDUCE`, which has a fixed order of summation and blocks until it is done (start it on a task
         of its own to overlap it)."""
-        from repro.fabric import collectives  # the algorithms are written on this class
 
-        if algorithm == "auto":
-            work = self.native_allreduce(tensor, channel)
-            if not async_ or op == "mean":
-                work.wait()
-        else:
-            collectives.allreduce_algorithm(algorithm)(self, tensor, channel)
-            work = DoneWork()
-        if op == "mean":
-            tensor.div_(self.size)
-        return work
-
+    @abstractmethod
     def reduce_scatter(self, tensor: torch.Tensor, channel: int = MAIN) -> torch.Tensor:
         """The sum over ranks of this rank's chunk (`collectives.chunks`); the rest of `tensor` becomes scratch."""
-        from repro.fabric import collectives
-
-        return collectives.ring_reduce_scatter(self, tensor, channel)
 
     # groups, tasks and what they wait on
     @abstractmethod

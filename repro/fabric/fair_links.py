@@ -6,7 +6,8 @@ from collections import Counter, deque
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
-from repro.fabric.links import Links, Network
+from repro.fabric.links import Links
+from repro.fabric.network import Network
 from repro.fabric.scheduler import Scheduler
 
 

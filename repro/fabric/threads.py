@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from repro.fabric.base import Event, Fabric, FabricError, Queue, Task, TaskCancelled, overdue
+from repro.fabric.algorithms import FabricWithAlgorithms
+from repro.fabric.base import Event, FabricError, Queue, Task, TaskCancelled, overdue
 
 MAIN_LINE = "main"
 LONGEST_NAP_S = 3600.0  # an endless wait still looks up now and then; the system takes no infinite time limit
@@ -156,7 +157,7 @@ class ThreadQueue(Queue):
         return len(self.items)
 
 
-class RealTimeFabric(Fabric):
+class RealTimeFabric(FabricWithAlgorithms):
     """What the fabrics on real processes share: the wall clock and threads."""
 
     crew: Crew

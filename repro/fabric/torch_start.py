@@ -19,8 +19,8 @@ from torch.distributed.rendezvous import rendezvous
 
 from repro.common.errors import InputError, unknown
 from repro.fabric.base import FabricError
+from repro.fabric.gpus import gpu_of, too_few_gpus, visible_gpus
 from repro.fabric.torch_dist import TorchFabric
-from repro.rank import preflight
 
 BACKENDS = ("auto", "gloo", "nccl")
 
@@ -48,7 +48,7 @@ def start(device: str, backend: str = "auto", timeout_s: float = 120.0) -> Torch
     try:
         store, rank, size = next(rendezvous("env://", timeout=limit))
         store.set_timeout(limit)
-        mine = Seat(socket.gethostname(), preflight.gpu_of(device, rank), preflight.visible_gpus(device))
+        mine = Seat(socket.gethostname(), gpu_of(device, rank), visible_gpus(device))
         chosen = choose(gather(store, rank, size, mine), backend)
         group = dist.PrefixStore("repro", store)
         dist.init_process_group(chosen, store=group, rank=rank, world_size=size, timeout=limit)
@@ -69,7 +69,7 @@ def gather(store: Any, rank: int, size: int, mine: Seat) -> list[Seat]:
 
 def choose(seats: Sequence[Seat], backend: str = "auto") -> str:
     """ "nccl" or "gloo", the same for the same seats."""
-    complaint = preflight.too_few_gpus(seats)
+    complaint = too_few_gpus(seats)
     if backend == "nccl" and complaint:
         raise InputError(complaint)
     return backend if backend != "auto" else "gloo" if complaint else "nccl"

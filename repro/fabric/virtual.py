@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from repro.fabric import collectives
+from repro.fabric.algorithms import FabricWithAlgorithms
 from repro.fabric.base import (
     CONTROL,
     MAIN,
@@ -23,7 +24,8 @@ from repro.fabric.base import (
     Work,
 )
 from repro.fabric.fair_links import FairLinks
-from repro.fabric.links import Links, Network
+from repro.fabric.links import Links
+from repro.fabric.network import Network
 from repro.fabric.scheduler import Scheduler, VirtualTask
 from repro.fabric.virtual_messages import AllOf, Mailbox, Message, Receive, Send
 from repro.fabric.virtual_tasks import VirtualEvent, VirtualLock, VirtualQueue, VirtualTaskHandle
@@ -49,7 +51,7 @@ class Meeting:
     waiting: list[VirtualTask] = field(default_factory=list)
 
 
-class VirtualFabric(Fabric):
+class VirtualFabric(FabricWithAlgorithms):
     """One rank's end of a `World`; all methods are called by that rank's tasks."""
 
     name = "virtual"

@@ -6,15 +6,12 @@ from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import torch
 
 from repro.fabric.base import ANY_SOURCE, FabricError, Work
-from repro.fabric.scheduler import VirtualTask
-
-if TYPE_CHECKING:
-    from repro.fabric.virtual import VirtualFabric
+from repro.fabric.scheduler import Scheduler, VirtualTask
 
 
 @dataclass(slots=True)
@@ -83,10 +80,19 @@ class Mailbox:
         return True
 
 
+class End(Protocol):
+    """What a send or receive needs of its rank's end of the network."""
+
+    rank: int
+    scheduler: Scheduler
+    mailbox: Mailbox
+    timeout_s: float | None
+
+
 class VirtualWork(Work):
     """Base of sends and receives: whoever waits is woken by `finish`."""
 
-    def __init__(self, fabric: VirtualFabric):
+    def __init__(self, fabric: End):
         self.fabric = fabric
         self.finished = False
         self.error: FabricError | None = None
@@ -128,7 +134,7 @@ class VirtualWork(Work):
 class Send(VirtualWork):
     """Done when the sender's NIC has let go of the last byte."""
 
-    def __init__(self, fabric: VirtualFabric, to: int, key: tuple):
+    def __init__(self, fabric: End, to: int, key: tuple):
         super().__init__(fabric)
         self.to, self.key = to, key
 
@@ -138,7 +144,7 @@ class Send(VirtualWork):
 
 
 class Receive(VirtualWork):
-    def __init__(self, fabric: VirtualFabric, buffer: torch.Tensor, source: int, key: tuple):
+    def __init__(self, fabric: End, buffer: torch.Tensor, source: int, key: tuple):
         super().__init__(fabric)
         self.buffer, self.wanted, self.key = buffer, source, key
         self.number = 0  # in the mailbox
@@ -170,7 +176,7 @@ class Receive(VirtualWork):
 class AllOf(VirtualWork):
     """Done when all of several works are: whoever waits for it is woken once, not at every one of them."""
 
-    def __init__(self, fabric: VirtualFabric, works: Sequence[VirtualWork]):
+    def __init__(self, fabric: End, works: Sequence[VirtualWork]):
         super().__init__(fabric)
         self.open = [work for work in works if not work.done()]
         self.left = len(self.open)

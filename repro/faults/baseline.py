@@ -10,10 +10,10 @@ import signal
 import time
 from pathlib import Path
 
+from repro.common.atomic import write_atomically
 from repro.common.errors import FaultError
 from repro.faults import damage, processes
 from repro.faults.trial import Trial, Undisturbed
-from repro.records.store import write_atomically
 
 ATTEMPTS = 6  # to kill a run between its second checkpoint and its end
 

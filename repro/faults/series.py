@@ -19,9 +19,9 @@ from tabulate import tabulate
 
 import strategies
 from repro.common.errors import FaultError, InputError, NotHere
-from repro.experiment import runs
 from repro.faults import baseline, damage, disks, running, servers
 from repro.faults.trial import EXPERIMENT, Impossible, Lost, Trial, overrides_of
+from repro.launch import runs
 from repro.records.provenance import provenance
 
 FAULTS = {**running.FAULTS, **running.TWICE, **damage.FAULTS, **disks.FAULTS, **servers.FAULTS}

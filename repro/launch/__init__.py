@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from repro.common.errors import InputError, unknown
-from repro.launch.base import FABRICS, Allocation, Launcher
+from repro.launch.base import Allocation, Launcher
 from repro.launch.local import Mpirun, Torchrun, Virtual
 from repro.launch.shaped import ShapedMpirun, ShapedTorchrun
 from repro.launch.srun import Srun
@@ -32,4 +32,4 @@ def of(testbed: Mapping[str, Any]) -> Launcher:
     return launcher
 
 
-__all__ = ["FABRICS", "LAUNCHERS", "Allocation", "Launcher", "of"]
+__all__ = ["LAUNCHERS", "Allocation", "Launcher", "of"]

@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from repro.launch.supervise import end_with_parent
+from repro.common.processes import end_with_parent
 from repro.testbed import linux
 
 

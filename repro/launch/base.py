@@ -8,8 +8,6 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-FABRICS = {"mpi": "repro.fabric.mpi", "torch": "repro.fabric.torch_dist", "virtual": "repro.fabric.virtual"}
-
 
 @dataclass
 class Allocation:
@@ -38,7 +36,7 @@ class Launcher(ABC):
     @property
     @abstractmethod
     def fabric(self) -> str:
-        """The name in FABRICS of what the ranks talk over."""
+        """The name in `repro.fabric.FABRICS` of what the ranks talk over."""
 
     def check(self, ranks: int) -> None:
         """InputError where so many ranks cannot be started on this testbed; changes nothing."""
@@ -52,9 +50,6 @@ class Launcher(ABC):
         import torch
 
         return torch.cuda.is_available()
-
-    def in_rank(self) -> None:
-        """Called in each rank before its fabric starts."""
 
     @abstractmethod
     def place(self, ranks: int, program: Sequence[str], threads: int) -> AbstractContextManager[Allocation]:

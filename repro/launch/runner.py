@@ -18,8 +18,8 @@ from repro.common import locks
 from repro.common.errors import Diverged, FaultError, InputError, ReproError
 from repro.common.paths import reference_root, results_root
 from repro.evaluation.metrics import METRICS
-from repro.experiment import config as configs
-from repro.experiment.runs import Cell
+from repro.experiment import files
+from repro.experiment.cell import Cell
 from repro.launch.progress import Progress
 from repro.launch.supervise import Ranks, stop_everything
 from repro.rank import programs
@@ -150,9 +150,10 @@ def run_cell(
     if not force and (reason := cell.diverged):
         raise Diverged(reason)
     testbed = cell.config["testbed"]
-    program, threads = ["-m", "repro.rank.main", str(cell.folder)], testbed.get("threads_per_rank", 1)
+    launcher, threads = launch.of(testbed), testbed.get("threads_per_rank", 1)
+    program = ["-m", "repro.rank.main", launcher.fabric, str(cell.folder)]
     with (
-        launch.of(testbed).place(programs.ranks(cell.config), program, threads) as place,
+        launcher.place(programs.ranks(cell.config), program, threads) as place,
         cell_folder(cell, progress.note) as lock,
     ):
         folder = cell.folder
@@ -162,7 +163,7 @@ def run_cell(
         (folder / "summary.json").unlink(missing_ok=True)
         hardware = cell.hardware | ({"links": place.network} if place.network else {})
         recorded = {"key": cell.key, "hardware": hardware, "provenance": provenance.provenance()}
-        configs.write_yaml(folder / "config.yaml", cell.config | recorded)
+        files.write_yaml(folder / "config.yaml", cell.config | recorded)
         mirror = mirrors.cell() if mirrors else None
         if mirror:
             mirror.start(cell.config | recorded | {"cell": cell.name})

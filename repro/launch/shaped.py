@@ -49,6 +49,7 @@ class Shaped(Launcher):
         "repro.launch.shaped",
         "repro.testbed.enter",
         "repro.testbed.links",
+        "repro.testbed.linux",
         "repro.testbed.starter",
     )
 

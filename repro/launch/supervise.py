@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import json
 import os
 import re
@@ -16,9 +15,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from repro.common.errors import Diverged, FaultError, InputError, ReproError
+from repro.common.processes import end_with_parent
 
-PRCTL = getattr(ctypes.CDLL(None), "prctl", None)
-PR_SET_PDEATHSIG = 1
 KEPT_LINES = 400
 GRACE_S = 5.0
 ERROR = re.compile(r"repro-error\[(\w+)\] (.*)")
@@ -38,12 +36,6 @@ def stop_everything() -> None:
     for ranks in list(_running):
         ranks.interrupted = True
         ranks.stop()
-
-
-def end_with_parent(sign: int = signal.SIGTERM) -> None:
-    """If the parent dies, however, this process gets the signal: by default it is asked to end too (Linux)."""
-    if PRCTL is not None:
-        PRCTL(PR_SET_PDEATHSIG, sign)
 
 
 def descendants(*pids: int) -> list[int]:

@@ -11,9 +11,9 @@ import torch
 
 from repro.common.paths import profile_path
 from repro.pipeline import profile as profiles
+from repro.pipeline.layers import Profile
 from repro.pipeline.layout import FOUND, Layout, layout, parse_config
 from repro.pipeline.partition import partition
-from repro.pipeline.profile import Profile
 from repro.timing.device import BACKWARD_TO_FORWARD, BlockSeconds, block_flops
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from repro.pipeline.downsets import Downsets
-from repro.pipeline.profile import Profile
+from repro.pipeline.layers import Profile
 
 COMBINE = {"paper": np.maximum, "released-sum": np.add, "released-max": np.maximum}
 

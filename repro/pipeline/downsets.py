@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from repro.pipeline.profile import Profile
+from repro.pipeline.layers import Profile
 
 LIMIT = 600  # the tables of the partitioner grow with the square of the downsets
 

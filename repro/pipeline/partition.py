@@ -20,9 +20,9 @@ from repro.experiment import limits
 from repro.pipeline import optimum
 from repro.pipeline.cost_models import COMBINE, Layers, stage_seconds
 from repro.pipeline.downsets import Downsets
+from repro.pipeline.layers import Profile
 from repro.pipeline.layout import Layout, StageBlocks
 from repro.pipeline.levels import Stage, one_level, two_levels
-from repro.pipeline.profile import Profile
 
 
 @dataclass(frozen=True)

@@ -6,16 +6,17 @@ A layer is a block of one of our models. On disk a profile is a JSON object with
 
 from __future__ import annotations
 
-import json
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, fields
+from dataclasses import MISSING, fields
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repro.common import strict_json
+from repro.common.atomic import write_atomically
 from repro.common.errors import InputError, unknown
+from repro.pipeline import published
+from repro.pipeline.layers import Layer, Profile, as_text, parameter_bytes, tensor_bytes
 
 if TYPE_CHECKING:
     import torch
@@ -23,97 +24,9 @@ if TYPE_CHECKING:
 
     from repro.timing.device import BlockSeconds
 
-SOURCES = ("measured", "estimated", "published")
-
-
-@dataclass(frozen=True)
-class Layer:
-    """One layer, for one minibatch.
-
-    forward_s, backward_s  seconds of its passes; T_l of the paper is their sum
-    activation_bytes       of its outputs, a_l; as large as the gradients that come back for them
-    parameter_bytes        w_l
-    """
-
-    name: str
-    forward_s: float
-    backward_s: float
-    activation_bytes: float
-    parameter_bytes: float
-
-    @property
-    def seconds(self) -> float:
-        """T_l."""
-        return self.forward_s + self.backward_s
-
-
-@dataclass(frozen=True)
-class Profile:
-    """The layers of a model, first to last; InputError for what no model can have.
-
-    batch        samples of the minibatch; None where a published file does not say
-    hardware     what it was measured on or estimated for, in words
-    source       one of SOURCES
-    minibatches  how many were timed, after `warmup` that were not; None where nothing was measured here
-    input_bytes  of the minibatch itself
-    edges        (layer, one that uses its outputs), counted from 0, the used one first; None: each uses the one before
-    """
-
-    model: str
-    batch: int | None
-    hardware: str
-    layers: tuple[Layer, ...]
-    minibatches: int | None
-    warmup: int | None
-    source: str
-    input_bytes: float = 0.0
-    edges: tuple[tuple[int, int], ...] | None = None
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.model, str) or not isinstance(self.hardware, str):
-            raise InputError("profile: model and hardware must be texts")
-        for name, least in (("batch", 1), ("minibatches", 1), ("warmup", 0)):
-            if (value := getattr(self, name)) is not None and (type(value) is not int or value < least):
-                raise InputError(f"profile of {self.model}: {name}={value}: must be a whole number, {least} or more")
-        if not self.layers:
-            raise InputError(f"profile of {self.model}: has no layers; must have at least one")
-        if self.source not in SOURCES:
-            raise unknown("source of a profile", str(self.source), SOURCES)
-        _check_number(f"profile of {self.model}: input_bytes", self.input_bytes)
-        for layer in self.layers:
-            for field in fields(Layer)[1:]:
-                _check_number(
-                    f"profile of {self.model}: layer '{layer.name}': {field.name}", getattr(layer, field.name)
-                )
-        for edge in self.edges or ():
-            pair = isinstance(edge, tuple) and len(edge) == 2 and all(type(end) is int for end in edge)
-            if not pair or not 0 <= edge[0] < edge[1] < len(self.layers):
-                raise InputError(
-                    f"profile of {self.model}: edge {edge}: must be the numbers of two layers, from 0 to "
-                    f"{len(self.layers) - 1}, the used one first and smaller"
-                )
-
-    @property
-    def uses(self) -> tuple[tuple[int, int], ...]:
-        """(layer, one that uses its outputs), of a chain too."""
-        return tuple(pairwise(range(len(self.layers)))) if self.edges is None else self.edges
-
-    @property
-    def seconds(self) -> float:
-        """Forward and backward pass of a minibatch through all layers."""
-        return math.fsum(layer.seconds for layer in self.layers)
-
-
-def _check_number(what: str, value: Any) -> None:
-    right = isinstance(value, int | float) and not isinstance(value, bool)
-    if not right or not 0 <= value < math.inf:
-        raise InputError(f"{what}={value}: must be a number, 0 or more")
-
 
 def read(path: Path | str) -> Profile:
     """The profile in a file, ours (JSON) or the authors' text; InputError for a missing file and for anything else."""
-    from repro.pipeline import published
-
     path = Path(path)
     try:
         text = path.read_text(encoding="utf-8")
@@ -165,8 +78,6 @@ def _fields(found: Any, kind: type, what: str) -> Mapping[str, Any]:
 
 def write(path: Path | str, profile: Profile) -> None:
     """As JSON, atomically; InputError where `check_place` has something to say."""
-    from repro.records.store import write_atomically
-
     check_place(path)
     write_atomically(Path(path), as_text(profile))
 
@@ -178,11 +89,6 @@ def check_place(path: Path | str) -> None:
         raise InputError(f"{path}: there is no folder {path.parent}")
     if path.is_dir():
         raise InputError(f"{path}: is a folder; must be a file")
-
-
-def as_text(profile: Profile) -> str:
-    """The JSON text of a profile's file."""
-    return json.dumps(asdict(profile), indent=1, allow_nan=False) + "\n"
 
 
 def check_model(profile: Profile, model_blocks_names: Sequence[str]) -> None:
@@ -242,12 +148,3 @@ def nominal_inputs(model: nn.Sequential, input_shape: Sequence[int], batch: int)
 
     words = any(isinstance(module, nn.Embedding) for module in next(model.children()).modules())
     return torch.empty(batch, *input_shape, device="meta", dtype=torch.int64 if words else None)
-
-
-def tensor_bytes(tensor: torch.Tensor) -> int:
-    return tensor.numel() * tensor.element_size()
-
-
-def parameter_bytes(block: nn.Module) -> int:
-    """Of the parameters that train: frozen ones are neither updated nor synchronised."""
-    return sum(tensor_bytes(parameter) for parameter in block.parameters() if parameter.requires_grad)

@@ -21,11 +21,13 @@ from torch import nn
 
 from repro import data, models
 from repro.common.errors import InputError
+from repro.common.paths import CONFIGS
 from repro.data.base import Dataset, Minibatches
-from repro.experiment import config as configs
-from repro.pipeline.profile import Layer, Profile, parameter_bytes, tensor_bytes
-from repro.rank.factory import pick_device
+from repro.experiment import files
+from repro.fabric.device import pick_device
+from repro.pipeline.layers import Layer, Profile, parameter_bytes, tensor_bytes
 from repro.records import provenance
+from repro.training import losses
 from repro.training.cuda_timer import DeviceTimes
 from repro.training.model_shard import carries_state, reset_state
 
@@ -55,7 +57,7 @@ def profile_model(
     model = models.build(name, loaded.input_shape, classes, seed, place, **dict(model_options or {}))
     loaded.iterations(batch)  # complains where there are too few samples
     batches = loaded.train.minibatches(batch, 1, seed, place)
-    layers = measure(model, batches, loaded.loss_function, place, minibatches, warmup)
+    layers = measure(model, batches, losses.of(loaded.task), place, minibatches, warmup)
     x, _ = batches[0]
     words = hardware(place)
     return Profile(name, batch, words, tuple(layers), minibatches, warmup, "measured", tensor_bytes(x))
@@ -84,9 +86,9 @@ def usual_dataset(name: str) -> str:
     """What most experiments train a model on; where none does, the data set in its name, else the smallest that it
     takes. InputError for an unknown model."""
     kind, found = models.takes(name), Counter()
-    for experiment in configs.group_names("experiment"):
+    for experiment in files.group_names("experiment"):
         chosen = {}
-        for default in configs.read_yaml(configs.CONFIGS / "experiment" / f"{experiment}.yaml").get("defaults", []):
+        for default in files.read_yaml(CONFIGS / "experiment" / f"{experiment}.yaml").get("defaults", []):
             chosen |= default if isinstance(default, dict) else {}
         if chosen.get("override /model") == name and "override /dataset" in chosen:
             found[chosen["override /dataset"]] += 1

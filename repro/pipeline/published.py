@@ -17,7 +17,7 @@ import re
 from typing import NamedTuple
 
 from repro.common.errors import InputError
-from repro.pipeline.profile import Layer, Profile
+from repro.pipeline.layers import Layer, Profile
 
 NUMBERS = ("forward_compute_time", "backward_compute_time", "activation_size", "parameter_size")
 NODE = re.compile(r"(node\d+) -- (.*) -- " + ", ".join(rf"{name}=(\[[^\]]*\]|[^,\s]+)" for name in NUMBERS))

@@ -9,41 +9,23 @@ Parameters stand in the configuration under `probe:`. Modules whose names begin 
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from repro.common.errors import unknown
+from repro.common.messages import say
 
 if TYPE_CHECKING:
     from repro.fabric.base import Fabric
 
 
-def names() -> list[str]:
-    return [module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_")]
-
-
-def load(name: str) -> ModuleType:
-    """The probe's module; InputError listing the programs for an unknown name."""
-    if name not in names():
-        raise unknown("program", name, ["train", *names()])
-    return importlib.import_module(f"repro.probes.{name}")
-
-
 def start(fabric: Fabric, iterations: int) -> None:
     """Tell the parent, which draws the progress, that the cell begins; `iterations`: steps that `progress` counts."""
-    from repro.rank.recorder import say
-
     if fabric.rank == 0:
         say("start", iterations=iterations, resumed=0)
 
 
 def progress(fabric: Fabric, iteration: int) -> None:
     """Tell the parent how far the probe is; often enough that it does not take the ranks for dead."""
-    from repro.rank.recorder import say
-
     if fabric.rank == 0:
         say("step", iteration=iteration)
 
@@ -62,9 +44,9 @@ def finish(
     facts: what only the ranks know, as in a training summary (fabric, ranks, model, dataset ...). The event log says no
     more than that the cell ran here: a summary without one is somebody else's, and does not count as done.
     """
+    from repro.rank.summary import identity
     from repro.records.events import EventLog
     from repro.records.store import write_summary
-    from repro.records.summary import identity
 
     if fabric.rank == 0:
         events = EventLog(folder / "events.jsonl")

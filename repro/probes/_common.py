@@ -8,7 +8,7 @@ from typing import Any
 import strategies
 from repro.common.errors import InputError
 from repro.data.base import Dataset
-from repro.experiment.config import strategy_options
+from repro.experiment.files import strategy_options
 from repro.fabric.base import Fabric
 from strategies.base import Strategy
 

@@ -14,7 +14,7 @@ import strategies
 from repro import probes
 from repro.common.errors import Diverged
 from repro.data.base import Dataset
-from repro.experiment.config import strategy_options
+from repro.experiment.files import strategy_options
 from repro.fabric.base import Fabric
 from repro.probes._objective import regularised
 from repro.rank.factory import build_worker

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from repro.fabric.base import Fabric
-from repro.fabric.links import Network
+from repro.fabric.network import Network
 from repro.probes._common import slowest
 from repro.timing.closed_forms import FLOAT32
 from repro.timing.fit import fit_alpha_beta, fit_form

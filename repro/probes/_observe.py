@@ -6,8 +6,8 @@ import statistics
 from collections.abc import Mapping
 from typing import Any
 
+from repro.common.phases import PHASES
 from repro.fabric.base import Fabric
-from repro.records.store import PHASES
 from repro.training.worker import Worker
 from strategies.base import Strategy
 

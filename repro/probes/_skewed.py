@@ -10,12 +10,13 @@ import torch
 
 from repro.common.errors import InputError
 from repro.fabric import activation
-from repro.fabric.activation import MAJORITY, QUORUM, SOLO, Activation
+from repro.fabric.activation import Activation
 from repro.fabric.base import BACKGROUND, Fabric
 from repro.fabric.partial import PartialAllreduce
 from repro.fabric.send_buffer import Whole
 from repro.timing import eager_forms
 from repro.timing.closed_forms import FLOAT32
+from repro.timing.initiators import MAJORITY, QUORUM, SOLO
 
 ALLREDUCE = "allreduce"  # the fabric's own: MPI_Allreduce
 SYNCHRONOUS = "recursive_doubling"  # what the partial ones do once they have started

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
+from repro.fabric.algorithms import FabricWithAlgorithms
 from repro.fabric.base import MAIN, Fabric, Work
-from repro.fabric.virtual_messages import VirtualWork
 from repro.training.clock import Interval
 
 COMMUNICATE = "communicate"
@@ -26,7 +26,7 @@ class TracedReceive(Work):
     def __init__(self, fabric: TracingFabric, work: Work, link: int):
         self.fabric, self.work, self.link = fabric, work, link
         self.posted, self.line = fabric.now(), fabric.current_task()
-        self.virtual = isinstance(work, VirtualWork)
+        self.virtual = fabric.name == "virtual"
         if self.virtual and not work.finished:  # a message that was there before it was asked for took no time
             self._note_arrival(work)
 
@@ -34,7 +34,7 @@ class TracedReceive(Work):
     def source(self) -> int | None:
         return self.work.source
 
-    def _note_arrival(self, work: VirtualWork) -> None:
+    def _note_arrival(self, work: Any) -> None:
         finish, fabric = work.finish, self.fabric
 
         def finished() -> None:
@@ -65,9 +65,9 @@ class TracingFabric:
     of `compute` -> the name of its intervals; other resources leave none. Communication is seen from the receiving end.
     """
 
-    # those of the base class, so that they are built on the traced methods below
+    # those of the base classes, so that they are built on the traced methods below
     send, recv = Fabric.send, Fabric.recv
-    allreduce, reduce_scatter = Fabric.allreduce, Fabric.reduce_scatter
+    allreduce, reduce_scatter = FabricWithAlgorithms.allreduce, FabricWithAlgorithms.reduce_scatter
 
     def __init__(self, inner: Fabric, names: Mapping[str, str]):
         self.inner, self.names = inner, dict(names)

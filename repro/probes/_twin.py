@@ -9,7 +9,7 @@ from typing import Any
 
 from repro.fabric import virtual
 from repro.fabric.base import BACKGROUND
-from repro.fabric.links import Network
+from repro.fabric.network import Network
 from repro.probes._common import slowest
 from repro.probes._compute import Alone, Compute, ComputeBenchmark
 from repro.probes._fabric_model import codec_work, repeats, summation

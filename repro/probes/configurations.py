@@ -28,8 +28,9 @@ from repro.common.errors import InputError, unknown
 from repro.common.paths import PROJECT
 from repro.fabric.base import Fabric
 from repro.pipeline.cost_models import COMBINE
+from repro.pipeline.layers import Profile
 from repro.pipeline.partition import check_network, partition
-from repro.pipeline.profile import Profile, estimated, nominal_inputs, read
+from repro.pipeline.profile import estimated, nominal_inputs, read
 from repro.probes._common import facts
 from repro.rank.factory import modelled_seconds
 from repro.timing.device import check_device

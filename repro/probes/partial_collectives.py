@@ -19,9 +19,9 @@ import torch
 from repro import probes
 from repro.common.errors import InputError
 from repro.fabric.base import Fabric
+from repro.fabric.device import pick_device
 from repro.probes import _skewed
 from repro.probes._common import facts, number, sizes, whole
-from repro.rank.factory import pick_device
 
 
 def ranks(config: dict[str, Any]) -> int:

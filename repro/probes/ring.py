@@ -25,10 +25,10 @@ from repro.common.errors import InputError
 from repro.fabric import compressed
 from repro.fabric.base import Fabric
 from repro.fabric.codecs import codec as find_codec
+from repro.fabric.device import pick_device
 from repro.probes._common import facts, whole
 from repro.probes._moving import Moving
 from repro.probes._tracing import COMMUNICATE, TracingFabric
-from repro.rank.factory import pick_device
 from repro.timing import closed_forms
 from repro.timing.closed_forms import FLOAT32
 from repro.training.clock import Interval

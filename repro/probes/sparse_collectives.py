@@ -24,12 +24,12 @@ import torch
 from repro import probes
 from repro.common.errors import InputError, unknown
 from repro.fabric.base import Fabric
+from repro.fabric.device import pick_device
 from repro.fabric.selection import select
 from repro.fabric.sparse import Wire
 from repro.fabric.sparse_collectives import gtopk_allreduce, topk_allgather
 from repro.probes import _ping_pong
 from repro.probes._common import facts, number, sizes, slowest, whole
-from repro.rank.factory import pick_device
 from repro.timing.closed_forms import FLOAT32, sparse_collective
 from repro.timing.sparse_forms import NAMES
 

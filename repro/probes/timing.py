@@ -19,7 +19,7 @@ from typing import Any
 from repro import data, probes
 from repro.common.errors import InputError
 from repro.data.base import Dataset
-from repro.experiment.config import strategy_options
+from repro.experiment.files import strategy_options
 from repro.fabric.base import Fabric
 from repro.probes import _predict
 from repro.probes._common import chosen, facts, sizes, whole

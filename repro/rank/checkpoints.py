@@ -17,8 +17,8 @@ from typing import Any
 
 import torch
 
+from repro.common.atomic import write_atomically
 from repro.common.errors import cannot
-from repro.records.store import write_atomically
 
 KEPT = 2  # generations: a kill while the newest is being written must leave the one before whole
 # the same where ranks write by themselves: one may be an epoch of few minibatches or two ahead of another

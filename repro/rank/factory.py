@@ -10,16 +10,17 @@ import torch
 
 from repro import imbalance, models
 from repro.common.errors import InputError
-from repro.common.local_rank import local_rank
 from repro.data.base import Dataset
 from repro.fabric.base import LIBRARIES, Fabric
-from repro.fabric.links import Network
-from repro.rank.loop import TrainingPlan
+from repro.fabric.device import pick_device
+from repro.fabric.network import Network
 from repro.timing.costs import Costs
 from repro.timing.device import BlockSeconds, block_seconds
+from repro.training import losses
 from repro.training.clock import Clock
 from repro.training.cuda_timer import DeviceTimes
 from repro.training.model_shard import ModelShard
+from repro.training.stops import TrainingPlan
 from repro.training.worker import Worker
 from strategies.base import Strategy
 
@@ -105,7 +106,7 @@ def build_worker(fabric: Fabric, config: dict[str, Any], dataset: Dataset) -> Wo
         blocks=blocks,
         arithmetic=arithmetic,
         accumulate=accumulate,
-        loss_function=dataset.loss_function,
+        loss_function=losses.of(dataset.task),
         imbalance=imbalance.of(config),
         min_compute_s=config.get("min_compute_s"),
         iterations=TrainingPlan.of(config, iterations_per_epoch).iterations,
@@ -120,20 +121,6 @@ def check_accumulate(local_batch: int, accumulate: Any) -> None:
         raise InputError(
             f"accumulate={accumulate}: a worker's minibatch of {local_batch} must be cut into equal parts: {allowed}"
         )
-
-
-def pick_device(config: dict[str, Any], rank: int) -> torch.device:
-    """The GPU of this rank (ranks share GPUs in turn where there are fewer), or the CPU."""
-    wanted = config["device"]
-    if config["testbed"]["kind"] == "simulated":
-        return torch.device("cpu")
-    if wanted == "cuda" and not torch.cuda.is_available():
-        raise InputError(f"device=cuda: torch {torch.__version__} sees no working GPU here; use device=cpu")
-    if wanted == "cpu" or not torch.cuda.is_available():
-        return torch.device("cpu")
-    device = torch.device("cuda", local_rank(otherwise=rank) % torch.cuda.device_count())
-    torch.cuda.set_device(device)
-    return device
 
 
 def virtual_costs(testbed: dict[str, Any]) -> Costs:

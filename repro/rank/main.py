@@ -1,6 +1,7 @@
 """One rank's program: start its fabric, run its part of the cell, turn errors into one line.
 
-Started by a launcher as `python -m mpi4py -m repro.rank.main CELL_FOLDER`, by torchrun, or once for all virtual ranks.
+Started by a launcher as `python -m mpi4py -m repro.rank.main FABRIC CELL_FOLDER`, by torchrun, or once for all virtual
+ranks.
 """
 
 from __future__ import annotations
@@ -18,12 +19,13 @@ from typing import Any
 
 import torch
 
-from repro import launch
+from repro import fabric as fabrics
 from repro.common import locks
 from repro.common.errors import UNWRITABLE, Diverged, FaultError, InputError, ReproError
-from repro.experiment import config as configs
+from repro.common.processes import end_with_parent
+from repro.experiment import files
+from repro.fabric import srun_ranks
 from repro.fabric.base import Fabric
-from repro.launch.supervise import end_with_parent
 from repro.rank import preemption, preflight, programs
 from repro.rank.factory import virtual_costs, virtual_network
 
@@ -32,33 +34,25 @@ ERROR_MARK = "repro-error"
 
 def start_fabric(config: dict[str, Any], name: str) -> Fabric:
     """The fabric of that name in a rank that a launcher has started as a process."""
-    if name == "mpi":
-        from repro.fabric.mpi import MpiFabric
-
-        return MpiFabric(timeout_s=config["timeout_s"])
-    from repro.fabric import torch_start
-
-    return torch_start.start(config["device"], config["testbed"].get("backend", "auto"), config["timeout_s"])
+    backend = config["testbed"].get("backend", "auto")
+    return fabrics.load(name).start(config["device"], backend, config["timeout_s"])
 
 
-def main(folder: Path) -> None:
+def main(fabric: str, folder: Path) -> None:
+    """One started process. fabric: the name of what its launcher lets the ranks talk over; folder: the cell's."""
     end_with_parent(signal.SIGKILL)  # a launcher that is killed cannot take its ranks along
     lock = locks.take(folder / locks.RANKS, fcntl.LOCK_SH)  # as long as this process lives
     if lock is None:
         raise FaultError(f"{folder}: another command is about to run this cell")
     preemption.listen()
-    config = configs.read_yaml(folder / "config.yaml")
+    config = files.read_yaml(folder / "config.yaml")
     torch.set_num_threads(config["testbed"].get("threads_per_rank", 1))
-    launcher = launch.of(config["testbed"])
-    fabric = launcher.fabric
-    launcher.in_rank()
+    srun_ranks.translate(fabric)
     if fabric == "virtual":
-        from repro.fabric import virtual
-
         prepare_threads()
         testbed = config["testbed"]
         run = partial(programs.run, config=config, folder=folder)
-        virtual.run(programs.ranks(config), run, virtual_network(testbed), virtual_costs(testbed))
+        fabrics.load(fabric).run(programs.ranks(config), run, virtual_network(testbed), virtual_costs(testbed))
     else:
         started = start_fabric(config, fabric)
         preflight.check(started, config)
@@ -98,4 +92,4 @@ def stop(status: int, message: str, kind: str | None = None) -> None:
 
 
 if __name__ == "__main__":
-    guarded(lambda: main(Path(sys.argv[1])))
+    guarded(lambda: main(sys.argv[1], Path(sys.argv[2])))

@@ -30,10 +30,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repro.common.errors import Diverged, FaultError
-from repro.rank.recorder import say
+from repro.common.messages import say
 
 if TYPE_CHECKING:
-    from repro.rank.loop import Stop
+    from repro.training.stops import Stop
     from repro.training.worker import Worker
     from strategies.base import Strategy
 

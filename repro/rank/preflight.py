@@ -21,11 +21,11 @@ from typing import Any
 
 import torch
 
-from repro import data, probes
+from repro import data
 from repro.common.errors import InputError
-from repro.common.local_rank import local_rank
-from repro.experiment.cache_key import LEFT_OUT, PROJECT_PACKAGES
+from repro.experiment.cache_key import PROJECT_PACKAGES, left_out
 from repro.fabric.base import Fabric
+from repro.fabric.gpus import gpu_of, grouped, too_few_gpus, visible_gpus
 from repro.rank import programs
 
 NAMED = 6  # ranks that a line names; it counts the others
@@ -123,20 +123,6 @@ def disagreement(everybody: Sequence[Facts]) -> str | None:
     )
 
 
-def too_few_gpus(everybody: Sequence[Any]) -> str | None:
-    """NCCL refuses two ranks on one GPU: a line on the fullest host, or None. Of each: `host`, `gpu` and `gpus`."""
-    used = [(each.host, each.gpu) for each in everybody]
-    if len(set(used)) == len(used) and all(each.gpu for each in everybody):
-        return None
-    hosts = grouped([each.host for each in everybody])
-    seen = {host: len({gpu for rank in ranks for gpu in everybody[rank].gpus}) for host, ranks in hosts.items()}
-    host = max(hosts, key=lambda name: len(hosts[name]) - seen[name])
-    return (
-        f"too few GPUs for the ranks: host {host} has {seen[host]} for {len(hosts[host])} ranks, and NCCL needs one "
-        f"for each; start fewer ranks on a host, or let ranks share a GPU: testbed.backend=gloo, or the MPI fabric"
-    )
-
-
 def different_code(everybody: Sequence[Facts], sources: Sequence[dict[str, str]]) -> str:
     """The line where the project differs: which copies, and which files of them. sources: `source_digests` of each."""
     groups = grouped([each.code for each in everybody])
@@ -144,14 +130,6 @@ def different_code(everybody: Sequence[Facts], sources: Sequence[dict[str, str]]
     more = f" and {len(files) - 3} more" if len(files) > 3 else ""
     shown = "; ".join(f"{code} on {named(ranks, everybody)}" for code, ranks in groups.items())
     return f"the ranks run different code of this project: {shown} ({', '.join(files[:3])}{more}); update the checkouts"
-
-
-def grouped(values: Sequence[str]) -> dict[str, list[int]]:
-    """Each value, in the order in which ranks have it: those ranks."""
-    groups: dict[str, list[int]] = {}
-    for rank, value in enumerate(values):
-        groups.setdefault(value, []).append(rank)
-    return groups
 
 
 def named(ranks: Sequence[int], everybody: Sequence[Any]) -> str:
@@ -179,7 +157,7 @@ def versions() -> dict[str, str]:
 def reads_data(config: dict[str, Any]) -> bool:
     """Whether the program looks at samples: training does, and a probe whose module uses `repro.data`."""
     program = config["program"]
-    return program == programs.TRAIN or getattr(probes.load(program), "data", None) is data
+    return program == programs.TRAIN or getattr(programs.PROBES.load(program), "data", None) is data
 
 
 def source_digests(config: dict[str, Any]) -> dict[str, str]:
@@ -199,22 +177,6 @@ def _digests(packages: tuple[str, ...]) -> dict[str, str]:
             paths.append((Path(spec.origin), Path(spec.origin).parent))
         for path, base in paths:
             name = path.relative_to(base).with_suffix("").as_posix().replace("/", ".").removesuffix(".__init__")
-            if not any(name == entry or name.startswith(entry + ".") for entry in LEFT_OUT):
+            if not left_out(name):
                 found[name] = hashlib.sha256(path.read_bytes()).hexdigest()[:12]
     return found
-
-
-# GPUs, here because the choice between NCCL and gloo needs them before there is a fabric
-
-
-def visible_gpus(device: str) -> tuple[str, ...]:
-    """Ids of the GPUs that this rank may use with `device` as in the configuration."""
-    if device == "cpu" or not torch.cuda.is_available():
-        return ()
-    return tuple(str(torch.cuda.get_device_properties(index).uuid) for index in range(torch.cuda.device_count()))
-
-
-def gpu_of(device: str, rank: int) -> str | None:
-    """The id of the one that it computes on, as `repro.rank.factory.pick_device` shares them out."""
-    gpus = visible_gpus(device)
-    return gpus[local_rank(otherwise=rank) % len(gpus)] if gpus else None

@@ -6,20 +6,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import strategies
-from repro import probes
-from repro.experiment.config import strategy_options
+from repro.common.registry import Modules
+from repro.experiment.files import strategy_options
 
 if TYPE_CHECKING:
     from repro.fabric.base import Fabric
 
 TRAIN = "train"
+PROBES = Modules("program", "repro.probes", [TRAIN])
 
 
 def ranks(config: dict[str, Any]) -> int:
     """How many ranks a cell needs; InputError for an unknown program or strategy."""
     if config["program"] == TRAIN:
         return strategy_ranks(config)
-    return probes.load(config["program"]).ranks(config)
+    return PROBES.load(config["program"]).ranks(config)
 
 
 def strategy_ranks(config: dict[str, Any]) -> int:
@@ -30,7 +31,7 @@ def strategy_ranks(config: dict[str, Any]) -> int:
 
 def check(config: dict[str, Any]) -> None:
     """InputError for parameters of a probe that cannot be used."""
-    if config["program"] != TRAIN and hasattr(probe := probes.load(config["program"]), "check"):
+    if config["program"] != TRAIN and hasattr(probe := PROBES.load(config["program"]), "check"):
         probe.check(config)
 
 
@@ -41,7 +42,7 @@ def run(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
 
         run_rank(fabric, config, folder)
     else:
-        probes.load(config["program"]).run(fabric, config, folder)
+        PROBES.load(config["program"]).run(fabric, config, folder)
 
 
 def modules(config: dict[str, Any]) -> list[str]:
@@ -49,7 +50,7 @@ def modules(config: dict[str, Any]) -> list[str]:
     if config["program"] == TRAIN:
         return [
             "repro.rank.session",
-            "repro.records.summary",
+            "repro.rank.summary",
             "repro.rank.loop",
             strategies.module_of(config["strategy"]["name"]),
         ]

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
 import statistics
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -16,6 +14,7 @@ from typing import Any
 import torch
 
 from repro.common.errors import Diverged, FaultError
+from repro.common.messages import say
 from repro.data.base import Dataset
 from repro.evaluation.evaluate import digest, evaluate, evaluate_training
 from repro.rank.checkpoints import KEPT_ALONE, Checkpoints
@@ -316,8 +315,3 @@ def _totals(counters: list[dict[str, float]]) -> dict[str, float]:
     """Sums over the ranks, by name."""
     names = dict.fromkeys(name for of_rank in counters for name in of_rank)
     return {name: math.fsum(of_rank.get(name, 0.0) for of_rank in counters) for name in names}
-
-
-def say(event: str, **fields: Any) -> None:
-    """One line for the parent process, which draws the progress."""
-    print("@" + json.dumps({"event": event, **fields}), file=sys.stdout, flush=True)

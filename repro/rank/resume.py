@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from repro.common.messages import say
 from repro.rank.checkpoints import Damaged, common
-from repro.rank.loop import TrainingPlan
-from repro.rank.recorder import RunLog, say
+from repro.rank.recorder import RunLog
 from repro.records.events import cut_back, read_events
+from repro.training.stops import TrainingPlan
 
 
 def resume(log: RunLog, plan: TrainingPlan) -> int | None:

@@ -9,18 +9,20 @@ from typing import Any
 
 from repro import data, models
 from repro.common.errors import FaultError
+from repro.common.messages import say
 from repro.data.base import Dataset
-from repro.experiment.config import strategy_options
+from repro.experiment.files import strategy_options
 from repro.fabric.base import Fabric
 from repro.rank.checkpoints import Checkpoints
 from repro.rank.factory import build_worker, check_ranks
-from repro.rank.loop import TrainingPlan, train
+from repro.rank.loop import train
 from repro.rank.preemption import Notice
-from repro.rank.recorder import RunLog, say
+from repro.rank.recorder import RunLog
 from repro.rank.resume import gap, resume
+from repro.rank.summary import summarise
 from repro.records.events import EventLog, read_events
 from repro.records.store import write_summary
-from repro.records.summary import summarise
+from repro.training.stops import TrainingPlan
 from repro.training.worker import Worker
 from strategies import load
 from strategies.base import Strategy

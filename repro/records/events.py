@@ -28,8 +28,8 @@ from pathlib import Path
 from typing import Any
 
 from repro.common import strict_json
+from repro.common.atomic import sync_folder
 from repro.common.errors import InputError, cannot
-from repro.records.store import sync_folder
 
 
 class EventLog:

@@ -1,4 +1,4 @@
-"""The results folder: where a cell lies, what its files hold, and how they are written so that nothing is half there.
+"""The results folder: where a cell lies, what its files hold, and how a summary is read and written.
 
 `results/<paper>/<experiment>/<cell>/` holds
 
@@ -60,55 +60,25 @@ The summary of a probe (`program` is not "train") identifies its cell with the s
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from repro.common import strict_json
+from repro.common.atomic import write_atomically
 from repro.common.errors import InputError
 from repro.common.paths import results_root
 from repro.records import summary_schema
 
 SCHEMA = 1
 VOLATILE = ("provenance", "wall")
-PHASES = ("forward", "backward", "compress", "communicate", "wait", "update", "data", "imbalance", "other")
 LATER_PHASES = ("imbalance",)  # older summaries do not have them: `read_summary` adds them
 
 
 def cell_dir(paper: str, experiment: str, cell: str, root: Path | None = None) -> Path:
     """The folder of one cell (not created)."""
     return (root or results_root()) / paper / experiment / cell
-
-
-def write_atomically(path: Path, text: str) -> None:
-    """Write to a temporary file beside `path`, then rename: readers see the old text or the new, never a part.
-
-    Both are on the disk when this returns, and so is what was renamed in the same folder before.
-    """
-    temporary = path.with_name(path.name + ".tmp")
-    try:
-        with open(temporary, "w", encoding="utf-8") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-        sync_folder(path.parent)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
-
-
-def sync_folder(folder: Path) -> None:
-    """Bring to the disk which files a folder has, under which names; on systems that can do so."""
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def write_summary(folder: Path, summary: dict[str, Any]) -> None:

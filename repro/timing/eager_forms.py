@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from repro.common.errors import unknown
-from repro.fabric.activation import INITIATORS, MAJORITY, QUORUM, SOLO
+from repro.timing.initiators import INITIATORS, MAJORITY, QUORUM, SOLO
 
 MESSAGE_BYTES = 16  # of an activation
 

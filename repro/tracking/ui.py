@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
 import signal
 import socket
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from repro.common.errors import FaultError, InputError
 from repro.common.paths import results_root
+from repro.common.processes import end_with_parent
 from repro.tracking.format import SHARED_VIEW
 from repro.tracking.store import is_server, open_store, public, tracking_uri
 
@@ -93,18 +93,12 @@ def _server(uri: str, host: str, port: int) -> Iterator[subprocess.Popen]:
         stdin=subprocess.DEVNULL,
         stdout=sys.stderr,
         start_new_session=True,
-        preexec_fn=_end_with_parent,
+        preexec_fn=end_with_parent,
     )
     try:
         yield server
     finally:
         _stop(server)
-
-
-def _end_with_parent() -> None:
-    """In the child: be told to end when the parent is killed and cannot say so (Linux)."""
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # 1: PR_SET_PDEATHSIG
 
 
 def _stop(server: subprocess.Popen) -> None:

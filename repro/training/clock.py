@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
+from repro.common.phases import PHASES
 from repro.fabric.base import Fabric
-from repro.records.store import PHASES
 from repro.training.cuda_timer import DeviceTimes, Mark
 from repro.training.intervals import overlap
 

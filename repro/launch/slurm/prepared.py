@@ -8,10 +8,9 @@ from pathlib import Path
 
 from repro import launch
 from repro.common.errors import InputError
-from repro.experiment import config as configs
-from repro.experiment import form
-from repro.experiment import runs as expansion
-from repro.experiment.runs import Cell
+from repro.experiment import files, form
+from repro.experiment.cell import Cell
+from repro.launch import runs as expansion
 from repro.records import provenance
 
 RECORDED = ("key", "hardware", "provenance")  # beside the configuration, in a cell's config.yaml
@@ -29,7 +28,7 @@ def prepare(cell: Cell) -> bool:
     cell.hardware = {"class": launcher.hardware_class(), "network": cell.config["testbed"]["network"]}
     recorded = {"key": cell.key, "hardware": cell.hardware, "provenance": provenance.provenance()}
     cell.folder.mkdir(parents=True, exist_ok=True)
-    configs.write_yaml(cell.folder / "config.yaml", cell.config | recorded)
+    files.write_yaml(cell.folder / "config.yaml", cell.config | recorded)
     return new
 
 
@@ -42,7 +41,7 @@ def load(folder: Path) -> Cell:
     path = folder / "config.yaml"
     if not path.is_file():
         raise InputError(f"node {node()}: no {path}: not a cell that `repro submit` prepared, or not visible here")
-    config = configs.read_yaml(path)
+    config = files.read_yaml(path)
     key = config.get("key")
     for name in RECORDED:
         config.pop(name, None)

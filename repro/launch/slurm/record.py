@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from repro.common import strict_json
+from repro.common.atomic import write_atomically
 from repro.common.errors import InputError
 from repro.common.paths import results_root
-from repro.records.store import write_atomically
 
 
 def root() -> Path:

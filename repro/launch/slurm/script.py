@@ -11,7 +11,7 @@ from typing import Any
 
 from repro.common.errors import InputError
 from repro.common.paths import PROJECT, results_root
-from repro.experiment.runs import Cell
+from repro.experiment.cell import Cell
 from repro.launch.slurm import site as sites
 from repro.rank import programs
 from repro.rank.preemption import STATUS

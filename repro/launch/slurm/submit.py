@@ -11,8 +11,8 @@ from typing import Any
 from repro import launch
 from repro.common.errors import InputError
 from repro.experiment import config as configs
-from repro.experiment import runs as expansion
-from repro.experiment.runs import Cell
+from repro.experiment.cell import Cell
+from repro.launch import runs as expansion
 from repro.launch.local import Mpirun, Torchrun
 from repro.launch.slurm import client, record, script
 from repro.launch.slurm import site as sites

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repro import imbalance, launch
+from repro import fabric, imbalance, launch
+from repro.common import registry
 from repro.common.errors import InputError, NotHere
 from repro.evaluation import metrics
 from repro.experiment import config as configs
-from repro.experiment import limits
+from repro.experiment import files, limits
+from repro.experiment.cell import Cell
 from repro.experiment.compose import Composer
 from repro.rank import programs
-from repro.records.events import read_events
-from repro.records.store import cell_dir, read_summary
 from repro.training import lr_schedule
 
 if TYPE_CHECKING:
@@ -28,66 +25,8 @@ if TYPE_CHECKING:
 NOT_IN_KEY = (*("settings", "testbeds", "scales", "scale", "seeds", "seed", "data", "timeout_s", "title"),)
 # what came later and changes nothing with these values, so that keys of cells without it do not depend on it
 NEUTRAL = {"imbalance": {"name": imbalance.NONE}, "min_compute_s": None, "eval_train": 0}
-# the same of entries of a part of it
-NEUTRAL_ENTRIES = {
-    "model": {"width": 1},
-    "optimizer": {"name": "sgd", "alpha": 0.99, "eps": 1e-8, "every": None},
-}
-
-
-@dataclass
-class Cell:
-    """One run: a resolved configuration, a setting's name and a seed. `key` is set by `identify`."""
-
-    experiment: str
-    setting: str
-    config: dict[str, Any]
-    seed: int
-    key: str = ""
-    hardware: dict[str, Any] = field(default_factory=dict)
-
-    @property
-    def testbed(self) -> str:
-        return self.config["testbed"]["name"]
-
-    @property
-    def simulated(self) -> bool:
-        return self.config["testbed"]["kind"] == "simulated"
-
-    @property
-    def name(self) -> str:
-        setting = re.sub(r"[^a-z0-9]+", "-", self.setting.lower()).strip("-")
-        testbed = re.sub(r"[^a-z0-9]+", "-", self.testbed.lower()).strip("-")
-        breakdown = "-breakdown" if self.config["breakdown"] else ""
-        return f"{setting}-{testbed}-seed{self.seed}{breakdown}-{self.key[:8]}"
-
-    @property
-    def label(self) -> str:
-        """For people: setting, testbed, seed."""
-        breakdown = " · breakdown" if self.config["breakdown"] else ""
-        return f"{self.setting} · {self.testbed} · seed {self.seed}{breakdown}"
-
-    @property
-    def folder(self) -> Path:
-        return cell_dir(self.config["paper"], self.config["figure"], self.name)
-
-    @property
-    def finished(self) -> bool:
-        """Whether this cell was run to its end here: a committed summary without its events is somebody else's."""
-        if not (self.folder / "events.jsonl").is_file():
-            return False
-        summary = read_summary(self.folder)
-        return summary is not None and summary.get("status") == "finished" and summary.get("key") == self.key
-
-    @property
-    def diverged(self) -> str | None:
-        """Why this cell, when it was run, ended without a result, and would again; None where it did not diverge."""
-        events = self.folder / "events.jsonl"
-        try:
-            last = read_events(events)[-1:] if events.is_file() else []
-        except InputError:
-            return None  # a damaged log is mended where the run goes on
-        return next((end["reason"] for end in last if end["event"] == "diverged" and end["key"] == self.key), None)
+# the same of entries of the optimizer; options of plugins have their defaults in the plugin's code, which counts itself
+NEUTRAL_OPTIMIZER = {"name": "sgd", "alpha": 0.99, "eps": 1e-8, "every": None}
 
 
 def expand(
@@ -162,7 +101,7 @@ def check(config: dict[str, Any]) -> None:
     check_training(config)
     imbalance.check(config)
     strategy = strategies.load(config["strategy"]["name"])
-    options = strategy.parse(configs.strategy_options(config))
+    options = strategy.parse(files.strategy_options(config))
     check_fabric(strategy, launcher.fabric)
     strategy.check(options, {"epochs": config["epochs"], "workers": config["workers"]})
     needed, given = programs.ranks(config), config["testbed"].get("ranks")
@@ -230,24 +169,34 @@ def identify(cells: Sequence[Cell]) -> None:
         cell.hardware = provenance.hardware(network, "auto" if uses_gpu(cell.config) else "cpu")
         if elsewhere := launch.of(cell.config["testbed"]).hardware_class():
             cell.hardware |= {"class": elsewhere}
-        cell.key = cache_key.cell_key(
-            keyed(cell.config),
-            cell.seed,
-            cache_key.fingerprint(code_roots(cell.config)),
-            dataset.checksum,
-            torch.__version__,
-            cell.hardware["class"],
-        )
+        code = cache_key.fingerprint(code_roots(cell.config))
+        # without arithmetic and a wall clock the numbers are the same everywhere
+        computed_by = (None, None) if data.timing_only(cell.config) else (torch.__version__, cell.hardware["class"])
+        cell.key = cache_key.cell_key(keyed(cell.config), cell.seed, code, dataset.checksum, *computed_by)
     data.forget()
     for note in notes:
         print(note, file=sys.stderr)
 
 
 def keyed(config: dict[str, Any]) -> dict[str, Any]:
-    """The part of a configuration that the key is made of, with checksums of files that it names."""
+    """The part of a configuration that the key is made of, with checksums of files that it names.
+
+    What has the value that it would have without being named does not count, so that an option that comes to a plugin
+    later leaves the keys of those who do not use it as they are.
+    """
+    import strategies
+    from repro import data, models
+
     found = {name: value for name, value in _changing(config, NEUTRAL).items() if name not in NOT_IN_KEY}
-    for part, neutral in NEUTRAL_ENTRIES.items():
-        found[part] = _changing(found[part], neutral)
+    defaults = {
+        "optimizer": NEUTRAL_OPTIMIZER,
+        "strategy": registry.defaults(strategies.load(config["strategy"]["name"]).Options),
+        "model": models.defaults(config["model"]["name"]),
+        "dataset": dict.fromkeys(data.module(config["dataset"]["name"]).OPTIONS),
+        "imbalance": registry.defaults(imbalance.load(imbalance.name_of(config)).Options),
+    }
+    for part in defaults.keys() & found.keys():
+        found[part] = _changing(found[part], defaults[part])
     delays, read = imbalance.checksum(config), _read(config)
     return found | ({"delays": delays} if delays else {}) | ({"files": read} if read else {})
 
@@ -258,7 +207,7 @@ def _read(config: dict[str, Any]) -> list[str]:
 
     strategy = strategies.load(config["strategy"]["name"])
     sums = []
-    for path in strategy.files(strategy.parse(configs.strategy_options(config))):
+    for path in strategy.files(strategy.parse(files.strategy_options(config))):
         try:
             sums.append(hashlib.sha256(path.read_bytes()).hexdigest())
         except OSError as error:
@@ -288,17 +237,21 @@ def check_model(config: dict[str, Any], dataset: Dataset) -> None:
             "next, so a minibatch is not cut; must be 1"
         )
     strategy = strategies.load(config["strategy"]["name"])
-    strategy.check_model(strategy.parse(configs.strategy_options(config)), block_sizes(list(model.children())))
+    strategy.check_model(strategy.parse(files.strategy_options(config)), block_sizes(list(model.children())))
 
 
 def code_roots(config: dict[str, Any]) -> list[str]:
     """The modules that a cell's numbers come from; what they import counts too."""
-    launcher = launch.of(config["testbed"])
+    from repro import data
+
+    launcher, dataset = launch.of(config["testbed"]), config["dataset"]["name"]
+    scored_by = metrics.modules(data.task(dataset), data.kind(dataset)) if config["program"] == programs.TRAIN else {}
     return [
         *launcher.modules,
         *programs.modules(config),
+        *scored_by.values(),
         f"repro.models.{config['model']['name']}",
         f"repro.data.{config['dataset']['name']}",
-        launch.FABRICS[launcher.fabric],
+        fabric.FABRICS[launcher.fabric],
         *([] if imbalance.name_of(config) == imbalance.NONE else [imbalance.module_of(imbalance.name_of(config))]),
     ]

@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from repro import imbalance
+from repro.common.phases import PHASES
 from repro.evaluation import metrics
-from repro.experiment.config import strategy_options
+from repro.experiment.files import strategy_options
 from repro.records.events import read_events
-from repro.records.store import PHASES, SCHEMA
+from repro.records.store import SCHEMA
 
 # in curve and final where they were evaluated
 OTHER_SCORES = ("top1", "top5", "meteor", "train_top1", "train_top5", "train_mse", "train_perplexity")

@@ -1,0 +1,67 @@
+"""A cell of an experiment: one run, the key under which its result is kept, and whether it is there."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from repro.common.errors import InputError
+from repro.records.events import read_events
+from repro.records.store import cell_dir, read_summary
+
+
+@dataclass
+class Cell:
+    """One run: a resolved configuration, a setting's name and a seed. `key` is set by `identify`."""
+
+    experiment: str
+    setting: str
+    config: dict[str, Any]
+    seed: int
+    key: str = ""
+    hardware: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def testbed(self) -> str:
+        return self.config["testbed"]["name"]
+
+    @property
+    def simulated(self) -> bool:
+        return self.config["testbed"]["kind"] == "simulated"
+
+    @property
+    def name(self) -> str:
+        setting = re.sub(r"[^a-z0-9]+", "-", self.setting.lower()).strip("-")
+        testbed = re.sub(r"[^a-z0-9]+", "-", self.testbed.lower()).strip("-")
+        breakdown = "-breakdown" if self.config["breakdown"] else ""
+        return f"{setting}-{testbed}-seed{self.seed}{breakdown}-{self.key[:8]}"
+
+    @property
+    def label(self) -> str:
+        """For people: setting, testbed, seed."""
+        breakdown = " · breakdown" if self.config["breakdown"] else ""
+        return f"{self.setting} · {self.testbed} · seed {self.seed}{breakdown}"
+
+    @property
+    def folder(self) -> Path:
+        return cell_dir(self.config["paper"], self.config["figure"], self.name)
+
+    @property
+    def finished(self) -> bool:
+        """Whether this cell was run to its end here: a committed summary without its events is somebody else's."""
+        if not (self.folder / "events.jsonl").is_file():
+            return False
+        summary = read_summary(self.folder)
+        return summary is not None and summary.get("status") == "finished" and summary.get("key") == self.key
+
+    @property
+    def diverged(self) -> str | None:
+        """Why this cell, when it was run, ended without a result, and would again; None where it did not diverge."""
+        events = self.folder / "events.jsonl"
+        try:
+            last = read_events(events)[-1:] if events.is_file() else []
+        except InputError:
+            return None  # a damaged log is mended where the run goes on
+        return next((end["reason"] for end in last if end["event"] == "diverged" and end["key"] == self.key), None)

@@ -1,0 +1,50 @@
+"""The files of configurations: Hydra's groups in `paper_configs/`, and a run's resolved one in its folder."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from repro.common.atomic import write_atomically
+from repro.common.errors import InputError
+from repro.common.paths import CONFIGS
+
+GROUPS = ("strategy", "model", "dataset", "testbed", "imbalance")
+
+
+def group_names(group: str) -> list[str]:
+    """The files of a config group, without `.yaml`; those in folders as `folder/name`."""
+    root = CONFIGS / group
+    return sorted(path.relative_to(root).with_suffix("").as_posix() for path in root.rglob("*.yaml"))
+
+
+def own_file(experiment: str) -> dict[str, Any]:
+    """The experiment's own file, uncomposed; empty where there is none."""
+    path = CONFIGS / "experiment" / f"{experiment}.yaml"
+    try:
+        return yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    except yaml.YAMLError as error:
+        raise InputError(f"{path}: {' '.join(str(error).split())}") from None
+
+
+def strategy_options(config: dict[str, Any]) -> dict[str, Any]:
+    """The strategy's options without its name."""
+    return {key: value for key, value in config["strategy"].items() if key != "name"}
+
+
+def write_yaml(path: Path, config: dict[str, Any]) -> None:
+    """The resolved configuration as a file, atomically."""
+    write_atomically(path, yaml.safe_dump(config, sort_keys=False, allow_unicode=True))
+
+
+def read_yaml(path: Path) -> dict[str, Any]:
+    """A file that `write_yaml` wrote; InputError where it is not one."""
+    try:
+        found = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
+        raise InputError(f"{path}: not a readable configuration ({' '.join(str(error).split())})") from None
+    if not isinstance(found, dict):
+        raise InputError(f"{path}: not a configuration: must be entries `name: value`")
+    return found

@@ -1,0 +1,34 @@
+"""The allreduce by the name of its algorithm, which every fabric has: `Fabric`, and the collectives written on it."""
+
+from __future__ import annotations
+
+import torch
+
+from repro.fabric import collectives
+from repro.fabric.base import MAIN, DoneWork, Fabric, Work
+
+
+class FabricWithAlgorithms(Fabric):
+    """What real and virtual fabrics share: reductions by the algorithms of `repro.fabric.collectives`."""
+
+    def allreduce(
+        self,
+        tensor: torch.Tensor,
+        op: str = "sum",
+        channel: int = MAIN,
+        async_: bool = False,
+        algorithm: str = "auto",
+    ) -> Work:
+        if algorithm == "auto":
+            work = self.native_allreduce(tensor, channel)
+            if not async_ or op == "mean":
+                work.wait()
+        else:
+            collectives.allreduce_algorithm(algorithm)(self, tensor, channel)
+            work = DoneWork()
+        if op == "mean":
+            tensor.div_(self.size)
+        return work
+
+    def reduce_scatter(self, tensor: torch.Tensor, channel: int = MAIN) -> torch.Tensor:
+        return collectives.ring_reduce_scatter(self, tensor, channel)

@@ -1,0 +1,45 @@
+"""The GPUs that ranks see and compute on: the choice between NCCL and gloo needs them before there is a fabric."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from repro.common.local_rank import local_rank
+
+
+def visible_gpus(device: str) -> tuple[str, ...]:
+    """Ids of the GPUs that this rank may use with `device` as in the configuration."""
+    if device == "cpu" or not torch.cuda.is_available():
+        return ()
+    return tuple(str(torch.cuda.get_device_properties(index).uuid) for index in range(torch.cuda.device_count()))
+
+
+def gpu_of(device: str, rank: int) -> str | None:
+    """The id of the one that it computes on, as `repro.fabric.device.pick_device` shares them out."""
+    gpus = visible_gpus(device)
+    return gpus[local_rank(otherwise=rank) % len(gpus)] if gpus else None
+
+
+def too_few_gpus(everybody: Sequence[Any]) -> str | None:
+    """NCCL refuses two ranks on one GPU: a line on the fullest host, or None. Of each: `host`, `gpu` and `gpus`."""
+    used = [(each.host, each.gpu) for each in everybody]
+    if len(set(used)) == len(used) and all(each.gpu for each in everybody):
+        return None
+    hosts = grouped([each.host for each in everybody])
+    seen = {host: len({gpu for rank in ranks for gpu in everybody[rank].gpus}) for host, ranks in hosts.items()}
+    host = max(hosts, key=lambda name: len(hosts[name]) - seen[name])
+    return (
+        f"too few GPUs for the ranks: host {host} has {seen[host]} for {len(hosts[host])} ranks, and NCCL needs one "
+        f"for each; start fewer ranks on a host, or let ranks share a GPU: testbed.backend=gloo, or the MPI fabric"
+    )
+
+
+def grouped(values: Sequence[str]) -> dict[str, list[int]]:
+    """Each value, in the order in which ranks have it: those ranks."""
+    groups: dict[str, list[int]] = {}
+    for rank, value in enumerate(values):
+        groups.setdefault(value, []).append(rank)
+    return groups

@@ -1,0 +1,45 @@
+"""Where a training run pauses on the way to its end, and what for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Stop:
+    """An iteration after which the training clock pauses, and what for."""
+
+    iteration: int
+    evaluate: bool
+    checkpoint: bool
+    leave: bool = False  # a preemption: checkpoint and end here
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """How long to train and where to stop on the way; in iterations, each `workers` minibatches."""
+
+    iterations: int
+    eval_every: int
+    checkpoint_every: int
+
+    @classmethod
+    def of(cls, config: dict, iterations_per_epoch: int) -> TrainingPlan:
+        def whole(epochs: float) -> int:
+            return max(1, round(epochs * iterations_per_epoch))
+
+        return cls(whole(config["epochs"]), whole(config["eval_every"]), whole(config["checkpoint_every"]))
+
+    def at(self, iteration: int) -> Stop:
+        """What there is to do after an iteration."""
+        last = iteration == self.iterations
+        evaluate = last or iteration % self.eval_every == 0
+        return Stop(iteration, evaluate, iteration % self.checkpoint_every == 0)
+
+    def stops(self, after: int) -> Iterator[Stop]:
+        """The stops behind iteration `after`, the end always among them."""
+        for iteration in range(after + 1, self.iterations + 1):
+            stop = self.at(iteration)
+            if stop.evaluate or stop.checkpoint:
+                yield stop

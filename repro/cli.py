@@ -88,7 +88,17 @@ def build_parser() -> Parser:
     group = parser.add_subparsers(metavar="COMMAND", parser_class=Parser)
     for module in commands.MODULES:
         module.add(group)
+    completion = group.add_parser("completion", help='completion for a shell: eval "$(repro completion bash)"')
+    completion.add_argument("shell", choices=["bash", "zsh", "tcsh"])
+    completion.set_defaults(command=lambda args: print_completion(parser, args.shell))
     return parser
+
+
+def print_completion(parser: Parser, shell: str) -> None:
+    """What a shell has to read so that it completes the commands of `parser` and their options."""
+    import shtab
+
+    print(shtab.complete(parser, shell))
 
 
 if __name__ == "__main__":

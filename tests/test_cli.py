@@ -153,10 +153,21 @@ def test_a_closed_pipe_is_no_error(tmp_path):
 def test_list_imports_no_heavy_library():
     code = (
         "import sys; from repro.cli import main; main(sys.argv[1:]);"
-        "print([m for m in ('torch', 'mlflow', 'pandas', 'seaborn', 'sklearn', 'numpy') if m in sys.modules])"
+        "print([m for m in ('torch', 'mlflow', 'pandas', 'seaborn', 'sklearn', 'numpy', 'shtab') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code, "list"], capture_output=True, text=True)
     assert done.stdout.splitlines()[-1] == "[]", done.stdout + done.stderr
+
+
+def test_a_shell_completes_commands_and_options(tmp_path):
+    script = tmp_path / "completion"
+    script.write_text(repro(tmp_path, "completion", "bash").stdout)
+    ask = f"source {script}; COMP_WORDS=(repro $1); COMP_CWORD=$2; _shtab_repro; echo ${{COMPREPLY[@]}}"
+    for typed, answer in (("tes", "testbed"), ("data f", "fetch"), ("run --fo", "--force"), ("completion z", "zsh")):
+        words = typed.split()
+        done = subprocess.run(["bash", "-c", ask, "bash", typed, str(len(words))], capture_output=True, text=True)
+        assert done.stdout.split() == [answer], (typed, done.stderr)
+    refused(repro(tmp_path, "completion", "fish"), "invalid choice", "bash")
 
 
 @pytest.mark.parametrize("name", config.experiment_names())

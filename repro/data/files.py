@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from platformdirs import user_cache_path
+
 from repro.common.errors import InputError
 
 log = logging.getLogger("repro.data")
@@ -24,9 +26,8 @@ class File:
 
 
 def cache_root() -> Path:
-    """`$XDG_CACHE_HOME/repro`, else `~/.cache/repro`: where downloads go."""
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path("~/.cache").expanduser()) / "repro"
+    """Where downloads go: `$XDG_CACHE_HOME/repro`, else `~/.cache/repro`; on other systems what is usual there."""
+    return user_cache_path("repro", appauthor=False)
 
 
 def places(root: str | None = None) -> list[Path]:

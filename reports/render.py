@@ -22,6 +22,7 @@ def template(name: str, **values: object) -> str:
 
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
+        autoescape=jinja2.select_autoescape(["html.j2"]),  # for Markdown that is done in `reports.foreign`
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
@@ -36,6 +37,7 @@ def html(text: str, figures: Mapping[str, Path]) -> str:
     InputError for any other image; a link that leads neither to the web nor to somewhere beside the page leads nowhere.
     """
     import markdown
+    from markupsafe import Markup
 
     converter = markdown.Markdown(extensions=["tables", "toc", "sane_lists", "md_in_html"], output_format="html")
     body = converter.convert(text)
@@ -45,9 +47,9 @@ def html(text: str, figures: Mapping[str, Path]) -> str:
     body = re.sub(r"<p>(<img [^>]*>)</p>", r"<figure>\1</figure>", body)
     body = re.sub(r"<table>.*?</table>", _table, body, flags=re.DOTALL)
     top = converter.toc_tokens[0] if converter.toc_tokens else {"name": "Report", "children": []}
-    contents = [(child["name"], child["id"]) for child in top["children"]]
-    css = (TEMPLATES / "style.css").read_text(encoding="utf-8")
-    return template("page.html.j2", title=top["name"], css=css, contents=contents, body=body)
+    contents = [(Markup(child["name"]), child["id"]) for child in top["children"]]  # the converter's names are HTML
+    css = Markup((TEMPLATES / "style.css").read_text(encoding="utf-8"))
+    return template("page.html.j2", title=Markup(top["name"]), css=css, contents=contents, body=Markup(body))
 
 
 def _table(match: re.Match) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import os
 import time
@@ -41,9 +40,9 @@ def take(path: Path, kind: int = fcntl.LOCK_EX, wait_s: float = 0.0) -> IO[str] 
 
 def users(path: Path) -> str:
     """The processes of this machine that have a file open, this one apart, as far as one may see them: for messages."""
-    found, wanted = [], path.stat()
-    for handle in Path("/proc").glob("[0-9]*/fd/*"):
-        with contextlib.suppress(OSError):
-            if os.path.samestat(handle.stat(), wanted) and int(handle.parts[2]) != os.getpid():
-                found.append(handle.parts[2])
-    return f"process {', '.join(dict.fromkeys(found))}" if found else "a process of another user or machine"
+    import psutil
+
+    others = [each for each in psutil.process_iter(["open_files"]) if each.pid != os.getpid()]
+    wanted = str(path.resolve())
+    found = [each.pid for each in others if any(file.path == wanted for file in each.info["open_files"] or ())]
+    return f"process {', '.join(map(str, found))}" if found else "a process of another user or machine"

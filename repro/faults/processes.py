@@ -1,4 +1,4 @@
-"""The processes that work in a folder, found by their command lines (Linux): a command, its launcher, its ranks."""
+"""The processes that work in a folder, found by their command lines: a command, its launcher, its ranks."""
 
 from __future__ import annotations
 
@@ -7,31 +7,25 @@ import os
 from collections.abc import Iterable
 from pathlib import Path
 
+import psutil
+
 RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "RANK")
 
 
 def of(folder: Path) -> list[int]:
     """The living processes (no zombies) that name `folder`, or something in it, on their command line or in
     `$REPRO_RESULTS`."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):
-            words = [*_words(process / "cmdline"), _environment(process).get("REPRO_RESULTS", "")]
-            if any(word == str(folder) or word.startswith(f"{folder}/") for word in words) and not _zombie(process):
-                found.append(int(process.name))
-    return found
+    return [process.pid for process in _of(folder)]
 
 
 def ranks(folder: Path) -> dict[int, int]:
     """rank -> process of the ranks that work in `folder`; launchers are left out."""
     found = {}
-    for pid in of(folder):
-        with contextlib.suppress(OSError):
-            process = Path("/proc") / str(pid)
-            words, environment = _words(process / "cmdline"), _environment(process)
-            rank = next((environment[name] for name in RANK_VARIABLES if name in environment), None)
-            if "repro.rank.main" in words and rank is not None and "python" in Path(words[0]).name:
-                found[int(rank)] = pid
+    for process in _of(folder):
+        words, environment = process.info["cmdline"], process.info["environ"]
+        rank = next((environment[name] for name in RANK_VARIABLES if name in environment), None)
+        if "repro.rank.main" in words and rank is not None and "python" in Path(words[0]).name:
+            found[int(rank)] = process.pid
     return found
 
 
@@ -42,13 +36,12 @@ def kill(pids: Iterable[int], sign: int) -> None:
             os.kill(pid, sign)
 
 
-def _words(path: Path) -> list[str]:
-    return [word for word in path.read_bytes().decode(errors="replace").split("\0") if word]
-
-
-def _environment(process: Path) -> dict[str, str]:
-    return dict(word.split("=", 1) for word in _words(process / "environ") if "=" in word)
-
-
-def _zombie(process: Path) -> bool:
-    return (process / "stat").read_text().rpartition(")")[2].split()[0] == "Z"
+def _of(folder: Path) -> list[psutil.Process]:
+    """Each with its `info`; a zombie has no command line, and one that may not be read no environment."""
+    found = []
+    for process in psutil.process_iter(["cmdline", "environ"]):
+        if process.info["cmdline"] and process.info["environ"] is not None:
+            words = [*process.info["cmdline"], process.info["environ"].get("REPRO_RESULTS", "")]
+            if any(word == str(folder) or word.startswith(f"{folder}/") for word in words):
+                found.append(process)
+    return found

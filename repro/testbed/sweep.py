@@ -8,21 +8,22 @@ import signal
 import time
 from pathlib import Path
 
+import psutil
+
 GRACE_S = 5.0
 
 
 def marked(network_id: str) -> list[int]:
     """The processes, this one apart, whose environment names the network."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/environ"):
-        with contextlib.suppress(OSError):
-            if int(path.parent.name) != os.getpid() and network_id.encode() in path.read_bytes():
-                found.append(int(path.parent.name))
-    return found
+    others = [each for each in psutil.process_iter(["environ"]) if each.pid != os.getpid()]
+    return [each.pid for each in others if any(network_id in value for value in (each.info["environ"] or {}).values())]
 
 
 def started(pid: int) -> int | None:
-    """When a process started, in clock ticks since the machine did: tells it from another that got its number later."""
+    """When a process started, in clock ticks since the machine did: tells it from another that got its number later.
+
+    psutil's time is that of the day, which is another for the same process once somebody has set the clock.
+    """
     try:
         return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19])
     except OSError:

@@ -18,6 +18,7 @@ from repro import data, imbalance, models
 from repro.cli import build_parser
 from repro.common.errors import InputError
 from repro.experiment import config
+from repro.launch.slurm import site
 
 PROJECT = Path(__file__).resolve().parents[1]
 PAGES = [PROJECT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG")] + sorted(PROJECT.glob("docs/*.md"))
@@ -196,3 +197,10 @@ def test_the_picture_shows_every_room():
     (picture,) = blocks(PROJECT / "docs" / "architecture.md", "mermaid")
     rooms = {path.parent.name for path in PROJECT.glob("repro/*/__init__.py")} | {"strategies", "reports"}
     assert {room for room in rooms if not re.search(rf"\b{room}\b", picture)} == set()
+
+
+def test_the_example_of_a_site_is_one(tmp_path):
+    (code,) = blocks(PROJECT / "docs" / "clusters.md", "yaml")
+    (tmp_path / "site.yaml").write_text(code)
+    found = site.load(tmp_path / "site.yaml")
+    assert (found.gpus_per_node, found.modules) == (4, ("cuda", "openmpi"))

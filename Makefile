@@ -87,5 +87,5 @@ doctor: setup  ## what this machine has and what it lacks
 	$(REPRO) doctor
 
 clean:  ## remove caches; results and .venv stay
-	rm -rf .pytest_cache .ruff_cache .hypothesis build *.egg-info
+	rm -rf .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis build *.egg-info
 	find . -path ./.venv -prune -o -name __pycache__ -type d -exec rm -rf {} +

@@ -9,12 +9,12 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 .PHONY: help setup setup-horovod setup-cluster test reproduce-pipesgd reproduce-pipedream reproduce-gtopk reproduce-eagersgd
 .PHONY: reproduce-ibatch reproduce-all profile-pipedream slurm-pipedream slurm-ibatch
-.PHONY: baselines validate slurm-pipesgd slurm-gtopk slurm-eagersgd report ui bench faults doctor clean
+.PHONY: baselines validate slurm-pipesgd slurm-gtopk slurm-eagersgd report ui bench faults lock doctor clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 20
 
-setup:  ## make .venv with all that is needed, and an MPI; quick where that is done
+setup:  ## make .venv with all that is needed, and an MPI; quick where that is done (LOCKED=1: with the versions of requirements.lock)
 	@setup/environment.sh
 
 setup-horovod: setup  ## build Horovod from its PyPI source against the torch in .venv (needs a compiler; minutes)
@@ -80,9 +80,12 @@ bench: setup  ## measure the harness itself; writes results/bench/
 faults: setup  ## strike real runs with seeded faults and count what is lost (an hour; goes on where it was left)
 	$(REPRO) faults $(ARGS)
 
+lock: setup  ## write requirements.lock anew, from the versions in .venv
+	.venv/bin/python setup/lock.py requirements.lock
+
 doctor: setup  ## what this machine has and what it lacks
 	$(REPRO) doctor
 
 clean:  ## remove caches; results and .venv stay
-	rm -rf .pytest_cache .ruff_cache .hypothesis build *.egg-info
+	rm -rf .pytest_cache .ruff_cache .mypy_cache .import_linter_cache .hypothesis build *.egg-info
 	find . -path ./.venv -prune -o -name __pycache__ -type d -exec rm -rf {} +

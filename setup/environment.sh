@@ -2,8 +2,9 @@
 # Makes .venv with everything that the project needs, and an MPI; returns at once where that is done. Asks nothing.
 #   PYTHON=...            the Python to use (default: python3, if it is 3.11 or newer)
 #   REPRO_TORCH=cpu|cuda  the build of torch (default: cuda where nvidia-smi sees a GPU)
-# A finished set-up leaves .venv/.stamp-<hash of pyproject.toml>; without that stamp it is gone through again, and
-# what an interrupted one left is checked, not trusted.
+#   LOCKED=1              the versions of requirements.lock, and no others that pyproject.toml admits
+# A finished set-up leaves .venv/.stamp-<hash of pyproject.toml, and of the lock>; without that stamp it is gone through
+# again, and what an interrupted one left is checked, not trusted.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
@@ -22,7 +23,14 @@ source "$root/setup/mpi.sh"
 # shellcheck source=setup/shaped.sh
 source "$root/setup/shaped.sh"
 
-stamp() { echo "$root/.venv/.stamp-$(sha256sum < "$root/pyproject.toml" | cut -c1-16)"; }
+case ${LOCKED:-} in
+    '') lock= ;;
+    1) lock="$root/requirements.lock" ;;
+    *) die "LOCKED is '$LOCKED'; valid: 1" ;;
+esac
+
+# stamp [LOCK]: the file that says that the environment is that of pyproject.toml, and of the lock where one is given.
+stamp() { echo "$root/.venv/.stamp-$(cat "$root/pyproject.toml" "$@" | sha256sum | cut -c1-16)"; }
 
 new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2> /dev/null; }
 
@@ -81,12 +89,12 @@ install_packages() {
     fi
     install_torch
     say "installing the project and its dependencies (about 1 GB, 1 to 3 minutes)"
-    pip_quietly install -e "${root}[dev]" || { show_log; die "pip could not install the dependencies: see above, or $log"; }
+    pip_quietly install ${lock:+-c "$lock"} -e "${root}[dev]" || { show_log; die "pip could not install the dependencies: see above, or $log"; }
     "$root/.venv/bin/python" "$root/setup/check_install.py" \
         || die "the environment could not be made whole: remove .venv and run the same command again"
 }
 
-is_ready() { [[ -f $(stamp) ]] && venv_is_ours && [[ -n $(find_mpirun) ]]; }
+is_ready() { [[ -f $(stamp ${lock:+"$lock"}) ]] && venv_is_ours && [[ -n $(find_mpirun) ]]; }
 
 main() {
     cd "$root"
@@ -107,7 +115,7 @@ main() {
     install_packages
     ensure_mpi
     ensure_shaped
-    touch "$(stamp)"
+    touch "$(stamp)" "$(stamp ${lock:+"$lock"})"  # the versions of the lock are among those that the project admits
     say "ready after $((SECONDS - started)) s"
 }
 

@@ -1,4 +1,4 @@
-# shellcheck shell=bash disable=SC2154  # root and log come from common.sh
+# shellcheck shell=bash disable=SC2154  # root and log come from common.sh, lock from environment.sh
 # Which build of torch: CUDA only where an NVIDIA driver works, else the CPU's, which is a tenth of the size.
 
 torch_cpu_index=https://download.pytorch.org/whl/cpu
@@ -14,7 +14,7 @@ install_torch() {
         '') if gpu_works; then build=cuda; else build=cpu; fi ;;
         *) die "REPRO_TORCH is '$build'; valid: cpu, cuda" ;;
     esac
-    requirement=$(torch_plan requirement)
+    requirement=$(torch_plan requirement ${lock:+"$lock"})
     if torch_plan installed "$requirement"; then return; fi
 
     if [[ $build == cpu ]] && torch_plan reachable "$torch_cpu_index/torch/"; then

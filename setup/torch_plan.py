@@ -1,6 +1,6 @@
 """What the set-up wants to know about torch before it downloads any; needs Python and pip only.
 
-torch_plan.py requirement             prints the project's requirement, such as torch>=2.6,<2.14
+torch_plan.py requirement [LOCK]      prints the project's requirement, such as torch>=2.6,<2.14, or the lock's version
 torch_plan.py installed REQUIREMENT   status 0 where this environment has it
 torch_plan.py reachable URL           status 0 where it answers within 5 s
 torch_plan.py plan REQUIREMENT        prints the build that pip would take and its download: "cpu 0.2", "cuda 2.7"
@@ -22,10 +22,13 @@ from pathlib import Path
 LIMIT_S = 5
 
 
-def requirement() -> str:
-    with open(Path(__file__).resolve().parents[1] / "pyproject.toml", "rb") as file:
-        dependencies = tomllib.load(file)["project"]["dependencies"]
-    return next(line for line in dependencies if re.match(r"torch\b(?!-)", line))
+def requirement(lock: str | None = None) -> str:
+    if lock:
+        lines = Path(lock).read_text().splitlines()
+    else:
+        with open(Path(__file__).resolve().parents[1] / "pyproject.toml", "rb") as file:
+            lines = tomllib.load(file)["project"]["dependencies"]
+    return next(line for line in lines if re.match(r"torch\b(?!-)", line))
 
 
 def installed(wanted: str) -> bool:

@@ -71,7 +71,7 @@ class DataParallel(Strategy):
 
 
 class GradientStrategy(DataParallel):
-    """Gradient, exchange, update. Authors override `exchange`; see the README for a complete example."""
+    """Gradient, exchange, update. Authors override `exchange`; see docs/strategy.md for a complete example."""
 
     def step(self) -> StepReport:
         report = self.local_gradient(self.gradient)

@@ -20,13 +20,16 @@ def test_a_wheel_lists_shows_and_reports(tmp_path):
     leave = shutil.ignore_patterns("__pycache__", "out", "*.egg-info")
     for package in PACKAGES:
         shutil.copytree(PROJECT / package, source / package, ignore=leave)
-    for name in ("pyproject.toml", "README.md"):
+    for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(PROJECT / name, source / name)
     build = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-q", "-w", str(tmp_path)]
     subprocess.run([*build, str(source)], check=True, capture_output=True, timeout=LIMIT_S)
     (wheel,) = tmp_path.glob("*.whl")
     installed = tmp_path / "installed"
     zipfile.ZipFile(wheel).extractall(installed)
+    assert [path.read_text() for path in installed.glob("*.dist-info/licenses/LICENSE")] == [
+        (PROJECT / "LICENSE").read_text()
+    ]
 
     def repro(*arguments: str) -> str:
         environment = os.environ | {"PYTHONPATH": str(installed), "REPRO_RESULTS": str(tmp_path / "results")}

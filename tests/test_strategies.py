@@ -123,9 +123,9 @@ def test_bytes_are_counted(workers):
     assert served == [5 * 4 * n] * workers + [5 * 4 * n * workers]
 
 
-def test_the_example_of_the_readme_runs(tmp_path, monkeypatch):
-    readme = (Path(__file__).parents[1] / "README.md").read_text()
-    code = re.search(r"```python\n(# strategies/short_wire\.py\n.*?)```", readme, re.DOTALL)[1]
+def test_the_example_of_the_docs_runs(tmp_path, monkeypatch):
+    page = (Path(__file__).parents[1] / "docs" / "strategy.md").read_text()
+    code = re.search(r"```python\n(# strategies/short_wire\.py\n.*?)```", page, re.DOTALL)[1]
     (tmp_path / "short_wire.py").write_text(code)
     monkeypatch.setattr(strategies, "__path__", [*strategies.__path__, str(tmp_path)])
     assert "short_wire" in strategies.names()

@@ -17,9 +17,9 @@ from repro.experiment import runs
 from strategies import horovod
 from strategies.horovod import Options
 from tests.distributed.test_ddp import MOMENTUM, N, dropping, frozen, normed
-from tests.distributed.test_runs import run as run_cells
-from tests.distributed.test_runs import summary
 from tests.support import real, small
+from tests.support.cli import run as run_cells
+from tests.support.cli import summary
 from tests.support.waiting import LIMIT_S
 
 SCRIPT = Path(__file__).resolve().parents[2] / "setup" / "horovod.sh"

@@ -18,10 +18,9 @@ from repro.common.errors import FaultError, InputError
 from repro.launch.supervise import Ranks
 from repro.records.provenance import versions
 from repro.testbed import links, network, sweep
-from tests.distributed.test_runs import EXPERIMENT, repro, run, summary
 from tests.support import shaped_ranks
+from tests.support.cli import EXPERIMENT, refused, repro, run, summary
 from tests.support.waiting import LIMIT_S, wait_until
-from tests.unit.commands.test_cli import refused
 
 PROJECT = Path(__file__).resolve().parents[2]
 FABRICS = {"mpirun": "mpi", "torchrun": "torch"}

@@ -12,10 +12,11 @@ import strategies
 from repro.common.errors import InputError
 from repro.experiment import runs
 from strategies.ddp import Options, ring_share, sent_bytes
-from tests.distributed.test_runs import run as run_cells
-from tests.distributed.test_runs import summary
 from tests.support import small
+from tests.support.cli import run as run_cells
+from tests.support.cli import summary
 
+pytestmark = pytest.mark.ranks
 N = sum(p.numel() for p in small.model().parameters())
 MOMENTUM = small.SGD | {"momentum": 0.9, "weight_decay": 1e-3}
 POWERSGD = {"hook": "powersgd", "powersgd_start": 3}
@@ -139,7 +140,6 @@ def test_powersgd_s_bytes(shapes, rank, elements):
 TORCHRUN = ("testbed=here", "testbed.launcher=torchrun", "strategy=ddp", "workers=3", "batch=60")
 
 
-@pytest.mark.ranks
 def test_a_killed_run_resumes_to_the_same_bits(tmp_path):
     powersgd = (*TORCHRUN, "strategy.hook=powersgd", "strategy.powersgd_start=4", "strategy.powersgd_rank=2")
     whole = summary(run_cells(tmp_path / "whole", *powersgd))
@@ -152,7 +152,6 @@ def test_a_killed_run_resumes_to_the_same_bits(tmp_path):
     assert sum(whole["phases"].values()) == pytest.approx(whole["step"]["mean_s"], rel=1e-9)
 
 
-@pytest.mark.ranks
 def test_a_stopped_rank_ends_the_run_with_its_name(tmp_path):
     done = run_cells(tmp_path, *TORCHRUN, "timeout_s=4", fault="stop:1:5")
     assert done.returncode == 1 and "Traceback" not in done.stderr

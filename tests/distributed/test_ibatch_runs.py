@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.distributed.test_runs import repro, summary
+from tests.support.cli import repro, summary
 
 QUICK = [
     "testbed=here", "settings={}", "seeds=1", "workers=3", "batch=60", "epochs=1", "eval_every=0.25",

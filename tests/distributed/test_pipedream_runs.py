@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from repro.experiment import runs
-from tests.distributed.test_runs import repro, summary
+from tests.support.cli import repro, summary
 
 EXPERIMENT = "pipesgd/fig4-mnist"
 # three ranks on the digits, 20 iterations; checkpoints lie between the evaluations
@@ -18,8 +18,8 @@ def run(results, *overrides, fault=""):
 
 
 @pytest.mark.ranks
-@pytest.mark.parametrize(("config", "cuts"), [("1-1-1", "[1,2]"), ("2-1", "[2]")])
-def test_a_killed_stage_resumes_to_the_same_weights(tmp_path, config, cuts):
+@pytest.mark.parametrize(("config", "cuts", "fault"), [("1-1-1", "[1,2]", "kill:0:13"), ("2-1", "[2]", "kill:2:30")])
+def test_a_killed_stage_resumes_to_the_same_weights(tmp_path, config, cuts, fault):
     pipeline = ("strategy=pipedream", f"strategy.config={config}", f"strategy.cuts={cuts}")
     whole = summary(run(tmp_path / "whole", *pipeline))
     assert whole["pipeline"]["config"] == config and whole["pipeline"]["source"] == "given"
@@ -31,19 +31,18 @@ def test_a_killed_stage_resumes_to_the_same_weights(tmp_path, config, cuts):
         }
         # more than what a stage keeps, which two blocks may share; less by what the loss keeps
         assert predicted["activation_bytes"] / 1.5 < rank["activation_bytes"] < 1.1 * predicted["activation_bytes"]
-    for fault in ("kill:0:13", "kill:2:30"):
-        results = tmp_path / fault.replace(":", "-")
-        killed = run(results, *pipeline, fault=fault)
-        assert killed.returncode == 1 and "Traceback" not in killed.stderr
-        assert f"rank {fault[5]} was lost: ended by SIGKILL" in killed.stderr and "resumes" in killed.stderr
-        resumed = run(results, *pipeline, fault=fault)
-        assert "resuming" in resumed.stderr
-        again = summary(resumed)
-        assert again["weights_sha256"] == whole["weights_sha256"]
-        for name in ("iteration", "top1", "loss"):
-            assert [p[name] for p in again["curve"]] == [p[name] for p in whole["curve"]], name
-        assert again["bytes_sent"] == whole["bytes_sent"] and again["staleness"] == whole["staleness"]
-        assert again["wall"]["resumes"] == 1
+    results = tmp_path / "killed"
+    killed = run(results, *pipeline, fault=fault)
+    assert killed.returncode == 1 and "Traceback" not in killed.stderr
+    assert f"rank {fault[5]} was lost: ended by SIGKILL" in killed.stderr and "resumes" in killed.stderr
+    resumed = run(results, *pipeline, fault=fault)
+    assert "resuming" in resumed.stderr
+    again = summary(resumed)
+    assert again["weights_sha256"] == whole["weights_sha256"]
+    for name in ("iteration", "top1", "loss"):
+        assert [p[name] for p in again["curve"]] == [p[name] for p in whole["curve"]], name
+    assert again["bytes_sent"] == whole["bytes_sent"] and again["staleness"] == whole["staleness"]
+    assert again["wall"]["resumes"] == 1
 
 
 @pytest.mark.ranks

@@ -18,7 +18,7 @@ import pytest
 from repro.records.store import read_summary
 from repro.tracking import Background, Store, open_store
 from repro.tracking.background import SERVER_WAIT_S
-from tests.distributed.test_runs import EXPERIMENT, QUICK
+from tests.support.cli import EXPERIMENT, QUICK
 from tests.support.waiting import LIMIT_S, wait_until
 
 CELL = [*QUICK, "strategy=dsync", "testbed=here"]

@@ -12,6 +12,7 @@ import pickle
 import tempfile
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ import pytest
 
 import strategies
 from repro.common.errors import InputError
+from tests.support import small
 from tests.support.ranks import launch
 from tests.support.waiting import LIMIT_S
 
@@ -68,6 +70,12 @@ class Ranks:
 @functools.cache
 def started(fabric: str) -> Ranks:
     return Ranks(fabric)
+
+
+def strategy_names(names: Sequence[str] | None = None) -> list[Any]:
+    """Parameters of a test of every registered strategy, or of some; marked where it starts real ranks."""
+    chosen = strategies.names() if names is None else names
+    return [pytest.param(name, marks=[pytest.mark.ranks] * bool(small.library(name))) for name in chosen]
 
 
 def need(name: str) -> None:

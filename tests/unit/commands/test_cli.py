@@ -15,17 +15,9 @@ from repro.common.errors import InputError, NotHere
 from repro.common.paths import CONFIGS
 from repro.experiment import config, runs
 from repro.experiment.compose import Composer
-from tests.distributed.test_runs import QUICK, repro
+from tests.support.cli import QUICK, refused, repro
 
 FIG4 = "pipesgd/fig4-mnist"
-
-
-def refused(done: subprocess.CompletedProcess, *words: str) -> None:
-    assert done.returncode == 2, (done.returncode, done.stdout, done.stderr)
-    lines = [line for line in done.stderr.splitlines() if line.startswith("repro: error:")]
-    assert len(lines) == 1 and "Traceback" not in done.stderr
-    for word in words:
-        assert word in lines[0], lines[0]
 
 
 @pytest.mark.parametrize(

@@ -20,8 +20,8 @@ from repro.records.events import read_events
 from repro.tracking import sync_all
 from repro.training.model_shard import ModelShard
 from repro.training.worker import Worker
-from tests.distributed.test_runs import repro
 from tests.support import real, small
+from tests.support.cli import repro
 from tests.unit.tracking.test_tracking import runs_of
 
 EXPERIMENT = "pipesgd/fig4-mnist"

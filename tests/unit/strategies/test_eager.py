@@ -11,9 +11,9 @@ import strategies
 from repro.common.errors import InputError
 from repro.fabric import virtual
 from repro.timing.device import BlockSeconds
-from tests.distributed.test_runs import run as run_cells
-from tests.distributed.test_runs import summary
 from tests.support import small
+from tests.support.cli import run as run_cells
+from tests.support.cli import summary
 
 MOMENTUM = {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.01}
 NAMES = ("eager_solo", "eager_majority", "eager_quorum")

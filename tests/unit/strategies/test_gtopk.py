@@ -77,6 +77,7 @@ def test_it_is_the_algorithm_with_dense_vectors(name, options, workers):
     torch.testing.assert_close(found.weights[0], serial(name, workers, 0.25, 12), rtol=1e-5, atol=1e-7)
 
 
+@pytest.mark.ranks
 @pytest.mark.parametrize("fabric", ["mpi", "torch"])
 @pytest.mark.parametrize(("workers", "name", "options"), [
     (3, "topk", {}), (4, "gtopk", {}), (3, "gtopk", {"residual": "exact", "codec": "quantize8", "K": 2}),

@@ -257,6 +257,7 @@ def test_resume_changes_nothing_wherever_it_happens(config, cuts, semantics):
             assert resumed.digests == whole.digests
 
 
+@pytest.mark.ranks
 @pytest.mark.parametrize("fabric", ["mpi", "torch"])
 @pytest.mark.parametrize(("config", "cuts", "name"), [
     ("1-1-1-1", [1, 3, 4], "pipedream"), ("2-1-1", [2, 3], "pipedream"), ("3-1", [3], "pipedream"),

@@ -12,8 +12,7 @@ import pytest
 
 from repro.common.errors import FaultError, InputError
 from repro.testbed import network, private, sweep
-from tests.distributed.test_runs import repro
-from tests.unit.commands.test_cli import refused
+from tests.support.cli import refused, repro
 
 
 @pytest.fixture

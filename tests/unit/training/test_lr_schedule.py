@@ -11,7 +11,7 @@ import strategies
 from repro.common.errors import InputError
 from repro.training.lr_schedule import Schedule, check
 from repro.training.model_shard import ModelShard
-from tests.support import small
+from tests.support import real, small
 
 STEP = {"schedule": "step", "milestones": [0.5, 1.0], "decay": 0.5}  # epochs of 10 iterations: after 5 and 10
 SCHEDULES = [{"schedule": "inverse_sqrt"}, {"schedule": "inverse"}, STEP]
@@ -58,7 +58,7 @@ def test_a_server_that_applies_every_gradient_by_itself_counts_workers_updates_a
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda s: s["schedule"])
-@pytest.mark.parametrize("name", strategies.names())
+@pytest.mark.parametrize("name", real.strategy_names())
 def test_one_worker_is_sgd_with_the_schedule(name, schedule):
     weights = small.ModelShard(small.model(), small.SGD, torch.device("cpu")).weights.clone()
     for t in range(1, 13):
@@ -69,7 +69,7 @@ def test_one_worker_is_sgd_with_the_schedule(name, schedule):
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda s: s["schedule"])
-@pytest.mark.parametrize("name", strategies.names())
+@pytest.mark.parametrize("name", real.strategy_names())
 def test_a_resume_goes_on_where_the_schedule_stopped(name, schedule):
     optimizer = small.SGD | schedule | {"momentum": 0.9}
     whole = small.run(name, workers=2, optimizer=optimizer)
@@ -77,7 +77,7 @@ def test_a_resume_goes_on_where_the_schedule_stopped(name, schedule):
         assert small.run(name, workers=2, optimizer=optimizer, stop_and_resume_at=stop).digests == whole.digests
 
 
-@pytest.mark.parametrize("name", strategies.names())
+@pytest.mark.parametrize("name", real.strategy_names())
 def test_an_explicit_constant_changes_no_bit(name):
     explicit = small.SGD | {"schedule": "constant", "milestones": [], "decay": 0.1}
     assert small.run(name, optimizer=explicit).digests == small.run(name).digests

@@ -11,7 +11,7 @@ from repro.common.errors import FaultError
 from repro.rank import recorder
 from repro.rank.loop import TrainingPlan
 from repro.rank.resume import gap
-from tests.distributed.test_checkpoints import curve, killed, notes, resumes, run
+from tests.unit.rank.test_checkpoints import curve, killed, notes, resumes, run
 
 TOGETHER = ("strategy=pipe_sgd",)
 # each stage writes its checkpoints by itself: 8 iterations between evaluations, 3 between checkpoints

@@ -18,9 +18,9 @@ from repro.fabric import virtual
 from repro.rank import programs, recorder
 from repro.rank.checkpoints import Checkpoints, Damaged
 from repro.records.store import read_summary
-from tests.distributed.test_runs import run as cli
-from tests.distributed.test_runs import summary
 from tests.support import small
+from tests.support.cli import run as cli
+from tests.support.cli import summary
 
 STATE = {"weights": torch.arange(5000.0), "counts": {3: 4}, "names": ("a", None), "lr": 0.1}
 

@@ -82,7 +82,6 @@ TRIALS = [
     ("pipe_sgd", "a rank killed (SIGKILL)"),
     ("pipe_sgd", "newest checkpoint, one bit flipped"),
     ("pipe_sgd", "disk full"),
-    ("eager_solo", "SIGTERM to the command"),
     ("eager_solo", "event log cut at a line"),
 ]
 

@@ -18,6 +18,7 @@ import pytest
 from repro.records.store import read_summary
 from repro.tracking import Background, Store, open_store
 from repro.tracking.background import SERVER_WAIT_S
+from tests.support import cli
 from tests.support.cli import EXPERIMENT, QUICK
 from tests.support.waiting import LIMIT_S, wait_until
 
@@ -98,11 +99,10 @@ def command(results: Path, uri: str, *arguments: str) -> subprocess.Popen:
 
 
 def repro(results: Path, uri: str, *arguments: str) -> tuple[str, str]:
-    """Standard output and error of a command that ends well; the limit only guards against one that never ends."""
-    process = command(results, uri, *arguments)
-    out, err = process.communicate(timeout=LIMIT_S)
-    assert process.returncode == 0, err
-    return out, err
+    """Standard output and error of a command that ends well."""
+    done = cli.repro(results, *arguments, tracking_uri=uri)
+    assert done.returncode == 0, done.stderr
+    return done.stdout, done.stderr
 
 
 def run(results: Path, uri: str, *overrides: str) -> tuple[dict, str]:
@@ -166,9 +166,7 @@ def test_a_silent_server_delays_no_cell_and_the_command_only_so_long(tmp_path):
     """Two cells: the second is done while the first one's first request still waits for its answer."""
     results = tmp_path / "results"
     with silent_server() as (uri, accepted):
-        process = command(results, uri, "run", EXPERIMENT, "--json", *CELL, "seeds=2")
-        out, err = process.communicate(timeout=LIMIT_S)
-        assert process.returncode == 0, err
+        out, err = repro(results, uri, "run", EXPERIMENT, "--json", *CELL, "seeds=2")
         assert accepted
     assert len(json.loads(out)) == 2 and all(read_summary(path.parent) for path in results.rglob("events.jsonl"))
     lines = [line for line in err.splitlines() if "MLflow" in line]
@@ -244,9 +242,9 @@ def test_a_server_killed_in_the_middle_gets_the_rest_once(tmp_path):
 
 
 def test_a_malformed_address_ends_the_command_before_anything_runs(tmp_path):
-    process = command(tmp_path / "results", "htp://ann:secret@host", "run", EXPERIMENT, *CELL)
-    _, err = process.communicate(timeout=LIMIT_S)
-    assert process.returncode == 2 and "Traceback" not in err and "secret" not in err
+    done = cli.repro(tmp_path / "results", "run", EXPERIMENT, *CELL, tracking_uri="htp://ann:secret@host")
+    err = done.stderr
+    assert done.returncode == 2 and "Traceback" not in err and "secret" not in err
     [line] = [line for line in err.splitlines() if "MLFLOW_TRACKING_URI" in line]
     assert line.startswith("repro: error: MLFLOW_TRACKING_URI=htp://host: unknown scheme 'htp'")
     assert not list((tmp_path / "results").rglob("events.jsonl"))

@@ -1,7 +1,7 @@
 """`repro` as a user starts it, in a process of its own: for tests of what it says, leaves behind and ends with.
 
-Nearly all that such a process does is to import PyTorch: these are forked from one that has imported it. How the
-command starts without that, what it imports and what signals do to it, tests find out with `subprocess`.
+Nearly all that such a process does is to import PyTorch and MLflow: these are forked from one that has imported both.
+How the command starts without that, what it imports and what signals do to it, tests find out with `subprocess`.
 """
 
 from __future__ import annotations
@@ -21,14 +21,17 @@ QUICK = ["dataset.standin=always", "workers=2", "batch=40", "epochs=0.857", "eva
 EXPERIMENT = "pipesgd/fig4-mnist"
 
 FORKED = multiprocessing.get_context("forkserver")
-# pytest itself, because every such process looks at the main module of the one that asked for it
-FORKED.set_forkserver_preload(["pytest", "repro.cli", "repro.experiment.runs", "repro.launch.runner", __name__])
+FORKED.set_forkserver_preload(["tests.support.preloaded"])
 
 
-def repro(results: Path, *arguments: str, fault: str = "", timeout: float = LIMIT_S) -> subprocess.CompletedProcess:
+def repro(
+    results: Path, *arguments: str, fault: str = "", tracking_uri: str = "", timeout: float = LIMIT_S
+) -> subprocess.CompletedProcess:
     """Run one command with its results in a folder of the test's; TimeoutExpired where it does not end."""
     environment = os.environ | {"REPRO_RESULTS": str(results), "REPRO_REPORTS": str(results.parent / "reports")}
     environment.pop("MLFLOW_TRACKING_URI", None)
+    if tracking_uri:
+        environment["MLFLOW_TRACKING_URI"] = tracking_uri
     if fault:
         environment["REPRO_FAULT"] = fault
     with tempfile.TemporaryDirectory() as folder:

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 from typing import Any
 
 import pytest
@@ -22,8 +19,8 @@ from repro.rank import factory, programs
 from repro.records.store import PHASES
 from repro.timing import closed_forms
 from repro.timing.device import block_seconds
+from tests.support.cli import repro
 from tests.support.probes import PARAMETERS, TESTBED, configuration, divisible, exactly, run
-from tests.support.waiting import LIMIT_S
 
 # --- timing
 
@@ -254,11 +251,8 @@ def test_a_message_that_was_there_before_it_was_asked_for_took_no_time():
 @pytest.mark.ranks
 @pytest.mark.parametrize("experiment", ["timing-model", "fig3-ring", "convergence"])
 def test_a_probe_on_real_ranks(tmp_path, experiment):
-    environment = os.environ | {"REPRO_RESULTS": str(tmp_path), "REPRO_REPORTS": str(tmp_path / "reports")}
-    command = [sys.executable, "-m", "repro.cli", "run", f"pipesgd/{experiment}", "--scale", "smoke", "--no-mlflow"]
     chosen = ["testbed=here", "dataset.standin=always", "workers=2", "batch=20", "settings=null"]
-    command += ["--json", *chosen]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=LIMIT_S)
+    done = repro(tmp_path, "run", f"pipesgd/{experiment}", "--scale", "smoke", "--no-mlflow", "--json", *chosen)
     assert done.returncode == 0, done.stderr
     [summary] = json.loads(done.stdout)
     assert summary["kind"] == "measured" and summary["fabric"] == "mpi" and summary["workers"] == 2

@@ -6,6 +6,7 @@ A strategy that needs the library of a real fabric (DDP, Horovod) runs there ins
 
 from __future__ import annotations
 
+import functools
 import tempfile
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -33,6 +34,7 @@ NETWORK = virtual.Network(1e-4, 1e-9)
 COSTS = Costs(True, {"reduce": 1e-10, "update": 1e-11}, {"sync": 0.0})
 
 
+@functools.cache
 def split(seed: int = 7) -> Split:
     generator = torch.Generator().manual_seed(seed)
     x = torch.randn(SAMPLES, INPUTS, generator=generator)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -28,11 +29,24 @@ def stable(text: str) -> dict:
 
 
 PIPE = ("strategy=pipe_sgd", "strategy.codec=quantize8", "testbed=here")
+DSYNC = ("strategy=dsync", "testbed=here")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """The summary of Pipe-SGD's undisturbed run."""
+    return summary(run(tmp_path_factory.mktemp("whole"), *PIPE))
+
+
+@pytest.fixture(scope="module")
+def dsync(tmp_path_factory):
+    """The results folder of D-Sync's undisturbed run, and its summary."""
+    results = tmp_path_factory.mktemp("dsync")
+    return results, summary(run(results, *DSYNC))
 
 
 @pytest.mark.ranks
-def test_killed_ranks_resume_to_the_same_bits(tmp_path):
-    whole = summary(run(tmp_path / "whole", *PIPE))
+def test_killed_ranks_resume_to_the_same_bits(tmp_path, whole):
     for number, fault in enumerate(["kill:0:8", "kill:1:29"]):
         results = tmp_path / str(number)
         killed = run(results, *PIPE, fault=fault)
@@ -50,12 +64,10 @@ def test_killed_ranks_resume_to_the_same_bits(tmp_path):
 
 
 @pytest.mark.ranks
-def test_a_rank_killed_before_any_checkpoint_starts_anew(tmp_path):
-    server = ("strategy=ps_sync", "testbed=here")
-    whole = summary(run(tmp_path / "whole", *server))
+def test_a_rank_killed_before_any_checkpoint_starts_anew(results, whole):
     late = "checkpoint_every=100"
-    assert run(tmp_path / "killed", *server, late, fault="kill:2:25").returncode == 1  # the server
-    again = summary(run(tmp_path / "killed", *server, late))
+    assert run(results, *PIPE, late, fault="kill:1:25").returncode == 1
+    again = summary(run(results, *PIPE, late))
     assert again["weights_sha256"] == whole["weights_sha256"]
     # what the killed attempt had logged does not count
     assert [point["iteration"] for point in again["curve"]] == [point["iteration"] for point in whole["curve"]]
@@ -98,17 +110,15 @@ def test_every_launcher_gives_the_same_bits(tmp_path, name):
 
 
 @pytest.mark.ranks
-def test_measured_pipe_sgd_overlaps_and_accounts_for_its_time(results):
-    pipe = summary(run(results, "strategy=pipe_sgd", "testbed=here", "workers=3", "batch=60"))
-    assert pipe["kind"] == "measured" and pipe["ranks"] == 3
-    assert pipe["communication"]["overlapped_s"] > 0
-    assert sum(pipe["phases"].values()) == pytest.approx(pipe["step"]["mean_s"], rel=1e-9)
-    wall = pipe["wall"]
+def test_measured_pipe_sgd_overlaps_and_accounts_for_its_time(whole, dsync):
+    assert whole["kind"] == "measured" and whole["ranks"] == 2
+    assert whole["communication"]["overlapped_s"] > 0
+    assert sum(whole["phases"].values()) == pytest.approx(whole["step"]["mean_s"], rel=1e-9)
+    wall = whole["wall"]
     parts = sum(wall[f"{name}_s"] for name in ("training", "evaluation", "checkpoint", "synchronisation", "logging"))
     assert parts == pytest.approx(wall["total_s"], rel=1e-9)
     assert 0 < wall["train_s"] <= wall["total_s"]  # the slowest rank's clock, and rank 0's
-    dsync = summary(run(results, "strategy=dsync", "testbed=here", "workers=3", "batch=60"))
-    assert dsync["communication"]["overlapped_s"] == 0
+    assert dsync[1]["communication"]["overlapped_s"] == 0
 
 
 def test_simulation_is_deterministic_to_the_byte(tmp_path):
@@ -146,15 +156,15 @@ def test_finished_cells_are_skipped_and_force_runs_them(results):
     assert other["key"] != first["key"] and len(list(results.rglob("summary.json"))) == 2
 
 
-def test_an_interrupted_run_is_not_done_because_of_a_committed_summary(results):
-    cell = ("strategy=dsync", "testbed=here")
-    first = summary(run(results, *cell))
+@pytest.mark.ranks
+def test_an_interrupted_run_is_not_done_because_of_a_committed_summary(results, dsync):
+    shutil.copytree(dsync[0], results)
     (events,) = results.rglob("events.jsonl")
     events.unlink()
-    assert run(results, *cell, fault="kill:0:20").returncode == 1
-    again = run(results, *cell)
+    assert run(results, *DSYNC, fault="kill:0:20").returncode == 1
+    again = run(results, *DSYNC)
     assert "done already" not in again.stderr
-    assert summary(again)["weights_sha256"] == first["weights_sha256"]
+    assert summary(again)["weights_sha256"] == dsync[1]["weights_sha256"]
 
 
 def test_a_committed_summary_without_its_events_is_not_ours(results):

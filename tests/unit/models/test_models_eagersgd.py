@@ -2,53 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
 import torch
 from torch import nn
 from torch.nn import functional
 
 from repro import models
-from repro.common.errors import InputError
-from repro.evaluation.evaluate import digest
 from repro.models.lstm_ucf101 import LastOutput
 from repro.timing.device import block_flops
-from repro.training.model_shard import ModelShard, carries_state
-from tests.support.small import SGD
-
-
-@pytest.mark.parametrize(
-    "name, shape, classes, options, parameters, blocks",
-    [
-        ("hyperplane", (8192,), 1, {}, 8_193, 1),
-        ("resnet32", (3, 32, 32), 10, {}, 467_194, 17),
-        ("resnet32", (3, 32, 32), 100, {}, 467_194 + 90 * 65, 17),
-        ("resnet50", (3, 224, 224), 1000, {"outputs": 1001}, 25_559_081, 18),
-        ("resnet50", (3, 224, 224), 1000, {"outputs": None}, 25_557_032, 18),
-        ("lstm_ucf101", (187, 2048), 101, {}, 34_663_525, 3),
-        ("transformer", (26,), 10_000, {}, 54_388_496, 14),
-    ],
-)
-def test_parameters_of_table_1(name, shape, classes, options, parameters, blocks):
-    model = models.build(name, shape, classes, 0, "meta", **options)
-    assert sum(p.numel() for p in model.parameters()) == parameters and len(model) == blocks
-    assert all(p.requires_grad for p in model.parameters())
-    # a part of a real rank sends exactly these
-    small = models.build("hyperplane", (16,), 1, 0)
-    assert ModelShard(small, SGD, torch.device("cpu")).size == 17
-
-
-@pytest.mark.parametrize(
-    "name, shape, classes, options",
-    [
-        ("resnet32", (3, 16, 16), 4, {}),
-        ("lstm_ucf101", (5, 6), 4, {"hidden": 8, "dense": 7}),
-        ("transformer", (8,), 20, {"width": 16, "layers": 2, "heads": 2, "feed_forward": 24}),
-    ],
-)
-def test_the_same_weights_from_the_same_seed(name, shape, classes, options):
-    one, two, other = (models.build(name, shape, classes, seed, **options) for seed in (3, 3, 4))
-    assert digest(one.state_dict()) == digest(two.state_dict()) != digest(other.state_dict())
-    assert not carries_state(one)
 
 
 def test_resnet32_projects_in_all_three_stages():
@@ -153,34 +113,3 @@ def test_a_transformer_learns_to_copy():
         optimizer.step()
         losses.append(loss.item())
     assert losses[0] > 2 and losses[-1] < 1.0
-
-
-@pytest.mark.parametrize(
-    "name, shape, options, complaint",
-    [
-        ("hyperplane", (3, 8, 8), {}, "model hyperplane takes vectors of .dimensions,., not inputs of"),
-        ("lstm_ucf101", (64,), {}, "takes sequences of .steps, features., not inputs of"),
-        ("lstm_ucf101", (9, 64), {"hidden": 0}, "model.hidden=0: must be a whole number"),
-        ("lstm_ucf101", (9, 64), {"dense": 2.5}, "model.dense=2.5"),
-        (
-            "lstm_ucf101",
-            (9, 64),
-            {"layers": 2},
-            "model 'lstm_ucf101' has no option 'model.layers'; valid: model.hidden",
-        ),
-        ("resnet50", (3, 64, 64), {"outputs": 9}, "model.outputs=9: must be a whole number, 10 .the classes. or more"),
-        ("resnet50", (3, 64, 64), {"outputs": True}, "model.outputs=True"),
-        ("transformer", (9,), {}, "takes sentence pairs"),
-        (
-            "transformer",
-            (8,),
-            {"width": 30, "heads": 4},
-            "model.width=30: must be even and a multiple of model.heads=4",
-        ),
-        ("transformer", (8,), {"dropout": 1.0}, "model.dropout=1.0"),
-        ("transformer", (8,), {"layers": "six"}, "model.layers=six"),
-    ],
-)
-def test_bad_options(name, shape, options, complaint):
-    with pytest.raises(InputError, match=complaint):
-        models.build(name, shape, 10, 0, "meta", **options)

@@ -2,12 +2,13 @@
 
 SCALE ?= small
 ARGS ?=
+JOBS ?= 2
 SITE ?=
 REPRO := .venv/bin/repro
 # mpirun may come with the environment.
 export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
-.PHONY: help setup setup-horovod setup-cluster test reproduce-pipesgd reproduce-pipedream reproduce-gtopk reproduce-eagersgd
+.PHONY: help setup setup-horovod setup-cluster test test-cluster test-all reproduce-pipesgd reproduce-pipedream reproduce-gtopk reproduce-eagersgd
 .PHONY: reproduce-ibatch reproduce-all profile-pipedream slurm-pipedream slurm-ibatch
 .PHONY: baselines validate slurm-pipesgd slurm-gtopk slurm-eagersgd report ui bench faults lock doctor clean
 
@@ -23,8 +24,13 @@ setup-horovod: setup  ## build Horovod from its PyPI source against the torch in
 setup-cluster: setup-horovod  ## what tests of clusters need besides: Slurm, munge and PMIx, by apt-get where it may
 	@setup/slurm.sh
 
-test: setup  ## run the tests (ARGS=... is handed to pytest)
-	.venv/bin/python -m pytest $(ARGS)
+test: setup  ## run the tests, JOBS at a time (ARGS=... is handed to pytest)
+	.venv/bin/python -m pytest -n $(JOBS) --dist loadgroup $(ARGS)
+
+test-cluster: setup  ## run the tests of Slurm, Horovod and network namespaces; skipped, with the reason, where these are not
+	.venv/bin/python -m pytest tests/cluster $(ARGS)
+
+test-all: test test-cluster  ## run all tests
 
 reproduce-pipesgd: setup  ## run all experiments of Pipe-SGD and build its page (SCALE=smoke, small or paper)
 	$(REPRO) run pipesgd --scale $(SCALE)

@@ -1,0 +1,182 @@
+"""Horovod's DistributedOptimizer as a strategy; skipped, with the reason, where Horovod is not installed."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+import strategies
+from repro.common.errors import InputError
+from repro.launch import runs
+from strategies import horovod
+from strategies.horovod import Options
+from tests.distributed.test_ddp import MOMENTUM, N, dropping, frozen, normed
+from tests.support import real, small
+from tests.support.cli import run as run_cells
+from tests.support.cli import summary
+from tests.support.waiting import LIMIT_S
+
+SCRIPT = Path(__file__).resolve().parents[2] / "setup" / "horovod.sh"
+
+
+@pytest.fixture
+def installed():
+    real.need("horovod")
+
+
+@pytest.mark.parametrize("workers", [2, 3, 4])
+@pytest.mark.parametrize("build", [small.model, normed, dropping, frozen])
+def test_it_is_dsync_up_to_the_order_of_summation(installed, workers, build):
+    how = {"workers": workers, "optimizer": MOMENTUM, "build_model": build}
+    found, dsync = small.run("horovod", **how), small.run("dsync", **how)
+    torch.testing.assert_close(found.weights[0], dsync.weights[0], rtol=1e-5, atol=1e-6)
+    if workers == 2:  # two summands have one sum
+        assert torch.equal(found.weights[0], dsync.weights[0])
+    for mine, theirs in zip(found.losses, dsync.losses, strict=True):
+        assert mine == pytest.approx(theirs, rel=1e-4)
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_half_precision_is_close_and_half_the_bytes(installed, workers):
+    found, plain = (small.run("horovod", {"fp16": fp16}, workers=workers) for fp16 in (True, False))
+    torch.testing.assert_close(found.weights[0], plain.weights[0], rtol=1e-2, atol=1e-3)
+    assert found.digests != plain.digests and len(set(found.digests)) == 1
+    assert found.bytes_sent == [12 * (2 * (workers - 1) * 2 * N // workers)] * workers
+    assert plain.bytes_sent == [12 * (2 * (workers - 1) * 4 * N // workers)] * workers
+
+
+@pytest.mark.parametrize("fp16", [False, True])
+def test_two_workers_resume_to_the_same_bits(installed, fp16):
+    how = {"workers": 2, "optimizer": MOMENTUM}
+    whole = small.run("horovod", {"fp16": fp16}, **how)
+    for stop in (1, 7):
+        assert small.run("horovod", {"fp16": fp16}, stop_and_resume_at=stop, **how).digests == whole.digests
+
+
+# --- whole runs
+
+HERE = ("testbed=here", "strategy=horovod")
+
+
+@pytest.mark.ranks
+def test_a_killed_run_resumes_to_the_same_bits(installed, tmp_path):
+    own = (*HERE, "strategy.fusion_mb=0.01", "strategy.cycle_ms=0.5")
+    whole = summary(run_cells(tmp_path / "whole", *own))
+    killed = run_cells(tmp_path / "killed", *own, fault="kill:1:13")
+    assert killed.returncode == 1 and "rank 1" in killed.stderr and "Traceback" not in killed.stderr
+    again = summary(run_cells(tmp_path / "killed", *own, fault="kill:1:13"))
+    assert again["wall"]["resumes"] == 1
+    assert (again["weights_sha256"], again["bytes_sent"]) == (whole["weights_sha256"], whole["bytes_sent"])
+    assert whole["fabric"] == "mpi" and whole["phases"]["communicate"] > 0
+    assert sum(whole["phases"].values()) == pytest.approx(whole["step"]["mean_s"], rel=1e-9)
+
+
+@pytest.mark.ranks
+def test_a_stopped_rank_ends_the_run_with_its_name(installed, tmp_path):
+    done = run_cells(tmp_path, *HERE, "workers=3", "batch=60", "timeout_s=4", fault="stop:1:5")
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert "Horovod's allreduce: nothing after 4 s; no word from rank 1" in done.stderr
+
+
+# --- the set-up
+
+
+def set_up(code: str, **environment: str) -> subprocess.CompletedProcess:
+    """`code` after the functions of setup/horovod.sh."""
+    command = ["bash", "-c", f"source {SCRIPT}\n{code}"]
+    return subprocess.run(command, capture_output=True, text=True, env=os.environ | environment, timeout=LIMIT_S)
+
+
+def test_the_set_up_is_quick_where_it_is_done(installed):
+    done = set_up('build() { die "building again"; }; main')
+    assert (done.returncode, done.stderr, done.stdout) == (0, "", "")
+
+
+def test_what_the_build_lacks_is_one_line():
+    without = 'command() { [[ $2 != g++ ]] && builtin command "$@"; }; mpicxx() { return 1; }; can_apt() { return 1; }'
+    done = set_up(f"{without}; ensure_tools")
+    assert done.returncode == 2 and "this is missing: g++" in done.stderr and "libopenmpi-dev (names" in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("stand_in", "limit", "words"),
+    [
+        ("sleep 30", "1", "was not built within 1 s: give it more with HOROVOD_BUILD_LIMIT_S="),
+        ("echo 'x.cc:3:1: error: no such thing'; exit 1", "60", "could not be built: see above"),
+        ("true", "soon", "HOROVOD_BUILD_LIMIT_S is 'soon'; must be a whole number"),
+    ],
+)
+def test_a_build_that_fails_says_why(tmp_path, stand_in, limit, words):
+    fake = tmp_path / "python"
+    fake.write_text(f'#!/bin/sh\n[ "$1" = -c ] && echo 2.13.0 && exit 0\n{stand_in}\n')
+    fake.chmod(0o755)
+    work = "[[ $limit =~ ^[0-9]+$ ]] && build || main"
+    done = set_up(f"python={fake}; log={tmp_path}/log; touch $log; {work}", HOROVOD_BUILD_LIMIT_S=limit)
+    assert done.returncode == 2 and words in done.stderr
+    assert ("no such thing" in done.stderr) == ("no such thing" in stand_in)
+
+
+# --- refusals
+
+
+def test_other_fabrics_are_refused_with_the_way_out():
+    for testbed in (["testbed=here", "testbed.launcher=torchrun"], ["testbed=virtual"]):
+        with pytest.raises(InputError, match=r"horovod needs mpi.*testbed=here testbed\.launcher=mpirun"):
+            runs.expand("pipesgd/fig4-mnist", ["strategy=horovod", *testbed])
+
+
+@pytest.mark.parametrize(("found", "lack"), [(False, "Horovod is not installed"), (True, "installed without PyTorch")])
+def test_without_horovod_one_line_says_how_to_get_it(monkeypatch, tmp_path, found, lack):
+    find = importlib.util.find_spec
+    spec = importlib.util.spec_from_loader("horovod", None, is_package=True) if found else None
+    if found:
+        spec.submodule_search_locations = [str(tmp_path)]
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name, *rest: spec if name == "horovod" else find(name, *rest)
+    )
+    with pytest.raises(InputError, match=f"strategy horovod: .*{lack}; `make setup-horovod`"):
+        runs.expand("pipesgd/fig4-mnist", list(HERE))
+
+
+def test_a_horovod_that_does_not_load_is_one_line_too(monkeypatch):
+    monkeypatch.setattr(horovod, "_given", False)
+    monkeypatch.setitem(sys.modules, "horovod", None)
+    with pytest.raises(InputError, match=r"strategy horovod: it does not load .*`make setup-horovod`"):
+        horovod.start(None, Options())
+
+
+def test_a_second_start_that_would_crash_is_refused(monkeypatch):
+    monkeypatch.setattr(horovod, "_given", True)
+    with pytest.raises(InputError, match="cannot start it a second time"):
+        horovod.start(None, Options())
+
+
+def test_what_horovod_uses_itself_is_not_given_to_it():
+    assert horovod.variables(Options()) == {"HOROVOD_FUSION_THRESHOLD": "134217728", "HOROVOD_CYCLE_TIME": "1.0"}
+    assert horovod.variables(Options(cycle_ms=1)) == horovod.variables(Options(cycle_ms=1.0))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"fusion_mb": -1}, "strategy.fusion_mb=-1: must be a number, 0 or more"),
+        ({"cycle_ms": "x"}, "strategy.cycle_ms=x"),
+        ({"fp16": 1}, "strategy.fp16=1: must be true or false"),
+    ],
+)
+def test_bad_options_are_named(options, words):
+    with pytest.raises(InputError, match=words):
+        strategies.load("horovod").parse(options)
+
+
+def test_its_twin_in_virtual_time():
+    twin = strategies.load("horovod").twin
+    assert twin(Options(fusion_mb=2)) == ("wfbp", {"bucket_mb": 0, "first_bucket_mb": 0, "algorithm": "auto"})
+    assert twin(Options(fp16=True))[1]["codec"] == "truncate16"

@@ -1,0 +1,119 @@
+"""How commands and ranks end: signals, ranks that outlive their command, a rank that is lost when all is done."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from repro.common.paths import PROJECT
+from repro.launch import local, runs, supervise
+from repro.launch.runner import run_cells
+from tests.support.waiting import LIMIT_S, wait_until
+
+pytestmark = pytest.mark.ranks
+CELL = ["dataset.standin=always", "workers=3", "batch=60", "epochs=0.857", "checkpoint_every=0.143", "strategy=dsync"]
+LONG = ["epochs=200", "eval_every=1"]
+
+
+def start(results: Path, *overrides: str, fault: str = "") -> subprocess.Popen:
+    """The command, its standard error in a file beside the results."""
+    own = {"REPRO_RESULTS": str(results), "REPRO_REPORTS": str(results / "pages"), "REPRO_FAULT": fault}
+    command = [sys.executable, "-m", "repro.cli", "run", "pipesgd/fig4-mnist", "--json", "--no-mlflow", *CELL]
+    results.mkdir(exist_ok=True)
+    with open(results / "err", "a") as err:
+        return subprocess.Popen([*command, *overrides], env=os.environ | own, stdout=subprocess.PIPE, stderr=err)
+
+
+def ranks_of(results: Path, states: str = "RSDT") -> list[int]:
+    """The ranks that run below a results folder, whoever started them, and whose state is one of these."""
+    found = []
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            words = (folder / "cmdline").read_text().split("\0")
+            state = (folder / "stat").read_text().rpartition(")")[2].split()[0]
+        except OSError:
+            continue
+        if "repro.rank.main" in words and "mpirun" not in words[0] and str(results) in words[-2] and state in states:
+            found.append(int(folder.name))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("sign", "status", "testbed"),
+    [
+        (signal.SIGTERM, 143, ["testbed=here"]),
+        (signal.SIGHUP, 129, ["testbed=here", "testbed.launcher=torchrun"]),
+        (signal.SIGTERM, 143, ["testbed=virtual"]),
+    ],
+)
+def test_a_signal_ends_the_command_with_a_line_and_no_rank_outlives_it(tmp_path, sign, status, testbed):
+    command = start(tmp_path, *testbed, *LONG)
+    try:
+        wait_until(lambda: any('"evaluation"' in log.read_text() for log in tmp_path.rglob("events.jsonl")), "a score")
+        command.send_signal(sign)
+        assert command.wait(LIMIT_S) == status
+        assert not ranks_of(tmp_path)
+    finally:
+        command.kill()
+    said = (tmp_path / "err").read_text()
+    assert said.splitlines()[-1] == f"repro: asked to end by {sign.name}; the same command resumes"
+    assert "Traceback" not in said and "failed" not in said
+    (log,) = tmp_path.rglob("events.jsonl")
+    assert '"failed"' not in log.read_text()
+
+
+def test_a_command_waits_until_the_ranks_of_a_killed_one_are_gone(tmp_path):
+    first = start(tmp_path, "testbed=here", fault="stop:1:17")
+    try:
+        wait_until(lambda: ranks_of(tmp_path, "T"), "a rank is stopped")
+        (launcher,) = {int(Path(f"/proc/{pid}/stat").read_text().split()[3]) for pid in ranks_of(tmp_path)}
+        os.kill(launcher, signal.SIGSTOP)  # it cannot pass on that its parent has ended
+        first.kill()
+        first.wait()
+        second = start(tmp_path, "testbed=here")
+        told = "ranks of an earlier command are still ending"
+        wait_until(lambda: told in (tmp_path / "err").read_text(), told)
+        assert second.poll() is None and len(ranks_of(tmp_path)) == 3
+        os.kill(launcher, signal.SIGKILL)  # and now it cannot take its ranks along
+        out, _ = second.communicate(timeout=LIMIT_S)
+    finally:
+        first.kill()
+        for pid in ranks_of(tmp_path):
+            os.kill(pid, signal.SIGKILL)
+    said = (tmp_path / "err").read_text()
+    assert second.returncode == 0, said
+    assert json.loads(out)[0]["iterations"] == 20 and "resuming" in said
+
+
+def test_a_rank_lost_after_the_summary_has_spoilt_nothing(tmp_path, monkeypatch, capsys):
+    def command(ranks, program):
+        rank = [sys.executable, "-m", "mpi4py", "-m"]
+        usual, late = [*rank, *program[1:]], [*rank, "tests.support.lost_late", program[-1]]
+        return [local.find_mpirun(), "-n", "1", *usual, ":", "-n", "1", *late, ":", "-n", str(ranks - 2), *usual]
+
+    monkeypatch.setattr(local, "mpirun_command", command)
+    monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
+    monkeypatch.setenv("PYTHONPATH", str(PROJECT))
+    own = runs.expand("pipesgd/fig4-mnist", [*CELL, "testbed=here"])
+    runs.identify(own)
+    (summary,), fault = run_cells(own, track=False)
+    assert fault is None and summary["iterations"] == 20
+    assert "rank 1 was lost: ended by SIGKILL; its result was complete by then" in capsys.readouterr().err
+    assert not (own[0].folder / "checkpoints").exists()
+
+
+def test_stop_waits_for_what_does_not_want_to_end(monkeypatch):
+    monkeypatch.setattr(supervise, "GRACE_S", 0.5)
+    deaf = "trap '' TERM; setsid sh -c \"trap '' TERM; echo ready; sleep 100; sleep 100\" & wait; sleep 100"
+    ranks = supervise.Ranks(["sh", "-c", deaf], dict(os.environ), None)
+    assert ranks.process.stdout.readline() == "ready\n"
+    family = supervise.descendants(ranks.process.pid)
+    assert len(family) >= 2
+    ranks.stop()
+    assert not supervise.descendants(*family)

@@ -1,0 +1,114 @@
+"""A part of `make faults`: trials whose runs are struck, and what a trial calls a loss."""
+
+from __future__ import annotations
+
+import copy
+import itertools
+import json
+import random
+
+import pytest
+
+import strategies
+from repro.faults import damage, running, series
+from repro.faults.trial import Impossible, differences
+
+WHOLE = {
+    "status": "finished",
+    "iterations": 4,
+    "workers": 3,
+    "metric": "top1",
+    "curve": [{"iteration": n, "loss": 1.0, "test_loss": 1.0, "top1": 0.5} for n in (0, 2, 4)],
+    "weights_sha256": "ab",
+    "bytes_sent": 10.0,
+    "staleness": [],
+    "counters": {},
+}
+EAGER = WHOLE | {
+    "counters": {"accepted": 10.0, "pending": 2.0, "dropped": 0.0, "rounds": 12.0},
+    "staleness": [{"0": 4}, {"0": 3}, {"0": 2, "1": 1}],
+}
+
+
+def changed(summary: dict, **entries) -> dict:
+    return copy.deepcopy(summary) | entries
+
+
+@pytest.mark.parametrize(
+    "name, whole, found, what",
+    [
+        ("dsync", WHOLE, changed(WHOLE, weights_sha256="cd"), "weights_sha256"),
+        ("dsync", WHOLE, changed(WHOLE, iterations=3), "iterations"),
+        ("dsync", WHOLE, changed(WHOLE, curve=[*WHOLE["curve"], WHOLE["curve"][-1]]), "evaluations"),
+        ("dsync", WHOLE, changed(WHOLE, bytes_sent=11.0), "bytes_sent"),
+        ("eager_solo", EAGER, changed(EAGER, counters=EAGER["counters"] | {"pending": 1.0}), "gradients"),
+        ("eager_solo", EAGER, changed(EAGER, staleness=EAGER["staleness"][:2]), "staleness"),
+        ("eager_solo", EAGER, changed(EAGER, staleness=[{"0": 4}, {"0": 3}, {"0": 2, "7": 1}]), "bound"),
+        ("ps_async", WHOLE, changed(WHOLE, staleness=[{}, {}, {}, {"1": 11}]), "staleness"),
+    ],
+)
+def test_what_a_trial_calls_a_loss(name, whole, found, what):
+    assert differences(whole, whole, name) == []
+    assert any(what in line for line in differences(found, whole, name))
+
+
+def test_the_bits_of_strategies_that_depend_on_who_is_faster_do_not_count():
+    assert differences(changed(EAGER, weights_sha256="cd"), EAGER, "eager_solo") == []
+
+
+def test_a_round_has_every_live_fault_on_every_strategy_and_the_seed_decides_it():
+    names, faults = strategies.names(), list(series.FAULTS)
+    trials = series.plan(names, faults, 3, None)
+    assert trials == series.plan(names, faults, 3, len(trials)) != series.plan(names, faults, 4, None)
+    assert trials == series.plan(names, faults, 3, 2 * len(trials))[: len(trials)]
+    assert {(name, fault) for _, name, fault in trials} >= set(itertools.product(names, running.FAULTS))
+    assert {fault for _, _, fault in trials} == set(series.FAULTS)
+    assert len({trial for trial, _, _ in trials}) == len(trials)
+
+
+def test_damage_changes_the_file_that_it_names(tmp_path):
+    dice = random.Random(1)
+    for harm in (damage.truncated, damage.emptied, damage.flipped, damage.missing, damage.planted):
+        cell = tmp_path / harm.__name__
+        cell.mkdir()
+        for iteration in (3, 10):
+            (cell / f"iteration{iteration:09d}.rank0.pt").write_bytes(bytes(100))
+        path = harm(cell, dice)
+        assert "10" in path.name and (not path.exists() or path.read_bytes() != bytes(100))
+        assert (cell / "iteration000000003.rank0.pt").read_bytes() == bytes(100)
+
+
+TRIALS = [
+    ("pipe_sgd", "a rank killed (SIGKILL)"),
+    ("pipe_sgd", "newest checkpoint, one bit flipped"),
+    ("pipe_sgd", "disk full"),
+    ("eager_solo", "event log cut at a line"),
+]
+
+
+def test_a_trial_finds_nothing_of_an_earlier_one(tmp_path, monkeypatch):
+    left = tmp_path / "workspaces" / "trial" / "results" / "left"
+    left.mkdir(parents=True)
+    found = []
+
+    def look(trial):
+        found.extend(trial.results.iterdir())
+        raise Impossible("no more is tried")
+
+    monkeypatch.setitem(series.FAULTS, "look", look)
+    monkeypatch.setattr(series.baseline, "of", lambda *_: None)
+    series.attempt(tmp_path, "trial", "dsync", "look", "key")
+    assert found == []
+
+
+@pytest.mark.ranks
+def test_a_part_of_the_series_loses_nothing(tmp_path):
+    for name, fault in TRIALS:
+        (key,) = series.keys([name])[0].values()
+        series.append(tmp_path, series.attempt(tmp_path, f"0/0/{name}/{fault}", name, fault, key))
+    records = series.read(tmp_path)
+    assert [record["why"] for record in records if record["outcome"] == "lost"] == []
+    assert {record["outcome"] for record in records} <= set(series.OUTCOMES)
+    series.check(records)
+    assert json.loads((tmp_path / "trials.jsonl").read_text().splitlines()[0])["strategy"] == TRIALS[0][0]
+    assert f"| all | {len(TRIALS)} |" in " ".join(series.table(records).split())

@@ -1,0 +1,177 @@
+"""Synthetic summaries of probes, and of a whole page, for the tests of the reports room."""
+
+from __future__ import annotations
+
+from tests.reports.data.summaries import (
+    MS,
+    _ms,
+    all_cells,
+    findings,
+    make,
+    pictures,
+    rows,
+)
+
+
+def probe(program, experiment, setting, result, kind="measured", seed=0, testbed=None, workers=4, **changes):
+    """A synthetic summary of a probe."""
+    one = make("D-Sync", kind, seed)
+    keep = ("schema", "status", "paper", "kind", "fabric", "launcher", "seed", "scale", "hardware", "testbed_model",
+            "provenance", "batch", "breakdown")  # fmt: skip
+    testbed = testbed or one["testbed"]
+    name = f"{setting}-{testbed}-{workers}-{kind}-{seed}"
+    return {key: one[key] for key in keep} | {
+        "experiment": experiment, "setting": setting, "program": program, "testbed": testbed, "workers": workers,
+        "ranks": workers, "strategy": "dsync", "options": {}, "model": {"name": "mnist_mlp", "parameters": 648010},
+        "dataset": {"name": "mnist", "standin": False}, "key": name, "cell": name, "metrics": {}, "line": "",
+        "result": result,
+    } | changes  # fmt: skip
+
+
+def timing_entry(setting, step, predicted, comp, comm, equation, strategy="pipe_sgd", **options):
+    """One of a timing result's settings; seconds."""
+    options = {"codec": "none", "algorithm": "ring"} | options
+    return {
+        "setting": setting, "strategy": strategy, "options": options, "steps": 20,
+        "observed_s": {"median": step, "min": 0.95 * step, "max": 1.2 * step}, "predicted_s": predicted,
+        "equation": equation, "printed_s": None if equation == "server" else 0.98 * predicted,
+        "terms": {"l_up": 0.1 * comp, "l_comp": 0.9 * comp, "l_comm": comm},
+        "phases": {}, "communication": {"total_s": comm, "exposed_s": 0.0, "overlapped_s": comm},
+        "efficiency_predicted": comp / max(comp, comm), "efficiency_observed": min(1.0, comp / step),
+    }  # fmt: skip
+
+
+FIT_SIZES = (1e3, 1e5, 1e7)
+
+
+def timing_result(workers, beta, slow=1.0, kinds=("D-Sync", "Pipe-SGD", "Pipe-SGD + T"), segments=(1, 2, 4)):
+    """A timing result whose numbers follow the equations, the observed ones `slow` times as long."""
+    comp, n, alpha = 4 * MS, 2_592_040, 5e-5
+
+    def ring(factor=1.0, L=1):
+        return 2 * (workers - 1) * alpha * L + 2 * (workers - 1) / workers * n * factor * beta
+
+    made = []
+    if "D-Sync" in kinds:
+        made.append(timing_entry("D-Sync", slow * (comp + ring()), comp + ring(), comp, ring(), "(2)", "dsync"))
+        made.append(timing_entry("PS-Sync", slow * (comp + 2 * ring()), comp + 2 * ring(), comp, 2 * ring(), "server",
+                                 "ps_sync"))  # fmt: skip
+    for L in segments:
+        name = "Pipe-SGD" if L == 1 else f"Pipe-SGD, L = {L}"
+        step = max(comp, ring(L=L))
+        given = {"segments": L} if L > 1 else {}  # as in a probe's configuration: K = 2 and L = 1 go without saying
+        equation = "(5)" if L == 1 else "(6)"
+        made.append(timing_entry(name, slow * step, step, comp, ring(L=L), equation, **given))
+        if len(segments) > 1:
+            step = comp + ring(L=L) / L
+            made.append(timing_entry(f"K = 1, L = {L}", slow * step, step, comp, ring(L=L), "(2)", K=1, segments=L))
+    if "Pipe-SGD + T" in kinds:
+        step = max(comp, ring(0.5))
+        made.append(timing_entry("Pipe-SGD + T", slow * step, step, comp, ring(0.5), "(5)", codec="truncate16"))
+    points = [{"bytes": size, "seconds": 1.1 * (alpha + size * beta), "fitted_s": alpha + size * beta}
+              for size in FIT_SIZES]  # fmt: skip
+    return {
+        "gradient_bytes": n,
+        "fit": {"alpha_s": alpha, "beta_s_per_byte": beta, "gamma_s_per_byte": 1e-10, "sync_s": 0.0,
+                "relative_error": 0.02, "points": points},
+        "codecs": {}, "compute": {"forward_s": MS, "backward_s": 2 * MS, "update_s": MS,
+                                  "first_segment_backward_s": {"2": MS}},
+        "settings": made,
+    }  # fmt: skip
+
+
+def timings(seeds=2):
+    """timing-model at several world sizes, gradient-communication on several networks."""
+    found = []
+    for seed in range(seeds):
+        for workers in (2, 3, 4):
+            result = timing_result(workers, 2e-9, 1.3 + 0.1 * seed, segments=(1,))
+            found.append(probe("timing", "timing-model", f"p = {workers}", result, "measured", seed, workers=workers))
+    for workers in (2, 4, 8, 16):
+        for model in ("mnist_mlp", "alexnet"):
+            result = timing_result(workers, 8e-10 if model == "mnist_mlp" else 8e-9, 1.01, segments=(1,))
+            name = "AlexNet" if model == "alexnet" else "MNIST-MLP"
+            one = probe("timing", "timing-model", f"{name}, p={workers}", result, "simulated", workers=workers)
+            found.append(one | {"model": {"name": model, "parameters": 5}})
+    for gigabits in (1, 10, 25, 100):
+        beta = 8e-10 * 10 / gigabits
+        result = timing_result(4, beta, kinds=(), segments=(1, 2, 4, 8))
+        if gigabits == 100:
+            result["settings"][2]["observed_s"] |= {"median": 3.5 * MS, "min": 3.5 * MS}
+        one = probe("timing", "gradient-communication", f"MNIST-MLP on {gigabits} Gbit/s", result, "simulated",
+                    testbed=f"paper/pipesgd-{gigabits}g")  # fmt: skip
+        found.append(one | {"testbed_model": one["testbed_model"] | {"beta_s_per_byte": beta}})
+    return found
+
+
+def ring_trace(pipelined, codec, workers):
+    """Blocks of a ring: transfer, then work; or both at once, in halves."""
+    work = "reduce" if codec == "none" else "decompress+sum+compress"
+    found = []
+    for rank in range(workers):
+        at = 0.0
+        for hop in range(2 * (workers - 1)):
+            found += _ms(rank, "main", ("communicate", at, at + 2))
+            at += 2
+            if hop < workers - 1:
+                found += _ms(rank, "main", (work, at, at + 1))  # on one line, also where both happen at once
+                at += 0 if pipelined else 1
+    return found
+
+
+CODECS = {"": "none", " + T": "truncate16", " + Q": "quantize8", " + TernGrad": "ternary"}
+
+
+def rings(seeds=2):
+    """fig3-ring among three and four ranks."""
+    found = []
+    for kind in ("measured", "simulated"):
+        for seed in range(seeds):
+            for workers in (3, 4):
+                variants = []
+                for suffix, codec in CODECS.items():
+                    for name in ("native", "pipelined"):
+                        seconds = (12 if name == "native" else 10) * MS * (1 + 0.1 * seed)
+                        variants.append({
+                            "name": name + suffix, "algorithm": "ring" if name == "native" else "ring_pipelined",
+                            "codec": codec, "bytes": 2_592_040, "pieces": 1 if name == "native" else 4,
+                            "seconds": {"median": seconds, "min": 0.9 * seconds, "max": 1.1 * seconds},
+                            "communication_s": 9 * MS, "work_s": 3 * MS,
+                            "overlapped_s": 0.0 if name == "native" else 2 * MS,
+                            "closed_form_s": None if kind == "measured" else seconds,
+                            "trace": ring_trace(name == "pipelined", codec, workers),
+                        })  # fmt: skip
+                overheads = [
+                    {"benchmark": benchmark, "bytes": size, "codec": codec, "work_s": work * MS,
+                     "communication_uncompressed_s": 10 * MS, "communication_compressed_s": 1 * MS,
+                     "per_uncompressed": work / 10, "per_compressed": float(work)}
+                    for benchmark, size, work in (("MNIST-MLP", 2_592_040, 18), ("AlexNet", 244_000_000, 22))
+                    for codec in ("truncate16", "ternary")
+                ]  # fmt: skip
+                result = {"variants": variants, "overheads": overheads}
+                found.append(probe("ring", "fig3-ring", f"p = {workers}", result, kind, seed, workers=workers))
+    return found
+
+
+def rates(seeds=2):
+    """Convergence of a convex and a strongly convex objective for three K."""
+    found = []
+    for objective, slope in (("convex", -0.52), ("strongly convex", -0.95)):
+        for K in (1, 2, 4):
+            for seed in range(seeds):
+                ts = [2**i for i in range(4, 12)]
+                points = [{"t": t, "regret": (1 + 0.05 * seed) * K**0.5 * t**slope, "bound": 9 * K**0.5 * t**-0.5}
+                          for t in ts]  # fmt: skip
+                result = {"objective": objective, "K": K, "T": ts[-1], "F": 1.0, "L": 1.0, "optimum": 0.1,
+                          "step_rule": "c / sqrt(t)", "points": points, "slope": slope + 0.01 * K, "slope_from_t": 64,
+                          "within_bound": True}  # fmt: skip
+                found.append(probe("convergence", "convergence", f"{objective}, K = {K}", result, seed=seed))
+    return found
+
+
+def everything(seeds=2):
+    """Results for every section of the page."""
+    return [
+        *all_cells(seeds=seeds), *rows(seeds), *pictures(), *findings(seeds), *timings(seeds), *rings(seeds),
+        *rates(seeds),
+    ]  # fmt: skip

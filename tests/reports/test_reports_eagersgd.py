@@ -1,0 +1,396 @@
+"""The eager-SGD page: verdict computations on synthetic summaries, every figure and table, any subset of results."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import pytest
+import yaml
+
+from reports import compute_eager, curves, page, probes, style, verdicts
+from reports import eagersgd as eagersgd_page
+from reports.claims import read_claims
+from reports.eagersgd import (
+    HEADLINES,
+    frames_collectives,
+    frames_contradictions,
+    frames_guarantees,
+    frames_imbalance,
+    frames_training,
+)
+from reports.eagersgd.experiments import (
+    DEEP500,
+    FIG2_LENGTHS,
+    FIG9,
+    FIG10,
+    FIG10_PADDED,
+    FIG11,
+    FIG12,
+    FIG13,
+    HOROVOD,
+    MAJORITY,
+    OPEN,
+    PROBES,
+    SHOWN,
+    SOLO,
+    TRAINING,
+    files,
+)
+from reports.eagersgd.published import BARS, Published
+from reports.eagersgd.results import finder, gather
+from reports.groups import groups, key_of
+from reports.reference import read as read_reference
+from repro.common.errors import InputError
+from repro.common.paths import CONFIGS
+from tests.reports.data import eagersgd as made
+from tests.reports.data.summaries import make, put
+from tests.reports.test_reports_page import undrawn
+
+CLAIMS = {claim.id: claim for claim in read_claims("eagersgd").claims}
+PAPER = Published(read_reference("eagersgd"))
+
+
+def gathered(summaries):
+    return gather([s for s in summaries if s["program"] == "train"], [s for s in summaries if s["program"] != "train"])
+
+
+def judged(name, summaries, kind="simulated"):
+    return verdicts.judge(CLAIMS[name], kind, finder(gathered(summaries))(CLAIMS[name].experiment, kind))
+
+
+# --- the files
+
+
+def test_claims_and_reference_agree_with_each_other_and_with_the_experiments():
+    content = read_claims("eagersgd")
+    assert content.claims and content.deviations and content.contradictions
+    assert {claim.experiment for claim in content.claims} <= set(SHOWN) and set(HEADLINES) <= set(CLAIMS)
+    numbers = {
+        "length-sd": ("Figure 2", "lengths", "UCF101", "sd"),
+        "solo-latency": ("Figure 9", "microbenchmark", "solo", "latency reduction over MPI_Allreduce"),
+        "majority-nap": ("Figure 9", "microbenchmark", "majority", "NAP"),
+        "hyperplane-solo-steps": ("Figure 10", "200 ms", SOLO, "throughput"),
+        "ratio-strong-scaling": ("Figure 10", "400 ms", SOLO, "strong scaling on 8 nodes"),
+        "resnet50-460-horovod": ("Figure 11", "460 ms", SOLO, "speed-up over Horovod"),
+        "resnet50-weak-scaling": ("Figure 11", "460 ms", SOLO, "weak scaling on 64 nodes"),
+        "resnet50-horovod-top1": ("Figure 11", "all", HOROVOD, "test top-1"),
+        "resnet32-majority-speedup": ("Figure 12", "50 to 400 ms", MAJORITY, "speed-up over Synch-SGD"),
+        "ucf101-solo-best-top1": ("Figure 13", "all", SOLO, "test top-1, best run"),
+        "ucf101-majority-train-top5": ("Figure 13", "all", MAJORITY, "train top-5"),
+        "ucf101-one-node-128": ("Figure 13", "one node", "batch size 128", "training time of 50 epochs"),
+        "ucf101-majority-weak": ("Figure 13", "8 nodes", MAJORITY, "weak scaling"),
+    }
+    for name, row in numbers.items():
+        assert CLAIMS[name].low == CLAIMS[name].high == PAPER.value(*row), name
+    for ms in (200, 300, 400):
+        assert CLAIMS[f"padded-{ms}"].low == PAPER.speedup("Figure 10", f"{ms} ms")
+    for first, figure in (("lstm", "Figure 2"), ("transformer", "Figure 3"), ("cloud", "Figure 4")):
+        printed = PAPER.statistics(figure, "runtimes")
+        for statistic in ("min", "mean", "sd", "max"):
+            assert CLAIMS[f"{first}-{statistic}"].low == pytest.approx(printed[statistic] / 1e3)
+        assert CLAIMS[f"{first}-sd-over-mean"].low == pytest.approx(printed["sd"] / printed["mean"], abs=1e-4)
+    settings = {name for experiment in TRAINING for name in experiment.settings}
+    for claim in content.claims:
+        for key in ("setting", "over"):
+            name = claim.arguments.get(key)
+            assert name is None or name in settings or name in ("mean", "majority"), claim.id
+    assert {row for bars in BARS.values() for row in bars} <= settings
+    with pytest.raises(InputError, match=r"reference/eagersgd\.csv: no row of Table 1, none, all, epochs"):
+        PAPER.table1("none", "epochs")
+
+
+def test_the_experiments_files_have_the_page_s_settings_and_programs():
+    folder = CONFIGS / "experiment" / "eagersgd"
+    read = {path.stem: yaml.safe_load(path.read_text()) for path in folder.glob("*.yaml")}
+    assert set(SHOWN) == set(PROBES) | {experiment.name for experiment in TRAINING}
+    assert set(read) == {file for name in SHOWN for file in files(name)}
+    for experiment in TRAINING:
+        one = read[experiment.name]
+        assert one["figure"] == experiment.name and set(experiment.settings) <= set(one["settings"]), experiment.name
+        others = set(one["settings"]) - set(experiment.settings)
+        assert experiment.name in OPEN or all(name.startswith("Single node") for name in others), others
+        testbeds = list(one["testbeds"])
+        assert ("measured" in experiment.kinds) == ("here" in testbeds), experiment.name
+        assert ("simulated" in experiment.kinds) == any(name.startswith("paper/") for name in testbeds)
+    for name, program in PROBES.items():
+        for file in files(name):
+            assert read[file]["program"] == program
+
+
+def test_the_paper_s_parameters_are_those_of_the_models():
+    from repro import models
+
+    for task, name, shape, classes, options in (
+        ("Hyperplane regression", "hyperplane", (8192,), 1, {}),
+        ("Cifar-10", "resnet32", (3, 32, 32), 10, {}),
+        ("ImageNet", "resnet50", (3, 224, 224), 1000, {"outputs": 1001}),
+        ("UCF101", "lstm_ucf101", (187, 2048), 101, {}),
+    ):
+        model = models.build(name, shape, classes, 0, "meta", **options)
+        assert sum(p.numel() for p in model.parameters()) == PAPER.table1(task, "parameters"), name
+
+
+# --- groups
+
+
+def test_settings_may_differ_in_what_an_experiment_says_and_in_nothing_else():
+    cells = [s for s in made.hyperplane(1) if s["experiment"] == FIG10_PADDED.name and s["kind"] == "simulated"]
+    group = gathered(cells).training[FIG10_PADDED.name]["simulated"]
+    assert len(group.covered()) == 8 and compute_eager.alone(group, 2048)[0]["setting"] == "Single node"
+    assert len(groups(cells, tuple(group.settings))) == 2  # the single node is apart
+    other = cells[0] | {"dataset": cells[0]["dataset"] | {"name": "another"}}
+    assert key_of(other, FIG10_PADDED.varies) != key_of(cells[0], FIG10_PADDED.varies)
+    network = cells[0] | {"testbed_model": cells[0]["testbed_model"] | {"alpha_s": 1.0}}
+    assert key_of(network, FIG10_PADDED.varies) != key_of(cells[0], FIG10_PADDED.varies)
+    assert gathered([cells[0] | {"setting": "mine"}]).others[0].first["setting"] == "mine"
+
+
+def test_measured_and_simulated_horovod_are_the_same_setting():
+    both = [made.run(FIG13, HOROVOD, kind) for kind in ("measured", "simulated")]
+    assert {one["strategy"] for one in both} == {"horovod", "wfbp"}
+    assert set(gathered(both).training[FIG13.name]) == {"measured", "simulated"}
+
+
+def test_results_of_fig9_measured_stand_with_fig9():
+    found = gathered([made.partial(), made.partial("measured", experiment="fig9-measured")])
+    assert set(found.probes[FIG9]) == {"measured", "simulated"} and not found.others
+
+
+def test_looks_do_not_depend_on_delays_and_tell_quorums_apart():
+    names = (f"{SOLO} 200 ms", f"{SOLO} 400 ms", f"{DEEP500} 200 ms")
+    assert style.look(names[0]) == style.look(names[1]) == style.SETTINGS[SOLO] != style.look(names[2])
+    assert len(curves.handles(names)) == 2
+    assert style.look("eager-SGD (quorum 4)") == style.SETTINGS["eager-SGD (quorum)"]
+    several = ("eager-SGD (quorum 4)", "eager-SGD (quorum 8)")
+    assert style.look(several[0], several) != style.look(several[1], several)
+
+
+# --- verdict computations
+
+
+def test_verdicts_on_throughput_and_scaling():
+    cells = made.hyperplane(3)
+    one = judged("ratio-200", cells)
+    assert one.ours.median == pytest.approx(0.6 / 0.425, rel=0.01) and one.label == "matches"
+    assert judged("hyperplane-200", cells, "measured").label == "same direction"
+    assert judged("ratio-strong-scaling", cells, "measured").ours.median == pytest.approx(1.5625 / 0.45, rel=0.01)
+    assert "8 workers over one with batch 2048" in judged("ratio-strong-scaling", cells).note
+    assert judged("hyperplane-single-node", cells).ours.median == pytest.approx(0.64, rel=0.01)
+    assert judged("padded-eager-stable", cells).label == "matches"
+    assert judged("padded-sync-worse", cells).label == "matches"
+    several = [cell for cell in cells if cell["workers"] > 1]
+    assert "no run of one worker with batch 2048" in judged("ratio-strong-scaling", several).text
+    assert judged("ratio-loss-equivalent-300", cells).ours.median == pytest.approx(1)
+    weak = judged("resnet50-weak-scaling", made.resnet50())
+    assert weak.ours.median == pytest.approx(64 * 0.64 / (0.64 + 0.46 / 64)) and weak.label == "same direction"
+    seconds = judged("ucf101-one-node-16", made.scaling())
+    assert seconds.ours.median == pytest.approx(1.15 / 16 * 9537 * 50) and seconds.label == "matches"
+    assert judged("ucf101-solo-strong", made.scaling()).ours.median == pytest.approx(1.7 / 1.3)
+
+
+def test_verdicts_on_scores_and_synchronisation():
+    real = {"name": "ucf101", "standin": False}
+    cells = [cell | {"dataset": cell["dataset"] | real} for cell in made.curves(3)]
+    assert judged("ucf101-solo-lower", cells).label == "matches"
+    assert judged("ucf101-majority-equal", cells).label == "matches"
+    best = judged("ucf101-horovod-best-top1", cells)
+    assert "best of 3 seeds" in best.note and best.ours.median > judged("ucf101-horovod-top1", cells).ours.median
+    without = [cell | {"final": {k: v for k, v in cell["final"].items() if k != "top5"}} for cell in cells]
+    assert f"no top5 was evaluated for {HOROVOD}" in judged("ucf101-horovod-top5", without).text
+    assert judged("ucf101-horovod-top1", made.curves(1)).text == "not attempted (stand-in data)"
+    assert "timing only" in judged("resnet50-solo-top1", made.resnet50()).text
+    gain = judged("synchronisation-gain", made.synchronisation(3))
+    assert gain.ours.median == pytest.approx(0.012) and gain.label == "matches" and "no synchronisation" in gain.note
+    alone = [cell for cell in made.synchronisation(1) if not cell["setting"].endswith("no synchronisation")]
+    assert "no results of eager_solo without" in judged("synchronisation-gain", alone).text
+
+
+def test_what_rounds_held_is_counted_and_lost_gradients_are_seen():
+    cells = made.hyperplane(1)
+    assert judged("conserved-fig10", cells).ours.median == 1 and judged("conserved-fig10", cells).label == "matches"
+    broken = [dict(cell) for cell in cells]
+    for cell in broken:
+        if cell["setting"] == f"{SOLO} 300 ms":
+            cell["counters"] = cell["counters"] | {"pending": 0.0}
+    lost = judged("conserved-fig10", broken)
+    assert lost.ours.median == pytest.approx(304 / 320) and lost.label == "differs"
+    half = judged("majority-half-fig10", cells)
+    assert half.ours.median == pytest.approx(0.9) and half.note == "NAP 7.20 of 8 ranks" and half.label == "matches"
+    assert judged("staleness-bound", cells, "measured").ours.median == 1  # 400 ms of delay on steps of 20 ms
+    assert judged("staleness-bound", cells).label == "same direction"
+    assert judged("same-output-fig13", made.curves(1)).ours.median == pytest.approx(0.025)
+    plain = [cell | {"counters": {}, "staleness": []} for cell in cells]
+    assert "no eager run counted its rounds" in judged("conserved-fig10", plain).text
+    assert "no rounds counted" in judged("majority-half-fig10", plain).text
+    cell = made.run(FIG10, f"{SOLO} 400 ms", compute=0.3, delay=0.4)
+    assert compute_eager.rounds_of_a_delay(cell) == 3 and compute_eager.largest_delay(make()) is None
+    table = frames_guarantees.counters(gathered(cells).training[FIG10.name]["measured"]).set_index("setting")
+    row = table.loc[f"{SOLO} 200 ms"]
+    assert (row["accepted"], row["pending"], row["NAP"], row["largest"]) == ("304", "16", "6.40", "10")
+    assert float(row["accounted for"]) == 1 and row["one delay explains"] == "11"
+    ages = frames_guarantees.staleness(gathered(cells).training[FIG10.name]["measured"])
+    assert ages.groupby(["setting", "rank"])["share"].sum().round(9).eq(1).all()
+    assert not ages["setting"].str.startswith("Synch").any()
+
+
+def test_verdicts_on_probes():
+    cells = made.probes()
+    majority = judged("majority-latency", cells)
+    rows = {(r["collective"], r["bytes"]): r["latency_s"]["mean"] for r in made.partial()["result"]["rows"]}
+    sizes = {size for _, size in rows}
+    mean = sum(rows["allreduce", size] / rows["majority", size] for size in sizes) / len(sizes)
+    assert majority.ours.median == pytest.approx(mean) and majority.label == "same direction"
+    assert judged("solo-nap", cells, "measured").label == "matches"
+    assert judged("majority-nap", cells).ours.median == 16.5
+    assert judged("solo-nap", [made.partial(ranks=8)]).text == "not attempted (not run with 32 ranks)"
+    assert judged("lstm-proportional", cells, "measured").ours.median == pytest.approx(1)
+    assert judged("length-median", cells, "measured").label == "matches"
+    assert judged("length-median", [made.lengths(median=168)], "measured").label == "same direction"
+    assert "the lengths are generated" in judged("length-median", [made.lengths(standin=True)], "measured").text
+    assert "no lengths of batches" in judged("lstm-proportional", [
+        made.batches("fig2-runtimes", 0.1, 0.0, lengths=False)], "measured").text  # fmt: skip
+
+
+def test_linear_skew_alone_gives_the_expected_waits():
+    P = 32
+    waits = {"solo": 0.0, "allreduce": sum(P - 1 - i for i in range(P)) / P / (P - 1)}
+    waits["majority"] = sum(max(0, d - i) for d in range(P) for i in range(P)) / P**2 / (P - 1)
+    for name, of in frames_collectives.expected(P).items():
+        assert of["wait"] == pytest.approx(waits.get(name, 0.5))
+    assert frames_collectives.expected(P)["majority"]["nap"] == sum(d + 1 for d in range(P)) / P
+
+
+def test_a_broken_result_of_a_probe_is_said():
+    for one, entry, missing in (
+        (made.partial(), lambda r: r["rows"][0], "latency_s"),
+        (made.batches("fig3-runtimes", 0.1, 0.01), lambda r: r["statistics"], "sd"),
+        (made.lengths(), lambda r: r, "splits"),
+    ):
+        assert probes.problem(one) is None
+        entry(one["result"]).pop(missing)
+        assert f"{missing}" in probes.problem(one)
+
+
+# --- what does not add up
+
+
+def test_contradictions_are_arithmetic_on_the_reference_table():
+    table = frames_contradictions.table(PAPER, {"mean": 187.28, "median": 168}).set_index("what")
+    assert table.loc["Hyperplane: strong scaling with 400 ms", "follows from its other numbers"].startswith("2.56")
+    assert table.loc["ResNet-50: weak scaling with 460 ms", "off"] == "agrees"
+    assert (
+        table.loc["UCF101: longest video (from the mean runtime)", "follows from its other numbers"] == "517.1 frames"
+    )
+    assert table.loc["UCF101: strong scaling of solo", "off"] == "agrees"
+    assert table.loc["UCF101: seconds of 50 epochs on one node with batch 16", "off"] == "+7 %"
+    assert len(frames_contradictions.table(PAPER)) == len(table) - 2  # without lengths
+    implied = frames_contradictions.implied_computation(PAPER)
+    assert list(implied["computation, alone (s)"][:3]) == ["0.400", "0.400", "0.396"]
+
+
+# --- the page
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """Results for every section, a figure of each sort drawn."""
+    root = tmp_path_factory.mktemp("eagersgd")
+    results = put(root / "results", made.everything(1))
+    drawn = {"fig9", "fig2-lengths-measured", "figure11-throughput", "fig10-measured", "staleness-fig12-simulated",
+             "quorum-simulated"}  # fmt: skip
+
+    def some(figure, stem):
+        return style.save(figure, stem) if stem.name in drawn else undrawn(figure, stem)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(page, "save", some)
+        return root / "out", eagersgd_page.build(results, root / "out")
+
+
+def test_every_figure_and_table_is_written_and_linked(whole):
+    out, (pages, written, state) = whole
+    names = {path.relative_to(out).as_posix() for path in (*pages, *written)}
+    assert {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()} == names
+    runs = [
+        f"{e.name}-{kind}" for e in TRAINING if e.name not in ("fig11", "fig13-scaling", "quorum") for kind in e.kinds
+    ]
+    bars = [f"figure{number}-throughput" for number in (10, 11, 12, 13)]
+    stale = [f"staleness-{e.name}-{e.kinds[0]}" for e in TRAINING]
+    probed = ["fig9", "fig2-lengths-measured", "fig2-runtimes-simulated", "fig3-runtimes-measured",
+              "fig4-runtimes-measured", "quorum-simulated"]  # fmt: skip
+    for figure in (*runs, *bars, *stale, *probed):
+        assert {f"figures/eagersgd/{figure}.{suffix}" for suffix in ("png", "pdf", "csv")} <= names, figure
+    for table in ("table1", "lengths", "runtimes", "fig9", "scaling", "arithmetic", "implied", "headlines", "claims",
+                  "claims-not-attempted", "reference", "provenance", "testbed", "verdicts", "runs",
+                  "rounds-fig12-simulated", "breakdown-fig11-simulated", "quorum-simulated"):  # fmt: skip
+        assert f"tables/eagersgd/{table}.tex" in names, table
+        assert (out / f"tables/eagersgd/{table}.tex").read_text().isascii(), table
+    text = (out / "eagersgd.md").read_text()
+    for link in re.findall(r"\]\(([^)]+)\)", text):
+        assert link.startswith("#") or (out / link).is_file(), link
+    assert "not run yet" not in text and set(state["experiments"]) == set(SHOWN)
+    html = (out / "eagersgd.html").read_text()
+    assert not re.search(r"https?://|<script|<link", html)
+    linked = set(re.findall(r"\]\(#([^)]+)\)", text))
+    assert linked and linked <= set(re.findall(r'id="([^"]+)"', html))
+
+
+def test_the_page_s_order_captions_and_what_is_attempted(whole):
+    out, (_, _, state) = whole
+    text = (out / "eagersgd.md").read_text()
+    titles = re.findall(r"^## (.*)$", text, re.MULTILINE)
+    assert titles[:15] == [
+        "Results at a glance", "What does not add up", "Table 1", "Figure 2", "Figure 3", "Figure 4", "Figure 9",
+        "Figure 10", "Figure 11", "Figure 12", "Figure 13", "What the rounds held", "Quorum spectrum",
+        "Beyond the paper", "Claims",
+    ]  # fmt: skip
+    captions = re.findall(r"^\*[^*\n].*\*$", text, re.MULTILINE)[1:]
+    assert captions and all("**measured**" in c or "**simulated**" in c for c in captions)
+    untried = {v.claim.id for v in state["verdicts"]} - {
+        v.claim.id for v in state["verdicts"] if v.label != "not attempted"
+    }
+    assert untried and all(CLAIMS[name].about == "accuracy" for name in untried)
+    assert {CLAIMS[name].experiment for name in untried} == {FIG11.name, FIG13.name}  # 90 epochs, stand-in features
+    for part in ("25,559,081 (fig11 simulated)", "517.1 frames", "computation padded to 0.61 s", "34,663,525",
+                 "random_one (delay_s 0.2)", "With model synchronisation minus without", "Time only: nothing was",
+                 "ucf101-generated-features", "staleness by rank", "no speed-up"):  # fmt: skip
+        assert part in text, part
+    # dropped late gradients are counted as such, and only there
+    rounds = text[text.index("### Beyond the paper, simulated") :]
+    dropped = {line.split("|")[1].strip(): int(line.split("|")[6]) for line in rounds.splitlines()[6:10]}
+    assert [name for name, count in dropped.items() if count] == [f"{SOLO}, late dropped"]
+
+
+def test_table_1_says_where_a_model_of_another_size_ran():
+    small = made.run(FIG12, DEEP500, "simulated", model={"name": "resnet32", "parameters": 7})
+    table = frames_imbalance.table1(PAPER, gathered([small])).set_index("task")
+    assert table.loc["Cifar-10", "equal"] == "no" and table.loc["ImageNet", "equal"] == "\N{EN DASH}"
+    found = frames_training.throughput(gathered([small]).training[FIG12.name]["simulated"], "fig12", PAPER)
+    assert len(found) == 1 and math.isnan(found["speedup"].iloc[0])
+
+
+def test_a_page_without_results_says_how_to_get_each_and_still_shows_what_does_not_add_up(tmp_path):
+    pages, others, state = eagersgd_page.build(tmp_path / "none", tmp_path / "out")
+    text = pages[0].read_text()
+    for name in SHOWN:
+        for file in files(name):
+            assert f"`repro run eagersgd/{file}`" in text, name
+    assert "make reproduce-eagersgd" in text and "2.562" in text and not state["shown"]
+    assert not [path for path in others if path.suffix == ".png"]
+    assert all(v.text == "not attempted (no results)" for v in state["verdicts"])
+
+
+@pytest.mark.parametrize("some", [
+    [made.run(FIG10, f"{SOLO} 200 ms")], [made.run(FIG10, "Single node", workers=1)], [made.run(FIG13, MAJORITY)],
+    made.resnet50()[:1], made.synchronisation(1)[:1], made.spectrum(1)[:1], made.scaling()[-1:], [made.partial()],
+    [made.lengths(standin=True)], [made.batches("fig3-runtimes", 0.1, 0.01, lengths=False)],
+    [made.run(FIG12, SOLO, "simulated", counters={}, staleness=[])],
+])  # fmt: skip
+def test_a_page_from_one_result_alone(some, tmp_path, monkeypatch):
+    monkeypatch.setattr(page, "save", undrawn)
+    pages, _, state = eagersgd_page.build(put(tmp_path / "results", some), tmp_path / "out")
+    assert len(state["shown"]) == 1 and "not run yet" in pages[0].read_text()
+    assert all(not math.isnan(v.ours.median) for v in state["verdicts"] if v.ours)
+    if some[0]["experiment"] == FIG2_LENGTHS:
+        assert "STAND-IN" in pages[0].read_text() and "517.1 frames" not in pages[0].read_text()

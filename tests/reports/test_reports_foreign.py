@@ -1,0 +1,104 @@
+"""Summaries from elsewhere: their text is text on every page, never a tag, a picture, a link or a formula."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+from reports import foreign, page, render, style
+from reports.build import OTHERS, PAGES
+from repro.common.errors import InputError
+from tests.reports.data import eagersgd as reports_eagersgd_data
+from tests.reports.data import gtopk as reports_gtopk_data
+from tests.reports.data import ibatch as reports_ibatch_data
+from tests.reports.data import pipedream as reports_pipedream_data
+from tests.reports.data import probes as reports_probe_data
+from tests.reports.data.summaries import make, put
+from tests.reports.test_reports_page import undrawn
+from tests.unit.probes.test_validation import summary as validated
+
+HOSTILE = (
+    "<script>alert(1)</script>![k](../../../../etc/passwd)[x](javascript:alert(2))`code` **bold** | $\\bad$ &lt;"
+    "\n\n# heading\n[y]: javascript:alert(3)\n"
+)
+DATA = {
+    "pipesgd": reports_probe_data,
+    "pipedream": reports_pipedream_data,
+    "gtopk": reports_gtopk_data,
+    "eagersgd": reports_eagersgd_data,
+    "ibatch": reports_ibatch_data,
+}
+
+
+def spoilt(summary: dict) -> dict:
+    """The summary with hostile text in the fields that say where it comes from and on what it ran."""
+    for part, name in (("hardware", "class"), ("hardware", "cpu"), ("hardware", "network"), ("dataset", "name"),
+                       ("model", "name"), ("provenance", "commit")):  # fmt: skip
+        if isinstance(summary.get(part), dict):
+            summary[part][name] = f"{summary[part].get(name)} {HOSTILE}"
+    summary["provenance"]["versions"] = {f"torch {HOSTILE}": HOSTILE}
+    if summary.get("testbed_model"):
+        summary["testbed_model"]["sources"] = {"all": HOSTILE}
+    summary["launcher"] += HOSTILE
+    return summary
+
+
+def summaries(name: str) -> list[dict]:
+    if name == "validation":
+        return [validated(0.01) | {"paper": name, "experiment": "shaped"}]
+    if name == "baselines":
+        return [make("D-Sync", paper=name) | {"paper": name, "experiment": "side-by-side"}]
+    return DATA[name].everything(1)
+
+
+@pytest.mark.parametrize("name", [*PAGES, *OTHERS])
+def test_hostile_text_is_text_on_every_page(tmp_path, monkeypatch, name):
+    monkeypatch.setattr(page, "save", undrawn)
+    results = put(tmp_path / "results", map(spoilt, summaries(name)))
+    pages, files, _ = import_module(f"reports.{name}").build(results, tmp_path / "out")
+    markdown, html = (path.read_text() for path in pages)
+    figures = [path for path in files if path.suffix == ".png"]
+    assert html.count("<img ") == html.count('src="data:image/png;base64,') == len(figures)
+    assert not re.search(r"<(script|b|strong|code)\b[^>]*>(alert|bold|code)", html) and "<script" not in html
+    assert not re.search(r'href="\s*(javascript|\.\.)', html)
+    assert "&lt;script&gt;alert(1)&lt;/script&gt;" in html and "default-src 'none'" in html
+    assert "<script" not in markdown and "](../" not in markdown and "](javascript" not in markdown
+    assert not re.search(r"^(# heading|\[y\]:)", markdown, re.MULTILINE)
+    left = set(foreign.STAND_INS.values())
+    for path in (*pages, *files):
+        assert path.is_relative_to(tmp_path / "out")
+        if path.suffix not in (".png", ".pdf"):
+            assert not left & set(path.read_text()) and "\\ue0" not in path.read_text(), path
+    assert any("<script>alert(1)" in p.read_text() for p in files if p.suffix == ".csv") or name != "pipesgd"
+
+
+def test_figures_show_the_signs_and_no_formula(tmp_path):
+    plt, _ = style.plotting()
+    figure, axis = plt.subplots()
+    text = foreign.taken("[0.1] <b> $\\bad$ {")
+    axis.set_xticks([0, 1], [text, "b"])
+    axis.set_title(text)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")  # a sign that the font lacks
+        style.save(figure, tmp_path / "figure")
+    assert axis.get_title() == axis.get_xticklabels()[0].get_text() == "[0.1] <b> \\$\\bad\\$ {"
+
+
+def test_a_page_embeds_only_its_own_figures_and_links_to_the_web_or_beside_itself(tmp_path: Path):
+    own, other = tmp_path / "figures" / "p" / "a.png", tmp_path / "figures" / "p" / "b.png"
+    own.parent.mkdir(parents=True)
+    own.write_bytes(b"own")
+    other.write_bytes(b"other")
+    with pytest.raises(InputError, match=r"figures/p/b\.png: not a figure of this page"):
+        render.write_page("# P\n\n![b](figures/p/b.png)", "p", tmp_path, [own])
+    links = {"https://a.org/x?y=1": True, "http://a.org": True, "#there": True, "p.html#there": True, "a/b.csv": True,
+             "javascript:alert(1)": False, "JavaScript:alert(1)": False, "data:text/html,x": False,
+             "vbscript:x": False, "file:///etc/passwd": False, "java&#10;script:alert(1)": False}  # fmt: skip
+    for link, lives in links.items():
+        render.write_page(f"# P\n\n![a](figures/p/a.png) [text]({link})", "p", tmp_path, [own])
+        html = (tmp_path / "p.html").read_text()
+        assert "text</a>" in html and ("href" in html) == lives, link

@@ -1,0 +1,80 @@
+"""`repro` as a user starts it, in a process of its own: for tests of what it says, leaves behind and ends with.
+
+Nearly all that such a process does is to import PyTorch and MLflow: these are forked from one that has imported both.
+How the command starts without that, what it imports and what signals do to it, tests find out with `subprocess`.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.support.waiting import LIMIT_S
+
+# 2 workers on the digits: 30 iterations of 60 ms or less
+QUICK = ["dataset.standin=always", "workers=2", "batch=40", "epochs=0.857", "eval_every=0.28", "checkpoint_every=0.143"]
+EXPERIMENT = "pipesgd/fig4-mnist"
+
+FORKED = multiprocessing.get_context("forkserver")
+FORKED.set_forkserver_preload(["tests.support.preloaded"])
+
+
+def repro(
+    results: Path, *arguments: str, fault: str = "", tracking_uri: str = "", timeout: float = LIMIT_S
+) -> subprocess.CompletedProcess:
+    """Run one command with its results in a folder of the test's; TimeoutExpired where it does not end."""
+    environment = os.environ | {"REPRO_RESULTS": str(results), "REPRO_REPORTS": str(results.parent / "reports")}
+    environment.pop("MLFLOW_TRACKING_URI", None)
+    if tracking_uri:
+        environment["MLFLOW_TRACKING_URI"] = tracking_uri
+    if fault:
+        environment["REPRO_FAULT"] = fault
+    with tempfile.TemporaryDirectory() as folder:
+        said = [Path(folder) / name for name in ("stdout", "stderr")]
+        process = FORKED.Process(target=_command, args=(arguments, dict(environment), os.getcwd(), said))
+        process.start()
+        process.join(timeout)
+        if process.exitcode is None:
+            process.kill()
+            process.join()
+            raise subprocess.TimeoutExpired(["repro", *arguments], timeout)
+        stdout, stderr = (text.read_text() for text in said)
+        return subprocess.CompletedProcess(["repro", *arguments], process.exitcode, stdout, stderr)
+
+
+def _command(arguments: tuple[str, ...], environment: dict[str, str], folder: str, said: list[Path]) -> None:
+    for number, path in enumerate(said, start=1):
+        os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), number)
+    os.environ.clear()
+    os.environ.update(environment)
+    os.chdir(folder)
+    from repro import cli
+
+    sys.argv = [cli.__file__, *arguments]
+    sys.exit(cli.main(arguments))
+
+
+def run(results: Path, *overrides: str, fault: str = "", flags: tuple[str, ...] = ("--no-mlflow",)):
+    """`repro run` of a small experiment."""
+    return repro(results, "run", EXPERIMENT, "--json", *flags, *QUICK, *overrides, fault=fault)
+
+
+def summary(done: subprocess.CompletedProcess) -> dict:
+    """The summary of the one run that a command had to do."""
+    assert done.returncode == 0, done.stderr
+    (only,) = json.loads(done.stdout)
+    return only
+
+
+def refused(done: subprocess.CompletedProcess, *words: str) -> None:
+    """The command ended with status 2 and one line that has these words."""
+    assert done.returncode == 2, (done.returncode, done.stdout, done.stderr)
+    lines = [line for line in done.stderr.splitlines() if line.startswith("repro: error:")]
+    assert len(lines) == 1 and "Traceback" not in done.stderr
+    for word in words:
+        assert word in lines[0], lines[0]

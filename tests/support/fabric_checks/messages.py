@@ -1,0 +1,312 @@
+"""Conformance checks of one fabric: sending and receiving."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from repro.fabric.base import ANY_SOURCE, BACKGROUND, CHANNELS, LIBRARIES, FabricError
+from tests.support.fabric_checks.common import (
+    DTYPES,
+    SHORT_S,
+    bits,
+    meet,
+    need,
+    neighbours,
+    noise,
+    numbers,
+)
+
+
+def check_identity(fabric):
+    assert 0 <= fabric.rank < fabric.size
+    assert fabric.exchange(fabric.rank) == list(range(fabric.size))
+    assert fabric.capabilities <= {"threads", "tags", "any_source", "test", "cancel", *LIBRARIES}
+    assert {
+        library for library in LIBRARIES if LIBRARIES[library] == fabric.name
+    } == fabric.capabilities & LIBRARIES.keys()
+    assert "threads" in fabric.capabilities
+    assert fabric.current_task() == "main"
+    assert fabric.bytes_sent == 0
+
+
+def check_clock(fabric):
+    before = fabric.now()
+    fabric.sleep(0.01)
+    assert fabric.now() - before >= 0.01
+    ran = []
+    with fabric.compute(0.01, "host"):
+        ran.append(1)
+    with fabric.compute():
+        ran.append(2)
+    with fabric.compute(0.01, None):
+        ran.append(3)
+    assert ran == [1, 2, 3]
+
+
+def check_values_and_dtypes(fabric):
+    need(fabric)
+    left, right = neighbours(fabric)
+    for dtype in DTYPES:
+        for n in (1, 7, 300):
+            outgoing, incoming = numbers(n, fabric.rank, dtype), torch.full((n,), 77).to(dtype)
+            receive = fabric.irecv(incoming, left)
+            send = fabric.isend(outgoing, right)
+            receive.wait()
+            send.wait()
+            assert torch.equal(incoming, numbers(n, left, dtype)), (dtype, n)
+
+
+def check_special_values(fabric):
+    need(fabric)
+    left, right = neighbours(fabric)
+    special = torch.tensor([0.0, -0.0, float("inf"), -float("inf"), float("nan"), 1e-45, -1e-40, 3.4e38])
+    incoming = torch.zeros(8)
+    receive = fabric.irecv(incoming, left)
+    fabric.send(special, right)
+    receive.wait()
+    assert bits(incoming) == bits(special)
+
+
+def check_shapes(fabric):
+    need(fabric)
+    left, right = neighbours(fabric)
+    for shape in ((), (1,), (3, 4), (2, 3, 5)):
+        outgoing, incoming = torch.full(shape, float(fabric.rank)), torch.zeros(shape)
+        receive = fabric.irecv(incoming, left)
+        fabric.send(outgoing, right)
+        receive.wait()
+        assert torch.equal(incoming, torch.full(shape, float(left)))
+
+
+def check_empty_message(fabric):
+    need(fabric)
+    left, right = neighbours(fabric)
+    receive = fabric.irecv(torch.empty(0), left)
+    fabric.send(torch.empty(0), right)
+    receive.wait()
+    meet(fabric)
+
+
+def check_large_messages_both_ways(fabric):
+    need(fabric)
+    left, right = neighbours(fabric)
+    n = 1 << 18  # 1 MiB: past every eager limit
+    incoming = [torch.zeros(n), torch.zeros(n)]
+    works = [fabric.irecv(incoming[0], left, 1), fabric.irecv(incoming[1], right, 2)]
+    works += [fabric.isend(noise(n, fabric.rank), right, 1), fabric.isend(noise(n, fabric.rank), left, 2)]
+    for work in works:
+        work.wait()
+    assert torch.equal(incoming[0], noise(n, left)) and torch.equal(incoming[1], noise(n, right))
+
+
+def check_blocking_send_and_receive(fabric):
+    need(fabric)
+    if fabric.rank == 0:
+        for rank in range(1, fabric.size):
+            fabric.send(torch.tensor([rank * 10.0]), rank)
+        for rank in range(1, fabric.size):
+            incoming = torch.zeros(1)
+            assert fabric.recv(incoming, rank) == rank
+            assert incoming.item() == rank * 10 + 1
+    else:
+        value = torch.zeros(1)
+        assert fabric.recv(value, 0) == 0
+        fabric.send(value + 1, 0)
+
+
+def check_same_tag_keeps_order(fabric):
+    need(fabric)
+    left, right = neighbours(fabric)
+    sends = [fabric.isend(torch.full((1 + i % 3,), float(i)), right, 4) for i in range(12)]
+    for i in range(12):
+        incoming = torch.zeros(1 + i % 3)
+        fabric.recv(incoming, left, 4)
+        assert incoming[0].item() == i
+    for send in sends:
+        send.wait()
+
+
+def check_tags_do_not_mix(fabric):
+    need(fabric, "tags")
+    left, right = neighbours(fabric)
+    sends = [fabric.isend(torch.tensor([float(tag)]), right, tag) for tag in range(6)]
+    for tag in reversed(range(6)):  # out of order
+        incoming = torch.zeros(1)
+        fabric.recv(incoming, left, tag)
+        assert incoming.item() == tag
+    for send in sends:
+        send.wait()
+
+
+def check_channels_do_not_mix(fabric):
+    need(fabric)
+    left, right = neighbours(fabric)
+    sends = [fabric.isend(torch.tensor([float(channel)]), right, 1, channel) for channel in range(CHANNELS)]
+    for channel in reversed(range(CHANNELS)):
+        incoming = torch.zeros(1)
+        fabric.recv(incoming, left, 1, channel)
+        assert incoming.item() == channel
+    for send in sends:
+        send.wait()
+
+
+def check_receives_posted_before_the_sends(fabric):
+    need(fabric, "tags")
+    left, right = neighbours(fabric)
+    incoming = [torch.zeros(2) for _ in range(4)]
+    receives = [fabric.irecv(buffer, left, tag) for tag, buffer in enumerate(incoming)]
+    meet(fabric)
+    for tag in (2, 0, 3, 1):
+        fabric.send(torch.full((2,), float(tag)), right, tag)
+    for receive in receives:
+        receive.wait()
+    assert [buffer[0].item() for buffer in incoming] == [0, 1, 2, 3]
+
+
+def check_wait_again(fabric):
+    need(fabric)
+    left, right = neighbours(fabric)
+    incoming = torch.zeros(1)
+    receive, send = fabric.irecv(incoming, left), fabric.isend(torch.ones(1), right)
+    for _ in range(3):
+        receive.wait()
+        send.wait()
+    assert incoming.item() == 1
+
+
+def check_wait_without_end(fabric):
+    need(fabric)
+    left, right = neighbours(fabric)
+    incoming = torch.zeros(1)
+    receive, send = fabric.irecv(incoming, left), fabric.isend(torch.ones(1), right)
+    receive.wait(timeout=float("inf"))
+    send.wait(timeout=float("inf"))
+    assert incoming.item() == 1
+
+
+def check_source_of_a_named_receive(fabric):
+    need(fabric)
+    left, right = neighbours(fabric)
+    receive = fabric.irecv(torch.zeros(1), left)
+    fabric.send(torch.ones(1), right)
+    receive.wait()
+    assert receive.source == left
+
+
+def check_any_source(fabric):
+    need(fabric, "any_source")
+    if fabric.rank:
+        for i in range(3):
+            fabric.send(torch.tensor([float(100 * fabric.rank + i)]), 0, 7)
+        return
+    heard = {rank: [] for rank in range(1, fabric.size)}
+    for _ in range(3 * (fabric.size - 1)):
+        incoming = torch.zeros(1)
+        work = fabric.irecv(incoming, ANY_SOURCE, 7)
+        work.wait()
+        heard[work.source].append(incoming.item())
+    assert heard == {rank: [100.0 * rank + i for i in range(3)] for rank in heard}  # in order from each
+
+
+def check_any_source_keeps_to_its_tag_and_channel(fabric):
+    need(fabric, "any_source", "tags")
+    if fabric.rank == 1:
+        sends = [fabric.isend(torch.tensor([1.0]), 0, 1), fabric.isend(torch.tensor([2.0]), 0, 2, BACKGROUND)]
+        for send in [*sends, fabric.isend(torch.tensor([3.0]), 0, 2)]:
+            send.wait()
+    if fabric.rank == 0:
+        incoming = torch.zeros(1)
+        assert fabric.recv(incoming, ANY_SOURCE, 2) == 1 and incoming.item() == 3
+        assert fabric.recv(incoming, ANY_SOURCE, 2, BACKGROUND) == 1 and incoming.item() == 2
+        assert fabric.recv(incoming, ANY_SOURCE, 1) == 1 and incoming.item() == 1
+
+
+def check_done(fabric):
+    need(fabric, "test")
+    if fabric.rank == 0:
+        incoming = torch.zeros(1)
+        work = fabric.irecv(incoming, 1, 3)
+        assert not work.done()
+        fabric.send(torch.ones(1), 1, 4)  # now it may send
+        for _ in range(2000):
+            if work.done():
+                break
+            fabric.sleep(0.005)
+        assert work.done() and incoming.item() == 5 and work.source == 1
+        work.wait()
+    elif fabric.rank == 1:
+        fabric.recv(torch.zeros(1), 0, 4)
+        fabric.send(torch.tensor([5.0]), 0, 3)
+
+
+def check_what_is_not_declared_says_so(fabric):
+    need(fabric)
+    left, right = neighbours(fabric)
+    work = fabric.irecv(torch.zeros(1), left)
+    send = fabric.isend(torch.ones(1), right)
+    if "test" not in fabric.capabilities:
+        with pytest.raises(FabricError, match=f"{fabric.name}.*test"):
+            work.done()
+        with pytest.raises(FabricError, match=f"{fabric.name}.*test"):
+            fabric.wait_any([work])
+    if "cancel" not in fabric.capabilities:
+        with pytest.raises(FabricError, match=f"{fabric.name}.*cancel"):
+            work.cancel()
+    work.wait()
+    send.wait()
+
+
+def check_wait_any(fabric):
+    need(fabric, "test")
+    if fabric.rank == 0:
+        peers = list(range(1, fabric.size))
+        buffers = [torch.zeros(1) for _ in peers]
+        works = [fabric.irecv(buffer, peer, 5) for buffer, peer in zip(buffers, peers)]
+        for turn in reversed(range(len(peers))):  # let the last rank speak first
+            fabric.send(torch.zeros(1), peers[turn], 6)
+            assert fabric.wait_any(works[: turn + 1]) == turn
+            assert buffers[turn].item() == peers[turn] and works[turn].source == peers[turn]
+        assert fabric.wait_any(works) == 0  # the lowest, where several are done
+    else:
+        fabric.recv(torch.zeros(1), 0, 6)
+        fabric.send(torch.tensor([float(fabric.rank)]), 0, 5)
+
+
+def check_wait_any_has_an_end(fabric):
+    need(fabric, "test")
+    left, right = neighbours(fabric)
+    works = [fabric.irecv(torch.zeros(1), left, 1), fabric.irecv(torch.zeros(1), right, 2)]
+    with pytest.raises(FabricError, match=rf"rank {fabric.rank}\b.*rank {left}\b.*rank {right}\b.*{SHORT_S:g} s"):
+        fabric.wait_any(works, timeout=SHORT_S)
+
+
+def check_a_wait_any_leaves_nothing_behind(fabric):
+    """The transfers that wait_any did not return may finish while the rank waits for something else."""
+    need(fabric, "test")
+    if fabric.rank == 0:
+        second = torch.zeros(1)
+        works = [fabric.irecv(torch.zeros(1), 1, 1), fabric.irecv(second, 1, 2)]
+        assert fabric.wait_any(works) == 0
+        queue = fabric.queue()
+        fabric.spawn(lambda: (fabric.sleep(0.2), queue.put("item")))
+        assert queue.get() == "item"  # works[1] finishes meanwhile
+        works[1].wait()
+        assert second.item() == 2
+    elif fabric.rank == 1:
+        fabric.send(torch.ones(1), 0, 1)
+        fabric.sleep(0.05)
+        fabric.send(torch.full((1,), 2.0), 0, 2)
+
+
+def check_exchange_after_wait_any(fabric):
+    need(fabric, "test")
+    if fabric.rank == 0:
+        works = [fabric.irecv(torch.zeros(1), 1, 1), fabric.irecv(torch.zeros(1), 1, 2)]
+        assert fabric.wait_any(works) == 0
+    elif fabric.rank == 1:
+        fabric.send(torch.ones(1), 0, 1)
+        fabric.sleep(0.05)
+        fabric.send(torch.ones(1), 0, 2)  # arrives while rank 0 is in the exchange
+        fabric.sleep(0.05)
+    assert fabric.exchange(fabric.rank) == list(range(fabric.size))

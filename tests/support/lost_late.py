@@ -1,0 +1,23 @@
+"""A rank that is killed on its way out, when the cell's summary is written.
+
+`python -m tests.support.lost_late CELL_FOLDER`
+"""
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+
+from repro.fabric.mpi import MpiFabric
+from repro.rank import main
+
+
+def killed(fabric: MpiFabric) -> None:
+    while not (Path(sys.argv[1]) / "summary.json").exists():
+        time.sleep(0.01)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+MpiFabric.close = killed
+main.guarded(lambda: main.main(Path(sys.argv[1])))

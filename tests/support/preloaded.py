@@ -1,0 +1,11 @@
+"""What the process has imported from which `tests.support.cli` forks the command: all that the command may need.
+
+Nothing here starts a thread: what is forked has none but its own.
+"""
+
+import pytest  # noqa: F401 - every forked process looks at the main module of the one that asked for it
+
+import tests.support.cli  # noqa: F401
+from repro.tracking.store import prepare
+
+prepare()

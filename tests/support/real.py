@@ -1,0 +1,93 @@
+"""Small runs on real ranks, for strategies whose library the virtual fabric lacks.
+
+The ranks of a fabric are started once, by the first test that needs them, take runs from files, and end with pytest.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import itertools
+import pickle
+import tempfile
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import strategies
+from repro.common.errors import InputError
+from tests.support import small
+from tests.support.ranks import launch
+from tests.support.waiting import LIMIT_S
+
+RANKS = 4
+
+
+class Ranks:
+    """`RANKS` ranks of a fabric that do what they find in a folder (`tests.support.ranks.serve`)."""
+
+    def __init__(self, fabric: str):
+        self.holder = tempfile.TemporaryDirectory()
+        self.folder, self.numbers, self.failed = Path(self.holder.name), itertools.count(), None
+        self.thread = threading.Thread(target=self._follow, args=(fabric,), daemon=True)
+        self.thread.start()
+        atexit.register(self.end)
+
+    def _follow(self, fabric: str) -> None:
+        try:
+            launch(fabric, RANKS, "serve", self.folder, stall_s=1e6, limit_s=1e6)
+        except Exception as error:
+            self.failed = error
+
+    def run(self, size: int, how: dict[str, Any]) -> list[Any]:
+        name = f"job{next(self.numbers)}"
+        (self.folder / "new").write_bytes(pickle.dumps((size, how)))
+        (self.folder / "new").rename(self.folder / name)
+        answers = [self.folder / f"{name}.rank{rank}" for rank in range(size)]
+        limit = time.monotonic() + LIMIT_S
+        while not all(answer.exists() for answer in answers):
+            if self.failed or time.monotonic() > limit:
+                started.cache_clear()  # the next run has fresh ones
+                self.end()
+                raise AssertionError(f"ranks of {how['name']}: {self.failed or f'no answer after {LIMIT_S:g} s'}")
+            time.sleep(0.005)
+        found = [pickle.loads(answer.read_bytes()) for answer in answers]
+        if wrong := [text for text in found if isinstance(text, str)]:
+            raise AssertionError(wrong[0])
+        return found
+
+    def end(self) -> None:
+        if self.folder.exists():
+            (self.folder / "end").touch()
+        self.thread.join(20)
+        self.holder.cleanup()
+
+
+@functools.cache
+def started(fabric: str) -> Ranks:
+    return Ranks(fabric)
+
+
+def strategy_names(names: Sequence[str] | None = None) -> list[Any]:
+    """Parameters of a test of every registered strategy, or of some; marked where it starts real ranks."""
+    chosen = strategies.names() if names is None else names
+    return [pytest.param(name, marks=[pytest.mark.ranks] * bool(small.library(name))) for name in chosen]
+
+
+def need(name: str) -> None:
+    """Skip the test, with the reason, where a strategy's library is not installed."""
+    strategy = strategies.load(name)
+    try:
+        strategy.check(strategy.parse({}), {"epochs": 1, "workers": 1})
+    except InputError as error:
+        pytest.skip(str(error))
+
+
+def run(fabric: str, size: int, how: dict[str, Any]) -> list[Any]:
+    """`small.one_rank(**how)` on `size` ranks of a fabric, at most `RANKS`: what each of them returned."""
+    need(how["name"])
+    return started(fabric).run(size, how)

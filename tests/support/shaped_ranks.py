@@ -1,0 +1,70 @@
+"""What ranks do in the tests of shaped networks: `python -m tests.support.shaped_ranks PROGRAM FABRIC`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+
+ELEMENTS = 600_000  # of float32: 2.4 MB
+
+
+def sent_bytes() -> int:
+    """By this host's link, from the kernel's counters."""
+    (line,) = (line for line in Path("/proc/net/dev").read_text().splitlines() if line.strip().startswith("eth0:"))
+    return int(line.split(":")[1].split()[8])
+
+
+def traffic(fabric):
+    """An allreduce by the ring: when it began and ended, the bytes that left each host, what tells hosts apart."""
+    import torch
+
+    vector = torch.full((ELEMENTS,), float(fabric.rank + 1))
+    fabric.exchange(None)
+    before, started = sent_bytes(), time.monotonic()
+    fabric.allreduce(vector, algorithm="ring")
+    ended = time.monotonic()
+    fabric.exchange(None)
+    mine = {
+        "started": started,
+        "ended": ended,
+        "sent": sent_bytes() - before,
+        "sum": vector[-1].item(),
+        "host": socket.gethostname(),
+        "processes": len(list(Path("/proc").glob("[0-9]*"))),
+        "shared_memory": sorted(path.name for path in Path("/dev/shm").iterdir()),
+        "threads": os.environ["OMP_NUM_THREADS"],
+    }
+    everybody = fabric.exchange(mine)
+    if fabric.rank == 0:
+        print("@" + json.dumps({"ranks": everybody}), flush=True)
+    fabric.close()
+
+
+def wait(fabric):
+    """Rank 0 says that all are there; then nothing happens."""
+    fabric.exchange(None)
+    if fabric.rank == 0:
+        print('@{"ready": true}', flush=True)
+    time.sleep(300)
+
+
+def kill(fabric):
+    """Rank 1 is lost while the others wait for it."""
+    fabric.exchange(None)
+    if fabric.rank == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    fabric.exchange(None)
+
+
+if __name__ == "__main__":
+    from repro.rank.main import guarded
+    from tests.support.ranks import make_fabric
+    from tests.support.waiting import LIMIT_S
+
+    program, kind = sys.argv[1:]
+    guarded(lambda: {"traffic": traffic, "wait": wait, "kill": kill}[program](make_fabric(kind, LIMIT_S)))

@@ -1,0 +1,249 @@
+"""Small runs of any strategy: a seeded data set, a tiny model, on the virtual fabric in this process.
+
+A strategy that needs the library of a real fabric (DDP, Horovod) runs there instead, on ranks that
+`tests.support.real` keeps.
+"""
+
+from __future__ import annotations
+
+import functools
+import tempfile
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+import strategies
+from repro.data.base import Batches, Split
+from repro.evaluation.evaluate import digest
+from repro.fabric import virtual
+from repro.fabric.base import LIBRARIES, Fabric
+from repro.rank.checkpoints import Checkpoints
+from repro.timing.costs import Costs
+from repro.timing.device import BlockSeconds
+from repro.training.clock import Clock
+from repro.training.model_shard import ModelShard
+from repro.training.worker import Worker
+
+INPUTS, CLASSES, SAMPLES = 6, 3, 240
+NETWORK = virtual.Network(1e-4, 1e-9)
+COSTS = Costs(True, {"reduce": 1e-10, "update": 1e-11}, {"sync": 0.0})
+
+
+@functools.cache
+def split(seed: int = 7) -> Split:
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(SAMPLES, INPUTS, generator=generator)
+    return Split(x, (x @ torch.randn(INPUTS, CLASSES, generator=generator)).argmax(1))
+
+
+def model(seed: int = 0) -> nn.Sequential:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        first, second = nn.Linear(INPUTS, 5), nn.Linear(5, CLASSES)
+    return nn.Sequential(OrderedDict(a=nn.Sequential(first, nn.Tanh()), b=nn.Sequential(second)))
+
+
+class NoBatches:
+    """Minibatches of nominal length for runs without arithmetic: nobody looks at a sample."""
+
+    size = 1
+
+    def work(self, minibatch_id: int) -> float:
+        return 1.0
+
+
+@dataclass
+class Given:
+    """Delays as they are given: [step][worker] seconds."""
+
+    rows: Sequence[Sequence[float]]
+
+    def delays(self, iteration: int) -> Sequence[float]:
+        return self.rows[iteration % len(self.rows)]
+
+
+SGD = {"lr": 0.1, "momentum": 0.0, "weight_decay": 0.0}
+
+
+@dataclass
+class Run:
+    """What a run of a strategy left: per rank the final weights' digest and flat weights, losses, traffic, time."""
+
+    digests: list[str]
+    weights: list[torch.Tensor]
+    losses: list[list[float]]
+    bytes_sent: list[int]
+    seconds: float
+    states: list[dict[str, Any]] = field(default_factory=list)
+    staleness: list[list[int]] = field(default_factory=list)  # of the updates that each rank's steps reported
+    held: list[set[str]] = field(default_factory=list)  # the names of each rank's evaluation weights
+    counters: list[dict[str, float]] = field(default_factory=list)
+    exact: bool = True  # the same run again has the same bits
+
+
+def run(
+    name: str,
+    options: dict[str, Any] | None = None,
+    workers: int = 2,
+    steps: int = 12,
+    batch: int = 4,
+    optimizer: dict[str, Any] = SGD,
+    settle_every: int = 0,
+    stop_and_resume_at: int = 0,
+    drain: bool = True,
+    iterations_per_epoch: int = 10,
+    build_model: Callable[[], nn.Sequential] = model,
+    blocks: Callable[[int], BlockSeconds] = lambda rank: BlockSeconds([1e-3, 1e-3], [2e-3, 2e-3]),
+    costs: Costs = COSTS,
+    arithmetic: bool = True,
+    fabric: str | None = None,
+    delays: Sequence[Sequence[float]] = (),
+) -> Run:
+    """`steps` iterations of a strategy; each worker's minibatch has `batch` samples.
+
+    settle_every: settle and take evaluation weights every so many steps, as an evaluation would.
+    blocks: rank -> its seconds of each block's passes.
+    arithmetic: False for timing alone, on meta tensors; there are no digests then.
+    fabric: "mpi" or "torch" for real ranks; by default virtual ones, or those whose library the strategy needs.
+    stop_and_resume_at: after that many steps go on with fresh strategies and parts that load the old ones' checkpoint.
+    delays: [step][worker] seconds of injected imbalance; in turn where there are more steps.
+    """
+    how = {
+        "workers": workers,
+        "steps": steps,
+        "batch": batch,
+        "optimizer": optimizer,
+        "settle_every": settle_every,
+        "stop_and_resume_at": stop_and_resume_at,
+        "drain": drain,
+        "iterations_per_epoch": iterations_per_epoch,
+        "build_model": build_model,
+        "arithmetic": arithmetic,
+        "delays": delays,
+    }
+    strategy_class, options = strategies.load(name), options or {}
+    if getattr(strategy_class.Options, "density", None):  # the default keeps nothing of so small a model
+        options = {"density": 0.25} | options
+    ranks, exact = strategy_class.ranks(strategy_class.parse(options), workers), True
+    if home := fabric or library(name):
+        from tests.support import real
+
+        how |= {"name": name, "options": options, "blocks": None}
+        results, exact = real.run(home, ranks, how), strategy_class.deterministic
+    else:
+        results = virtual.run(
+            ranks, lambda fabric: one_rank(fabric, name, options, blocks=blocks, **how), NETWORK, costs
+        )
+    digests, weights, losses, sent, seconds, states, staleness, held, counters = map(list, zip(*results))
+    return Run(digests, weights, losses, sent, max(seconds), states, staleness, held, counters, exact)
+
+
+def library(name: str) -> str | None:
+    """The fabric whose library a strategy needs, or None."""
+    return next((LIBRARIES[needed] for needed in strategies.load(name).requires if needed in LIBRARIES), None)
+
+
+def assert_same(first: Run, second: Run) -> None:
+    """The same weights bit for bit, or close where a library sums in the order in which it comes to them."""
+    if first.exact:
+        assert first.digests == second.digests
+    else:
+        for mine, theirs in zip(first.weights, second.weights, strict=True):
+            torch.testing.assert_close(mine, theirs)
+
+
+def one_rank(
+    fabric: Fabric,
+    name: str,
+    options: dict[str, Any],
+    workers: int,
+    steps: int,
+    batch: int,
+    optimizer: dict[str, Any],
+    settle_every: int,
+    stop_and_resume_at: int,
+    drain: bool,
+    iterations_per_epoch: int,
+    build_model: Callable[[], nn.Sequential],
+    blocks: Callable[[int], BlockSeconds] | None,
+    arithmetic: bool,
+    delays: Sequence[Sequence[float]],
+) -> tuple:
+    """What one rank does in `run`, and what it finds."""
+    strategy_class = strategies.load(name)
+
+    def build() -> tuple[Worker, Any]:
+        worker = Worker(
+            workers=workers,
+            fabric=fabric,
+            clock=Clock(fabric),
+            model_shard=ModelShard(
+                build_model(), optimizer, torch.device("cpu" if arithmetic else "meta"), iterations_per_epoch
+            ),
+            batches=Batches(split(), batch, 3, iterations_per_epoch * workers),
+            iterations_per_epoch=iterations_per_epoch,
+            seed=0,
+            blocks=blocks(fabric.rank) if blocks else None,
+            arithmetic=arithmetic,
+            imbalance=Given(delays) if delays else None,
+            iterations=steps,
+        )
+        strategy = strategy_class(strategy_class.parse(options))
+        strategy.setup(worker)
+        return worker, strategy
+
+    worker, strategy = build()
+    losses, staleness = [], []
+    worker.clock.start()
+    for step in range(1, steps + 1):
+        for _ in range(strategy.steps((step - 1) * workers), strategy.steps(step * workers)):
+            report = strategy.step()
+            if report.loss is not None:
+                losses.append(report.loss.item())
+            staleness += report.staleness
+        if settle_every and step % settle_every == 0:
+            strategy.settle()
+            strategy.eval_weights()
+        if step == stop_and_resume_at:
+            strategy.settle()
+            with tempfile.TemporaryDirectory() as folder:
+                checkpoints, strategy_state = Checkpoints(Path(folder), fabric.rank), strategy.state_dict()
+                checkpoints.save(step, {"part": worker.model_shard.state_dict(), "strategy": strategy_state})
+                state = checkpoints.load(step)
+            strategy.close()
+            worker, strategy = build()
+            worker.clock.start()
+            worker.model_shard.load_state_dict(state["part"])
+            strategy.load_state_dict(state["strategy"])
+    if drain:
+        strategy.drain()
+    seconds = worker.clock.train_s()
+    strategy.settle()
+    counters = {name: float(total) for name, total in strategy.counters().items()}
+    assert all(total >= 0 for total in counters.values())  # also without arithmetic
+    state = strategy.state_dict()
+    strategy.close()
+    weights = strategy.eval_weights()
+    mine = digest(weights) if arithmetic else "", worker.model_shard.weights.clone(), losses, fabric.bytes_sent
+    return *mine, seconds, state, staleness, set(weights), counters
+
+
+def serial_gradient(
+    weights: torch.Tensor,
+    iteration: int,
+    worker: int,
+    workers: int,
+    batch: int = 4,
+    build_model: Callable[[], nn.Sequential] = model,
+) -> torch.Tensor:
+    """The gradient (n,) that `worker` has in an iteration (from 0) at given weights, by plain PyTorch."""
+    part = ModelShard(build_model(), SGD, torch.device("cpu"))
+    part.weights.copy_(weights)
+    x, y = Batches(split(), batch, 3, 10 * workers)[iteration * workers + worker]
+    nn.functional.cross_entropy(part.model(x), y).backward()
+    return torch.cat([p.grad.view(-1) for p in part.parameters])

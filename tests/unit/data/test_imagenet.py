@@ -1,0 +1,170 @@
+"""ImageNet's layout: folders of images, read at once or when drawn, cut, limited, damaged."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from PIL import Image
+
+from repro import data, models
+from repro.common.errors import InputError
+from repro.data import imagenet, lazy
+from repro.data.base import Batches
+from repro.data.fetch import fetch
+from repro.evaluation.evaluate import evaluate
+from tests.unit.data.test_data import nowhere, server  # noqa: F401  (fixtures)
+
+
+def draw(path: Path, size: tuple[int, int] = (48, 40), colour: tuple[int, int, int] = (200, 100, 50)) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", size, colour).save(path)
+
+
+@pytest.fixture
+def folders(tmp_path) -> Path:
+    """imagenet/ with three classes of 3, 2 and 2 training images and a validation image each."""
+    for label, (name, count) in enumerate((("n01", 3), ("n02", 2), ("n03", 2))):
+        for i in range(count):
+            draw(tmp_path / "place" / "imagenet" / "train" / name / f"{name}_{i}.JPEG", colour=(60 * label, 9, 20 * i))
+        draw(tmp_path / "place" / "imagenet" / "val" / name / "v.JPEG", colour=(60 * label, 9, 0))
+    return tmp_path / "place"
+
+
+@pytest.mark.parametrize("decode", ["memory", "lazy"])
+def test_folders_of_images(folders, decode):
+    loaded = data.load("imagenet", str(folders), "never", image_size=16, decode=decode)
+    assert (loaded.name, loaded.standin, loaded.classes) == ("imagenet-subset", False, 3)
+    assert loaded.input_shape == (3, 16, 16)
+    assert loaded.train.y.tolist() == [0, 1, 2, 0, 1, 2, 0], "class after class the first image, then the second"
+    x, y = loaded.train.select(torch.tensor([5, 0]))
+    assert x.shape == (2, 3, 16, 16) and x.dtype == torch.float32 and y.tolist() == [2, 0]
+    levels = x[0, :, 8, 8] * torch.tensor(imagenet.DEVIATION) * 255 + torch.tensor(imagenet.MEAN) * 255
+    assert (levels - torch.tensor([120.0, 9.0, 20.0])).abs().max() < 5  # JPEG
+    assert isinstance(loaded.train, lazy.LazySplit) == (decode == "lazy")
+
+
+def test_decoding_when_drawn_changes_nothing(folders):
+    early, late = (data.load("imagenet", str(folders), image_size=16, decode=decode) for decode in ("memory", "lazy"))
+    assert early.checksum == late.checksum
+    for split in ("train", "test"):
+        one, two = getattr(early, split), getattr(late, split)
+        assert len(one) == len(two) and torch.equal(one.slice(1, 99)[0], two.slice(1, 99)[0])
+    for minibatch in (0, 3, 5):
+        a, b = (Batches(dataset.train, 2, seed=1, device="cpu")[minibatch] for dataset in (early, late))
+        assert torch.equal(a[0], b[0]) and torch.equal(a[1], b[1])
+    model = models.build("softmax", (3, 16, 16), 3, 0)
+    scores = [evaluate(model, model.state_dict(), dataset.test, torch.device("cpu")) for dataset in (early, late)]
+    assert scores[0] == scores[1]
+
+
+def test_the_middle_is_cut_out(folders):
+    """A 64x32 image whose left and right quarters are black comes out without them."""
+    image = Image.new("RGB", (64, 32))
+    image.paste((250, 250, 250), (16, 0, 48, 32))
+    path = folders / "wide.png"
+    image.save(path)
+    pixels = lazy.Decoder((28, 28), exact=False)(path)
+    assert pixels.shape == (3, 28, 28) and pixels.min() == 250
+    exact = lazy.Decoder((32, 64), exact=True)(path)
+    assert exact[0, 0].tolist() == [0] * 16 + [250] * 32 + [0] * 16
+
+
+def test_first_classes_and_images(folders):
+    loaded = data.load("imagenet", str(folders), image_size=8, classes=2, images=3, test_images=1)
+    assert loaded.classes == 2 and loaded.train.y.tolist() == [0, 1, 0] and loaded.test.y.tolist() == [0]
+    assert loaded.checksum != data.load("imagenet", str(folders), image_size=8, classes=2).checksum
+
+
+def test_too_few_classes(folders):
+    with pytest.raises(InputError, match=r"train: 3 class folders \(n01, n02, n03\), but dataset.classes=5 asks for 5"):
+        data.load("imagenet", str(folders), classes=5)
+    with pytest.raises(InputError, match=r"dataset.classes=1 asks for 1"):
+        data.load("imagenet", str(folders), classes=1)
+    shutil.rmtree(folders / "imagenet" / "train" / "n02")
+    shutil.rmtree(folders / "imagenet" / "train" / "n03")
+    with pytest.raises(InputError, match=r"1 class folders \(n01\), but at least 2 are needed"):
+        data.load("imagenet", str(folders))
+
+
+@pytest.mark.parametrize(
+    "remove, complaint",
+    [
+        ("val", "incomplete: .*imagenet lacks val/"),
+        ("val/n02", "n02: cannot be read .*every class of train/"),
+        ("train/n03/n03_0.JPEG train/n03/n03_1.JPEG", "n03: no image .*jpeg"),
+    ],
+)
+def test_missing_folders_and_images(folders, remove, complaint):
+    for name in remove.split():
+        path = folders / "imagenet" / name
+        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    with pytest.raises(InputError, match=complaint):
+        data.load("imagenet", str(folders), "auto")
+
+
+def test_mixed_sizes(folders):
+    draw(folders / "imagenet" / "train" / "n02" / "n02_1.JPEG", size=(50, 40))
+    draw(folders / "imagenet" / "val" / "n03" / "v.JPEG", size=(48, 41))
+    assert data.load("imagenet", str(folders), image_size=16).input_shape == (3, 16, 16)
+    with pytest.raises(InputError) as caught:
+        data.load("imagenet", str(folders), resize="never")
+    message = str(caught.value)
+    for part in ("2 of 10 images are not 48x40 pixels", "n02_1.JPEG is 50x40", "n01_0.JPEG is 48x40", "resize=crop"):
+        assert part in message
+    assert "\n" not in message
+    with pytest.raises(InputError, match=r"10 of 10 images are not 16x16 pixels.*is 48x40.*is 48x41"):
+        data.load("imagenet", str(folders), resize="never", image_size=16)
+
+
+def test_images_taken_as_they_are(folders):
+    loaded = data.load("imagenet", str(folders), resize="never")
+    assert loaded.input_shape == (3, 40, 48) and loaded.train.slice(0, 2)[0].shape == (2, 3, 40, 48)
+
+
+@pytest.mark.parametrize("decode", ["memory", "lazy"])
+def test_unreadable_images_are_named_and_counted_before_training(folders, decode):
+    train = folders / "imagenet" / "train"
+    for name in ("n01/n01_0", "n01/n01_2", "n02/n02_0", "n03/n03_1"):
+        (train / f"{name}.JPEG").write_bytes(b"no image")
+    with pytest.raises(InputError) as caught:
+        data.load("imagenet", str(folders), "auto", image_size=8, decode=decode)
+    message = str(caught.value)
+    assert "of 7 images" in message or "of 10 images" in message
+    assert message.startswith("4 of") and message.count(".JPEG (") == 3 and "and 1 more" in message
+    assert "\n" not in message
+
+
+def test_a_truncated_image(folders):
+    path = folders / "imagenet" / "train" / "n02" / "n02_0.JPEG"
+    draw(path, size=(400, 300))
+    path.write_bytes(path.read_bytes()[:-900])
+    with pytest.raises(InputError, match=r"1 of 7 images cannot be read: .*n02_0.JPEG \(.*truncated"):
+        data.load("imagenet", str(folders), image_size=8, decode="memory")
+    late = data.load("imagenet", str(folders), image_size=8, decode="lazy")  # its header is fine
+    with pytest.raises(InputError, match=r"n02_0.JPEG \(.*truncated"):
+        late.train.slice(0, 7)
+
+
+def test_headers_are_read_once(folders, monkeypatch):
+    data.load("imagenet", str(folders), image_size=8, decode="lazy")
+    monkeypatch.setattr(lazy, "sizes", lambda paths: pytest.fail("read again"))
+    data.load("imagenet", str(folders), image_size=8, decode="lazy")
+
+
+def test_imagenet_is_never_downloaded(tmp_path):
+    for attempt in (
+        lambda: fetch("imagenet"),
+        lambda: data.load("imagenet", None, "never"),
+        lambda: data.verify("imagenet"),
+    ):
+        with pytest.raises(InputError) as caught:
+            attempt()
+        message = str(caught.value)
+        assert "train/<class>/*.JPEG" in message and str(tmp_path / "cache" / "repro" / "imagenet") in message
+        assert "REPRO_DATA" in message and "\n" not in message
+    said = []
+    assert data.ensure("imagenet", say=said.append) is None
+    assert len(said) == 1 and "imagenet-standin-seeded" in said[0] and "what to put where" in said[0]

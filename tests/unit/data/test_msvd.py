@@ -1,0 +1,242 @@
+"""MSVD: captions, lengths and numbers, minibatches, features, the stand-ins."""
+
+from __future__ import annotations
+
+import gzip
+import statistics
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from repro import data
+from repro.common.errors import InputError, NotHere
+from repro.data import files, msvd, msvd_clips
+from repro.data.clip_features import Extracted, Generated
+from repro.data.msvd_clips import Clip
+from repro.data.text import IGNORED
+from repro.data.tokens import BOS, EOS, PAD, UNK
+from tests.unit.data.test_data import SHARED
+
+
+def real() -> Path | None:
+    folders = [folder for place in [*files.places(), SHARED] for folder in (place / "msvd", place)]
+    return next((folder for folder in folders if all((folder / file).is_file() for file in msvd.FILES)), None)
+
+
+REAL = real()
+needs_captions = pytest.mark.skipif(REAL is None, reason="MSVD is neither in $REPRO_DATA nor in ../shared/data")
+
+
+@pytest.fixture(autouse=True)
+def nowhere(monkeypatch, tmp_path):
+    """No data set on this machine: an empty cache, no $REPRO_DATA."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("REPRO_DATA", raising=False)
+
+
+@needs_captions
+def test_the_real_captions(monkeypatch):
+    monkeypatch.setenv("REPRO_DATA", str(REAL.parent))
+    loaded = data.load("msvd", features=8)
+    assert (loaded.name, loaded.standin, loaded.task, loaded.kind) == (
+        "msvd-standin-features",
+        True,
+        "text",
+        "captioned clips",
+    )
+    assert (len(loaded.train), len(loaded.test), loaded.classes, loaded.input_shape) == (48774, 27763, 12594, (40, 9))
+    parts = [msvd_clips.read(REAL, part) for part in msvd_clips.PARTS]
+    assert [len(clips) for clips in parts] == list(msvd_clips.PARTS.values())
+    clips = [clip for part in parts for clip in part]
+    captions = [caption for clip in clips for caption in clip.captions]
+    assert len(captions) == 80827 and sum(map(len, captions)) == 567874  # S2VT's table 1
+    assert len({word for caption in captions for word in caption}) == 12592
+    seconds = [clip.seconds for clip in clips]
+    assert (min(seconds), max(seconds), statistics.median(seconds)) == (2, 60, 8)
+    assert statistics.fmean(seconds) == pytest.approx(9.72, abs=0.005)
+    assert data.load("msvd", features=8, clips=5).train.clips == parts[0][:5]
+    timing = data.shapes("msvd")
+    assert (timing.name, len(timing.train), timing.classes) == ("msvd (shapes only)", 48774, 12594)
+    with pytest.raises(NotHere, match=r"captions in .* but no extracted features"):
+        data.load("msvd", None, "never")
+    (row,) = (row for row in data.status() if row["name"] == "msvd")
+    assert row["ok"] and row["detail"] == "checksums right; no extracted features: msvd-standin-features"
+
+
+CAPTIONS = {"train": "a b, a c a, \tone_0_4\nb b\ttwo_10_11\n", "val": "z\tthree_0_1\n", "test": "c z, a\tfour_5_9\n"}
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch) -> Path:
+    """A place with three small files."""
+    folder = tmp_path / "place" / "msvd"
+    folder.mkdir(parents=True)
+    table = {}
+    for part, text in CAPTIONS.items():
+        path = folder / f"MSVD_{part}.tsv.gz"
+        path.write_bytes(gzip.compress(text.encode(), mtime=0))
+        table[path.name] = files.File(path.stat().st_size, files.sha256(path))
+    monkeypatch.setattr(msvd, "FILES", table)
+    return tmp_path / "place"
+
+
+def test_words_become_numbers_and_frames_stand_before_them(place):
+    loaded = data.load("msvd", str(place), features=3, steps=6)
+    one, two = Clip("one_0_4", 4, (("a", "b"), ("a", "c", "a"))), Clip("two_10_11", 1, (("b", "b"),))
+    assert loaded.train.clips == [one, two]
+    # a four times, b three times, c and z twice
+    assert loaded.train.numbers == {"a": 4, "b": 5, "c": 6, "z": 7} and loaded.classes == 8
+    x, y = loaded.train.slice(0, 3)
+    assert x.shape == (3, 6, 4) and x.dtype == torch.float32
+    assert x[..., -1].tolist() == [[BOS, 4, 5, PAD, PAD, PAD], [BOS, 4, 6, 4, PAD, PAD], [BOS, 5, 5, PAD, PAD, PAD]]
+    assert y.view(3, 6).tolist() == [
+        [4, 5, EOS, *[IGNORED] * 3],
+        [4, 6, 4, EOS, *[IGNORED] * 2],
+        [5, 5, EOS, *[IGNORED] * 3],
+    ]
+    assert (x[2, :3, :3] == 0).all() and (x[2, 3:, :3] != 0).any(1).all(), "three frames of one second, at the end"
+    assert (x[0, :, :3] != 0).any(1).all(), "12 frames of four seconds: the first six"
+    assert torch.equal(x[0, :, :3], x[1, :, :3]), "two captions of one clip"
+    assert loaded.test.y.tolist() == [6, 7, EOS, 4, EOS] and len(loaded.test) == 2
+    short = data.load("msvd", str(place), features=3, steps=3, vocabulary=6, captions=1)
+    assert short.classes == 6 and len(short.train) == 2
+    x, y = short.train.slice(0, 1)
+    assert x[0, :, -1].tolist() == [BOS, 4, 5] and y.tolist() == [4, 5, EOS]
+    x, y = short.test.slice(0, 1)
+    assert x[0, :, -1].tolist() == [BOS, UNK, UNK] and y.tolist() == [UNK, UNK, EOS]
+
+
+def test_spelling(place):
+    split = data.load("msvd", str(place), features=3, steps=6).test
+    assert split.spelled([4, 7, EOS, 5]) == ["a", "z"] and split.spelled([PAD, UNK, 9, 5]) == ["<unk>", "<unk>", "b"]
+
+
+@pytest.mark.parametrize(
+    "line, complaint",
+    [
+        ("a b\n", "MSVD_val.tsv.gz, line 1: expected captions, a tab and a clip id"),
+        ("a b\tname_9_3\n", "line 1: expected captions"),
+        ("a b\tname\n", "line 1: expected captions"),
+        ("a\tx_0_2\n, \ty_0_2\n", "line 2: clip y_0_2 has no caption"),
+    ],
+)
+def test_bad_captions(tmp_path, line, complaint):
+    (tmp_path / "MSVD_val.tsv.gz").write_bytes(gzip.compress(line.encode()))
+    with pytest.raises(InputError, match=complaint):
+        msvd_clips.read(tmp_path, "val")
+
+
+def test_a_file_that_is_no_gzip(tmp_path):
+    (tmp_path / "MSVD_val.tsv.gz").write_bytes(b"a b\tx_0_2\n")
+    with pytest.raises(InputError, match=r"MSVD_val.tsv.gz: not readable gzipped text"):
+        msvd_clips.read(tmp_path, "val")
+
+
+# Features
+
+
+def test_extracted_features_make_it_the_real_one(place):
+    folder = place / "msvd" / "features"
+    folder.mkdir()
+    arrays = {"one_0_4": 7, "two_10_11": 2, "four_5_9": 9}
+    for name, frames in arrays.items():
+        rows = np.arange(frames, dtype=np.float16)[:, None] + np.array([1, 2, 3, 4, 5], np.float16)
+        np.save(folder / f"{name}.npy", rows)
+    loaded = data.load("msvd", str(place), "never", features=3, steps=4)
+    assert (loaded.name, loaded.standin) == ("msvd-subset", False)
+    x, _ = loaded.train.slice(0, 3)
+    assert x[0, :, :3].tolist() == [[1, 2, 3], [2, 3, 4], [3, 4, 5], [4, 5, 6]]
+    assert x[2, :, :3].tolist() == [[0, 0, 0], [0, 0, 0], [1, 2, 3], [2, 3, 4]]
+    changed = data.load("msvd", str(place), features=3, steps=4, scored=1)
+    assert changed.name == "msvd-subset" and changed.checksum != loaded.checksum
+    with pytest.raises(InputError, match=r"one_0_4.npy: 5 features a frame, fewer than dataset.features=6"):
+        data.load("msvd", str(place), features=6)
+    (folder / "two_10_11.npy").unlink()
+    with pytest.raises(InputError, match=r"1 of 3 clips have no features: two_10_11.npy"):
+        data.load("msvd", str(place), features=3)
+
+
+@pytest.mark.parametrize(
+    "array, complaint",
+    [
+        (np.zeros((2, 3)), "expected .frames, features. float16 or float32"),
+        (np.zeros((0, 3), np.float32), "holds .0, 3. float32"),
+        (None, "not a readable .npy file"),
+    ],
+)
+def test_bad_features(tmp_path, array, complaint):
+    path = tmp_path / "a_0_1.npy"
+    path.write_bytes(b"nothing") if array is None else np.save(path, array)
+    with pytest.raises(InputError, match=complaint):
+        Extracted(tmp_path, 2).check([Clip("a_0_1", 1, (("a",),))])
+
+
+def test_generated_features_show_a_clips_words():
+    source = Generated(512)
+    knife = Clip("one_0_4", 4, (("a", "knife"), ("the", "knife")))
+    other = Clip("two_0_9", 9, (("a", "knife"), ("a", "sharp", "knife")))
+    horse = Clip("three_0_4", 4, (("one", "horse"),))
+    frames = source(knife, 40)
+    assert frames.shape == (12, 512) and frames.dtype == np.float32 and len(source(other, 5)) == 5
+    assert np.array_equal(frames, Generated(512)(knife, 40)) and not np.array_equal(frames[0], frames[1])
+    like, unlike = (float(frames.mean(0) @ source(clip, 40).mean(0)) / 512 for clip in (other, horse))
+    assert like > 0.8 > 0.2 > abs(unlike)
+
+
+# The stand-in and minibatches
+
+
+def test_the_standin_is_the_same_everywhere():
+    one, two = (data.load("msvd", features=8) for _ in range(2))
+    assert (one.name, one.standin, one.classes, one.input_shape) == ("msvd-standin-grammar", True, 69, (40, 9))
+    assert one.checksum == two.checksum
+    assert (len(one.train), len(one.test)) == (9600, 5360)
+    seconds = [clip.seconds for clip in one.train.clips]
+    assert (min(seconds), max(seconds), statistics.median(seconds)) == (2, 60, 8)
+    assert statistics.fmean(seconds) == pytest.approx(9.7, abs=0.1)
+    assert one.train.clips[0].captions[0] == ("the", "panda", "is", "eating", "some", "meat")
+    timing = data.shapes("msvd", features=8)
+    assert (timing.name, timing.classes) == ("msvd-standin-grammar (shapes only)", 12594)
+    assert data.shapes("msvd", vocabulary=99).classes == 99
+
+
+def test_minibatches():
+    dataset = data.load("msvd", features=8, steps=12, clips=30, captions=2)
+    batches = dataset.train.minibatches(10, 2, seed=0)
+    assert batches.per_epoch == 6
+    rows = torch.cat([batches.indices(6 + i) for i in range(6)])
+    assert sorted(rows.tolist()) == list(range(60))
+    x, y = batches[3]
+    assert x.shape == (10, 12, 9) and y.shape == (120,) and batches.work(3) == 1.0
+    again = data.load("msvd", features=8, steps=12, clips=30, captions=2).train.minibatches(10, 1, seed=0)[3]
+    assert torch.equal(again[0], x) and torch.equal(again[1], y)
+    given, wanted = x[..., -1].long(), y.view(10, 12)
+    assert ((given == PAD) == (wanted == IGNORED)).all() and ((wanted == EOS).sum(1) == 1).all()
+    assert ((given[:, 1:] == wanted[:, :-1]) | (given[:, 1:] == PAD)).all(), "each label is the word behind"
+    x, y = data.shapes("msvd", features=8, steps=12).train.minibatches(10, 2, seed=0)[3]
+    assert x.is_meta and x.shape == (10, 12, 9) and y.is_meta and y.shape == (120,)
+
+
+def test_a_part_of_a_split():
+    train = data.load("msvd", features=8, clips=30).train
+    part = train.subset(7)
+    assert len(part) == 7 and part.scored == 0 and part.kind == "captioned clips"
+    assert torch.equal(part.slice(0, 7)[1], train.subset(7).slice(0, 7)[1])
+    pieces = list(part.in_order())
+    assert sum(len(x) for x, _ in pieces) == 7
+
+
+@pytest.mark.parametrize(
+    "options, complaint",
+    [
+        ({"clips": 0}, "dataset.clips=0: must be a whole number"),
+        ({"steps": 1}, "dataset.steps=1: must be 2 or more"),
+        ({"vocabulary": 4}, "dataset.vocabulary=4: must be 5 or more, or null"),
+        ({"frames": 3}, "data set 'msvd' has no option 'dataset.frames'; valid: dataset.clips"),
+    ],
+)
+def test_bad_options(options, complaint):
+    with pytest.raises(InputError, match=complaint):
+        data.load("msvd", standin="always", **options)

@@ -1,0 +1,226 @@
+"""Penn Treebank: the real text, damaged, missing, generated; its streams and their minibatches."""
+
+from __future__ import annotations
+
+import math
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+
+from repro import data, models
+from repro.common.errors import InputError
+from repro.data import files, ptb
+from repro.data.text import IGNORED, Streams, Text
+from repro.evaluation.evaluate import evaluate
+from tests.unit.data.test_data import nowhere, real  # noqa: F401  (the first is a fixture)
+
+REAL = real("ptb", ptb)
+needs_ptb = pytest.mark.skipif(REAL is None, reason="the real PTB is neither in $REPRO_DATA nor in ../shared/data")
+
+
+@pytest.fixture
+def small_ptb(tmp_path) -> Path:
+    """A folder of three short texts."""
+    texts = {"train": " a b a\n the <unk> a\n\n", "valid": "b a\n", "test": "the the\na <unk>\n"}
+    for part, text in texts.items():
+        (tmp_path / f"ptb.{part}.txt").write_text(text)
+    return tmp_path
+
+
+@needs_ptb
+def test_real_ptb(monkeypatch):
+    monkeypatch.setenv("REPRO_DATA", str(REAL.parent))
+    loaded = data.load("ptb", standin="never")
+    assert (loaded.name, loaded.standin, loaded.task, loaded.classes, loaded.input_shape) == (
+        "ptb",
+        False,
+        "text",
+        10_000,
+        (35,),
+    )
+    assert (len(loaded.train), len(loaded.test)) == (929_588, 73_759) and len(loaded.train.y) == 929_588
+    assert loaded.checksum == files.combined(ptb.FILES)
+    counts = loaded.train.words.bincount()
+    assert counts[:3].tolist() == [50770, 45020, 42068], "the, <unk>, <eos>"
+    assert len(counts) == 10_000 and (counts.diff() <= 0).all()
+    part = data.load("ptb", words=5000, test_words=300, test_text="test", bptt=20)
+    assert (part.name, len(part.train), len(part.test), part.input_shape) == ("ptb-subset", 4999, 299, (20,))
+    assert torch.equal(part.train.words, loaded.train.words[:5000]) and part.classes == 10_000
+    assert not torch.equal(part.test.words, loaded.test.words[:300])
+
+
+def test_words_are_numbered_by_how_frequent_they_are(small_ptb):
+    loaded = ptb.read(small_ptb, bptt=2)
+    assert loaded.classes == 5
+    # <eos> and a three times, then <unk>, b, the
+    assert loaded.train.words.tolist() == [1, 3, 1, 0, 4, 2, 1, 0, 0] and loaded.test.words.tolist() == [3, 1, 0]
+    assert ptb.read(small_ptb, test_text="test").test.words.tolist() == [4, 4, 0, 1, 2, 0]
+
+
+@pytest.mark.parametrize("part", ["valid", "test"])
+def test_a_word_outside_the_vocabulary_is_named(small_ptb, part):
+    path = small_ptb / f"ptb.{part}.txt"
+    path.write_text("a b\nthe zebra\n")
+    with pytest.raises(InputError) as caught:
+        ptb.read(small_ptb)
+    message = str(caught.value)
+    assert f"{path}, line 2: the word 'zebra' is not among the 5 words of ptb.train.txt" in message
+    assert "\n" not in message and caught.value.status == 2
+
+
+@pytest.mark.parametrize("content, complaint", [(b"\n \n", "no words in it"), (b"a \xff b\n", "not text")])
+def test_a_file_that_is_no_text(small_ptb, content, complaint):
+    (small_ptb / "ptb.test.txt").write_bytes(content)
+    with pytest.raises(InputError, match=f"ptb.test.txt: {complaint}"):
+        ptb.read(small_ptb)
+
+
+@pytest.mark.parametrize(
+    "options, complaint",
+    [
+        ({"bptt": 0}, "dataset.bptt=0: must be a whole number, 1 or more, or null"),
+        ({"words": "many"}, "dataset.words=many"),
+        ({"test_words": 1}, "dataset.words and dataset.test_words must be 2 or more"),
+        ({"test_text": "train"}, "unknown value of dataset.test_text 'train'; valid: "),
+        ({"images": 5}, "data set 'ptb' has no option 'dataset.images'; valid: dataset.words, dataset.test_words"),
+    ],
+)
+def test_bad_options(options, complaint):
+    for how in ({"standin": "always"}, None):
+        with pytest.raises(InputError, match=complaint):
+            data.load("ptb", **how, **options) if how else data.shapes("ptb", **options)
+
+
+def test_missing_says_what_to_put_where(tmp_path):
+    with pytest.raises(InputError) as caught:
+        data.load("ptb", standin="never")
+    message = str(caught.value)
+    assert "\n" not in message and "repro data fetch ptb" in message and str(tmp_path / "cache/repro/ptb") in message
+    assert all(file in message for file in ptb.FILES)
+    row = next(row for row in data.status() if row["name"] == "ptb")
+    assert row == {
+        "name": "ptb",
+        "where": None,
+        "ok": None,
+        "detail": "missing",
+        "megabytes": 6.0,
+        "standin": "ptb-standin-seeded",
+    }
+
+
+@needs_ptb
+def test_incomplete_and_damaged_copies_are_errors(tmp_path):
+    folder = tmp_path / "root" / "ptb"
+    shutil.copytree(REAL, folder)
+    folder.chmod(0o755)
+    (folder / "ptb.test.txt").unlink()
+    with pytest.raises(InputError, match=r"'ptb' is incomplete: .* lacks ptb.test.txt"):
+        data.load("ptb", str(tmp_path / "root"))
+    (folder / "ptb.test.txt").write_text("a b\n")
+    with pytest.raises(InputError, match=r"ptb.test.txt: truncated, 4 of 449945 bytes"):
+        data.load("ptb", str(tmp_path / "root"))
+
+
+# The stand-in
+
+
+def test_the_standin_is_the_same_everywhere():
+    one, two = (data.load("ptb") for _ in range(2))
+    assert (one.name, one.standin, one.task, one.classes, one.input_shape) == (
+        "ptb-standin-seeded",
+        True,
+        "text",
+        10_000,
+        (35,),
+    )
+    assert (len(one.train), len(one.test)) == (199_999, 19_999)
+    assert one.checksum == two.checksum and one.checksum.startswith("a12ad877")
+    assert data.load("ptb", words=500).checksum != one.checksum
+    shares = one.train.words.bincount(minlength=10_000) / 2e5
+    assert 0.05 < shares[0] < 0.2 and (shares > 0).sum() > 5000
+
+
+def test_the_standin_has_something_to_learn_beyond_frequencies():
+    """Counted pairs of words predict it far better than how frequent words are; what no pair tells, nobody knows."""
+    dataset = data.load("ptb")
+    train, test, n = dataset.train.words, dataset.test, dataset.classes
+    counts = train.bincount(minlength=n).double() + 1
+    frequent = counts / counts.sum()
+    pairs, times = (train[:-1] * n + train[1:]).unique(return_counts=True)
+    wanted = test.words[:-1] * n + test.y
+    place = torch.searchsorted(pairs, wanted).clamp(max=len(pairs) - 1)
+    seen = torch.where(pairs[place] == wanted, times[place], 0) / counts[test.words[:-1]]
+    alone, paired = (p.log().mean().neg().exp().item() for p in (frequent[test.y], 0.3 * frequent[test.y] + 0.7 * seen))
+    assert 300 < alone < 400 and 24 < paired < 80
+
+
+def test_an_untrained_model_has_the_perplexity_of_chance():
+    dataset = data.load("ptb", test_words=700)
+    model = models.build("lstm_ptb", dataset.input_shape, dataset.classes, 0, hidden=8)
+    scores = evaluate(model, model.state_dict(), dataset.test, torch.device("cpu"))
+    assert scores["perplexity"] == pytest.approx(10_000, rel=0.1) and scores["top1"] < 0.2
+    assert scores["perplexity"] == pytest.approx(math.exp(scores["test_loss"]))
+    assert model.lstm1[0].hidden.numel() == 0, "nothing is left behind for the next evaluation"
+
+
+def test_shapes_only():
+    found = data.shapes("ptb")
+    assert (found.name, len(found.train), len(found.test)) == ("ptb (shapes only)", 929_588, 73_759)
+    assert found.task == "text" and found.train.words.is_meta and found.train.to("cpu") is found.train
+    assert found.checksum != data.shapes("ptb", test_text="test").checksum
+    x, y = found.train.minibatches(5, 4, 0, torch.device("cpu"))[3]
+    assert x.shape == (5, 35) and y.shape == (175,) and x.is_meta
+
+
+# Streams and minibatches
+
+
+def text(words: int, steps: int = 3) -> Text:
+    return Text(torch.arange(words + 1), steps)
+
+
+def test_minibatches_continue_each_other_through_an_epoch():
+    batches = text(103).minibatches(4, 1, seed=0)  # 4 streams of 25 words: 8 sequences of 3
+    assert batches.per_epoch == 8 and text(103).iterations(4) == 8
+    read = torch.cat([batches[i][0] for i in range(8)], 1)
+    assert torch.equal(read, torch.arange(100).view(4, 25)[:, :24])
+    for i in (0, 3, 7, 8, 11):
+        x, y = batches[i]
+        assert x.is_contiguous() and torch.equal(y, (x + 1).reshape(-1))
+        assert torch.equal(x, batches[i % 8][0]) and batches.begins(i) == (i in (0, 8))
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 6])
+def test_the_same_words_for_any_number_of_workers(workers):
+    reference, ranks = Streams(text(200), 6), Streams(text(200), 6 // workers, workers)
+    assert ranks.per_epoch == reference.per_epoch * workers
+    for iteration in range(2 * reference.per_epoch):
+        mine = [ranks[iteration * workers + rank] for rank in range(workers)]
+        assert torch.equal(torch.cat([x for x, _ in mine]), reference[iteration][0])
+        assert torch.equal(torch.cat([y for _, y in mine]), reference[iteration][1])
+        starts = {ranks.begins(iteration * workers + rank) for rank in range(workers)}
+        assert starts == {iteration % reference.per_epoch == 0}
+
+
+@pytest.mark.parametrize("words", [1, 7, 30, 31, 99])
+def test_an_evaluation_sees_every_word_once(words):
+    seen = list(text(words).in_order())
+    y = torch.cat([labels for _, labels in seen])
+    assert sorted(y[y != IGNORED].tolist()) == list(range(1, words + 1))
+    for x, labels in seen:
+        real = labels != IGNORED
+        assert torch.equal(labels[real], x.reshape(-1)[real] + 1) and x.shape[1] <= 3
+    assert len({len(x) for x, _ in seen}) == 1
+
+
+def test_texts_that_are_too_short():
+    with pytest.raises(InputError, match="10 x 4 streams of 100 words: shorter than 3 words each"):
+        Streams(text(100), 10, 4)
+    with pytest.raises(IndexError):
+        Streams(text(100), 2)[-1]
+    dataset = data.load("ptb", words=101, bptt=30, standin="always")
+    assert dataset.iterations(2) == 1
+    with pytest.raises(InputError, match=r"batch=4: as many streams of ptb-standin-seeded have 25 words each, fewer"):
+        dataset.iterations(4)

@@ -1,0 +1,136 @@
+"""Which runs become stale when a file of each kind is edited: those whose numbers it can change, and no others."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import make_dataclass
+from pathlib import Path
+
+import pytest
+import torch
+
+from repro.launch import runs
+from repro.records import provenance
+from strategies.dsync import DSync
+
+PROJECT = Path(__file__).parents[3]
+FIG4 = "pipesgd/fig4-mnist"
+# name -> an experiment and its overrides
+RUNS = {
+    "dsync": (FIG4, ["strategy=dsync", "testbed=virtual"]),
+    "pipe_sgd": (FIG4, ["strategy=pipe_sgd", "testbed=virtual"]),
+    "mpi": (FIG4, ["strategy=dsync", "testbed=here", "testbed.launcher=mpirun", "device=cpu"]),
+    "gloo": (FIG4, ["strategy=dsync", "testbed=here", "testbed.launcher=torchrun", "device=cpu"]),
+    "cifar": (FIG4, ["strategy=dsync", "testbed=virtual", "model=resnet20", "dataset=cifar10"]),
+    "captions": (
+        FIG4,
+        ["strategy=dsync", "testbed=virtual", "model=s2vt", "dataset=msvd", "dataset.standin=always", "metric=meteor"],
+    ),
+    "ring": ("pipesgd/fig3-ring", ["testbed=virtual"]),
+}
+TRAINED = {"dsync", "pipe_sgd", "mpi", "gloo", "cifar", "captions"}
+# of each kind of file one: the runs whose numbers an edit can change
+EDITS = {
+    "strategies/pipe_sgd.py": {"pipe_sgd"},
+    "strategies/gtopk.py": set(),
+    "repro/rank/loop.py": TRAINED,
+    "repro/training/losses.py": TRAINED,
+    "repro/evaluation/meteor.py": {"captions"},
+    "repro/fabric/scheduler.py": {"dsync", "pipe_sgd", "cifar", "captions", "ring"},
+    "repro/fabric/virtual.py": {"dsync", "pipe_sgd", "cifar", "captions", "ring"},
+    "repro/fabric/mpi.py": {"mpi"},
+    "repro/fabric/torch_dist.py": {"gloo"},
+    "repro/launch/local.py": {"mpi", "gloo"},
+    "repro/models/resnet20.py": {"cifar"},
+    "repro/data/msvd.py": {"captions"},
+    "repro/data/mnist.py": {"dsync", "pipe_sgd", "mpi", "gloo", "ring"},
+    "repro/probes/ring.py": {"ring"},
+    "repro/imbalance/cloud.py": set(),
+    # rooms that cannot change a number
+    "repro/bench/collective.py": set(),
+    "repro/cli.py": set(),
+    "repro/commands/experiments.py": set(),
+    "repro/common/errors.py": set(),
+    "repro/experiment/cache_key.py": set(),
+    "repro/faults/trial.py": set(),
+    "repro/launch/progress.py": set(),
+    "repro/launch/slurm/submit.py": set(),
+    "repro/records/events.py": set(),
+    "repro/records/store.py": set(),
+    "repro/tracking/mirror.py": set(),
+}
+
+
+LOOK = """
+import json, os, pathlib, sys
+from repro.experiment import cache_key
+from repro.launch import runs
+
+asked = json.load(sys.stdin)
+roots = {name: runs.code_roots(runs.expand(*given)[0].config) for name, given in asked["runs"].items()}
+
+def codes():
+    return {name: cache_key.fingerprint(each) for name, each in roots.items()}
+
+before, stale = codes(), {}
+for file in asked["files"]:
+    path = pathlib.Path(file)
+    text = path.read_text()
+    path.write_text(text + "\\n\\nEDITED = True\\n")
+    stale[file] = [name for name, code in codes().items() if code != before[name]]
+    path.write_text(text)
+assert codes() == before
+print(json.dumps(stale))
+"""
+
+
+@pytest.fixture(scope="module")
+def stale(tmp_path_factory):
+    """File -> the runs that its edit makes stale, in a copy of the tree."""
+    copy = tmp_path_factory.mktemp("tree")
+    for folder in ("repro", "strategies", "paper_configs"):
+        shutil.copytree(PROJECT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    done = subprocess.run(
+        [sys.executable, "-c", LOOK],
+        input=json.dumps({"runs": RUNS, "files": list(EDITS)}),
+        env=os.environ | {"PYTHONPATH": str(copy), "CUDA_VISIBLE_DEVICES": ""},
+        cwd=copy,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.mark.parametrize("file", EDITS)
+def test_an_edit_makes_the_runs_stale_whose_numbers_it_can_change(stale, file):
+    assert set(stale[file]) == EDITS[file]
+
+
+def key_on(overrides, monkeypatch, **machine):
+    """The key of one run on a machine with that torch and hardware."""
+    monkeypatch.setattr(torch, "__version__", machine["torch"])
+    monkeypatch.setattr(provenance, "hardware", lambda *_: {"class": machine["hardware"]})
+    (cell,) = runs.expand(FIG4, ["strategy=dsync", "seeds=1", "dataset.standin=always", *overrides])
+    runs.identify([cell])
+    return cell.key
+
+
+@pytest.mark.parametrize("overrides", [["testbed.arithmetic=none"], []], ids=["without arithmetic", "with arithmetic"])
+def test_torch_and_hardware_count_where_there_is_arithmetic(overrides, monkeypatch):
+    first, torch_2, other = (
+        key_on(["testbed=virtual", *overrides], monkeypatch, torch=version, hardware=kind)
+        for version, kind in (("2.6", "cpu-2core"), ("2.7", "cpu-2core"), ("2.6", "gpu-1x"))
+    )
+    assert len({first, torch_2, other}) == (1 if overrides else 3)
+
+
+def test_an_option_that_comes_later_changes_no_key_at_its_default(monkeypatch):
+    config = runs.expand(FIG4, ["strategy=dsync", "testbed=virtual"])[0].config
+    before = runs.keyed(config)
+    later = make_dataclass("Later", [("fresh", int, 7)], bases=(DSync.Options,))
+    monkeypatch.setattr(DSync, "Options", later)
+    assert runs.keyed(config | {"strategy": config["strategy"] | {"fresh": 7}}) == before
+    assert runs.keyed(config | {"strategy": config["strategy"] | {"fresh": 8}}) != before

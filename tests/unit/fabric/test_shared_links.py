@@ -1,0 +1,246 @@
+"""Nodes that share hosts: closed forms, who waits for whom, the same run twice, what a testbed may say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from repro.common.errors import InputError
+from repro.fabric.virtual import Network, run
+from repro.rank import factory
+from repro.timing import closed_forms as forms
+from tests.support.virtual import ALPHA, BETA, KB, close, message
+
+LOCAL_ALPHA, LOCAL_BETA = 1e-4, 1e-7
+
+
+def shared(hosts: int | None, local_beta: float = LOCAL_BETA) -> Network:
+    return Network(ALPHA, BETA, hosts=hosts, local_alpha=LOCAL_ALPHA, local_beta=local_beta)
+
+
+def all_pull(fabric, nbytes: int) -> float:
+    """Every rank gets a block of every other rank; when the last one is in."""
+    p, me = fabric.size, fabric.rank
+    pulls = [
+        fabric.irecv(torch.empty(nbytes, dtype=torch.uint8, device="meta"), rank) for rank in range(p) if rank != me
+    ]
+    for step in range(1, p):
+        fabric.isend(torch.empty(nbytes, dtype=torch.uint8, device="meta"), (me + step) % p)
+    fabric.wait_all(pulls)
+    return fabric.now()
+
+
+@pytest.mark.parametrize(
+    "p, hosts", [(2, 2), (4, 2), (6, 3), (8, 8), (12, 4), (16, 8), (72, 8), (5, None), (4, 1), (3, 8)]
+)
+@pytest.mark.parametrize("local_beta", [0.0, LOCAL_BETA, 50 * BETA])
+def test_an_all_pull_is_the_closed_form(p, hosts, local_beta):
+    n = 4 * 250 * p
+    form = forms.all_pull(p, n, ALPHA, BETA, hosts, LOCAL_ALPHA, local_beta)
+    assert max(run(p, lambda fabric: all_pull(fabric, n // p), shared(hosts, local_beta))) == close(form)
+
+
+def test_the_form_by_hand():
+    """72 nodes on 8 hosts: a host's 9 nodes get 63 blocks each through one NIC; alone on hosts, 71 blocks a NIC."""
+    block = 4 * 1000
+    assert forms.all_pull(72, 72 * block, ALPHA, BETA, 8) == close(ALPHA + 9 * 63 * block * BETA)
+    assert forms.all_pull(72, 72 * block, ALPHA, BETA) == close(ALPHA + 71 * block * BETA)
+    assert [forms.on_host(12, 8, host) for host in range(8)] == [2] * 4 + [1] * 4
+    assert forms.all_pull(1, block, ALPHA, BETA, 8) == 0.0
+
+
+@given(p=st.integers(2, 14), hosts=st.integers(1, 6))
+def test_where_hosts_have_unequal_numbers_it_is_a_bound_from_below(p, hosts):
+    n = 4 * 50 * p
+    found = max(run(p, lambda fabric: all_pull(fabric, n // p), shared(hosts)))
+    form = forms.all_pull(p, n, ALPHA, BETA, hosts, LOCAL_ALPHA, LOCAL_BETA)
+    assert found >= form * (1 - 1e-12)
+    if p % hosts == 0:
+        assert found == close(form)
+
+
+@pytest.mark.parametrize("p, hosts", [(4, 2), (9, 3), (12, 8), (72, 8), (6, None)])
+def test_one_node_pulls_alone(p, hosts):
+    n = 4 * 250 * p
+
+    def main(fabric):
+        block = torch.empty(n // p, dtype=torch.uint8, device="meta")
+        if fabric.rank:
+            fabric.isend(block, 0)
+            return 0.0
+        fabric.wait_all([fabric.irecv(block, rank) for rank in range(1, p)])
+        return fabric.now()
+
+    assert run(p, main, shared(hosts))[0] == close(forms.one_pulls(p, n, ALPHA, BETA, hosts, LOCAL_ALPHA, LOCAL_BETA))
+
+
+def test_nodes_of_a_host_take_turns_at_its_nic_and_memory_is_another_way():
+    """Hosts of ranks 0, 2 and of 1, 3: 0 and 2 both send a message to the other host, 0 one to 2 besides."""
+
+    def main(fabric):
+        if fabric.rank in (0, 2):
+            work = fabric.isend(message(KB), fabric.rank + 1)
+            if fabric.rank == 0:
+                fabric.send(message(KB), 2)
+            else:
+                fabric.recv(message(KB), 0)
+            work.wait()
+        else:
+            fabric.recv(message(KB), fabric.rank - 1)
+        return fabric.now()
+
+    left, first, second, last = run(4, main, shared(2))
+    assert left == close(KB * BETA)
+    assert (first, last) == (close(ALPHA + KB * BETA), close(ALPHA + 2 * KB * BETA))
+    assert second == close(2 * KB * BETA)  # its own message leaves after rank 0's
+    alone = run(4, main, Network(ALPHA, BETA))
+    assert alone[1] == alone[3] == close(ALPHA + KB * BETA)
+
+
+def test_within_a_host():
+    def main(fabric):
+        if fabric.rank == 0:
+            fabric.send(message(KB), 1)
+        else:
+            fabric.recv(message(KB), 0)
+        return fabric.now()
+
+    assert run(2, main, shared(1)) == [close(KB * LOCAL_BETA), close(LOCAL_ALPHA + KB * LOCAL_BETA)]
+
+
+def test_two_runs_are_the_same_and_a_host_a_node_changes_nothing():
+    def main(fabric):
+        times = [all_pull(fabric, 100 * (1 + fabric.size % 3))]
+        for elements in (1, 50, 7):
+            fabric.allreduce(torch.zeros(elements), algorithm="ring")
+            fabric.barrier()
+            times.append(fabric.now())
+        return times
+
+    assert run(7, main, shared(3)) == run(7, main, shared(3)) != run(7, main, shared(None))
+    assert run(7, main, shared(7)) == run(7, main, shared(None)) == run(7, main, Network(ALPHA, BETA))
+
+
+TESTBED = {"alpha_s": ALPHA, "beta_s_per_byte": BETA}
+
+
+def test_a_testbed_s_network():
+    assert factory.virtual_network(TESTBED) == Network(ALPHA, BETA)
+    assert factory.virtual_network(TESTBED | {"quantum_bytes": 9}) == Network(ALPHA, BETA, quantum=9)
+    entries = {"hosts": 8, "local_alpha_s": LOCAL_ALPHA, "local_beta_s_per_byte": LOCAL_BETA}
+    assert factory.virtual_network(TESTBED | entries) == shared(8)
+    factory.check_virtual(TESTBED | entries | {"startup_s": 3e-3})
+    nothing = dict.fromkeys(["hosts", "quantum_bytes", "short_bytes"])
+    factory.check_virtual(TESTBED | nothing)
+    assert factory.virtual_network(TESTBED | nothing) == Network(ALPHA, BETA)
+
+
+@pytest.mark.parametrize("entries, complaint", [
+    ({"hosts": 0}, "testbed.hosts=0: must be a whole number, 1 or more, or null"),
+    ({"quantum_bytes": 0}, "testbed.quantum_bytes=0: must be a whole number, 1 or more, or null"),
+    ({"hosts": 2.5}, "testbed.hosts=2.5"),
+    ({"hosts": True}, "testbed.hosts=True"),
+    ({"hosts": 8, "local_alpha_s": -1}, "testbed.local_alpha_s=-1: must be a number, 0 or more"),
+    ({"hosts": 8, "local_beta_s_per_byte": "fast"}, "testbed.local_beta_s_per_byte=fast"),
+    ({"startup_s": float("nan")}, "testbed.startup_s=nan"),
+    ({"startup_s": float("inf")}, "testbed.startup_s=inf"),
+])  # fmt: skip
+def test_what_a_testbed_cannot_say(entries, complaint):
+    with pytest.raises(InputError, match=complaint):
+        factory.check_virtual(TESTBED | entries)
+
+
+QUANTUM = 50
+
+
+@pytest.mark.parametrize("p, hosts", [(4, 2), (6, 3), (16, 8), (5, None)])
+def test_an_all_pull_in_quanta_takes_as_long_and_ends_together(p, hosts):
+    """Connections of a host in turn: the closed form to some quanta, and nobody is done much earlier than the last."""
+    n = 4 * 250 * p
+    network = replace(shared(hosts), quantum=QUANTUM)
+    ends = run(p, lambda fabric: all_pull(fabric, n // p), network)
+    form = forms.all_pull(p, n, ALPHA, BETA, hosts, LOCAL_ALPHA, LOCAL_BETA)
+    slack = 2 * p * forms.on_host(p, hosts) * QUANTUM * BETA
+    assert max(ends) == pytest.approx(form, abs=slack) and max(ends) - min(ends) <= 2 * slack
+    assert ends == run(p, lambda fabric: all_pull(fabric, n // p), network)
+
+
+def test_nodes_of_a_host_end_together_where_their_connections_share_its_nic():
+    """Ranks 0 and 2 of a host each send KB to the other host at once: both take as long as both in a row."""
+
+    def main(fabric):
+        if fabric.rank in (0, 2):
+            fabric.send(message(KB), fabric.rank + 1)
+        else:
+            fabric.recv(message(KB), fabric.rank - 1)
+        return fabric.now()
+
+    ends = run(4, main, replace(shared(2), quantum=QUANTUM))
+    assert ends[1] == close(ends[3] - QUANTUM * BETA) and ends[3] == close(ALPHA + 2 * KB * BETA)
+
+
+def test_within_a_host_quanta_change_nothing():
+    def main(fabric):
+        if fabric.rank == 0:
+            for work in [fabric.isend(message(KB), 1), fabric.isend(message(KB), 2)]:
+                work.wait()
+        else:
+            fabric.recv(message(KB), 0)
+        return fabric.now()
+
+    assert run(3, main, shared(1)) == run(3, main, replace(shared(1), quantum=QUANTUM))
+
+
+def test_a_startup_is_a_fixed_cost():
+    testbed = {
+        "gamma_s_per_byte": 0.0, "update_s_per_byte": 0.0, "encode_s_per_byte": {}, "decode_s_per_byte": {},
+        "sync_s": 0.0,
+    }  # fmt: skip
+    assert factory.virtual_costs(testbed).seconds("startup") == 0.0
+    assert factory.virtual_costs(testbed | {"startup_s": 3e-3}).seconds("startup") == 3e-3
+
+
+def test_waiting_for_all_is_waiting_for_the_last():
+    def main(fabric):
+        others = [rank for rank in range(fabric.size) if rank != fabric.rank]
+        buffers = [torch.zeros(5, dtype=torch.uint8) for _ in others]
+        works = [fabric.irecv(buffer, rank) for buffer, rank in zip(buffers, others)]
+        fabric.sleep(ALPHA * fabric.rank)
+        sends = [fabric.isend(message(5, fabric.rank), rank) for rank in others]
+        fabric.wait_all([*works, *sends])
+        fabric.wait_all([])
+        assert all(work.done() for work in works) and [int(buffer[0]) for buffer in buffers] == others
+        return fabric.now()
+
+    # the last to send leaves last, and everybody else hears from it
+    ends = run(3, main, Network(ALPHA, BETA))
+    assert ends[0] == close(2 * ALPHA + ALPHA + 5 * BETA) and ends[1] == close(ends[0] + 5 * BETA)
+
+
+def test_a_short_message_takes_no_turn_and_overtakes_none_of_its_own():
+    """Rank 0 sends 2,000 bytes to rank 1, then 8 bytes on another tag and 8 on the same one."""
+    alpha, beta = 1.0, 1e-3
+
+    def times(short: int) -> list[float]:
+        def main(fabric):
+            if fabric.rank == 0:
+                works = [fabric.isend(torch.zeros(250, dtype=torch.float64), 1, tag=0)]
+                works += [fabric.isend(torch.zeros(1, dtype=torch.float64), 1, tag=tag) for tag in (1, 0)]
+                fabric.wait_all(works)
+                return None
+            found = []
+            for tag, size in ((1, 1), (0, 250), (0, 1)):
+                fabric.recv(torch.zeros(size, dtype=torch.float64), 0, tag=tag)
+                found.append(fabric.now())
+            return found
+
+        return run(2, main, Network(alpha, beta, quantum=500, short=short))[1]
+
+    passed, long, behind = times(8)
+    assert passed == pytest.approx(alpha + 8 * beta)
+    assert long == pytest.approx(alpha + 2000 * beta) and behind == pytest.approx(alpha + 2008 * beta)
+    assert times(0)[0] == pytest.approx(alpha + 2008 * beta)

@@ -1,0 +1,184 @@
+"""What only the virtual fabric promises: the same program is the same run, and nothing is lost."""
+
+import itertools
+import random
+from collections import Counter
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from repro.fabric import collectives
+from repro.fabric.base import ANY_SOURCE, BACKGROUND
+from repro.fabric.virtual import run
+from tests.support.virtual import ALPHA, BETA, NETWORK
+
+# the same program, the same run
+
+
+def busy(fabric, device="cpu"):
+    """Collectives, tasks, any-source receives and computation of uneven lengths; returns what happened when."""
+    log, rank, p = [], fabric.rank, fabric.size
+
+    def note(what):
+        log.append((fabric.rank, fabric.current_task(), fabric.now(), what))
+
+    def background():
+        for i in range(3):
+            with fabric.compute(1e-3 * (rank + i), "host"):
+                note(f"host {i}")
+            vector = torch.zeros(50 * (i + 1), device=device)
+            fabric.allreduce(vector, channel=BACKGROUND, algorithm="recursive_doubling")
+            note(f"allreduce {i}")
+
+    task = fabric.spawn(background, "background")
+    for i in range(3):
+        with fabric.compute(1e-3 * ((rank * 7 + i) % 5)):
+            note(f"device {i}")
+        sends = [fabric.isend(torch.zeros(10 * (i + 1), device=device), to, 9) for to in range(p)]
+        for _ in range(p):
+            note(f"from {fabric.recv(torch.zeros(10 * (i + 1), device=device), ANY_SOURCE, 9)}")
+        for send in sends:
+            send.wait()
+        fabric.barrier()
+        fabric.allreduce(torch.zeros(1 + 3 * i, device=device)).wait()
+        fabric.allgather(torch.zeros(2, device=device))
+        fabric.broadcast(torch.zeros(5, device=device), i % p)
+        note("round")
+    task.join()
+    group = fabric.subgroup(range(p // 2 + 1))
+    if group:
+        group.reduce_scatter(torch.zeros(9, device=device))
+    note("end")
+    return log
+
+
+@pytest.mark.parametrize("p", range(1, 9))
+def test_two_runs_are_the_same(p):
+    assert run(p, busy, NETWORK) == run(p, busy, NETWORK)
+
+
+@pytest.mark.parametrize("p", [1, 2, 3, 4, 6])
+def test_without_arithmetic_the_times_are_the_same(p):
+    assert run(p, lambda fabric: busy(fabric, "meta"), NETWORK) == run(p, busy, NETWORK)
+
+
+@pytest.mark.parametrize("name", collectives.ALLREDUCE)
+@pytest.mark.parametrize("p", range(1, 9))
+def test_collectives_without_arithmetic(name, p):
+    def main(fabric, device):
+        fabric.allreduce(torch.ones(17, device=device), algorithm=name)
+        return fabric.now(), fabric.bytes_sent
+
+    assert run(p, lambda f: main(f, "meta"), NETWORK) == run(p, lambda f: main(f, "cpu"), NETWORK)
+
+
+programs = st.tuples(st.integers(1, 5), st.integers(0, 2**32))
+
+
+def random_program(p, seed):
+    """For each rank a list of (action, argument ...), where every message has a receiver."""
+    chance = random.Random(seed)
+    limits = (p, p, 3, 2, 2000)  # source, to, tag, channel, bytes
+    messages = [tuple(chance.randrange(limit) for limit in limits) for _ in range(chance.randrange(25))]
+    plans = [[] for _ in range(p)]
+    for number, (source, to, tag, channel, n) in enumerate(messages):
+        plans[source].append(("send", to, tag, channel, n, number))
+        plans[to].append(("receive", source, tag, channel, n, number))
+    for plan in plans:
+        for _ in range(chance.randrange(4)):
+            work = ("compute", chance.random() * 5e-3, chance.choice(["device", "host"]))
+            plan.insert(chance.randrange(len(plan) + 1), work)
+    return messages, plans
+
+
+def play(p, plans):
+    """Transfers start in the order of the plan and are waited for at the end, so that nothing can deadlock."""
+
+    def main(fabric):
+        log, pending, sends = [], [], []
+        for action, *arguments in plans[fabric.rank]:
+            if action == "compute":
+                with fabric.compute(*arguments):
+                    log.append((fabric.now(), "compute"))
+                continue
+            peer, tag, channel, n, number = arguments
+            if action == "send":
+                sends.append(fabric.isend(torch.full((1 + n,), number % 251, dtype=torch.uint8), peer, tag, channel))
+            else:
+                buffer = torch.full((1 + n,), 255, dtype=torch.uint8)
+                pending.append((number, buffer, fabric.irecv(buffer, peer, tag, channel)))
+        while pending:
+            number, buffer, work = pending.pop(fabric.wait_any([work for _, _, work in pending]))
+            assert (buffer == number % 251).all()
+            log.append((fabric.now(), number, work.source))
+        for send in sends:
+            send.wait()
+        return log
+
+    return run(p, main, NETWORK)
+
+
+@settings(max_examples=30)
+@given(programs)
+def test_random_programs_repeat_and_lose_nothing(drawn):
+    p, seed = drawn
+    messages, plans = random_program(p, seed)
+    first = play(p, plans)
+    assert first == play(p, plans)
+    heard = Counter((rank, *entry[1:]) for rank, log in enumerate(first) for entry in log if entry[1] != "compute")
+    assert heard == Counter((to, number, source) for number, (source, to, *_) in enumerate(messages))
+    for number, (source, to, _, _, n) in enumerate(messages):  # nothing is faster than the wire
+        time = next(time for time, what, *_ in first[to] if what == number)
+        assert time >= (0 if source == to else ALPHA + (1 + n) * BETA) * (1 - 1e-12)
+
+
+@settings(max_examples=15)
+@given(st.integers(2, 5), st.integers(0, 2**32))
+def test_any_source_loses_and_doubles_nothing(p, seed):
+    chance = random.Random(seed)
+    counts = [[chance.randrange(5) for _ in range(p)] for _ in range(p)]  # from, to
+
+    def main(fabric):
+        def listen():
+            heard = []
+            for _ in range(sum(row[fabric.rank] for row in counts)):
+                value = torch.zeros(1)
+                heard.append((fabric.recv(value, ANY_SOURCE, 0, BACKGROUND), value.item()))
+            return heard
+
+        task = fabric.spawn(listen, "listener")
+        order = [to for to in range(p) for _ in range(counts[fabric.rank][to])]
+        random.Random(seed + fabric.rank).shuffle(order)
+        sent = Counter()
+        for to in order:
+            fabric.isend(torch.tensor([float(sent[to])]), to, 0, BACKGROUND)
+            sent[to] += 1
+        return task.join()
+
+    for rank, heard in enumerate(run(p, main, NETWORK)):
+        for source in range(p):  # all of them, in order
+            assert [value for who, value in heard if who == source] == list(range(counts[source][rank]))
+
+
+def test_the_order_of_ties_is_that_of_the_ranks():
+    log = []
+
+    def main(fabric):
+        for i in range(3):
+            log.append((i, fabric.rank))
+            fabric.sleep(1.0)
+
+    run(5, main, NETWORK)
+    assert log == list(itertools.product(range(3), range(5)))
+
+
+@pytest.mark.parametrize("p", range(1, 9))
+def test_world_sizes(p):
+    def main(fabric):
+        for algorithm in ("auto", *collectives.ALLREDUCE):
+            fabric.allreduce(torch.ones(5), algorithm=algorithm).wait()
+        return fabric.rank, fabric.size
+
+    assert run(p, main, NETWORK) == [(rank, p) for rank in range(p)]

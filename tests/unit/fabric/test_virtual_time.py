@@ -1,0 +1,356 @@
+"""What only the virtual fabric promises: the link model, and computation that takes turns."""
+
+import pytest
+import torch
+
+from repro.fabric.base import ANY_SOURCE, BACKGROUND
+from repro.fabric.virtual import Network, run
+from repro.timing.costs import Costs
+from tests.support.virtual import ALPHA, BETA, KB, NETWORK, close, message
+
+# links
+
+
+@pytest.mark.parametrize("n", [0, 1, KB])
+def test_one_message_takes_alpha_plus_n_beta(n):
+    def main(fabric):
+        if fabric.rank == 0:
+            work = fabric.isend(message(n), 1)
+            assert fabric.now() == 0  # isend takes no time
+            work.wait()
+        else:
+            fabric.recv(message(n), 0)
+        return fabric.now()
+
+    assert run(2, main, NETWORK) == [close(n * BETA), close(ALPHA + n * BETA)]  # alpha occupies no NIC
+
+
+def test_a_protocol_that_changes_with_the_size():
+    """alpha of 1 ms up to 1 KB, 3 ms from 16 KB on, between them over the logarithm of the size."""
+    network = Network(9.0, BETA, ((1024, 1e-3), (16384, 3e-3)))
+    found = [network.latency(n) for n in (1, 1024, 4096, 16384, 10**6)]
+    assert found == [close(1e-3), close(1e-3), close(2e-3), close(3e-3), close(3e-3)]
+    assert Network(ALPHA, BETA).latency(5) == ALPHA
+
+    def main(fabric):
+        if fabric.rank == 0:
+            fabric.send(message(4096), 1)
+        else:
+            fabric.recv(message(4096), 0)
+        return fabric.now()
+
+    assert run(2, main, network)[1] == close(2e-3 + 4096 * BETA)
+
+
+@pytest.mark.parametrize("p", range(1, 8))
+def test_incast(p):
+    """p pushes to one node: alpha + p n beta; the i-th is in after alpha + i n beta."""
+
+    def main(fabric):
+        if fabric.rank < p:
+            fabric.send(message(KB), p)
+            return fabric.now()
+        times = []
+        for _ in range(p):
+            fabric.recv(message(KB), ANY_SOURCE)
+            times.append(fabric.now())
+        return times
+
+    *senders, server = run(p + 1, main, NETWORK)
+    assert senders == [close(KB * BETA)] * p
+    assert server == [close(ALPHA + i * KB * BETA) for i in range(1, p + 1)]
+
+
+def test_full_duplex():
+    def main(fabric):
+        other = 1 - fabric.rank
+        receive = fabric.irecv(message(KB), other)
+        fabric.send(message(KB), other)
+        receive.wait()
+        return fabric.now()
+
+    assert run(2, main, NETWORK) == [close(ALPHA + KB * BETA)] * 2
+
+
+def test_one_nic_sends_one_after_the_other():
+    def main(fabric):
+        if fabric.rank == 0:
+            for send in [fabric.isend(message(KB), to) for to in (1, 2, 3)]:
+                send.wait()
+        else:
+            fabric.recv(message(KB), 0)
+        return fabric.now()
+
+    assert run(4, main, NETWORK) == [close(3 * KB * BETA)] + [close(ALPHA + i * KB * BETA) for i in (1, 2, 3)]
+
+
+def test_cut_through():
+    """A long message and a short one behind it: the short one waits for the long one's bytes, not for its alpha."""
+
+    def main(fabric):
+        if fabric.rank == 0:
+            fabric.isend(message(10 * KB), 1)
+            fabric.isend(message(KB), 1, 1)
+            return None
+        times = []
+        for tag, n in ((0, 10 * KB), (1, KB)):
+            fabric.recv(message(n), 0, tag)
+            times.append(fabric.now())
+        return times
+
+    assert run(2, main, NETWORK)[1] == [close(ALPHA + 10 * KB * BETA), close(ALPHA + 11 * KB * BETA)]
+
+
+def test_a_busy_receiver_serves_in_order_of_arrival():
+    def main(fabric):
+        if fabric.rank == 1:  # its head arrives second, though its rank is lower
+            fabric.sleep(0.5 * KB * BETA)
+        if fabric.rank:
+            fabric.send(message(KB), 0)
+            return None
+        sources = [fabric.recv(message(KB), ANY_SOURCE) for _ in range(2)]
+        return sources, fabric.now()
+
+    sources, time = run(3, main, NETWORK)[0]
+    assert sources == [2, 1] and time == close(ALPHA + 2 * KB * BETA)
+
+
+def test_a_late_receive_finds_the_message_there():
+    def main(fabric):
+        if fabric.rank == 0:
+            fabric.send(message(KB), 1)
+        else:
+            fabric.sleep(1.0)
+            fabric.recv(message(KB), 0)
+            return fabric.now()
+
+    assert run(2, main, NETWORK)[1] == 1.0
+
+
+def test_messages_to_oneself_take_no_time():
+    def main(fabric):
+        incoming = message(5)
+        receive = fabric.irecv(incoming, fabric.rank)
+        fabric.send(message(5, 9), fabric.rank)
+        receive.wait()
+        return fabric.now(), incoming[0].item()
+
+    assert run(2, main, NETWORK) == [(0.0, 9)] * 2
+
+
+def test_a_sent_buffer_may_change():
+    """The message is what it was when it was sent, as if the send had been waited for."""
+
+    def main(fabric):
+        buffer = torch.ones(3)
+        if fabric.rank == 0:
+            work = fabric.isend(buffer, 1)
+            work.wait()
+            buffer.zero_()
+        else:
+            fabric.recv(buffer.zero_(), 0)
+            return buffer.tolist()
+
+    assert run(2, main, NETWORK)[1] == [1, 1, 1]
+
+
+# computation
+
+
+def test_tasks_on_one_resource_take_turns_and_on_two_overlap():
+    def main(fabric):
+        def work(resource):
+            with fabric.compute(1.0, resource):
+                pass
+            return fabric.now()
+
+        ends = {}
+        for pair in (("device", "device"), ("device", "host"), (None, None), ("device", None)):
+            start = fabric.now()
+            tasks = [fabric.spawn(lambda r=r: work(r), str(r)) for r in pair]
+            ends[pair] = [task.join() - start for task in tasks]
+        return ends
+
+    for ends in run(2, main, NETWORK):  # ranks do not disturb each other
+        assert sorted(ends["device", "device"]) == [1.0, 2.0]
+        assert ends["device", "host"] == ends[None, None] == ends["device", None] == [1.0, 1.0]
+
+
+def test_a_resource_is_first_come_first_served():
+    def main(fabric):
+        log = []
+
+        def work(name, delay):
+            fabric.sleep(delay)
+            with fabric.compute(1.0):
+                log.append((name, fabric.now()))
+
+        tasks = [fabric.spawn(lambda n=n, d=d: work(n, d), n) for n, d in (("a", 0.3), ("b", 0.1), ("c", 0.2))]
+        for task in tasks:
+            task.join()
+        return log
+
+    assert run(1, main, NETWORK)[0] == [("b", 0.1), ("c", close(1.1)), ("a", close(2.1))]
+
+
+def test_a_resource_is_the_ranks_whichever_group_it_is_used_through():
+    def main(fabric):
+        group = fabric.subgroup([1, 0])
+
+        def work(through):
+            with through.compute(1.0, "device"):
+                pass
+            return fabric.now()
+
+        return sorted(task.join() for task in [fabric.spawn(lambda: work(fabric)), fabric.spawn(lambda: work(group))])
+
+    assert run(2, main, NETWORK) == [[1.0, 2.0]] * 2
+
+
+def test_a_task_cancelled_in_line_for_a_resource_lets_the_others_pass():
+    def main(fabric):
+        ends = []
+
+        def work():
+            with fabric.compute(1.0):
+                pass
+            ends.append(fabric.now())
+
+        tasks = [fabric.spawn(work, name) for name in "abc"]
+        fabric.sleep(0.5)
+        tasks[1].cancel()
+        for task in tasks:
+            task.join()
+        return ends
+
+    assert run(1, main, NETWORK) == [[1.0, 2.0]]
+
+
+def test_a_task_cancelled_while_it_computes_lets_the_resource_go():
+    def main(fabric):
+        def work():
+            with fabric.compute(1.0):
+                pass
+            return fabric.now()
+
+        first = fabric.spawn(work, "first")
+        fabric.sleep(0.5)
+        first.cancel()
+        first.join()
+        return fabric.spawn(work, "second").join()
+
+    assert run(1, main, NETWORK)[0] <= 2.0
+
+
+def test_communication_overlaps_with_computation():
+    def main(fabric):
+        task = fabric.spawn(lambda: fabric.allreduce(torch.zeros(1000), channel=BACKGROUND, algorithm="ring"))
+        with fabric.compute(0.004):
+            pass
+        task.join()
+        return fabric.now()
+
+    ring = 2 * (ALPHA + 2000 * BETA)
+    assert run(2, main, NETWORK) == [close(max(0.004, ring))] * 2
+
+
+def test_time_cannot_go_back():
+    with pytest.raises(ValueError, match="time cannot go back"):
+        run(1, lambda fabric: fabric.sleep(-1), NETWORK)
+
+
+def test_costs_of_a_ring():
+    costs = Costs(True, {"reduce": 1e-6}, {"sync": 0.5})
+
+    def main(fabric):
+        fabric.allreduce(torch.zeros(100 * fabric.size), algorithm="ring")
+        return fabric.now()
+
+    p = 4
+    expected = 0.5 + 2 * (p - 1) * (ALPHA + 400 * BETA) + (p - 1) * 400e-6
+    assert run(p, main, NETWORK, costs) == [close(expected)] * p
+
+
+# shared NICs
+
+
+FAIR = Network(ALPHA, BETA, quantum=100)
+
+
+@pytest.mark.parametrize("n", [0, 1, 99, 100, 101, KB])
+def test_alone_a_message_takes_what_it_takes_without_sharing(n):
+    def main(fabric):
+        if fabric.rank == 0:
+            work = fabric.isend(message(n), 1)
+            work.wait()
+        else:
+            fabric.recv(message(n), 0)
+        return fabric.now()
+
+    assert run(2, main, FAIR) == [close(n * BETA), close(ALPHA + n * BETA)]
+
+
+@pytest.mark.parametrize("p", [2, 3, 5])
+def test_messages_of_one_nic_end_almost_together(p):
+    """p - 1 messages to p - 1 nodes in turns of 100 bytes: each ends a turn after the one before."""
+
+    def main(fabric):
+        if fabric.rank == 0:
+            for work in [fabric.isend(message(KB), to) for to in range(1, p)]:
+                work.wait()
+        else:
+            fabric.recv(message(KB), 0)
+        return fabric.now()
+
+    ends = run(p, main, FAIR)
+    before = (p - 1) * 900  # bytes of the rounds before the last
+    assert ends[1:] == [close(ALPHA + (before + 100 * i) * BETA) for i in range(1, p)]
+
+
+@pytest.mark.parametrize("p", [2, 3, 6])
+def test_incast_ends_as_without_sharing(p):
+    """p - 1 messages into one node: alpha + (p - 1) n beta for the last; all are in within one turn of each."""
+
+    def main(fabric):
+        if fabric.rank == 0:
+            ends = []
+            works = [fabric.irecv(message(KB), source) for source in range(1, p)]
+            for work in works:
+                work.wait()
+                ends.append(fabric.now())
+            return ends
+        fabric.send(message(KB), 0)
+        return None
+
+    ends = run(p, main, FAIR)[0]
+    assert ends[-1] == close(ALPHA + (p - 1) * KB * BETA)
+    assert ends[-1] - ends[0] <= 100 * (p - 1) * BETA + 1e-12
+
+
+def test_a_small_message_is_not_held_up_by_a_large_one():
+    def main(fabric):
+        if fabric.rank == 0:
+            large, small = fabric.isend(message(100 * KB), 1), fabric.isend(message(100), 2)
+            small.wait()
+            large.wait()
+        else:
+            fabric.recv(message(100 * KB if fabric.rank == 1 else 100), 0)
+        return fabric.now()
+
+    _, large, small = run(3, main, FAIR)
+    assert small == close(ALPHA + 200 * BETA) and large == close(ALPHA + (100 * KB + 100) * BETA)
+
+
+def test_messages_of_one_connection_go_one_after_the_other():
+    def main(fabric):
+        if fabric.rank == 0:
+            for work in [fabric.isend(message(KB), 1, tag) for tag in range(2)]:
+                work.wait()
+            return None
+        works = [fabric.irecv(message(KB), 0, tag) for tag in range(2)]
+        works[0].wait()
+        first = fabric.now()
+        works[1].wait()
+        return first, fabric.now()
+
+    assert run(2, main, FAIR)[1] == (close(ALPHA + KB * BETA), close(ALPHA + 2 * KB * BETA))

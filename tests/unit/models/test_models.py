@@ -1,0 +1,263 @@
+"""The models: published parameter counts, frozen layers, hooks block by block, modelled backward passes."""
+
+from __future__ import annotations
+
+import copy
+from contextlib import nullcontext
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from repro import models
+from repro.data.base import Batches, Split
+from repro.evaluation.evaluate import digest, evaluate
+from repro.fabric import virtual
+from repro.launch import runs
+from repro.timing.device import BlockSeconds, backward_passes, block_seconds
+from repro.training.clock import Clock
+from repro.training.model_shard import ModelShard
+from repro.training.worker import Worker
+from tests.support.small import COSTS, NETWORK, SGD
+
+CPU = torch.device("cpu")
+DEVICE = {"peak_flops": 1e9, "utilisation": 1.0, "launch_s": 1.0}
+
+
+def images(count: int = 8, side: int = 8, channels: int = 3, classes: int = 5, seed: int = 0) -> Split:
+    generator = torch.Generator().manual_seed(seed)
+    x = torch.randn(count, channels, side, side, generator=generator)
+    return Split(x, torch.randint(classes, (count,), generator=generator))
+
+
+def test_every_model_is_tested_and_has_a_configuration():
+    from repro.experiment import files
+
+    assert models.names() == sorted(files.group_names("model"))
+    assert not [name for name in models.names() if name.startswith("_")]
+
+
+def test_same_padding_as_in_the_released_code():
+    """TensorFlow's: an even side halves, and the pixel beyond the far end counts neither in maximum nor in mean."""
+    model = models.build("cifar100_cnn", (3, 32, 32), 100, 0)
+    x, sides = torch.ones(1, 3, 32, 32), []
+    for block in model[:3]:
+        x = block(x)
+        sides.append(x.shape[-1])
+    assert sides == [16, 8, 4] and model.fc1[1].in_features == 1024
+    assert torch.equal(model.conv2[2](torch.ones(1, 1, 4, 4)), torch.ones(1, 1, 2, 2))
+
+
+# Frozen parameters
+
+
+def pass_through(part: ModelShard, split: Split, gradient_ready=None) -> torch.Tensor:
+    """One forward and backward pass; the loss."""
+    around = lambda name, block: nullcontext()  # noqa: E731
+    return part.forward_backward(split.x, split.y, functional.cross_entropy, around, gradient_ready=gradient_ready)
+
+
+def test_only_the_last_layer_is_communicated_and_updated():
+    part = ModelShard(models.build("cifar100_convex", (3, 8, 8), 5, 0), SGD, CPU)
+    assert part.size == 64 * 5 + 5 and len(part.parameters) == 2
+    before, split = part.snapshot(), images()
+    losses = []
+    for _ in range(5):
+        losses.append(pass_through(part, split).item())
+        part.update(part.gradient(part.empty()))
+    after = part.snapshot()
+    assert {name for name in before if not torch.equal(before[name], after[name])} == {"fc2.0.weight", "fc2.0.bias"}
+    assert torch.equal(torch.cat([after["fc2.0.weight"].view(-1), after["fc2.0.bias"]]), part.weights)
+    assert losses == sorted(losses, reverse=True)
+    assert part.model[:4](split.x).grad_fn is None, "autograd records the frozen blocks"
+
+
+def test_a_part_with_frozen_parameters_resumes():
+    def fresh(seed: int) -> ModelShard:
+        return ModelShard(models.build("cifar100_convex", (3, 8, 8), 5, seed), SGD | {"momentum": 0.9}, CPU)
+
+    part, split = fresh(0), images()
+    for _ in range(2):
+        pass_through(part, split)
+        part.update()
+    state, other = copy.deepcopy(part.state_dict()), fresh(1)
+    other.load_state_dict(state)
+    for one in (part, other):
+        pass_through(one, split)
+        one.update()
+    assert digest(part.snapshot()) == digest(other.snapshot()) and torch.equal(part.weights, other.weights)
+
+
+@pytest.mark.parametrize("name, shape", [("cifar100_convex", (3, 8, 8)), ("softmax", (3, 8, 8))])
+def test_convex_along_every_line(name, shape):
+    part, split = ModelShard(models.build(name, shape, 5, 0), SGD, CPU), images(32)
+    generator = torch.Generator().manual_seed(1)
+
+    def loss(weights: torch.Tensor) -> float:
+        part.weights.copy_(weights)
+        with torch.no_grad():
+            return functional.cross_entropy(part.model(split.x), split.y).double().item()
+
+    for _ in range(5):
+        one, two = (torch.randn(part.size, generator=generator) for _ in range(2))
+        for share in (0.25, 0.5, 0.75):
+            chord = (1 - share) * loss(one) + share * loss(two)
+            assert loss((1 - share) * one + share * two) <= chord + 1e-4
+
+
+def test_the_whole_network_is_not_convex():
+    part, split = ModelShard(models.build("cifar100_cnn", (3, 8, 8), 5, 0), SGD, CPU), images(32)
+
+    def loss(weights: torch.Tensor) -> float:
+        part.weights.copy_(weights)
+        with torch.no_grad():
+            return functional.cross_entropy(part.model(split.x), split.y).item()
+
+    one = part.weights.clone()
+    two = one.clone()
+    for view in part.views(two)[-4:-2]:  # fc1 and fc2 with their signs changed: the same function, another place
+        view.neg_()
+    part.views(two)[-2].neg_()
+    assert loss(two) == pytest.approx(loss(one), rel=1e-5) and loss((one + two) / 2) != pytest.approx(loss(one))
+
+
+# Hooks
+
+
+class Sum(nn.Module):
+    """A block without parameters."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + x
+
+
+def stack(*kinds: str) -> nn.Sequential:
+    """Blocks by letter: t trains, f is frozen, n has no parameters."""
+    blocks = [Sum() if kind == "n" else nn.Linear(5, 5) for kind in kinds]
+    for block, kind in zip(blocks, kinds):
+        block.requires_grad_(kind == "t")
+    return nn.Sequential(*blocks)
+
+
+@pytest.mark.parametrize("kinds", ["t", "tt", "ftt", "fft", "tft", "ntn", "nnt", "tnn", "tntnft", "fntnnfnt", "tff"])
+def test_every_block_is_reported_once_last_first(kinds):
+    part, ready = ModelShard(stack(*kinds), SGD, CPU), []
+    split = Split(torch.randn(4, 5), torch.arange(4))
+    trained = [index for index, kind in enumerate(kinds) if kind == "t"]
+
+    def gradient_ready(block: int) -> None:
+        if kinds[block] == "t":
+            assert all(p.grad is not None for p in part.blocks[block].parameters())
+            lower = [p for index in trained if index < block for p in part.blocks[index].parameters()]
+            assert all(p.grad is None for p in lower), "an earlier block's gradient came first"
+        ready.append(block)
+
+    for _ in range(2):
+        ready.clear()
+        pass_through(part, split, gradient_ready)
+        assert ready == list(reversed(range(len(kinds))))
+
+
+def test_blocks_of_real_models_are_reported_in_order():
+    for name in ("resnet20", "cifar100_convex"):
+        part, ready = ModelShard(models.build(name, (3, 8, 8), 5, 0), SGD, CPU), []
+        pass_through(part, images(), ready.append)
+        assert ready == list(reversed(range(len(part.blocks))))
+
+
+# Modelled times
+
+
+@pytest.mark.parametrize(
+    "kinds, passes",
+    [
+        ("ttt", [2, 2, 2]),
+        ("tnt", [2, 2, 2]),
+        ("fft", [0, 0, 1]),
+        ("ftt", [0, 1, 2]),
+        ("tft", [1, 1, 2]),
+        ("nft", [0, 0, 1]),
+        ("ftn", [0, 1, 1]),
+    ],
+)
+def test_work_of_backward_passes(kinds, passes):
+    assert backward_passes(stack(*kinds)) == passes
+
+
+def test_modelled_seconds_of_a_frozen_prefix():
+    found = block_seconds(models.build("cifar100_convex", (3, 32, 32), 100, 0, "meta"), (3, 32, 32), 10, DEVICE)
+    assert found.forward[4] == pytest.approx(1.0 + 10 * 2 * 64 * 100 / 1e9)
+    assert found.backward == [0.0, 0.0, 0.0, 0.0, found.forward[4]]
+    whole = block_seconds(models.build("cifar100_cnn", (3, 32, 32), 100, 0, "meta"), (3, 32, 32), 10, DEVICE)
+    assert whole.forward == found.forward
+    assert whole.backward == pytest.approx([1.0 + 2 * (seconds - 1.0) for seconds in whole.forward])
+
+
+# Batch norm and dropout
+
+
+def test_snapshots_hold_the_statistics_that_evaluation_uses():
+    part, split = ModelShard(models.build("resnet20", (3, 8, 8), 5, 0), SGD, CPU), images()
+    spare = models.build("resnet20", (3, 8, 8), 5, 9)
+    before = digest(part.snapshot())
+    fresh = evaluate(spare, part.snapshot(), split, CPU)
+    for _ in range(5):
+        pass_through(part, split)
+    snapshot = part.snapshot()
+    assert snapshot["conv1.1.num_batches_tracked"].item() == 5 and digest(snapshot) != before
+    assert evaluate(spare, snapshot, split, CPU) != fresh, "the running statistics changed, the weights did not"
+    assert part.model.training and digest(part.snapshot()) == digest(snapshot)
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+def test_dropout_depends_on_seed_and_minibatch_alone(ranks):
+    """Not on the other virtual ranks, which run between this one's blocks, nor on what ran before."""
+
+    def model() -> nn.Sequential:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(5)
+            first, second = nn.Linear(6, 32), nn.Linear(32, 5)
+        return nn.Sequential(first, nn.Dropout(0.5), nn.Sequential(second, nn.Dropout(0.5)))
+
+    def main(fabric: virtual.VirtualFabric) -> list[float]:
+        split = Split(torch.ones(8, 6), torch.arange(8) % 5)
+        worker = Worker(
+            ranks,
+            fabric,
+            Clock(fabric),
+            ModelShard(model(), SGD, CPU),
+            Batches(split, 4, 0),
+            2,
+            0,
+            BlockSeconds([1e-3] * 3, [1e-3] * 3),
+        )
+        worker.clock.start()
+        if fabric.rank:
+            worker.gradients(fabric.rank)
+        losses = [worker.gradients(minibatch).item() for minibatch in (0, 1, 7)]
+        torch.rand(3)
+        return [*losses, worker.gradients(7).item()]
+
+    results = virtual.run(ranks, main, NETWORK, COSTS)
+    assert results == [results[0]] * ranks and results[0][2] == results[0][3]
+    assert len(set(results[0][:3])) == 3
+
+
+@pytest.mark.parametrize(("model", "side", "said"), [
+    ("alexnet", 224, "49,430,888 parameters at 224x224 pixels, not the 60,965,224 that it has at the published 227x"),
+    ("alexnet", 227, None), ("vgg16_imagenet", 227, None), ("vgg19", 224, None), ("resnet18", 64, None),
+    ("vgg19", 256, f"{143_667_240 + 15 * 512 * 4096:,} parameters at 256x256 pixels, not the 143,667,240"),
+])  # fmt: skip
+def test_images_that_make_another_model_than_the_published_are_noticed(model, side, said):
+    dataset = SimpleNamespace(input_shape=(3, side, side), classes=1000)
+    note = models.size_note({"model": {"name": model}}, dataset)
+    assert note is None if said is None else said in note
+
+
+def test_a_run_says_once_that_its_model_is_another_than_the_published(capsys):
+    found = runs.expand("pipedream/throughput-alexnet-8b", ["dataset.image_size=224"])
+    runs.identify(found)
+    notes = [line for line in capsys.readouterr().err.splitlines() if line.startswith("note: ")]
+    assert len(found) > 1 and len(notes) == 1 and "alexnet has 49,430,888 parameters" in notes[0]

@@ -1,0 +1,117 @@
+"""The models of the gTop-k paper: published sizes, options, FLOPs, and the state that an LSTM carries."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from repro import data, models
+from repro.common.errors import InputError
+from repro.data.base import Dataset, Split
+from repro.data.text import Text
+from repro.evaluation.evaluate import digest
+from repro.timing.device import block_flops
+from repro.training.model_shard import ModelShard, reset_state
+from tests.support import small
+
+
+def test_vgg16_is_the_released_ones_layers():
+    """Five stages of convolutions, each ended by a pooling; all biases there; one linear layer."""
+    model = models.build("vgg16", (3, 32, 32), 10, 0, "meta")
+    assert [len(block) for block in model][:-1] == [3, 4, 3, 4, 3, 3, 4, 3, 3, 4, 3, 3, 4]
+    linear = [module for module in model.modules() if isinstance(module, nn.Linear)]
+    assert len(linear) == 1 and (linear[0].in_features, linear[0].out_features) == (512, 10)
+    assert list(dict(model.named_children()))[::6] == ["conv1_1", "conv3_3", "conv5_3"]
+
+
+def test_resnet50_halves_the_sides_in_the_middle_convolution():
+    model = models.build("resnet50", (3, 64, 64), 10, 0, "meta")
+    names = [name for name, _ in model.named_children()]
+    assert names[1:4] == ["stage1_1", "stage1_2", "stage1_3"] and names[-2:] == ["stage4_3", "fc"]
+    first = model.stage2_1
+    assert (first.conv1.stride, first.conv2.stride, first.conv3.stride) == ((1, 1), (2, 2), (1, 1))
+    assert isinstance(model.stage1_1.shortcut, nn.Sequential) and isinstance(model.stage1_2.shortcut, nn.Identity)
+
+
+def test_text_goes_with_text():
+    images = Split(torch.zeros(4, 1, 8, 8), torch.zeros(4, dtype=torch.int64))
+    text = Text(torch.zeros(99, dtype=torch.int64), 5)
+    pictures = Dataset("mnist", False, "", images, images, 10, (1, 8, 8))
+    words = Dataset("ptb", False, "", text, text, 30, (5,))
+    lstm = {"model": {"name": "lstm_ptb", "hidden": 8, "layers": None, "dropout": 0.5}, "seed": 0}
+    assert models.of(lstm, words).lstm2[0].lstm.hidden_size == 8 and models.of(lstm, words, "meta").lstm1[1].p == 0.5
+    with pytest.raises(InputError, match="model lstm_ptb takes text, and mnist is images; models for it: alexnet, "):
+        models.of(lstm, pictures)
+    with pytest.raises(InputError, match="model softmax takes images, and ptb is text; models for it: lstm_ptb"):
+        models.of({"model": {"name": "softmax"}, "seed": 0}, words)
+
+
+def test_flops_are_counted_for_all_of_them():
+    count = lambda name, shape, classes, batch, **options: block_flops(  # noqa: E731
+        models.build(name, shape, classes, 0, "meta", **options), shape, batch
+    )
+    assert sum(count("resnet50", (3, 224, 224), 1000, 1)) == pytest.approx(2 * 4.09e9, rel=0.01)
+    assert sum(count("vgg16", (3, 32, 32), 10, 2)) == pytest.approx(2 * 2 * 313.2e6, rel=0.01)
+    # a word: 8 hidden^2 multiply-adds a layer (four gates, input and state), and the decoder
+    assert count("lstm_ptb", (7,), 50, 3, hidden=16) == [0, 21 * 16 * 16**2, 21 * 16 * 16**2, 21 * 2 * 16 * 50]
+
+
+# The state that is carried
+
+
+def lstm(words: int = 30, **options) -> nn.Sequential:
+    return models.build("lstm_ptb", (5,), words, 0, **{"hidden": 8, "dropout": 0.0, **options})
+
+
+def test_a_sequence_goes_on_where_the_one_before_ended():
+    model, words = lstm().eval(), torch.randint(30, (3, 10), generator=torch.Generator().manual_seed(0))
+    whole = model(words).view(3, 10, 30)
+    reset_state(model)
+    halves = [model(half.contiguous()).view(3, 5, 30) for half in words.split(5, 1)]
+    torch.testing.assert_close(torch.cat(halves, 1), whole)
+    reset_state(model)
+    assert torch.equal(model(words[:, :5].contiguous()).view(3, 5, 30), halves[0])
+    reset_state(model)
+    assert model(words[:2]).shape == (20, 30), "another number of streams after a reset"
+
+
+def test_gradients_do_not_go_back_beyond_a_sequence():
+    model, words = lstm(), torch.randint(30, (3, 5))
+    model(words)
+    assert not model.lstm1[0].hidden.requires_grad and model.lstm1[0].hidden.abs().sum() > 0
+    model(words).sum().backward()  # would complain of freed buffers, or of a second pass through them
+    model(words).sum().backward()
+
+
+def test_the_state_is_each_ranks_own_and_no_part_of_its_weights():
+    part, words = ModelShard(lstm(), small.SGD, torch.device("cpu")), torch.randint(30, (3, 5))
+    before = digest(part.snapshot())
+    part.model(words)
+    assert part.stateful and digest(part.snapshot()) == before
+    saved = part.state_dict()
+    assert sorted(saved["carried"]) == [f"lstm{i}.0.{name}" for i in (1, 2) for name in ("cell", "hidden")]
+    expected = part.model(words)
+    fresh = ModelShard(lstm(), small.SGD, torch.device("cpu"))
+    fresh.load_state_dict(saved)
+    assert torch.equal(fresh.model(words), expected)
+    fresh.reset_state()
+    assert not torch.equal(fresh.model(words), expected)
+
+
+def test_the_models_and_data_sets_have_configurations():
+    from repro.common.paths import CONFIGS
+    from repro.experiment import files
+
+    inputs = {
+        "text": ((5,), 30),
+        "images": ((3, 227, 227), 10),
+        "vectors": ((5,), 1),
+        "sequences": ((5, 3), 10),
+        "sentence pairs": ((8,), 30),
+        "captioned clips": ((5, 4), 30),
+    }
+    assert models.names() == files.group_names("model") and sorted(data.names()) == files.group_names("dataset")
+    for name in models.names():
+        found = files.read_yaml(CONFIGS / f"model/{name}.yaml")
+        models.build(name, *inputs[models.takes(name)], 0, "meta", **models.options({"model": found}))

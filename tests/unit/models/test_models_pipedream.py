@@ -1,0 +1,158 @@
+"""The models of the PipeDream paper: published sizes, forms, what goes between blocks, narrow ones that train here."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from repro import models
+from repro.data.text import IGNORED
+from repro.models import vgg16_imagenet
+from repro.models.s2vt import BOS, EOS, PAD
+from repro.timing.device import block_flops
+from repro.training.model_shard import ModelShard
+from tests.support.small import SGD
+
+CPU = torch.device("cpu")
+S2VT = {"hidden": 8, "embedding": 6, "dropout": 0.0}
+
+
+def test_published_megabytes():
+    """550 MB and 349 MB are those of VGG16 and of the released S2VT; 157 MB is no known network's."""
+
+    def megabytes(name: str, shape: tuple[int, ...], classes: int, **options) -> float:
+        model = models.build(name, shape, classes, 0, "meta", **options)
+        return sum(p.numel() for p in model.parameters()) * 4 / 1e6
+
+    assert megabytes("vgg16_imagenet", (3, 224, 224), 1000) == pytest.approx(550, rel=0.01)
+    assert megabytes("s2vt", (40, 4097), 12_594, vocabulary=46_170) == pytest.approx(349, rel=0.002)
+    assert megabytes("s2vt", (40, 4097), 12_594) == pytest.approx(147.8, abs=0.1)
+    assert megabytes("inception_v3", (3, 299, 299), 1000) == pytest.approx(95.3, abs=0.1)
+    # the most words that fit into the released network's 349,436,137 bytes
+    assert (349_436_137 // 4 - 18_056_500) // 1501 == 46_170
+
+
+def trained(model: nn.Sequential, x: torch.Tensor, y: torch.Tensor, steps: int = 3, lr: float = 0.01) -> list[float]:
+    part, losses = ModelShard(model, SGD | {"lr": lr}, CPU), []
+    for _ in range(steps):
+        around = lambda name, block: nullcontext()  # noqa: E731
+        losses.append(part.forward_backward(x, y, functional.cross_entropy, around).item())
+        assert all(p.grad is not None for p in part.parameters)
+        part.update()
+    assert part.weights.isfinite().all()
+    return losses
+
+
+@pytest.mark.parametrize(
+    "name, side, options",
+    [
+        ("vgg16_imagenet", 32, {}),
+        ("inception_v3", 75, {}),
+        ("alexnet_cifar", 32, {"width": 0.25}),
+        ("vgg16", 32, {"width": 0.125}),
+    ],
+)
+def test_a_step_on_images(monkeypatch, name, side, options):
+    monkeypatch.setattr(vgg16_imagenet, "HIDDEN", 16)
+    monkeypatch.setattr(vgg16_imagenet, "STAGES", ((8, 8), (8, 8), (16, 16, 16), (16, 16, 16), (16, 16, 16)))
+    torch.manual_seed(0)
+    model = models.build(name, (3, side, side), 5, 0, **options)
+    losses = trained(model, torch.randn(4, 3, side, side), torch.tensor([0, 1, 2, 3]), 1 if side == 75 else 3)
+    assert 1 < losses[0] < 4 and all(0 < loss < 9 for loss in losses)
+
+
+def test_vgg16_is_configuration_d():
+    model = models.build("vgg16_imagenet", (3, 224, 224), 1000, 0, "meta")
+    kinds = [[type(module).__name__ for module in block] for block in model]
+    assert [names[-1] == "MaxPool2d" for names in kinds[:13]] == [i in (1, 3, 6, 9, 12) for i in range(13)]
+    assert not any("BatchNorm2d" in names for names in kinds) and all(block[0].bias is not None for block in model[:13])
+    assert kinds[13] == ["Flatten", "Linear", "ReLU", "Dropout"] and kinds[15] == ["Linear"]
+    assert list(dict(model.named_children()))[-4:] == ["conv5_3", "fc6", "fc7", "fc8"]
+
+
+def test_inceptions_feature_maps():
+    model, x, shapes = models.build("inception_v3", (3, 299, 299), 1000, 0, "meta"), None, {}
+    x = torch.empty(1, 3, 299, 299, device="meta")
+    for name, block in model.named_children():
+        x = block(x)
+        shapes[name] = tuple(x.shape[1:3])
+    assert shapes["conv2b"] == (64, 73) and shapes["conv4a"] == (192, 35)
+    assert [shapes[f"mixed5{i}"] for i in "bcd"] == [(256, 35), (288, 35), (288, 35)]
+    assert [shapes[f"mixed6{i}"] for i in "abcde"] == [(768, 17)] * 5
+    assert [shapes[f"mixed7{i}"] for i in "abc"] == [(1280, 8), (2048, 8), (2048, 8)]
+
+
+def test_a_width_scales_channels_and_leaves_eight():
+    model = models.build("vgg16", (3, 32, 32), 10, 0, "meta", width=0.0625)
+    channels = [block[0].out_channels for block in model[:-1]]
+    assert channels == [8] * 4 + [16] * 3 + [32] * 6 and model.fc[2].in_features == 32
+    wide = models.build("alexnet_cifar", (3, 32, 32), 10, 0, "meta", width=2)
+    assert wide.conv1[0].out_channels == 96 and wide.fc7[0].out_features == 2048
+
+
+# S2VT
+
+
+def clips(steps: int = 5, count: int = 3, features: int = 4) -> torch.Tensor:
+    """Frames of random features; words <bos>, 4, 5, ... and padding."""
+    x = torch.randn(count, steps, features + 1, generator=torch.Generator().manual_seed(0))
+    x[..., -1] = torch.tensor([BOS, 4, 5, 6, PAD])
+    return x
+
+
+def test_words_are_predicted_of_all_frames_and_the_words_before():
+    model, x = models.build("s2vt", (5, 5), 12, 0, **S2VT).eval(), clips()
+    logits = model(x).view(3, 5, 12)
+    later, frame = x.clone(), x.clone()
+    later[:, 3, -1] = 7
+    frame[:, 4, 0] += 1
+    assert torch.equal(model(later).view(3, 5, 12)[:, :3], logits[:, :3])
+    assert not torch.allclose(model(later).view(3, 5, 12)[:, 3], logits[:, 3])
+    assert not torch.allclose(model(frame).view(3, 5, 12)[:, 0], logits[:, 0])
+    assert model.words.table.weight[PAD].eq(0).all()
+
+
+def test_what_it_says_is_the_likeliest_word_of_its_own_words():
+    model, x = models.build("s2vt", (5, 5), 12, 1, **S2VT).eval(), clips()
+    with torch.no_grad():
+        model.vocabulary.linear.bias[:3] = -9.0
+        model.vocabulary.linear.bias[EOS] = 0.05
+    said = model.captions(x)
+    x[..., -1] = torch.cat([torch.full((3, 1), BOS), said[:, :-1]], 1)
+    likeliest = model(x).view(3, 5, 12).argmax(-1)
+    for caption, expected in zip(said.tolist(), likeliest.tolist()):
+        length = caption.index(EOS) + 1 if EOS in caption else 5
+        assert caption[:length] == expected[:length] and set(caption[length:]) <= {PAD}
+
+
+def test_gradients_go_through_every_cut():
+    model, x = models.build("s2vt", (5, 5), 12, 0, **S2VT), clips()
+    y = torch.tensor([4, 5, 6, EOS, IGNORED] * 3)
+    functional.cross_entropy(model(x), y).backward()
+    whole = [p.grad.clone() for p in model.parameters()]
+    for cut in range(1, 5):
+        model.zero_grad()
+        first = model[:cut](x)
+        received = first.detach().requires_grad_()
+        functional.cross_entropy(model[cut:](received), y).backward()
+        first.backward(received.grad)
+        for ours, theirs in zip(whole, (p.grad for p in model.parameters())):
+            torch.testing.assert_close(ours, theirs)
+
+
+def test_s2vt_learns_to_write():
+    torch.manual_seed(0)
+    model, x = models.build("s2vt", (5, 5), 12, 0, **S2VT | {"hidden": 16}), clips()
+    losses = trained(model, x, torch.tensor([4, 5, 6, EOS, IGNORED] * 3), 80, 2.0)
+    assert losses[0] > 2 > 0.5 > losses[-1]
+    assert model.eval().captions(x)[0].tolist() == [4, 5, 6, EOS, PAD]
+
+
+def test_flops_of_s2vt():
+    """Both layers work at all 80 steps, the frames' embedding at 40, the vocabulary at 40."""
+    flops = block_flops(models.build("s2vt", (40, 4097), 12_594, 0, "meta"), (40, 4097), 1)
+    assert flops == [2 * 40 * 4096 * 500, 2 * 80 * 4000 * 1500, 0, 2 * 80 * 4000 * 2500, 2 * 40 * 1000 * 12_594]

@@ -1,0 +1,123 @@
+"""The probes `layer_sizes` and `configurations`: sizes of known networks, and the partitioner's own answers."""
+
+from __future__ import annotations
+
+import functools
+
+import pytest
+import torch
+
+from repro import models
+from repro.common.errors import InputError
+from repro.experiment import config as configs
+from repro.fabric import virtual
+from repro.pipeline.partition import partition
+from repro.pipeline.profile import estimated
+from repro.rank import factory, programs
+from repro.records.store import read_summary
+from tests.support import pipedream_vgg16
+
+TITAN_X = {"name": "made up", "peak_flops": 1e13, "utilisation": 0.5, "launch_s": 0.0}
+CLUSTERS = {"A": {"device": TITAN_X, "beta_s_per_byte": 4e-10, "kind": "simulated"}, "B": {"beta_s_per_byte": 1e-9}}
+MLP = {"model": "mnist_mlp", "input_shape": [1, 28, 28], "classes": 10, "batch": 32, "cluster": "A", "machines": [2, 4]}
+
+
+@functools.cache
+def composed(*overrides: str):
+    return configs.compose("pipesgd/fig4-mnist", ["testbed=virtual", "testbed.arithmetic=none", *overrides])
+
+
+def cell(program: str, probe: dict, *overrides: str) -> dict:
+    config = composed("workers=1", *overrides) | {"program": program, "probe": probe}
+    return config | {"setting": "s", "key": "k", "hardware": {"class": "none"}, "provenance": {}}
+
+
+def run(config: dict, folder) -> dict:
+    programs.check(config)
+    network = virtual.Network(1e-4, 1e-9)
+    costs = factory.virtual_costs(config["testbed"])
+    virtual.run(programs.ranks(config), lambda fabric: programs.run(fabric, config, folder), network, costs)
+    return read_summary(folder)
+
+
+def test_layer_sizes_of_alexnet(tmp_path):
+    large = ["dataset=imagenet", "dataset.image_size=227", "dataset.classes=1000", "model=alexnet", "batch=32"]
+    found = run(cell("layer_sizes", {}, *large), tmp_path)
+    result = found["result"]
+    assert result["batch"] == 32 and result["parameter_bytes"] == 4 * 60_965_224
+    sizes = {layer["name"]: (layer["activation_bytes"], layer["parameter_bytes"]) for layer in result["layers"]}
+    assert list(sizes) == ["conv1", "conv2", "conv3", "conv4", "conv5", "fc6", "fc7", "fc8"]
+    assert sizes["conv1"] == (32 * 4 * 96 * 27 * 27, 4 * (96 * 3 * 11 * 11 + 96))
+    assert sizes["fc8"] == (32 * 4 * 1000, 4 * (4096 * 1000 + 1000))
+    assert found["model"] == {"name": "alexnet", "parameters": 60_965_224}
+    assert found["metrics"]["parameter_bytes"] == result["parameter_bytes"]
+    assert found["program"] == "layer_sizes" and "parameters 243.9 MB" in found["line"]
+
+
+def test_configurations_are_the_partitioners(tmp_path):
+    second = MLP | {"cluster": "B", "device": TITAN_X, "machines": [3], "bandwidth_Bps": [1e6, 1e12]}
+    probe = {"cost_models": ["paper", "released-sum"], "clusters": CLUSTERS, "rows": [MLP, second]}
+    found = run(cell("configurations", probe), tmp_path)
+    rows = found["result"]["rows"]
+    conditions = [(row["cluster"], row["machines"], row["bandwidth_Bps"], row["cost_model"]) for row in rows]
+    assert conditions == [
+        *[("A", machines, 2.5e9, model) for machines in (2, 4) for model in probe["cost_models"]],
+        *[("B", 3, bandwidth, model) for bandwidth in (1e6, 1e12) for model in probe["cost_models"]],
+    ]
+    model = models.build("mnist_mlp", (1, 28, 28), 10, 0, "meta")
+    seconds = factory.modelled_seconds("mnist_mlp", (1, 28, 28), 10, 32, tuple(TITAN_X.items()))
+    profile = estimated(model, seconds, torch.zeros(32, 1, 28, 28), "made up", "mnist_mlp")
+    for row in rows:
+        expected = partition(profile, (row["machines"],), (row["bandwidth_Bps"],), row["cost_model"])
+        layout = expected.layout
+        assert [row[name] for name in ("config", "cuts", "noam")] == [layout.config, layout.cuts, layout.noam]
+        assert row["optima"] == expected.optima
+        assert row["pipeline_s"] == expected.pipeline_s and row["stages"][0]["seconds"] == expected.stages[0].seconds
+        assert row["speedup_single"] == expected.single_s / expected.pipeline_s
+        assert row["speedup_bsp"] == expected.data_parallel_s / expected.pipeline_s >= 1
+        assert row["model"] == "mnist_mlp" and row["hardware"] == "made up" and row["batch"] == 32
+    assert found["line"].startswith("8 partitions; mnist_mlp-2-A-20Gbit-paper")
+    assert found["metrics"]["speedup_bsp/mnist_mlp-4-A-20Gbit-released-sum"] == rows[3]["speedup_bsp"]
+
+
+def test_a_row_may_read_its_profile(tmp_path):
+    path = tmp_path / "vgg16.graph.txt"
+    path.write_text(pipedream_vgg16.text())
+    row = {"profile": str(path), "cluster": "A", "machines": [8], "bandwidth_Bps": [1.25e9]}
+    probe = {"cost_models": ["released-sum"], "clusters": CLUSTERS, "rows": [row]}
+    (found,) = run(cell("configurations", probe), tmp_path)["result"]["rows"]
+    assert found["config"] == "7-1" and found["pipeline_s"] == pytest.approx(0.10084139337142857, abs=1e-9)
+    assert found["batch"] is None and found["model"] == "vgg16"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"rows": []}, "probe.rows=[]"),
+        ({"rows": [7]}, "probe.rows[0]: 7: must be a mapping"),
+        ({"rows": [MLP, MLP | {"colour": 1}]}, "probe.rows[1]: unknown entry 'colour'"),
+        ({"rows": [MLP | {"cluster": "C"}]}, "unknown cluster 'C'; valid: B, A"),
+        ({"rows": [MLP | {"model": "mlp"}]}, "unknown model 'mlp'"),
+        ({"rows": [{"cluster": "A", "model": "mnist_mlp"}]}, "lacks input_shape and classes and batch and machines"),
+        ({"rows": [MLP | {"machines": 4}]}, "must be lists"),
+        ({"rows": [MLP | {"machines": [0]}]}, "machines=0"),
+        ({"rows": [MLP | {"bandwidth_Bps": [-1.0]}]}, "bandwidth=-1.0"),
+        ({"rows": [MLP | {"cluster": "B"}]}, "testbed.device=None: must be a mapping"),
+        ({"rows": [MLP | {"batch": 0}]}, "batch=0"),
+        ({"clusters": {"A": {"device": TITAN_X}}}, "beta_s_per_byte=None"),
+        ({"clusters": None}, "unknown cluster 'A'"),
+        ({"cost_models": []}, "probe.cost_models=[]"),
+        ({"cost_models": ["papers"]}, "unknown cost model of probe.cost_models 'papers'; valid: paper"),
+    ],
+)
+def test_configurations_that_cannot_be(change, words):
+    probe = {"cost_models": ["paper"], "clusters": CLUSTERS, "rows": [MLP]} | change
+    with pytest.raises(InputError) as refusal:
+        programs.check(cell("configurations", probe))
+    assert words in str(refusal.value) and "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("program", ["layer_sizes", "configurations"])
+def test_one_worker(program):
+    with pytest.raises(InputError, match=f"workers=2: program {program}"):
+        programs.check(cell(program, {}, "workers=2"))

@@ -1,0 +1,206 @@
+"""README.md, docs/ and their neighbours: links lead somewhere, commands exist, examples run, numbers are on a page."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import yaml
+
+from repro import data, imbalance, models
+from repro.cli import build_parser
+from repro.common.errors import InputError
+from repro.experiment import config
+from repro.launch.slurm import site
+
+PROJECT = Path(__file__).resolve().parents[3]
+PAGES = [PROJECT / f"{name}.md" for name in ("README", "CONTRIBUTING", "CHANGELOG")] + sorted(PROJECT.glob("docs/*.md"))
+
+pytestmark = pytest.mark.skipif(not (PROJECT / "docs").is_dir(), reason="not a checkout")
+
+each_page = pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+
+
+def blocks(page: Path, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+
+
+def prose(page: Path) -> str:
+    """The page without its blocks of code."""
+    return re.sub(r"^```.*?^```", "", page.read_text(), flags=re.DOTALL | re.MULTILINE)
+
+
+def anchors(page: Path) -> set[str]:
+    """What headings are called in links, as GitHub has it."""
+    headings = re.findall(r"^#+ (.*)$", prose(page), re.MULTILINE)
+    plain = [re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower() for heading in headings]
+    return {re.sub(r"[^\w\- ]", "", heading).replace(" ", "-") for heading in plain}
+
+
+@each_page
+def test_links_lead_to_files_and_headings(page):
+    text = re.sub(r"`[^`\n]*`", "", prose(page))
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        found = (page.parent / name).resolve() if name else page
+        assert found.exists(), f"{target} leads nowhere"
+        assert PROJECT in found.parents, f"{target} leads out of the project"
+        assert not anchor or anchor in anchors(found), f"{target}: no such heading"
+
+
+def test_every_page_can_be_reached():
+    links = "".join(page.read_text() for page in (PROJECT / "README.md", PROJECT / "docs" / "README.md"))
+    for page in PROJECT.glob("docs/*.md"):
+        assert page.name in links, f"nothing leads to docs/{page.name}"
+
+
+def commands(page: Path, program: str) -> Iterator[list[str]]:
+    """The words behind a program's name in the page's shell blocks; without comments and variables that are set."""
+    for line in "".join(blocks(page, "sh")).splitlines():
+        for command in re.split(r"&&|\|", line.partition(" #")[0]):
+            words = [word for word in shlex.split(command) if not re.match(r"[A-Z_]+=", word)]
+            if words and words[0].rpartition("/")[2] == program:
+                yield words[1:]
+
+
+@each_page
+def test_commands_of_repro_exist_with_their_options(page):
+    """Each is parsed, and the configuration composed that it names: experiments, overrides, plugins."""
+    for words in commands(page, "repro"):
+        args, rest = build_parser().parse_known_args(words)
+        overrides = [*getattr(args, "overrides", ()), *rest]
+        if getattr(args, "experiment", None):
+            for experiment in config.experiment_names(args.experiment):
+                config.compose(experiment, overrides, getattr(args, "scale", None))
+        else:
+            assert not rest or overrides, f"{words}: {rest}"
+
+
+@each_page
+def test_targets_of_make_exist(page):
+    targets = set(re.findall(r"^([a-z-]+):", (PROJECT / "Makefile").read_text(), re.MULTILINE))
+    inline = [shlex.split(code) for code in re.findall(r"`make ([^`]*)`", prose(page))]
+    for words in [*commands(page, "make"), *inline]:
+        named = [word for word in words if "=" not in word and not word.startswith("-")]
+        assert set(named) <= targets, words
+
+
+@each_page
+def test_commands_named_in_the_text_exist(page):
+    actions = next(action for action in build_parser()._actions if action.choices)
+    for name in re.findall(r"`(?:[A-Z_]+=\S+ )*repro ([a-z]+)[^`]*`", prose(page)):
+        assert name in actions.choices, name
+
+
+@each_page
+def test_files_named_in_the_text_exist(page):
+    """Those of the project's folders; capitals stand for a name of one's own, and examples for a file to be written."""
+    own = re.findall(r"^# ((?:strategies|repro|paper_configs)/\S+)$", page.read_text(), re.MULTILINE)
+    folders = r"(?:repro|strategies|reports|paper_configs|setup|tests|results/reference|\.ci)"
+    for name in re.findall(rf"`({folders}/[\w./-]+)`", prose(page)):
+        if not re.search(r"[A-Z]{3}|my", name) and name not in own:
+            assert (PROJECT / name).exists(), name
+
+
+def example(page: str, name: str, language: str = "python") -> str:
+    """The block of docs/PAGE.md that begins with its file's name."""
+    return next(code for code in blocks(PROJECT / "docs" / page, language) if code.startswith(f"# {name}\n"))
+
+
+def options(page: str, name: str) -> dict:
+    return yaml.safe_load(example(page, name, "yaml"))
+
+
+def test_the_example_of_a_model_runs(tmp_path, monkeypatch):
+    (tmp_path / "two_layers.py").write_text(example("model.md", "repro/models/two_layers.py"))
+    monkeypatch.setattr(models, "__path__", [*models.__path__, str(tmp_path)])
+    given = options("model.md", "paper_configs/model/two_layers.yaml")
+    model = models.build(given.pop("name"), (1, 8, 8), 10, 0, **given)
+    assert model(torch.zeros(3, 1, 8, 8)).shape == (3, 10)
+    assert sum(p.numel() for p in model.parameters()) == (64 + 1) * 100 + (100 + 1) * 10
+    with pytest.raises(InputError, match=r"valid: model\.hidden"):
+        models.build("two_layers", (1, 8, 8), 10, 0, width=3)
+
+
+def test_the_example_of_a_data_set_runs(tmp_path, monkeypatch):
+    module = types.ModuleType("repro.data.spectra")
+    exec(example("dataset.md", "repro/data/spectra.py"), module.__dict__)
+    monkeypatch.setitem(sys.modules, module.__name__, module)
+    monkeypatch.setitem(data.REGISTRY, "spectra", module.__name__)
+    monkeypatch.setenv("REPRO_DATA", str(tmp_path))
+    given = options("dataset.md", "paper_configs/dataset/spectra.yaml")
+    assert given.pop("name") == "spectra" and given.pop("standin") == "auto"
+    made_up = data.load("spectra", **given)
+    assert made_up.standin and made_up.name == "spectra-standin-seeded"
+    with pytest.raises(InputError, match=r"put train\.npz and test\.npz"):
+        data.load("spectra", standin="never")
+    (tmp_path / "spectra").mkdir()
+    for part, n in (("train", 20), ("test", 10)):
+        x, y = np.random.rand(n, 64).astype("f4"), np.arange(n) % 10
+        np.savez(tmp_path / "spectra" / f"{part}.npz", x=x, y=y)
+    real, part = data.load("spectra"), data.load("spectra", spectra=5)
+    assert not real.standin and (len(real.train), len(real.test), len(part.train)) == (20, 10, 5)
+    assert real.train.slice(0, 2)[0].shape == (2, *data.shapes("spectra").input_shape)
+    assert (real.name, part.name) == ("spectra", "spectra-subset")
+
+
+def test_the_example_of_an_imbalance_runs(tmp_path, monkeypatch):
+    (tmp_path / "first_late.py").write_text(example("imbalance.md", "repro/imbalance/first_late.py"))
+    monkeypatch.setattr(imbalance, "__path__", [*imbalance.__path__, str(tmp_path)])
+    given = options("imbalance.md", "paper_configs/imbalance/first_late.yaml")
+    injector = imbalance.of({"imbalance": given, "workers": 3}, seed=0)
+    assert injector.delays(7) == [0.1, 0.0, 0.0] and injector.longest == 0.1
+
+
+def test_the_example_of_an_experiment_is_one(tmp_path, monkeypatch):
+    """Found, composed at every size, and with two settings on two testbeds."""
+    (code,) = [code for code in blocks(PROJECT / "docs/paper.md", "yaml") if code.startswith("# @package _global_\n")]
+    configs = tmp_path / "paper_configs"
+    configs.mkdir()
+    for path in config.CONFIGS.iterdir():
+        if path.name != "experiment":
+            (configs / path.name).symlink_to(path)
+    (configs / "experiment" / "mypaper").mkdir(parents=True)
+    (configs / "experiment" / "mypaper" / "fig1.yaml").write_text(code)
+    for module in ("repro.experiment.config", "repro.experiment.compose", "repro.experiment.overrides"):
+        monkeypatch.setattr(f"{module}.CONFIGS", configs)
+    assert config.experiment_names("mypaper") == ["mypaper/fig1"]
+    for scale in (None, *config.own_file("mypaper/fig1")["scales"]):
+        settings, testbeds = config.axes(config.compose("mypaper/fig1", (), scale), ())
+        assert len(settings) == len(testbeds) == 2
+
+
+def test_readme_is_one_screen():
+    assert len((PROJECT / "README.md").read_text().splitlines()) <= 60
+
+
+def test_what_the_readme_found_stands_on_the_pages():
+    """Every factor and percentage of a finding, on the page that its line links to."""
+    findings = [line for line in (PROJECT / "README.md").read_text().splitlines() if line.startswith("- **[")]
+    assert len(findings) == 5
+    for line in findings:
+        page = (PROJECT / re.search(r"\]\((reports/out/\w+\.md)\)", line)[1]).read_text()
+        numbers = re.findall(r"-?\d[\d.,]*(?:\u2013[\d.]+)?\s?[\u00d7%]", line)  # ranges, factors, percentages
+        assert numbers and all(number in page for number in numbers), line
+
+
+def test_the_picture_shows_every_room():
+    (picture,) = blocks(PROJECT / "docs" / "architecture.md", "mermaid")
+    rooms = {path.parent.name for path in PROJECT.glob("repro/*/__init__.py")} | {"strategies", "reports"}
+    assert {room for room in rooms if not re.search(rf"\b{room}\b", picture)} == set()
+
+
+def test_the_example_of_a_site_is_one(tmp_path):
+    (code,) = blocks(PROJECT / "docs" / "clusters.md", "yaml")
+    (tmp_path / "site.yaml").write_text(code)
+    found = site.load(tmp_path / "site.yaml")
+    assert (found.gpus_per_node, found.modules) == (4, ("cuda", "openmpi"))

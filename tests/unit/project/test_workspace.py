@@ -1,0 +1,106 @@
+"""What is committed is only read: runs and pages go to the workspace, and a page touches nothing but its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reports import loading
+from reports.build import build
+from repro.common.errors import InputError
+from repro.common.paths import PROJECT, reference_root, reports_root
+from repro.launch.runner import check_results_folder
+from repro.records.store import cell_folders, write_summary
+from tests.reports.data.summaries import make
+from tests.support.waiting import LIMIT_S
+
+CELL = ["strategy=dsync", "testbed=virtual", "dataset.standin=always", "workers=2", "batch=40", "epochs=0.2"]
+TOKENS = ("REPRO_RESULTS", "REPRO_REPORTS", "MLFLOW_TRACKING_URI")
+
+
+def git(*arguments: str | Path) -> str:
+    return subprocess.run(["git", *arguments], check=True, capture_output=True, text=True, timeout=LIMIT_S).stdout
+
+
+def below(*folders: Path) -> dict[Path, tuple[int, int]]:
+    """Every file below the folders, with its time and size."""
+    files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+    return {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in files}
+
+
+def put(root: Path, name: str, **changes) -> Path:
+    folder = root / "pipesgd" / "fig4-mnist" / name
+    folder.mkdir(parents=True)
+    write_summary(folder, make("D-Sync") | changes)
+    return folder
+
+
+@pytest.mark.skipif(not (PROJECT / ".git").exists(), reason="not a checkout")
+def test_a_run_in_a_fresh_clone_leaves_git_clean(tmp_path):
+    clone = tmp_path / "clone"
+    git("clone", "-q", PROJECT, clone)
+    environment = {name: value for name, value in os.environ.items() if name not in TOKENS}
+    environment |= {"PYTHONPATH": str(clone)}
+    command = [sys.executable, "-m", "repro.cli", "run", "baselines/side-by-side", *CELL]
+    done = subprocess.run(command, cwd=clone, env=environment, capture_output=True, text=True, timeout=LIMIT_S)
+    assert done.returncode == 0, done.stderr
+    assert len(list(clone.glob("results/baselines/side-by-side/*/summary.json"))) == 1
+    assert "building the page of baselines ..." in done.stderr
+    pages = clone / "results" / "pages"
+    assert sorted(path.name for path in pages.glob("*.*")) == ["baselines.html", "baselines.md"]
+    text = (pages / "baselines.md").read_text()
+    assert "; reference, commit" in text and "; workspace, commit" in text
+    assert git("-C", clone, "status", "--porcelain") == ""
+
+
+def test_a_page_s_build_leaves_all_other_files_alone(tmp_path, monkeypatch):
+    monkeypatch.setenv("REPRO_RESULTS", str(tmp_path / "empty"))
+    monkeypatch.delenv("REPRO_REPORTS", raising=False)
+    others = ("pipesgd.html", "index.md", "figures/pipesgd/gone.png", "tables/gtopk/old.tex", "figures/own.png")
+    for name in others:
+        path = reports_root() / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("as it was")
+    committed = below(PROJECT / "results" / "reference", PROJECT / "reports")
+    said = []
+    written = build("baselines", say=said.append)
+    assert said == ["building the page of baselines ..."]
+    assert all(path.is_relative_to(tmp_path / "empty" / "pages") for path in written)
+    assert {p for p in reports_root().rglob("*") if p.is_file()} == {*written, *(reports_root() / n for n in others)}
+    assert all((reports_root() / name).read_text() == "as it was" for name in others)
+    assert below(PROJECT / "results" / "reference", PROJECT / "reports") == committed
+
+
+def test_out_comes_before_the_variable(tmp_path, monkeypatch):
+    monkeypatch.setenv("REPRO_RESULTS", str(tmp_path / "empty"))
+    monkeypatch.setenv("REPRO_REPORTS", str(tmp_path / "variable"))
+    command = [sys.executable, "-m", "repro.cli", "report", "baselines", "--out", str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=LIMIT_S)
+    assert done.stdout.split() == [str(tmp_path / "out" / "baselines.html")]
+    assert (tmp_path / "out" / "baselines.md").is_file() and not (tmp_path / "variable").exists()
+
+
+def test_a_run_of_the_workspace_takes_the_place_of_the_same_in_the_reference(tmp_path, monkeypatch):
+    workspace, reference = tmp_path / "workspace", tmp_path / "reference"
+    monkeypatch.setattr(loading, "results_root", lambda: workspace)
+    monkeypatch.setattr(loading, "reference_root", lambda: reference)
+    put(reference, "a", seed=0, batch=100)
+    put(reference, "b", seed=1, batch=100)
+    assert [s["root"] for s in loading.load("pipesgd")] == ["reference", "reference"]
+    put(workspace, "b", seed=1, batch=7)
+    put(workspace, "c", seed=2, batch=7)
+    found = loading.load("pipesgd")
+    assert [(s["seed"], s["batch"], s["root"]) for s in found] == [
+        (0, 100, "reference"), (1, 7, "workspace"), (2, 7, "workspace")]  # fmt: skip
+    assert [s["seed"] for s in loading.load("pipesgd", workspace)] == [1, 2]  # a folder that is named is read alone
+    assert [f.name for f in cell_folders((workspace, reference), "pipesgd")] == ["a", "b", "c"]
+
+
+def test_the_committed_results_are_no_workspace(monkeypatch):
+    monkeypatch.setenv("REPRO_RESULTS", str(reference_root()))
+    with pytest.raises(InputError, match="committed results, only read"):
+        check_results_folder()

@@ -1,0 +1,153 @@
+"""A run whose loss or weights are not finite ends as diverged: found, named, kept, and not counted or run again."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import torch
+
+import strategies
+from repro import cli
+from repro.common.errors import Diverged
+from repro.fabric import virtual
+from repro.launch import runs
+from repro.rank import programs, recorder
+from repro.rank.divergence import Broken, diverged, first_tensor, tensors
+from repro.records.events import read_events
+from repro.tracking import sync_all
+from repro.training.model_shard import ModelShard
+from repro.training.worker import Worker
+from tests.support import real, small
+from tests.support.cli import repro
+from tests.unit.tracking.test_tracking import runs_of
+
+EXPERIMENT = "pipesgd/fig4-mnist"
+QUICK = ("dataset.standin=always", "epochs=0.5", "eval_every=0.25", "checkpoint_every=0.05")
+TOO_LONG = ("optimizer.lr=1e30", "optimizer.momentum=0.9")
+OURS = [name for name in strategies.names() if not small.library(name)]
+
+
+def run(folder: Path, workers: int, *overrides: str) -> None:
+    """A whole cell, all ranks in this process; an iteration has 20 minibatch samples a worker."""
+    fixed = ("testbed=virtual", f"workers={workers}", f"batch={20 * workers}")
+    (cell,) = runs.expand(EXPERIMENT, [*QUICK, *fixed, *overrides])
+    config = cell.config | {"key": "k", "hardware": {}, "provenance": {}}
+    ranks = programs.ranks(config)
+    virtual.run(ranks, lambda fabric: programs.run(fabric, config, folder), small.NETWORK, small.COSTS)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_every_strategy_ends_so(name, tmp_path):
+    with pytest.raises(Diverged, match=r"^diverged: .*(fc\d\.\d|loss).* rank \d.* step \d"):
+        run(tmp_path, 3, f"strategy={name}", *TOO_LONG)
+    assert not (tmp_path / "summary.json").exists()
+    for path in (tmp_path / "checkpoints").glob("*.pt"):
+        assert first_tensor(tensors(torch.load(path))) is None
+
+
+@pytest.mark.parametrize("workers", [3, 6])
+@pytest.mark.parametrize("aggregation", ["tree", "allgather"])
+@pytest.mark.parametrize("K", [1, 2])
+def test_gtopk_ends_so_where_all_ranks_have_nan(workers, aggregation, K, tmp_path):
+    given = (f"strategy.aggregation={aggregation}", f"strategy.K={K}", "checkpoint_every=1")
+    with pytest.raises(Diverged, match=r"NaN or infinity in the gradient of fc1.1.weight on rank \d at step \d"):
+        run(tmp_path, workers, "strategy=gtopk", *given, *TOO_LONG)
+
+
+@pytest.mark.parametrize(("strategy", "rank"), [
+    (["strategy=dsync"], 1), (["strategy=ps_sync"], 1), (["strategy=pipedream", "strategy.config=1-1-1"], 2),
+    (["strategy=pipedream", "strategy.config=1-2"], 1),
+], ids=str)  # fmt: skip
+def test_the_step_is_that_of_the_first_loss_that_is_not_finite(strategy, rank, tmp_path, monkeypatch):
+    """Minibatch 22 is the second of iteration 8; the weights stay finite."""
+    gradients, forward = Worker.gradients, Worker.forward
+
+    def broken(loss, minibatch):
+        return loss * math.nan if minibatch >= 22 else loss
+
+    def labelled(worker, minibatch, x, y=None, timed=True):
+        output = forward(worker, minibatch, x, y, timed)
+        if y is not None:
+            output.data = broken(output.data, minibatch)
+        return output
+
+    def told(worker, minibatch, *hooks, **more):
+        return broken(gradients(worker, minibatch, *hooks, **more), minibatch)
+
+    monkeypatch.setattr(Worker, "gradients", told)
+    monkeypatch.setattr(Worker, "forward", labelled)
+    with pytest.raises(Diverged, match=f"^diverged: the loss of rank {rank} is not finite at step 8$"):
+        run(tmp_path, 3, *strategy, "checkpoint_every=1")
+
+
+def test_a_test_loss_counts_although_the_weights_are_finite(tmp_path, monkeypatch):
+    monkeypatch.setattr(recorder, "evaluate", lambda *_: {"test_loss": math.inf, "top1": 0.5})
+    with pytest.raises(Diverged, match="the test loss is not finite after step 0"):
+        run(tmp_path, 2, "strategy=dsync")
+
+
+def test_momentum_counts_and_has_its_parameters_name():
+    part = ModelShard(small.model(), small.SGD | {"momentum": 0.9}, torch.device("cpu"))
+    part.update(torch.ones(part.size))
+    assert first_tensor(part.tensors()) is None
+    part.optimizer.state[part.parameters[2]]["momentum_buffer"][1] = math.inf
+    assert first_tensor(part.tensors()) == "momentum_buffer of b.0.weight"
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
+def test_the_first_tensor_that_is_not_finite_is_found_among_all_kinds(bad):
+    state = {"n": 3, "empty": torch.empty(0), "whole": torch.tensor([7]), "parts": [torch.ones(2, dtype=torch.float64)]}
+    assert first_tensor(tensors(state)) is None
+    state["parts"] += [torch.tensor([[1.0], [bad]]), torch.full((3,), bad)]
+    assert first_tensor(tensors(state)) == "parts.1"
+
+
+def test_the_line_names_rank_layer_and_step():
+    late, first = Broken(1, 7, "b.0.bias"), Broken(3, 5, None)
+    assert str(diverged([first, late], 10)) == (
+        "diverged: the loss of rank 3 is not finite at step 5, nor is b.0.bias on rank 1 after step 10"
+    )
+    assert str(diverged([Broken(2, None, "a")], 4)) == "diverged: a on rank 2 is not finite after step 4"
+
+
+def test_a_command_says_so_keeps_it_and_does_not_run_it_again(tmp_path, monkeypatch, capfd):
+    monkeypatch.setenv("REPRO_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setenv("REPRO_REPORTS", str(tmp_path / "reports"))
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    cell = [*QUICK, *TOO_LONG, "strategy=dsync", "testbed=virtual", "workers=2", "batch=40"]
+    command = ["run", EXPERIMENT, "--no-mlflow", "--json", *cell]
+    seen, logs = [], []
+    for flags in ([], [], ["--force"]):
+        assert cli.main([*command, *flags]) == 1
+        out, err = capfd.readouterr()
+        assert json.loads(out) == []
+        seen.append(err.splitlines()[-1])
+        (path,) = (tmp_path / "results").rglob("events.jsonl")
+        logs.append(path.read_text())
+        last = read_events(path)[-1]
+        assert last["event"] == "diverged" and last["reason"] in seen[-1]
+    assert logs[0] == logs[1] != logs[2]  # which holds wall-clock times: it was run again
+    assert seen[0] == seen[1] == seen[2]
+    assert "dsync · virtual · seed 0: diverged: the loss of rank 0 is not finite at step" in seen[0]
+    assert "does not run it again, --force does" in seen[0]
+    assert not list(tmp_path.rglob("summary.json"))
+    sync_all(tmp_path / "results")
+    [mirrored] = runs_of(tmp_path / "results")[1]
+    assert mirrored.info.status == "FAILED" and mirrored.data.tags["failed"] == last["reason"]
+    assert not any("final" in name for name in mirrored.data.metrics)
+
+
+@pytest.mark.ranks
+@pytest.mark.parametrize("name", ["ddp", "horovod", "gtopk", "pipedream"])
+def test_real_ranks_end_so(name, tmp_path):
+    if small.library(name):
+        real.need(name)
+    launcher = ["testbed.launcher=torchrun"] if name == "ddp" else []
+    cell = [*QUICK, *TOO_LONG, f"strategy={name}", "testbed=here", *launcher, "workers=3", "batch=60"]
+    done = repro(tmp_path, "run", EXPERIMENT, "--no-mlflow", "--json", *cell)
+    assert done.returncode == 1 and done.stdout.strip() == "[]"
+    assert "seed 0: diverged: " in done.stderr.splitlines()[-1] and "Traceback" not in done.stderr
+    assert not list(tmp_path.rglob("summary.json"))

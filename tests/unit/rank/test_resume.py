@@ -1,0 +1,171 @@
+"""A run goes on only from a checkpoint whose iterations the event log has, and ends only with a log that has all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from repro.common.errors import FaultError
+from repro.rank import recorder
+from repro.rank.resume import gap
+from repro.training.stops import TrainingPlan
+from tests.unit.rank.test_checkpoints import curve, killed, notes, resumes, run
+
+TOGETHER = ("strategy=pipe_sgd",)
+# each stage writes its checkpoints by itself: 8 iterations between evaluations, 3 between checkpoints
+STAGES = ("strategy=pipedream", "strategy.config=1-1-1", "strategy.cuts=[1,2]")
+ALONE = (*STAGES, "eval_every=0.33", "checkpoint_every=0.12")
+
+
+@pytest.fixture(scope="module", params=[(TOGETHER, 3), (ALONE, 9)], ids=["together", "alone"])
+def cell(request, tmp_path_factory):
+    """The overrides of a cell, the steps that its ranks take in an iteration, the summary of its undisturbed run."""
+    overrides, steps = request.param
+    return overrides, steps, run(tmp_path_factory.mktemp("whole"), *overrides)
+
+
+def lines(log: Path) -> list[bytes]:
+    return log.read_bytes().splitlines(keepends=True)
+
+
+def cut_after_the_start(log: Path) -> None:
+    log.write_bytes(lines(log)[0])
+
+
+def remove(log: Path) -> None:
+    log.unlink()
+
+
+def zeros_in_front(log: Path) -> None:
+    first, second, *rest = lines(log)
+    log.write_bytes(first + b"\0" * len(second) + b"".join(rest))
+
+
+def zeros_all_over_a_line(log: Path) -> None:
+    first, second, *rest = lines(log)
+    log.write_bytes(first + b"\0" * (len(second) - 1) + b"\n" + b"".join(rest))
+
+
+def change_a_digit(log: Path) -> None:
+    first, *rest = lines(log)
+    log.write_bytes(first + b"".join(rest).replace(b'"n":', b'"n":1', 1))
+
+
+def lose_a_line(log: Path) -> None:
+    found = lines(log)
+    del found[next(number for number, line in enumerate(found) if b'"event":"steps"' in line)]
+    log.write_bytes(b"".join(found))
+
+
+DAMAGE = [cut_after_the_start, remove, zeros_in_front, zeros_all_over_a_line, change_a_digit, lose_a_line]
+
+
+def assert_as_if_undisturbed(again: dict, whole: dict) -> None:
+    assert again["weights_sha256"] == whole["weights_sha256"] and curve(again) == curve(whole)
+    for name in ("bytes_sent", "staleness", "iterations"):
+        assert again[name] == whole[name], name
+    if again["pipeline"] is None:  # a pipeline fills anew
+        for name in ("step", "phases", "communication"):  # in virtual time
+            assert again[name] == pytest.approx(whole[name]), name
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_log_without_its_iterations_is_found_before_training(tmp_path, monkeypatch, capsys, cell, damage):
+    overrides, steps, whole = cell
+    killed(tmp_path, monkeypatch, 19 * steps, *overrides)
+    damage(tmp_path / "events.jsonl")
+    capsys.readouterr()
+    again = run(tmp_path, *overrides)
+    *said, last = notes(capsys)
+    assert "starting from the beginning" in last and all("events.jsonl" in line for line in said)
+    assert_as_if_undisturbed(again, whole)
+
+
+def test_a_log_that_lacks_its_end_costs_a_step_back(tmp_path, monkeypatch, capsys, cell):
+    """Cut before the last line of steps: as many checkpoints as lie behind it are passed over."""
+    overrides, steps, whole = cell
+    left = killed(tmp_path, monkeypatch, 19 * steps, *overrides)
+    log = tmp_path / "events.jsonl"
+    found = lines(log)
+    cut = max(number for number, line in enumerate(found) if b'"event":"steps"' in line)
+    log.write_bytes(b"".join(found[:cut]) + b"\0" * 100 + b"\n")
+    capsys.readouterr()
+    again = run(tmp_path, *overrides)
+    first, *said = notes(capsys)
+    assert f"events.jsonl:{cut + 1}: not an event" in first
+    (start,) = resumes(tmp_path)
+    common = [iteration for iteration, files in left.items() if len(files) == 3]
+    assert start in common and len(said) == sum(iteration > start for iteration in common) > 0
+    assert all(f"passing over the checkpoint of iteration {i}" in line for i, line in zip(common, said))
+    assert_as_if_undisturbed(again, whole)
+
+
+@pytest.mark.parametrize("keep", [0, 1, 2])
+def test_what_follows_the_checkpoint_may_be_lost(tmp_path, monkeypatch, capsys, cell, keep):
+    """What the log says after its last checkpoint, all or a part of it, costs nothing but a bad line's note."""
+    overrides, steps, whole = cell
+    left = killed(tmp_path, monkeypatch, 19 * steps, *overrides)
+    log = tmp_path / "events.jsonl"
+    found = lines(log)
+    last = max(number for number, line in enumerate(found) if b'"event":"checkpoint"' in line)
+    log.write_bytes(b"".join(found[: last + keep]) + b"\0" * 100 + b"\n")
+    capsys.readouterr()
+    again = run(tmp_path, *overrides)
+    (said,) = notes(capsys)
+    assert "not an event" in said
+    assert resumes(tmp_path) == [next(iteration for iteration, files in left.items() if len(files) == 3)]
+    assert_as_if_undisturbed(again, whole)
+
+
+def test_the_log_is_on_the_disk_before_the_manifest(tmp_path, monkeypatch, cell):
+    overrides, *_ = cell
+    log, on_disk, seen = tmp_path / "events.jsonl", [0], []
+    fsync, replace = os.fsync, os.replace
+
+    def synced(descriptor):
+        fsync(descriptor)
+        if os.readlink(f"/proc/self/fd/{descriptor}") == str(log):
+            on_disk[0] = log.stat().st_size
+
+    def renamed(source, target):
+        if str(target).endswith("rank0.json"):
+            seen.append(on_disk[0] == log.stat().st_size)
+        replace(source, target)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", synced)
+        patch.setattr(os, "replace", renamed)
+        run(tmp_path, *overrides)
+    assert len(seen) >= 7 and all(seen)
+
+
+def test_no_summary_is_made_of_a_log_that_lost_steps_under_way(tmp_path, monkeypatch, cell):
+    overrides, steps, whole = cell
+    step, left = recorder.RunLog.step, [21 * steps]
+
+    def cuts(self, work):
+        left[0] -= 1
+        if left[0] == 0:
+            cut_after_the_start(tmp_path / "events.jsonl")
+        return step(self, work)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(recorder.RunLog, "step", cuts)
+        with pytest.raises(FaultError, match=r"events\.jsonl has \d+ of the \d+ steps"):
+            run(tmp_path, *overrides)
+    assert not (tmp_path / "summary.json").exists()
+    assert_as_if_undisturbed(run(tmp_path, *overrides), whole)
+
+
+def test_what_a_log_lacks():
+    plan = TrainingPlan(iterations=10, eval_every=5, checkpoint_every=2)
+    steps = [{"event": "steps", "iteration": at, "n": n} for at, n in ((4, 4), (5, 1), (8, 3))]
+    evaluations = [{"event": "evaluation", "iteration": at} for at in (0, 5)]
+    assert gap(steps + evaluations, plan, 8, 8) is None
+    assert gap(steps[:2] + evaluations, plan, 8, 8) == "has 5 of the 8 steps up to iteration 8"
+    assert gap(steps[:2] + evaluations, plan, 8, 8, {"step_s": [0.1] * 3}) is None
+    assert gap(steps + evaluations, plan, 8, 8, {"step_s": [0.1] * 3}) is None
+    assert gap(steps + evaluations[:1], plan, 5, 5) == "has no evaluation of iteration 5"
+    assert gap(steps[:1] + evaluations[:1], plan, 5, 5, {"step_s": [0.1]}) is None

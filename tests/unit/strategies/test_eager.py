@@ -1,0 +1,253 @@
+"""eager-SGD's strategies: equal to synchronous SGD where nobody is late, conservation where somebody is, resume."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+import strategies
+from repro.common.errors import InputError
+from repro.fabric import virtual
+from repro.timing.device import BlockSeconds
+from tests.support import small
+from tests.support.cli import run as run_cells
+from tests.support.cli import summary
+
+MOMENTUM = {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.01}
+NAMES = ("eager_solo", "eager_majority", "eager_quorum")
+STEPS = 12
+# seconds before each step of up to 6 workers: nobody late, one late, all at different times, far behind
+SHIFTING = [[0.004 * ((rank + step) % 6) for rank in range(6)] for step in range(6)]
+FAR_BEHIND = [[0.0, 0.03, 0.0, 0.001, 0.0, 0.0]] * 3 + [[0.0] * 6] * 3
+
+
+def rows(delays, workers):
+    return [row[:workers] for row in delays]
+
+
+def late(name, options=None, workers=3, delays=SHIFTING, **how):
+    return small.run(name, options or {}, workers=workers, delays=rows(delays, workers), optimizer=MOMENTUM, **how)
+
+
+# --- nobody late
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 4, 5, 6])
+def test_a_quorum_of_all_is_dsync_bit_for_bit(workers):
+    """Whatever the delays: everybody waits for the last."""
+    dsync = late("dsync", {"algorithm": "recursive_doubling"}, workers)
+    found = late("eager_quorum", {"quorum": workers}, workers)
+    assert found.digests == dsync.digests and found.losses == dsync.losses
+    if workers > 1:
+        assert all(set(of_rank) == {0} for of_rank in found.staleness)
+        assert all(of_rank["pending"] == of_rank["late"] == 0 for of_rank in found.counters)
+
+
+@pytest.mark.ranks
+@pytest.mark.parametrize("workers", [2, 3, 4])
+def test_a_quorum_of_all_is_dsync_on_real_ranks(workers):
+    how = {"workers": workers, "optimizer": MOMENTUM, "fabric": "mpi"}
+    dsync = small.run("dsync", {"algorithm": "recursive_doubling"}, **how)
+    assert small.run("eager_quorum", {"quorum": workers}, **how).digests == dsync.digests
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_all_in_step_is_dsync(name):
+    """Nobody late, messages at once: solo and majority are synchronous too."""
+    how = {"workers": 2, "optimizer": MOMENTUM, "blocks": lambda rank: BlockSeconds([0.5, 0.5], [0.5, 0.5])}
+    dsync = small.run("dsync", {"algorithm": "recursive_doubling"}, **how)
+    assert small.run(name, **how).digests == dsync.digests
+
+
+# --- somebody late
+
+
+def assert_conserved(found, steps=STEPS):
+    for counted in found.counters:
+        assert counted["accepted"] + counted["pending"] + counted["dropped"] == steps == counted["rounds"]
+        assert counted["active"] <= counted["accepted"]
+    assert [len(of_rank) for of_rank in found.staleness] == [int(c["accepted"]) for c in found.counters]
+
+
+@pytest.mark.parametrize("delays", [SHIFTING, FAR_BEHIND])
+@pytest.mark.parametrize("workers", [2, 3, 6])
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"late": "drop"}, {"repeated": "skip"}, {"density": 0.25}, {"codec": "quantize8", "algorithm": "ring"}],
+)
+def test_every_gradient_is_accepted_once_or_pending(name, workers, delays, options):
+    found = late(name, options, workers, delays)
+    assert_conserved(found)
+    dropped = sum(counted["dropped"] for counted in found.counters)
+    assert dropped == 0 if options.get("late") != "drop" else dropped == sum(c["late"] for c in found.counters)
+    assert all(torch.isfinite(weights).all() for weights in found.weights)
+
+
+def test_who_is_late_is_counted():
+    found = late("eager_solo", workers=2, delays=[[0.0, 0.02]])
+    fast, slow = found.counters
+    assert (fast["active"], fast["late"], fast["missed"], fast["repeated"]) == (STEPS, 0, 0, 0)
+    assert slow["late"] > 0 and slow["missed"] > 0 and slow["repeated"] > 0 and slow["null"] > 0
+    # the last round is in everybody's receive buffer, so each result was applied once, or missed
+    assert slow["missed"] == slow["repeated"]
+    assert max(found.staleness[1]) > 1 and set(found.staleness[0]) == {0}
+
+
+def test_skip_makes_fewer_updates():
+    """A result that is found again is not applied again: the weights are others, the counts the same."""
+    how = {"workers": 2, "delays": [[0.0, 0.02]]}
+    again, once = late("eager_solo", **how), late("eager_solo", {"repeated": "skip"}, **how)
+    assert again.counters[1]["repeated"] == once.counters[1]["repeated"] > 0
+    assert again.digests[0] == once.digests[0] or again.digests[1] != once.digests[1]
+
+
+def test_solo_does_not_wait_and_synchronous_sgd_does():
+    """Seconds of the fast ranks: one of three is late at each step."""
+    delays = [[0.05 * (rank == step % 3) for rank in range(3)] for step in range(3)]
+    synchronous = late("dsync", delays=delays).seconds
+    solo = late("eager_solo", delays=delays).seconds
+    quorum = late("eager_quorum", {"quorum": 2}, delays=delays).seconds
+    assert synchronous > STEPS * 0.05 > 2 * solo / 1.5
+    assert solo <= quorum < synchronous
+
+
+@pytest.mark.parametrize("options", [{}, {"codec": "quantize8", "algorithm": "ring"}, {"density": 0.25}])
+def test_a_computing_rank_takes_part_at_once(options):
+    """Rank 0, late once, stays behind: rank 1 never waits until it has finished a pass."""
+    delays = [[0.2, 0.0]] + [[0.0, 0.0]] * 5
+    how = {"workers": 2, "steps": 6, "delays": delays, "blocks": lambda rank: BlockSeconds([0.1, 0.1], [0.2, 0.2])}
+    slow, fast = small.run("eager_solo", options, **how).counters
+    assert slow["late"] == 6 and fast["late"] == 0
+
+
+# --- model synchronisation
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("workers", [2, 3, 6])
+def test_weights_are_the_same_on_all_ranks_after_every_synchronisation(name, workers):
+    """0.3 of 10 iterations an epoch: after iterations 3, 6, 9, 12."""
+    found = late(name, {"sync_epochs": 0.3}, workers, FAR_BEHIND)
+    assert len(set(found.digests)) == 1
+    assert all(counted["syncs"] == 4 for counted in found.counters)
+    assert_conserved(found)
+    if name == "eager_solo":
+        assert len(set(late(name, {}, workers, FAR_BEHIND).digests)) > 1  # what they are without
+
+
+@pytest.mark.ranks
+@pytest.mark.parametrize("name", ["eager_solo", "eager_majority"])
+def test_real_ranks_conserve_and_synchronise(name):
+    """Delays by which real ranks overtake each other; the last iteration synchronises."""
+    for workers in (2, 3, 4):
+        found = late(name, {"sync_epochs": 0.4}, workers, SHIFTING, fabric="mpi")
+        assert_conserved(found)
+        assert len(set(found.digests)) == 1
+    assert sum(counted["late"] for counted in found.counters) > 0 or name == "eager_majority"
+
+
+# --- resume
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("options", [{}, {"density": 0.25}, {"codec": "truncate16", "algorithm": "ring"}])
+def test_resume_loses_nothing(name, options):
+    """Ranks that were apart go on together after a resume, so weights may differ; contributions are all there."""
+    for stop in (1, 5, 11):
+        found = late(name, options, delays=FAR_BEHIND, stop_and_resume_at=stop)
+        for counted in found.counters:
+            assert counted["accepted"] + counted["pending"] == STEPS == counted["rounds"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_resume_of_ranks_in_step_has_the_same_bits(name):
+    how = {"workers": 3, "optimizer": MOMENTUM}
+    how["blocks"] = lambda rank: BlockSeconds([0.5, 0.5], [0.5, 0.5])
+    whole = small.run(name, {"quorum": 3} if name == "eager_quorum" else {}, **how)
+    for stop in (1, 7):
+        options = {"quorum": 3} if name == "eager_quorum" else {}
+        assert small.run(name, options, stop_and_resume_at=stop, **how).digests == whole.digests
+
+
+def test_without_arithmetic_the_same_time():
+    how = {"workers": 3, "delays": rows(SHIFTING, 3)}
+    for name in NAMES:
+        assert small.run(name, arithmetic=False, **how).seconds == small.run(name, **how).seconds
+
+
+# --- faults and bad input
+
+HERE = ("testbed=here", "workers=3", "batch=60")
+
+
+@pytest.mark.ranks
+def test_a_stopped_rank_ends_the_run_though_others_pass_it_by(tmp_path):
+    done = run_cells(tmp_path, "strategy=eager_solo", *HERE, "timeout_s=6", fault="stop:1:5")
+    assert done.returncode == 1 and "nothing after 6 s" in done.stderr and "Traceback" not in done.stderr
+
+
+@pytest.mark.ranks
+def test_a_killed_run_resumes_and_conserves(tmp_path):
+    """The killed rank's progress thread is gone with it: rounds cannot end, and the survivors do not hang."""
+    killed = run_cells(tmp_path, "strategy=eager_majority", *HERE, fault="kill:2:12")
+    assert killed.returncode == 1 and "Traceback" not in killed.stderr
+    assert "rank 2 was lost: ended by SIGKILL" in killed.stderr
+    again = summary(run_cells(tmp_path, "strategy=eager_majority", *HERE))
+    counted, steps = again["counters"], again["iterations"]
+    assert again["wall"]["resumes"] == 1
+    assert counted["accepted"] + counted["pending"] == 3 * steps == counted["rounds"]
+
+
+def test_a_rank_that_fails_ends_the_others_too():
+    def main(fabric):
+        strategy = strategies.load("eager_solo")
+        if fabric.rank == 1:
+            raise InputError("rank 1 cannot go on")
+        small.one_rank(
+            fabric, strategy.name, {}, workers=2, steps=3, batch=4, optimizer=MOMENTUM, settle_every=0,
+            stop_and_resume_at=0, drain=True, iterations_per_epoch=10, build_model=small.model,
+            blocks=None, arithmetic=True, delays=(),
+        )  # fmt: skip
+
+    with pytest.raises(InputError, match="rank 1 cannot go on"):
+        virtual.run(2, main, small.NETWORK, small.COSTS)
+
+
+@pytest.mark.parametrize(
+    "name, options, words",
+    [
+        ("eager_solo", {"late": "ignore"}, "unknown value of strategy.late 'ignore'; valid: drop, accumulate"),
+        ("eager_solo", {"repeated": "twice"}, "unknown value of strategy.repeated 'twice'; valid: skip, apply"),
+        ("eager_solo", {"sync_epochs": 0}, "strategy.sync_epochs=0: must be a number of epochs above 0, or null"),
+        ("eager_solo", {"algorithm": "server"}, "strategy.algorithm=server: the server needs a rank of its own"),
+        ("eager_solo", {"codec": "quantize8"}, "codec 'quantize8' needs algorithm 'ring'"),
+        ("eager_solo", {"density": 0.1, "algorithm": "ring"}, "strategy.density: top-k has an allgather of its own"),
+        ("eager_solo", {"density": 2}, "strategy.density=2: must be above 0 and at most 1"),
+        ("eager_solo", {"quorum": 2}, "strategy eager_solo has no option 'quorum'; valid: algorithm"),
+        ("eager_quorum", {"quorum": 0}, r"strategy.quorum=0: must be a whole number from 1 \(solo\)"),
+    ],
+)
+def test_bad_options(name, options, words):
+    with pytest.raises(InputError, match=words):
+        strategies.load(name).parse(options)
+
+
+def test_a_quorum_of_more_than_all_is_refused_before_ranks_start(tmp_path):
+    done = run_cells(tmp_path, "strategy=eager_quorum", "strategy.quorum=5", "testbed=here", "workers=4")
+    assert done.returncode == 2 and len(done.stderr.strip().splitlines()) == 1
+    assert "strategy.quorum=5: must be a whole number from 1 (solo) to workers=4 (all)" in done.stderr
+
+
+def test_a_density_that_leaves_nothing_is_refused():
+    with pytest.raises(InputError, match="rounds to 0"):
+        strategies.load("eager_solo").check_model(strategies.load("eager_solo").parse({"density": 1e-4}), [100])
+
+
+def test_counts_without_arithmetic_are_those_with_it():
+    for name in NAMES:
+        how = {"workers": 4, "delays": rows(SHIFTING, 4)}
+        timing, real = small.run(name, arithmetic=False, **how), small.run(name, **how)
+        assert timing.counters == real.counters and math.isfinite(real.losses[0][-1])

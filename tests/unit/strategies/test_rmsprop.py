@@ -1,0 +1,103 @@
+"""RMSProp and the exponential schedule: what they compute, resumes, and that keys of SGD's cells stay as they were."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from reports.groups import optimizer as shown
+from repro.common.errors import InputError
+from repro.launch import runs
+from repro.training.lr_schedule import Schedule, check
+from repro.training.model_shard import ModelShard
+from tests.support import small
+from tests.support.small import SGD
+
+CPU = torch.device("cpu")
+RMS = SGD | {"name": "rmsprop", "alpha": 0.9, "eps": 0.5, "lr": 0.01}
+FIG4 = "pipesgd/fig4-mnist"
+
+
+def test_three_updates_by_hand():
+    part = ModelShard(small.model(), RMS | {"momentum": 0.8, "weight_decay": 0.1}, CPU)
+    expected, squares, momentum = part.weights.clone(), torch.zeros(part.size), torch.zeros(part.size)
+    for step in range(3):
+        gradient = torch.linspace(-1, 1 + step, part.size)
+        part.update(gradient.clone())
+        gradient = gradient + 0.1 * expected
+        squares = 0.9 * squares + 0.1 * gradient**2
+        momentum = 0.8 * momentum + gradient / (squares.sqrt() + 0.5)
+        expected -= 0.01 * momentum
+        torch.testing.assert_close(part.weights, expected)
+
+
+@pytest.mark.parametrize("name", ["dsync", "ps_async", "pipe_sgd"])
+def test_strategies_train_with_it_and_go_on_after_a_resume(name):
+    whole = small.run(name, optimizer=RMS)
+    assert whole.digests == small.run(name, optimizer=RMS, stop_and_resume_at=7).digests
+    assert whole.digests != small.run(name, optimizer=SGD | {"lr": 0.01}).digests
+
+
+def test_without_a_name_it_is_sgd():
+    assert small.run("dsync").digests == small.run("dsync", optimizer=SGD | {"name": "sgd", "alpha": 0.5}).digests
+
+
+def test_the_rate_decays_every_two_epochs():
+    """PipeDream's section 5.1: 0.045, decayed every two epochs by 0.94."""
+    inception = {"lr": 0.045, "schedule": "exponential", "every": 2, "decay": 0.94}
+    schedule = Schedule.of(inception, 3)
+    assert [schedule.rate(t) for t in (1, 6)] == [0.045] * 2
+    assert [schedule.rate(t) for t in (7, 12)] == pytest.approx([0.045 * 0.94] * 2)
+    assert [schedule.rate(t) for t in (13, 601)] == pytest.approx([0.045 * 0.94**2, 0.045 * 0.94**100])
+    steps = Schedule.of(inception | {"schedule": "step", "milestones": [2, 4, 6]}, 3)
+    assert [schedule.rate(t) for t in range(1, 24)] == pytest.approx([steps.rate(t) for t in range(1, 24)])
+    assert [Schedule.of(inception | {"every": 0.5}, 4).rate(t) / 0.045 for t in (2, 3)] == pytest.approx([1, 0.94])
+
+
+@pytest.mark.parametrize(
+    "optimizer, complaint",
+    [
+        ({"name": "adam"}, "unknown optimizer.name 'adam'; valid: "),
+        ({"name": "rmsprop", "alpha": 1}, "optimizer.alpha=1: must be a number from 0 to below 1"),
+        ({"eps": 0}, "optimizer.eps=0: must be a number above 0"),
+        ({"schedule": "exponential"}, "optimizer.every=null: schedule=exponential needs"),
+        ({"every": -1}, "optimizer.every=-1: must be a number of epochs above 0, or null"),
+    ],
+)
+def test_bad_optimizers(optimizer, complaint):
+    check(RMS | {"schedule": "exponential", "every": 2})
+    with pytest.raises(InputError, match=complaint):
+        check(SGD | optimizer)
+
+
+def test_a_key_depends_on_what_came_later_only_where_it_says_something():
+    def keyed(*overrides: str) -> dict:
+        return runs.keyed(runs.expand(FIG4, ["strategy=dsync", "testbed=virtual", *overrides])[0].config)
+
+    plain = keyed()
+    assert plain["optimizer"].keys() == {
+        "lr",
+        "momentum",
+        "weight_decay",
+        "schedule",
+        "milestones",
+        "decay",
+        "warmup",
+        "clip_norm",
+    }
+    assert keyed("optimizer.name=sgd", "optimizer.alpha=0.99", "optimizer.eps=1e-8") == plain
+    for changed in ("optimizer.name=rmsprop", "optimizer.every=2", "optimizer.eps=0.1"):
+        assert keyed(changed) != plain
+    vgg = "model=vgg16", "dataset=cifar10"
+    assert "width" not in keyed(*vgg)["model"] and keyed(*vgg) == keyed(*vgg, "model.width=1.0")
+    assert keyed(*vgg, "model.width=0.5")["model"]["width"] == 0.5
+
+
+def test_reports_show_what_counts():
+    old = {"lr": 0.1, "momentum": 0.0, "weight_decay": 0.0, "schedule": "constant", "milestones": [], "decay": 0.1}
+    new = old | {"name": "sgd", "alpha": 0.99, "eps": 1e-8, "every": None}
+    assert shown({"optimizer": new}) == shown({"optimizer": old}) == dict(list(old.items())[:3])
+    rmsprop = new | {"name": "rmsprop", "schedule": "exponential", "every": 2, "decay": 0.94}
+    assert shown({"optimizer": rmsprop}) == {k: v for k, v in rmsprop.items() if k != "milestones"}
+    step = shown({"optimizer": new | {"schedule": "step", "milestones": [3]}})
+    assert step["milestones"] == [3] and step["decay"] == 0.1 and "name" not in step

@@ -1,0 +1,215 @@
+"""Wait-free backpropagation: the rule for buckets, D-Sync's weights, and what is hidden behind the backward pass."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from itertools import pairwise
+
+import pytest
+import torch
+import torch.distributed as dist
+from torch import nn
+
+import strategies
+from repro import models
+from repro.common.errors import InputError
+from repro.fabric.codecs import codec
+from repro.launch import runs
+from repro.timing import closed_forms as forms
+from repro.timing.costs import Costs
+from repro.timing.device import BlockSeconds
+from repro.training.buckets import buckets
+from tests.support import small
+
+MIB = 2**20
+SIZES = [48, 8, 32, 4, 16, 4, 12]  # elements of the parameters below, in order; in rings of 2 and 4 chunks are equal
+BUSY = BlockSeconds([1e-3] * 4, [2e-3, 1e-3, 3e-3, 2e-3])
+
+
+def model() -> nn.Sequential:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(1)
+        first, second, third = nn.Linear(small.INPUTS, 8), nn.Linear(8, 4), nn.Linear(4, 4)
+        last = nn.Linear(4, small.CLASSES, bias=False)
+    return nn.Sequential(OrderedDict(a=first, b=second, c=nn.Sequential(third, nn.Tanh()), d=last))
+
+
+def mib(elements: int) -> float:
+    return 4 * elements / MIB
+
+
+def run(options=None, name="wfbp", blocks=BUSY, **how):
+    return small.run(name, options, build_model=model, blocks=lambda rank: blocks, **how)
+
+
+# --- buckets
+
+
+@pytest.mark.parametrize(
+    ("first", "limit", "elements"),
+    [
+        (0, 0, SIZES[::-1]),  # a bucket a parameter
+        (1, 1, SIZES[::-1]),
+        (12, 12, [12, 20, 36, 56]),  # closed by the parameter that comes to the limit, or beyond it
+        (13, 13, [16, 16, 36, 8 + 48]),
+        (1, 40, [12, 16 + 4 + 4 + 32, 8 + 48]),  # the first has a limit of its own
+        (200, 1, [124]),
+        (125, 125, [124]),  # never full: what is left is a bucket too
+    ],
+)
+def test_a_bucket_closes_with_the_parameter_that_fills_it(first, limit, elements):
+    found = buckets(list(model().children()), 4 * first, 4 * limit)
+    assert [bucket.end - bucket.start for bucket in found] == elements
+
+
+def test_buckets_cover_the_vector_from_its_end():
+    blocks = list(model().children())
+    for limit in range(0, 130, 3):
+        found = buckets(blocks, 4 * limit, 4 * limit)
+        assert found[0].end == sum(SIZES) and found[-1].start == 0
+        assert all(later.end == sooner.start for sooner, later in pairwise(found))
+        assert [p for b in reversed(found) for p in b.parameters] == [p for m in blocks for p in m.parameters()]
+    inside = buckets(blocks, 0, 0)[1]  # the bias of block 2
+    assert (inside.blocks, inside.trained) == (range(2, 3), {2})
+
+
+def test_they_are_pytorch_s():
+    """`_compute_bucket_assignment_by_size` on the parameters in the order in which they become ready."""
+    parameters = list(model().parameters())[::-1]
+    for first, limit in [(0, 0), (1, 1), (12, 12), (13, 13), (1, 40), (125, 125), (30, 60)]:
+        theirs, _ = torch._C._distributed_c10d._compute_bucket_assignment_by_size(
+            parameters, [max(1, 4 * first), max(1, 4 * limit)]
+        )
+        ours = buckets(list(model().children()), 4 * first, 4 * limit)
+        assert [sum(parameters[i].numel() for i in bucket) for bucket in theirs] == [b.end - b.start for b in ours]
+
+
+@pytest.mark.parametrize("bucket_mb", [None, 1, 5])
+def test_they_are_ddp_s_own_after_its_first_pass(tmp_path, bucket_mb):
+    """What DistributedDataParallel really hands over for ResNet-20, in the order of its backward pass."""
+    net = models.build("resnet20", (3, 32, 32), 10, 0)
+    alone = not dist.is_initialized()
+    if alone:
+        dist.init_process_group("gloo", store=dist.FileStore(str(tmp_path / "store"), 1), rank=0, world_size=1)
+    sizes = []
+
+    def record(_, bucket):
+        sizes.append(bucket.buffer().numel())
+        done = torch.futures.Future()
+        done.set_result(bucket.buffer())
+        return done
+
+    try:
+        ddp = nn.parallel.DistributedDataParallel(net, bucket_cap_mb=bucket_mb)
+        ddp.register_comm_hook(None, record)
+        for _ in range(2):
+            sizes.clear()
+            ddp(torch.randn(2, 3, 32, 32)).sum().backward()
+    finally:
+        if alone:
+            dist.destroy_process_group()
+    ours = buckets(list(net.children()), MIB * (bucket_mb or 1), MIB * (bucket_mb or 25))
+    assert [bucket.end - bucket.start for bucket in ours] == sizes
+
+
+# --- weights
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 4])
+@pytest.mark.parametrize("options", [{}, {"codec": "quantize8"}, {"codec": "ternary"}, {"algorithm": "tree"}])
+def test_one_bucket_is_dsync_bit_for_bit(workers, options):
+    dsync = run(options, "dsync", workers=workers, optimizer=small.SGD | {"momentum": 0.9})
+    one = run(options, workers=workers, optimizer=small.SGD | {"momentum": 0.9})
+    assert (one.digests, one.losses, one.bytes_sent) == (dsync.digests, dsync.losses, dsync.bytes_sent)
+
+
+@pytest.mark.parametrize("workers", [2, 3, 4])
+@pytest.mark.parametrize("limit", [0, 13, 40])
+def test_buckets_change_the_order_of_summation_alone(workers, limit):
+    small_buckets = {"bucket_mb": mib(limit), "first_bucket_mb": mib(limit)}
+    found = run(small_buckets, workers=workers)
+    torch.testing.assert_close(found.weights[0], run(name="dsync", workers=workers).weights[0])
+    assert len(set(found.digests)) == 1
+    if workers == 2:  # two summands have one sum, wherever chunks begin
+        assert found.digests == run(name="dsync", workers=workers).digests
+
+
+@pytest.mark.parametrize("codec_name", ["truncate16", "quantize8", "ternary"])
+def test_it_resumes_in_the_middle(codec_name):
+    options = {"codec": codec_name, "bucket_mb": mib(13), "first_bucket_mb": 0}
+    whole = run(options, workers=3)
+    for stop in (1, 6):
+        assert run(options, workers=3, stop_and_resume_at=stop).digests == whole.digests
+
+
+# --- time
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+@pytest.mark.parametrize("name", ["none", "quantize8"])
+@pytest.mark.parametrize("limit", [0, 13, 40, 200])
+@pytest.mark.parametrize("scale", [1e-2, 1.0, 10.0])
+def test_a_step_takes_what_the_closed_form_says(workers, name, limit, scale):
+    """Forward, then backward passes with each bucket's allreduce behind the one before, then the update."""
+    costs = Costs(True, {"reduce": 1e-8, "update": 1e-7, "encode/quantize8": 9e-8, "decode/quantize8": 7e-8}, {})
+    blocks = BlockSeconds([scale * 1e-4] * 4, [scale * each for each in (2e-4, 1e-4, 3e-4, 2e-4)])
+    cut, used = buckets(list(model().children()), 4 * limit, 4 * limit), codec(name)
+    sizes, done, backward = [4 * (b.end - b.start) for b in cut], 4, []
+    for bucket, n in zip(cut, sizes):  # blocks whose pass has to end before it leaves
+        lowest = min(bucket.blocks.start, done)
+        backward.append(sum(blocks.backward[lowest:done]) + forms.codec_device(n, costs, used)[0])
+        done = lowest
+    network = small.NETWORK.alpha, small.NETWORK.beta
+    communication = [forms.ring_encoded(workers, n, *network, costs, used) for n in sizes]
+    update = costs.seconds("update", 4 * sum(SIZES)) + sum(forms.codec_device(n, costs, used)[1] for n in sizes)
+    expected = forms.pipe_segmented_limited(1, 1, update, sum(blocks.forward), backward, communication)
+    options = {"codec": name, "bucket_mb": mib(limit), "first_bucket_mb": mib(limit)}
+    assert run(options, workers=workers, blocks=blocks, costs=costs).seconds == pytest.approx(12 * expected, rel=1e-9)
+
+
+def test_it_hides_what_dsync_exposes():
+    """All but the bucket of the first block hides: that leaves when the backward pass is over."""
+    costs = Costs(True, {"reduce": 5e-6}, {})  # a slow network: at 4 ranks 3/4 of the bytes are reduced
+    three = {"first_bucket_mb": 0, "bucket_mb": mib(56)}  # 12, 56 and 56 elements
+    dsync, found = (run(o, name, workers=4, costs=costs).seconds / 12 for name, o in [("dsync", {}), ("wfbp", three)])
+    latency = 6 * small.NETWORK.alpha
+    assert dsync == pytest.approx(12e-3 + latency + 3 / 4 * 4 * 124 * 5e-6, rel=1e-3)
+    assert found == pytest.approx(12e-3 + latency + 3 / 4 * 4 * 56 * 5e-6, rel=1e-3)
+
+
+def test_without_arithmetic_it_takes_the_same_time():
+    options = {"bucket_mb": mib(13), "first_bucket_mb": 0}
+    timed, real = run(options, workers=3, arithmetic=False), run(options, workers=3)
+    assert (timed.seconds, timed.bytes_sent) == (real.seconds, real.bytes_sent)
+
+
+# --- options
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"bucket_mb": -1}, "strategy.bucket_mb=-1: must be a number of MiB"),
+        ({"first_bucket_mb": "x"}, "strategy.first_bucket_mb=x"),
+        ({"bucket_mb": True}, "strategy.bucket_mb=True"),
+        ({"algorithm": "server"}, "use strategy=ps_sync"),
+    ],
+)
+def test_bad_options_are_named(options, words):
+    with pytest.raises(InputError, match=words):
+        strategies.load("wfbp").parse(options)
+
+
+def test_it_is_its_own_twin():
+    wfbp = strategies.load("wfbp")
+    assert wfbp.twin(wfbp.parse({"bucket_mb": 3}))[1]["bucket_mb"] == 3
+    for name in strategies.names():
+        strategy = strategies.load(name)
+        if (twin := strategy.twin(strategy.parse({}))) is not None:
+            strategies.load(twin[0]).parse(twin[1])
+
+
+def test_its_configuration_is_the_default():
+    (cell, *_) = runs.expand("pipesgd/fig4-mnist", ["strategy=wfbp", "testbed=virtual"])
+    given = {key: value for key, value in cell.config["strategy"].items() if key != "name"}
+    assert strategies.load("wfbp").parse(given) == strategies.load("wfbp").parse({})

@@ -1,0 +1,112 @@
+"""Learning-rate schedules: what the rate of each update is, in the optimizer, across resumes and in every strategy."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+import strategies
+from repro.common.errors import InputError
+from repro.training.lr_schedule import Schedule, check
+from repro.training.model_shard import ModelShard
+from tests.support import real, small
+
+STEP = {"schedule": "step", "milestones": [0.5, 1.0], "decay": 0.5}  # epochs of 10 iterations: after 5 and 10
+SCHEDULES = [{"schedule": "inverse_sqrt"}, {"schedule": "inverse"}, STEP]
+
+
+def rates(optimizer, updates, updates_per_epoch=10):
+    schedule = Schedule.of(small.SGD | optimizer, updates_per_epoch)
+    return [schedule.rate(t) for t in range(1, updates + 1)]
+
+
+def test_rates_of_each_schedule():
+    assert rates({}, 4) == rates({"schedule": "constant"}, 4) == [0.1] * 4
+    assert rates({"schedule": "inverse_sqrt"}, 4) == pytest.approx([0.1 / math.sqrt(t) for t in (1, 2, 3, 4)])
+    assert rates({"schedule": "inverse"}, 4) == [0.1, 0.05, 0.1 / 3, 0.025]
+    # a milestone's own update is the last at the old rate
+    assert rates(STEP, 12) == [0.1] * 5 + [0.05] * 5 + [0.025] * 2
+
+
+def part(optimizer=small.SGD):
+    return ModelShard(small.model(), optimizer, torch.device("cpu"), iterations_per_epoch=10)
+
+
+def moved(part, **how):
+    """How far an update with a gradient of ones moves the first weight."""
+    before = part.weights[0].item()
+    part.update(torch.ones(part.size), **how)
+    return before - part.weights[0].item()
+
+
+def test_a_factor_is_for_one_update_and_the_base_rate_does_not_drift():
+    one, other = part(), part()
+    for _ in range(50):
+        moved(one, lr_factor=1 / 3)
+    other.weights.copy_(one.weights)
+    assert moved(one) == moved(other) == pytest.approx(0.1, rel=1e-5)
+    assert moved(one, lr_factor=0.5) == pytest.approx(0.05, rel=1e-5)
+    assert one.schedule.lr == 0.1
+
+
+def test_a_server_that_applies_every_gradient_by_itself_counts_workers_updates_as_one():
+    served = part(small.SGD | {"schedule": "inverse"})
+    served.updates_per_iteration = 3
+    assert [moved(served) for _ in range(7)] == pytest.approx([0.1] * 3 + [0.05] * 3 + [0.1 / 3], rel=1e-4)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda s: s["schedule"])
+@pytest.mark.parametrize("name", real.strategy_names())
+def test_one_worker_is_sgd_with_the_schedule(name, schedule):
+    weights = small.ModelShard(small.model(), small.SGD, torch.device("cpu")).weights.clone()
+    for t in range(1, 13):
+        rate = Schedule.of(small.SGD | schedule, 10).rate(t)
+        weights.add_(small.serial_gradient(weights, t - 1, 0, 1), alpha=-rate)
+    options = dict(strategies.load(name).neutral)
+    assert torch.equal(small.run(name, options, workers=1, optimizer=small.SGD | schedule).weights[0], weights)
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=lambda s: s["schedule"])
+@pytest.mark.parametrize("name", real.strategy_names())
+def test_a_resume_goes_on_where_the_schedule_stopped(name, schedule):
+    optimizer = small.SGD | schedule | {"momentum": 0.9}
+    whole = small.run(name, workers=2, optimizer=optimizer)
+    for stop in (4, 7):
+        assert small.run(name, workers=2, optimizer=optimizer, stop_and_resume_at=stop).digests == whole.digests
+
+
+@pytest.mark.parametrize("name", real.strategy_names())
+def test_an_explicit_constant_changes_no_bit(name):
+    explicit = small.SGD | {"schedule": "constant", "milestones": [], "decay": 0.1}
+    assert small.run(name, optimizer=explicit).digests == small.run(name).digests
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "words"),
+    [
+        ({"lr": -1}, ["optimizer.lr=-1", "0 or more"]),
+        ({"momentum": True}, ["optimizer.momentum=True", "a number"]),
+        ({"nesterov": True}, ["unknown optimizer entry 'nesterov'", "momentum"]),
+        ({"schedule": "cosine"}, ["unknown optimizer.schedule 'cosine'", "constant"]),
+        ({"schedule": ["step"]}, ["unknown optimizer.schedule", "inverse_sqrt"]),
+        ({"schedule": "step"}, ["optimizer.milestones=[]", "at least one"]),
+        ({"milestones": 3}, ["optimizer.milestones=3", "a list of epochs"]),
+        ({"milestones": [2, 1]}, ["optimizer.milestones=[2, 1]", "above the one before"]),
+        ({"milestones": [0]}, ["optimizer.milestones=[0]", "above 0"]),
+        ({"milestones": ["a"]}, ["optimizer.milestones=['a']", "a list of epochs"]),
+        ({"decay": 0}, ["optimizer.decay=0", "above 0"]),
+        ({"decay": 1.5}, ["optimizer.decay=1.5", "at most 1"]),
+    ],
+)
+def test_bad_entries_are_named(optimizer, words):
+    with pytest.raises(InputError) as refusal:
+        check(small.SGD | optimizer)
+    for word in words:
+        assert word in str(refusal.value)
+
+
+def test_good_entries_pass():
+    for optimizer in ({}, {"schedule": "constant"}, {"schedule": "step", "milestones": [1, 2.5], "decay": 1}, STEP):
+        check(small.SGD | optimizer)

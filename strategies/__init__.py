@@ -1,6 +1,7 @@
 """The strategies, one file each. A file `strategies/NAME.py` with a class whose `name` is NAME is a strategy.
 
-Others register theirs through the entry-point group `repro.strategies` (NAME = "module:Class").
+Others register theirs through the entry-point group `repro.strategies` (NAME = "module:Class"). What several share is
+in `strategies/shared/`.
 """
 
 from __future__ import annotations
@@ -8,11 +9,7 @@ from __future__ import annotations
 from repro.common.registry import Registry
 from strategies.base import Strategy
 
-NOT_STRATEGIES = {
-    "base", "data_parallel", "densities", "eager", "parameter_server", "pipeline", "segmented", "sharded_server",
-    "sparsified", "stage_updates",
-}  # fmt: skip
-REGISTRY = Registry("strategy", Strategy, __name__, "repro.strategies", NOT_STRATEGIES)
+REGISTRY = Registry("strategy", __name__, "repro.strategies", Strategy)
 
 
 def names() -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from strategies.base import StepReport
-from strategies.data_parallel import AllreduceStrategy, GradientStrategy
+from strategies.shared.data_parallel import AllreduceStrategy, GradientStrategy
 
 
 class DSync(AllreduceStrategy, GradientStrategy):

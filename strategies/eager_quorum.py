@@ -8,7 +8,7 @@ from typing import Any
 
 from repro.fabric import activation
 from repro.fabric.activation import QUORUM, Activation
-from strategies.eager import Eager, EagerOptions
+from strategies.shared.eager import Eager, EagerOptions
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from strategies.base import StepReport
-from strategies.data_parallel import AllreduceStrategy
+from strategies.shared.data_parallel import AllreduceStrategy
 
 
 class ParameterAveraging(AllreduceStrategy):

@@ -13,8 +13,8 @@ from repro.common.errors import InputError
 from repro.training.buckets import block_sizes, segments
 from repro.training.worker import Worker
 from strategies.base import StepReport
-from strategies.data_parallel import AllreduceOptions, DataParallel
-from strategies.segmented import SegmentedAllreduce
+from strategies.shared.data_parallel import AllreduceOptions, DataParallel
+from strategies.shared.bucketed import SegmentedAllreduce
 
 
 @dataclass

@@ -17,7 +17,8 @@ import torch
 
 from repro import data
 from repro.common.errors import InputError
-from repro.data import files, mnist
+from repro.data import files
+from repro.data.sets import mnist
 from repro.data.base import Batches, Split
 from repro.data.fetch import fetch
 

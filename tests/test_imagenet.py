@@ -11,7 +11,8 @@ from PIL import Image
 
 from repro import data, models
 from repro.common.errors import InputError
-from repro.data import imagenet, lazy
+from repro.data import lazy
+from repro.data.sets import imagenet
 from repro.data.base import Batches
 from repro.data.fetch import fetch
 from repro.evaluation.evaluate import evaluate

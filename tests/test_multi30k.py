@@ -12,8 +12,9 @@ import torch
 
 from repro import data, models
 from repro.common.errors import InputError
-from repro.data import files, multi30k
-from repro.data.multi30k import BOS, EOS, PAD, UNK
+from repro.data import files
+from repro.data.sets import multi30k
+from repro.data.sets.multi30k import BOS, EOS, PAD, UNK
 from repro.data.text import IGNORED
 from repro.evaluation.evaluate import evaluate
 from tests.test_data import SHARED

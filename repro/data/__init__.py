@@ -1,4 +1,5 @@
-"""The data sets: one file each, real where its files are found, else a stand-in that needs no download and is named so.
+"""The data sets, one file each in `sets/`: real where the files are found, else a stand-in that needs no download and
+is named so.
 
     of(config)                                  -> Dataset (repro.data.base) of a cell, raises InputError
     load("mnist", root=None, standin="auto")    the same by name, with the options of its module
@@ -15,27 +16,26 @@ classification of images.
 A module that this does not fit has `load(root, standin, **options)` in the place of `read` and `standin`, and in the
 place of `shapes` it may have `timing(root, **options)`; both give the `Dataset`. `GENERATED = True`: there is nothing
 to find, and no stand-in. `besides(root, standin)` says what is taken besides the files that `find` found, and raises
-InputError as `load` does.
+InputError as `load` does. Others register theirs through the entry-point group `repro.datasets` (NAME = "module").
 """
 
 from __future__ import annotations
 
 import functools
 import hashlib
-import importlib
 from collections.abc import Callable, Hashable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from repro.common.errors import InputError, NotHere, unknown
+from repro.common.registry import Registry
 from repro.data import files
 
 if TYPE_CHECKING:
     from repro.data.base import Dataset
 
-NAMES = ("mnist", "msvd", "ptb", "multi30k", "ucf101", "hyperplane", "cifar10", "cifar100", "imagenet", "imagenet22k")
-REGISTRY = {name: f"repro.data.{name}" for name in NAMES}
+REGISTRY = Registry("data set", "repro.data.sets", "repro.datasets")
 STANDIN_MODES = ("auto", "never", "always")
 
 # How long `ensure` waits for a mirror that does not answer, and for a whole download, in seconds.
@@ -43,15 +43,17 @@ QUICK_S, QUICK_TOTAL_S = 5.0, 180.0
 
 
 def names() -> list[str]:
-    """The data sets that there are, the smallest first."""
-    return list(REGISTRY)
+    return REGISTRY.names()
+
+
+def module_of(name: str) -> str:
+    """The module that holds a data set; InputError listing the names for an unknown one."""
+    return REGISTRY.module_of(name)
 
 
 def module(name: str) -> ModuleType:
-    """The module of the data set `name`; an unknown name is an InputError that lists the valid ones."""
-    if name not in REGISTRY:
-        raise unknown("data set", name, REGISTRY)
-    return importlib.import_module(REGISTRY[name])
+    """The same, imported."""
+    return REGISTRY.module(name)
 
 
 def task(name: str) -> str:

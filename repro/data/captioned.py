@@ -11,7 +11,7 @@ import torch
 from repro.data.base import Samples, chosen
 from repro.data.clip_features import Source
 from repro.data.msvd_clips import Clip
-from repro.data.multi30k import BOS, EOS, OWN, PAD, UNK
+from repro.data.sets.multi30k import BOS, EOS, OWN, PAD, UNK
 from repro.data.text import IGNORED
 
 

@@ -7,13 +7,13 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from repro.data.multi30k import BOS, EOS, PAD, Pair, length
+from repro.data.sets.multi30k import BOS, EOS, PAD, Pair, length
 from repro.data.sequences import Sequences
 from repro.data.text import IGNORED
 
 
 class Pairs(Sequences):
-    """Sentence pairs: x (n, 2 L) int64, y (n L,) int64; see `repro.data.multi30k`."""
+    """Sentence pairs: x (n, 2 L) int64, y (n L,) int64; see `repro.data.sets.multi30k`."""
 
     task: ClassVar[str] = "text"
     kind: ClassVar[str] = "sentence pairs"

@@ -293,12 +293,14 @@ def check_model(config: dict[str, Any], dataset: Dataset) -> None:
 
 def code_roots(config: dict[str, Any]) -> list[str]:
     """The modules that a cell's numbers come from; what they import counts too."""
+    from repro import data, models
+
     launcher = launch.of(config["testbed"])
     return [
         *launcher.modules,
         *programs.modules(config),
-        f"repro.models.{config['model']['name']}",
-        f"repro.data.{config['dataset']['name']}",
+        models.module_of(config["model"]["name"]),
+        data.module_of(config["dataset"]["name"]),
         launch.FABRICS[launcher.fabric],
         *([] if imbalance.name_of(config) == imbalance.NONE else [imbalance.module_of(imbalance.name_of(config))]),
     ]

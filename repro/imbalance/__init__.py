@@ -17,7 +17,7 @@ from repro.common.registry import Registry
 from repro.imbalance.base import Imbalance, is_number
 
 NONE = "none"
-REGISTRY = Registry("imbalance", Imbalance, __name__, "repro.imbalances", {"base"})
+REGISTRY = Registry("imbalance", __name__, "repro.imbalances", Imbalance)
 
 
 def names() -> list[str]:

@@ -5,15 +5,14 @@ never updated. A model's options are the keyword-only arguments of its `build`, 
 kind of inputs that a model takes (`repro.data.base.KINDS`), images where the module has none; `SIDE` the pixels of the
 published network's square images, where its number of parameters depends on them. A block that keeps
 something from one minibatch to the next has `reset_state()` and keeps it in buffers outside of the state dict (see
-`repro.training.model_shard`). Files whose name starts with an underscore hold what several models share.
+`repro.training.model_shard`). Files whose name starts with an underscore hold what several models share. Others
+register theirs through the entry-point group `repro.models` (NAME = "module").
 """
 
 from __future__ import annotations
 
 import copy
-import importlib
 import inspect
-import pkgutil
 from functools import lru_cache
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -21,14 +20,23 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from repro.common.errors import InputError, unknown
+from repro.common.errors import InputError
+from repro.common.registry import Registry
 
 if TYPE_CHECKING:
     from repro.data.base import Dataset
 
 
+REGISTRY = Registry("model", __name__, "repro.models")
+
+
 def names() -> list[str]:
-    return [module.name for module in pkgutil.iter_modules(__path__) if not module.name.startswith("_")]
+    return REGISTRY.names()
+
+
+def module_of(name: str) -> str:
+    """The module that builds a model; InputError listing the names for an unknown one."""
+    return REGISTRY.module_of(name)
 
 
 def build(
@@ -44,7 +52,7 @@ def build(
     `options`: the model's own; None means its default. InputError for an unknown name or option, for a value that the
     model cannot have, and for images that it cannot take.
     """
-    module = _module(name)
+    module = REGISTRY.module(name)
     given = _options(name, module, options)
     if torch.device(device).type == "meta":
         return copy.deepcopy(_on_meta(name, tuple(input_shape), classes, tuple(given.items())))
@@ -59,7 +67,7 @@ def _on_meta(
 ) -> nn.Sequential:
     """Shapes alone: what the ranks of a simulation copy, as "drawing" weights there takes longer than their steps."""
     with torch.device("meta"):
-        return _module(name).build(input_shape, classes, **dict(options))
+        return REGISTRY.module(name).build(input_shape, classes, **dict(options))
 
 
 def of(config: dict[str, Any], dataset: Dataset, device: torch.device | str = "cpu") -> nn.Sequential:
@@ -81,7 +89,7 @@ def options(config: dict[str, Any]) -> dict[str, Any]:
 def size_note(config: dict[str, Any], dataset: Dataset) -> str | None:
     """One line where the images of a cell make its model another size than that of the published one; else None."""
     name = config["model"]["name"]
-    if (side := getattr(_module(name), "SIDE", None)) is None:
+    if (side := getattr(REGISTRY.module(name), "SIDE", None)) is None:
         return None
     channels, height, width = dataset.input_shape
 
@@ -99,18 +107,12 @@ def size_note(config: dict[str, Any], dataset: Dataset) -> str | None:
 
 def takes(name: str) -> str:
     """The kind of a model's inputs, one of `repro.data.base.KINDS`; InputError for an unknown name."""
-    return getattr(_module(name), "TAKES", "images")
+    return getattr(REGISTRY.module(name), "TAKES", "images")
 
 
 def takes_text(name: str) -> bool:
     """Whether a model's inputs are word numbers of a stretch of text; InputError for an unknown name."""
     return takes(name) == "text"
-
-
-def _module(name: str) -> ModuleType:
-    if name not in names():
-        raise unknown("model", name, names())
-    return importlib.import_module(f"repro.models.{name}")
 
 
 def _options(name: str, module: ModuleType, given: dict[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import torch
 from repro.fabric.base import Fabric
 from repro.training.buckets import Segment, segments
 from repro.training.worker import Worker
-from strategies.data_parallel import GradientStrategy
+from strategies.shared.data_parallel import GradientStrategy
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from repro.fabric.partial import PartialAllreduce
 from repro.fabric.send_buffer import SendBuffer, TopK, Whole
 from repro.training.worker import Worker
 from strategies.base import StepReport
-from strategies.data_parallel import DataParallel
-from strategies.densities import Densities
+from strategies.shared.data_parallel import DataParallel
+from strategies.shared.densities import Densities
 
 LATE = ("accumulate", "drop")
 REPEATED = ("apply", "skip")

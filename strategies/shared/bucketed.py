@@ -9,7 +9,7 @@ import torch
 from repro.fabric.base import BACKGROUND
 from repro.training.buckets import Segment
 from repro.training.worker import Worker
-from strategies.data_parallel import AllreduceOptions, compressing
+from strategies.shared.data_parallel import AllreduceOptions, compressing
 
 
 class SegmentedAllreduce:

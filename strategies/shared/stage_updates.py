@@ -10,8 +10,8 @@ from repro.pipeline.plan import Plan
 from repro.pipeline.versions import Versions
 from repro.training.buckets import segments
 from repro.training.worker import Worker
-from strategies.data_parallel import AllreduceOptions
-from strategies.segmented import SegmentedAllreduce
+from strategies.shared.data_parallel import AllreduceOptions
+from strategies.shared.bucketed import SegmentedAllreduce
 
 
 class Updates:

@@ -17,8 +17,8 @@ from repro.fabric.sparse import CODECS, Sparse, Wire
 from repro.training.buckets import block_sizes, segments
 from repro.training.worker import Worker
 from strategies.base import StepReport
-from strategies.data_parallel import DataParallel
-from strategies.densities import Densities
+from strategies.shared.data_parallel import DataParallel
+from strategies.shared.densities import Densities
 
 
 @dataclass

@@ -24,8 +24,8 @@ from repro.pipeline.shapes import outputs
 from repro.pipeline.versions import Versions
 from repro.training.worker import Worker
 from strategies.base import StepReport, Strategy
-from strategies.data_parallel import AllreduceOptions
-from strategies.stage_updates import Updates
+from strategies.shared.data_parallel import AllreduceOptions
+from strategies.shared.stage_updates import Updates
 
 
 @dataclass

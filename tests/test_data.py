@@ -18,9 +18,9 @@ import torch
 from repro import data
 from repro.common.errors import InputError
 from repro.data import files
-from repro.data.sets import mnist
 from repro.data.base import Batches, Split
 from repro.data.fetch import fetch
+from repro.data.sets import mnist
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 

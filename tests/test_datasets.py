@@ -16,9 +16,9 @@ from torch.nn import functional
 from repro import data, models
 from repro.common.errors import InputError
 from repro.data import cifar, files
-from repro.data.sets import cifar10, cifar100
 from repro.data.base import Batches
 from repro.data.fetch import fetch
+from repro.data.sets import cifar10, cifar100
 from repro.evaluation.evaluate import evaluate
 from tests.test_data import nowhere, server  # noqa: F401  (fixtures)
 

@@ -12,9 +12,9 @@ from PIL import Image
 from repro import data, models
 from repro.common.errors import InputError
 from repro.data import lazy
-from repro.data.sets import imagenet
 from repro.data.base import Batches
 from repro.data.fetch import fetch
+from repro.data.sets import imagenet
 from repro.evaluation.evaluate import evaluate
 from tests.test_data import nowhere, server  # noqa: F401  (fixtures)
 

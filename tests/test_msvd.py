@@ -13,9 +13,9 @@ import torch
 from repro import data
 from repro.common.errors import InputError, NotHere
 from repro.data import files, msvd_clips
-from repro.data.sets import msvd
 from repro.data.clip_features import Extracted, Generated
 from repro.data.msvd_clips import Clip
+from repro.data.sets import msvd
 from repro.data.sets.multi30k import BOS, EOS, PAD, UNK
 from repro.data.text import IGNORED
 from tests.test_data import SHARED

@@ -7,8 +7,8 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from repro.data.sets.multi30k import BOS, EOS, PAD, Pair, length
 from repro.data.sequences import Sequences
+from repro.data.sets.multi30k import BOS, EOS, PAD, Pair, length
 from repro.data.text import IGNORED
 
 

@@ -1,6 +1,6 @@
 """The models, one file each: `build(input_shape, classes, *, options) -> nn.Sequential` of named blocks.
 
-A block is the unit of hooks, segments and FLOPs. Parameters with `requires_grad` False are frozen: never communicated,
+A block is the unit of hooks, buckets and FLOPs. Parameters with `requires_grad` False are frozen: never communicated,
 never updated. A model's options are the keyword-only arguments of its `build`, set as `model.<option>`; `TAKES` is the
 kind of inputs that a model takes (`repro.data.base.KINDS`), images where the module has none; `SIDE` the pixels of the
 published network's square images, where its number of parameters depends on them. A block that keeps

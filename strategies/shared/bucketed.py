@@ -1,35 +1,34 @@
-"""A gradient summed segment by segment on a communication task, while the backward pass goes on."""
+"""A gradient summed bucket by bucket on a communication task, while the backward pass goes on."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 
 from repro.fabric.base import BACKGROUND
-from repro.training.buckets import Segment
+from repro.training.buckets import Bucket
 from repro.training.worker import Worker
 from strategies.shared.data_parallel import AllreduceOptions, compressing
 
+Sums = list[list[torch.Tensor]]  # of an iteration: wire blocks of each bucket's sum, in the order of communication
 
-class SegmentedAllreduce:
-    """One allreduce a segment, on a task of their own, in the same order on every rank.
 
-    segments    in the order of communication: the last blocks of the model first
-    allreduces  of each segment; they share codec, algorithm and channel
+class BucketedAllreduce:
+    """One allreduce a bucket, on a task of their own, in the same order on every rank.
+
+    buckets     in the order of communication: the last blocks of the model first
+    allreduces  of each bucket; they share codec, algorithm and channel
     """
 
-    def __init__(self, worker: Worker, segments: Sequence[Segment], options: AllreduceOptions):
-        self.worker, self.segments = worker, list(segments)
+    def __init__(self, worker: Worker, buckets: Sequence[Bucket], options: AllreduceOptions):
+        self.worker, self.buckets = worker, list(buckets)
         self.allreduces = [
-            options.allreduce(worker, segment.end - segment.start, BACKGROUND, index)
-            for index, segment in enumerate(self.segments)
+            options.allreduce(worker, bucket.end - bucket.start, BACKGROUND, index)
+            for index, bucket in enumerate(self.buckets)
         ]
         self.local, self.summed = worker.fabric.queue(), worker.fabric.queue()
         self.task = worker.fabric.spawn(self._communicate, "communication")
-
-    def __len__(self) -> int:
-        return len(self.segments)
 
     def _communicate(self) -> None:
         """The communication thread: for t = 1 ... wait for the local gradient, allreduce it, mark the sum as ready."""
@@ -39,44 +38,50 @@ class SegmentedAllreduce:
                 blocks = self.allreduces[index].reduce(blocks)
             self.summed.put(blocks)
 
-    def gradients(self, minibatch: int, buffer: torch.Tensor) -> torch.Tensor | None:
-        """Forward and backward pass; each segment leaves, by way of `buffer` (n,), as soon as it is complete.
-
-        `buffer` belongs to the communication until all of its sums were taken. Returns the loss, on the device.
-        """
-        missing = [set(segment.trained) for segment in self.segments]
-        handed_over = 0
+    # --- to the task; the vector belongs to it until all of its sums were taken
+    def sending(self, gradient: torch.Tensor) -> Callable[[int], None]:
+        """What a backward pass calls with each block that is ready: buckets leave, by way of `gradient` (n,), as soon
+        as they are complete."""
+        missing = [set(bucket.trained) for bucket in self.buckets]
+        sent = 0
 
         def block_ready(block: int) -> None:
-            nonlocal handed_over
+            nonlocal sent
             for blocks in missing:
                 blocks.discard(block)
             # in the same order on every rank, whatever the order in which a backward pass comes to its blocks
-            while handed_over < len(missing) and not missing[handed_over]:
+            while sent < len(missing) and not missing[sent]:
                 if self.worker.arithmetic:
-                    self.segments[handed_over].gradient(buffer)
-                self.hand_over(handed_over, buffer)
-                handed_over += 1
+                    self.buckets[sent].gradient(gradient)
+                self._send(sent, gradient)
+                sent += 1
 
-        return self.worker.gradients(minibatch, gradient_ready=block_ready)
+        return block_ready
 
-    def hand_over(self, index: int, buffer: torch.Tensor) -> None:
-        """Compress a segment of the gradient in `buffer` (n,) and give it to the communication task."""
-        segment = self.segments[index]
+    def send(self, gradient: torch.Tensor) -> None:
+        """All buckets of a gradient (n,) that is complete."""
+        for index in range(len(self.buckets)):
+            self._send(index, gradient)
+
+    def _send(self, index: int, gradient: torch.Tensor) -> None:
+        bucket = self.buckets[index]
         with compressing(self.worker, self.allreduces[index]):
-            blocks = self.allreduces[index].compress(buffer[segment.start : segment.end])
+            blocks = self.allreduces[index].compress(gradient[bucket.start : bucket.end])
         self.local.put((index, blocks))
 
-    def next_sum(self) -> list[torch.Tensor]:
-        """Wait for the next segment's sum over workers, as wire blocks, in the order of `hand_over`."""
-        return self.summed.get()
+    # --- from the task
+    def receive(self) -> Sums:
+        """Wait for the sums over workers of the oldest gradient whose sums were not received yet."""
+        with self.worker.clock.phase("communicate"):
+            return [self.summed.get() for _ in self.buckets]
 
-    def decompress(self, sums: Sequence[list[torch.Tensor]], buffer: torch.Tensor) -> None:
-        """An iteration's sums, as of `next_sum`, into the vector (n,) that they came from."""
+    def decompress(self, sums: Sums, out: torch.Tensor) -> None:
+        """An iteration's sums into the vector (n,) that they came from."""
         with compressing(self.worker, self.allreduces[0]):
-            for segment, allreduce, blocks in zip(self.segments, self.allreduces, sums):
-                allreduce.decompress(blocks, buffer[segment.start : segment.end])
+            for bucket, allreduce, blocks in zip(self.buckets, self.allreduces, sums):
+                allreduce.decompress(blocks, out[bucket.start : bucket.end])
 
+    # --- the harness's
     def state_dict(self) -> list[dict]:
         return [allreduce.state_dict() for allreduce in self.allreduces]
 

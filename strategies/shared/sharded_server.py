@@ -19,7 +19,7 @@ from repro.parameter_server.pulling import Pulling
 from repro.parameter_server.server import SYNCS, Server
 from repro.parameter_server.shard import Shard
 from repro.parameter_server.shards import PLACEMENTS, Shards
-from repro.training.buckets import block_sizes, segments
+from repro.training.buckets import block_buckets, block_sizes
 from repro.training.worker import Worker
 from strategies.base import StepReport, Strategy
 
@@ -105,8 +105,7 @@ class ShardedServer(Strategy):
             self.client = Client(fabric, worker.clock, self.shards, servers, part.weights, self.server, dropping)
         self.iteration = 0
         self.gradient = part.empty()
-        each = segments(part.blocks, sum(size > 0 for size in self.sizes))
-        self.segments = {block: segment for segment in each for block in segment.trained}
+        self.buckets = {block: bucket for bucket in block_buckets(part.blocks) for block in bucket.trained}
         self.plan(self._profile())
 
     def _profile(self) -> PullProfile:
@@ -166,7 +165,7 @@ class ShardedServer(Strategy):
         if block == self.groups[0][0]:
             self.client.sent()  # of the iteration before: long gone, as this one's pulls needed it
         if self.worker.arithmetic:
-            self.segments[block].gradient(self.gradient)
+            self.buckets[block].gradient(self.gradient)
         self.client.push(block, block, self.gradient)
 
     def settle(self) -> None:

@@ -1,9 +1,8 @@
-"""What top-k and gTop-k S-SGD share: residuals, selection, densities, a thread for them (gTop-k, Algorithms 1, 4)."""
+"""What top-k and gTop-k S-SGD share: Algorithms 1 and 4 of gTop-k but for how the selected gradients are aggregated."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,11 +13,14 @@ from repro.common.errors import InputError, unknown
 from repro.fabric import selection
 from repro.fabric.base import BACKGROUND, MAIN
 from repro.fabric.sparse import CODECS, Sparse, Wire
-from repro.training.buckets import block_sizes, segments
+from repro.training.buckets import block_sizes
 from repro.training.worker import Worker
 from strategies.base import StepReport
 from strategies.shared.data_parallel import DataParallel
 from strategies.shared.densities import Densities
+from strategies.shared.momentum_correction import MomentumCorrection
+from strategies.shared.pending_updates import Pending, PendingUpdates
+from strategies.shared.sparsification import Beside, OnMainLine
 
 
 @dataclass
@@ -51,25 +53,14 @@ class SparseOptions:
         return Densities(self.density, self.warmup_densities)
 
 
-@dataclass
-class Pending:
-    """An iteration from its gradient to its update."""
-
-    buffer: torch.Tensor  # (n,) the gradient, later the update
-    updates: int  # made before its weights were read
-    result: list[Sparse] | None = None  # what all workers apply, as sparse vectors to be summed
-
-
 class Sparsified(DataParallel):
-    """A step: gradient into the residual, select, exchange, update with what came of it.
+    """A step: gradient into the residual, select, aggregate, update with what came of it. Authors write `exchange`.
 
-    Everything between gradient and update happens on a task beside the computation (section III-F), which adds a
-    block's gradient to the residual while the backward pass of the blocks before it goes on; with `thread` false on the
-    main line, as section IV-E measures. Both give the same bits.
+    Where that happens is `strategies.shared.sparsification`; how long a result may be under way until its update
+    `strategies.shared.pending_updates`; what the residual takes in with momentum correction
+    `strategies.shared.momentum_correction`; how many elements leave `strategies.shared.densities`.
 
     residual  (n,) what has not been applied yet, of this rank
-    velocity  (n,) with momentum correction (Lin et al., "Deep Gradient Compression", ICLR 2018, section 3.2): momentum
-              before the selection in the place of the optimizer's, and cleared where an element was selected
     """
 
     requires = frozenset({"threads"})
@@ -82,116 +73,39 @@ class Sparsified(DataParallel):
 
     def setup(self, worker: Worker) -> None:
         super().setup(worker)
-        part, options = worker.model_shard, self.options
-        self.check_model(options, block_sizes(part.blocks))
-        self.residual = torch.zeros_like(part.weights)
-        self.velocity: torch.Tensor | None = None
-        if options.momentum_correction:
-            self.velocity = torch.zeros_like(part.weights)
-            [group] = part.optimizer.param_groups
-            self.momentum, group["momentum"] = group["momentum"], 0.0
-        self.starts = starts(part.parameters)
-        names = {id(p): name for name, p in part.model.named_parameters()}
-        self.names = [names[id(p)] for p in part.parameters]
+        shard, options = worker.model_shard, self.options
+        self.check_model(options, block_sizes(shard.blocks))
+        self.residual = torch.zeros_like(shard.weights)
+        self.momentum_correction = MomentumCorrection(shard) if options.momentum_correction else None
+        self.starts = starts(shard.parameters)
+        names = {id(p): name for name, p in shard.model.named_parameters()}
+        self.names = [names[id(p)] for p in shard.parameters]
         self.totals = {
-            name: torch.zeros((), dtype=torch.float64, device=part.device)
+            name: torch.zeros((), dtype=torch.float64, device=shard.device)
             for name in ("sent_mass", "dropped_mass", "lost_mass")
         }
+        self.select_s = worker.fabric.costs.seconds(f"select/{options.selection}", 4 * shard.size)
         self.channel = BACKGROUND if options.thread else MAIN
-        self.buffers = deque([self.gradient, *(part.empty() for _ in range(options.K - 1))])
-        self.pending: deque[Pending] = deque()
-        self.updates = 0
-        self.select_s = worker.fabric.costs.seconds(f"select/{options.selection}", 4 * part.size)
-        self.task = None
-        if options.thread:
-            self.segments = segments(part.blocks, sum(size > 0 for size in block_sizes(part.blocks)))
-            self.work, self.selected, self.results = (worker.fabric.queue() for _ in range(3))
-            self.task = worker.fabric.spawn(self._sparsify, "sparsification")
+        self.sparsification = Beside(self) if options.thread else OnMainLine(self)
+        buffers = [self.gradient, *(shard.empty() for _ in range(options.K - 1))]
+        self.pending = PendingUpdates(buffers, self.sparsification.receive, self.apply)
 
-    # --- the main line
     def step(self) -> StepReport:
-        pending = Pending(self.buffers.popleft(), self.updates)
-        iteration = self.iteration
-        if self.task:
-            report = self._handed_over(pending.buffer)
-        else:
-            report = self.local_gradient(pending.buffer)  # Algorithms 1 and 4, line 3
-            clock = self.worker.clock
-            with clock.phase("compress"):
-                self._accumulate(pending.buffer, 0, self.residual.numel())  # line 4
-                mine = self._select(iteration)  # lines 5 to 8
-            with clock.phase("communicate"):
-                pending.result = self._exchange(mine)  # lines 9 and 10
-        self.pending.append(pending)
-        while len(self.pending) >= self.options.K:
-            report.staleness += (self._apply_next(),)
+        iteration, gradient = self.iteration, self.pending.begin()
+        report = self.local_gradient(gradient, self.sparsification.accumulating(gradient))  # line 3
+        self.sparsification.finish(iteration, gradient)  # lines 4 to 10
+        report.staleness = self.pending.apply_until(self.options.K)  # line 11
         return report
 
-    def _handed_over(self, buffer: torch.Tensor) -> StepReport:
-        """Forward and backward pass; each block's gradient goes to the task as soon as it is complete."""
-        worker, minibatch = self.worker, self.minibatch()
-        of_block = {block: segment for segment in self.segments for block in segment.trained}
-
-        def block_ready(block: int) -> None:
-            if segment := of_block.get(block):
-                if worker.arithmetic:
-                    segment.gradient(buffer)
-                self.work.put((buffer, segment.start, segment.end))
-
-        loss = worker.gradients(minibatch, gradient_ready=block_ready)
-        self.work.put(self.iteration)
-        self.iteration += 1
-        return StepReport(loss, (minibatch,), worker.batches.size)
-
-    def _apply_next(self) -> int:
-        """Update with the oldest iteration under way; returns its staleness."""
-        oldest = self.pending[0]
-        self._await(oldest)
-        self.pending.popleft()
-        for part in oldest.result:
-            part.check(self.names, f"at step {self.updates + 1}")
-        with self.worker.clock.phase("compress"):
-            oldest.buffer.zero_()
-            for part in oldest.result:
-                part.add_to(oldest.buffer)
-        staleness = self.updates - oldest.updates
-        # line 11; the division by P that Algorithm 4 omits (ERRATA) is in `update`
-        self.worker.update(oldest.buffer)
-        self.updates += 1
-        self.buffers.append(oldest.buffer)
-        return staleness
-
-    def _await(self, pending: Pending) -> None:
-        if pending.result is None:
-            clock = self.worker.clock
-            with clock.phase("compress"):
-                self.selected.get()
-            with clock.phase("communicate"):
-                pending.result = self.results.get()
-
-    # --- residuals, selection, exchange: on the task, or without one on the main line
-    def _sparsify(self) -> None:
-        clock = self.worker.clock
-        while (item := self.work.get(timeout=float("inf"))) is not None:
-            if isinstance(item, tuple):
-                with clock.phase("compress"):
-                    self._accumulate(*item)
-                continue
-            with clock.phase("compress"):
-                mine = self._select(item)
-            self.selected.put(None)
-            with clock.phase("communicate"):
-                result = self._exchange(mine)
-            self.results.put(result)
-
-    def _accumulate(self, gradient: torch.Tensor, start: int, end: int) -> None:
-        """Line 4: G_i = G_(i-1) + gradient; with momentum correction u = m u + gradient, G_i = G_(i-1) + u."""
+    # --- Algorithms 1 and 4, by their lines
+    def accumulate(self, gradient: torch.Tensor, start: int, end: int) -> None:
+        """Line 4: G_i = G_(i-1) + gradient, for elements `start` to `end` - 1 of a gradient (n,)."""
         added = gradient[start:end]
-        if self.velocity is not None:
-            added = self.velocity[start:end].mul_(self.momentum).add_(added)
+        if self.momentum_correction:
+            added = self.momentum_correction.corrected(added, start, end)
         self.residual[start:end].add_(added)
 
-    def _select(self, iteration: int) -> Sparse:
+    def select(self, iteration: int) -> Sparse:
         """Lines 5 to 8: take the k largest out of the residual."""
         options, worker = self.options, self.worker
         k = options.densities.k(self.residual.numel(), iteration // worker.iterations_per_epoch)
@@ -199,12 +113,13 @@ class Sparsified(DataParallel):
             mine = selection.select(self.residual, k, options.selection)
             if worker.arithmetic:
                 mine.clear(self.residual)
-                if self.velocity is not None:
-                    mine.clear(self.velocity)
+                if self.momentum_correction:
+                    self.momentum_correction.clear(mine)
                 self.totals["sent_mass"] += mine.mass()
         return mine.flagged(worker.rank, self.starts)
 
-    def _exchange(self, mine: Sparse) -> list[Sparse]:
+    def aggregate(self, mine: Sparse) -> list[Sparse]:
+        """Lines 9 and 10."""
         return self.exchange(mine, Wire(mine.k, self.options.codec))
 
     @abstractmethod
@@ -214,41 +129,45 @@ class Sparsified(DataParallel):
         What is not applied goes back into `self.residual`.
         """
 
+    def apply(self, pending: Pending, staleness: int) -> None:
+        """Line 11; the division by P that Algorithm 4 omits (ERRATA) is in `update`."""
+        for part in pending.result:
+            part.check(self.names, f"at step {self.pending.updates + 1}")
+        with self.worker.clock.phase("compress"):
+            pending.buffer.zero_()
+            for part in pending.result:
+                part.add_to(pending.buffer)
+        self.worker.update(pending.buffer)
+
     # --- the harness's
     def counters(self) -> dict[str, torch.Tensor]:
         return self.totals if self.worker.arithmetic else {}
 
     def settle(self) -> None:
-        for pending in self.pending:
-            self._await(pending)
+        self.pending.settle()
 
     def drain(self) -> None:
-        while self.pending:
-            self._apply_next()
+        self.pending.drain()
 
     def state_dict(self) -> dict:
-        ready = [(p.updates, [(s.values.clone(), s.indices.clone()) for s in p.result]) for p in self.pending]
-        held = {"residual": self.residual.clone(), "updates": self.updates, "ready": ready, "totals": self.totals}
-        if self.velocity is not None:
-            held["velocity"] = self.velocity.clone()
-        return super().state_dict() | held
+        pending = self.pending.state_dict(lambda parts: [(one.values.clone(), one.indices.clone()) for one in parts])
+        held = {"residual": self.residual.clone(), "totals": self.totals}
+        if self.momentum_correction:
+            held["velocity"] = self.momentum_correction.velocity.clone()
+        return super().state_dict() | pending | held
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         super().load_state_dict(state)
         self.residual.copy_(state["residual"])
-        if self.velocity is not None:
-            self.velocity.copy_(state["velocity"])
-        self.updates, device = state["updates"], self.residual.device
+        if self.momentum_correction:
+            self.momentum_correction.velocity.copy_(state["velocity"])
         for name, total in state["totals"].items():
             self.totals[name].copy_(total)
-        for updates, parts in state["ready"]:
-            result = [Sparse(values.to(device), indices.to(device)) for values, indices in parts]
-            self.pending.append(Pending(self.buffers.popleft(), updates, result))
+        device = self.residual.device
+        self.pending.load_state_dict(state, lambda parts: [Sparse(v.to(device), i.to(device)) for v, i in parts])
 
     def close(self) -> None:
-        if self.task:
-            self.work.put(None)
-            self.task.join()
+        self.sparsification.close()
 
 
 def starts(parameters: Sequence[torch.nn.Parameter]) -> torch.Tensor:

@@ -6,10 +6,12 @@ in `strategies/shared/`.
 
 from __future__ import annotations
 
-from repro.common.registry import Registry
+from typing import Any
+
+from repro.common import registry
 from strategies.base import Strategy
 
-REGISTRY = Registry("strategy", __name__, "repro.strategies", Strategy)
+REGISTRY = registry.PLUGINS["strategy"]
 
 
 def names() -> list[str]:
@@ -24,3 +26,8 @@ def module_of(name: str) -> str:
 def load(name: str) -> type[Strategy]:
     """The strategy class of that name."""
     return REGISTRY.load(name)
+
+
+def defaults(name: str) -> dict[str, Any]:
+    """A strategy's options as its dataclass has them."""
+    return registry.defaults(load(name).Options)

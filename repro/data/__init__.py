@@ -29,13 +29,13 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from repro.common.errors import InputError, NotHere, unknown
-from repro.common.registry import Registry
+from repro.common.registry import PLUGINS
 from repro.data import files
 
 if TYPE_CHECKING:
     from repro.data.base import Dataset
 
-REGISTRY = Registry("data set", "repro.data.sets", "repro.datasets")
+REGISTRY = PLUGINS["dataset"]
 STANDIN_MODES = ("auto", "never", "always")
 
 # How long `ensure` waits for a mirror that does not answer, and for a whole download, in seconds.
@@ -53,7 +53,7 @@ def module_of(name: str) -> str:
 
 def module(name: str) -> ModuleType:
     """The same, imported."""
-    return REGISTRY.module(name)
+    return REGISTRY.load(name)
 
 
 def task(name: str) -> str:

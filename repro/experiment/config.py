@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +10,26 @@ import yaml
 
 from repro.common.errors import InputError, unknown
 from repro.common.paths import CONFIGS
+from repro.common.registry import PLUGINS
 
 GROUPS = ("strategy", "model", "dataset", "testbed", "imbalance")
 
 
 def group_names(group: str) -> list[str]:
-    """The files of a config group, without `.yaml`; those in folders as `folder/name`."""
+    """What a config group has: its files, without `.yaml` (those in folders as `folder/name`), and its plugins."""
+    return sorted({*_files(group), *(PLUGINS[group].names() if group in PLUGINS else ())})
+
+
+def plugins_without_file() -> Iterator[tuple[str, str]]:
+    """The group and name of each plugin that has no file of its options: installed ones, and of ours some."""
+    for group, registry in PLUGINS.items():
+        for name in sorted({*registry.names()} - {*_files(group)}):
+            yield group, name
+
+
+def _files(group: str) -> list[str]:
     root = CONFIGS / group
-    return sorted(path.relative_to(root).with_suffix("").as_posix() for path in root.rglob("*.yaml"))
+    return [path.relative_to(root).with_suffix("").as_posix() for path in root.rglob("*.yaml")]
 
 
 def experiment_names(pattern: str | None = None) -> list[str]:

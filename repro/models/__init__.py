@@ -14,20 +14,19 @@ from __future__ import annotations
 import copy
 import inspect
 from functools import lru_cache
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
 from repro.common.errors import InputError
-from repro.common.registry import Registry
+from repro.common.registry import PLUGINS
 
 if TYPE_CHECKING:
     from repro.data.base import Dataset
 
 
-REGISTRY = Registry("model", __name__, "repro.models")
+REGISTRY = PLUGINS["model"]
 
 
 def names() -> list[str]:
@@ -52,8 +51,8 @@ def build(
     `options`: the model's own; None means its default. InputError for an unknown name or option, for a value that the
     model cannot have, and for images that it cannot take.
     """
-    module = REGISTRY.module(name)
-    given = _options(name, module, options)
+    module = REGISTRY.load(name)
+    given = _options(name, options)
     if torch.device(device).type == "meta":
         return copy.deepcopy(_on_meta(name, tuple(input_shape), classes, tuple(given.items())))
     with torch.random.fork_rng(devices=[]):
@@ -67,7 +66,7 @@ def _on_meta(
 ) -> nn.Sequential:
     """Shapes alone: what the ranks of a simulation copy, as "drawing" weights there takes longer than their steps."""
     with torch.device("meta"):
-        return REGISTRY.module(name).build(input_shape, classes, **dict(options))
+        return REGISTRY.load(name).build(input_shape, classes, **dict(options))
 
 
 def of(config: dict[str, Any], dataset: Dataset, device: torch.device | str = "cpu") -> nn.Sequential:
@@ -89,7 +88,7 @@ def options(config: dict[str, Any]) -> dict[str, Any]:
 def size_note(config: dict[str, Any], dataset: Dataset) -> str | None:
     """One line where the images of a cell make its model another size than that of the published one; else None."""
     name = config["model"]["name"]
-    if (side := getattr(REGISTRY.module(name), "SIDE", None)) is None:
+    if (side := getattr(REGISTRY.load(name), "SIDE", None)) is None:
         return None
     channels, height, width = dataset.input_shape
 
@@ -107,7 +106,7 @@ def size_note(config: dict[str, Any], dataset: Dataset) -> str | None:
 
 def takes(name: str) -> str:
     """The kind of a model's inputs, one of `repro.data.base.KINDS`; InputError for an unknown name."""
-    return getattr(REGISTRY.module(name), "TAKES", "images")
+    return getattr(REGISTRY.load(name), "TAKES", "images")
 
 
 def takes_text(name: str) -> bool:
@@ -115,9 +114,14 @@ def takes_text(name: str) -> bool:
     return takes(name) == "text"
 
 
-def _options(name: str, module: ModuleType, given: dict[str, Any]) -> dict[str, Any]:
-    parameters = inspect.signature(module.build).parameters.values()
-    valid = [parameter.name for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY]
+def defaults(name: str) -> dict[str, Any]:
+    """Each option of a model: the value that it has where none is set."""
+    parameters = inspect.signature(REGISTRY.load(name).build).parameters.values()
+    return {parameter.name: parameter.default for parameter in parameters if parameter.kind is parameter.KEYWORD_ONLY}
+
+
+def _options(name: str, given: dict[str, Any]) -> dict[str, Any]:
+    valid = defaults(name)
     for option in given:
         if option not in valid:
             allowed = ", ".join(f"model.{one}" for one in valid) or "none"

@@ -1,18 +1,17 @@
 """The strategies, one file each. A file `strategies/NAME.py` with a class whose `name` is NAME is a strategy.
 
-Others register theirs through the entry-point group `repro.strategies` (NAME = "module:Class").
+Others register theirs through the entry-point group `repro.strategies` (NAME = "module:Class"). What several share is
+in `strategies/shared/`.
 """
 
 from __future__ import annotations
 
-from repro.common.registry import Registry
+from typing import Any
+
+from repro.common import registry
 from strategies.base import Strategy
 
-NOT_STRATEGIES = {
-    "base", "data_parallel", "densities", "eager", "parameter_server", "pipeline", "segmented", "sharded_server",
-    "sparsified", "stage_updates",
-}  # fmt: skip
-REGISTRY = Registry("strategy", Strategy, __name__, "repro.strategies", NOT_STRATEGIES)
+REGISTRY = registry.PLUGINS["strategy"]
 
 
 def names() -> list[str]:
@@ -27,3 +26,8 @@ def module_of(name: str) -> str:
 def load(name: str) -> type[Strategy]:
     """The strategy class of that name."""
     return REGISTRY.load(name)
+
+
+def defaults(name: str) -> dict[str, Any]:
+    """A strategy's options as its dataclass has them."""
+    return registry.defaults(load(name).Options)

@@ -14,7 +14,7 @@ from repro.common.errors import InputError, unknown
 from repro.fabric.base import MAIN
 from repro.training.worker import Worker
 from strategies.base import StepReport
-from strategies.data_parallel import DataParallel
+from strategies.shared.data_parallel import DataParallel
 
 HOOKS = ("none", "fp16", "powersgd")
 PYTORCH_BUCKET_MB = 25  # its default, with which alone the first bucket closes at 1 MiB
@@ -124,14 +124,13 @@ class DDP(DataParallel):
         return None if options.bucket_mb == PYTORCH_BUCKET_MB else options.bucket_mb
 
     def step(self) -> StepReport:
-        worker, minibatch = self.worker, self.minibatch()
+        worker = self.worker
         with worker.fabric.watched("an allreduce of DistributedDataParallel"):
-            loss = worker.gradients(minibatch, through=self.ddp)
+            loss = worker.gradients(self.minibatch(), through=self.ddp)
         compressed = self.powersgd is None or self.iteration >= self.options.powersgd_start
         worker.fabric.bytes_sent += self.hook_bytes if compressed else self.dense_bytes
         worker.update()  # the gradients are means already
-        self.iteration += 1
-        return StepReport(loss, (minibatch,), worker.batches.size)
+        return self.advanced(loss)
 
     def state_dict(self) -> dict:
         held = super().state_dict()

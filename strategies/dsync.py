@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from strategies.base import StepReport
-from strategies.data_parallel import AllreduceStrategy, GradientStrategy
+from strategies.shared.data_parallel import AllreduceStrategy, GradientStrategy
 
 
 class DSync(AllreduceStrategy, GradientStrategy):
@@ -17,11 +17,9 @@ class DSync(AllreduceStrategy, GradientStrategy):
         if not self.alone:
             return super().step()
         # no copy into one vector either
-        minibatch = self.minibatch()
-        loss = self.worker.gradients(minibatch)
+        loss = self.worker.gradients(self.minibatch())
         self.worker.update()
-        self.iteration += 1
-        return StepReport(loss, (minibatch,), self.worker.batches.size)
+        return self.advanced(loss)
 
     def exchange(self, gradient: torch.Tensor) -> torch.Tensor:
         return self.summed(gradient)

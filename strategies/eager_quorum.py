@@ -9,7 +9,7 @@ from typing import Any
 from repro.fabric import activation
 from repro.fabric.activation import Activation
 from repro.timing.initiators import QUORUM
-from strategies.eager import Eager, EagerOptions
+from strategies.shared.eager import Eager, EagerOptions
 
 
 @dataclass

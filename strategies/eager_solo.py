@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from repro.timing.initiators import SOLO
-from strategies.eager import Eager
+from strategies.shared.eager import Eager
 
 
 class EagerSolo(Eager):

@@ -14,7 +14,7 @@ from repro.fabric.base import MAIN, FabricError
 from repro.fabric.missing_ranks import find_missing_ranks
 from repro.training.worker import Worker
 from strategies.base import StepReport
-from strategies.data_parallel import DataParallel
+from strategies.shared.data_parallel import DataParallel
 
 MIB = 2**20
 _given = False  # whether this process has started Horovod with options that are not its own
@@ -86,8 +86,8 @@ class Horovod(DataParallel):
         self.step_bytes = 2 * (p - 1) * nbytes // p  # a ring's share
 
     def step(self) -> StepReport:
-        worker, minibatch = self.worker, self.minibatch()
-        loss = worker.gradients(minibatch)
+        worker = self.worker
+        loss = worker.gradients(self.minibatch())
         optimizer = worker.model_shard.optimizer
         if worker.workers > 1:
             with worker.clock.phase("communicate"):
@@ -96,8 +96,7 @@ class Horovod(DataParallel):
         worker.fabric.bytes_sent += self.step_bytes
         with optimizer.skip_synchronize():  # the gradients are means already
             worker.update()
-        self.iteration += 1
-        return StepReport(loss, (minibatch,), worker.batches.size)
+        return self.advanced(loss)
 
     def _await(self, optimizer: Any) -> None:
         """Horovod's own wait has no end when a rank is lost; this one has, and names it."""

@@ -13,7 +13,8 @@ from repro.batching.profile import PullProfile
 from repro.batching.times import Batches
 from repro.common.errors import InputError, unknown
 from repro.common.paths import profile_path
-from strategies.sharded_server import ServerOptions, ShardedServer, check_batches
+from strategies.shared.pull_schedule import check_batches
+from strategies.shared.sharded_server import ServerOptions, ShardedServer
 
 
 @dataclass

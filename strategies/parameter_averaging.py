@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from strategies.base import StepReport
-from strategies.data_parallel import AllreduceStrategy
+from strategies.shared.data_parallel import AllreduceStrategy
 
 
 class ParameterAveraging(AllreduceStrategy):
@@ -20,13 +20,11 @@ class ParameterAveraging(AllreduceStrategy):
     name = "parameter_averaging"
 
     def step(self) -> StepReport:
-        minibatch = self.minibatch()
-        loss = self.worker.gradients(minibatch)
+        loss = self.worker.gradients(self.minibatch())
         self.worker.update()
         if not self.alone:
             self.average()
-        self.iteration += 1
-        return StepReport(loss, (minibatch,), self.worker.batches.size)
+        return self.advanced(loss)
 
     def average(self) -> None:
         """The mean of all workers' parameters, rounded by the codec, into this rank's."""

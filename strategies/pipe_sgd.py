@@ -2,26 +2,24 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import torch
-
 from repro.common.errors import InputError
-from repro.training.buckets import block_sizes, segments
+from repro.training.buckets import balanced_buckets, block_sizes
 from repro.training.worker import Worker
 from strategies.base import StepReport
-from strategies.data_parallel import AllreduceOptions, DataParallel
-from strategies.segmented import SegmentedAllreduce
+from strategies.shared.bucketed import BucketedAllreduce
+from strategies.shared.data_parallel import AllreduceOptions, DataParallel
+from strategies.shared.pending_updates import Pending, PendingUpdates
 
 
 @dataclass
 class Options(AllreduceOptions):
     K: int = 2  # iteration dependency: an update uses the gradients of the K-th last iteration
     warmup_epochs: float = 0  # D-Sync (K = 1) before the pipeline starts
-    segments: int = 1  # L of equation (6): runs of blocks whose gradients are communicated one by one
+    segments: int = 1  # L of equation (6): buckets of blocks whose gradients are communicated one by one
     staleness_lr: bool = False  # lr / max(1, staleness of the update's gradient)
 
     def __post_init__(self) -> None:
@@ -36,15 +34,6 @@ class Options(AllreduceOptions):
             raise InputError(f"strategy.staleness_lr={self.staleness_lr}: must be true or false")
 
 
-@dataclass
-class Pending:
-    """An iteration's gradient from its backward pass to its update."""
-
-    buffer: torch.Tensor  # (n,)
-    updates: int  # made before its weights were read
-    sums: list[list[torch.Tensor]]  # wire blocks of the aggregated segments, in the order of communication
-
-
 class PipeSGD(DataParallel):
     """Algorithm 1. A step is lines 6 to 10 of iteration t and then lines 3 to 5 of iteration t + 1.
 
@@ -54,9 +43,9 @@ class PipeSGD(DataParallel):
     the end are applied by `drain`.
 
     With `segments` = L above 1 gradients are communicated inside the iteration too (3.1, "pipelined gradient
-    communication", Figure 2 (b)): the backward pass hands over each segment as soon as it is complete, the last first.
+    communication", Figure 2 (b)): the backward pass hands over each bucket as soon as it is complete, the last first.
     All of them are aggregated before the update. The limits are l_up + l_for + l_back and L allreduces; equation (6)
-    prints only the first segment's backward pass in the former, which one device cannot do.
+    prints only the first bucket's backward pass in the former, which one device cannot do.
 
     `staleness_lr`: an update with a gradient that is tau updates old takes lr / max(1, tau) (Zhang, Gupta, Lian, Liu,
     "Staleness-aware Async-SGD", IJCAI 2016); tau is K - 1 in steady state, less while the pipeline fills.
@@ -86,81 +75,45 @@ class PipeSGD(DataParallel):
 
     def setup(self, worker: Worker) -> None:
         super().setup(worker)
-        options, part = self.options, worker.model_shard
-        self.check_model(options, block_sizes(part.blocks))
+        options, shard = self.options, worker.model_shard
+        self.check_model(options, block_sizes(shard.blocks))
         self.warmup = round(options.warmup_epochs * worker.iterations_per_epoch)
-        cut = segments(part.blocks, options.segments)[::-1]  # in the order of communication
-        self.exchange = SegmentedAllreduce(worker, cut, options)
-        # the gradient of each iteration under way needs a buffer of its own
-        self.buffers = deque(part.empty() for _ in range(options.K))
-        self.pending: deque[Pending] = deque()  # handed over and not yet used, oldest first
-        self.updates = 0
+        buckets = balanced_buckets(shard.blocks, options.segments)[::-1]  # in the order of communication
+        self.allreduce = BucketedAllreduce(worker, buckets, options)
+        buffers = [self.gradient, *(shard.empty() for _ in range(options.K - 1))]
+        self.pending = PendingUpdates(buffers, self.allreduce.receive, self.apply)  # line 3
 
     def step(self) -> StepReport:
-        buffer, updates = self.buffers.popleft(), self.updates
-        if len(self.exchange) == 1:
-            report = self.local_gradient(buffer)  # lines 6, 7, 8
-            self.exchange.hand_over(0, buffer)  # lines 9, 10
+        gradient = self.pending.begin()
+        if self.options.segments == 1:
+            report = self.local_gradient(gradient)  # lines 6, 7, 8
+            self.allreduce.send(gradient)  # lines 9, 10
         else:
-            report = self._segmented_gradient(buffer)
-        self.pending.append(Pending(buffer, updates, []))
-        K = 1 if self.iteration <= self.warmup else self.options.K
-        while len(self.pending) >= K:
-            report.staleness += (self._apply_next(),)
+            report = self.local_gradient(gradient, self.allreduce.sending(gradient))
+        report.staleness = self.pending.apply_until(1 if self.iteration <= self.warmup else self.options.K)
         return report
 
-    def _segmented_gradient(self, buffer: torch.Tensor) -> StepReport:
-        """Lines 6 to 10 with pipelined gradient communication: segments leave during the backward pass."""
-        minibatch = self.minibatch()
-        loss = self.exchange.gradients(minibatch, buffer)
-        self.iteration += 1
-        return StepReport(loss, (minibatch,), self.worker.batches.size)
-
-    def _apply_next(self) -> int:
-        """Update with the oldest gradient under way; returns its staleness."""
-        oldest = self.pending[0]
-        if len(oldest.sums) < len(self.exchange):
-            with self.worker.clock.phase("communicate"):  # line 3: wait for the aggregated gradient of iteration t - K
-                self._await(oldest)
-        self.pending.popleft()
-        self.exchange.decompress(oldest.sums, oldest.buffer)  # line 4
-        staleness = self.updates - oldest.updates
+    def apply(self, pending: Pending, staleness: int) -> None:
+        """Update with the aggregated gradient of iteration t - K."""
+        self.allreduce.decompress(pending.result, pending.buffer)  # line 4
         lr_factor = 1 / max(1, staleness) if self.options.staleness_lr else 1.0
-        self.worker.update(oldest.buffer, lr_factor)  # line 5
-        self.updates += 1
-        self.buffers.append(oldest.buffer)
-        return staleness
-
-    def _await(self, pending: Pending) -> None:
-        """Sums arrive in the order in which they were handed over: whole iterations, oldest first."""
-        while len(pending.sums) < len(self.exchange):
-            pending.sums.append(self.exchange.next_sum())
+        self.worker.update(pending.buffer, lr_factor)  # line 5
 
     def settle(self) -> None:
-        if self.pending and len(self.pending[-1].sums) < len(self.exchange):
-            with self.worker.clock.phase("communicate"):
-                for pending in self.pending:
-                    self._await(pending)
+        self.pending.settle()
 
     def drain(self) -> None:
-        while self.pending:
-            self._apply_next()
+        self.pending.drain()
 
     def state_dict(self) -> dict:
-        ready = [
-            (pending.updates, [[block.clone() for block in blocks] for blocks in pending.sums])
-            for pending in self.pending
-        ]
-        held = {"updates": self.updates, "ready": ready, "allreduces": self.exchange.state_dict()}
-        return super().state_dict() | held
+        pending = self.pending.state_dict(lambda sums: [[block.clone() for block in blocks] for blocks in sums])
+        return super().state_dict() | pending | {"allreduces": self.allreduce.state_dict()}
 
     def load_state_dict(self, state: dict) -> None:
         super().load_state_dict(state)
-        self.updates, device = state["updates"], self.worker.model_shard.device
-        for updates, sums in state["ready"]:
-            blocks = [[block.to(device) for block in segment] for segment in sums]
-            self.pending.append(Pending(self.buffers.popleft(), updates, blocks))
-        self.exchange.load_state_dict(state["allreduces"])
+        device = self.worker.model_shard.device
+        self.pending.load_state_dict(state, lambda sums: [[block.to(device) for block in blocks] for blocks in sums])
+        self.allreduce.load_state_dict(state["allreduces"])
 
     def close(self) -> None:
-        self.exchange.close()
+        self.allreduce.close()

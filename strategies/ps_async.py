@@ -7,7 +7,7 @@ import torch
 from repro.fabric.base import ANY_SOURCE, Work
 from repro.training.worker import Worker
 from strategies.base import StepReport
-from strategies.parameter_server import PULL, PUSH, ParameterServer
+from strategies.shared.parameter_server import PULL, PUSH, ParameterServer
 
 
 class PSAsync(ParameterServer):

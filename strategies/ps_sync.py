@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from repro.fabric import collectives
 from strategies.base import StepReport
-from strategies.parameter_server import PULL, ParameterServer
+from strategies.shared.parameter_server import PULL, ParameterServer
 
 
 class PSSync(ParameterServer):

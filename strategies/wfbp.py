@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from repro.common.errors import InputError
-from repro.training.buckets import buckets
+from repro.training.buckets import ddp_buckets
 from repro.training.worker import Worker
 from strategies.base import StepReport
-from strategies.data_parallel import AllreduceOptions, DataParallel
-from strategies.segmented import SegmentedAllreduce
+from strategies.shared.bucketed import BucketedAllreduce
+from strategies.shared.data_parallel import AllreduceOptions, DataParallel
 
 MIB = 2**20
 
@@ -48,25 +48,21 @@ class WFBP(DataParallel):
     def setup(self, worker: Worker) -> None:
         super().setup(worker)
         options = self.options
-        cut = buckets(worker.model_shard.blocks, options.first_bucket_mb * MIB, options.bucket_mb * MIB)
-        self.exchange = SegmentedAllreduce(worker, cut, options)
+        buckets = ddp_buckets(worker.model_shard.blocks, options.first_bucket_mb * MIB, options.bucket_mb * MIB)
+        self.allreduce = BucketedAllreduce(worker, buckets, options)
 
     def step(self) -> StepReport:
-        worker, minibatch = self.worker, self.minibatch()
-        loss = self.exchange.gradients(minibatch, self.gradient)
-        with worker.clock.phase("communicate"):
-            sums = [self.exchange.next_sum() for _ in self.exchange.segments]
-        self.exchange.decompress(sums, self.gradient)
-        worker.update(self.gradient)
-        self.iteration += 1
-        return StepReport(loss, (minibatch,), worker.batches.size)
+        report = self.local_gradient(self.gradient, self.allreduce.sending(self.gradient))
+        self.allreduce.decompress(self.allreduce.receive(), self.gradient)
+        self.worker.update(self.gradient)
+        return report
 
     def state_dict(self) -> dict:
-        return super().state_dict() | {"allreduces": self.exchange.state_dict()}
+        return super().state_dict() | {"allreduces": self.allreduce.state_dict()}
 
     def load_state_dict(self, state: dict) -> None:
         super().load_state_dict(state)
-        self.exchange.load_state_dict(state["allreduces"])
+        self.allreduce.load_state_dict(state["allreduces"])
 
     def close(self) -> None:
-        self.exchange.close()
+        self.allreduce.close()

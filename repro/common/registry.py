@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import inspect
 import pkgutil
-from collections.abc import Collection, Mapping
+import sys
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields
+from functools import lru_cache
 from importlib.metadata import entry_points
 from types import ModuleType
 from typing import Any
@@ -16,45 +19,83 @@ from repro.common.errors import InputError, unknown
 
 @dataclass(frozen=True)
 class Registry:
-    """A file PACKAGE/NAME.py with a class whose `name` is NAME is a plugin; or an entry point NAME = "module:Class".
+    """A file PACKAGE/NAME.py is a plugin, and so is an entry point NAME = "module" or NAME = "module:Class" of `group`.
 
-    kind: what messages call one; base: the class that all derive from; others: modules of the package that are none.
+    No plugins are folders of the package, files whose name starts with an underscore, and the file of the base class.
+    The package says what is chosen with a plugin where no file in `paper_configs/` does: its `defaults(name)`.
+
+    kind: what messages call one; base: "module:Class" of which each has a subclass whose `name` is NAME; None where the
+    module itself is the plugin.
     """
 
     kind: str
-    base: type
     package: str
     group: str
-    others: Collection[str] = ()
+    base: str | None = None
 
     def _own(self) -> dict[str, str]:
-        """name -> module of ours, without importing any plugin."""
-        path = importlib.import_module(self.package).__path__
-        return {m.name: f"{self.package}.{m.name}" for m in pkgutil.iter_modules(path) if m.name not in self.others}
+        """name -> module of ours, without importing any, nor the package."""
+        files = [file.name for file in pkgutil.iter_modules(_folders(self.package)) if not file.ispkg]
+        found = {name: f"{self.package}.{name}" for name in files if not name.startswith("_")}
+        base = self.base.partition(":")[0] if self.base else ""
+        return {name: module for name, module in found.items() if module != base}
 
     def _registered(self) -> dict[str, str]:
         """The same of all, others' as "module" or "module:Class"."""
-        return {entry.name: entry.value for entry in entry_points(group=self.group)} | self._own()
+        return _entry_points(self.group, tuple(sys.path)) | self._own()
 
     def names(self) -> list[str]:
+        """All plugins' names, sorted."""
         return sorted(self._registered())
 
     def module_of(self, name: str) -> str:
         """The module that holds a plugin; InputError listing the names for an unknown one."""
-        if (own := self._own().get(name)) is not None:  # entry points are in files of all installed packages
-            return own
         registered = self._registered()
         if name not in registered:
             raise unknown(self.kind, str(name), registered)
         return registered[name].partition(":")[0]
 
-    def load(self, name: str) -> type:
-        """The class of that name."""
-        module = importlib.import_module(self.module_of(name))
+    def load(self, name: str) -> Any:
+        """The class of that name, or the module where that is the plugin."""
+        place = self.module_of(name)
+        try:
+            module = importlib.import_module(place)
+        except ModuleNotFoundError as error:
+            raise InputError(f"{self.kind} {name}: cannot import {place} ({error})") from error
+        return module if self.base is None else self._class(module, name)
+
+    def _class(self, module: ModuleType, name: str) -> type:
+        home, _, base = self.base.partition(":")
+        parent = getattr(importlib.import_module(home), base)
         for _, candidate in inspect.getmembers(module, inspect.isclass):
-            if issubclass(candidate, self.base) and getattr(candidate, "name", None) == name:
+            if issubclass(candidate, parent) and getattr(candidate, "name", None) == name:
                 return candidate
         raise unknown(f"{self.kind} (no class with that name in module {module.__name__})", name, self.names())
+
+    def defaults(self, name: str) -> dict[str, Any]:
+        """What a configuration has of a plugin that was chosen, besides its name, where nothing else is set."""
+        return importlib.import_module(self.package).defaults(name)
+
+
+# by the group of the configuration that chooses one
+PLUGINS = {
+    "strategy": Registry("strategy", "strategies", "repro.strategies", "strategies.base:Strategy"),
+    "model": Registry("model", "repro.models", "repro.models"),
+    "dataset": Registry("data set", "repro.data.sets", "repro.datasets"),
+    "imbalance": Registry("imbalance", "repro.imbalance", "repro.imbalances", "repro.imbalance.base:Imbalance"),
+}
+
+
+def _folders(package: str) -> Iterable[str]:
+    if package in sys.modules:
+        return sys.modules[package].__path__
+    return importlib.util.find_spec(package).submodule_search_locations
+
+
+@lru_cache(maxsize=16)
+def _entry_points(group: str, path: tuple[str, ...]) -> dict[str, str]:
+    """name -> value; they are in files of all installed packages, so looked for once a `sys.path`."""
+    return {entry.name: entry.value for entry in entry_points(group=group)}
 
 
 @dataclass(frozen=True)

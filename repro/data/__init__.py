@@ -1,4 +1,5 @@
-"""The data sets: one file each, real where its files are found, else a stand-in that needs no download and is named so.
+"""The data sets, one file each in `sets/`: real where the files are found, else a stand-in that needs no download and
+is named so.
 
     of(config)                                  -> Dataset (repro.data.base) of a cell, raises InputError
     load("mnist", root=None, standin="auto")    the same by name, with the options of its module
@@ -15,7 +16,7 @@ classification of images.
 A module that this does not fit has `load(root, standin, **options)` in the place of `read` and `standin`, and in the
 place of `shapes` it may have `timing(root, **options)`; both give the `Dataset`. `GENERATED = True`: there is nothing
 to find, and no stand-in. `besides(root, standin)` says what is taken besides the files that `find` found, and raises
-InputError as `load` does.
+InputError as `load` does. Others register theirs through the entry-point group `repro.datasets` (NAME = "module").
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from typing import TYPE_CHECKING, Any
 
 from repro.common.errors import InputError, NotHere, unknown
 from repro.data import files
-from repro.data.sources import generated, kind, missing, module, names, task
+from repro.data.sources import generated, kind, missing, module, module_of, names, task
 
 if TYPE_CHECKING:
     from repro.data.base import Dataset
@@ -212,6 +213,19 @@ def _check_mode(standin: str) -> None:
 
 
 __all__ = [
-    "ensure", "forget", "generated", "kind", "load", "missing", "module", "names", "of", "shapes", "status", "task",
-    "timing_only", "verify",
-]  # fmt: skip
+    "ensure",
+    "forget",
+    "generated",
+    "kind",
+    "load",
+    "missing",
+    "module",
+    "module_of",
+    "names",
+    "of",
+    "shapes",
+    "status",
+    "task",
+    "timing_only",
+    "verify",
+]

@@ -3,7 +3,7 @@
 A split has `len`, `y` and `to(device)`; it says what is learned (`task`) from which `kind` of inputs, how minibatches
 are laid out in it (`iterations(batch)`, `minibatches(...)`), how an evaluation goes through it (`in_order()`) and what
 a part of it is (`subset(samples)`). There are `Split` here, with all samples in memory, `LazySplit` (repro.data.lazy),
-which decodes images when they are drawn, `Text` (repro.data.text), `Plane` (repro.data.hyperplane), which makes vectors
+which decodes images when they are drawn, `Text` (repro.data.text), `Plane` (repro.data.plane), which makes vectors
 when they are drawn, `Sequences` of different lengths (repro.data.sequences), and `Captioned` clips
 (repro.data.captioned).
 """

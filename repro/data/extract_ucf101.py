@@ -1,8 +1,8 @@
 """Extract UCF101's features: python -m repro.data.extract_ucf101 --videos DIR --out DIR
 
 Every frame of every video goes through torchvision's Inception-v3 (ImageNet weights, downloaded by torchvision) up to
-its last pooling: DIR/<Class>/<video>.npy, (frames, 2048) float16, which repro.data.ucf101 reads. eager-SGD section 6.3
-names the network; its weights and its preprocessing are not published, torchvision's own are used. About a GPU-hour.
+its last pooling: DIR/<Class>/<video>.npy, (frames, 2048) float16, which the data set `ucf101` reads. eager-SGD section
+6.3 names the network; its weights and its preprocessing are not published, so torchvision's own. About a GPU-hour.
 
 A file that is there is kept, so the same command goes on where it was stopped; files are written under another name and
 renamed. Decoders differ by a frame or two at a video's end: as many frames as the list has are kept, and up to

@@ -13,7 +13,7 @@ from repro.data.tokens import BOS, EOS, PAD, Pair, length
 
 
 class Pairs(Sequences):
-    """Sentence pairs: x (n, 2 L) int64, y (n L,) int64; see `repro.data.multi30k`."""
+    """Sentence pairs: x (n, 2 L) int64, y (n L,) int64; see `repro.data.sets.multi30k`."""
 
     task: ClassVar[str] = "text"
     kind: ClassVar[str] = "sentence pairs"

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import importlib
 from types import ModuleType
 
-from repro.common.errors import unknown
+from repro.common.registry import PLUGINS
 from repro.data import files
 
-NAMES = ("mnist", "msvd", "ptb", "multi30k", "ucf101", "hyperplane", "cifar10", "cifar100", "imagenet", "imagenet22k")
-REGISTRY = {name: f"repro.data.{name}" for name in NAMES}
+REGISTRY = PLUGINS["dataset"]
 
 
 def names() -> list[str]:
-    """The data sets that there are, the smallest first."""
-    return list(REGISTRY)
+    return REGISTRY.names()
+
+
+def module_of(name: str) -> str:
+    """The module that holds a data set; InputError listing the names for an unknown one."""
+    return REGISTRY.module_of(name)
 
 
 def module(name: str) -> ModuleType:
-    """The module of the data set `name`; an unknown name is an InputError that lists the valid ones."""
-    if name not in REGISTRY:
-        raise unknown("data set", name, REGISTRY)
-    return importlib.import_module(REGISTRY[name])
+    """The same, imported."""
+    return REGISTRY.load(name)
 
 
 def task(name: str) -> str:

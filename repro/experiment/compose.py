@@ -5,11 +5,13 @@ from __future__ import annotations
 import copy
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import yaml
 from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
+from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
@@ -17,8 +19,9 @@ from omegaconf.errors import OmegaConfBaseException, UnsupportedInterpolationTyp
 
 from repro.common.errors import InputError, unknown
 from repro.common.paths import CONFIGS
+from repro.common.registry import PLUGINS
 from repro.experiment import form
-from repro.experiment.files import own_file
+from repro.experiment.files import own_file, plugins_without_file
 from repro.experiment.overrides import LATER, check_override, parts_of
 
 FAULTS = (HydraException, OmegaConfBaseException, yaml.YAMLError, RecursionError)
@@ -84,7 +87,19 @@ def _compose(overrides: Sequence[str]) -> dict[str, Any]:
         raise _one_line(error, overrides) from None
 
 
+def _offer_plugins() -> None:
+    """Where no file lists a plugin's options, Hydra merges their defaults as if one did.
+
+    One that cannot be imported is known by its name alone: whoever chooses it is told why, and nobody else.
+    """
+    for group, name in plugins_without_file():
+        with suppress(InputError):
+            ConfigStore.instance().store(name, {"name": name}, group)
+            ConfigStore.instance().store(name, {"name": name} | PLUGINS[group].defaults(name), group)
+
+
 def _merged(overrides: Sequence[str]) -> DictConfig:
+    _offer_plugins()
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):
         merged = hydra_compose("config", list(overrides))
     for name in RESOLVERS:  # Hydra registers some anew each time

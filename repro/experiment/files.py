@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +11,26 @@ import yaml
 from repro.common.atomic import write_atomically
 from repro.common.errors import InputError
 from repro.common.paths import CONFIGS
+from repro.common.registry import PLUGINS
 
 GROUPS = ("strategy", "model", "dataset", "testbed", "imbalance")
 
 
 def group_names(group: str) -> list[str]:
-    """The files of a config group, without `.yaml`; those in folders as `folder/name`."""
+    """What a config group has: its files, without `.yaml` (those in folders as `folder/name`), and its plugins."""
+    return sorted({*_files(group), *(PLUGINS[group].names() if group in PLUGINS else ())})
+
+
+def plugins_without_file() -> Iterator[tuple[str, str]]:
+    """The group and name of each plugin that has no file of its options: installed ones, and of ours some."""
+    for group, registry in PLUGINS.items():
+        for name in sorted({*registry.names()} - {*_files(group)}):
+            yield group, name
+
+
+def _files(group: str) -> list[str]:
     root = CONFIGS / group
-    return sorted(path.relative_to(root).with_suffix("").as_posix() for path in root.rglob("*.yaml"))
+    return [path.relative_to(root).with_suffix("").as_posix() for path in root.rglob("*.yaml")]
 
 
 def own_file(experiment: str) -> dict[str, Any]:

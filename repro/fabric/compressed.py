@@ -35,7 +35,7 @@ class CompressedAllreduce:
 
     A codec that draws random numbers has two streams, one for `compress` and one for the hops of `reduce`, which may
     run in two threads: so the bits do not depend on which is ahead. `seed` and the rank choose them; allreduces beside
-    each other (segments of a gradient) need different seeds for independent noise.
+    each other (buckets of a gradient) need different seeds for independent noise.
     """
 
     def __init__(

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from repro.common import registry
 from repro.common.errors import InputError
-from repro.common.registry import Registry
 from repro.imbalance.base import Imbalance, is_number
 
 NONE = "none"
-REGISTRY = Registry("imbalance", Imbalance, __name__, "repro.imbalances", {"base"})
+REGISTRY = registry.PLUGINS["imbalance"]
 
 
 def names() -> list[str]:
@@ -32,6 +32,11 @@ def module_of(name: str) -> str:
 def load(name: str) -> type[Imbalance]:
     """The injector class of that name."""
     return REGISTRY.load(name)
+
+
+def defaults(name: str) -> dict[str, Any]:
+    """An injector's options as its dataclass has them."""
+    return registry.defaults(load(name).Options)
 
 
 def options(config: dict[str, Any]) -> dict[str, Any]:

@@ -242,7 +242,7 @@ def check_model(config: dict[str, Any], dataset: Dataset) -> None:
 
 def code_roots(config: dict[str, Any]) -> list[str]:
     """The modules that a cell's numbers come from; what they import counts too."""
-    from repro import data
+    from repro import data, models
 
     launcher, dataset = launch.of(config["testbed"]), config["dataset"]["name"]
     scored_by = metrics.modules(data.task(dataset), data.kind(dataset)) if config["program"] == programs.TRAIN else {}
@@ -250,8 +250,8 @@ def code_roots(config: dict[str, Any]) -> list[str]:
         *launcher.modules,
         *programs.modules(config),
         *scored_by.values(),
-        f"repro.models.{config['model']['name']}",
-        f"repro.data.{config['dataset']['name']}",
+        models.module_of(config["model"]["name"]),
+        data.module_of(dataset),
         fabric.FABRICS[launcher.fabric],
         *([] if imbalance.name_of(config) == imbalance.NONE else [imbalance.module_of(imbalance.name_of(config))]),
     ]

@@ -1,11 +1,12 @@
 """The models, one file each: `build(input_shape, classes, *, options) -> nn.Sequential` of named blocks.
 
-A block is the unit of hooks, segments and FLOPs. Parameters with `requires_grad` False are frozen: never communicated,
+A block is the unit of hooks, buckets and FLOPs. Parameters with `requires_grad` False are frozen: never communicated,
 never updated. A model's options are the keyword-only arguments of its `build`, set as `model.<option>`; `TAKES` is the
 kind of inputs that a model takes (`repro.data.base.KINDS`), images where the module has none; `SIDE` the pixels of the
 published network's square images, where its number of parameters depends on them. A block that keeps
 something from one minibatch to the next has `reset_state()` and keeps it in buffers outside of the state dict (see
-`repro.training.model_shard`). Files whose name starts with an underscore hold what several models share.
+`repro.training.model_shard`). Files whose name starts with an underscore hold what several models share. Others
+register theirs through the entry-point group `repro.models` (NAME = "module").
 """
 
 from __future__ import annotations
@@ -19,17 +20,22 @@ import torch
 from torch import nn
 
 from repro.common.errors import InputError
-from repro.common.registry import Modules
+from repro.common.registry import PLUGINS
 
 if TYPE_CHECKING:
     from repro.data.base import Dataset
 
 
-REGISTRY = Modules("model", __name__)
+REGISTRY = PLUGINS["model"]
 
 
 def names() -> list[str]:
     return REGISTRY.names()
+
+
+def module_of(name: str) -> str:
+    """The module that builds a model; InputError listing the names for an unknown one."""
+    return REGISTRY.module_of(name)
 
 
 def build(

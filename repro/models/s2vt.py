@@ -28,7 +28,7 @@ from repro.common.errors import InputError
 from repro.models._lstm import Lstm
 
 TAKES = "captioned clips"
-PAD, BOS, EOS = range(3)  # word numbers, as in repro.data.msvd
+PAD, BOS, EOS = range(3)  # word numbers, as in repro.data.sets.msvd
 RANGE = 0.08
 
 

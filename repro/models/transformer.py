@@ -21,7 +21,7 @@ from torch import nn
 from repro.common.errors import InputError
 
 TAKES = "sentence pairs"
-PAD = 0  # the word number of padding, as in repro.data.multi30k
+PAD = 0  # the word number of padding, as in repro.data.sets.multi30k
 
 
 def build(

@@ -10,6 +10,7 @@ mean would be theirs. The paper takes 1,000 minibatches and says no more than th
 
 from __future__ import annotations
 
+import math
 import statistics
 import time
 from collections import Counter
@@ -94,9 +95,15 @@ def usual_dataset(name: str) -> str:
             found[chosen["override /dataset"]] += 1
     if found:
         return found.most_common(1)[0][0]
-    fitting = [dataset for dataset in data.names() if data.kind(dataset) == kind]
+    fitting = sorted((dataset for dataset in data.names() if data.kind(dataset) == kind), key=_size)
     named = [dataset for dataset in fitting if dataset in name]
     return max(named, key=len, default=None) or next(dataset for dataset in fitting if _takes(name, dataset))
+
+
+def _size(dataset: str) -> int:
+    """Numbers in the real data set's training samples."""
+    real = data.shapes(dataset)
+    return len(real.train) * math.prod(real.input_shape)
 
 
 def _takes(name: str, dataset: str) -> bool:

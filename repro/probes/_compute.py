@@ -11,16 +11,16 @@ from typing import Any
 import torch
 
 from repro.fabric.base import Fabric
-from repro.training.buckets import Segment, segments
+from repro.training.buckets import Bucket, balanced_buckets
 from repro.training.worker import Worker
-from strategies.data_parallel import GradientStrategy
+from strategies.shared.data_parallel import GradientStrategy
 
 
 @dataclass(frozen=True)
 class Compute:
     """Seconds a step on the slowest rank: passes, update, loading data, and what the main line does besides.
 
-    segments: L -> seconds of the backward pass until each of L segments has its gradients, after the one before, in the
+    buckets: L -> seconds of the backward pass until each of L buckets has its gradients, after the one before, in the
     order of communication (the last layers first); they sum to the backward pass. The first is l_b of equation (6).
     """
 
@@ -29,7 +29,7 @@ class Compute:
     update: float
     data: float
     other: float
-    segments: dict[int, list[float]]
+    buckets: dict[int, list[float]]
 
     @property
     def l_up(self) -> float:
@@ -52,7 +52,7 @@ class Compute:
             "update_s": self.update,
             "data_s": self.data,
             "other_s": self.other,
-            "first_segment_backward_s": {str(L): seconds[0] for L, seconds in self.segments.items()},
+            "first_segment_backward_s": {str(L): seconds[0] for L, seconds in self.buckets.items()},
         }
 
 
@@ -69,13 +69,13 @@ class ComputeBenchmark:
     """Measures turn by turn; every rank of `fabric` calls it at once and gets the same numbers.
 
     Of each turn the slowest rank counts: on shared cores the ranks slow each other down as they will in training, which
-    is part of what is predicted from. `counts`: the numbers of segments asked for.
+    is part of what is predicted from. `counts`: the numbers of buckets asked for.
     """
 
     def __init__(self, fabric: Fabric, worker: Worker, counts: Sequence[int]):
         self.fabric, self.worker = fabric, worker
         # in the order of communication; when the last is there the backward pass is over
-        self.early = {L: segments(worker.model_shard.blocks, L)[:0:-1] for L in counts}
+        self.early = {L: balanced_buckets(worker.model_shard.blocks, L)[:0:-1] for L in counts}
         self.alone = Alone()
         self.alone.setup(worker)
         self.worker.clock.start()
@@ -99,20 +99,20 @@ class ComputeBenchmark:
         self.stretches.append({name: seconds / steps for name, seconds in slowest.items()})
         for L, early in self.early.items():
             if early:
-                self.ready[L].append(self._segments(early))
+                self.ready[L].append(self._backward_of(early))
 
     def result(self) -> Compute:
-        """The median turn, and the median of each segment's part of the backward pass."""
+        """The median turn, and the median of each bucket's part of the backward pass."""
         typical = sorted(self.stretches, key=lambda stretch: stretch["total"])[len(self.stretches) // 2]
         named = {name: typical[name] for name in ("forward", "backward", "update", "data")}
-        segmented = {}
+        bucketed = {}
         for L, turns in self.ready.items():
             early = [statistics.median(column) for column in zip(*turns)]
-            segmented[L] = [*early, max(0.0, named["backward"] - sum(early))]
-        return Compute(**named, other=max(0.0, typical["total"] - sum(named.values())), segments=segmented)
+            bucketed[L] = [*early, max(0.0, named["backward"] - sum(early))]
+        return Compute(**named, other=max(0.0, typical["total"] - sum(named.values())), buckets=bucketed)
 
-    def _segments(self, early: list[Segment]) -> list[float]:
-        """Seconds of a backward pass for each of these segments, after the one before, on the slowest rank of each."""
+    def _backward_of(self, early: list[Bucket]) -> list[float]:
+        """Seconds of a backward pass for each of these buckets, after the one before, on the slowest rank of each."""
         fabric, worker, ready = self.fabric, self.worker, {}
 
         def gradient_ready(block: int) -> None:
@@ -124,8 +124,8 @@ class ComputeBenchmark:
         worker.gradients(worker.rank, gradient_ready=gradient_ready)
         worker.clock.take()
         ends = [min(i.start for i in worker.clock.middle(float("inf")) if i.name == "backward")]
-        for segment in early:
-            ends.append(max(ends[-1], *(ready[block] for block in segment.trained)))
+        for bucket in early:
+            ends.append(max(ends[-1], *(ready[block] for block in bucket.trained)))
         with worker.clock.paused():
             mine = [end - start for start, end in pairwise(ends)]
             return [max(column) for column in zip(*fabric.exchange(mine))]

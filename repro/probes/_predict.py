@@ -31,16 +31,16 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Basis:
-    """What is predicted from: p workers, the bytes of each of L segments' gradients in the order of communication."""
+    """What is predicted from: p workers, the bytes of the gradient's L buckets in the order of communication."""
 
     p: int
-    segments: Mapping[int, Sequence[int]]
+    buckets: Mapping[int, Sequence[int]]
     fabric: FabricModel
     compute: Compute
 
     @property
     def gradient_bytes(self) -> int:
-        return sum(next(iter(self.segments.values())))
+        return sum(next(iter(self.buckets.values())))
 
 
 def check(name: str, options: Any) -> None:
@@ -104,7 +104,7 @@ def _segmented(options: Any, basis: Basis) -> Prediction:
     """Equation (6) as printed beside what limited resources allow (`closed_forms.pipe_segmented_limited`)."""
     used, compute, fabric, L = codec(options.codec), basis.compute, basis.fabric, options.segments
     costs = fabric.costs()
-    sizes, backward = basis.segments[L], compute.segments[L]
+    sizes, backward = basis.buckets[L], compute.buckets[L]
     work = [closed_forms.codec_device(n, costs, used) for n in sizes]
     backward = [seconds + compress for seconds, (compress, _) in zip(backward, work, strict=True)]
     communication = [_allreduce(options, used, n, basis) for n in sizes]
@@ -117,7 +117,7 @@ def _segmented(options: Any, basis: Basis) -> Prediction:
     if options.K == 1:  # equation (6) has the iterations pipelined
         return Prediction(seconds, "derived", None, terms)
     printed = closed_forms.pipe_segmented(
-        1, L, compute.l_up, compute.l_for, compute.segments[L][0], basis.p, _wire_bytes(used, basis), *_network(fabric)
+        1, L, compute.l_up, compute.l_for, compute.buckets[L][0], basis.p, _wire_bytes(used, basis), *_network(fabric)
     )
     return Prediction(seconds, "(6)", printed, terms)
 

@@ -28,7 +28,7 @@ from repro.probes._fabric_model import Microbenchmark
 from repro.probes._observe import observe, summarise
 from repro.rank.factory import build_worker, check_ranks
 from repro.timing.closed_forms import FLOAT32
-from repro.training.buckets import block_sizes, segments
+from repro.training.buckets import balanced_buckets, block_sizes
 from strategies.base import Strategy
 
 SHARED = "ranks share this machine's cores and memory: computation and communication slow each other down"
@@ -100,7 +100,7 @@ class Benchmarks:
         counts = sorted({1} | {getattr(strategy.options, "segments", 1) for strategy in settings.values()})
         codecs = sorted({getattr(strategy.options, "codec", "none") for strategy in settings.values()} - {"none"})
         self.gradient_bytes = FLOAT32 * worker.model_shard.size
-        self.segments = {L: [FLOAT32 * (s.end - s.start) for s in segments(blocks, L)[::-1]] for L in counts}
+        self.buckets = {L: [FLOAT32 * (b.end - b.start) for b in balanced_buckets(blocks, L)[::-1]] for L in counts}
         self.network = Microbenchmark(
             fabric, self.gradient_bytes, self.probe["sizes"], codecs, worker.model_shard.device
         )
@@ -111,7 +111,7 @@ class Benchmarks:
         self.compute.turn(self.probe["warmup"], self.probe["steps"])
 
     def basis(self) -> _predict.Basis:
-        return _predict.Basis(self.network.fabric.size, self.segments, self.network.model(), self.compute.result())
+        return _predict.Basis(self.network.fabric.size, self.buckets, self.network.model(), self.compute.result())
 
 
 def row(
@@ -140,7 +140,7 @@ def assemble(config: dict[str, Any], basis: _predict.Basis, rows: list[dict[str,
         "fit": fit,
         "codecs": codecs,
         "compute": basis.compute.as_result(),
-        "segments_bytes": {str(L): list(given) for L, given in basis.segments.items()},
+        "segments_bytes": {str(L): list(given) for L, given in basis.buckets.items()},
         "note": SHARED if config["testbed"]["kind"] == "measured" else None,
         "settings": rows,
     }

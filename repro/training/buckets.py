@@ -1,7 +1,8 @@
-"""A gradient cut into parts that are communicated one by one: segments of blocks (Pipe-SGD 3.1, Fig. 2 (b)) or buckets.
+"""A gradient cut into buckets that are communicated one by one, while the backward pass goes on.
 
-Segments are balanced by bytes, not by number of blocks: what a segment costs on the network is its bytes, and the first
-to be sent should neither be most of the gradient (nothing would be hidden) nor a sliver (a latency for nothing).
+Buckets of whole blocks (Pipe-SGD 3.1, Fig. 2 (b), whose segments they are) are balanced by bytes, not by number of
+blocks: what a bucket costs on the network is its bytes, and the first to be sent should neither be most of the gradient
+(nothing would be hidden) nor a sliver (a latency for nothing).
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ def block_sizes(blocks: Sequence[nn.Module]) -> list[int]:
     return [sum(p.numel() for p in trained_parameters(block)) for block in blocks]
 
 
-def cut(sizes: Sequence[int], segments: int) -> list[range]:
-    """Block ranges of the segments, in block order: of all cuts that with the least sum of squared sizes, the earliest.
+def cut(sizes: Sequence[int], buckets: int) -> list[range]:
+    """Block ranges of the buckets, in block order: of all cuts that with the least sum of squared sizes, the earliest.
 
-    `sizes` as of `block_sizes`, at least `segments` of them above 0. A block without any belongs to the segment of the
+    `sizes` as of `block_sizes`, at least `buckets` of them above 0. A block without any belongs to the bucket of the
     block before it, at the front to the first.
     """
     trained = [block for block, size in enumerate(sizes) if size]
     ends = list(accumulate((sizes[block] for block in trained), initial=0))
-    best: dict[int, tuple[int, tuple[int, ...]]] = {0: (0, ())}  # trained blocks so far -> (squares, segments' firsts)
-    for _ in range(segments):
+    best: dict[int, tuple[int, tuple[int, ...]]] = {0: (0, ())}  # trained blocks so far -> (squares, buckets' firsts)
+    for _ in range(buckets):
         best = {
             end: min(
                 (squares + (ends[end] - ends[start]) ** 2, (*firsts, start))
@@ -47,26 +48,26 @@ def cut(sizes: Sequence[int], segments: int) -> list[range]:
 
 
 @dataclass(frozen=True)
-class Segment:
+class Bucket:
     """A run of parameters and where their gradient stands in the vector of all (n,)."""
 
-    blocks: range  # that they belong to; a segment has its blocks whole, a bucket may have a part of the outer ones
+    blocks: range  # that they belong to; of the outer ones a bucket of `ddp_buckets` may have a part
     trained: frozenset[int]  # those of the blocks that have parameters to train: when they are ready, it is
     start: int
     end: int
     parameters: tuple[nn.Parameter, ...]
 
     def gradient(self, out: torch.Tensor) -> None:
-        """The segment's gradients of the last backward pass, into their place in `out` (n,)."""
+        """The bucket's gradients of the last backward pass, into their place in `out` (n,)."""
         torch.cat([parameter.grad.view(-1) for parameter in self.parameters], out=out[self.start : self.end])
 
 
-def segments(blocks: Sequence[nn.Module], count: int) -> list[Segment]:
-    """`count` segments of a model's gradient, in block order."""
+def balanced_buckets(blocks: Sequence[nn.Module], count: int) -> list[Bucket]:
+    """`count` buckets of a model's gradient, of whole blocks and in block order."""
     sizes = block_sizes(blocks)
     offsets = list(accumulate(sizes, initial=0))
     return [
-        Segment(
+        Bucket(
             run,
             frozenset(block for block in run if sizes[block]),
             offsets[run.start],
@@ -77,7 +78,12 @@ def segments(blocks: Sequence[nn.Module], count: int) -> list[Segment]:
     ]
 
 
-def buckets(blocks: Sequence[nn.Module], first_bytes: float, limit_bytes: float) -> list[Segment]:
+def block_buckets(blocks: Sequence[nn.Module]) -> list[Bucket]:
+    """A bucket for each block that has parameters to train, in block order."""
+    return balanced_buckets(blocks, sum(size > 0 for size in block_sizes(blocks)))
+
+
+def ddp_buckets(blocks: Sequence[nn.Module], first_bytes: float, limit_bytes: float) -> list[Bucket]:
     """A model's gradient in buckets, in the order in which a backward pass completes them: the last parameters first.
 
     The rule of PyTorch's DistributedDataParallel (Li et al., "PyTorch Distributed", VLDB 2020, 3.2.3; in the code
@@ -86,14 +92,14 @@ def buckets(blocks: Sequence[nn.Module], first_bytes: float, limit_bytes: float)
     """
     placed = [(block, p) for block, module in enumerate(blocks) for p in trained_parameters(module)]
     end = sum(p.numel() for _, p in placed)
-    made: list[Segment] = []
+    made: list[Bucket] = []
     bucket: list[tuple[int, nn.Parameter]] = []
 
     def close() -> None:
         nonlocal end
         start, held = end - sum(p.numel() for _, p in bucket), frozenset(block for block, _ in bucket)
         parameters = tuple(p for _, p in reversed(bucket))
-        made.append(Segment(range(min(held), max(held) + 1), held, start, end, parameters))
+        made.append(Bucket(range(min(held), max(held) + 1), held, start, end, parameters))
         bucket.clear()
         end = start
 

@@ -15,9 +15,10 @@ from torch.nn import functional
 
 from repro import data, models
 from repro.common.errors import InputError
-from repro.data import cifar, cifar10, cifar100, files
+from repro.data import cifar, files
 from repro.data.base import Batches
 from repro.data.fetch import fetch
+from repro.data.sets import cifar10, cifar100
 from repro.evaluation.evaluate import evaluate
 from tests.unit.data.test_data import nowhere, server  # noqa: F401  (fixtures)
 

@@ -7,8 +7,9 @@ import torch
 
 from repro import data, models
 from repro.common.errors import InputError
-from repro.data import counted, hyperplane, plane
+from repro.data import counted, plane
 from repro.data.base import Batches
+from repro.data.sets import hyperplane
 from repro.evaluation.evaluate import evaluate, evaluate_training
 from repro.training import losses
 

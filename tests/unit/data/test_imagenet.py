@@ -11,9 +11,10 @@ from PIL import Image
 
 from repro import data, models
 from repro.common.errors import InputError
-from repro.data import imagenet, lazy
+from repro.data import lazy
 from repro.data.base import Batches
 from repro.data.fetch import fetch
+from repro.data.sets import imagenet
 from repro.evaluation.evaluate import evaluate
 from tests.unit.data.test_data import nowhere, server  # noqa: F401  (fixtures)
 

@@ -12,9 +12,10 @@ import torch
 
 from repro import data
 from repro.common.errors import InputError, NotHere
-from repro.data import files, msvd, msvd_clips
+from repro.data import files, msvd_clips
 from repro.data.clip_features import Extracted, Generated
 from repro.data.msvd_clips import Clip
+from repro.data.sets import msvd
 from repro.data.text import IGNORED
 from repro.data.tokens import BOS, EOS, PAD, UNK
 from tests.unit.data.test_data import SHARED

@@ -12,7 +12,8 @@ import torch
 
 from repro import data, models
 from repro.common.errors import InputError
-from repro.data import files, multi30k
+from repro.data import files
+from repro.data.sets import multi30k
 from repro.data.text import IGNORED
 from repro.data.tokens import BOS, EOS, PAD, UNK
 from repro.evaluation.evaluate import evaluate

@@ -13,8 +13,9 @@ import torch
 
 from repro import data, models
 from repro.common.errors import InputError, NotHere
-from repro.data import extract_ucf101, files, ucf101, ucf101_lists
+from repro.data import extract_ucf101, files, ucf101_lists
 from repro.data.sequences import Buckets
+from repro.data.sets import ucf101
 from repro.data.ucf101_lists import Frames, Video
 from repro.data.video_features import Extracted, Generated
 from repro.evaluation.evaluate import evaluate, evaluate_training

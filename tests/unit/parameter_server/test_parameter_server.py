@@ -19,7 +19,7 @@ from repro.records.store import read_summary
 from repro.timing.costs import Costs
 from repro.timing.device import BlockSeconds
 from strategies import load
-from strategies.sharded_server import check_batches
+from strategies.shared.pull_schedule import check_batches
 from tests.support import small
 
 MODES = ("ps_default", "ps_layerwise", "ibatch")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -9,10 +10,27 @@ import sys
 import zipfile
 from pathlib import Path
 
+from tests.support import foreign_package
 from tests.support.waiting import LIMIT_S
 
 PROJECT = Path(__file__).resolve().parents[3]
 PACKAGES = ("repro", "strategies", "reports", "paper_configs")
+
+
+def pip(*arguments: str) -> None:
+    command = [sys.executable, "-m", "pip", *arguments]
+    subprocess.run(command, check=True, capture_output=True, timeout=LIMIT_S)
+
+
+def repro(tmp_path: Path, places: list[Path], *arguments: str) -> str:
+    """What the command says, with packages from these folders, in a folder that has nothing to do with the project."""
+    path = os.pathsep.join(map(str, places))
+    environment = os.environ | {"PYTHONPATH": path, "REPRO_RESULTS": str(tmp_path / "results")}
+    environment.pop("REPRO_REPORTS", None)
+    command = [sys.executable, "-m", "repro.cli", *arguments]
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT_S)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def test_a_wheel_lists_shows_and_reports(tmp_path):
@@ -22,20 +40,29 @@ def test_a_wheel_lists_shows_and_reports(tmp_path):
         shutil.copytree(PROJECT / package, source / package, ignore=leave)
     for name in ("pyproject.toml", "README.md"):
         shutil.copy(PROJECT / name, source / name)
-    build = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--no-build-isolation", "-q", "-w", str(tmp_path)]
-    subprocess.run([*build, str(source)], check=True, capture_output=True, timeout=LIMIT_S)
+    pip("wheel", "--no-deps", "--no-build-isolation", "-q", "-w", str(tmp_path), str(source))
     (wheel,) = tmp_path.glob("*.whl")
     installed = tmp_path / "installed"
     zipfile.ZipFile(wheel).extractall(installed)
 
-    def repro(*arguments: str) -> str:
-        environment = os.environ | {"PYTHONPATH": str(installed), "REPRO_RESULTS": str(tmp_path / "results")}
-        environment.pop("REPRO_REPORTS", None)
-        command = [sys.executable, "-m", "repro.cli", *arguments]
-        done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT_S)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+    def say(*arguments: str) -> str:
+        return repro(tmp_path, [installed], *arguments)
 
-    assert "pipesgd/fig4-mnist" in repro("list")
-    assert "K: 3" in repro("show", "pipesgd/fig4-mnist", "strategy=pipe_sgd", "strategy.K=3")
-    assert str(tmp_path / "results" / "pages" / "pipesgd.html") in repro("report", "pipesgd")
+    assert "pipesgd/fig4-mnist" in say("list")
+    assert "K: 3" in say("show", "pipesgd/fig4-mnist", "strategy=pipe_sgd", "strategy.K=3")
+    assert str(tmp_path / "results" / "pages" / "pipesgd.html") in say("report", "pipesgd")
+
+
+def test_an_installed_package_of_somebody_elses_is_listed_and_runs(tmp_path):
+    foreign_package.as_source(tmp_path / "source")
+    installed = tmp_path / "installed"
+    pip("install", "--no-deps", "--no-build-isolation", "-q", "--target", str(installed), str(tmp_path / "source"))
+
+    def say(*arguments: str) -> str:
+        return repro(tmp_path, [PROJECT, installed], *arguments)
+
+    listed = json.loads(say("list", "--json"))
+    assert all(any(name in names for names in listed.values()) for name in foreign_package.NAMES.values())
+    chosen = [*foreign_package.CHOSEN, "metric=mse", "targets=[]", "batch=16", "epochs=1", "testbed=paper/pipesgd"]
+    (run,) = json.loads(say("run", "pipesgd/fig4-mnist", *chosen, "--json", "--no-report", "--no-mlflow"))
+    assert run["status"] == "finished", run

@@ -19,7 +19,7 @@ from repro.launch import runs as cells
 from repro.timing import closed_forms
 from repro.timing.costs import Costs
 from repro.timing.device import BlockSeconds
-from repro.training.buckets import block_sizes, cut, segments
+from repro.training.buckets import balanced_buckets, block_sizes, cut
 from tests.support import small
 
 TRAINED = 4  # of the model's five blocks
@@ -49,7 +49,7 @@ def test_blocks_without_parameters_belong_to_a_neighbour():
     assert block_sizes(blocks) == SIZES
     assert cut(SIZES, 4) == [range(0, 2), range(2, 3), range(3, 4), range(4, 5)]
     assert cut([0, 5, 0, 5, 0], 2) == [range(0, 3), range(3, 5)]
-    middle = segments(blocks, 3)[1]
+    middle = balanced_buckets(blocks, 3)[1]
     assert (middle.blocks, middle.trained, middle.start, middle.end) == (range(2, 3), {2}, 56, 92)
 
 
@@ -74,7 +74,7 @@ def test_frozen_blocks_are_no_segments():
     for parameter in blocks[0].parameters():
         parameter.requires_grad_(False)
     assert block_sizes(blocks) == [0, 0, 36, 20, 12]
-    assert [(s.start, s.end) for s in segments(blocks, 3)] == [(0, 36), (36, 56), (56, 68)]
+    assert [(s.start, s.end) for s in balanced_buckets(blocks, 3)] == [(0, 36), (36, 56), (56, 68)]
 
 
 # --- what is computed: K = 1 is D-Sync, K > 1 is delayed SGD, for every L
@@ -121,7 +121,7 @@ def initial() -> torch.Tensor:
 
 def delayed_sgd(K, L, workers, steps, staleness_lr=False, warmup=0):
     """Weights before and after the drain; w[t] = w[t-1] - lr_t * mean gradient taken K - 1 updates before."""
-    cuts = [(s.start, s.end) for s in segments(list(model().children()), L)]
+    cuts = [(s.start, s.end) for s in balanced_buckets(list(model().children()), L)]
     weights, waiting, updates = initial(), [], 0
 
     def apply(weights):
@@ -228,13 +228,13 @@ def test_a_warm_up_as_long_as_the_run_is_refused(warmup, epochs):
 def communication(L: int, workers: int, costs: Costs = small.COSTS) -> list[float]:
     """Seconds of each segment's ring, in the order of the backward pass."""
     network, gamma, sync = small.NETWORK, costs.seconds_per_byte["reduce"], costs.fixed_seconds["sync"]
-    sizes = [4 * (s.end - s.start) for s in segments(list(model().children()), L)][::-1]
+    sizes = [4 * (s.end - s.start) for s in balanced_buckets(list(model().children()), L)][::-1]
     return [closed_forms.ring(workers, n, network.alpha, network.beta, gamma, sync) for n in sizes]
 
 
 def ready_times(blocks: BlockSeconds, L: int) -> list[float]:
     """When each segment's gradient is there, from the start of the step, in the order of the backward pass."""
-    last_to_first = [s.blocks for s in segments(list(model().children()), L)][::-1]
+    last_to_first = [s.blocks for s in balanced_buckets(list(model().children()), L)][::-1]
     # a segment leaves with its lowest block that has parameters; those below it in the run have none
     lowest = [min(block for block in run if SIZES[block]) for run in last_to_first]
     return [sum(blocks.forward) + sum(blocks.backward[block:]) for block in lowest]

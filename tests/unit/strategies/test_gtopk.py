@@ -340,11 +340,12 @@ def test_memory_is_a_gradient_a_residual_and_a_multiple_of_k(name, selection_nam
         strategy = strategies.load(name)(strategies.load(name).parse({"selection": selection_name, "thread": False}))
         strategy.setup(worker)
         held = [v for v in vars(strategy).values() if isinstance(v, torch.Tensor)]
-        assert sum(v.numel() for v in [*held, *list(strategy.buffers)[1:]]) <= 2 * n + len(strategy.names)
-        gradient = strategy.buffers[0].copy_(torch.randn(n, generator=torch.Generator().manual_seed(fabric.rank)))
+        buffers = strategy.pending.buffers
+        assert sum(v.numel() for v in [*held, *list(buffers)[1:]]) <= 2 * n + len(strategy.names)
+        gradient = buffers[0].copy_(torch.randn(n, generator=torch.Generator().manual_seed(fabric.rank)))
         with Largest([strategy.residual, gradient]) as mode:
-            strategy._accumulate(gradient, 0, n)
-            result = strategy._exchange(strategy._select(0))
+            strategy.accumulate(gradient, 0, n)
+            result = strategy.aggregate(strategy.select(0))
             gradient.zero_()
             for one in result:
                 one.add_to(gradient)

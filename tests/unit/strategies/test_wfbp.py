@@ -18,7 +18,7 @@ from repro.launch import runs
 from repro.timing import closed_forms as forms
 from repro.timing.costs import Costs
 from repro.timing.device import BlockSeconds
-from repro.training.buckets import buckets
+from repro.training.buckets import ddp_buckets
 from tests.support import small
 
 MIB = 2**20
@@ -58,18 +58,18 @@ def run(options=None, name="wfbp", blocks=BUSY, **how):
     ],
 )
 def test_a_bucket_closes_with_the_parameter_that_fills_it(first, limit, elements):
-    found = buckets(list(model().children()), 4 * first, 4 * limit)
+    found = ddp_buckets(list(model().children()), 4 * first, 4 * limit)
     assert [bucket.end - bucket.start for bucket in found] == elements
 
 
 def test_buckets_cover_the_vector_from_its_end():
     blocks = list(model().children())
     for limit in range(0, 130, 3):
-        found = buckets(blocks, 4 * limit, 4 * limit)
+        found = ddp_buckets(blocks, 4 * limit, 4 * limit)
         assert found[0].end == sum(SIZES) and found[-1].start == 0
         assert all(later.end == sooner.start for sooner, later in pairwise(found))
         assert [p for b in reversed(found) for p in b.parameters] == [p for m in blocks for p in m.parameters()]
-    inside = buckets(blocks, 0, 0)[1]  # the bias of block 2
+    inside = ddp_buckets(blocks, 0, 0)[1]  # the bias of block 2
     assert (inside.blocks, inside.trained) == (range(2, 3), {2})
 
 
@@ -80,7 +80,7 @@ def test_they_are_pytorch_s():
         theirs, _ = torch._C._distributed_c10d._compute_bucket_assignment_by_size(
             parameters, [max(1, 4 * first), max(1, 4 * limit)]
         )
-        ours = buckets(list(model().children()), 4 * first, 4 * limit)
+        ours = ddp_buckets(list(model().children()), 4 * first, 4 * limit)
         assert [sum(parameters[i].numel() for i in bucket) for bucket in theirs] == [b.end - b.start for b in ours]
 
 
@@ -108,7 +108,7 @@ def test_they_are_ddp_s_own_after_its_first_pass(tmp_path, bucket_mb):
     finally:
         if alone:
             dist.destroy_process_group()
-    ours = buckets(list(net.children()), MIB * (bucket_mb or 1), MIB * (bucket_mb or 25))
+    ours = ddp_buckets(list(net.children()), MIB * (bucket_mb or 1), MIB * (bucket_mb or 25))
     assert [bucket.end - bucket.start for bucket in ours] == sizes
 
 
@@ -153,7 +153,7 @@ def test_a_step_takes_what_the_closed_form_says(workers, name, limit, scale):
     """Forward, then backward passes with each bucket's allreduce behind the one before, then the update."""
     costs = Costs(True, {"reduce": 1e-8, "update": 1e-7, "encode/quantize8": 9e-8, "decode/quantize8": 7e-8}, {})
     blocks = BlockSeconds([scale * 1e-4] * 4, [scale * each for each in (2e-4, 1e-4, 3e-4, 2e-4)])
-    cut, used = buckets(list(model().children()), 4 * limit, 4 * limit), codec(name)
+    cut, used = ddp_buckets(list(model().children()), 4 * limit, 4 * limit), codec(name)
     sizes, done, backward = [4 * (b.end - b.start) for b in cut], 4, []
     for bucket, n in zip(cut, sizes):  # blocks whose pass has to end before it leaves
         lowest = min(bucket.blocks.start, done)

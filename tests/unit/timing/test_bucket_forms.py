@@ -14,7 +14,7 @@ from repro.fabric.codecs import codec
 from repro.timing import closed_forms as forms
 from repro.timing.costs import Costs
 from repro.timing.device import BlockSeconds
-from repro.training.buckets import segments
+from repro.training.buckets import balanced_buckets
 from repro.training.clock import Clock
 from repro.training.model_shard import ModelShard
 from repro.training.worker import Worker
@@ -156,7 +156,7 @@ def test_the_strategy_takes_what_the_forms_say(name: str, algorithm: str, K: int
     """A segment's compression belongs to its backward pass, all decompression to the update."""
     seconds = BlockSeconds([scale] * 4, [2 * scale, scale, 3 * scale, 2 * scale])
     used, T = codec(name), 8
-    cut = segments(blocks(), L)[::-1]
+    cut = balanced_buckets(blocks(), L)[::-1]
     sizes = [4 * (segment.end - segment.start) for segment in cut]
     backward = [
         sum(seconds.backward[block] for block in segment.blocks) + forms.codec_device(n, COSTS, used)[0]

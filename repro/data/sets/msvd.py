@@ -51,7 +51,7 @@ FILES = {
 MIRRORS = ()
 TASK, KIND = "text", "captioned clips"
 STANDIN, STANDIN_FEATURES = "msvd-standin-grammar", "msvd-standin-features"
-OWN_WORDS = 4  # as in repro.data.multi30k
+OWN_WORDS = 4  # as in repro.data.sets.multi30k
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import Any
 
 from repro.training.worker import Worker
 from strategies.base import StepReport
-from strategies.data_parallel import DataParallel
+from strategies.shared.data_parallel import DataParallel
 
 PUSH, PULL = 0, 1  # tags
 

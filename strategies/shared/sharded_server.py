@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,20 +18,18 @@ from repro.parameter_server.pulling import Pulling
 from repro.parameter_server.server import SYNCS, Server
 from repro.parameter_server.shard import Shard
 from repro.parameter_server.shards import PLACEMENTS, Shards
-from repro.training.buckets import block_sizes, segments
+from repro.training.buckets import block_sizes
 from repro.training.worker import Worker
 from strategies.base import StepReport, Strategy
-
-PUSHES = ("after", "layerwise", "batches")
+from strategies.shared.pull_schedule import PullSchedule
+from strategies.shared.push_schedule import PUSHES
 
 
 @dataclass
 class ServerOptions:
     """Options of all strategies with a sharded parameter server."""
 
-    push: str = "after"  # after: all gradients at once behind the backward pass; layerwise: each layer's as soon as it
-    # is ready (Poseidon's wait-free backpropagation); batches: after it too, in the batches of the pulls, first layers
-    # first, while the next iteration's pulls begin
+    push: str = "after"  # which of `strategies.shared.push_schedule`
     sync: str = "bsp"
     bound: int = 3  # of ssp: iterations that a worker may be ahead of the slowest
     servers: int = 0  # ranks that serve and do not compute; 0: every worker is a server too, as in BigDL
@@ -41,7 +38,7 @@ class ServerOptions:
     measure: bool = False  # measure the profile also where no decision needs it
 
     def __post_init__(self) -> None:
-        for name, allowed in (("push", PUSHES), ("sync", SYNCS), ("placement", PLACEMENTS)):
+        for name, allowed in (("push", tuple(PUSHES)), ("sync", SYNCS), ("placement", PLACEMENTS)):
             if getattr(self, name) not in allowed:
                 raise unknown(f"strategy.{name}", str(getattr(self, name)), allowed)
         for name in ("bound", "servers"):
@@ -55,7 +52,7 @@ class ServerOptions:
 
 
 class ShardedServer(Strategy):
-    """Authors say in which batches the parameters are pulled: `decide`.
+    """A worker's step is pull, forward, backward, push. Authors say in which batches parameters are pulled: `decide`.
 
     Every worker pulls an iteration's parameters batch after batch on a task of its own; the forward pass of a layer
     waits for its own batch alone, and one without parameters at the front for none. How they are batched does not
@@ -104,10 +101,7 @@ class ShardedServer(Strategy):
                 dropping = Dropping(fabric, worker.clock, self.shards, part.weights, options.drop)
             self.client = Client(fabric, worker.clock, self.shards, servers, part.weights, self.server, dropping)
         self.iteration = 0
-        self.gradient = part.empty()
-        each = segments(part.blocks, sum(size > 0 for size in self.sizes))
-        self.segments = {block: segment for segment in each for block in segment.trained}
-        self.plan(self._profile())
+        self.schedule(self._profile())
 
     def _profile(self) -> PullProfile:
         """Given, or measured by all ranks together, or one of sizes alone, whose times mean nothing."""
@@ -118,56 +112,32 @@ class ShardedServer(Strategy):
             return profiler.measured(worker, self.client, self.sizes, self.options.servers)
         return profiler.of_sizes(worker, self.sizes, self.options.servers)
 
-    def plan(self, profile: PullProfile) -> None:
+    def schedule(self, profile: PullProfile) -> None:
         """Decide how to batch, and get ready for it."""
-        self.decided = profile, self.decide(profile)
-        self.batches = [(first - 1, last - 1) for first, last in self.decided[1]]
-        layers = [layer for layer, size in enumerate(self.sizes) if size]
-        self.groups = {
-            "after": [(0, len(self.sizes) - 1)],
-            "layerwise": [(layer, layer) for layer in reversed(layers)],
-            "batches": self.batches,
-        }[self.options.push]
-        self.pulling = Pulling(self.client, self.batches) if self.client else None
+        self.pull_schedule = PullSchedule(profile, self.decide(profile))
+        if self.client:
+            self.pulls = Pulling(self.client, self.pull_schedule.runs)
+            self.pushes = PUSHES[self.options.push](self.worker, self.client, self.pull_schedule.runs)
 
     # --- the run
     def step(self) -> StepReport:
-        worker = self.worker
-        if worker.is_server:
-            with worker.clock.phase("communicate"):
-                self.server.settled(self.iteration + 1).wait()
-            self.iteration += 1
-            return StepReport(None, (), 0, self.server.take_staleness())
-        minibatch = self.iteration * worker.workers + worker.rank
-        self.pulling.begin(self.iteration)
-        ready = self._layer_ready if self.options.push == "layerwise" else None
-        loss = worker.gradients(minibatch, self.pulling.before_block, ready, self.pulling.watched)
-        if ready is None:
-            if worker.arithmetic:
-                with worker.clock.phase("backward"):
-                    worker.model_shard.gradient(self.gradient)
-            with worker.clock.phase("communicate"):
-                self._push()
+        report = self.serve() if self.worker.is_server else self.work()
         self.iteration += 1
+        return report
+
+    def serve(self) -> StepReport:
+        with self.worker.clock.phase("communicate"):
+            self.server.settled(self.iteration + 1).wait()
+        return StepReport(None, (), 0, self.server.take_staleness())
+
+    def work(self) -> StepReport:
+        worker, pulls, pushes = self.worker, self.pulls, self.pushes
+        minibatch = self.iteration * worker.workers + worker.rank
+        pulls.begin(self.iteration)
+        loss = worker.gradients(minibatch, pulls.before_block, pushes.gradient_ready, pulls.watched)
+        pushes.behind_backward()
         staleness = self.server.take_staleness() if self.server else ()
         return StepReport(loss, (minibatch,), worker.batches.size, staleness)
-
-    def _push(self) -> None:
-        self.client.sent()  # of the iteration before
-        for first, last in self.groups:
-            self.client.push(first, last, self.gradient)
-        if self.options.push == "after":
-            self.client.sent()
-
-    def _layer_ready(self, block: int) -> None:
-        """Push a block's gradient while the backward pass of the blocks before it goes on."""
-        if not self.sizes[block]:
-            return
-        if block == self.groups[0][0]:
-            self.client.sent()  # of the iteration before: long gone, as this one's pulls needed it
-        if self.worker.arithmetic:
-            self.segments[block].gradient(self.gradient)
-        self.client.push(block, block, self.gradient)
 
     def settle(self) -> None:
         with self.worker.clock.phase("communicate"):
@@ -187,7 +157,7 @@ class ShardedServer(Strategy):
 
     def describe(self) -> dict[str, Any]:
         """The profile, the batches decided, and what the paper's equation and the pipeline model say of them."""
-        return profiler.described(*self.decided) | {
+        return self.pull_schedule.describe() | {
             "mode": self.mode,
             "push": self.options.push,
             "sync": self.options.sync,
@@ -202,17 +172,14 @@ class ShardedServer(Strategy):
         return self.name
 
     def describe_rank(self) -> dict[str, Any]:
-        return {"role": "server"} if self.worker.is_server else {"role": "worker"} | self.pulling.describe()
+        return {"role": "server"} if self.worker.is_server else {"role": "worker"} | self.pulls.describe()
 
     def state_dict(self) -> dict:
-        profile, batches = self.decided
         return {
             "iteration": self.iteration,
             "server": self.server.state_dict() if self.server else None,
             "residual": self.client.dropping.residual.clone() if self.client and self.client.dropping else None,
-            "profile": profile.as_dict(),
-            "batches": [list(batch) for batch in batches],
-        }
+        } | self.pull_schedule.state_dict()
 
     def load_state_dict(self, state: dict) -> None:
         self.iteration = state["iteration"]
@@ -220,33 +187,13 @@ class ShardedServer(Strategy):
             self.server.load_state_dict(state["server"])
         if state["residual"] is not None:
             self.client.dropping.residual.copy_(state["residual"])
-        self._close_pulling()
-        # the decision of before the resume: a profile measured again would differ
-        self.plan(PullProfile.parse(state["profile"], "checkpoint"))
-
-    def _close_pulling(self) -> None:
-        if self.pulling:
-            self.pulling.close()
+        if self.client:
+            self.pulls.close()
+        self.schedule(PullSchedule.profile_of(state))
 
     def close(self) -> None:
-        self._close_pulling()
         if self.client:
+            self.pulls.close()
             self.client.leave()
         if self.server:
             self.server.close()
-
-
-def check_batches(given: Any, layers: int | None = None) -> None:
-    """InputError unless batches follow each other from layer 1 to the last."""
-    form = "must be a list of [first, last] layers that follow each other from 1, for instance [[1,5],[6,10],[11,12]]"
-    pairs = isinstance(given, Sequence) and not isinstance(given, str) and len(given) > 0
-    if not pairs or not all(isinstance(one, Sequence) and len(one) == 2 for one in given):
-        raise InputError(f"strategy.batches={given}: {form}")
-    expected = 1
-    for first, last in given:
-        whole = all(isinstance(n, int) and not isinstance(n, bool) for n in (first, last))
-        if not whole or first != expected or last < first:
-            raise InputError(f"strategy.batches={given}: {form}")
-        expected = last + 1
-    if layers is not None and expected != layers + 1:
-        raise InputError(f"strategy.batches={given}: end at layer {expected - 1}, but the model has {layers} layers")

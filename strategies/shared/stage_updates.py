@@ -8,10 +8,10 @@ from dataclasses import replace
 from repro.fabric.base import Fabric
 from repro.pipeline.plan import Plan
 from repro.pipeline.versions import Versions
-from repro.training.buckets import segments
+from repro.training.buckets import block_buckets
 from repro.training.worker import Worker
-from strategies.data_parallel import AllreduceOptions
-from strategies.segmented import SegmentedAllreduce
+from strategies.shared.bucketed import BucketedAllreduce
+from strategies.shared.data_parallel import AllreduceOptions
 
 
 class Updates:
@@ -37,12 +37,12 @@ class Updates:
         self.stage, self.replica = plan.layout.place(worker.rank)
         self.share = plan.group(self.stage) // plan.replicas(self.stage)  # of this rank, in a whole update
         self.given = 0  # updates that this rank has given all of its gradients for
-        self.exchange: SegmentedAllreduce | None = None
+        self.allreduce: BucketedAllreduce | None = None
         self.peers = peers
-        trained = sum(any(p.requires_grad for p in block.parameters()) for block in worker.model_shard.blocks)
-        if peers is not None and trained:
-            cut = segments(worker.model_shard.blocks, trained)[::-1]  # a backward pass comes to the last one first
-            self.exchange = SegmentedAllreduce(replace(worker, fabric=peers), cut, options)
+        if peers is not None and worker.model_shard.parameters:
+            # a backward pass comes to the last one first
+            buckets = block_buckets(worker.model_shard.blocks)[::-1]
+            self.allreduce = BucketedAllreduce(replace(worker, fabric=peers), buckets, options)
             self.gradient = worker.model_shard.empty()
         self.counted = 0  # bytes of the peers' fabric that the worker's has counted
 
@@ -57,23 +57,7 @@ class Updates:
 
     def while_backward(self, k: int) -> Callable[[int], None] | None:
         """What to call when a block's gradient is ready in backward pass k."""
-        if self.exchange is None or not self.last(k):
-            return None
-        waiting = [set(segment.trained) for segment in self.exchange.segments]
-        handed_over = 0
-
-        def ready(block: int) -> None:
-            nonlocal handed_over
-            for blocks in waiting:
-                blocks.discard(block)
-            while handed_over < len(waiting) and not waiting[handed_over]:
-                segment = self.exchange.segments[handed_over]
-                if self.worker.arithmetic:
-                    segment.gradient(self.gradient)
-                self.exchange.hand_over(handed_over, self.gradient)
-                handed_over += 1
-
-        return ready
+        return self.allreduce.sending(self.gradient) if self.allreduce and self.last(k) else None
 
     def after_backward(self, k: int) -> None:
         """Backward pass k is done: the parameters' own gradients have its in them; of the last, the replicas too."""
@@ -96,10 +80,8 @@ class Updates:
         """End of the run: updates that have no minibatch of this rank wait for its part nevertheless."""
         self.reach_given()
         for _ in range(self.given, self.plan.updates(self.stage)):
-            if self.exchange:
-                self.gradient.zero_()
-                for index in range(len(self.exchange)):
-                    self.exchange.hand_over(index, self.gradient)
+            if self.allreduce:
+                self.allreduce.send(self.gradient.zero_())
             self.given += 1
             self.reach_given()
 
@@ -107,10 +89,8 @@ class Updates:
         worker = self.worker
         summands = self.plan.summands(self.stage, update)
         gradient = None  # the parameters' own
-        if self.exchange:
-            with worker.clock.phase("communicate"):
-                sums = [self.exchange.next_sum() for _ in self.exchange.segments]
-            self.exchange.decompress(sums, self.gradient)
+        if self.allreduce:
+            self.allreduce.decompress(self.allreduce.receive(), self.gradient)
             gradient = self.gradient
             worker.fabric.bytes_sent += self.peers.bytes_sent - self.counted
             self.counted = self.peers.bytes_sent
@@ -119,13 +99,13 @@ class Updates:
     # --- resume
     def state_dict(self) -> dict:
         """Called between two updates."""
-        return {"given": self.given, "exchange": self.exchange.state_dict() if self.exchange else []}
+        return {"given": self.given, "exchange": self.allreduce.state_dict() if self.allreduce else []}
 
     def load_state_dict(self, state: dict) -> None:
         self.given = state["given"]
-        if self.exchange:
-            self.exchange.load_state_dict(state["exchange"])
+        if self.allreduce:
+            self.allreduce.load_state_dict(state["exchange"])
 
     def close(self) -> None:
-        if self.exchange:
-            self.exchange.close()
+        if self.allreduce:
+            self.allreduce.close()

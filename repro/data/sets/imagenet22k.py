@@ -1,6 +1,6 @@
 """ImageNet22K: all of ImageNet (Deng et al. 2009, release of 2011), 14,197,122 images in 21,841 classes.
 
-In the layout, with the options and under the conditions of `repro.data.imagenet`, in a folder `imagenet22k`. No split
+In the layout, with the options and under the conditions of the data set `imagenet`, in a folder `imagenet22k`. No split
 is published with it: val/ holds whatever is kept for evaluation, and for timing, where no image is read, there are as
 many as ILSVRC-2012 has. Images are 224x224 where `image_size` is null, VGG's. Without all classes and training images
 it is named `imagenet22k-subset`.
@@ -11,8 +11,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from repro.data import files, imagenet
-from repro.data.imagenet import OPTIONS, Options
+from repro.data import files
+from repro.data.sets import imagenet
+from repro.data.sets.imagenet import OPTIONS, Options
 
 if TYPE_CHECKING:
     from repro.data.base import Dataset

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
@@ -53,15 +54,24 @@ class DataParallel(Strategy):
         """Iteration t is minibatches t * workers .. (t + 1) * workers - 1, one a worker in rank order."""
         return self.iteration * self.worker.workers + self.worker.rank
 
-    def local_gradient(self, out: torch.Tensor) -> StepReport:
-        """This rank's gradient on its next minibatch, into `out` (n,)."""
-        worker, minibatch = self.worker, self.minibatch()
-        loss = worker.gradients(minibatch)
-        if worker.arithmetic:
+    def local_gradient(self, out: torch.Tensor, gradient_ready: Callable[[int], None] | None = None) -> StepReport:
+        """This rank's gradient on its next minibatch, into `out` (n,).
+
+        gradient_ready: called with each block whose gradient is complete, while the backward pass goes on; what it
+        wants of it in `out` it puts there itself.
+        """
+        worker = self.worker
+        loss = worker.gradients(self.minibatch(), gradient_ready=gradient_ready)
+        if worker.arithmetic and gradient_ready is None:
             with worker.clock.phase("backward"):
                 worker.model_shard.gradient(out)
+        return self.advanced(loss)
+
+    def advanced(self, loss: torch.Tensor | None) -> StepReport:
+        """The report of an iteration whose gradient is computed; `minibatch` is the next one's from here on."""
+        minibatch = self.minibatch()
         self.iteration += 1
-        return StepReport(loss, (minibatch,), worker.batches.size)
+        return StepReport(loss, (minibatch,), self.worker.batches.size)
 
     def state_dict(self) -> dict:
         return {"iteration": self.iteration}

@@ -19,8 +19,8 @@ from repro.fabric.partial import PartialAllreduce
 from repro.fabric.send_buffer import SendBuffer, TopK, Whole
 from repro.training.worker import Worker
 from strategies.base import StepReport
-from strategies.data_parallel import DataParallel
-from strategies.densities import Densities
+from strategies.shared.data_parallel import DataParallel
+from strategies.shared.densities import Densities
 
 LATE = ("accumulate", "drop")
 REPEATED = ("apply", "skip")
@@ -105,8 +105,7 @@ class Eager(DataParallel):
         if self.partial is None:
             loss = worker.gradients(t)
             worker.update()
-            self.iteration += 1
-            return StepReport(loss, (t,), worker.batches.size)
+            return self.advanced(loss)
         report = self.local_gradient(self.gradient)  # lines 3 to 5
         with worker.clock.phase("compress"):  # into the send buffer
             in_time = self.partial.propose(t, self.gradient, drop=self.options.late == "drop")

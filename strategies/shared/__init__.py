@@ -1,0 +1,1 @@
+"""What several strategies share. No file in here is a strategy."""

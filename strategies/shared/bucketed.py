@@ -1,0 +1,95 @@
+"""A gradient summed bucket by bucket on a communication task, while the backward pass goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+from repro.fabric.base import BACKGROUND
+from repro.training.buckets import Bucket
+from repro.training.worker import Worker
+from strategies.shared.data_parallel import AllreduceOptions, compressing
+
+Sums = list[list[torch.Tensor]]  # of an iteration: wire blocks of each bucket's sum, in the order of communication
+
+
+class BucketedAllreduce:
+    """One allreduce a bucket, on a task of their own, in the same order on every rank.
+
+    buckets     in the order of communication: the last blocks of the model first
+    allreduces  of each bucket; they share codec, algorithm and channel
+    """
+
+    def __init__(self, worker: Worker, buckets: Sequence[Bucket], options: AllreduceOptions):
+        self.worker, self.buckets = worker, list(buckets)
+        self.allreduces = [
+            options.allreduce(worker, bucket.end - bucket.start, BACKGROUND, index)
+            for index, bucket in enumerate(self.buckets)
+        ]
+        self.local, self.summed = worker.fabric.queue(), worker.fabric.queue()
+        self.task = worker.fabric.spawn(self._communicate, "communication")
+
+    def _communicate(self) -> None:
+        """The communication thread: for t = 1 ... wait for the local gradient, allreduce it, mark the sum as ready."""
+        while (item := self.local.get(timeout=float("inf"))) is not None:
+            index, blocks = item
+            with self.worker.clock.phase("communicate"):
+                blocks = self.allreduces[index].reduce(blocks)
+            self.summed.put(blocks)
+
+    # --- to the task; the vector belongs to it until all of its sums were taken
+    def sending(self, gradient: torch.Tensor) -> Callable[[int], None]:
+        """What a backward pass calls with each block that is ready: buckets leave, by way of `gradient` (n,), as soon
+        as they are complete."""
+        missing = [set(bucket.trained) for bucket in self.buckets]
+        sent = 0
+
+        def block_ready(block: int) -> None:
+            nonlocal sent
+            for blocks in missing:
+                blocks.discard(block)
+            # in the same order on every rank, whatever the order in which a backward pass comes to its blocks
+            while sent < len(missing) and not missing[sent]:
+                if self.worker.arithmetic:
+                    self.buckets[sent].gradient(gradient)
+                self._send(sent, gradient)
+                sent += 1
+
+        return block_ready
+
+    def send(self, gradient: torch.Tensor) -> None:
+        """All buckets of a gradient (n,) that is complete."""
+        for index in range(len(self.buckets)):
+            self._send(index, gradient)
+
+    def _send(self, index: int, gradient: torch.Tensor) -> None:
+        bucket = self.buckets[index]
+        with compressing(self.worker, self.allreduces[index]):
+            blocks = self.allreduces[index].compress(gradient[bucket.start : bucket.end])
+        self.local.put((index, blocks))
+
+    # --- from the task
+    def receive(self) -> Sums:
+        """Wait for the sums over workers of the oldest gradient whose sums were not received yet."""
+        with self.worker.clock.phase("communicate"):
+            return [self.summed.get() for _ in self.buckets]
+
+    def decompress(self, sums: Sums, out: torch.Tensor) -> None:
+        """An iteration's sums into the vector (n,) that they came from."""
+        with compressing(self.worker, self.allreduces[0]):
+            for bucket, allreduce, blocks in zip(self.buckets, self.allreduces, sums):
+                allreduce.decompress(blocks, out[bucket.start : bucket.end])
+
+    # --- the harness's
+    def state_dict(self) -> list[dict]:
+        return [allreduce.state_dict() for allreduce in self.allreduces]
+
+    def load_state_dict(self, state: Sequence[dict]) -> None:
+        for allreduce, saved in zip(self.allreduces, state):
+            allreduce.load_state_dict(saved)
+
+    def close(self) -> None:
+        """End the task; nothing may be under way."""
+        self.local.put(None)
+        self.task.join()

@@ -1,0 +1,222 @@
+"""What pipelines share: a rank holds a stage of the model, minibatches come by (PipeDream sections 3.3, 3.4 and 4)."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from repro.common.errors import InputError
+from repro.common.paths import profile_path
+from repro.pipeline import deadlock
+from repro.pipeline.configuration import Configuration, configure
+from repro.pipeline.layout import FOUND, parse_config
+from repro.pipeline.messages import Messages, Shape
+from repro.pipeline.plan import BACKWARD, FORWARD, Op, Plan
+from repro.pipeline.shapes import outputs
+from repro.pipeline.versions import Versions
+from repro.training.worker import Worker
+from strategies.base import StepReport, Strategy
+from strategies.shared.data_parallel import AllreduceOptions
+from strategies.shared.look_ahead import LookAhead
+from strategies.shared.stage_passes import Passes
+from strategies.shared.stage_updates import Updates
+
+
+@dataclass
+class PipelineOptions(AllreduceOptions):
+    """Options of all pipelines.
+
+    config        "auto", the partitioner's; "straight", the same with one rank a stage; or the replicas of each stage
+    cuts          with replicas given: the first block of every stage but the first; [] leaves them to the partitioner
+    profile       a file of `repro profile`, what the partitioner goes by; from the project's folder. Without one: in
+                  virtual time the testbed's device, in real time an estimate from FLOPs
+    bandwidth_Bps of the network, for the partitioner (bytes/s); without it 1 Gbit/s
+    cost_model    the partitioner's
+    algorithm     by which replicas of a stage synchronise
+    """
+
+    config: str = "auto"
+    cuts: list[int] | None = None
+    profile: str | None = None
+    bandwidth_Bps: float | None = None
+    cost_model: str = "paper"
+    algorithm: str = "sharded_server"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.config not in FOUND:
+            parse_config(self.config)
+        elif self.cuts:
+            raise InputError(f"strategy.cuts={self.cuts}: config {self.config} finds its own; give config as in 2-1-1")
+        if self.bandwidth_Bps is not None and not (
+            isinstance(self.bandwidth_Bps, int | float) and self.bandwidth_Bps > 0
+        ):
+            raise InputError(f"strategy.bandwidth_Bps={self.bandwidth_Bps}: must be bytes/s, above 0")
+
+
+class Pipeline(Strategy):
+    """Authors say how minibatches are scheduled: `plan`. A step is a backward pass and the forward passes before it.
+
+    The learning-rate schedule and everything else that counts iterations go by minibatches: an iteration is as many as
+    there are ranks.
+    """
+
+    requires = frozenset({"threads"})
+    Options = PipelineOptions
+    identical_replicas = False  # ranks hold different stages
+    local_checkpoints = True  # at a stage's last backward pass of an epoch, without a word to the others (section 4)
+
+    @abstractmethod
+    def plan(self, configuration: Configuration, minibatches: int) -> Plan:
+        """The plan for that many minibatches."""
+
+    @classmethod
+    def check(cls, options: PipelineOptions, run: Mapping[str, Any]) -> None:
+        if options.config not in FOUND:
+            ranks = sum(parse_config(options.config))
+            if ranks != run["workers"]:
+                raise InputError(
+                    f"strategy.config={options.config}: is for {ranks} machines, but the run has "
+                    f"workers={run['workers']}"
+                )
+
+    @classmethod
+    def files(cls, options: PipelineOptions) -> list[Path]:
+        return [] if options.profile is None else [profile_path(options.profile)]
+
+    def setup(self, worker: Worker) -> None:
+        """Cut the model, find the plan and check it; the rank keeps the blocks of its stage."""
+        super().setup(worker)
+        if worker.model_shard.stateful:
+            raise InputError(
+                f"strategy {self.name}: a block carries state from one minibatch to the next, of which a "
+                "pipeline has several under way"
+            )
+        if worker.model_shard.clip_norm is not None and worker.workers > 1:
+            raise InputError(
+                f"strategy {self.name}: optimizer.clip_norm needs the gradient of the whole model, which no stage has"
+            )
+        if worker.min_compute_s is not None and worker.blocks is None:
+            raise InputError(
+                f"strategy {self.name}: min_compute_s={worker.min_compute_s}: passes of stages are not padded; null"
+            )
+        sample, _ = worker.batches[0]
+        shapes = outputs(worker.model_shard.blocks, sample)
+        self.configuration = configure(worker, self.options, sample)
+        self.planned = plan = self.plan(self.configuration, worker.workers * worker.iterations)
+        deadlock.check(plan)
+        layout = plan.layout
+        self.stage, self.replica = layout.place(worker.rank)
+        mine = layout.stages[self.stage]
+        groups = [
+            worker.fabric.subgroup(layout.replicas_of(stage))
+            for stage, one in enumerate(layout.stages)
+            if one.replicas > 1
+        ]
+        peers = next((group for group in groups if group is not None), None)
+        worker.cut(mine.first, mine.last)
+        worker.model_shard.updates_per_iteration = Fraction(worker.workers, plan.group(self.stage))
+        self.versions = Versions(worker.model_shard, keep=plan.semantics != "naive")
+        self.updates = Updates(worker, plan, self.versions, peers, self.options, lambda: self.passes.needed())
+        received: dict[str, Shape] = {}
+        if self.stage > 0:
+            received[FORWARD] = shapes[mine.first - 1]
+        if self.stage < len(layout.stages) - 1:
+            received[BACKWARD] = shapes[mine.last]
+        self.messages = Messages(worker.fabric, worker.clock, plan, worker.rank, received, worker.model_shard.device)
+        self.look_ahead = LookAhead(self.messages, worker.workers)
+        self.passes = Passes(worker, plan, self.versions, self.updates, self.messages)
+        self.predicted_bytes = sum(shape.kept for shape in shapes[mine.first : mine.last + 1])
+
+    # --- the run
+    def steps(self, minibatches: int) -> int:
+        plan = self.planned
+        return plan.count(self.stage, self.replica, plan.stop_at(minibatches))
+
+    def step(self) -> StepReport:
+        """This rank's next backward pass, after the forward passes that come before it (1F1B: one)."""
+        passes, look_ahead, k = self.passes, self.look_ahead, self.passes.done
+        boundary = look_ahead.boundary(k)
+        for forward in range(passes.forwarded, self.planned.forwarded(self.stage, self.replica, k)):
+            look_ahead.post(Op(FORWARD, forward), boundary)
+            passes.forward(forward)
+        look_ahead.post(Op(BACKWARD, k), boundary)
+        report = passes.backward(k)
+        self.messages.reap(2 * self.planned.layout.ranks)
+        return report
+
+    def settle(self) -> None:
+        self.updates.reach_given()
+        with self.worker.clock.phase("communicate"):
+            if self.passes.done:
+                self.look_ahead.post_sure(self.look_ahead.boundary(self.passes.done - 1))
+            self.messages.settle()
+        self.versions.use_latest()
+
+    def drain(self) -> None:
+        while self.passes.done < self.planned.count(self.stage, self.replica):
+            self.step()
+        self.updates.finish()
+        self.settle()
+
+    # --- resume: weights, and of the minibatches under way what they came with. Their forward passes are done again,
+    # with the version that they had; in naive pipelining with the one that is left: its bits differ after a resume
+    def state_dict(self) -> dict:
+        self.updates.reach_given()  # the other replicas of this stage come to the same update
+        layout = self.planned.layout
+        held = {"versions": self.versions.state_dict(), "updates": self.updates.state_dict()}
+        return {"config": layout.config, "cuts": layout.cuts} | self.passes.state_dict() | held
+
+    def load_state_dict(self, state: dict) -> None:
+        layout, passes = self.planned.layout, self.passes
+        if (state["config"], state["cuts"]) != (layout.config, layout.cuts):
+            raise InputError(
+                f"the checkpoint is of configuration {state['config']} cut at {state['cuts']}, and the run is "
+                f"{layout.config} cut at {layout.cuts}"
+            )
+        passes.done, passes.most_flying = state["done"], state["most_flying"]
+        passes.forwarded = self.planned.forwarded(self.stage, self.replica, passes.done - 1)
+        self.versions.load_state_dict(state["versions"])
+        self.updates.load_state_dict(state["updates"])
+        self.look_ahead.restart(passes.done)
+        model = self.worker.model_shard.model
+        kept = {name: buffer.clone() for name, buffer in model.named_buffers()}
+        for k, (version, received) in state["flying"].items():
+            passes.bring_back(k, version, received, self.look_ahead.boundary(passes.done - 1))
+        for name, buffer in model.named_buffers():
+            buffer.copy_(kept[name])  # running statistics have seen these minibatches
+        self.versions.use_latest()
+
+    # --- what it is and was
+    def describe(self) -> dict[str, Any]:
+        plan, configuration = self.planned, self.configuration
+        return {
+            "config": plan.layout.config,
+            "cuts": plan.layout.cuts,
+            "noam": plan.layout.noam,
+            "schedule": plan.schedule,
+            "semantics": plan.semantics,
+            "source": configuration.source,
+            "stages": [
+                {"first": one.first, "last": one.last, "replicas": one.replicas, "blocks": names, "seconds": seconds}
+                for one, names, seconds in zip(plan.layout.stages, configuration.blocks, configuration.seconds)
+            ],
+        }
+
+    def describe_rank(self) -> dict[str, Any]:
+        """This rank's stage and its memory, in bytes, beside what the plan and the model's shapes predict of it."""
+        plan, weights = self.planned, 4 * self.worker.model_shard.size
+        predicted = {
+            "weights_bytes": weights,
+            "stash_bytes": plan.stashes(self.stage) * weights,
+            "activation_bytes": plan.most_in_flight(self.stage) * self.predicted_bytes,
+        }
+        return {"stage": self.stage, "replica": self.replica, **self.passes.memory(), "predicted": predicted}
+
+    def close(self) -> None:
+        self.messages.close()
+        self.updates.close()

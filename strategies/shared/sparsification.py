@@ -1,0 +1,105 @@
+"""Where residual, selection and exchange of sparse gradients happen: beside the computation, or on the main line."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import Protocol
+
+import torch
+
+from repro.fabric.sparse import Sparse
+from repro.training.buckets import block_buckets
+from repro.training.worker import Worker
+
+
+class Algorithm(Protocol):
+    """The three parts of an iteration between its gradient and its update."""
+
+    worker: Worker
+
+    def accumulate(self, gradient: torch.Tensor, start: int, end: int) -> None:
+        """Elements `start` to `end` - 1 of a gradient (n,) into the residual."""
+
+    def select(self, iteration: int) -> Sparse:
+        """The largest of the residual, out of it."""
+
+    def aggregate(self, mine: Sparse) -> list[Sparse]:
+        """What all workers apply, as sparse vectors to be summed."""
+
+
+class OnMainLine:
+    """All of it between the backward pass and the update, as gTop-k section IV-E measures it."""
+
+    def __init__(self, algorithm: Algorithm):
+        self.algorithm, self.results = algorithm, deque[list[Sparse]]()
+
+    def accumulating(self, gradient: torch.Tensor) -> None:
+        """Nothing to call during a backward pass."""
+
+    def finish(self, iteration: int, gradient: torch.Tensor) -> None:
+        """The backward pass of an iteration is over, its gradient (n,) complete."""
+        algorithm, clock = self.algorithm, self.algorithm.worker.clock
+        with clock.phase("compress"):
+            algorithm.accumulate(gradient, 0, gradient.numel())
+            mine = algorithm.select(iteration)
+        with clock.phase("communicate"):
+            self.results.append(algorithm.aggregate(mine))
+
+    def receive(self) -> list[Sparse]:
+        """What came of the oldest iteration that was not received yet."""
+        return self.results.popleft()
+
+    def close(self) -> None:
+        """There is nothing to end."""
+
+
+class Beside:
+    """On a task of its own, which adds a block's gradient to the residual while the backward pass of the blocks before
+    it goes on (gTop-k section III-F). The same bits as on the main line."""
+
+    def __init__(self, algorithm: Algorithm):
+        self.algorithm, self.worker = algorithm, algorithm.worker
+        buckets = block_buckets(self.worker.model_shard.blocks)
+        self.bucket_of = {block: bucket for bucket in buckets for block in bucket.trained}
+        fabric = self.worker.fabric
+        self.work, self.selected, self.results = (fabric.queue() for _ in range(3))
+        self.task = fabric.spawn(self._sparsify, "sparsification")
+
+    def _sparsify(self) -> None:
+        algorithm, clock = self.algorithm, self.worker.clock
+        while (item := self.work.get(timeout=float("inf"))) is not None:
+            if isinstance(item, tuple):
+                with clock.phase("compress"):
+                    algorithm.accumulate(*item)
+                continue
+            with clock.phase("compress"):
+                mine = algorithm.select(item)
+            self.selected.put(None)
+            with clock.phase("communicate"):
+                result = algorithm.aggregate(mine)
+            self.results.put(result)
+
+    def accumulating(self, gradient: torch.Tensor) -> Callable[[int], None]:
+        """What a backward pass calls with each block that is ready, whose gradient goes by way of `gradient` (n,)."""
+
+        def block_ready(block: int) -> None:
+            if bucket := self.bucket_of.get(block):
+                if self.worker.arithmetic:
+                    bucket.gradient(gradient)
+                self.work.put((gradient, bucket.start, bucket.end))
+
+        return block_ready
+
+    def finish(self, iteration: int, gradient: torch.Tensor) -> None:
+        self.work.put(iteration)
+
+    def receive(self) -> list[Sparse]:
+        with self.worker.clock.phase("compress"):
+            self.selected.get()
+        with self.worker.clock.phase("communicate"):
+            return self.results.get()
+
+    def close(self) -> None:
+        self.work.put(None)
+        self.task.join()

@@ -1,0 +1,176 @@
+"""What top-k and gTop-k S-SGD share: Algorithms 1 and 4 of gTop-k but for how the selected gradients are aggregated."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from repro.common.errors import InputError, unknown
+from repro.fabric import selection
+from repro.fabric.base import BACKGROUND, MAIN
+from repro.fabric.sparse import CODECS, Sparse, Wire
+from repro.training.buckets import block_sizes
+from repro.training.worker import Worker
+from strategies.base import StepReport
+from strategies.shared.data_parallel import DataParallel
+from strategies.shared.densities import Densities
+from strategies.shared.momentum_correction import MomentumCorrection
+from strategies.shared.pending_updates import Pending, PendingUpdates
+from strategies.shared.sparsification import Beside, OnMainLine
+
+
+@dataclass
+class SparseOptions:
+    """Options that both strategies have."""
+
+    density: float = 0.001  # rho: k = round(rho x parameters) elements leave each worker
+    warmup_densities: Sequence[float] = ()  # one an epoch, before `density` (section IV-B)
+    selection: str = "exact"
+    codec: str = "none"  # of the values on the wire; indices are int32
+    momentum_correction: bool = False
+    thread: bool = True  # residuals, selection and communication in a thread of their own (section III-F)
+    K: int = 1  # iterations in the pipeline, as Pipe-SGD's: an update uses the gradients of the K-th last iteration
+
+    def __post_init__(self) -> None:
+        _ = self.densities
+        selection.check(self.selection)
+        if self.codec not in CODECS:
+            raise unknown("codec of sparse values", self.codec, CODECS)
+        for name in ("momentum_correction", "thread"):
+            if not isinstance(getattr(self, name), bool):
+                raise InputError(f"strategy.{name}={getattr(self, name)}: must be true or false")
+        if not isinstance(self.K, int) or isinstance(self.K, bool) or self.K < 1:
+            raise InputError(f"strategy.K={self.K}: must be a whole number, 1 (no pipeline) or more")
+        if self.K > 1 and not self.thread:
+            raise InputError(f"strategy.K={self.K}: a pipeline needs strategy.thread=true")
+
+    @property
+    def densities(self) -> Densities:
+        return Densities(self.density, self.warmup_densities)
+
+
+class Sparsified(DataParallel):
+    """A step: gradient into the residual, select, aggregate, update with what came of it. Authors write `exchange`.
+
+    Where that happens is `strategies.shared.sparsification`; how long a result may be under way until its update
+    `strategies.shared.pending_updates`; what the residual takes in with momentum correction
+    `strategies.shared.momentum_correction`; how many elements leave `strategies.shared.densities`.
+
+    residual  (n,) what has not been applied yet, of this rank
+    """
+
+    requires = frozenset({"threads"})
+    Options = SparseOptions
+    neutral = {"density": 1.0}  # noqa: RUF012
+
+    @classmethod
+    def check_model(cls, options: SparseOptions, sizes: Sequence[int]) -> None:
+        options.densities.check(sum(sizes))
+
+    def setup(self, worker: Worker) -> None:
+        super().setup(worker)
+        shard, options = worker.model_shard, self.options
+        self.check_model(options, block_sizes(shard.blocks))
+        self.residual = torch.zeros_like(shard.weights)
+        self.momentum_correction = MomentumCorrection(shard) if options.momentum_correction else None
+        self.starts = starts(shard.parameters)
+        names = {id(p): name for name, p in shard.model.named_parameters()}
+        self.names = [names[id(p)] for p in shard.parameters]
+        self.totals = {
+            name: torch.zeros((), dtype=torch.float64, device=shard.device)
+            for name in ("sent_mass", "dropped_mass", "lost_mass")
+        }
+        self.select_s = worker.fabric.costs.seconds(f"select/{options.selection}", 4 * shard.size)
+        self.channel = BACKGROUND if options.thread else MAIN
+        self.sparsification = Beside(self) if options.thread else OnMainLine(self)
+        buffers = [self.gradient, *(shard.empty() for _ in range(options.K - 1))]
+        self.pending = PendingUpdates(buffers, self.sparsification.receive, self.apply)
+
+    def step(self) -> StepReport:
+        iteration, gradient = self.iteration, self.pending.begin()
+        report = self.local_gradient(gradient, self.sparsification.accumulating(gradient))  # line 3
+        self.sparsification.finish(iteration, gradient)  # lines 4 to 10
+        report.staleness = self.pending.apply_until(self.options.K)  # line 11
+        return report
+
+    # --- Algorithms 1 and 4, by their lines
+    def accumulate(self, gradient: torch.Tensor, start: int, end: int) -> None:
+        """Line 4: G_i = G_(i-1) + gradient, for elements `start` to `end` - 1 of a gradient (n,)."""
+        added = gradient[start:end]
+        if self.momentum_correction:
+            added = self.momentum_correction.corrected(added, start, end)
+        self.residual[start:end].add_(added)
+
+    def select(self, iteration: int) -> Sparse:
+        """Lines 5 to 8: take the k largest out of the residual."""
+        options, worker = self.options, self.worker
+        k = options.densities.k(self.residual.numel(), iteration // worker.iterations_per_epoch)
+        with worker.fabric.compute(self.select_s):
+            mine = selection.select(self.residual, k, options.selection)
+            if worker.arithmetic:
+                mine.clear(self.residual)
+                if self.momentum_correction:
+                    self.momentum_correction.clear(mine)
+                self.totals["sent_mass"] += mine.mass()
+        return mine.flagged(worker.rank, self.starts)
+
+    def aggregate(self, mine: Sparse) -> list[Sparse]:
+        """Lines 9 and 10."""
+        return self.exchange(mine, Wire(mine.k, self.options.codec))
+
+    @abstractmethod
+    def exchange(self, mine: Sparse, wire: Wire) -> list[Sparse]:
+        """From this rank's elements to those that all apply, whose sum is the update; the same on every rank.
+
+        What is not applied goes back into `self.residual`.
+        """
+
+    def apply(self, pending: Pending, staleness: int) -> None:
+        """Line 11; the division by P that Algorithm 4 omits (ERRATA) is in `update`."""
+        for part in pending.result:
+            part.check(self.names, f"at step {self.pending.updates + 1}")
+        with self.worker.clock.phase("compress"):
+            pending.buffer.zero_()
+            for part in pending.result:
+                part.add_to(pending.buffer)
+        self.worker.update(pending.buffer)
+
+    # --- the harness's
+    def counters(self) -> dict[str, torch.Tensor]:
+        return self.totals if self.worker.arithmetic else {}
+
+    def settle(self) -> None:
+        self.pending.settle()
+
+    def drain(self) -> None:
+        self.pending.drain()
+
+    def state_dict(self) -> dict:
+        pending = self.pending.state_dict(lambda parts: [(one.values.clone(), one.indices.clone()) for one in parts])
+        held = {"residual": self.residual.clone(), "totals": self.totals}
+        if self.momentum_correction:
+            held["velocity"] = self.momentum_correction.velocity.clone()
+        return super().state_dict() | pending | held
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        super().load_state_dict(state)
+        self.residual.copy_(state["residual"])
+        if self.momentum_correction:
+            self.momentum_correction.velocity.copy_(state["velocity"])
+        for name, total in state["totals"].items():
+            self.totals[name].copy_(total)
+        device = self.residual.device
+        self.pending.load_state_dict(state, lambda parts: [Sparse(v.to(device), i.to(device)) for v, i in parts])
+
+    def close(self) -> None:
+        self.sparsification.close()
+
+
+def starts(parameters: Sequence[torch.nn.Parameter]) -> torch.Tensor:
+    """(parameters,) int32: where each begins in the vector of all."""
+    sizes = torch.tensor([0, *(p.numel() for p in parameters)][:-1])
+    return sizes.cumsum(0).to(torch.int32).to(parameters[0].device)

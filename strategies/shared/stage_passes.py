@@ -1,0 +1,169 @@
+"""The forward and backward passes of a rank's stage, and the minibatches between the two."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+from repro.pipeline.memory import counted
+from repro.pipeline.messages import Messages
+from repro.pipeline.plan import BACKWARD, FORWARD, Op, Plan
+from repro.pipeline.versions import Versions
+from repro.training.worker import Worker
+from strategies.base import StepReport
+from strategies.shared.stage_updates import Updates
+
+
+@dataclass
+class Flying:
+    """A minibatch between its forward and its backward pass in this stage."""
+
+    version: int
+    received: torch.Tensor | None  # the buffer that its input came in; None at the input stage
+    x: torch.Tensor | None
+    output: torch.Tensor | None
+
+
+class Passes:
+    """k counts this rank's minibatches: pass k is of `plan.minibatch(stage, replica, k)`.
+
+    done, forwarded  backward and forward passes that were made
+    flying       k -> the minibatch that has had its forward pass alone; most_flying: at once, so far
+    kept_bytes   that autograd keeps of one minibatch's forward pass
+    """
+
+    def __init__(self, worker: Worker, plan: Plan, versions: Versions, updates: Updates, messages: Messages):
+        self.worker, self.plan, self.versions, self.updates, self.messages = worker, plan, versions, updates, messages
+        self.stage, self.replica = plan.layout.place(worker.rank)
+        self.is_input, self.is_output = self.stage == 0, self.stage == len(plan.layout.stages) - 1
+        self.done, self.forwarded = 0, 0
+        self.flying: dict[int, Flying] = {}
+        self.most_flying, self.kept_bytes = 0, 0
+
+    def minibatch(self, k: int) -> int:
+        return self.plan.minibatch(self.stage, self.replica, k)
+
+    # --- forward
+    def forward(self, k: int) -> None:
+        worker, minibatch, version = self.worker, self.minibatch(k), self.plan.version(self.stage, k, self.replica)
+        iteration = minibatch // worker.workers
+        if k == 0 or self.minibatch(k - 1) // worker.workers != iteration:
+            worker.inject_delay(iteration)  # once an iteration, as everywhere
+        self.updates.reach(version)
+        received = None if self.is_input else self._receive(Op(FORWARD, k))
+        x, y = self._data(minibatch, received)
+        self.versions.use(version)
+        self.flying[k] = Flying(version, received, x, self._output(minibatch, x, y))
+        self.forwarded = k + 1
+        self.most_flying = max(self.most_flying, len(self.flying))
+        if not self.is_output:
+            with worker.clock.phase("communicate"):
+                self._send_output(k)
+
+    def _data(self, minibatch: int, received: torch.Tensor | None) -> tuple[torch.Tensor | None, torch.Tensor | None]:
+        """The stage's input of a minibatch, and at the output stage its labels."""
+        worker = self.worker
+        if not worker.arithmetic:
+            return received, None
+        x, y = received, None
+        if self.is_input or self.is_output:
+            with worker.clock.phase("data"):
+                loaded, labels = worker.batches[minibatch]
+            x, y = (loaded if self.is_input else x), (labels if self.is_output else None)
+        return x if self.is_input else x.detach().requires_grad_(), y
+
+    def _output(self, minibatch: int, x: torch.Tensor | None, y: torch.Tensor | None) -> torch.Tensor | None:
+        """Every minibatch is of one shape: the first shows what each keeps."""
+        worker = self.worker
+        if self.kept_bytes or not worker.arithmetic:
+            return worker.forward(minibatch, x, y)
+        with counted(worker.model_shard.parameters) as kept:
+            output = worker.forward(minibatch, x, y)
+        self.kept_bytes = kept.nbytes
+        kept.storages.clear()
+        return output
+
+    def bring_back(self, k: int, version: int, received: torch.Tensor | None, boundary: int) -> None:
+        """Do a forward pass again as it was before a resume, and send what the next stage had not used at its
+        checkpoint, which was at that boundary (see `LookAhead`)."""
+        worker, output, x = self.worker, None, None
+        if received is not None:
+            received = received.to(worker.model_shard.device)
+        if worker.arithmetic:
+            loaded, y = worker.batches[self.minibatch(k)]
+            x = loaded if self.is_input else received.detach().requires_grad_()
+            self.versions.use(version)
+            output = worker.forward(self.minibatch(k), x, y if self.is_output else None, timed=False)
+        self.flying[k] = Flying(version, received, x, output)
+        if not self.is_output and not self.plan.forwarded_before(self.stage + 1, self.minibatch(k), boundary):
+            self._send_output(k)
+
+    # --- backward
+    def backward(self, k: int) -> StepReport:
+        worker, minibatch = self.worker, self.minibatch(k)
+        self.updates.reach(self.plan.applied(self.stage, k))
+        flying = self.flying.pop(k)
+        gradient = None if self.is_output else self._receive(Op(BACKWARD, k))
+        self.versions.use(flying.version)
+        worker.backward(
+            minibatch, flying.output, gradient, self.updates.while_backward(k), add=not self.updates.first(k)
+        )
+        if gradient is not None:
+            self.messages.release(BACKWARD, gradient)
+        if not self.is_input:
+            with worker.clock.phase("communicate"):
+                self.messages.send(BACKWARD, minibatch, flying.x.grad if worker.arithmetic else self._nothing(FORWARD))
+            self.messages.release(FORWARD, flying.received)
+        self.done = k + 1
+        staleness = self.plan.update_of(self.stage, k) - flying.version
+        self.updates.after_backward(k)
+        self.versions.use_latest()
+        loss = flying.output.detach() if self.is_output and worker.arithmetic else None
+        return StepReport(loss, (minibatch,), worker.batches.size, (staleness,))
+
+    def needed(self) -> set[int]:
+        """The versions that are still to be used: of minibatches under way, and from that of the next one on."""
+        needed = {flying.version for flying in self.flying.values()}
+        if self.forwarded < self.plan.count(self.stage, self.replica):
+            following = self.plan.version(self.stage, self.forwarded, self.replica)
+            needed |= set(range(following, self.versions.latest + 1))
+        return needed
+
+    # --- messages
+    def _receive(self, op: Op) -> torch.Tensor:
+        with self.worker.clock.phase("communicate"):
+            return self.messages.take(op)
+
+    def _send_output(self, k: int) -> None:
+        output = self.flying[k].output
+        # without arithmetic there is none
+        output = self._nothing(BACKWARD) if output is None else output.detach()
+        self.messages.send(FORWARD, self.minibatch(k), output)
+
+    def _nothing(self, kind: str) -> torch.Tensor:
+        """A message without contents, of the size of what a pass of that kind receives."""
+        shape = self.messages.shapes[kind]
+        return torch.empty(shape.size, dtype=shape.dtype, device="meta")
+
+    # --- memory
+    def memory(self) -> dict[str, int]:
+        """In bytes: weights, older versions of them, what the forward passes keep, buffers of messages."""
+        weights = 4 * self.worker.model_shard.size
+        return {
+            "weights_bytes": weights,
+            "stash_bytes": (self.versions.peak - 1) * weights,
+            "activation_bytes": self.most_flying * self.kept_bytes,
+            "in_flight": self.most_flying,
+            "buffer_bytes": self.messages.buffer_bytes,
+        }
+
+    # --- resume
+    def state_dict(self) -> dict[str, Any]:
+        """Of the minibatches under way what they came with: their forward passes are done again by `bring_back`."""
+        under_way = {
+            k: (flying.version, None if flying.received is None else flying.received.clone())
+            for k, flying in self.flying.items()
+        }
+        return {"done": self.done, "flying": under_way, "most_flying": self.most_flying}

@@ -1,0 +1,114 @@
+"""Plugins: ours by their files, those of installed packages by entry points, each with its defaults where no file lists
+its options."""
+
+from __future__ import annotations
+
+import json
+import sys
+
+import pytest
+import torch
+import yaml
+
+import strategies
+from repro import data, imbalance, models
+from repro.cli import main
+from repro.common.errors import InputError
+from repro.common.paths import CONFIGS
+from repro.common.registry import PLUGINS
+from repro.experiment import config, runs
+from tests.support import foreign_package, small
+
+FIG4 = "pipesgd/fig4-mnist"
+REGRESSION = ["metric=mse", "targets=[]", "batch=16"]
+
+
+@pytest.fixture
+def foreign(tmp_path, monkeypatch):
+    """An installed package of somebody else's."""
+    foreign_package.as_installed(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield tmp_path
+    for name in [name for name in sys.modules if name.partition(".")[0] == "foreign_plugins"]:
+        del sys.modules[name]
+
+
+def test_an_installed_package_is_listed(foreign, capsys):
+    main(["list", "--json"])
+    listed = json.loads(capsys.readouterr().out)
+    for group, name in foreign_package.NAMES.items():
+        assert name in listed["strategies" if group == "strategy" else f"{group}s"]
+        assert name in PLUGINS[group].names() and PLUGINS[group].module_of(name).startswith("foreign_plugins.")
+    assert "foreign_points" in [row["name"] for row in data.status()]
+
+
+def test_its_options_start_at_their_defaults_and_can_be_set(foreign):
+    found = config.compose(FIG4, foreign_package.CHOSEN)
+    assert found["strategy"] == {"name": "foreign_wire", "wire": "float32"}
+    assert found["model"] == {"name": "foreign_line", "scale": 1.0}
+    assert found["dataset"] == {"name": "foreign_points", "standin": "auto", "width": None}
+    assert found["imbalance"] == {"name": "foreign_late", "delay_s": 0.01}
+    changed = config.compose(FIG4, [*foreign_package.CHOSEN, "strategy.wire=bfloat16", "dataset.width=4"])
+    assert changed["strategy"]["wire"] == "bfloat16" and changed["dataset"]["width"] == 4
+    with pytest.raises(InputError, match=r"unknown option 'strategy.wires'.*strategy.wire"):
+        config.compose(FIG4, ["strategy=foreign_wire", "strategy.wires=bfloat16"])
+
+
+def test_it_runs_as_ours_do(foreign):
+    dsync, mine = (small.run(name, workers=3).weights[0] for name in ("dsync", "foreign_wire"))
+    torch.testing.assert_close(mine, dsync)
+    cells = runs.expand(FIG4, [*foreign_package.CHOSEN, *REGRESSION, "testbed=paper/pipesgd"])
+    runs.identify(cells)
+    (cell,) = cells
+    roots = runs.code_roots(cell.config)
+    assert {f"foreign_plugins.{name}" for name in ("wire", "line", "points", "late")} <= set(roots)
+    dataset = data.of(cell.config)
+    assert dataset.input_shape == (8,) and models.of(cell.config, dataset)[0].weight.mean() == 1
+    assert imbalance.of(cell.config).delays(0) == [0.01] * 4
+
+
+def test_its_code_is_in_the_key(foreign):
+    def key() -> str:
+        (cell,) = cells = runs.expand(FIG4, ["strategy=foreign_wire", "testbed=paper/pipesgd"])
+        runs.identify(cells)
+        return cell.key
+
+    before = key()
+    path = foreign / "foreign_plugins" / "wire.py"
+    path.write_text(path.read_text().replace("self.worker.fabric", "self.worker.fabric  # the same"))
+    assert key() == before
+    path.write_text(path.read_text().replace("sum(0)", "sum(dim=0)"))
+    assert key() != before
+
+
+def test_one_that_cannot_be_imported_disturbs_nobody_else(tmp_path, monkeypatch, capsys):
+    foreign_package.as_installed(tmp_path, "[repro.strategies]\nforeign_gone = foreign_gone.wire:Gone\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert config.compose(FIG4, ["strategy=dsync"])["strategy"]["name"] == "dsync"
+    assert main(["show", FIG4, "strategy=foreign_gone"]) == 2
+    said = capsys.readouterr().err.strip().splitlines()
+    assert len(said) == 1 and "strategy foreign_gone: cannot import foreign_gone.wire" in said[0]
+
+
+def test_a_strategy_of_ours_needs_no_file_of_its_options(tmp_path, monkeypatch):
+    (tmp_path / "short_wire.py").write_text(foreign_package.example().replace("foreign_wire", "short_wire"))
+    monkeypatch.setattr(strategies, "__path__", [*strategies.__path__, str(tmp_path)])
+    assert "short_wire" in config.group_names("strategy")
+    assert config.compose(FIG4, ["strategy=short_wire"])["strategy"] == {"name": "short_wire", "wire": "float32"}
+    monkeypatch.delitem(sys.modules, "strategies.short_wire")
+
+
+@pytest.mark.parametrize("group", ["strategy", "model", "imbalance"])
+def test_the_files_of_ours_have_the_defaults(group):
+    for name in PLUGINS[group].names():
+        listed = yaml.safe_load((CONFIGS / group / f"{name}.yaml").read_text())
+        defaults = {"name": name} | PLUGINS[group].defaults(name)
+        assert listed == {key: list(value) if isinstance(value, tuple) else value for key, value in defaults.items()}
+
+
+@pytest.mark.parametrize("group", PLUGINS)
+def test_what_plugins_share_is_none(group):
+    shared = {"base", "shared", "data_parallel", "pipeline", "_shapes", "files", "sets"}
+    assert not shared & set(PLUGINS[group].names())
+    with pytest.raises(InputError, match=f"unknown {PLUGINS[group].kind} 'base'; valid: "):
+        PLUGINS[group].load("base")

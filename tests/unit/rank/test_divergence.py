@@ -15,7 +15,7 @@ from repro.common.errors import Diverged
 from repro.fabric import virtual
 from repro.launch import runs
 from repro.rank import programs, recorder
-from repro.rank.divergence import Broken, diverged, first_tensor, tensors
+from repro.rank.divergence import Broken, diverged, first_loss, first_tensor, tensors
 from repro.records.events import read_events
 from repro.tracking import sync_all
 from repro.training.model_shard import ModelShard
@@ -37,6 +37,10 @@ def run(folder: Path, workers: int, *overrides: str) -> None:
     config = cell.config | {"key": "k", "hardware": {}, "provenance": {}}
     ranks = programs.ranks(config)
     virtual.run(ranks, lambda fabric: programs.run(fabric, config, folder), small.NETWORK, small.COSTS)
+
+
+def test_infinity_is_not_finite_either():
+    assert first_loss([1.0, math.inf]) == first_loss([1.0, math.nan]) == 1 and first_loss([1.0, 2.0]) is None
 
 
 @pytest.mark.parametrize("name", OURS)

@@ -80,7 +80,7 @@ def make(
         "paper": "pipesgd", "experiment": experiment.name, "setting": setting, "strategy": strategy,
         "options": dict(options), "kind": kind, "testbed": "paper/pipesgd" if simulated else "here",
         "fabric": "virtual" if simulated else "mpi", "launcher": "virtual" if simulated else "mpirun", "workers": 4,
-        "ranks": 5 if setting == "PS-Sync" else 4, "seed": seed, "scale": "small", "breakdown": False, "batch": 100,
+        "ranks": 5 if setting == "PS-Sync" else 4, "seed": seed, "scale": "full", "breakdown": False, "batch": 100,
         "epochs": epochs, "iterations": iterations, "iterations_per_epoch": PER_EPOCH, "metric": "top1",
         "dataset": {"name": "mnist", "standin": False, "checksum": "0" * 8, "train": 60000, "test": 10000},
         "model": {"name": "mnist_mlp", "parameters": 648010},

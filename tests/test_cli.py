@@ -168,7 +168,7 @@ def test_every_experiment_composes_at_every_scale(name):
         if lacking and not found:
             pytest.skip(str(lacking[0]))
         assert len(found) == (
-            (len(resolved["settings"]) * len(resolved["testbeds"]) - len(lacking)) * found[0].config["seeds"]
+            (len(config.axes(resolved, [])[0]) * len(resolved["testbeds"]) - len(lacking)) * found[0].config["seeds"]
         )
         assert len({cell.label for cell in found}) == len(found)
 
@@ -178,9 +178,9 @@ def test_every_experiment_composes_at_every_scale(name):
     ["testbed=virtual", "testbed.arithmetic=none", "epochs=0.5", "targets=[0.5,0.6]"],
     ["++optimizer.lr=0.3", "optimizer.lr=0.2", "testbed=virtual", "+testbed.device.iteration_s=0.5"],
     ["+targets=[0.5]", "+probe.new={a: 1}", "+probe.new.b=2"],
-    ["epochs=1", "epochs=2", "settings={}"],
+    ["epochs=1", "epochs=2", "grid={}"],
 ])  # fmt: skip
-@pytest.mark.parametrize("scale", [None, "smoke"])
+@pytest.mark.parametrize("scale", [None, "quick"])
 def test_a_composer_has_what_hydra_alone_composes(overrides, scale):
     composer = Composer(FIG4, scale)
     composer.compose(["seeds=7"])  # leaves no trace in what comes after

@@ -255,7 +255,7 @@ def test_a_message_that_was_there_before_it_was_asked_for_took_no_time():
 @pytest.mark.parametrize("experiment", ["timing-model", "fig3-ring", "convergence"])
 def test_a_probe_on_real_ranks(tmp_path, experiment):
     environment = os.environ | {"REPRO_RESULTS": str(tmp_path), "REPRO_REPORTS": str(tmp_path / "reports")}
-    command = [sys.executable, "-m", "repro.cli", "run", f"pipesgd/{experiment}", "--scale", "smoke", "--no-mlflow"]
+    command = [sys.executable, "-m", "repro.cli", "run", f"pipesgd/{experiment}", "--scale", "quick", "--no-mlflow"]
     chosen = ["testbed=here", "dataset.standin=always", "workers=2", "batch=20", "settings=null"]
     command += ["--json", *chosen]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=LIMIT_S)

@@ -131,7 +131,7 @@ def test_the_experiments_files_have_the_page_s_settings_and_programs():
 
 def test_table_1_is_of_the_latest_simulated_cells_that_are_no_smoke_test():
     cells = made.row("table1-vgg16-8a")
-    smoke = [cell | {"scale": "smoke", "provenance": cell["provenance"] | {"finished_at": "2027"}} for cell in cells]
+    smoke = [cell | {"scale": "quick", "provenance": cell["provenance"] | {"finished_at": "2027"}} for cell in cells]
     old = cells[1] | {"provenance": cells[1]["provenance"] | {"finished_at": "2020"}, "batch": 1}
     breakdown = cells[1] | {"breakdown": True}
     found = gathered([*smoke, old, *cells, breakdown])

@@ -7,7 +7,7 @@ import json
 import sys
 from typing import Any
 
-from repro.commands.options import as_json, experiment_arguments
+from repro.commands.options import DEFAULT_SCALE, as_json, experiment_arguments
 from repro.common.errors import NotHere
 
 
@@ -53,19 +53,21 @@ def cmd_list(args: argparse.Namespace) -> None:
 def cmd_show(args: argparse.Namespace) -> None:
     import yaml
 
-    from repro.experiment import config
+    from repro.experiment import config, grid
     from repro.experiment import runs as expansion
 
     shown = []
     for name in config.experiment_names(args.experiment):
         lacking: list[NotHere] = []
         count = len(expansion.expand(name, args.overrides, args.scale, lacking))  # says what `run` would refuse
-        resolved = config.compose(name, args.overrides, args.scale)
+        plain, swept = grid.split(args.overrides)
+        resolved = config.compose(name, plain, args.scale)
         settings, testbeds = config.axes(resolved, args.overrides)
         shown.append({"experiment": name, "cells": count, "config": resolved})
         if not args.json:
             print(f"# {name}: {resolved['title']}")
-            print(f"# {count} cells: {len(settings)} settings x {len(testbeds)} testbeds x {resolved['seeds']} seeds")
+            seeds = len(grid.seeds_of(swept, resolved["seed"], resolved["seeds"]))
+            print(f"# {count} cells: {len(settings)} settings x {len(testbeds)} testbeds x {seeds} seeds")
             for reason in dict.fromkeys(map(str, lacking)):
                 print(f"# left out here: {reason}")
             print(yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True))
@@ -79,7 +81,7 @@ def cmd_run(args: argparse.Namespace) -> None:
     from repro.launch.runner import check_results_folder, run_cells
 
     check_results_folder()
-    scale = args.scale or "small"
+    scale = args.scale or DEFAULT_SCALE
     names, cells, missing = config.experiment_names(args.experiment), [], None
     for name in names:
         lacking: list[NotHere] = []

@@ -10,6 +10,7 @@ import yaml
 
 from repro.common.errors import InputError, unknown
 from repro.common.paths import CONFIGS
+from repro.experiment.grid import Variant, split, variants
 
 GROUPS = ("strategy", "model", "dataset", "testbed", "imbalance")
 
@@ -56,21 +57,20 @@ def compose(experiment: str, overrides: Sequence[str] = (), scale: str | None = 
     return Composer(experiment, scale).compose(overrides)
 
 
-def axes(resolved: dict[str, Any], overrides: Sequence[str]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """An experiment's settings and testbeds, each name -> its overrides; an override of either leaves just that one.
+def axes(resolved: dict[str, Any], overrides: Sequence[str]) -> tuple[list[Variant], dict[str, list[str]]]:
+    """An experiment's variants (`repro.experiment.grid`) and its testbeds, name -> overrides.
 
-    A testbed that the experiment knows keeps its overrides when it is the one chosen.
+    An override of the testbed leaves those that it names, which keep what the experiment says of them. `resolved`:
+    under the overrides of one value (`grid.split`).
     """
-    keys = {override.partition("=")[0] for override in overrides}
-    one_setting = "strategy" in keys or not resolved["settings"]
-    settings = {resolved["strategy"]["name"]: []} if one_setting else resolved["settings"]
+    plain, swept = split(overrides)
     known = resolved["testbeds"] or ["here"]  # null: an experiment may merge a list or a mapping onto it
     testbeds = {name: list(changes or []) for name, changes in known.items()} if isinstance(known, dict) else {}
     testbeds = testbeds or {name: [] for name in known}
-    if "testbed" in keys:
-        chosen = resolved["testbed"]["name"]
-        testbeds = {chosen: testbeds.get(chosen, [])}
-    return settings, testbeds
+    one = [resolved["testbed"]["name"]] if any(override.startswith("testbed=") for override in plain) else []
+    if chosen := swept.get("testbed", one):
+        testbeds = {name: testbeds.get(name, []) for name in chosen}
+    return variants(resolved, overrides), testbeds
 
 
 def strategy_options(config: dict[str, Any]) -> dict[str, Any]:

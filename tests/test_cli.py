@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import socket
 import subprocess
@@ -11,9 +12,10 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
+from repro.cli import main
 from repro.common.errors import InputError, NotHere
 from repro.common.paths import CONFIGS
-from repro.experiment import config, runs
+from repro.experiment import config, papers, runs
 from repro.experiment.compose import Composer
 from tests.test_runs import QUICK, repro
 
@@ -212,3 +214,28 @@ def test_a_gpu_adds_breakdown_cells_to_the_measured_ones(monkeypatch):
 def test_every_file_of_a_group_composes(group):
     for name in config.group_names(group):
         assert config.compose(FIG4, [f"{group}={name}"])[group]["name"] == name
+
+
+def test_a_paper_s_experiments_come_in_its_order_with_what_they_take(capsys):
+    for paper in sorted(path.stem for path in (CONFIGS / "paper").glob("*.yaml")):
+        order = [f"{paper}/{entry.experiment}" for entry in papers.entries(paper)]
+        assert config.experiment_names(paper) == order and any(entry.headline for entry in papers.entries(paper))
+        for entry in papers.entries(paper):
+            assert set(entry.minutes) == set(config.own_file(f"{paper}/{entry.experiment}")["scales"])
+            assert set(entry.data) <= set(config.group_names("dataset"))
+    assert main(["list", "gtopk", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown[0]["experiment"] == "fig5-vgg16" and shown[0]["headline"] is True
+    assert main(["list", "gtopk"]) == 0
+    assert capsys.readouterr().out.splitlines()[0].startswith("* gtopk/fig5-vgg16")
+
+
+@pytest.mark.parametrize("name", config.experiment_names())
+def test_every_experiment_has_the_three_scales(name):
+    assert list(config.own_file(name)["scales"]) == ["quick", "full", "paper"]
+
+
+@pytest.mark.parametrize("old", ["smoke", "small", "gpu"])
+def test_a_scale_that_there_is_not_is_named_with_those_that_there_are(old, capsys):
+    assert main(["show", FIG4, "--scale", old]) == 2
+    assert f"unknown scale '{old}'; valid: " in capsys.readouterr().err

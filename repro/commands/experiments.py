@@ -13,6 +13,7 @@ from repro.common.errors import NotHere
 
 def add(commands: Any) -> None:
     listing = commands.add_parser("list", help="experiments, strategies, models, data sets, testbeds")
+    listing.add_argument("paper", nargs="?", help="its experiments in its order, with what each takes")
     listing.set_defaults(command=cmd_list)
     as_json(listing)
 
@@ -33,6 +34,9 @@ def add(commands: Any) -> None:
 def cmd_list(args: argparse.Namespace) -> None:
     from repro.experiment import config
 
+    if args.paper:
+        list_paper(args.paper, args.json)
+        return
     found = {
         "experiments": {name: config.title(name) for name in config.experiment_names()},
         **{f"{group}s" if group != "strategy" else "strategies": config.group_names(group) for group in config.GROUPS},
@@ -48,6 +52,23 @@ def cmd_list(args: argparse.Namespace) -> None:
     for group, names in found.items():
         print(f"{group:{width + 2}}  {', '.join(names)}")
     print("\nnext: repro show EXPERIMENT · repro run EXPERIMENT · repro report")
+
+
+def list_paper(paper: str, as_json: bool) -> None:
+    """A paper's experiments in its order: what they show and take; a star at what its best-known claims rest on."""
+    from repro.experiment import config, papers
+
+    names = config.experiment_names(paper)
+    known = {f"{paper}/{entry.experiment}": entry for entry in papers.entries(paper)}
+    if as_json:
+        shown = [known[name]._asdict() if name in known else {"experiment": name.split("/")[-1]} for name in names]
+        print(json.dumps(shown, indent=1))
+        return
+    width = max(map(len, names))
+    for name in names:
+        entry = known.get(name)
+        what = f"{entry.shows}: {entry.takes or 'no data'}" if entry else config.title(name)
+        print(f"{'*' if entry and entry.headline else ' '} {name:{width}}  {what}")
 
 
 def cmd_show(args: argparse.Namespace) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import yaml
 
 from repro.common.errors import InputError, unknown
 from repro.common.paths import CONFIGS
+from repro.experiment import papers
 from repro.experiment.grid import Variant, split, variants
 
 GROUPS = ("strategy", "model", "dataset", "testbed", "imbalance")
@@ -22,14 +24,14 @@ def group_names(group: str) -> list[str]:
 
 
 def experiment_names(pattern: str | None = None) -> list[str]:
-    """All experiments, or those of a paper (`pipesgd`), or one (`pipesgd/fig4-mnist`)."""
-    names = group_names("experiment")
+    """All experiments, or those of a paper (`pipesgd`) in its order, or one (`pipesgd/fig4-mnist`)."""
+    names = sorted(group_names("experiment"), key=papers.place)
     if pattern is None:
         return names
     found = [name for name in names if name == pattern or name.startswith(pattern.rstrip("/") + "/")]
     if not found:
-        papers = {name.split("/")[0] for name in names}
-        raise unknown("experiment", pattern, [*names, *papers], most=3, all_of="repro list")
+        all_papers = {name.split("/")[0] for name in names}
+        raise unknown("experiment", pattern, [*names, *all_papers], most=3, all_of="repro list")
     return found
 
 
@@ -45,6 +47,29 @@ def own_file(experiment: str) -> dict[str, Any]:
         return yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
     except yaml.YAMLError as error:
         raise InputError(f"{path}: {' '.join(str(error).split())}") from None
+
+
+def own_variants(experiment: str) -> list[Variant]:
+    """The experiment's variants as its file alone has them, read without Hydra."""
+    own = own_file(experiment)
+    return variants({**dict.fromkeys(GROUPS), **_base(), **own, "strategy": {"name": own_strategy(own)}})
+
+
+def own_strategy(own: Mapping[str, Any]) -> str:
+    """The strategy that an experiment's own file chooses, or everyone's."""
+    parts = [part for part in (*_base()["defaults"], *own.get("defaults", ())) if isinstance(part, dict)]
+    return [part[key] for part in parts for key in ("strategy", "override /strategy") if key in part][-1]
+
+
+def group_file(group: str, name: str) -> dict[str, Any]:
+    """A file of a config group, uncomposed; empty where there is none."""
+    path = CONFIGS / group / f"{name}.yaml"
+    return yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+@cache
+def _base() -> dict[str, Any]:
+    return yaml.safe_load((CONFIGS / "config.yaml").read_text(encoding="utf-8"))
 
 
 def compose(experiment: str, overrides: Sequence[str] = (), scale: str | None = None) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from pathlib import Path
 from reports import groups, verdicts
 from reports.claims import read_claims
 from reports.experiments import FIG1, FIG2, FIGURE4, K_SPECTRUM, LOSSY, MNIST, RESNET20, RESNET20_PLAIN
+from repro.experiment import config
 from repro.records.store import write_summary
 
 FIG4 = MNIST.experiment
@@ -126,6 +127,11 @@ def _trace(phases, setting, communication):
                     }
                 )
     return intervals
+
+
+def labels(experiment):
+    """How the runs of an experiment's file are called."""
+    return [variant.label for variant in config.own_variants(experiment)]
 
 
 def all_cells(kinds=("measured", "simulated"), seeds=2, settings=SYNTHETIC, **changes):

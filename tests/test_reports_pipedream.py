@@ -39,6 +39,7 @@ from reports.reference import read as read_reference
 from repro.common.errors import InputError
 from repro.common.paths import CONFIGS
 from tests import reports_pipedream_data as made
+from tests.reports_data import labels
 
 CLAIMS = {claim.id: claim for claim in read_claims("pipedream").claims}
 PAPER = Published(read_reference("pipedream"))
@@ -116,14 +117,16 @@ def test_the_experiments_files_have_the_page_s_settings_and_programs():
     assert set(read) >= {file for name in SHOWN for file in files(name)}
     for experiment in (*TRAINING, *PLACES):
         one = read[experiment.name]
-        assert one["figure"] == experiment.name and set(experiment.settings) <= set(one["settings"]), experiment.name
+        assert one["figure"] == experiment.name and set(experiment.settings) <= set(
+            labels(f"pipedream/{experiment.name}")
+        ), experiment.name
     for name, program in PROBES.items():
         assert read[name]["program"] == program
     for row in TABLE:
-        assert {SINGLE, BSP, PIPEDREAM, STRAIGHT, MODEL} <= set(read[row.name]["settings"]), row.name
+        assert {SINGLE, BSP, PIPEDREAM, STRAIGHT, MODEL} <= set(labels(f"pipedream/{row.name}")), row.name
         printed = PAPER.configuration(row)
         if printed is None or "-" in printed:
-            assert (GIVEN in read[row.name]["settings"]) == (printed is not None), row.name
+            assert (GIVEN in labels(f"pipedream/{row.name}")) == (printed is not None), row.name
 
 
 # --- which results are shown

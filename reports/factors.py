@@ -35,11 +35,12 @@ def known(paper: str, figure: str) -> Mapping[str, Factors]:
 
 @cache
 def _files(paper: str) -> Mapping[str, list[str]]:
-    """Figure -> the experiments that make it."""
+    """Figure -> the experiments that make it; an experiment's own name, by which pages tell them apart -> itself."""
     found: dict[str, list[str]] = {}
     for name in config.group_names("experiment"):
         if name.startswith(f"{paper}/"):
-            found.setdefault(config.own_file(name).get("figure", ""), []).append(name)
+            for called in {config.own_file(name).get("figure", ""), name.partition("/")[2]}:
+                found.setdefault(called, []).append(name)
     return found
 
 

@@ -217,7 +217,7 @@ def test_every_file_of_a_group_composes(group):
 
 
 def test_a_paper_s_experiments_come_in_its_order_with_what_they_take(capsys):
-    for paper in sorted(path.stem for path in (CONFIGS / "paper").glob("*.yaml")):
+    for paper in sorted(path.stem for path in (CONFIGS / "papers").glob("*.yaml")):
         order = [f"{paper}/{entry.experiment}" for entry in papers.entries(paper)]
         assert config.experiment_names(paper) == order and any(entry.headline for entry in papers.entries(paper))
         for entry in papers.entries(paper):

@@ -1,4 +1,4 @@
-"""The papers' own order: `paper_configs/paper/<paper>.yaml`, an entry an experiment, with what it shows and takes."""
+"""The papers' own order: `paper_configs/papers/<paper>.yaml`, an entry an experiment, with what it shows and takes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Entry(NamedTuple):
 @cache
 def entries(paper: str) -> tuple[Entry, ...]:
     """The experiments of a paper in its order; none of one without a file."""
-    path = CONFIGS / "paper" / f"{paper}.yaml"
+    path = CONFIGS / "papers" / f"{paper}.yaml"
     found: list[dict[str, Any]] = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else []
     try:
         return tuple(Entry(**entry) for entry in found)

@@ -106,7 +106,7 @@ def runs(group: Group, experiment: str) -> pd.DataFrame:
         name for name in dict.fromkeys((metric, *SCORES)) if any(name in cell["final"] for cell in group.used())
     ]  # fmt: skip
     goals = [] if group.timing_only else frames.targets(group)
-    known = {name for name, _ in methods(group).values()}
+    compared = {name for name, _ in methods(group).values()}
     rows = []
     for name in group.covered():
         cells = list(group.runs(name).values())
@@ -119,7 +119,7 @@ def runs(group: Group, experiment: str) -> pd.DataFrame:
             "training (s)": show(spread(cell["final"]["train_s"] for cell in cells), seeds=False),
         }
         for candidate in BASES:
-            if candidate in known:
+            if candidate in compared:
                 line[f"over {candidate}"] = _speedup(group, name, _beside(group, name, candidate))
         for score in scores:
             values = [compute_eager.score(cell, score) for cell in cells]

@@ -85,9 +85,10 @@ def base(group: Group, name: str, experiment: str = "") -> str:
 
 def _beside(group: Group, name: str, candidate: str) -> str:
     """The setting of a baseline that has the same injected delay, else of it without one; nothing without results."""
-    varied = {one: factors.of(group.one(one)) for one in group.covered()}
-    of = {(method(one, found), found.get(DELAY)): one for one, found in varied.items()}
-    return of.get((candidate, varied[name].get(DELAY))) or of.get((candidate, None), "")
+    cells = {one: group.one(one) for one in group.covered()}
+    of = {(method(one, factors.of(cell)), injected(cell)): one for one, cell in cells.items()}
+    plain = candidate if candidate in cells else ""
+    return of.get((candidate, injected(cells[name])), plain)
 
 
 def printed(paper: Published, experiment: str, setting: str) -> float | None:

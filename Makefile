@@ -1,6 +1,6 @@
 # The commands are `make reproduce-pipesgd`, `reproduce-pipedream`, `reproduce-gtopk`, `reproduce-eagersgd`, `reproduce-ibatch` and `make test`; all make the environment first, and ask nothing.
 
-SCALE ?= small
+SCALE ?= quick
 ARGS ?=
 JOBS ?= 2
 SITE ?=
@@ -32,23 +32,23 @@ test-cluster: setup  ## run the tests of Slurm, Horovod and network namespaces; 
 
 test-all: test test-cluster  ## run all tests
 
-reproduce-pipesgd: setup  ## run all experiments of Pipe-SGD and build its page (SCALE=smoke, small or paper)
+reproduce-pipesgd: setup  ## run all experiments of Pipe-SGD and build its page (SCALE=quick, full or paper)
 	$(REPRO) run pipesgd --scale $(SCALE)
 
-reproduce-pipedream: setup  ## run all experiments of PipeDream and build its page (SCALE=smoke, small or paper)
+reproduce-pipedream: setup  ## run all experiments of PipeDream and build its page (SCALE=quick, full or paper)
 	$(REPRO) run pipedream --scale $(SCALE)
 
 profile-pipedream: setup  ## profile this machine for the measured experiments of PipeDream, in the place of the committed profiles
 	$(REPRO) profile vgg16 model.width=0.25 --dataset cifar10 --minibatches 100 --out paper_configs/profile/measured-vgg.json
 	$(REPRO) profile alexnet_cifar model.width=0.5 --dataset cifar10 --minibatches 100 --out paper_configs/profile/measured-alexnet.json
 
-reproduce-gtopk: setup  ## run all experiments of gTop-k S-SGD and build its page (SCALE=smoke, small or paper)
+reproduce-gtopk: setup  ## run all experiments of gTop-k S-SGD and build its page (SCALE=quick, full or paper)
 	$(REPRO) run gtopk --scale $(SCALE)
 
-reproduce-eagersgd: setup  ## run all experiments of eager-SGD and build its page (SCALE=smoke, small or paper)
+reproduce-eagersgd: setup  ## run all experiments of eager-SGD and build its page (SCALE=quick, full or paper)
 	$(REPRO) run eagersgd --scale $(SCALE)
 
-reproduce-ibatch: setup  ## run all experiments of iBatch and build its page (SCALE=smoke, small or paper)
+reproduce-ibatch: setup  ## run all experiments of iBatch and build its page (SCALE=quick, full or paper)
 	$(REPRO) run ibatch --scale $(SCALE)
 
 reproduce-all: reproduce-pipesgd reproduce-pipedream reproduce-gtopk reproduce-eagersgd reproduce-ibatch baselines validate  ## the five papers, the libraries, the validation

@@ -6,12 +6,12 @@ A cell's `pipeline` has the batches, the profile they were decided from and what
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
+from reports import factors
 from reports.loading import Summary
 from reports.stats import spread
 
@@ -21,17 +21,25 @@ MODES = (DEFAULT, LAYERWISE, IBATCH)
 NETWORKS = {"googlenet": "GoogLeNet", "inception": "Inception-V3", "vgg19": "VGG19", "vgg19-22k": "VGG19-22K"}
 GOOGLENET, INCEPTION, VGG19, VGG19_22K = NETWORKS.values()
 LARGE = 2e8  # parameters: above it a VGG19 is the one with 21,841 classes
-SIZED = re.compile(r"(?P<mode>[a-z]+) (?P<nodes>\d+)")
 KINDS_OF_PUSH = ("after", "layerwise", "batches")
 Place = tuple[str, str, int]  # network, mode, nodes
 
 
-def sized(setting: str) -> tuple[str, int] | None:
-    """(mode, nodes) of `ibatch 72`; one node of `single`; None of another setting."""
-    if setting == SINGLE:
+def mode_of(cell: Summary) -> str:
+    """How a run pulls; nothing of a run that is of no mode."""
+    return str(factors.of(cell).get("method", ""))
+
+
+def sized(cell: Summary) -> tuple[str, int] | None:
+    """(mode, nodes); None of a run whose number of nodes is no factor."""
+    return place(factors.of(cell))
+
+
+def place(of: factors.Factors) -> tuple[str, int] | None:
+    """The same by the factors; one node of a single one."""
+    if of.get("method") == SINGLE:
         return SINGLE, 1
-    found = SIZED.fullmatch(setting)
-    return (found["mode"], int(found["nodes"])) if found else None
+    return (str(of["method"]), int(of["workers"])) if {"method", "workers"} <= of.keys() else None
 
 
 def network(cell: Summary) -> str:
@@ -122,7 +130,7 @@ class Scaling:
     def of(cls, cells: Iterable[Summary]) -> Scaling:
         found: dict[Place, list[Summary]] = {}
         for cell in cells:
-            if where := sized(cell["setting"]):
+            if where := sized(cell):
                 found.setdefault((NETWORKS.get(network(cell), network(cell)), *where), []).append(cell)
         return cls(found)
 

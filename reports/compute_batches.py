@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from reports.batched_pulls import IBATCH, gap, network, pipeline, profile, times
+from reports.batched_pulls import IBATCH, gap, mode_of, network, pipeline, profile, times
 from reports.compute import Outcome, function
 from reports.loading import Summary
 from reports.probes import ProbeGroup
@@ -129,7 +129,7 @@ def least_gap(group: ProbeGroup) -> Outcome:
 def largest_gap(group: ProbeGroup, setting: str = IBATCH) -> Outcome:
     """The largest of them, over the runs of a mode."""
     each = [(value, cell) for cell in group.cells
-            if cell["setting"].split(" ")[0] == setting and (value := gap(cell)) is not None]  # fmt: skip
+            if mode_of(cell) == setting and (value := gap(cell)) is not None]  # fmt: skip
     if not each:
         return Outcome(reason=f"no run of {setting} has a profile")
     value, cell = max(each, key=lambda one: one[0])

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
+from reports import factors
 from reports.compute import Outcome, _paired, _ratio, final, function, metric_gap
 from reports.groups import Group
 from reports.loading import Summary
 from reports.stats import number, spread
-
-K_NAME = re.compile(r"K = (\d+)")  # a setting of plain K; with the staleness-aware learning rate it has a longer name
 
 
 def step_s(cell: Summary) -> float:
@@ -18,8 +15,11 @@ def step_s(cell: Summary) -> float:
 
 
 def K_settings(group: Group) -> dict[int, str]:
-    """K -> its setting, of those that have results."""
-    return {int(found[1]): name for name in group.covered() if (found := K_NAME.fullmatch(name))}
+    """K -> its setting, of those that have results and a constant learning rate."""
+    known = {name: factors.of(group.one(name)) for name in group.covered()}
+    return {
+        varied["strategy.K"]: name for name, varied in known.items() if "strategy.K" in varied and "rate" not in varied
+    }
 
 
 @function

@@ -16,6 +16,7 @@ from reports.batched_pulls import (
     Place,
     Scaling,
     Times,
+    sized,
     times,
 )
 from reports.compute import Outcome, _paired, function, probe_function
@@ -206,7 +207,7 @@ def _measured_times(group: Group, nodes: int, modes: Sequence[str], value: Calla
 @function
 def equal_weights(group: Group) -> Outcome:
     """Share of the numbers of workers at which all three modes end with the same weights, bit for bit."""
-    sizes = sorted({int(name.rsplit(" ", 1)[1]) for name in group.covered()})
+    sizes = sorted({place[1] for name in group.covered() if (place := sized(group.one(name)))})
     values: dict[int, float] = {}
     counted: dict[int, list[bool]] = {}
     for nodes in sizes:

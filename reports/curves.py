@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -53,25 +53,27 @@ def bands(points: pd.DataFrame, value: str) -> pd.DataFrame:
     return found.rename(columns={"metric": "median"}).assign(quantity=value)[names]
 
 
-def draw(points: pd.DataFrame, panels: Sequence[Panel], title: str, height: float = 4.7) -> Any:
-    """The panels in one row; one look and one legend entry a setting."""
+def draw(points: pd.DataFrame, panels: Sequence[Panel], title: str, looks: Mapping[str, str] | None = None) -> Any:
+    """The panels in one row; one look and one legend entry a setting, or a name that `looks` has for several."""
     plt, sns = style.plotting()
     width = 14.5 if len(panels) > 2 else 5.2 * len(panels) + 0.4
-    figure, axes = plt.subplots(1, len(panels), figsize=(width, height), layout="constrained", squeeze=False)
+    figure, axes = plt.subplots(1, len(panels), figsize=(width, 4.7), layout="constrained", squeeze=False)
     names = tuple(points["setting"].unique())
+    looks = {name: (looks or {}).get(name, name) for name in names}
+    known = tuple(dict.fromkeys(looks.values()))
     for axis, panel in zip(axes[0], panels, strict=True):
         middle = bands(points, panel.value)
         for setting in panel.settings or names:
             _line(axis, points[points["setting"] == setting].dropna(subset=[panel.value]),
-                  middle[middle["setting"] == setting], panel, style.look(setting, names))  # fmt: skip
+                  middle[middle["setting"] == setting], panel, style.look(looks[setting], known))  # fmt: skip
         axis.set(xlim=(0, None), xlabel=X_LABELS[panel.x], ylabel=panel.label)
         if panel.log and len(middle):
             axis.set_yscale("log")
         sns.despine(ax=axis)
     for axis, panel in zip(axes[0], panels, strict=True):
         axis.set_title(panel.title)
-    looks = handles(names)
-    figure.legend(handles=looks, loc="outside lower center", ncols=min(4, len(looks)))
+    entries = handles(known)
+    figure.legend(handles=entries, loc="outside lower center", ncols=min(4, len(entries)))
     style.titled(figure, title)
     return figure
 
@@ -97,12 +99,10 @@ def dashes(look: dict[str, Any]) -> Any:
 
 
 def handles(names: Sequence[str]) -> list:
-    """A legend entry a setting; settings that look the same (other delays) share one."""
+    """A legend entry a name."""
     from matplotlib.lines import Line2D
 
-    found: dict[str, dict[str, Any]] = {}
-    for name in names:
-        found.setdefault(style.plain(name, tuple(names)), style.look(name, tuple(names)))
+    found = {name: style.look(name, tuple(names)) for name in names}
     return [
         Line2D([], [], color=look["color"], marker=look["marker"], markeredgecolor="white", markersize=7,
                linewidth=1.8, linestyle=dashes(look), label=name)

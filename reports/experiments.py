@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from reports.groups import Experiment
+from reports.groups import Experiment, planned
 
 PAPER = "pipesgd"
 
@@ -24,63 +24,30 @@ class Row:
         return self.experiment.name
 
 
-def _figure4(name: str, quantized: bool, pipe: Mapping[str, Any]) -> Experiment:
-    """The settings of a row; the paper ran no quantization on ResNet18 and CIFAR100-Convex."""
-    settings: dict[str, tuple[str, Mapping[str, Any]]] = {"PS-Sync": ("ps_sync", {})}
-    codecs = {"": "none", " + T": "truncate16"} | ({" + Q": "quantize8"} if quantized else {})
-    for suffix, codec in codecs.items():
-        settings[f"D-Sync{suffix}"] = ("dsync", {"codec": codec, "algorithm": "ring"})
-    for suffix, codec in codecs.items():
-        options = {"codec": codec, "K": 2, "algorithm": "ring", "segments": 1, **pipe}
-        settings[f"Pipe-SGD{suffix}"] = ("pipe_sgd", options)
-    return Experiment(PAPER, name, settings)
-
-
 # Section 4, "Datasets" and "Metrics and Setup". Parameters: those of 784-500-500-10 with biases; of the other networks
 # the paper states none. CIFAR100-Convex's batch is not stated either.
 _HARDWARE = "four nodes, each a Titan XP and a Xeon E5-2640, one more as server, 10 Gbit/s Ethernet"
 _IMAGENET = {"dataset": "ImageNet", "train": 1_281_167, "test": 50_000, "classes": 1000, "image": (256, 256),
              "workers": 4, "batch": 256, "hardware": _HARDWARE, "warmup_epochs": 4}  # fmt: skip
-_NO_WARMUP = {"warmup_epochs": 0}  # "for smaller models, especially convex ones, no warm-up is required"
 
-MNIST = Row("MNIST-MLP", _figure4("fig4-mnist", True, _NO_WARMUP), {
+MNIST = Row("MNIST-MLP", planned(PAPER, "fig4-mnist"), {
     "dataset": "MNIST", "train": 60_000, "test": 10_000, "classes": 10, "image": (28, 28), "workers": 4, "batch": 100,
     "parameters": 648_010, "hardware": _HARDWARE})  # fmt: skip
-ALEXNET = Row("AlexNet", _figure4("fig4-alexnet", True, {}), _IMAGENET)
-RESNET18 = Row("ResNet18", _figure4("fig4-resnet18", False, {}), _IMAGENET)
-CIFAR100 = Row("CIFAR100-Convex", _figure4("fig4-cifar100-convex", False, _NO_WARMUP), {
+ALEXNET = Row("AlexNet", planned(PAPER, "fig4-alexnet"), _IMAGENET)
+RESNET18 = Row("ResNet18", planned(PAPER, "fig4-resnet18"), _IMAGENET)
+CIFAR100 = Row("CIFAR100-Convex", planned(PAPER, "fig4-cifar100-convex"), {
     "dataset": "CIFAR-100", "train": 50_000, "test": 10_000, "classes": 100, "image": (32, 32), "workers": 4,
     "hardware": _HARDWARE})  # fmt: skip
 FIGURE4 = (MNIST, ALEXNET, RESNET18, CIFAR100)
 
-FIG1 = Experiment(PAPER, "fig1", {
-    "Parameter server, asynchronous": ("ps_async", {}),
-    "Decentralised synchronous": ("dsync", {"codec": "none"}),
-    "Decentralised pipelined": ("pipe_sgd", {"K": 2, "codec": "none", "segments": 1, "warmup_epochs": 0}),
-})  # fmt: skip
-FIG2 = Experiment(PAPER, "fig2", {
-    "Pipe-SGD, K = 2": ("pipe_sgd", {"K": 2, "codec": "none", "segments": 1, "warmup_epochs": 0}),
-    "Sequential": ("pipe_sgd", {"K": 1, "codec": "none", "segments": 1}),
-    "Pipelined": ("pipe_sgd", {"K": 1, "codec": "none", "segments": 3}),
-})  # fmt: skip
+FIG1, FIG2 = planned(PAPER, "fig1"), planned(PAPER, "fig2")
 K_SPECTRUM = Experiment(PAPER, "k-spectrum", {
     **{f"K = {k}": ("pipe_sgd", {"K": k, "staleness_lr": False}) for k in range(1, 9)},
     **{f"K = {k}, staleness lr": ("pipe_sgd", {"K": k, "staleness_lr": True}) for k in range(1, 9)},
 })  # fmt: skip
-LOSSY = Experiment(PAPER, "lossy-parameters", {
-    f"{what}{suffix}": (strategy, {"codec": codec})
-    for what, strategy in (("Gradients", "dsync"), ("Parameters", "parameter_averaging"))
-    for suffix, codec in (("", "none"), (" + T", "truncate16"), (" + Q", "quantize8"))
-}, kinds=("simulated",))  # fmt: skip
-RESNET20 = Experiment(PAPER, "resnet20-cifar10", {
-    "D-Sync": ("dsync", {"codec": "none"}),
-    "Pipe-SGD": ("pipe_sgd", {"K": 2, "codec": "none", "warmup_epochs": 0}),
-    "Pipe-SGD + T": ("pipe_sgd", {"K": 2, "codec": "truncate16", "warmup_epochs": 0}),
-    "Pipe-SGD with warm-up": ("pipe_sgd", {"K": 2, "codec": "none"}),
-}, kinds=("simulated",))  # fmt: skip
-RESNET20_PLAIN = Experiment(PAPER, "resnet20-cifar10-plain", {
-    name: RESNET20.settings[name] for name in ("D-Sync", "Pipe-SGD")
-}, kinds=("simulated",))  # fmt: skip
+LOSSY = planned(PAPER, "lossy-parameters", kinds=("simulated",))
+RESNET20 = planned(PAPER, "resnet20-cifar10", kinds=("simulated",))
+RESNET20_PLAIN = planned(PAPER, "resnet20-cifar10-plain", kinds=("simulated",))
 TRAINING = (*(row.experiment for row in FIGURE4), FIG1, FIG2, K_SPECTRUM, LOSSY, RESNET20,
             RESNET20_PLAIN)  # fmt: skip
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
-from reports import compute, compute_findings
+from reports import compute, compute_findings, factors
 from reports.groups import Group
 from reports.loading import Summary
 from reports.probes import ProbeGroup
 from reports.stats import DASH, TIMES, number, show, show_target, spread
+from repro.experiment.grid import NONE
 
 if TYPE_CHECKING:
     import pandas as pd
-
-STALENESS = ", staleness lr"
 
 
 def spectrum(group: Group) -> pd.DataFrame:
@@ -23,11 +21,12 @@ def spectrum(group: Group) -> pd.DataFrame:
 
     rows = []
     for setting in group.covered():
-        K = int(re.search(r"\d+", setting)[0])
+        if "strategy.K" not in (varied := factors.of(group.one(setting))):
+            continue
         for seed, cell in group.runs(setting).items():
             targets = {f"to {goal} (s)": compute.target_s(cell, goal) for goal in cell["targets"]}
             rows.append(
-                {"kind": group.kind, "setting": setting, "K": K, "staleness_lr": setting.endswith(STALENESS),
+                {"kind": group.kind, "setting": setting, "K": varied["strategy.K"], "staleness_lr": "rate" in varied,
                  "seed": seed, "step_ms": 1e3 * compute_findings.step_s(cell), "metric": compute.final(cell), **targets}
             )  # fmt: skip
     return pd.DataFrame(rows).sort_values(["staleness_lr", "K", "seed"]).reset_index(drop=True)
@@ -62,11 +61,12 @@ def lossy(group: Group) -> pd.DataFrame:
 
     rows = []
     for setting in group.covered():
-        what, _, codec = setting.partition(" + ")
+        varied = factors.of(group.one(setting))
+        what, codec = str(varied.get("method", setting)), varied.get("codec", NONE)
         plain = group.runs(what)
         for seed, cell in group.runs(setting).items():
-            lost = compute.final(plain[seed]) - compute.final(cell) if codec and seed in plain else float("nan")
-            rows.append({"kind": group.kind, "setting": setting, "communicated": what.lower(), "codec": codec or "none",
+            lost = compute.final(plain[seed]) - compute.final(cell) if codec != NONE and seed in plain else float("nan")
+            rows.append({"kind": group.kind, "setting": setting, "communicated": what.lower(), "codec": codec,
                          "seed": seed, "metric": compute.final(cell), "lost": lost})  # fmt: skip
     return pd.DataFrame(rows)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from reports import probes
 from reports.groups import finished
 from reports.loading import Summary
+from reports.sweeps import QUICK
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -29,7 +30,7 @@ def latest(summaries: Sequence[Summary]) -> list[Summary]:
         found[(*place, one["hardware"]["class"], one.get("scale"))] = one
     order = sorted(found, key=lambda key: tuple(map(str, key)))
     scales = {key[-1] for key in order}
-    full = scales - {"smoke"} or scales  # a trial of the machinery says nothing beside a whole run
+    full = scales - {QUICK} or scales  # a trial of the machinery says nothing beside a whole run
     return [found[key] for key in order if key[-1] in full]
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from reports import factors
 from reports.loading import KINDS, Summary
 
 
@@ -20,6 +21,11 @@ class Experiment:
     settings: Mapping[str, tuple[str, Mapping[str, Any]]]  # setting -> (strategy or "" for any, options it must have)
     kinds: tuple[str, ...] = KINDS  # what its testbeds are
     varies: tuple[str, ...] = ()  # names of `properties` in which its settings differ from each other (world sizes)
+
+
+def planned(paper: str, name: str, kinds: tuple[str, ...] = KINDS, varies: tuple[str, ...] = ()) -> Experiment:
+    """An experiment with the settings and options that its files give it."""
+    return Experiment(paper, name, factors.settings(paper, name), kinds, varies)
 
 
 @dataclass(frozen=True)
@@ -59,6 +65,10 @@ class Group:
     def runs(self, setting: str) -> dict[int, Summary]:
         """seed -> the latest throughput cell of a setting."""
         return self._of(setting, breakdown=False)
+
+    def one(self, setting: str) -> Summary:
+        """The first seed's throughput cell of a setting that is covered."""
+        return next(iter(self.runs(setting).values()))
 
     def phase_runs(self, setting: str) -> dict[int, Summary]:
         """seed -> the cell whose phases count: breakdown cells where there are any, else the throughput cells."""

@@ -7,13 +7,14 @@ a second compare. `pipeline` and `per_rank` are in the summaries of pipelines al
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from reports import factors
 from reports.loading import Summary
 from reports.stats import TIMES, number, spread
+from repro.experiment.config import own_file
 
 SINGLE, BSP, ALLREDUCE, ASP = "single", "bsp", "bsp-allreduce", "asp"
 PIPEDREAM, GIVEN, STRAIGHT, MODEL = "pipedream", "paper-config", "straight", "model-parallel"
@@ -27,8 +28,7 @@ TABLE1 = (
 )
 THROUGHPUT = ("throughput-alexnet-8b", "throughput-resnet50-8b")
 ROWS = (*TABLE1, *THROUGHPUT)
-PLACE = re.compile(r"-(?P<machines>\d+)(?P<cluster>[ab])$")  # of a row's name
-SIZED = re.compile(r"(?P<name>.+)-(?P<workers>\d+)$")  # a setting with its number of workers: `bsp-8`, `vgg16-8`
+CLUSTERS = {"paper/pipedream-a": "A", "paper/pipedream-b": "B"}  # by testbed
 REPLICATED, DATA_PARALLEL, STRAIGHTLY = "replicated pipeline", "data parallelism", "straight pipeline"
 
 
@@ -48,8 +48,13 @@ def overhead(cell: Summary) -> float:
 
 
 def machines(row: str) -> int:
-    """How many machines a row of Table 1 has: 8 of `table1-vgg16-8a`."""
-    return int(PLACE.search(row)["machines"])
+    """How many machines a row of Table 1 has, as its experiment's file says."""
+    return own_file(f"pipedream/{row}")["workers"]
+
+
+def cluster(row: str) -> str:
+    """On which cluster a row of Table 1 stands, A or B: that of its experiment's testbed."""
+    return CLUSTERS[next(iter(own_file(f"pipedream/{row}")["testbeds"]))]
 
 
 def pipeline(cell: Summary) -> Mapping[str, Any]:
@@ -142,17 +147,12 @@ def against(strongest: str, ratios: Mapping[str, float]) -> str:
     return "; ".join([f"over {strongest}, the stronger", *rest]) if rest else ""
 
 
-def sized(setting: str) -> tuple[str, int] | None:
-    """(name, workers) of `bsp-8`; None of a setting without a number."""
-    found = SIZED.fullmatch(setting)
-    return (found["name"], int(found["workers"])) if found else None
-
-
 def series(cells: Iterable[Summary]) -> dict[tuple[str, str], dict[int, Summary]]:
-    """(model, device) -> workers -> cell, of Figure 1's settings MODEL-N; the device is the testbed's last word."""
+    """(model, device) -> workers -> cell, of Figure 1's runs; the device is the testbed's last word."""
     found: dict[tuple[str, str], dict[int, Summary]] = {}
     for cell in cells:
-        if parts := sized(cell["setting"]):
+        varied = factors.of(cell)
+        if {"model", "workers"} <= varied.keys():
             device = cell["testbed"].rsplit("-", 1)[-1]
-            found.setdefault((parts[0], device), {})[parts[1]] = cell
+            found.setdefault((str(varied["model"]), device), {})[int(varied["workers"])] = cell
     return {key: dict(sorted(by_workers.items())) for key, by_workers in found.items()}

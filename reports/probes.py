@@ -7,12 +7,12 @@ mappings has the names that are required inside. Simulated testbeds are an axis 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from reports import factors
 from reports.groups import finished
 from reports.loading import KINDS, Summary, read
 
@@ -60,8 +60,6 @@ RESULTS: dict[str, dict[str, Any]] = {
                            "prefers_longer"}]},
     "selection": {"rows": [{"model", "elements", "k", "method", "device", "seconds", "iteration_s", "share", "found"}]},
 }  # fmt: skip
-# What of a setting's name is its world size or its network.
-PLACE = re.compile(r"(, )?p ?= ?\d+$| on [\d.]+ Gbit/s$")
 # Inside the entries of a list: mappings that need these names.
 INNER = {
     "latency_s": {"mean", "min", "max"},
@@ -114,9 +112,9 @@ class ProbeGroup:
 
 
 def model(cell: Summary) -> str:
-    """What a cell is about: `AlexNet` of a setting `AlexNet, p=4` or `AlexNet on 10 Gbit/s`, else the model's name."""
-    if (found := PLACE.sub("", cell["setting"])) not in ("", cell["setting"]):
-        return found
+    """What a cell is about: the model among its factors, else its model's name."""
+    if found := factors.of(cell).get("model"):
+        return str(found)
     known = cell.get("model")
     name = known.get("name") if isinstance(known, Mapping) else known
     return str(name or cell["setting"])

@@ -5,15 +5,14 @@ One shape for all sources, so that a claim about throughput, efficiency or speed
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from reports import factors
 from reports.loading import Summary
 from reports.stats import spread
 from reports.style import COMPUTATION
 
-SETTING = re.compile(r"(?P<model>.+), (?P<algorithm>Dense|Top-k|gTop-k), P ?= ?(?P<workers>\d+)")
 ALGORITHMS = ("Dense", "Top-k", "gTop-k")
 MODELS = ("VGG-16", "ResNet-20", "AlexNet", "ResNet-50")
 PARTS = ("computation", "compression", "communication")
@@ -46,10 +45,11 @@ class Steps:
 
 
 def place(cell: Summary) -> Place | None:
-    """(model, algorithm, workers) of a setting `VGG-16, Dense, P=32`; None of another one."""
-    if not (found := SETTING.fullmatch(cell["setting"])):
+    """(model, algorithm, workers) by the run's factors; None of a run of other ones."""
+    found = factors.of(cell)
+    if not {"model", "method", "workers"} <= found.keys() or found["method"] not in ALGORITHMS:
         return None
-    return found["model"], found["algorithm"], int(found["workers"])
+    return found["model"], found["method"], found["workers"]
 
 
 def of_cells(cells: Sequence[Summary]) -> Steps:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import os
-import re
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -87,8 +86,6 @@ SETTINGS |= {
     "ssp-3": {"color": "#2f6b4f", "marker": "P", "dash": (1.5, 1)},
 }
 SETTINGS |= {"default": SETTINGS["ps_default"], "layerwise": SETTINGS["ps_layerwise"]}
-# What of a setting's name does not change its look: an injected delay; which quorum.
-VARIANT = (re.compile(r" \d+ ms$"), re.compile(r"(?<=quorum) \d+"))
 # For settings of later papers and of users, by order of appearance, until they get a line above.
 SPARE = ("#2a7f62", "#7b4fa3", "#b8488f", "#8a6d1f", "#1b9aaa", "#6b7a1e")
 SPARE_MARKERS = ("D", "v", "P", "<", ">", "h")
@@ -115,20 +112,11 @@ HIDDEN_LABEL = "communication, hidden behind computation (not part of the bar)"
 
 def look(setting: str, known: tuple[str, ...] = ()) -> dict[str, Any]:
     """Colour, marker and dashes of a setting; one unknown to the project gets a spare by its place in `known`."""
-    if (name := plain(setting, known)) in SETTINGS:
-        return SETTINGS[name]
-    extra = [name for name in known if plain(name, known) not in SETTINGS]
+    if setting in SETTINGS:
+        return SETTINGS[setting]
+    extra = [name for name in known if name not in SETTINGS]
     place = extra.index(setting) if setting in extra else 0
     return {"color": SPARE[place % len(SPARE)], "marker": SPARE_MARKERS[place % len(SPARE_MARKERS)], "dash": (1, 0)}
-
-
-def plain(setting: str, known: tuple[str, ...] = ()) -> str:
-    """A setting's name without its injected delay, and without its quorum where `known` has no second one."""
-    if setting in SETTINGS:
-        return setting
-    name = VARIANT[0].sub("", setting)
-    bare = VARIANT[1].sub("", name)
-    return bare if bare in SETTINGS and len({n for n in known if VARIANT[1].search(n)}) <= 1 else name
 
 
 def plotting() -> tuple[Any, Any]:

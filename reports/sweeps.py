@@ -10,7 +10,7 @@ from reports.groups import Experiment, Group, belongs, finished, groups
 from reports.loading import KINDS, Summary
 from reports.probes import ProbeGroup
 
-SMOKE = "smoke"
+QUICK = "quick"
 PREFERRED = "shaped/1g"  # of several places the one by which claims are judged
 
 
@@ -32,7 +32,7 @@ def sweep(cells: Sequence[Summary]) -> tuple[ProbeGroup | None, list[Group]]:
     good = [s for s in cells if s["kind"] == "simulated" and not s["breakdown"]]
     scales: dict[str, tuple] = {}
     for s in good:
-        rank = (s.get("scale") != SMOKE, finished(s), str(s.get("scale")))
+        rank = (s.get("scale") != QUICK, finished(s), str(s.get("scale")))
         scales[s["experiment"]] = max(scales.get(s["experiment"], rank), rank)
     good = [s for s in good if str(s.get("scale")) == scales[s["experiment"]][2]]
     current: dict[tuple, str] = {}
@@ -74,4 +74,4 @@ def choose_places(summaries: Sequence[Summary], experiment: Experiment) -> tuple
 
 
 def _rank(group: Group) -> tuple:
-    return group.first.get("scale") != SMOKE, len(group.covered()), group.latest
+    return group.first.get("scale") != QUICK, len(group.covered()), group.latest

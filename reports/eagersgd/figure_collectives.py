@@ -28,7 +28,7 @@ def draw(found: pd.DataFrame, title: str) -> Any:
             at = own[own["collective"] == name].sort_values("bytes")
             if not len(at):
                 continue
-            look = style.look(name, names)
+            look = style.look(_look(name, names), names)
             drawn = {"color": look["color"], "marker": look["marker"], "linestyle": curves.dashes(look),
                      "markeredgecolor": "white", "markersize": 6.5, "linewidth": 1.6}  # fmt: skip
             left.plot(at["bytes"], 1e3 * at["latency_mean_s"], **drawn)
@@ -53,6 +53,11 @@ def draw(found: pd.DataFrame, title: str) -> Any:
     return figure
 
 
+def _look(name: str, names: tuple[str, ...]) -> str:
+    """A quorum that stands alone has the look of all of them."""
+    return "quorum" if [one for one in names if one not in NAMES] == [name] else name
+
+
 def _order(name: str) -> tuple:
     known = list(NAMES)
     return (known.index(name), 0) if name in known else (len(known), int(name.rpartition(" ")[2] or 0))
@@ -67,7 +72,7 @@ def size_text(size: float) -> str:
 def _handles(names: tuple[str, ...]) -> list:
     from matplotlib.lines import Line2D
 
-    lines = curves.handles(names)
+    lines = curves.handles([_look(name, names) for name in names])
     for line in lines:
         line.set_label(NAMES.get(line.get_label(), line.get_label()))
     return [*lines, Line2D([], [], color="#777777", linewidth=0.9, linestyle=(0, (1, 1.5)),

@@ -62,22 +62,24 @@ def _patches(strategies: list[str]) -> list:
     return [Patch(color=style.look(name)["color"], label=name) for name in strategies]
 
 
-def learning(points: pd.DataFrame, metric: str, more: tuple[str, ...], title: str) -> Any:
+def learning(
+    points: pd.DataFrame, metric: str, more: tuple[str, ...], title: str, of: Mapping[str, tuple[str, str]]
+) -> Any:
     """Metric against time and against epochs, then the scores `more` against time; or a panel a delay."""
     name, log = f"{style.metric_name(metric)} on the test set", metric in curves.FALLING
+    looks = {setting: method for setting, (method, _) in of.items()}
     by_delay: dict[str, list[str]] = {}
     for setting in points["setting"].unique():
-        found = style.VARIANT[0].search(setting)
-        by_delay.setdefault(found[0].strip() if found else "", []).append(setting)
+        by_delay.setdefault(of[setting][1], []).append(setting)
     if len(by_delay) > 1:
         panels = [
             curves.Panel("metric", "train_s", name, f"{delay} injected" if delay else "no delay", tuple(own), log)
             for delay, own in by_delay.items()
         ]
-        return curves.draw(points, panels, title)
+        return curves.draw(points, panels, title, looks)
     panels = [
         curves.Panel("metric", "train_s", name, "against time", log=log),
         curves.Panel("metric", "epoch", name, "against epochs", log=log),
         *(curves.Panel(score, "train_s", style.metric_name(score), "against time") for score in more),
     ]
-    return curves.draw(points, panels, title)
+    return curves.draw(points, panels, title, looks)

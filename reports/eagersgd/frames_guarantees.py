@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-import re
 from typing import TYPE_CHECKING
 
-from reports import compute, compute_eager
-from reports.eagersgd.experiments import DEEP500, HOROVOD
+from reports import compute, compute_eager, factors
+from reports.eagersgd.frames_training import QUORUM
 from reports.groups import Group
+from reports.loading import Summary
 from reports.stats import DASH, number, show, spread
 from reports.style import metric_name
 
 if TYPE_CHECKING:
     import pandas as pd
 
-QUORUM = re.compile(r"quorum (?P<q>\d+)")
 MOST = 8  # staleness from which a histogram's bars are put together
 
 
@@ -96,14 +95,15 @@ def staleness(group: Group) -> pd.DataFrame:
         ]  # fmt: skip
     columns = ["kind", "setting", "rank", "staleness", "gradients", "share"]
     found = pd.DataFrame(rows, columns=columns)
-    eager = found.groupby("setting")["staleness"].transform("max") if len(found) else found["staleness"]
-    return found[(eager > 0) | found["setting"].str.startswith("eager")].reset_index(drop=True)
+    stale = found.groupby("setting")["staleness"].transform("max") if len(found) else found["staleness"]
+    eager = [name for name in group.covered() if group.one(name)["strategy"].startswith("eager")]
+    return found[(stale > 0) | found["setting"].isin(eager)].reset_index(drop=True)
 
 
 def quorum(group: Group) -> pd.DataFrame:
     """One row a setting and seed of the spectrum: q, step time, NAP over ranks, mean staleness, metric, loss.
 
-    q is that of the name; solo is 1, a synchronous allreduce all ranks; majority stands at the middle of the ranks.
+    q is a factor; solo is 1, a synchronous allreduce all ranks; majority stands at the middle of the ranks.
     """
     import pandas as pd
 
@@ -118,9 +118,9 @@ def quorum(group: Group) -> pd.DataFrame:
                     "kind": group.kind,
                     "setting": name,
                     "seed": seed,
-                    "q": _quorum(name, cell["strategy"], ranks),
+                    "q": _quorum(cell, ranks),
                     "ranks": ranks,
-                    "spectrum": bool(QUORUM.search(name)),
+                    "spectrum": QUORUM in factors.of(cell),
                     "step_ms": 1e3 * compute.iteration_s(cell),
                     "nap": ranks * compute_eager.active_share(cell) if counted else math.nan,
                     "mean_staleness": sum(a * n for a, n in ages.items()) / sum(ages.values()) if ages else math.nan,
@@ -131,10 +131,10 @@ def quorum(group: Group) -> pd.DataFrame:
     return found.sort_values(["q", "setting", "seed"], ignore_index=True) if len(found) else found
 
 
-def _quorum(name: str, strategy: str, ranks: int) -> float:
-    if found := QUORUM.search(name):
-        return float(found["q"])
-    return {"eager_solo": 1.0, "eager_majority": (ranks + 1) / 2}.get(strategy, float(ranks))
+def _quorum(cell: Summary, ranks: int) -> float:
+    if q := factors.of(cell).get(QUORUM):
+        return float(q)
+    return {"eager_solo": 1.0, "eager_majority": (ranks + 1) / 2}.get(cell["strategy"], float(ranks))
 
 
 def quorum_table(found: pd.DataFrame, metric: str) -> pd.DataFrame:
@@ -169,7 +169,3 @@ def worth(group: Group) -> str:
         f"With model synchronisation minus without ({found.note}), {metric_name(group.metric)}: "
         f"{show(spread(values), decimals=4)}."
     )
-
-
-def synchronous(name: str) -> bool:
-    return name.startswith((DEEP500, HOROVOD))

@@ -2,35 +2,45 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from reports import compute, compute_eager, frames
-from reports.eagersgd.experiments import BASES, DEEP500, HOROVOD
+from reports import compute, compute_eager, factors, frames
+from reports.eagersgd.experiments import BASES, DEEP500, PAPER
 from reports.eagersgd.published import BARS, OVER, Published
 from reports.groups import Group
 from reports.loading import Summary
 from reports.stats import DASH, TIMES, number, show, show_target, spread
-from reports.style import metric_name, plain
+from reports.style import metric_name
 
 if TYPE_CHECKING:
     import pandas as pd
 
-DELAY = re.compile(r" (?P<ms>\d+) ms$")
+DELAY, QUORUM = "delay_ms", "strategy.quorum"  # factors
+ANY_QUORUM = "eager-SGD (quorum)"
 SCORES = ("top1", "top5", "train_top1", "train_top5")
 
 
-def delay(setting: str) -> str:
-    """`200 ms` of `eager-SGD (solo) 200 ms`; nothing where the name has none."""
-    found = DELAY.search(setting)
-    return f"{found['ms']} ms" if found else ""
+def method(setting: str, varied: factors.Factors) -> str:
+    """What is compared: a setting without its injected delay."""
+    return str(varied["method"]) if DELAY in varied else setting
+
+
+def methods(group: Group) -> dict[str, tuple[str, str]]:
+    """Setting -> (what is compared, a quorum being that where it is the only one; the delay that is a factor)."""
+    varied = {name: factors.of(group.one(name)) for name in group.covered()}
+    alone = len({of[QUORUM] for of in varied.values() if QUORUM in of}) == 1
+    return {
+        name: (ANY_QUORUM if alone and QUORUM in of else method(name, of), f"{of[DELAY]} ms" if DELAY in of else "")
+        for name, of in varied.items()
+    }
 
 
 def injected(cell: Summary) -> str:
-    """The delay in a setting's name, else the one that its injector has."""
+    """The delay among a run's factors, else the one that its injector has."""
     seconds = (cell.get("imbalance") or {}).get("delay_s")
-    return delay(cell["setting"]) or (f"{1e3 * seconds:g} ms" if seconds else "")
+    ms = factors.of(cell).get(DELAY) or (1e3 * seconds if seconds else None)
+    return f"{ms:g} ms" if ms else ""
 
 
 def throughput(group: Group, experiment: str, paper: Published) -> pd.DataFrame:
@@ -49,7 +59,7 @@ def throughput(group: Group, experiment: str, paper: Published) -> pd.DataFrame:
             {
                 "kind": group.kind,
                 "setting": name,
-                "strategy": plain(name),
+                "strategy": method(name, factors.of(cells[0])),
                 "delay": injected(cells[0]),
                 "seeds": len(cells),
                 "steps_per_second": steps.median,
@@ -67,20 +77,25 @@ def throughput(group: Group, experiment: str, paper: Published) -> pd.DataFrame:
 
 def base(group: Group, name: str, experiment: str = "") -> str:
     """The synchronous setting that an eager one is compared with: of its delay; the experiment's, else any."""
-    if name.startswith(BASES):
+    if factors.of(group.one(name)).get("method", name) in BASES:
         return ""
-    found = injected(next(iter(group.runs(name).values())))
-    suffix = f" {found}" if group.runs(f"{DEEP500} {found}") or group.runs(f"{HOROVOD} {found}") else ""
-    for candidate in (OVER.get(experiment, DEEP500), *BASES):
-        if group.runs(candidate + suffix) and candidate + suffix != name:
-            return candidate + suffix
-    return ""
+    found = (_beside(group, name, candidate) for candidate in (OVER.get(experiment, DEEP500), *BASES))
+    return next(filter(None, found), "")
+
+
+def _beside(group: Group, name: str, candidate: str) -> str:
+    """The setting of a baseline that has the same injected delay, else of it without one; nothing without results."""
+    cells = {one: group.one(one) for one in group.covered()}
+    of = {(method(one, factors.of(cell)), injected(cell)): one for one, cell in cells.items()}
+    plain = candidate if candidate in cells else ""
+    return of.get((candidate, injected(cells[name])), plain)
 
 
 def printed(paper: Published, experiment: str, setting: str) -> float | None:
     """The paper's speed-up of a setting."""
-    found = BARS.get(experiment, {}).get(setting)
-    return paper.value(found[0], found[1], plain(setting), found[2]) if found else None
+    if not (found := BARS.get(experiment, {}).get(setting)):
+        return None
+    return paper.value(found[0], found[1], method(setting, factors.known(PAPER, experiment)[setting]), found[2])
 
 
 def runs(group: Group, experiment: str) -> pd.DataFrame:
@@ -92,6 +107,7 @@ def runs(group: Group, experiment: str) -> pd.DataFrame:
         name for name in dict.fromkeys((metric, *SCORES)) if any(name in cell["final"] for cell in group.used())
     ]  # fmt: skip
     goals = [] if group.timing_only else frames.targets(group)
+    compared = {name for name, _ in methods(group).values()}
     rows = []
     for name in group.covered():
         cells = list(group.runs(name).values())
@@ -103,11 +119,9 @@ def runs(group: Group, experiment: str) -> pd.DataFrame:
             "steps/s": show(spread(1 / compute.iteration_s(cell) for cell in cells), seeds=False),
             "training (s)": show(spread(cell["final"]["train_s"] for cell in cells), seeds=False),
         }
-        found = injected(cells[0])
         for candidate in BASES:
-            over = f"{candidate} {found}" if group.runs(f"{candidate} {found}") else candidate
-            if any(group.runs(one) for one in group.settings if one.startswith(candidate)):
-                line[f"over {candidate}"] = _speedup(group, name, over)
+            if candidate in compared:
+                line[f"over {candidate}"] = _speedup(group, name, _beside(group, name, candidate))
         for score in scores:
             values = [compute_eager.score(cell, score) for cell in cells]
             known = [value for value in values if value == value]

@@ -10,6 +10,7 @@ from reports.eagersgd.experiments import OPEN, PROBES, TRAINING, WITH
 from reports.groups import Experiment, Group, choose, strangers
 from reports.loading import KINDS, Summary
 from reports.probes import ProbeGroup
+from reports.sweeps import QUICK
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,7 @@ def choose_probe(cells: Sequence[Summary], name: str) -> tuple[dict[str, ProbeGr
 
 def _rank(group: ProbeGroup) -> tuple:
     first = group.first
-    return first.get("scale") != "smoke", first["testbed"].startswith("paper/"), len(group.cells), group.latest
+    return first.get("scale") != QUICK, first["testbed"].startswith("paper/"), len(group.cells), group.latest
 
 
 def finder(found: Results) -> Callable[[str, str], Group | ProbeGroup | None]:

@@ -152,7 +152,8 @@ def part(title: str, experiment: Experiment, what: str, group: Group, files: Fil
             f"{label}, **{kind}**: median line, {band(group)}, a point for each seed's stop; the training "
             "clock stands still during evaluations."
         )
-        drawn = figure_training.learning(points, group.metric, more, f"{label} {DASH} {kind.upper()}: {place}")
+        of = frames_training.methods(group)
+        drawn = figure_training.learning(points, group.metric, more, f"{label} {DASH} {kind.upper()}: {place}", of)
         made.picture = files.picture(drawn, name, f"{label}, {kind}", caption, {"curves": points})
         made.text = " ".join([made.text, frames_guarantees.worth(group)]).strip()
     shown = files.table(frames_training.runs(group, experiment.name), f"runs-{name}", ["setting"])

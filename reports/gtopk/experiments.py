@@ -2,44 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-from reports.groups import Experiment
+from reports.groups import Experiment, planned
 
 PAPER = "gtopk"
 BASE = "Dense"
 
-_DENSE = ("dsync", {"codec": "none"})
-_COMMON = {"codec": "none", "K": 1, "momentum_correction": False}
-_TOPK = ("topk", _COMMON)
-
-
-def _gtopk(**changed: Any) -> tuple[str, Mapping[str, Any]]:
-    return "gtopk", {**_COMMON, "aggregation": "tree", "residual": "printed", "selection": "exact", **changed}
-
-
-_EXACT = {"gTop-k, exact residual": _gtopk(residual="exact")}
-FIG5_VGG16 = Experiment(PAPER, "fig5-vgg16", {BASE: _DENSE, "gTop-k": _gtopk(), **_EXACT})
-FIG5_RESNET20 = Experiment(PAPER, "fig5-resnet20", {BASE: _DENSE, "Top-k": _TOPK, "gTop-k": _gtopk(), **_EXACT})
-FIG6_ALEXNET = Experiment(PAPER, "fig6-alexnet", {BASE: _DENSE, "gTop-k": _gtopk()}, kinds=("measured",))
-FIG6_RESNET50 = Experiment(PAPER, "fig6-resnet50", FIG6_ALEXNET.settings, kinds=("measured",))
-FIG7_LSTM = Experiment(PAPER, "fig7-lstm", FIG6_ALEXNET.settings, kinds=("measured",))
-_DENSITIES = {f"rho = {rho:g}": _gtopk(density=rho) for rho in (0.005, 0.001, 0.0005)}
-FIG12_VGG16 = Experiment(PAPER, "fig12-vgg16", {BASE: _DENSE, **_DENSITIES}, kinds=("simulated",))
-FIG12_RESNET20 = Experiment(PAPER, "fig12-resnet20", FIG12_VGG16.settings, kinds=("simulated",))
-CONSERVATION = Experiment(PAPER, "conservation", {
-    BASE: _DENSE, "Top-k": _TOPK, "gTop-k": _gtopk(), **_EXACT,
-    "gTop-k, naive": ("gtopk", {**_COMMON, "aggregation": "allgather"}),
-}, kinds=("simulated",))  # fmt: skip
-BEYOND = Experiment(PAPER, "beyond", {
-    "gTop-k": _gtopk(),
-    "gTop-k, 16 bits": _gtopk(codec="truncate16"),
-    "gTop-k, 8 bits": _gtopk(codec="quantize8"),
-    "gTop-k, K = 2": _gtopk(K=2),
-    "gTop-k, momentum correction": _gtopk(momentum_correction=True),
-    "gTop-k, sampled selection": _gtopk(selection="sampled"),
-}, kinds=("simulated",))  # fmt: skip
+FIG5_VGG16 = planned(PAPER, "fig5-vgg16")
+FIG5_RESNET20 = planned(PAPER, "fig5-resnet20")
+FIG6_ALEXNET = planned(PAPER, "fig6-alexnet", kinds=("measured",))
+FIG6_RESNET50 = planned(PAPER, "fig6-resnet50", kinds=("measured",))
+FIG7_LSTM = planned(PAPER, "fig7-lstm", kinds=("measured",))
+FIG12_VGG16 = planned(PAPER, "fig12-vgg16", kinds=("simulated",))
+FIG12_RESNET20 = planned(PAPER, "fig12-resnet20", kinds=("simulated",))
+CONSERVATION = planned(PAPER, "conservation", kinds=("simulated",))
+BEYOND = planned(PAPER, "beyond", kinds=("simulated",))
 
 
 def baseline(experiment: Experiment) -> str:

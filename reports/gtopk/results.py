@@ -10,6 +10,7 @@ from reports.groups import Group, choose, strangers
 from reports.gtopk.experiments import FIG11, PREFERRED, SWEEPS, TRAINING
 from reports.loading import KINDS, Summary
 from reports.probes import ProbeGroup
+from reports.sweeps import QUICK
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def choose_sweep(cells: Sequence[Summary], name: str) -> tuple[dict[str, list[Pr
 def _rank(group: ProbeGroup) -> tuple:
     first = group.first
     return (
-        first.get("scale") != "smoke",
+        first.get("scale") != QUICK,
         first["testbed"].startswith(PREFERRED) or first["testbed"].startswith("paper/"),
         len(group.cells),
         group.latest,

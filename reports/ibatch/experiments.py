@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from reports.batched_pulls import DEFAULT, IBATCH, LAYERWISE, MODES, NETWORKS, SINGLE
+from reports import factors
+from reports.batched_pulls import DEFAULT, IBATCH, LAYERWISE, NETWORKS
 from reports.groups import Experiment
 
 PAPER = "ibatch"
@@ -22,24 +23,16 @@ SIZES = (6, 12, 24, 30, 48, 72)
 MEDIUM, LARGEST = 30, 72
 OF_FIG6 = ("inception", "vgg19")
 OF_FIG7 = ("Inception-V3", "VGG19")
-PUSHES = ("after", "layerwise", "batches", "vector")  # what stands behind the mode in the settings of `beyond`
-SETTINGS = {
-    FIG3: MODES,
-    FIG5: (SINGLE, *(f"{mode} {n}" for n in SIZES for mode in MODES)),
-    FIG6: (SINGLE, *(f"{mode} {n}" for n in SIZES for mode in MODES)),
-    BEYOND: (*(f"{mode} {push}" for push in PUSHES for mode in MODES), "exact after"),
-}
-
 # --- training
 SYNC = Experiment(PAPER, "sync", {name: (IBATCH, {}) for name in ("bsp", "ssp-1", "ssp-3", "asp")},
                   kinds=("simulated",))  # fmt: skip
 # In what the settings of a measured experiment differ: the numbers of workers with their batches and data.
 SCALES = ("workers", "batch", "train", "test", "checksum")
-_HERE = {f"{mode} {n}": (STRATEGIES[mode], {}) for n in (2, 3, 4) for mode in MODES}
+MEASURED = "measured"  # the figure of both
+_HERE = {label: (STRATEGIES[of["method"]], {}) for label, of in factors.known(PAPER, MEASURED).items()}
 MEASURED_VGG = Experiment(PAPER, "measured-vgg", _HERE, kinds=("measured",), varies=SCALES)
 MEASURED_GOOGLENET = Experiment(PAPER, "measured-googlenet", _HERE, kinds=("measured",), varies=SCALES)
 PLACES = (MEASURED_VGG, MEASURED_GOOGLENET)
-MEASURED = "measured"  # the figure of both
 WHAT = {MEASURED_VGG.name: "VGG-style network", MEASURED_GOOGLENET.name: "GoogLeNet-style network"}
 
 # --- a probe: experiment -> program

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from reports.batched_pulls import EXACT, IBATCH, MODES, NETWORKS, batches_text, gap, network, pipeline, times
+from reports.batched_pulls import EXACT, IBATCH, MODES, NETWORKS, batches_text, gap, mode_of, network, pipeline, times
 from reports.groups import Group
 from reports.probes import ProbeGroup
 from reports.stats import DASH, number
@@ -20,7 +20,7 @@ NOTHING = 1e-12  # a gap below it is rounding
 def gaps(groups: Iterable[Group | ProbeGroup], modes: Sequence[str] = (IBATCH,)) -> pd.DataFrame:
     """A row a run with a profile: executed time of its batches over the least possible, less 1; EXETime over executed.
 
-    modes: of which runs; first words of settings.
+    modes: of which runs.
     """
     import pandas as pd
 
@@ -30,7 +30,7 @@ def gaps(groups: Iterable[Group | ProbeGroup], modes: Sequence[str] = (IBATCH,))
     for group in groups:
         for one in group.used():
             said = pipeline(one)
-            if one["setting"].split(" ")[0] not in modes or (found := gap(one)) is None:
+            if mode_of(one) not in modes or (found := gap(one)) is None:
                 continue
             rows.append((one["kind"], one["testbed"], one["experiment"], _network(one), one["setting"], one["workers"],
                          said.get("mode", IBATCH), batches_text(one), len(said.get("profile", {})["forward_s"]),
@@ -156,7 +156,7 @@ def predictions(groups: Iterable[Group | ProbeGroup]) -> pd.DataFrame:
     rows = []
     for group in groups:
         for one in group.used():
-            said, took, mode = pipeline(one), times(one), one["setting"].split(" ")[0]
+            said, took, mode = pipeline(one), times(one), mode_of(one)
             predicted = said.get("executed_s")
             if predicted and took and mode in (*MODES, EXACT) and said.get("push") == "after":
                 rows.append((one["kind"], one["testbed"], one["experiment"], _network(one), one["setting"],

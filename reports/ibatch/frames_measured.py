@@ -24,7 +24,7 @@ def iterations(group: Group) -> pd.DataFrame:
 
     rows = []
     for name in group.covered():
-        if (place := sized(name)) is None:
+        if (place := sized(group.one(name))) is None:
             continue
         found = spread(1e3 * cell["step"]["mean_s"] for cell in group.runs(name).values())
         rows.append({"kind": group.kind, "testbed": group.first["testbed"], "mode": place[0], "workers": place[1],
@@ -39,8 +39,8 @@ def runs(group: Group) -> pd.DataFrame:
     import pandas as pd
 
     rows = []
-    for name in sorted(group.covered(), key=lambda s: (sized(s) or ("", 0))[1]):
-        cells, (mode, workers) = list(group.runs(name).values()), sized(name) or (name, 0)
+    for name in sorted(group.covered(), key=lambda s: (sized(group.one(s)) or ("", 0))[1]):
+        cells, (mode, workers) = list(group.runs(name).values()), sized(group.one(name)) or (name, 0)
         ratio = measured_speedup(group, workers, mode, DEFAULT).values
         rows.append(
             {

@@ -6,8 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from reports.batched_pulls import MODES, SINGLE, Scaling, batches_text, network, pipeline, times
-from reports.ibatch.experiments import LARGEST, OF_FIG7, SETTINGS
+from reports import factors
+from reports.batched_pulls import MODES, SINGLE, Scaling, batches_text, mode_of, network, pipeline, place, times
+from reports.ibatch.experiments import BEYOND, LARGEST, OF_FIG7, PAPER
 from reports.ibatch.published import Published
 from reports.probes import ProbeGroup
 from reports.stats import DASH, TIMES, number
@@ -62,18 +63,13 @@ def speedup_table(found: pd.DataFrame) -> pd.DataFrame:
 
 def missing(group: ProbeGroup, family: str, networks: Sequence[str]) -> str:
     """Which settings of a figure's networks have no results yet, in words; nothing where all are there."""
-    runs, found = Scaling.of(group.cells), []
+    runs, found, wanted = Scaling.of(group.cells), [], factors.known(PAPER, family)
     for name in networks:
-        lacking = [s for s in SETTINGS[family] if _place(name, s) not in runs.cells]
+        lacking = [label for label, of in wanted.items() if (name, *place(of)) not in runs.cells]
         if lacking:
             some = ", ".join(lacking[:4]) + (f" and {len(lacking) - 4} more" if len(lacking) > 4 else "")
-            found.append(f"{name} ({some if len(lacking) < len(SETTINGS[family]) else 'none'})")
+            found.append(f"{name} ({some if len(lacking) < len(wanted) else 'none'})")
     return f"Settings without results yet: {'; '.join(found)}." if found else ""
-
-
-def _place(name: str, setting: str) -> tuple[str, str, int]:
-    mode, _, nodes = setting.partition(" ")
-    return name, mode, int(nodes) if nodes else 1
 
 
 def decomposed(group: ProbeGroup, nodes: int = LARGEST, networks: Sequence[str] = OF_FIG7) -> pd.DataFrame:
@@ -117,14 +113,13 @@ def beyond(group: ProbeGroup) -> pd.DataFrame:
     """A row a setting: seconds an iteration, over the default with pushes after the backward pass, pulls, overlap."""
     import pandas as pd
 
-    order = {name: place for place, name in enumerate(SETTINGS["beyond"])}
+    order = {name: place for place, name in enumerate(factors.known(PAPER, BEYOND))}
     rows = []
     for one in sorted(group.cells, key=lambda c: (c["testbed"], order.get(c["setting"], 99), c["setting"], c["seed"])):
-        mode, _, push = one["setting"].partition(" ")
-        took = times(one)
+        took, push = times(one), str(factors.of(one).get("push", ""))
         rows.append(
             {
-                "network": network(one), "mode": mode, "push": push, "batches": batches_text(one) or DASH,
+                "network": network(one), "mode": mode_of(one), "push": push, "batches": batches_text(one) or DASH,
                 "iteration_s": one["step"]["mean_s"],
                 "pull_s": took.pull_s if took else math.nan, "overlap_s": took.overlap_s if took else math.nan,
                 "placement": str(pipeline(one).get("placement") or DASH),

@@ -2,42 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
-from reports.groups import Experiment
+from reports.groups import Experiment, planned
 from reports.pipelines import (
     ALLREDUCE,
-    ASP,
     BSP,
-    FLUSH,
     GIVEN,
-    GPIPE,
     MODEL,
-    NAIVE,
     PIPEDREAM,
-    PLACE,
     ROWS,
     SINGLE,
-    STASHING,
     STRAIGHT,
     TABLE1,
     THROUGHPUT,
-    VERTICAL,
+    cluster,
+    machines,
 )
 
 PAPER = "pipedream"
-Setting = tuple[str, Mapping[str, Any]]
-ANY: Setting = ("", {})
-
-
-def _pipeline(**options: Any) -> Setting:
-    return "pipedream", options
-
-
-_BSP: Setting = ("wfbp", {"algorithm": "sharded_server"})
-_STASHING = _pipeline(semantics="stashing")
 # In what settings of one experiment may differ: one machine alone, other numbers of machines with their batches, and
 # data as long as they need.
 SCALES = ("workers", "batch", "train", "test", "checksum", "epochs", "eval_every", "device")
@@ -53,11 +36,11 @@ class Row:
 
     @property
     def machines(self) -> int:
-        return int(PLACE.search(self.name)["machines"])
+        return machines(self.name)
 
     @property
     def cluster(self) -> str:
-        return PLACE.search(self.name)["cluster"].upper()
+        return cluster(self.name)
 
     @property
     def label(self) -> str:
@@ -86,32 +69,18 @@ SWEEPS = {TABLE_1: ROWS, FIG1: (FIG1,)}
 
 # --- timelines, training
 DATA_PARALLEL, REPLICATED = "data-parallel", "replicated"
-TIMELINES = Experiment(PAPER, "timelines", {
-    DATA_PARALLEL: ANY, MODEL: ("model_parallel", {}), PIPEDREAM: _pipeline(), REPLICATED: _pipeline(),
-}, kinds=_MODELLED, varies=SCALES)  # fmt: skip
-FIG8 = Experiment(PAPER, "fig8", {PIPEDREAM: _pipeline()}, varies=SCALES)
+TIMELINES = planned(PAPER, "timelines", kinds=_MODELLED, varies=SCALES)
+FIG8 = Experiment(PAPER, "fig8", {PIPEDREAM: ("pipedream", {})}, varies=SCALES)  # two files, each with its cuts
 _TRAINED = (*SCALES, "optimizer")
-ACCURACY = Experiment(PAPER, "accuracy-vgg16", {
-    **{f"{BSP}-{n}": ("wfbp", {}) for n in (4, 8, 16)},
-    **{f"{PIPEDREAM}-{n}": _STASHING for n in (4, 8, 16)},
-    f"{ASP}-4": ("ps_async", {}),
-}, varies=_TRAINED)  # fmt: skip
-_VERSIONS = {
-    STASHING: _STASHING, VERTICAL: _pipeline(semantics="vertical_sync"), NAIVE: _pipeline(semantics="naive"),
-    BSP: ANY, SINGLE: ANY,
-}  # fmt: skip
-SEMANTICS = Experiment(PAPER, "semantics", _VERSIONS, varies=_TRAINED)
-SEMANTICS_ALEXNET = Experiment(PAPER, "semantics-alexnet", _VERSIONS, varies=_TRAINED)
+ACCURACY = planned(PAPER, "accuracy-vgg16", varies=_TRAINED)
+SEMANTICS = planned(PAPER, "semantics", varies=_TRAINED)
+SEMANTICS_ALEXNET = planned(PAPER, "semantics-alexnet", varies=_TRAINED)
 MEMORY = Experiment(PAPER, "memory", {}, varies=(*_TRAINED, "model", "parameters"))
 TRAINING = (TIMELINES, FIG8, ACCURACY, SEMANTICS, SEMANTICS_ALEXNET, MEMORY)
 
 # --- measured here: every machine and network is shown, claims are judged by one of them
-_HERE = {
-    SINGLE: ANY, BSP: _BSP, ALLREDUCE: ("wfbp", {}), ASP: ("ps_async", {}), MODEL: ("model_parallel", {}),
-    STRAIGHT: _pipeline(), PIPEDREAM: _STASHING, GPIPE: ("gpipe", {}), FLUSH: ("one_f_one_b_flush", {}),
-}  # fmt: skip
-MEASURED_VGG = Experiment(PAPER, "measured-vgg", _HERE, kinds=("measured",), varies=_TRAINED)
-MEASURED_ALEXNET = Experiment(PAPER, "measured-alexnet", _HERE, kinds=("measured",), varies=_TRAINED)
+MEASURED_VGG = planned(PAPER, "measured-vgg", kinds=("measured",), varies=_TRAINED)
+MEASURED_ALEXNET = planned(PAPER, "measured-alexnet", kinds=("measured",), varies=_TRAINED)
 PLACES = (MEASURED_VGG, MEASURED_ALEXNET)
 
 # --- probes: experiment -> program

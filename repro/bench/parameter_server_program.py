@@ -80,7 +80,7 @@ def simulate(nodes: int, strategy_name: str, iterations: int = 2) -> dict[str, f
     from strategies import load
 
     overrides = [f"workers={nodes}", f"batch={4 * nodes}", f"dataset.images={8 * nodes}", f"strategy={strategy_name}"]
-    (cell, *_) = runs.expand("ibatch/fig5-vgg19-22k", [*overrides, "settings={}"])
+    (cell, *_) = runs.expand("ibatch/fig5-vgg19-22k", [*overrides, "grid=null"])
     config, dataset = cell.config, of(cell.config)
     began, marks, virtual_s = time.perf_counter(), [], []
 

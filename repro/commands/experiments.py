@@ -7,12 +7,13 @@ import json
 import sys
 from typing import Any
 
-from repro.commands.options import as_json, experiment_arguments
+from repro.commands.options import DEFAULT_SCALE, as_json, experiment_arguments
 from repro.common.errors import NotHere
 
 
 def add(commands: Any) -> None:
     listing = commands.add_parser("list", help="experiments, strategies, models, data sets, testbeds")
+    listing.add_argument("paper", nargs="?", help="its experiments in its order, with what each takes")
     listing.set_defaults(command=cmd_list)
     as_json(listing)
 
@@ -33,6 +34,9 @@ def add(commands: Any) -> None:
 def cmd_list(args: argparse.Namespace) -> None:
     from repro.experiment import config, files
 
+    if args.paper:
+        list_paper(args.paper, args.json)
+        return
     found = {
         "experiments": {name: config.title(name) for name in config.experiment_names()},
         **{f"{group}s" if group != "strategy" else "strategies": files.group_names(group) for group in files.GROUPS},
@@ -50,22 +54,41 @@ def cmd_list(args: argparse.Namespace) -> None:
     print("\nnext: repro show EXPERIMENT · repro run EXPERIMENT · repro report")
 
 
+def list_paper(paper: str, as_json: bool) -> None:
+    """A paper's experiments in its order: what they show and take; a star at what its best-known claims rest on."""
+    from repro.experiment import config, papers
+
+    names = config.experiment_names(paper)
+    known = {f"{paper}/{entry.experiment}": entry for entry in papers.entries(paper)}
+    if as_json:
+        shown = [known[name]._asdict() if name in known else {"experiment": name.split("/")[-1]} for name in names]
+        print(json.dumps(shown, indent=1))
+        return
+    width = max(map(len, names))
+    for name in names:
+        entry = known.get(name)
+        what = f"{entry.shows}: {entry.takes or 'no data'}" if entry else config.title(name)
+        print(f"{'*' if entry and entry.headline else ' '} {name:{width}}  {what}")
+
+
 def cmd_show(args: argparse.Namespace) -> None:
     import yaml
 
-    from repro.experiment import config
+    from repro.experiment import config, grid
     from repro.launch import runs as expansion
 
     shown = []
     for name in config.experiment_names(args.experiment):
         lacking: list[NotHere] = []
         count = len(expansion.expand(name, args.overrides, args.scale, lacking))  # says what `run` would refuse
-        resolved = config.compose(name, args.overrides, args.scale)
+        plain, swept = grid.split(args.overrides)
+        resolved = config.compose(name, plain, args.scale)
         settings, testbeds = config.axes(resolved, args.overrides)
         shown.append({"experiment": name, "cells": count, "config": resolved})
         if not args.json:
             print(f"# {name}: {resolved['title']}")
-            print(f"# {count} cells: {len(settings)} settings x {len(testbeds)} testbeds x {resolved['seeds']} seeds")
+            seeds = len(grid.seeds_of(swept, resolved["seed"], resolved["seeds"]))
+            print(f"# {count} cells: {len(settings)} settings x {len(testbeds)} testbeds x {seeds} seeds")
             for reason in dict.fromkeys(map(str, lacking)):
                 print(f"# left out here: {reason}")
             print(yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True))
@@ -79,7 +102,7 @@ def cmd_run(args: argparse.Namespace) -> None:
     from repro.launch.runner import check_results_folder, run_cells
 
     check_results_folder()
-    scale = args.scale or "small"
+    scale = args.scale or DEFAULT_SCALE
     names, cells, missing = config.experiment_names(args.experiment), [], None
     for name in names:
         lacking: list[NotHere] = []

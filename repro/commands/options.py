@@ -8,6 +8,8 @@ from typing import Any
 
 from repro.common.errors import InputError
 
+DEFAULT_SCALE = "quick"  # of `run` and `submit`
+
 
 class Parser(argparse.ArgumentParser):
     """argparse with one line on errors, in our form; what begins with a minus and a digit is a value, as in -1e8,2."""
@@ -29,4 +31,5 @@ def experiment_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "overrides", nargs="*", default=[], help="key=value, for instance strategy=pipe_sgd strategy.K=3 seeds=5"
     )
-    parser.add_argument("--scale", help="a named size of the experiment: smoke, small (the default of `run`), paper")
+    names = f"{DEFAULT_SCALE} (the default of `run`), full, paper"
+    parser.add_argument("--scale", help=f"a named size of the experiment: {names}")

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from repro.commands.options import as_json, experiment_arguments
+from repro.commands.options import DEFAULT_SCALE, as_json, experiment_arguments
 from repro.common.errors import InputError, NotHere
 
 
@@ -48,7 +48,7 @@ def cmd_submit(args: argparse.Namespace) -> None:
     names, shown, missing = config.experiment_names(args.experiment), [], None
     for name in names:
         try:
-            cells, note = find_cells(name, args.overrides, args.scale or "small")
+            cells, note = find_cells(name, args.overrides, args.scale or DEFAULT_SCALE)
         except NotHere as error:
             if len(names) == 1:
                 raise

@@ -2,29 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any
 
+import yaml
+
 from repro.common.errors import unknown
+from repro.common.paths import CONFIGS
+from repro.experiment import papers
 from repro.experiment.compose import Composer
-from repro.experiment.files import group_names, own_file
+from repro.experiment.files import GROUPS, group_names, own_file
+from repro.experiment.grid import Variant, split, variants
 
 
 def experiment_names(pattern: str | None = None) -> list[str]:
-    """All experiments, or those of a paper (`pipesgd`), or one (`pipesgd/fig4-mnist`)."""
-    names = group_names("experiment")
+    """All experiments, or those of a paper (`pipesgd`) in its order, or one (`pipesgd/fig4-mnist`)."""
+    names = sorted(group_names("experiment"), key=papers.place)
     if pattern is None:
         return names
     found = [name for name in names if name == pattern or name.startswith(pattern.rstrip("/") + "/")]
     if not found:
-        papers = {name.split("/")[0] for name in names}
-        raise unknown("experiment", pattern, [*names, *papers], most=3, all_of="repro list")
+        all_papers = {name.split("/")[0] for name in names}
+        raise unknown("experiment", pattern, [*names, *all_papers], most=3, all_of="repro list")
     return found
 
 
 def title(experiment: str) -> str:
     """The experiment's one-line title, read without Hydra."""
     return own_file(experiment).get("title", "")
+
+
+def own_variants(experiment: str) -> list[Variant]:
+    """The experiment's variants as its file alone has them, read without Hydra."""
+    own = own_file(experiment)
+    return variants({**dict.fromkeys(GROUPS), **_base(), **own, "strategy": {"name": own_strategy(own)}})
+
+
+def own_strategy(own: Mapping[str, Any]) -> str:
+    """The strategy that an experiment's own file chooses, or everyone's."""
+    parts = [part for part in (*_base()["defaults"], *own.get("defaults", ())) if isinstance(part, dict)]
+    return [part[key] for part in parts for key in ("strategy", "override /strategy") if key in part][-1]
+
+
+def group_file(group: str, name: str) -> dict[str, Any]:
+    """A file of a config group, uncomposed; empty where there is none."""
+    path = CONFIGS / group / f"{name}.yaml"
+    return yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+@cache
+def _base() -> dict[str, Any]:
+    return yaml.safe_load((CONFIGS / "config.yaml").read_text(encoding="utf-8"))
 
 
 def compose(experiment: str, overrides: Sequence[str] = (), scale: str | None = None) -> dict[str, Any]:
@@ -35,18 +64,17 @@ def compose(experiment: str, overrides: Sequence[str] = (), scale: str | None = 
     return Composer(experiment, scale).compose(overrides)
 
 
-def axes(resolved: dict[str, Any], overrides: Sequence[str]) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
-    """An experiment's settings and testbeds, each name -> its overrides; an override of either leaves just that one.
+def axes(resolved: dict[str, Any], overrides: Sequence[str]) -> tuple[list[Variant], dict[str, list[str]]]:
+    """An experiment's variants (`repro.experiment.grid`) and its testbeds, name -> overrides.
 
-    A testbed that the experiment knows keeps its overrides when it is the one chosen.
+    An override of the testbed leaves those that it names, which keep what the experiment says of them. `resolved`:
+    under the overrides of one value (`grid.split`).
     """
-    keys = {override.partition("=")[0] for override in overrides}
-    one_setting = "strategy" in keys or not resolved["settings"]
-    settings = {resolved["strategy"]["name"]: []} if one_setting else resolved["settings"]
+    plain, swept = split(overrides)
     known = resolved["testbeds"] or ["here"]  # null: an experiment may merge a list or a mapping onto it
     testbeds = {name: list(changes or []) for name, changes in known.items()} if isinstance(known, dict) else {}
     testbeds = testbeds or {name: [] for name in known}
-    if "testbed" in keys:
-        chosen = resolved["testbed"]["name"]
-        testbeds = {chosen: testbeds.get(chosen, [])}
-    return settings, testbeds
+    one = [resolved["testbed"]["name"]] if any(override.startswith("testbed=") for override in plain) else []
+    if chosen := swept.get("testbed", one):
+        testbeds = {name: testbeds.get(name, []) for name in chosen}
+    return variants(resolved, overrides), testbeds

@@ -43,7 +43,6 @@ def check(config: dict[str, Any]) -> None:
         testbeds = {str(name): [] for name in testbeds}
     elif isinstance(testbeds, dict):
         testbeds = {name: [] if changes is None else changes for name, changes in testbeds.items()}
-    _check_overrides("settings", config.get("settings"))
     _check_overrides("testbeds", testbeds)
 
 

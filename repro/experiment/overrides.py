@@ -13,7 +13,7 @@ from repro.common.errors import InputError, unknown
 from repro.common.paths import CONFIGS
 from repro.experiment.files import GROUPS, group_names
 
-LATER = ("settings", "testbeds", "scales")  # parts of an experiment that hold overrides themselves
+LATER = ("grid", "exclude", "testbeds", "scales")  # parts of an experiment that hold overrides themselves
 # parts whose entries are checked by those who read them, whichever those are: `+` may add some
 OPEN = ("strategy", "model", "dataset", "imbalance", "optimizer", "probe", *LATER)
 FORM = re.compile(r"\+{0,2}[\w.-]+")  # of a key; plus signs add an entry to a part

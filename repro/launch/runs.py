@@ -12,7 +12,7 @@ from repro.common import registry
 from repro.common.errors import InputError, NotHere
 from repro.evaluation import metrics
 from repro.experiment import config as configs
-from repro.experiment import files, limits
+from repro.experiment import files, grid, limits
 from repro.experiment.cell import Cell
 from repro.experiment.compose import Composer
 from repro.rank import programs
@@ -22,7 +22,10 @@ if TYPE_CHECKING:
     from repro.data.base import Dataset
 
 # what a result does not depend on: how many other cells there are, where data lies, how long a rank may wait
-NOT_IN_KEY = (*("settings", "testbeds", "scales", "scale", "seeds", "seed", "data", "timeout_s", "title"),)
+NOT_IN_KEY = (
+    *("grid", "exclude", "label", "factors", "testbeds", "scales", "scale", "seeds", "seed"),
+    *("data", "timeout_s", "title"),
+)
 # what came later and changes nothing with these values, so that keys of cells without it do not depend on it
 NEUTRAL = {"imbalance": {"name": imbalance.NONE}, "min_compute_s": None, "eval_train": 0}
 # the same of entries of the optimizer; options of plugins have their defaults in the plugin's code, which counts itself
@@ -34,23 +37,29 @@ def expand(
 ) -> list[Cell]:
     """The cells of an experiment, seeds innermost, without keys.
 
-    An override `strategy=...` replaces the experiment's settings by that one, `testbed=...` its testbeds. Checks every
-    strategy's options and the numbers of workers, batch and epochs before anything runs. `lacking` takes the reasons of
-    cells that this machine cannot run, which are then left out; without it they are raised.
+    What overrides of factors, of several values and of `strategy` do is said in `repro.experiment.grid`; `testbed=...`
+    replaces the experiment's testbeds. Checks every strategy's options and the numbers of workers, batch and epochs
+    before anything runs. `lacking` takes the reasons of cells that this machine cannot run, which are then left out;
+    without it they are raised.
     """
     composer = Composer(experiment, scale)
-    base = composer.compose(overrides)
-    keys = {override.partition("=")[0] for override in overrides}
-    settings, testbeds = configs.axes(base, overrides)
+    plain, swept = grid.split(overrides)
+    base = composer.compose(plain)
+    variants, testbeds = configs.axes(base, overrides)
     check_numbers(base)
-    axes = f"{len(settings)} settings x {len(testbeds)} testbeds x {base['seeds']:,} seeds"
-    limits.check(f"{experiment}: cells ({axes})", len(settings) * len(testbeds) * base["seeds"], limits.CELLS)
+    many = len(swept.get("seeds", ())) or base["seeds"]
+    axes = f"{len(variants)} settings x {len(testbeds)} testbeds x {many:,} seeds"
+    limits.check(f"{experiment}: cells ({axes})", len(variants) * len(testbeds) * many, limits.CELLS)
+    seeds = grid.seeds_of(swept, base["seed"], base["seeds"])
     cells = []
     for testbed, conditions in testbeds.items():
-        for setting, changes in settings.items():
-            # the user's word counts most, then the testbed's, then the setting's, then the scale's
-            ours = [change for change in (*changes, *conditions) if change.partition("=")[0] not in keys]
-            resolved = composer.compose([f"testbed={testbed}", *ours, *overrides])
+        for variant in variants:
+            # the user's word counts most, then the testbed's, then the variant's, then the scale's
+            users = (*plain, *variant.given)
+            keys = {override.partition("=")[0] for override in users}
+            ours = [change for change in (*variant.overrides, *conditions) if change.partition("=")[0] not in keys]
+            resolved = composer.compose([f"testbed={testbed}", *ours, *users])
+            resolved |= {"setting": variant.label, "factors": variant.factors}
             try:
                 check(resolved)
             except NotHere as error:
@@ -58,14 +67,11 @@ def expand(
                     raise
                 lacking.append(error)
                 continue
-            cells += [
-                Cell(experiment, setting, resolved | {"setting": setting, "seed": seed}, seed)
-                for seed in range(base["seed"], base["seed"] + base["seeds"])
-            ]
+            cells += [Cell(experiment, variant.label, resolved | {"seed": seed}, seed) for seed in seeds]
             if uses_gpu(resolved) and not resolved["breakdown"] and resolved["program"] == "train":
                 # exact phases need a synchronisation at each, which spoils the overlap: a cell of their own
-                own = resolved | {"setting": setting, "seed": base["seed"], "breakdown": True}
-                cells.append(Cell(experiment, setting, own, base["seed"]))
+                own = resolved | {"seed": seeds[0], "breakdown": True}
+                cells.append(Cell(experiment, variant.label, own, seeds[0]))
     return cells
 
 

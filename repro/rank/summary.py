@@ -76,6 +76,7 @@ def identity(folder: Path, config: dict[str, Any]) -> dict[str, Any]:
         "paper": config["paper"],
         "experiment": config["figure"],
         "setting": config["setting"],
+        "factors": config.get("factors", {}),
         "strategy": config["strategy"]["name"],
         "options": strategy_options(config),
         "imbalance": {"name": imbalance.name_of(config), **imbalance.options(config)},

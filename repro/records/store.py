@@ -12,7 +12,8 @@
 A summary is a dictionary with these keys (seconds unless said otherwise; per-iteration numbers are means over the
 worker ranks):
 
-    schema, status ("finished"), key, cell, program ("train"), paper, experiment, setting, strategy, options,
+    schema, status ("finished"), key, cell, program ("train"), paper, experiment, setting (the
+    label that the factors had), factors {method, workers, ... of the experiment's grid: value}, strategy, options,
     kind ("measured" | "simulated"), testbed, fabric, launcher, workers, ranks, seed, scale, threads_per_rank,
     breakdown, batch (global), epochs, eval_every (epochs), iterations, iterations_per_epoch, metric,
     accumulate (microbatches of a worker's minibatch), imbalance {name, and its options}, min_compute_s (or null),

@@ -20,8 +20,8 @@ NUMBERS = (
     *("communication", "bytes_sent", "staleness", "counters", "metrics", "wall"),
 )
 MAPPINGS = (
-    *("options", "imbalance", "dataset", "model", "optimizer", "hardware", "provenance", "final", "targets", "step"),
-    *("phases", "communication", "counters", "metrics", "wall"),
+    *("factors", "options", "imbalance", "dataset", "model", "optimizer", "hardware", "provenance", "final", "targets"),
+    *("step", "phases", "communication", "counters", "metrics", "wall"),
 )
 ROWS = ("curve", "trace", "per_rank", "staleness")  # lists of mappings
 NAMES = {"dataset": "name", "model": "name", "imbalance": "name", "optimizer": "name", "hardware": "class"}

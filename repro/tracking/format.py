@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 
 SHARED_VIEW = "time-to-accuracy"  # the name under which `shared_view` is stored in MLflow
 # Parts of a configuration that describe the whole experiment, and of a record that are no configuration.
-NOT_PARAMETERS = ("settings", "testbeds", "scales", "sources", "title", "seeds")
+NOT_PARAMETERS = ("grid", "exclude", "label", "testbeds", "scales", "sources", "title", "seeds")
+NOT_PARAMETERS += ("settings",)  # of older records
 NOT_PARAMETERS += ("key", "cell", "config", "experiment", "hardware", "provenance", "started_at")
 
 

@@ -11,7 +11,7 @@ import pytest
 from tests.support.cli import repro, summary
 
 QUICK = [
-    "testbed=here", "settings={}", "seeds=1", "workers=3", "batch=60", "epochs=1", "eval_every=0.25",
+    "testbed=here", "grid=null", "seeds=1", "workers=3", "batch=60", "epochs=1", "eval_every=0.25",
     "checkpoint_every=0.25", "dataset.standin=always",
 ]  # fmt: skip
 

@@ -32,6 +32,7 @@ from reports.eagersgd.experiments import (
     MAJORITY,
     OPEN,
     PROBES,
+    QUORUM,
     SHOWN,
     SOLO,
     TRAINING,
@@ -39,12 +40,12 @@ from reports.eagersgd.experiments import (
 )
 from reports.eagersgd.published import BARS, Published
 from reports.eagersgd.results import finder, gather
-from reports.groups import groups, key_of
+from reports.groups import Group, groups, key_of
 from reports.reference import read as read_reference
 from repro.common.errors import InputError
 from repro.common.paths import CONFIGS
 from tests.reports.data import eagersgd as made
-from tests.reports.data.summaries import make, put
+from tests.reports.data.summaries import labels, make, put
 from tests.reports.test_reports_page import undrawn
 
 CLAIMS = {claim.id: claim for claim in read_claims("eagersgd").claims}
@@ -106,9 +107,9 @@ def test_the_experiments_files_have_the_page_s_settings_and_programs():
     assert set(SHOWN) == set(PROBES) | {experiment.name for experiment in TRAINING}
     assert set(read) == {file for name in SHOWN for file in files(name)}
     for experiment in TRAINING:
-        one = read[experiment.name]
-        assert one["figure"] == experiment.name and set(experiment.settings) <= set(one["settings"]), experiment.name
-        others = set(one["settings"]) - set(experiment.settings)
+        one, named = read[experiment.name], set(labels(f"eagersgd/{experiment.name}"))
+        assert one["figure"] == experiment.name and set(experiment.settings) <= named, experiment.name
+        others = named - set(experiment.settings)
         assert experiment.name in OPEN or all(name.startswith("Single node") for name in others), others
         testbeds = list(one["testbeds"])
         assert ("measured" in experiment.kinds) == ("here" in testbeds), experiment.name
@@ -158,12 +159,18 @@ def test_results_of_fig9_measured_stand_with_fig9():
 
 
 def test_looks_do_not_depend_on_delays_and_tell_quorums_apart():
-    names = (f"{SOLO} 200 ms", f"{SOLO} 400 ms", f"{DEEP500} 200 ms")
-    assert style.look(names[0]) == style.look(names[1]) == style.SETTINGS[SOLO] != style.look(names[2])
-    assert len(curves.handles(names)) == 2
-    assert style.look("eager-SGD (quorum 4)") == style.SETTINGS["eager-SGD (quorum)"]
-    several = ("eager-SGD (quorum 4)", "eager-SGD (quorum 8)")
-    assert style.look(several[0], several) != style.look(several[1], several)
+    def looks(experiment, *settings):
+        cells = tuple(made.run(experiment, setting) for setting in settings)
+        of = frames_training.methods(Group((), cells, settings))
+        drawn = tuple(dict.fromkeys(method for method, _ in of.values()))
+        return [style.look(of[setting][0], drawn) for setting in settings], curves.handles(drawn)
+
+    found, handles = looks(FIG10, f"{SOLO} 200 ms", f"{SOLO} 400 ms", f"{DEEP500} 200 ms")
+    assert found[0] == found[1] == style.SETTINGS[SOLO] != found[2]
+    assert len(handles) == 2
+    assert looks(QUORUM, "eager-SGD (quorum 4)")[0] == [style.SETTINGS["eager-SGD (quorum)"]]
+    several, _ = looks(QUORUM, "eager-SGD (quorum 4)", "eager-SGD (quorum 8)")
+    assert several[0] != several[1]
 
 
 # --- verdict computations

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 
 import pytest
-import yaml
 
 from reports import compute, frames, groups, provenance, tables
 from reports.experiments import ALEXNET, FIGURE4, K_SPECTRUM, MNIST, MORE, TRAINING
 from reports.section_figure4 import TIMELINE, row_data
-from tests.reports.data.summaries import FIG4, all_cells, make, rows, timing_only
+from tests.reports.data.summaries import FIG4, all_cells, labels, make, rows, timing_only
 
 # --- groups
 
@@ -71,8 +70,7 @@ def test_every_setting_of_the_page_has_its_options_and_the_experiments_files_nam
     from repro.common.paths import CONFIGS
 
     for experiment in TRAINING:
-        path = CONFIGS / "experiment" / "pipesgd" / f"{experiment.name}.yaml"
-        named = set(yaml.safe_load(path.read_text())["settings"])
+        named = set(labels(f"pipesgd/{experiment.name}"))
         assert named <= set(experiment.settings), experiment.name
         assert experiment is K_SPECTRUM or named == set(experiment.settings), experiment.name
     for figure, names in MORE.items():

@@ -28,9 +28,10 @@ from reports.gtopk.published import of_model, of_tables, published
 from reports.gtopk.results import finder, gather
 from reports.gtopk.section_convergence import difference
 from reports.reference import read as read_reference
-from reports.scaling import ALGORITHMS, MODELS, SETTING, of_cells
+from reports.scaling import ALGORITHMS, MODELS, of_cells
 from repro.common.errors import InputError
 from repro.common.paths import CONFIGS
+from repro.experiment import config
 from tests.reports.data.gtopk import (
     collectives,
     everything,
@@ -41,7 +42,7 @@ from tests.reports.data.gtopk import (
     sweep,
     training,
 )
-from tests.reports.data.summaries import put
+from tests.reports.data.summaries import labels, put
 from tests.reports.test_reports_page import undrawn
 
 CLAIMS = {claim.id: claim for claim in read_claims("gtopk").claims}
@@ -82,13 +83,14 @@ def test_the_experiments_files_have_the_page_s_settings_and_programs():
     assert set(SHOWN) == set(SWEEPS) | {experiment.name for experiment in TRAINING}
     for experiment in TRAINING:
         assert read[experiment.name]["figure"] == experiment.name
-        assert set(read[experiment.name]["settings"]) == set(experiment.settings), experiment.name
+        assert set(labels(f"gtopk/{experiment.name}")) == set(experiment.settings), experiment.name
     for name, program in SWEEPS.items():
         for file in files(name):
             assert read[file]["figure"] == name and read[file].get("program", "train") == program
     for model, file in zip(MODELS, files("fig10"), strict=True):
-        named = [SETTING.fullmatch(setting) for setting in read[file]["settings"]]
-        assert {found["model"] for found in named} == {model} and len(named) >= 16
+        varied = [variant.factors for variant in config.own_variants(f"gtopk/{file}")]
+        assert {of["model"] for of in varied} == {model} and len(varied) >= 16
+        assert {of["method"] for of in varied} == set(ALGORITHMS)
     assert set(CONVERGENCE) == {experiment.name for experiment in TRAINING}
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from reports import batched_pulls, style, verdicts
+from reports import batched_pulls, factors, style, verdicts
 from reports.batched_pulls import IBATCH, LAYERWISE, MODES, NETWORKS, Scaling
 from reports.claims import read_claims
 from reports.ibatch import HEADLINES, frames_case, frames_contradictions, frames_gap, frames_measured, frames_scaling
@@ -21,7 +21,6 @@ from reports.ibatch.experiments import (
     PLACES,
     PROBES,
     RANDOM,
-    SETTINGS,
     SHOWN,
     SIZES,
     SWEEPS,
@@ -35,6 +34,7 @@ from reports.reference import read as read_reference
 from repro.common.errors import InputError
 from repro.common.paths import CONFIGS
 from tests.reports.data import ibatch as made
+from tests.reports.data.summaries import labels
 
 CLAIMS = {claim.id: claim for claim in read_claims("ibatch").claims}
 PAPER = Published(read_reference("ibatch"))
@@ -87,7 +87,7 @@ def test_claims_name_networks_modes_and_sizes_that_there_are():
             assert given.get(key) is None or given[key] in MODES, claim.id
         for key in ("nodes", "small", "large"):
             if claim.experiment.startswith((FIG5, FIG6)):
-                assert given.get(key) is None or f"default {given[key]}" in SETTINGS[FIG5], claim.id
+                assert given.get(key) is None or f"default {given[key]}" in factors.known("ibatch", FIG5), claim.id
     looks = [tuple(style.look(name).items()) for name in ("ps_default", "ps_layerwise", "ibatch", "exact")]
     assert len(set(looks)) == 4 and style.look("default") == style.look("ps_default")
 
@@ -98,12 +98,14 @@ def test_the_experiments_files_have_the_page_s_settings_and_programs():
     for name, (family, _) in SWEEPS.items():
         for file in files(name):
             if file in read:
-                assert read[file]["figure"] == family and set(read[file]["settings"]) == set(SETTINGS[family]), file
+                assert read[file]["figure"] == family and set(labels(f"ibatch/{file}")) == set(
+                    factors.known("ibatch", family)
+                ), file
     for experiment in (*PLACES, SYNC):
         if experiment.name in read:
             one = read[experiment.name]
             assert one["figure"] == (SYNC.name if experiment is SYNC else MEASURED)
-            assert set(one["settings"]) == set(experiment.settings)
+            assert set(labels(f"ibatch/{experiment.name}")) == set(experiment.settings)
     if RANDOM in read:
         assert read[RANDOM]["program"] == PROBES[RANDOM]
         assert WITH.get(read[RANDOM]["figure"], read[RANDOM]["figure"]) == RANDOM
@@ -122,8 +124,8 @@ def test_a_figure_s_cells_are_told_apart_by_their_network_and_testbed():
     assert {cell["experiment"] for cell in found.sweeps[FIG5].cells} == {f"fig5-{name}" for name in NETWORKS}
     named = gathered([cell | {"experiment": f"fig5-{batched_pulls.network(cell)}"} for cell in cells])
     assert len(named.sweeps[FIG5].cells) == len(found.sweeps[FIG5].cells) == 16
-    smoke = [cell | {"scale": "smoke", "provenance": cell["provenance"] | {"finished_at": "2027"}} for cell in cells]
-    assert all(cell["scale"] != "smoke" for cell in gathered([*smoke, *cells]).sweeps[FIG5].cells)
+    smoke = [cell | {"scale": "quick", "provenance": cell["provenance"] | {"finished_at": "2027"}} for cell in cells]
+    assert all(cell["scale"] != "quick" for cell in gathered([*smoke, *cells]).sweeps[FIG5].cells)
 
 
 def test_measured_places_are_groups_of_their_own_and_the_shaped_network_is_judged():

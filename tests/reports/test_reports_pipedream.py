@@ -39,6 +39,7 @@ from reports.reference import read as read_reference
 from repro.common.errors import InputError
 from repro.common.paths import CONFIGS
 from tests.reports.data import pipedream as made
+from tests.reports.data.summaries import labels
 
 CLAIMS = {claim.id: claim for claim in read_claims("pipedream").claims}
 PAPER = Published(read_reference("pipedream"))
@@ -116,14 +117,16 @@ def test_the_experiments_files_have_the_page_s_settings_and_programs():
     assert set(read) >= {file for name in SHOWN for file in files(name)}
     for experiment in (*TRAINING, *PLACES):
         one = read[experiment.name]
-        assert one["figure"] == experiment.name and set(experiment.settings) <= set(one["settings"]), experiment.name
+        assert one["figure"] == experiment.name and set(experiment.settings) <= set(
+            labels(f"pipedream/{experiment.name}")
+        ), experiment.name
     for name, program in PROBES.items():
         assert read[name]["program"] == program
     for row in TABLE:
-        assert {SINGLE, BSP, PIPEDREAM, STRAIGHT, MODEL} <= set(read[row.name]["settings"]), row.name
+        assert {SINGLE, BSP, PIPEDREAM, STRAIGHT, MODEL} <= set(labels(f"pipedream/{row.name}")), row.name
         printed = PAPER.configuration(row)
         if printed is None or "-" in printed:
-            assert (GIVEN in read[row.name]["settings"]) == (printed is not None), row.name
+            assert (GIVEN in labels(f"pipedream/{row.name}")) == (printed is not None), row.name
 
 
 # --- which results are shown
@@ -131,7 +134,7 @@ def test_the_experiments_files_have_the_page_s_settings_and_programs():
 
 def test_table_1_is_of_the_latest_simulated_cells_that_are_no_smoke_test():
     cells = made.row("table1-vgg16-8a")
-    smoke = [cell | {"scale": "smoke", "provenance": cell["provenance"] | {"finished_at": "2027"}} for cell in cells]
+    smoke = [cell | {"scale": "quick", "provenance": cell["provenance"] | {"finished_at": "2027"}} for cell in cells]
     old = cells[1] | {"provenance": cells[1]["provenance"] | {"finished_at": "2020"}, "batch": 1}
     breakdown = cells[1] | {"breakdown": True}
     found = gathered([*smoke, old, *cells, breakdown])

@@ -60,7 +60,7 @@ def test_testbeds_are_an_axis_machines_and_scales_are_not():
     assert len({cell["testbed"] for cell in group.cells}) == 4 and "and 2 more testbeds" in tables.hardware(group)
     measured = [timing(workers=p) for p in (2, 3)]
     stranger = timing(workers=2, hardware={"class": "gpu-1x-h200"}, seed=5)
-    smoke = timing(workers=2, scale="smoke", seed=6)
+    smoke = timing(workers=2, scale="quick", seed=6)
     rough = timing(kind="simulated", testbed="virtual")
     chosen, others = probes.choose([*measured, stranger, smoke, rough, timing(kind="simulated")], "timing-model")
     assert [cell["workers"] for cell in chosen["measured"].cells] == [2, 3]

@@ -11,6 +11,7 @@ from typing import Any
 from repro import launch
 from repro.common.errors import InputError
 from repro.experiment import config as configs
+from repro.experiment import grid
 from repro.experiment.cell import Cell
 from repro.launch import runs as expansion
 from repro.launch.local import Mpirun, Torchrun
@@ -36,7 +37,7 @@ def find_cells(experiment: str, overrides: Sequence[str], scale: str) -> tuple[l
             f"testbed={given[-1]}: `repro submit` runs cells on testbed={TESTBED}; `repro run` on the others"
         )
     ours = [word for word in overrides if not word.startswith("testbed")]
-    testbeds = configs.axes(configs.compose(experiment, ours, scale), ours)[1]
+    testbeds = configs.axes(configs.compose(experiment, grid.split(ours)[0], scale), ours)[1]
     conditions, left_out = None, []
     for name, changes in testbeds.items():
         testbed = configs.compose(experiment, [f"testbed={name}"], scale)["testbed"]

@@ -92,7 +92,9 @@ def timings(seeds=2):
             result = timing_result(workers, 8e-10 if model == "mnist_mlp" else 8e-9, 1.01, segments=(1,))
             name = "AlexNet" if model == "alexnet" else "MNIST-MLP"
             one = probe("timing", "timing-model", f"{name}, p={workers}", result, "simulated", workers=workers)
-            found.append(one | {"model": {"name": model, "parameters": 5}})
+            found.append(
+                one | {"factors": {"model": name, "workers": workers}, "model": {"name": model, "parameters": 5}}
+            )
     for gigabits in (1, 10, 25, 100):
         beta = 8e-10 * 10 / gigabits
         result = timing_result(4, beta, kinds=(), segments=(1, 2, 4, 8))
@@ -100,6 +102,7 @@ def timings(seeds=2):
             result["settings"][2]["observed_s"] |= {"median": 3.5 * MS, "min": 3.5 * MS}
         one = probe("timing", "gradient-communication", f"MNIST-MLP on {gigabits} Gbit/s", result, "simulated",
                     testbed=f"paper/pipesgd-{gigabits}g")  # fmt: skip
+        one["factors"] = {"model": "MNIST-MLP", "gbit": gigabits}
         found.append(one | {"testbed_model": one["testbed_model"] | {"beta_s_per_byte": beta}})
     return found
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from reports import groups, verdicts
 from reports.claims import read_claims
 from reports.experiments import FIG1, FIG2, FIGURE4, K_SPECTRUM, LOSSY, MNIST, RESNET20, RESNET20_PLAIN
+from repro.experiment import config
 from repro.records.store import write_summary
 
 FIG4 = MNIST.experiment
@@ -80,7 +81,7 @@ def make(
         "paper": "pipesgd", "experiment": experiment.name, "setting": setting, "strategy": strategy,
         "options": dict(options), "kind": kind, "testbed": "paper/pipesgd" if simulated else "here",
         "fabric": "virtual" if simulated else "mpi", "launcher": "virtual" if simulated else "mpirun", "workers": 4,
-        "ranks": 5 if setting == "PS-Sync" else 4, "seed": seed, "scale": "small", "breakdown": False, "batch": 100,
+        "ranks": 5 if setting == "PS-Sync" else 4, "seed": seed, "scale": "full", "breakdown": False, "batch": 100,
         "epochs": epochs, "iterations": iterations, "iterations_per_epoch": PER_EPOCH, "metric": "top1",
         "dataset": {"name": "mnist", "standin": False, "checksum": "0" * 8, "train": 60000, "test": 10000},
         "model": {"name": "mnist_mlp", "parameters": 648010},
@@ -126,6 +127,11 @@ def _trace(phases, setting, communication):
                     }
                 )
     return intervals
+
+
+def labels(experiment):
+    """How the runs of an experiment's file are called."""
+    return [variant.label for variant in config.own_variants(experiment)]
 
 
 def all_cells(kinds=("measured", "simulated"), seeds=2, settings=SYNTHETIC, **changes):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import json
 import os
 import socket
 import subprocess
@@ -13,10 +14,11 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
+from repro.cli import main
 from repro.common.errors import InputError, NotHere
 from repro.common.paths import CONFIGS
 from repro.experiment import compose as compose_module
-from repro.experiment import config, files
+from repro.experiment import config, files, papers
 from repro.experiment.compose import Composer
 from repro.launch import runs
 from tests.support.cli import QUICK, refused, repro
@@ -182,7 +184,7 @@ def test_every_experiment_composes_at_every_scale(name, files_are_merged_once):
         if lacking and not found:
             pytest.skip(str(lacking[0]))
         assert len(found) == (
-            (len(resolved["settings"]) * len(resolved["testbeds"]) - len(lacking)) * found[0].config["seeds"]
+            (len(config.axes(resolved, [])[0]) * len(resolved["testbeds"]) - len(lacking)) * found[0].config["seeds"]
         )
         assert len({cell.label for cell in found}) == len(found)
 
@@ -192,9 +194,9 @@ def test_every_experiment_composes_at_every_scale(name, files_are_merged_once):
     ["testbed=virtual", "testbed.arithmetic=none", "epochs=0.5", "targets=[0.5,0.6]"],
     ["++optimizer.lr=0.3", "optimizer.lr=0.2", "testbed=virtual", "+testbed.device.iteration_s=0.5"],
     ["+targets=[0.5]", "+probe.new={a: 1}", "+probe.new.b=2"],
-    ["epochs=1", "epochs=2", "settings={}"],
+    ["epochs=1", "epochs=2", "grid={}"],
 ])  # fmt: skip
-@pytest.mark.parametrize("scale", [None, "smoke"])
+@pytest.mark.parametrize("scale", [None, "quick"])
 def test_a_composer_has_what_hydra_alone_composes(overrides, scale):
     composer = Composer(FIG4, scale)
     composer.compose(["seeds=7"])  # leaves no trace in what comes after
@@ -226,3 +228,28 @@ def test_a_gpu_adds_breakdown_cells_to_the_measured_ones(monkeypatch):
 def test_every_file_of_a_group_composes(group):
     for name in files.group_names(group):
         assert config.compose(FIG4, [f"{group}={name}"])[group]["name"] == name
+
+
+def test_a_paper_s_experiments_come_in_its_order_with_what_they_take(capsys):
+    for paper in sorted(path.stem for path in (CONFIGS / "papers").glob("*.yaml")):
+        order = [f"{paper}/{entry.experiment}" for entry in papers.entries(paper)]
+        assert config.experiment_names(paper) == order and any(entry.headline for entry in papers.entries(paper))
+        for entry in papers.entries(paper):
+            assert set(entry.minutes) == set(config.own_file(f"{paper}/{entry.experiment}")["scales"])
+            assert set(entry.data) <= set(files.group_names("dataset"))
+    assert main(["list", "gtopk", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown[0]["experiment"] == "fig5-vgg16" and shown[0]["headline"] is True
+    assert main(["list", "gtopk"]) == 0
+    assert capsys.readouterr().out.splitlines()[0].startswith("* gtopk/fig5-vgg16")
+
+
+@pytest.mark.parametrize("name", config.experiment_names())
+def test_every_experiment_has_the_three_scales(name):
+    assert list(config.own_file(name)["scales"]) == ["quick", "full", "paper"]
+
+
+@pytest.mark.parametrize("old", ["smoke", "small", "gpu"])
+def test_a_scale_that_there_is_not_is_named_with_those_that_there_are(old, capsys):
+    assert main(["show", FIG4, "--scale", old]) == 2
+    assert f"unknown scale '{old}'; valid: " in capsys.readouterr().err

@@ -48,10 +48,10 @@ def said(capsys, *arguments: str) -> str:
         ("hydra.run.dir=x", ["unknown option 'hydra.run.dir'"]),
         ("experiment=pipesgd/fig1", ["unknown option 'experiment'"]),
         ("scale=paper", ["--scale paper"]),
-        ("settings={a: [x]}", ["+settings.NAME=value"]),
-        ("settings=5", ["settings=5: must be names"]),
-        ("+settings.a=['epochs=-1']", ["epochs=-1: must be a number above 0"]),
-        ("+settings.a=b", ["settings.a=b: must be a list of overrides"]),
+        ("grid={a: [x]}", ["+grid.NAME=value"]),
+        ("grid=5", ["grid=5: must be factors with their values"]),
+        ("+grid.method.a=['epochs=-1']", ["epochs=-1: must be a number above 0"]),
+        ("+grid.method.a=b", ["grid.method.a=b: must be a list of overrides"]),
         ("testbeds=5", ["testbeds=5: must be names"]),
         ("testbeds=here", ["testbeds=here: must be names"]),
         ("testbeds=[nowhere]", ["unknown testbed 'nowhere'"]),
@@ -71,7 +71,7 @@ def said(capsys, *arguments: str) -> str:
         ("title=${oc.env:HOME}", ["oc.env", "another value of the configuration"]),
         ("+optimizer.x=${oc.env:HOME}", ["oc.env"]),
         ("title=${oc.${data.root}:HOME}", ["Error parsing override"]),
-        ("+settings.a=['title=${oc.env:HOME}']", ["oc.env"]),
+        ("+grid.method.a=['title=${oc.env:HOME}']", ["oc.env"]),
         ("testbeds=['${oc.env:HOME}']", ["unknown testbed '${oc.env:HOME}'"]),
         ("title=${oc.decode:'1'}", ["oc.decode"]),
         ("title=${now:%Y}", ["now"]),
@@ -168,10 +168,10 @@ def test_a_size_that_cannot_be_is_answered_at_once(capsys, command, words):
 
 def test_nothing_leaves_its_line_of_a_job_script(tmp_path, monkeypatch, capsys):
     evil = "x\n#SBATCH --uid=0"
-    assert "line break" in said(capsys, "submit", FIG4, f"+settings.new=['title={evil}']", "--dry-run")
+    assert "line break" in said(capsys, "submit", FIG4, f"+grid.method.new=['title={evil}']", "--dry-run")
     (tmp_path / "site.yaml").write_text("")
     monkeypatch.setenv("REPRO_SITE", str(tmp_path / "site.yaml"))
-    found, _ = submit.find_cells(FIG4, ["dataset.standin=always", "strategy=dsync"], "smoke")
+    found, _ = submit.find_cells(FIG4, ["dataset.standin=always", "strategy=dsync"], "quick")
     options = site.load()
 
     def refused():

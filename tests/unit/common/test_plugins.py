@@ -16,7 +16,8 @@ from repro.cli import main
 from repro.common.errors import InputError
 from repro.common.paths import CONFIGS
 from repro.common.registry import PLUGINS
-from repro.experiment import config, runs
+from repro.experiment import config
+from repro.launch import runs
 from tests.support import foreign_package, small
 
 FIG4 = "pipesgd/fig4-mnist"

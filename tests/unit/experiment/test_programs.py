@@ -8,20 +8,21 @@ from repro import probes
 from repro.common.errors import InputError
 from repro.experiment import cache_key, files
 from repro.experiment import config as configs
+from repro.experiment.grid import Variant
 from repro.fabric import virtual
 from repro.launch import runs
 from repro.rank import programs
 
 
 def test_a_list_of_testbeds_has_no_overrides_of_their_own():
-    plain = {"strategy": {"name": "dsync"}, "settings": {"A": []}, "testbed": {"name": "here"}}
+    plain = {"strategy": {"name": "dsync"}, "grid": {"method": {"A": []}}, "testbed": {"name": "here"}}
     plain["testbeds"] = ["here", "x"]
-    assert configs.axes(plain, []) == ({"A": []}, {"here": [], "x": []})
+    assert configs.axes(plain, []) == ([Variant("A", {"method": "A"})], {"here": [], "x": []})
     assert configs.axes(plain, ["testbed=here"])[1] == {"here": []}
 
 
 def test_a_chosen_testbed_keeps_what_the_experiment_says_of_it():
-    mapped = {"strategy": {"name": "dsync"}, "settings": {"A": []}, "testbed": {"name": "x"}}
+    mapped = {"strategy": {"name": "dsync"}, "grid": {"method": {"A": []}}, "testbed": {"name": "x"}}
     mapped["testbeds"] = {"here": None, "x": ["batch=256", "epochs=0.01"]}
     assert configs.axes(mapped, [])[1] == {"here": [], "x": ["batch=256", "epochs=0.01"]}
     assert configs.axes(mapped, ["testbed=x"])[1] == {"x": ["batch=256", "epochs=0.01"]}
@@ -29,12 +30,12 @@ def test_a_chosen_testbed_keeps_what_the_experiment_says_of_it():
 
 
 def test_a_testbeds_overrides_yield_to_the_users_and_win_over_the_scales():
-    found = runs.expand("pipesgd/fig4-alexnet", [], "small")
+    found = runs.expand("pipesgd/fig4-alexnet", [], "full")
     batch = {(cell.testbed, cell.config["batch"]) for cell in found}
     assert batch == {("here", 64), ("paper/pipesgd-alexnet", 256)}
     warm_up = {(c.testbed, c.config["strategy"]["warmup_epochs"]) for c in found if "Pipe" in c.setting}
     assert warm_up == {("here", 4), ("paper/pipesgd-alexnet", 0)}
-    assert {cell.config["batch"] for cell in runs.expand("pipesgd/fig4-alexnet", ["batch=32"], "small")} == {32}
+    assert {cell.config["batch"] for cell in runs.expand("pipesgd/fig4-alexnet", ["batch=32"], "full")} == {32}
 
 
 def test_an_unknown_program_is_named_with_the_valid_ones():
@@ -52,7 +53,7 @@ def experiment_of(program: str) -> str:
 
 @pytest.mark.parametrize("name", programs.PROBES.names())
 def test_a_probe_says_how_many_ranks_it_needs_and_its_code_counts(name):
-    found = runs.expand(experiment_of(name), [], "smoke")
+    found = runs.expand(experiment_of(name), [], "quick")
     for cell in found:
         assert programs.ranks(cell.config) >= cell.config["workers"]
         roots = runs.code_roots(cell.config)
@@ -61,13 +62,13 @@ def test_a_probe_says_how_many_ranks_it_needs_and_its_code_counts(name):
 
 
 def test_training_depends_on_its_strategy_alone():
-    found = {cell.setting: runs.code_roots(cell.config) for cell in runs.expand("pipesgd/fig4-mnist", [], "smoke")}
+    found = {cell.setting: runs.code_roots(cell.config) for cell in runs.expand("pipesgd/fig4-mnist", [], "quick")}
     assert "strategies.ps_sync" in found["PS-Sync"] and "strategies.ps_sync" not in found["D-Sync"]
 
 
 def test_a_probe_that_ran_here_is_done(tmp_path, monkeypatch):
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
-    cell = runs.expand("pipesgd/fig3-ring", ["testbed=virtual"], "smoke")[0]
+    cell = runs.expand("pipesgd/fig3-ring", ["testbed=virtual"], "quick")[0]
     cell.key = "0" * 16
     cell.folder.mkdir(parents=True)
     config = cell.config | {"key": cell.key, "hardware": {}, "provenance": {}}

@@ -34,7 +34,7 @@ def options(tmp_path, monkeypatch):
 
 
 def cells(*overrides):
-    found, _ = submit.find_cells(EXPERIMENT, [*DIGITS, *overrides], "smoke")
+    found, _ = submit.find_cells(EXPERIMENT, [*DIGITS, *overrides], "quick")
     return found
 
 
@@ -92,12 +92,12 @@ def test_too_few_gpus_for_the_ranks(options):
 
 
 def test_measured_cells_go_to_the_cluster_and_simulated_ones_stay(options):
-    found, note = submit.find_cells(EXPERIMENT, DIGITS, "smoke")
+    found, note = submit.find_cells(EXPERIMENT, DIGITS, "quick")
     assert {cell.testbed for cell in found} == {"slurm"} and len(found) == 7
     assert "left out testbed paper/pipesgd" in note
-    assert submit.find_cells("pipesgd/convergence", [], "smoke")[0] == []
+    assert submit.find_cells("pipesgd/convergence", [], "quick")[0] == []
     with pytest.raises(InputError, match="testbed=virtual: `repro submit` runs cells on testbed=slurm"):
-        submit.find_cells(EXPERIMENT, ["testbed=virtual"], "smoke")
+        submit.find_cells(EXPERIMENT, ["testbed=virtual"], "quick")
 
 
 def test_the_key_knows_the_hardware_but_no_queue(options):

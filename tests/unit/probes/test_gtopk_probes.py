@@ -27,7 +27,7 @@ ALPHA, BETA = 4.36e-4, 9e-9  # of paper/gtopk
 
 @functools.cache
 def composed(experiment: str, testbed: str = "paper/gtopk") -> dict[str, Any]:
-    return runs.expand(f"gtopk/{experiment}", [f"testbed={testbed}"], "smoke")[0].config
+    return runs.expand(f"gtopk/{experiment}", [f"testbed={testbed}"], "quick")[0].config
 
 
 def configuration(experiment: str, workers: int, testbed: str = "paper/gtopk", **probe: Any) -> dict[str, Any]:

@@ -18,7 +18,7 @@ STEP_S = 0.001
 
 @functools.cache
 def composed() -> dict[str, Any]:
-    return runs.expand("eagersgd/fig9", [], "smoke")[0].config
+    return runs.expand("eagersgd/fig9", [], "quick")[0].config
 
 
 def configuration(workers: int, **probe: Any) -> dict[str, Any]:

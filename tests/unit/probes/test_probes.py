@@ -251,8 +251,8 @@ def test_a_message_that_was_there_before_it_was_asked_for_took_no_time():
 @pytest.mark.ranks
 @pytest.mark.parametrize("experiment", ["timing-model", "fig3-ring", "convergence"])
 def test_a_probe_on_real_ranks(tmp_path, experiment):
-    chosen = ["testbed=here", "dataset.standin=always", "workers=2", "batch=20", "settings=null"]
-    done = repro(tmp_path, "run", f"pipesgd/{experiment}", "--scale", "smoke", "--no-mlflow", "--json", *chosen)
+    chosen = ["testbed=here", "dataset.standin=always", "workers=2", "batch=20", "grid=null"]
+    done = repro(tmp_path, "run", f"pipesgd/{experiment}", "--scale", "quick", "--no-mlflow", "--json", *chosen)
     assert done.returncode == 0, done.stderr
     [summary] = json.loads(done.stdout)
     assert summary["kind"] == "measured" and summary["fabric"] == "mpi" and summary["workers"] == 2

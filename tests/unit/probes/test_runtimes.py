@@ -21,7 +21,7 @@ SMALL = ["dataset.videos=404", "dataset.test_videos=101", "dataset.features=8", 
 def run(experiment, folder, *overrides):
     """The summary of a cell of a probe on the paper's testbed, in this process."""
     testbed = () if any(each.startswith("testbed=") for each in overrides) else ("testbed=paper/eagersgd-lstm",)
-    (cell,) = runs.expand(f"eagersgd/{experiment}", [*SMALL, *testbed, *overrides], "smoke")
+    (cell,) = runs.expand(f"eagersgd/{experiment}", [*SMALL, *testbed, *overrides], "quick")
     config = cell.config | {"key": "k", "hardware": {"class": "none"}, "provenance": {}}
     testbed = config["testbed"]
     network = virtual.Network(testbed["alpha_s"], testbed["beta_s_per_byte"])
@@ -107,5 +107,5 @@ def test_loading_and_delays_are_not_part_of_a_runtime(monkeypatch):
 )
 def test_parameters_that_cannot_be_used_are_one_line(experiment, overrides, words):
     with pytest.raises(InputError) as refusal:
-        runs.expand(f"eagersgd/{experiment}", overrides, "smoke")
+        runs.expand(f"eagersgd/{experiment}", overrides, "quick")
     assert words in str(refusal.value) and "\n" not in str(refusal.value)

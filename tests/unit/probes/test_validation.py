@@ -146,7 +146,7 @@ def test_steps_follow_the_simulated_time():
 # --- the page
 
 
-def summary(error: float, setting: str = "p=2", finished: str = "2026-01-01T00:00:00+00:00", scale: str = "small"):
+def summary(error: float, setting: str = "p=2", finished: str = "2026-01-01T00:00:00+00:00", scale: str = "full"):
     row = {
         "setting": "D-Sync",
         "strategy": "dsync",
@@ -198,7 +198,7 @@ def test_the_page_says_whether_the_goal_is_reached(tmp_path):
 def test_the_latest_whole_run_counts(tmp_path):
     write(tmp_path, "old", summary(0.3, finished="2026-01-01T00:00:00+00:00"))
     write(tmp_path, "new", summary(0.1, finished="2026-01-02T00:00:00+00:00"))
-    write(tmp_path, "trial", summary(0.9, finished="2026-01-03T00:00:00+00:00", scale="smoke"))
+    write(tmp_path, "trial", summary(0.9, finished="2026-01-03T00:00:00+00:00", scale="quick"))
     steps = frames_validation.steps(frames_validation.load(tmp_path))
     assert steps["error"].tolist() == [pytest.approx(0.1)]
 

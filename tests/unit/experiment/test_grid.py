@@ -1,0 +1,142 @@
+"""A grid of factors: its combinations, their overrides and labels, what a user's words do, and the errors."""
+
+from __future__ import annotations
+
+import pytest
+
+from repro.common.errors import InputError
+from repro.experiment import grid
+from repro.launch import runs
+
+METHODS = {"Dense": ["strategy=dsync"], "Top-k": ["strategy=topk", "strategy.thread=false"]}
+GRID = {"method": METHODS, "workers": {1: ["batch=64"], 2: ["batch=128"]}}
+FIG4 = "pipesgd/fig4-mnist"
+
+
+def variants(of: object = GRID, exclude: object = None, label: object = None, overrides: tuple[str, ...] = ()):
+    config = {"grid": of, "exclude": exclude, "label": label, "workers": 4, "batch": 8, "strategy": {"name": "dsync"}}
+    return grid.variants(config, overrides)
+
+
+def test_every_combination_is_a_variant_the_first_factor_outermost():
+    found = variants()
+    assert [v.label for v in found] == ["Dense, 1", "Dense, 2", "Top-k, 1", "Top-k, 2"]
+    assert found[3].factors == {"method": "Top-k", "workers": 2}
+    assert found[3].overrides == ("strategy=topk", "strategy.thread=false", "workers=2", "batch=128")
+
+
+def test_a_factor_that_is_a_key_sets_it_unless_its_overrides_do():
+    assert [v.overrides for v in variants({"workers": [1, 2]})] == [("workers=1",), ("workers=2",)]
+    assert variants({"strategy.K": {3: None}})[0].overrides == ("strategy.K=3",)
+    assert variants({"batch": {"large": ["batch=512"]}})[0].overrides == ("batch=512",)
+    assert variants({"method": {"plain": []}})[0].overrides == ()
+
+
+def test_several_grids_follow_one_another_with_factors_of_their_own():
+    found = variants([{"method": {"single": ["workers=1"]}}, GRID], label=["{method} on {workers}", "{method}"])
+    assert [v.label for v in found][:2] == ["single", "Dense on 1"]
+    assert found[0].factors == {"method": "single"}
+
+
+def test_a_factor_of_value_none_is_left_out_of_a_label():
+    codecs = {"method": {"D-Sync": []}, "codec": {"none": [], "T": ["strategy.codec=truncate16"]}}
+    assert [v.label for v in variants(codecs, label=["{method} + {codec}", "{method}"])] == ["D-Sync", "D-Sync + T"]
+    assert [v.label for v in variants(codecs)] == ["D-Sync", "D-Sync, T"]
+
+
+def test_an_experiment_without_factors_is_called_by_its_label_or_strategy():
+    assert [(v.label, v.factors) for v in variants(None)] == [("dsync", {})]
+    assert [v.label for v in variants(None, label="2 workers")] == ["2 workers"]
+
+
+def test_exclusions_take_combinations_out():
+    found = variants(exclude=[{"method": "Top-k", "workers": 1}])
+    assert [v.label for v in found] == ["Dense, 1", "Dense, 2", "Top-k, 2"]
+    assert [v.label for v in variants(exclude=[{"workers": [1]}])] == ["Dense, 2", "Top-k, 2"]
+
+
+@pytest.mark.parametrize(
+    "given, words",
+    [
+        ({"exclude": [{"methd": "Dense"}]}, "unknown factor in exclude 'methd'; valid: method, workers"),
+        ({"exclude": [{"method": "dense"}]}, "unknown value of factor method in exclude 'dense'; valid: Dense, Top-k"),
+        ({"exclude": ["Dense"]}, "must be a list of combinations"),
+        ({"exclude": [{"workers": [[1]]}]}, "unknown value of factor workers"),
+        ({"exclude": [{"workers": [1, 2]}]}, "leaves no combination"),
+        ({"label": "{method}, {nodes}"}, "unknown factor in label 'nodes'; valid: "),
+        ({"label": "{method}"}, "label 'Dense' is of two combinations, "),
+        ({"label": 5}, "must be a text over factors"),
+        ({"label": "x" * 300 + "{method} {workers}"}, "must be a text of 1 to 200"),
+        ({"of": 5}, "grid=5: must be factors with their values"),
+        ({"of": {"method": "Dense"}}, "grid.method=Dense: must be values"),
+        ({"of": {"method": {"Dense": "strategy=dsync"}}}, "grid.method.Dense=strategy=dsync: must be a list of over"),
+        ({"of": {"workers": [1, 1]}}, "must be different values"),
+        ({"of": {"method": {"a\nb": []}}}, "must be a text on one line"),
+    ],
+)
+def test_what_cannot_be_is_said_in_one_line(given, words):
+    with pytest.raises(InputError) as caught:
+        variants(**given)
+    assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_an_exclusion_of_what_there_is_not_is_named():
+    blocks = [{"method": {"single": []}}, {"method": {"Dense": []}, "workers": [1]}]
+    with pytest.raises(InputError, match=r"exclude: .*single.*: the grid has no such combination"):
+        variants(blocks, exclude=[{"method": "single", "workers": 1}])
+
+
+# --- the user's words
+
+
+def test_a_strategy_of_the_users_replaces_the_factors_that_set_one():
+    found = variants(overrides=("strategy=pipe_sgd",), label="{method}, P={workers}")
+    assert [(v.label, v.factors) for v in found] == [
+        ("pipe_sgd, 1", {"strategy": "pipe_sgd", "workers": 1}),
+        ("pipe_sgd, 2", {"strategy": "pipe_sgd", "workers": 2}),
+    ]
+    assert found[0].overrides == ("workers=1", "batch=64")
+
+
+def test_a_value_of_the_users_keeps_what_the_grid_says_of_it():
+    (one,) = variants({"workers": GRID["workers"]}, overrides=("workers=2",))
+    assert one.factors == {"workers": 2} and "batch=128" in one.overrides
+    (other,) = variants({"workers": GRID["workers"]}, overrides=("workers=7",))
+    assert other.factors == {"workers": 7} and other.overrides == ()
+
+
+def test_several_values_multiply_the_runs_and_are_factors():
+    found = variants(overrides=("strategy=dsync,pipe_sgd", "optimizer.lr=0.1,0.2", "workers=2"))
+    assert [v.label for v in found] == [
+        "dsync, 2, optimizer.lr=0.1",
+        "dsync, 2, optimizer.lr=0.2",
+        "pipe_sgd, 2, optimizer.lr=0.1",
+        "pipe_sgd, 2, optimizer.lr=0.2",
+    ]
+    assert found[3].factors == {"strategy": "pipe_sgd", "workers": 2, "optimizer.lr": 0.2}
+    assert found[3].given == ("strategy=pipe_sgd", "optimizer.lr=0.2")
+
+
+def test_only_lists_of_values_are_several():
+    words = ["targets=[0.1,0.2]", "title='a,b'", "seeds=0,2", "epochs=3", "strategy=dsync,topk"]
+    plain, swept = grid.split(words)
+    assert swept == {"seeds": ["0", "2"], "strategy": ["dsync", "topk"]}
+    assert plain == ["targets=[0.1,0.2]", "title='a,b'", "epochs=3"]
+    assert grid.seeds_of(swept, 0, 1) == [0, 2] and grid.seeds_of({}, 5, 2) == [5, 6]
+    with pytest.raises(InputError, match="'x' is no seed"):
+        grid.seeds_of({"seeds": ["0", "x"]}, 0, 1)
+
+
+def test_a_sweep_makes_runs_with_their_factors_in_the_configuration():
+    words = ["strategy=dsync,pipe_sgd", "seeds=0,2", "testbed=virtual", "epochs=1,2", "dataset.standin=always"]
+    found = runs.expand(FIG4, words, "quick")
+    assert {(c.config["strategy"]["name"], c.config["epochs"], c.seed) for c in found} == {
+        (name, epochs, seed) for name in ("dsync", "pipe_sgd") for epochs in (1, 2) for seed in (0, 2)
+    }
+    assert found[0].config["factors"] == {"strategy": "dsync", "epochs": 1}
+    assert found[0].setting == "dsync, epochs=1" and len({(c.setting, c.seed) for c in found}) == len(found)
+
+
+def test_factors_change_no_key():
+    (cell,) = runs.expand(FIG4, ["strategy=dsync", "testbed=virtual"], "quick")
+    assert "grid" in cell.config and not {"grid", "exclude", "label", "factors"} & runs.keyed(cell.config).keys()

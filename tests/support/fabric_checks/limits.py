@@ -139,7 +139,7 @@ def check_who_waits_for_a_task_says_what_that_waits_for(fabric):
 
     task = fabric.spawn(listen, "listener")
     gate.wait()
-    fabric.sleep(SHORT_S)  # until it is in the call
+    fabric.sleep(10 * SHORT_S)  # until it is in the call
     held_up = rf"; listener has waited \S+ s for: .*rank {left} \(tag 3, channel {BACKGROUND}\)"
     for wait, what in ((queue.get, "queue"), (fabric.event().wait, "event"), (task.join, "end of task listener")):
         with pytest.raises(FabricError, match=rf"rank {fabric.rank} \(main\): .*{what}: nothing after .*{held_up}"):

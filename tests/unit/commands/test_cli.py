@@ -40,7 +40,7 @@ FIG4 = "pipesgd/fig4-mnist"
         (["frobnicate"], ["invalid choice"]),
         (["show", FIG4, "--colour"], ["unrecognized arguments: --colour"]),
         (["bench", "collective", "rong"], ["unknown collective", "ring"]),
-        (["data", "fetch"], ["needs a name: mnist"]),
+        (["data", "fetch"], ["needs a name: cifar10"]),
     ],
 )
 def test_bad_words_are_named_with_the_valid_ones(tmp_path, arguments, words):

@@ -38,6 +38,10 @@ REAL = real("mnist", mnist)
 needs_mnist = pytest.mark.skipif(REAL is None, reason="the real MNIST is neither in $REPRO_DATA nor in ../shared/data")
 
 
+def of_mnist(rows: list[dict]) -> dict:
+    return next(row for row in rows if row["name"] == "mnist")
+
+
 @pytest.fixture(autouse=True)
 def nowhere(monkeypatch, tmp_path):
     """No data set on this machine: an empty cache, no $REPRO_DATA."""
@@ -132,7 +136,7 @@ def test_a_damaged_file_is_an_error_never_the_standin(copy, damage, standin):
     assert ("truncated" in message) == (damage in ("truncated", "empty")) and "\n" not in message
     with pytest.raises(InputError):
         data.ensure("mnist", str(copy), standin, say=lambda line: None)
-    assert data.status(str(copy))[0]["ok"] is False
+    assert of_mnist(data.status(str(copy)))["ok"] is False
 
 
 @needs_mnist
@@ -215,7 +219,7 @@ def test_bad_arguments(arguments, complaint):
 
 def test_status_of_nothing():
     rows = data.status()
-    assert rows[0] == {
+    assert of_mnist(rows) == {
         "name": "mnist",
         "where": None,
         "ok": None,

@@ -44,8 +44,8 @@ EDITS = {
     "repro/fabric/torch_dist.py": {"gloo"},
     "repro/launch/local.py": {"mpi", "gloo"},
     "repro/models/resnet20.py": {"cifar"},
-    "repro/data/msvd.py": {"captions"},
-    "repro/data/mnist.py": {"dsync", "pipe_sgd", "mpi", "gloo", "ring"},
+    "repro/data/sets/msvd.py": {"captions"},
+    "repro/data/sets/mnist.py": {"dsync", "pipe_sgd", "mpi", "gloo", "ring"},
     "repro/probes/ring.py": {"ring"},
     "repro/imbalance/cloud.py": set(),
     # rooms that cannot change a number

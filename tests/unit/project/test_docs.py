@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import re
 import shlex
-import sys
-import types
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +15,9 @@ import yaml
 from repro import data, imbalance, models
 from repro.cli import build_parser
 from repro.common.errors import InputError
-from repro.experiment import config
+from repro.common.paths import CONFIGS
+from repro.data import sets
+from repro.experiment import config, files
 from repro.launch.slurm import site
 
 PROJECT = Path(__file__).resolve().parents[3]
@@ -132,10 +132,8 @@ def test_the_example_of_a_model_runs(tmp_path, monkeypatch):
 
 
 def test_the_example_of_a_data_set_runs(tmp_path, monkeypatch):
-    module = types.ModuleType("repro.data.spectra")
-    exec(example("dataset.md", "repro/data/spectra.py"), module.__dict__)
-    monkeypatch.setitem(sys.modules, module.__name__, module)
-    monkeypatch.setitem(data.REGISTRY, "spectra", module.__name__)
+    (tmp_path / "spectra.py").write_text(example("dataset.md", "repro/data/sets/spectra.py"))
+    monkeypatch.setattr(sets, "__path__", [*sets.__path__, str(tmp_path)])
     monkeypatch.setenv("REPRO_DATA", str(tmp_path))
     given = options("dataset.md", "paper_configs/dataset/spectra.yaml")
     assert given.pop("name") == "spectra" and given.pop("standin") == "auto"
@@ -166,17 +164,17 @@ def test_the_example_of_an_experiment_is_one(tmp_path, monkeypatch):
     (code,) = [code for code in blocks(PROJECT / "docs/paper.md", "yaml") if code.startswith("# @package _global_\n")]
     configs = tmp_path / "paper_configs"
     configs.mkdir()
-    for path in config.CONFIGS.iterdir():
+    for path in CONFIGS.iterdir():
         if path.name != "experiment":
             (configs / path.name).symlink_to(path)
     (configs / "experiment" / "mypaper").mkdir(parents=True)
     (configs / "experiment" / "mypaper" / "fig1.yaml").write_text(code)
-    for module in ("repro.experiment.config", "repro.experiment.compose", "repro.experiment.overrides"):
-        monkeypatch.setattr(f"{module}.CONFIGS", configs)
+    for module in ("config", "compose", "files", "overrides", "papers"):
+        monkeypatch.setattr(f"repro.experiment.{module}.CONFIGS", configs)
     assert config.experiment_names("mypaper") == ["mypaper/fig1"]
-    for scale in (None, *config.own_file("mypaper/fig1")["scales"]):
-        settings, testbeds = config.axes(config.compose("mypaper/fig1", (), scale), ())
-        assert len(settings) == len(testbeds) == 2
+    for scale in (None, *files.own_file("mypaper/fig1")["scales"]):
+        variants, testbeds = config.axes(config.compose("mypaper/fig1", (), scale), ())
+        assert len(variants) == len(testbeds) == 2
 
 
 def test_readme_is_one_screen():

@@ -89,8 +89,9 @@ def variants(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> list[V
     a factor too. InputError in one line for a grid, exclusion or label that cannot be.
     """
     blocks = [_block(given, config) for given in _blocks(config.get("grid"))]
-    excluded = _exclusions(config.get("exclude"), blocks)
-    templates = _templates(config.get("label"), blocks)
+    whole = bool(config.get("grid"))  # with `grid=null` nothing is left of what goes with it
+    excluded = _exclusions(config.get("exclude"), blocks) if whole else []
+    templates = _templates(config.get("label"), blocks) if whole else []
     user = _given(overrides)
     found: dict[tuple, Variant] = {}
     for block in blocks:

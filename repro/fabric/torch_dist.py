@@ -199,15 +199,19 @@ class TorchFabric(RealTimeFabric):
 
     def _send_object(self, obj: Any, to: int) -> None:
         data = torch.frombuffer(bytearray(pickle.dumps(obj)), dtype=torch.uint8)
-        self.send(torch.tensor([data.numel()]), to, 0, CONTROL)
-        self.send(data, to, 0, CONTROL)
+        for message in (torch.tensor([data.numel()]), data):
+            self.isend(message, to, 0, CONTROL).wait(self._patience_s())
 
     def _receive_object(self, source: int) -> Any:
         length = torch.zeros(1, dtype=torch.int64)
-        self.recv(length, source, 0, CONTROL)
+        self.irecv(length, source, 0, CONTROL).wait(self._patience_s())
         data = torch.empty(int(length), dtype=torch.uint8)
-        self.recv(data, source, 0, CONTROL)
+        self.irecv(data, source, 0, CONTROL).wait(self._patience_s())
         return pickle.loads(data.numpy().tobytes())
+
+    def _patience_s(self) -> float:
+        """In an exchange rank 0 is the first to give up: it waits for the one that does not come, the others for it."""
+        return self.timeout_s * (2 if self.rank else 1)
 
     def close(self) -> None:
         if dist.is_initialized():

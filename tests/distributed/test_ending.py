@@ -94,7 +94,7 @@ def test_a_command_waits_until_the_ranks_of_a_killed_one_are_gone(tmp_path):
 def test_a_rank_lost_after_the_summary_has_spoilt_nothing(tmp_path, monkeypatch, capsys):
     def command(ranks, program):
         rank = [sys.executable, "-m", "mpi4py", "-m"]
-        usual, late = [*rank, *program[1:]], [*rank, "tests.support.lost_late", program[-1]]
+        usual, late = [*rank, *program[1:]], [*rank, "tests.support.lost_late", *program[-2:]]
         return [local.find_mpirun(), "-n", "1", *usual, ":", "-n", "1", *late, ":", "-n", str(ranks - 2), *usual]
 
     monkeypatch.setattr(local, "mpirun_command", command)

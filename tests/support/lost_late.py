@@ -14,10 +14,10 @@ from repro.rank import main
 
 
 def killed(fabric: MpiFabric) -> None:
-    while not (Path(sys.argv[1]) / "summary.json").exists():
+    while not (Path(sys.argv[2]) / "summary.json").exists():
         time.sleep(0.01)
     os.kill(os.getpid(), signal.SIGKILL)
 
 
 MpiFabric.close = killed
-main.guarded(lambda: main.main(Path(sys.argv[1])))
+main.guarded(lambda: main.main(sys.argv[1], Path(sys.argv[2])))

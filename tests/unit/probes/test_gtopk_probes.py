@@ -126,7 +126,7 @@ def test_a_measured_network_is_fitted_in_the_cell(tmp_path, monkeypatch):
 def test_collectives_on_real_ranks(tmp_path, monkeypatch):
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
     small = ["probe.bytes=[400000]", "probe.ranks=[2,3]", "probe.repeat=1", "probe.runs=2", "probe.sizes=[1024,65536]"]
-    one = runs.expand("gtopk/fig9-measured", ["testbed=here", "strategy=dsync", "workers=3", "batch=3", *small])
+    one = runs.expand("gtopk/fig9-measured", ["testbed=here", "grid=null", "workers=3", "batch=3", *small])
     runs.identify(one)
     [summary], fault = run_cells(one, track=False)
     assert fault is None and summary["kind"] == "measured" and summary["ranks"] == 3

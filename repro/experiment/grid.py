@@ -91,7 +91,8 @@ def variants(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> list[V
     blocks = [_block(given, config) for given in _blocks(config.get("grid"))]
     whole = bool(config.get("grid"))  # with `grid=null` nothing is left of what goes with it
     excluded = _exclusions(config.get("exclude"), blocks) if whole else []
-    templates = _templates(config.get("label"), blocks) if whole else []
+    label = config.get("label")
+    templates = _templates(label if whole or "{" not in str(label) else None, blocks)
     user = _given(overrides)
     found: dict[tuple, Variant] = {}
     for block in blocks:

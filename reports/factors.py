@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from repro.experiment import config
+from repro.experiment import config, files
 from repro.experiment.grid import Value, Variant
 
 Factors = Mapping[str, Value]
@@ -57,7 +57,7 @@ def settings(paper: str, figure: str) -> Mapping[str, tuple[str, Mapping[str, An
 def _strategy(own: Mapping[str, Any], variant: Variant) -> tuple[str, Mapping[str, Any]]:
     made = dict(override.partition("=")[::2] for override in variant.overrides)
     name = made.get("strategy") or config.own_strategy(own)
-    options = config.group_file("strategy", name) | (own.get("strategy") or {})
+    options = files.group_file("strategy", name) | (own.get("strategy") or {})
     options |= {key.removeprefix("strategy."): value for key, value in made.items() if key.startswith("strategy.")}
     read = {key: yaml.safe_load(value) if isinstance(value, str) else value for key, value in options.items()}
     return name, {key: value for key, value in read.items() if key != "name" and "${" not in str(value)}

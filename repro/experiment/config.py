@@ -45,12 +45,6 @@ def own_strategy(own: Mapping[str, Any]) -> str:
     return [part[key] for part in parts for key in ("strategy", "override /strategy") if key in part][-1]
 
 
-def group_file(group: str, name: str) -> dict[str, Any]:
-    """A file of a config group, uncomposed; empty where there is none."""
-    path = CONFIGS / group / f"{name}.yaml"
-    return yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
-
-
 @cache
 def _base() -> dict[str, Any]:
     return yaml.safe_load((CONFIGS / "config.yaml").read_text(encoding="utf-8"))

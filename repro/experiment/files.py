@@ -35,7 +35,12 @@ def _files(group: str) -> list[str]:
 
 def own_file(experiment: str) -> dict[str, Any]:
     """The experiment's own file, uncomposed; empty where there is none."""
-    path = CONFIGS / "experiment" / f"{experiment}.yaml"
+    return group_file("experiment", experiment)
+
+
+def group_file(group: str, name: str) -> dict[str, Any]:
+    """A file of a config group, uncomposed; empty where there is none; InputError for one that is no YAML."""
+    path = CONFIGS / group / f"{name}.yaml"
     try:
         return yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
     except yaml.YAMLError as error:

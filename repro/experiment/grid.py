@@ -88,11 +88,11 @@ def variants(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> list[V
     the place of the factors whose overrides set a strategy or options of it. A key that the user sweeps (`key=a,b`) is
     a factor too. InputError in one line for a grid, exclusion or label that cannot be.
     """
-    blocks = [_block(given, config) for given in _blocks(config.get("grid"))]
-    whole = bool(config.get("grid"))  # with `grid=null` nothing is left of what goes with it
-    excluded = _exclusions(config.get("exclude"), blocks) if whole else []
-    label = config.get("label")
-    templates = _templates(label if whole or "{" not in str(label) else None, blocks)
+    given, exclude, template = (config.get(name) for name in ("grid", "exclude", "label"))
+    if not given:  # `grid=null` takes with it what is said of its factors
+        exclude, template = None, None if FIELD.search(str(template)) else template
+    blocks = [_block(each, config) for each in _blocks(given)]
+    excluded, templates = _exclusions(exclude, blocks), _templates(template, blocks)
     user = _given(overrides)
     found: dict[tuple, Variant] = {}
     for block in blocks:

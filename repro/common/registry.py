@@ -79,7 +79,7 @@ class Registry:
 
 # by the group of the configuration that chooses one
 PLUGINS = {
-    "strategy": Registry("strategy", "strategies", "repro.strategies", "strategies.base:Strategy"),
+    "strategy": Registry("strategy", "repro.strategies", "repro.strategies", "repro.strategies.base:Strategy"),
     "model": Registry("model", "repro.models", "repro.models"),
     "dataset": Registry("data set", "repro.data.sets", "repro.datasets"),
     "imbalance": Registry("imbalance", "repro.imbalance", "repro.imbalances", "repro.imbalance.base:Imbalance"),

@@ -1,7 +1,7 @@
 """What code a result depends on: the hash of the project modules that the given ones import, and the key of a cell.
 
 Imports are found by reading the source, without running it, so a module that is loaded by name (a registry's
-`import_module(f"strategies.{name}")`) must be given as a root: that is what keeps one strategy's edit from
+`import_module(f"repro.strategies.{name}")`) must be given as a root: that is what keeps one strategy's edit from
 invalidating the others' cells.
 """
 
@@ -18,11 +18,10 @@ from typing import Any
 
 from repro.common.errors import InputError
 
-PROJECT_PACKAGES = ("repro", "strategies")
+PROJECT_PACKAGES = ("repro",)
 # The rooms that show, store, start or name a run and cannot change its numbers, each with all below it. What decides
 # over measured times in one of them (how a launcher starts ranks, how a link is limited) is given as a root and counts.
 LEFT_OUT = (
-    "reports",
     "repro.bench",
     "repro.cli",
     "repro.commands",
@@ -31,6 +30,7 @@ LEFT_OUT = (
     "repro.faults",
     "repro.launch",
     "repro.records",
+    "repro.reports",
     "repro.testbed",
     "repro.tracking",
 )

@@ -53,7 +53,7 @@ class Strategy(ABC):
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> Any:
         """The options from a mapping; InputError naming an unknown one and the valid ones."""
-        return registry.parse("strategy", cls.name, cls.Options, given)
+        return registry.parse("strategy", cls.name, cls.Options, given, "strategy")
 
     @classmethod
     def check(cls, options: Any, run: Mapping[str, Any]) -> None:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import torch
+from pydantic import Field
 from torch import nn
 
-from repro.common.errors import InputError, unknown
+from repro.common.fields import Count
 from repro.fabric.base import MAIN
 from repro.strategies.base import StepReport
 from repro.strategies.shared.data_parallel import DataParallel
 from repro.training.worker import Worker
 
-HOOKS = ("none", "fp16", "powersgd")
 PYTORCH_BUCKET_MB = 25  # its default, with which alone the first bucket closes at 1 MiB
 MIB = 2**20
 MIN_COMPRESSION_RATE = 2  # PowerSGD's default: a matrix that would shrink by less is sent whole
@@ -28,19 +28,11 @@ POWERSGD_STATE = ("error_dict", "p_memory_dict", "q_memory_dict", "iter")
 
 @dataclass
 class Options:
-    hook: str = "none"  # none, fp16, powersgd
-    bucket_mb: int = PYTORCH_BUCKET_MB  # MiB of gradients at which a bucket closes
-    powersgd_rank: int = 1  # of the two factors that stand for a matrix of gradients
-    powersgd_start: int = 1000  # iterations without compression before PowerSGD begins
-
-    def __post_init__(self) -> None:
-        if self.hook not in HOOKS:
-            raise unknown("strategy.hook", str(self.hook), HOOKS)
-        least = {"bucket_mb": 1, "powersgd_rank": 1, "powersgd_start": 2}  # PyTorch moves its buckets after the first
-        for name, lowest in least.items():
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < lowest:
-                raise InputError(f"strategy.{name}={value}: must be a whole number, {lowest} or more")
+    hook: Literal["none", "fp16", "powersgd"] = "none"
+    bucket_mb: Count = PYTORCH_BUCKET_MB  # MiB of gradients at which a bucket closes
+    powersgd_rank: Count = 1  # of the two factors that stand for a matrix of gradients
+    # iterations without compression before PowerSGD begins: PyTorch moves its buckets after the first
+    powersgd_start: Annotated[int, Field(ge=2)] = 1000
 
 
 class Passes(nn.Module):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from repro.common.fields import Count
 from repro.fabric import activation
 from repro.fabric.activation import Activation
 from repro.strategies.shared.eager import Eager, EagerOptions
@@ -14,7 +15,7 @@ from repro.timing.initiators import QUORUM
 
 @dataclass
 class Options(EagerOptions):
-    quorum: int = 1  # a round starts when so many ranks have come to it; 1: solo, all: synchronous SGD
+    quorum: Count = 1  # a round starts when so many ranks have come to it; 1: solo, all: synchronous SGD
 
     def __post_init__(self) -> None:
         super().__post_init__()

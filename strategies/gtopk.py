@@ -3,25 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
-from repro.common.errors import unknown
 from repro.fabric.sparse import Sparse, Wire, sum_all, top
 from repro.fabric.sparse_collectives import Reduced, gtopk_allreduce, topk_allgather
 from repro.strategies.shared.sparsified import SparseOptions, Sparsified
 
-AGGREGATIONS, RESIDUALS = ("tree", "allgather"), ("printed", "exact")
-
 
 @dataclass
 class Options(SparseOptions):
-    aggregation: str = "tree"  # tree: Algorithm 3; allgather: the naive version, Algorithm 2
-    residual: str = "printed"  # printed: Algorithm 4, line 10; exact: what a merge drops goes back where it was dropped
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name, valid in (("aggregation", AGGREGATIONS), ("residual", RESIDUALS)):
-            if getattr(self, name) not in valid:
-                raise unknown(f"strategy.{name}", str(getattr(self, name)), valid)
+    aggregation: Literal["tree", "allgather"] = "tree"  # tree: Algorithm 3; allgather: the naive version, Algorithm 2
+    # printed: Algorithm 4, line 10; exact: what a merge drops goes back where it was dropped
+    residual: Literal["printed", "exact"] = "printed"
 
 
 class GTopK(Sparsified):

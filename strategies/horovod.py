@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from repro.common.errors import InputError, NotHere
+from repro.common.fields import NonNegative
 from repro.fabric.base import MAIN, FabricError
 from repro.fabric.missing_ranks import find_missing_ranks
 from repro.strategies.base import StepReport
@@ -23,17 +24,9 @@ HOW = "`make setup-horovod` builds it against the torch in use"
 
 @dataclass
 class Options:
-    fusion_mb: float = 128  # MiB of gradients that one allreduce may carry; Horovod's default since 0.21 (docs say 64)
-    cycle_ms: float = 1.0  # between two looks at what is ready; Horovod's default
+    fusion_mb: NonNegative = 128  # MiB in one allreduce; Horovod's default since 0.21 (docs say 64)
+    cycle_ms: NonNegative = 1.0  # between two looks at what is ready; Horovod's default
     fp16: bool = False  # gradients in half precision, summed so
-
-    def __post_init__(self) -> None:
-        for name, least in {"fusion_mb": 0, "cycle_ms": 0}.items():
-            value = getattr(self, name)
-            if not isinstance(value, int | float) or isinstance(value, bool) or value < least:
-                raise InputError(f"strategy.{name}={value}: must be a number, {least} or more")
-        if not isinstance(self.fp16, bool):
-            raise InputError(f"strategy.fp16={self.fp16}: must be true or false")
 
 
 class Horovod(DataParallel):

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from repro.common.errors import InputError
+from repro.common.fields import Count, NonNegative
 from repro.strategies.base import StepReport
 from repro.strategies.shared.bucketed import BucketedAllreduce
 from repro.strategies.shared.data_parallel import AllreduceOptions, DataParallel
@@ -17,21 +18,10 @@ from repro.training.worker import Worker
 
 @dataclass
 class Options(AllreduceOptions):
-    K: int = 2  # iteration dependency: an update uses the gradients of the K-th last iteration
-    warmup_epochs: float = 0  # D-Sync (K = 1) before the pipeline starts
-    segments: int = 1  # L of equation (6): buckets of blocks whose gradients are communicated one by one
+    K: Count = 2  # iteration dependency: an update uses the gradients of the K-th last iteration
+    warmup_epochs: NonNegative = 0  # D-Sync (K = 1) before the pipeline starts
+    segments: Count = 1  # L of equation (6): buckets of blocks whose gradients are communicated one by one
     staleness_lr: bool = False  # lr / max(1, staleness of the update's gradient)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not isinstance(self.K, int) or self.K < 1:
-            raise InputError(f"strategy.K={self.K}: must be a whole number, 1 (D-Sync) or more; the paper uses 2")
-        if not isinstance(self.warmup_epochs, int | float) or self.warmup_epochs < 0:
-            raise InputError(f"strategy.warmup_epochs={self.warmup_epochs}: must be a number, 0 or more")
-        if not isinstance(self.segments, int) or isinstance(self.segments, bool) or self.segments < 1:
-            raise InputError(f"strategy.segments={self.segments}: must be a whole number, 1 (sequential) or more")
-        if not isinstance(self.staleness_lr, bool):
-            raise InputError(f"strategy.staleness_lr={self.staleness_lr}: must be true or false")
 
 
 class PipeSGD(DataParallel):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from repro.common.errors import InputError, unknown
+from repro.common.errors import unknown
+from repro.common.fields import Count
 from repro.pipeline.configuration import Configuration
 from repro.pipeline.plan import SEMANTICS, Plan
 from repro.strategies.shared.pipeline import Pipeline, PipelineOptions
@@ -17,20 +18,13 @@ class Options(PipelineOptions):
     synchronise."""
 
     semantics: str = "stashing"
-    in_flight: int | None = None
+    in_flight: Count | None = None
     overlap: bool = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.semantics not in SEMANTICS:
             raise unknown("strategy.semantics", str(self.semantics), SEMANTICS)
-        whole = isinstance(self.in_flight, int) and not isinstance(self.in_flight, bool)
-        if self.in_flight is not None and (not whole or self.in_flight < 1):
-            raise InputError(
-                f"strategy.in_flight={self.in_flight}: must be a whole number, 1 or more, or null for NOAM"
-            )
-        if not isinstance(self.overlap, bool):
-            raise InputError(f"strategy.overlap={self.overlap}: must be true or false")
 
 
 class PipeDream(Pipeline):

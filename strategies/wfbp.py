@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from repro.common.errors import InputError
+from repro.common.fields import NonNegative
 from repro.strategies.base import StepReport
 from repro.strategies.shared.bucketed import BucketedAllreduce
 from repro.strategies.shared.data_parallel import AllreduceOptions, DataParallel
@@ -21,15 +21,8 @@ MIB = 2**20
 
 @dataclass
 class Options(AllreduceOptions):
-    bucket_mb: float = 25  # MiB of gradients at which a bucket closes; the defaults are PyTorch's
-    first_bucket_mb: float = 1  # the same of the first bucket to leave, which holds the last parameters
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        for name in ("bucket_mb", "first_bucket_mb"):
-            size = getattr(self, name)
-            if not isinstance(size, int | float) or isinstance(size, bool) or size < 0:
-                raise InputError(f"strategy.{name}={size}: must be a number of MiB, 0 (a bucket a parameter) or more")
+    bucket_mb: NonNegative = 25  # MiB of gradients at which a bucket closes; the defaults are PyTorch's
+    first_bucket_mb: NonNegative = 1  # the same of the first bucket to leave, which holds the last parameters
 
 
 class WFBP(DataParallel):

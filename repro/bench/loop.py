@@ -89,6 +89,7 @@ class Harness:
 
         from repro import models
         from repro.data.base import Batches
+        from repro.experiment.optimizer import Optimizer
         from repro.fabric.mpi import MpiFabric
         from repro.rank.checkpoints import Checkpoints
         from repro.rank.recorder import RunLog
@@ -107,7 +108,7 @@ class Harness:
             workers=1,
             fabric=fabric,
             clock=Clock(fabric),
-            model_shard=ModelShard(model(), OPTIMIZER, torch.device("cpu")),
+            model_shard=ModelShard(model(), Optimizer(**OPTIMIZER), torch.device("cpu")),
             batches=batches,
             iterations_per_epoch=batches.per_epoch,
             seed=SEED,

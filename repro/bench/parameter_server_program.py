@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from repro.bench.rank_program import main
+from repro.experiment.optimizer import Optimizer
 from repro.fabric.base import Fabric
 from repro.parameter_server.client import Client
 from repro.parameter_server.server import Server
@@ -42,7 +43,9 @@ def run_job(fabric: Fabric, job: dict[str, Any], turn: int) -> list[float]:
         return [_timed(fabric, iteration, calls)]
     shards = Shards.of([n // LAYERS] * LAYERS, fabric.size)
     clock = Clock(fabric)
-    server = Server(fabric, clock, Shard(weights, shards, fabric.rank, SGD, 1), fabric.size, "bsp", 0, 0.0, True)
+    server = Server(
+        fabric, clock, Shard(weights, shards, fabric.rank, Optimizer(**SGD), 1), fabric.size, "bsp", 0, 0.0, True
+    )
     client = Client(fabric, clock, shards, list(range(fabric.size)), weights, server, None)
     batches = [(0, LAYERS - 1)] if job["way"] == "one pull" else [(layer, layer) for layer in range(LAYERS)]
 
@@ -72,7 +75,6 @@ def _timed(fabric: Fabric, iteration: Any, calls: int) -> float:
 def simulate(nodes: int, strategy_name: str, iterations: int = 2) -> dict[str, float]:
     """Wall seconds of an iteration of VGG19-22K on that many virtual nodes of paper/ibatch, without arithmetic."""
     from repro.data import of
-    from repro.experiment.files import strategy_options
     from repro.fabric import virtual
     from repro.launch import runs
     from repro.rank import programs
@@ -85,8 +87,7 @@ def simulate(nodes: int, strategy_name: str, iterations: int = 2) -> dict[str, f
     began, marks, virtual_s = time.perf_counter(), [], []
 
     def rank(fabric: Fabric) -> None:
-        strategy_class = load(strategy_name)
-        strategy = strategy_class(strategy_class.parse(strategy_options(config)))
+        strategy = load(strategy_name)(config.strategy.options)
         worker = build_worker(fabric, config, dataset)
         strategy.setup(worker)
         fabric.exchange(None)
@@ -103,7 +104,7 @@ def simulate(nodes: int, strategy_name: str, iterations: int = 2) -> dict[str, f
             virtual_s.append(fabric.now())
         strategy.close()
 
-    testbed = config["testbed"]
+    testbed = config.testbed
     virtual.run(programs.ranks(config), rank, virtual_network(testbed), virtual_costs(testbed))
     return {
         "wall_s": (marks[1] - marks[0]) / iterations,

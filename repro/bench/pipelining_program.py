@@ -29,6 +29,7 @@ from repro import models, strategies
 from repro.bench.pipelining import COMPARED
 from repro.bench.rank_program import main
 from repro.data.base import Minibatches
+from repro.experiment.optimizer import Optimizer
 from repro.fabric.torch_dist import TorchFabric
 from repro.rank.main import guarded
 from repro.training.clock import Clock
@@ -120,7 +121,7 @@ class Ours(Side):
             workers=fabric.size,
             fabric=fabric,
             clock=self.clock,
-            model_shard=ModelShard(workload.build(job["model"]), OPTIMIZER, CPU),
+            model_shard=ModelShard(workload.build(job["model"]), Optimizer(**OPTIMIZER), CPU),
             batches=Flushes(workload, job["batch"], job["flush"]),
             iterations_per_epoch=1,
             seed=SEED,

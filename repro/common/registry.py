@@ -12,9 +12,12 @@ from dataclasses import MISSING, dataclass, fields
 from functools import lru_cache
 from importlib.metadata import entry_points
 from types import ModuleType
-from typing import Any
+from typing import Any, TypeVar
 
 from repro.common.errors import InputError, unknown
+from repro.common.fields import checked
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,7 @@ class Registry:
     package: str
     group: str
     base: str | None = None
+    besides: Collection[str] = ()  # what is valid where such a plugin is named, and is none
 
     def _own(self) -> dict[str, str]:
         """name -> module of ours, without importing any, nor the package."""
@@ -52,7 +56,7 @@ class Registry:
         """The module that holds a plugin; InputError listing the names for an unknown one."""
         registered = self._registered()
         if name not in registered:
-            raise unknown(self.kind, str(name), registered)
+            raise unknown(self.kind, str(name), [*self.besides, *registered])
         return registered[name].partition(":")[0]
 
     def load(self, name: str) -> Any:
@@ -72,6 +76,13 @@ class Registry:
                 return candidate
         raise unknown(f"{self.kind} (no class with that name in module {module.__name__})", name, self.names())
 
+    def parse(self, name: str, given: Mapping[str, Any], part: str) -> Any:
+        """The options of a plugin: its `Options`, or where it takes keywords the mapping; InputError as `parse`."""
+        if options := getattr(self.load(name), "Options", None):
+            return parse(self.kind, name, options, given, part)
+        check_names(f"{self.kind} {name}", given, self.defaults(name))
+        return dict(given)
+
     def defaults(self, name: str) -> dict[str, Any]:
         """What a configuration has of a plugin that was chosen, besides its name, where nothing else is set."""
         return importlib.import_module(self.package).defaults(name)
@@ -84,6 +95,8 @@ PLUGINS = {
     "dataset": Registry("data set", "repro.data.sets", "repro.datasets"),
     "imbalance": Registry("imbalance", "repro.imbalance", "repro.imbalances", "repro.imbalance.base:Imbalance"),
 }
+TRAIN = "train"  # what the ranks of a run do, where it is none of the probes
+PROBES = Registry("program", "repro.probes", "repro.probes", besides=(TRAIN,))
 
 
 def _folders(package: str) -> Iterable[str]:
@@ -98,35 +111,24 @@ def _entry_points(group: str, path: tuple[str, ...]) -> dict[str, str]:
     return {entry.name: entry.value for entry in entry_points(group=group)}
 
 
-@dataclass(frozen=True)
-class Modules:
-    """Plugins that are modules, a file PACKAGE/NAME.py each; those whose names begin with an underscore are shared.
+def parse(kind: str, name: str, options: type[T], given: Mapping[str, Any], part: str) -> T:
+    """A plugin's options, a dataclass or model, from a mapping; InputError for one that is unknown or cannot be used.
 
-    kind: what messages call one; besides: names that are valid where such a plugin is named, and none.
+    part: of the configuration that they are.
     """
-
-    kind: str
-    package: str
-    besides: Collection[str] = ()
-
-    def names(self) -> list[str]:
-        path = importlib.import_module(self.package).__path__
-        return [module.name for module in pkgutil.iter_modules(path) if not module.name.startswith("_")]
-
-    def load(self, name: str) -> ModuleType:
-        """The module of that name; InputError listing the names for an unknown one."""
-        if name not in self.names():
-            raise unknown(self.kind, name, [*self.besides, *self.names()])
-        return importlib.import_module(f"{self.package}.{name}")
+    check_names(f"{kind} {name}", given, names_of(options))
+    return checked(options, given, part)
 
 
-def parse(kind: str, name: str, options: type, given: Mapping[str, Any]) -> Any:
-    """A plugin's options, a dataclass, from a mapping; InputError naming an unknown one and the valid ones."""
-    valid = {field.name for field in fields(options)}
-    if wrong := sorted(set(given) - valid):
-        allowed = ", ".join(sorted(valid)) or "none"
-        raise InputError(f"{kind} {name} has no option '{wrong[0]}'; valid: {allowed}")
-    return options(**given)
+def names_of(options: Any) -> Iterable[str]:
+    """The fields of a dataclass or model."""
+    return getattr(options, "__dataclass_fields__", None) or getattr(options, "model_fields", ())
+
+
+def check_names(what: str, given: Iterable[str], valid: Iterable[str]) -> None:
+    """InputError for an option that is not valid."""
+    if wrong := sorted(set(given) - set(valid)):
+        raise InputError(f"{what} has no option '{wrong[0]}'; valid: {', '.join(sorted(valid)) or 'none'}")
 
 
 def defaults(options: type) -> dict[str, Any]:

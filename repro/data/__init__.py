@@ -31,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 from repro.common.errors import InputError, NotHere, unknown
 from repro.data import files
 from repro.data.sources import generated, kind, missing, module, module_of, names, task
+from repro.experiment.schema import RunConfig
 
 if TYPE_CHECKING:
     from repro.data.base import Dataset
@@ -41,22 +42,16 @@ STANDIN_MODES = ("auto", "never", "always")
 QUICK_S, QUICK_TOTAL_S = 5.0, 180.0
 
 
-def of(config: dict[str, Any]) -> Dataset:
+def of(config: RunConfig) -> Dataset:
     """The data set of a cell's configuration; the last one is kept, as the virtual ranks of one process share it.
 
     On a simulated testbed without arithmetic its shapes only: sizes are the real data set's, and no file is read but
     those that say how long each sample is.
     """
-    root, options = config["data"]["root"], dict(config["dataset"])
-    name, standin = options.pop("name"), options.pop("standin")
+    root, name, options = config.data.root, config.dataset.name, dict(config.dataset.options)
+    standin = options.pop("standin")
     places = tuple(map(str, files.places(root)))
-    return _of(name, root, standin, timing_only(config), places, _frozen(options))
-
-
-def timing_only(config: dict[str, Any]) -> bool:
-    """Whether a cell computes nothing, and so needs no data: a simulated testbed without arithmetic."""
-    testbed = config["testbed"]
-    return testbed["kind"] == "simulated" and testbed.get("arithmetic", "real") == "none"
+    return _of(name, root, standin, config.timing_only, places, _frozen(options))
 
 
 @functools.lru_cache(maxsize=1)

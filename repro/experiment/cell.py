@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from repro.common.errors import InputError
+from repro.experiment.schema import RunConfig
 from repro.records.events import read_events
 from repro.records.store import cell_dir, read_summary
 
@@ -18,35 +19,35 @@ class Cell:
 
     experiment: str
     setting: str
-    config: dict[str, Any]
+    config: RunConfig
     seed: int
     key: str = ""
     hardware: dict[str, Any] = field(default_factory=dict)
 
     @property
     def testbed(self) -> str:
-        return self.config["testbed"]["name"]
+        return self.config.testbed.name
 
     @property
     def simulated(self) -> bool:
-        return self.config["testbed"]["kind"] == "simulated"
+        return self.config.simulated
 
     @property
     def name(self) -> str:
         setting = re.sub(r"[^a-z0-9]+", "-", self.setting.lower()).strip("-")
         testbed = re.sub(r"[^a-z0-9]+", "-", self.testbed.lower()).strip("-")
-        breakdown = "-breakdown" if self.config["breakdown"] else ""
+        breakdown = "-breakdown" if self.config.breakdown else ""
         return f"{setting}-{testbed}-seed{self.seed}{breakdown}-{self.key[:8]}"
 
     @property
     def label(self) -> str:
         """For people: setting, testbed, seed."""
-        breakdown = " · breakdown" if self.config["breakdown"] else ""
+        breakdown = " · breakdown" if self.config.breakdown else ""
         return f"{self.setting} · {self.testbed} · seed {self.seed}{breakdown}"
 
     @property
     def folder(self) -> Path:
-        return cell_dir(self.config["paper"], self.config["figure"], self.name)
+        return cell_dir(self.config.paper, self.config.figure, self.name)
 
     @property
     def finished(self) -> bool:

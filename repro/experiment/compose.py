@@ -20,7 +20,6 @@ from omegaconf.errors import OmegaConfBaseException, UnsupportedInterpolationTyp
 from repro.common.errors import InputError, unknown
 from repro.common.paths import CONFIGS
 from repro.common.registry import PLUGINS
-from repro.experiment import form
 from repro.experiment.files import own_file, plugins_without_file
 from repro.experiment.overrides import LATER, check_override, parts_of
 
@@ -52,12 +51,10 @@ class Composer:
         self._of_files: dict[tuple[str, ...], tuple[DictConfig, dict[str, Any]]] = {}
 
     def compose(self, overrides: Sequence[str] = ()) -> dict[str, Any]:
-        """The resolved configuration under overrides (`key=value`), of the form that `repro.experiment.form` checks."""
+        """The resolved configuration under overrides (`key=value`) (`repro.experiment.schema` checks it)."""
         for override in overrides:
             check_override(override, self._parts)
-        found = self._composed([*self.first, *overrides])
-        form.check(found)
-        return found
+        return self._composed([*self.first, *overrides])
 
     def _composed(self, everything: list[str]) -> dict[str, Any]:
         keys = [override.partition("=")[0].lstrip("+") for override in everything]

@@ -9,11 +9,13 @@ from typing import Any
 import yaml
 
 from repro.common.errors import unknown
+from repro.common.fields import checked
 from repro.common.paths import CONFIGS
 from repro.experiment import papers
 from repro.experiment.compose import Composer
 from repro.experiment.files import GROUPS, group_names, own_file
 from repro.experiment.grid import Variant, split, variants
+from repro.experiment.schema import Axes
 
 
 def experiment_names(pattern: str | None = None) -> list[str]:
@@ -65,10 +67,11 @@ def axes(resolved: dict[str, Any], overrides: Sequence[str]) -> tuple[list[Varia
     under the overrides of one value (`grid.split`).
     """
     plain, swept = split(overrides)
-    known = resolved["testbeds"] or ["here"]  # null: an experiment may merge a list or a mapping onto it
+    own = checked(Axes, resolved)
+    known = own.testbeds or ["here"]  # null: an experiment may merge a list or a mapping onto it
     testbeds = {name: list(changes or []) for name, changes in known.items()} if isinstance(known, dict) else {}
     testbeds = testbeds or {name: [] for name in known}
-    one = [resolved["testbed"]["name"]] if any(override.startswith("testbed=") for override in plain) else []
+    one = [own.testbed.name] if any(override.startswith("testbed=") for override in plain) else []
     if chosen := swept.get("testbed", one):
         testbeds = {name: testbeds.get(name, []) for name in chosen}
     return variants(resolved, overrides), testbeds

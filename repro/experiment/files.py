@@ -47,11 +47,6 @@ def group_file(group: str, name: str) -> dict[str, Any]:
         raise InputError(f"{path}: {' '.join(str(error).split())}") from None
 
 
-def strategy_options(config: dict[str, Any]) -> dict[str, Any]:
-    """The strategy's options without its name."""
-    return {key: value for key, value in config["strategy"].items() if key != "name"}
-
-
 def write_yaml(path: Path, config: dict[str, Any]) -> None:
     """The resolved configuration as a file, atomically."""
     write_atomically(path, yaml.safe_dump(config, sort_keys=False, allow_unicode=True))

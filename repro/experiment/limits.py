@@ -8,6 +8,7 @@ CELLS = 10_000  # of an experiment; ours have some hundreds
 RANKS = 1_024  # of a run, a schedule, a collective; machines of a partition. The papers have up to 128
 UNITS = 200_000  # of computation in a schedule, of all ranks together
 THREADS = 1_024  # of torch in a process, which ends without a word where it gets too few
+EPOCHS = 1_000_000
 SEEDS = 2**32  # the highest seed, as torch and numpy take them
 PIECES = 1_024  # of a block in a pipelined ring
 

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 
 from repro.common.errors import InputError
 from repro.common.local_rank import local_rank
 
 
-def pick_device(config: dict[str, Any], rank: int) -> torch.device:
-    """The GPU of this rank (ranks share GPUs in turn where there are fewer), or the CPU."""
-    wanted = config["device"]
-    if config["testbed"]["kind"] == "simulated":
-        return torch.device("cpu")
+def pick_device(wanted: str, rank: int) -> torch.device:
+    """The GPU of this rank (ranks share GPUs in turn where there are fewer), or the CPU; wanted: auto, cpu or cuda."""
     if wanted == "cuda" and not torch.cuda.is_available():
         raise InputError(f"device=cuda: torch {torch.__version__} sees no working GPU here; use device=cpu")
     if wanted == "cpu" or not torch.cuda.is_available():

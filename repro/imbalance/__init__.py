@@ -14,7 +14,8 @@ from typing import Any
 
 from repro.common import registry
 from repro.common.errors import InputError
-from repro.imbalance.base import Imbalance, is_number
+from repro.experiment.schema import RunConfig
+from repro.imbalance.base import Imbalance
 
 NONE = "none"
 REGISTRY = registry.PLUGINS["imbalance"]
@@ -39,45 +40,33 @@ def defaults(name: str) -> dict[str, Any]:
     return registry.defaults(load(name).Options)
 
 
-def options(config: dict[str, Any]) -> dict[str, Any]:
-    """The injector's options without its name; none where the configuration is older than imbalance."""
-    return {key: value for key, value in config.get("imbalance", {}).items() if key != "name"}
-
-
-def name_of(config: dict[str, Any]) -> str:
-    """The injector's name."""
-    return config.get("imbalance", {}).get("name", NONE)
-
-
-def of(config: dict[str, Any], seed: int | None = None) -> Imbalance | None:
+def of(config: RunConfig, seed: int | None = None) -> Imbalance | None:
     """The injector of a cell; None where nothing is injected, so that a run then has nothing to call.
 
-    seed: the cell's, if `config` does not have it. InputError for options that cannot be used.
+    seed: the cell's, if `config` does not have it. InputError for options that do not go with its workers.
     """
-    if name_of(config) == NONE:
-        load(NONE).parse(options(config))
+    chosen = config.imbalance
+    if chosen.name == NONE:
         return None
-    injector = load(name_of(config))
-    return injector(injector.parse(options(config)), config["workers"], config["seed"] if seed is None else seed)
+    return load(chosen.name)(chosen.options, config.workers, config.seed if seed is None else seed)
 
 
-def check(config: dict[str, Any]) -> None:
+def check(config: RunConfig) -> None:
     """InputError for an injector or padding that no run could use; a delay must end before others give a rank up."""
-    injector, limit = of(config), config["timeout_s"]
+    injector, limit = of(config), config.timeout_s
     if injector and injector.longest > limit:
-        given = ", ".join(f"imbalance.{key}={value}" for key, value in options(config).items())
+        options = config.imbalance.plain().items()
+        given = ", ".join(f"imbalance.{key}={value}" for key, value in options if key != "name")
         named = f"imbalance={injector.name}{f' with {given}' if given else ''}"
         raise InputError(
             f"{named}: a delay of {injector.longest:g} s is longer "
             f"than timeout_s={limit:g}, after which the other ranks give up; must be 0 to {limit:g} s"
         )
-    min_compute_s = config.get("min_compute_s")
-    if min_compute_s is not None and not (is_number(min_compute_s) and 0 <= min_compute_s <= limit):
-        raise InputError(
-            f"min_compute_s={min_compute_s}: must be null or a number of seconds, 0 to timeout_s={limit:g}"
-        )
+    min_compute_s = config.min_compute_s
+    if min_compute_s is not None and min_compute_s > limit:
+        raise InputError(f"min_compute_s={min_compute_s}: must be 0 to timeout_s={limit:g} seconds")
 
 
-def checksum(config: dict[str, Any]) -> str | None:
+def checksum(config: RunConfig) -> str | None:
     """The SHA-256 of the file that the delays come from; None where the configuration says all."""
-    return load(name_of(config)).checksum(options(config))
+    return load(config.imbalance.name).checksum(config.imbalance.options)

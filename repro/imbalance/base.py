@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from repro.common import registry
-from repro.common.errors import InputError
 
 
 @dataclass
@@ -36,10 +35,10 @@ class Imbalance(ABC):
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> Any:
         """The options from a mapping; InputError naming an unknown one and the valid ones."""
-        return registry.parse("imbalance", cls.name, cls.Options, given)
+        return registry.parse("imbalance", cls.name, cls.Options, given, "imbalance")
 
     @classmethod
-    def checksum(cls, given: Mapping[str, Any]) -> str | None:
+    def checksum(cls, options: Any) -> str | None:
         """The SHA-256 of a file that the delays come from, for a cell's key; None: the options say all."""
         return None
 
@@ -60,9 +59,3 @@ class Imbalance(ABC):
 def is_number(value: Any) -> bool:
     """Whether a value is a finite number (and neither true nor false)."""
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def check_seconds(name: str, value: Any) -> None:
-    """InputError unless an option is a number of seconds, 0 or more."""
-    if not is_number(value) or value < 0:
-        raise InputError(f"imbalance.{name}={value}: must be a number of seconds, 0 or more")

@@ -12,8 +12,8 @@ import math
 from dataclasses import dataclass
 from statistics import NormalDist
 
-from repro.common.errors import InputError
-from repro.imbalance.base import Imbalance, is_number
+from repro.common.fields import NonNegative
+from repro.imbalance.base import Imbalance
 
 MINIMUM_S, MEAN_S, DEVIATION_S, MAXIMUM_S = 0.399, 0.454, 0.116, 1.892  # Figure 4
 MU, SIGMA = -4.0140257, 1.5620746  # of the logarithm of seconds
@@ -26,11 +26,7 @@ BELOW_LARGEST = NORMAL.cdf((math.log(LARGEST_S) - MU) / SIGMA)
 class Options:
     """scale: every draw times this; 1: as in Figure 4, where a batch took 399 ms or more"""
 
-    scale: float = 1.0
-
-    def __post_init__(self) -> None:
-        if not is_number(self.scale) or self.scale < 0:
-            raise InputError(f"imbalance.scale={self.scale}: must be a number, 0 or more")
+    scale: NonNegative = 1.0
 
 
 class Cloud(Imbalance):

@@ -5,20 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from repro.common.errors import InputError
-from repro.imbalance.base import Imbalance, check_seconds
+from repro.common.fields import Count, NonNegative
+from repro.imbalance.base import Imbalance
 
 
 @dataclass
 class Options:
     """n: how many workers a step, 1 to workers · delay_s: by so many seconds each"""
 
-    n: int = 4
-    delay_s: float = 0.3
-
-    def __post_init__(self) -> None:
-        if not isinstance(self.n, int) or isinstance(self.n, bool) or self.n < 1:
-            raise InputError(f"imbalance.n={self.n}: must be a whole number, 1 to workers")
-        check_seconds("delay_s", self.delay_s)
+    n: Count = 4
+    delay_s: NonNegative = 0.3
 
 
 class RandomN(Imbalance):

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from repro.imbalance.base import Imbalance, check_seconds
+from repro.common.fields import NonNegative
+from repro.imbalance.base import Imbalance
 
 
 @dataclass
 class Options:
     """delay_s: by so many seconds"""
 
-    delay_s: float = 0.2
-
-    def __post_init__(self) -> None:
-        check_seconds("delay_s", self.delay_s)
+    delay_s: NonNegative = 0.2
 
 
 class RandomOne(Imbalance):

@@ -5,19 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from repro.common.errors import InputError
-from repro.imbalance.base import Imbalance, check_seconds
+from repro.common.fields import NonNegative
+from repro.imbalance.base import Imbalance
 
 
 @dataclass
 class Options:
     """low_s, high_s: the least and the largest delay of a step, seconds"""
 
-    low_s: float = 0.05
-    high_s: float = 0.4
+    low_s: NonNegative = 0.05
+    high_s: NonNegative = 0.4
 
     def __post_init__(self) -> None:
-        check_seconds("low_s", self.low_s)
-        check_seconds("high_s", self.high_s)
         if self.low_s > self.high_s:
             raise InputError(f"imbalance.low_s={self.low_s}: must not be above imbalance.high_s={self.high_s}")
 

@@ -8,10 +8,8 @@ columns than the run has workers the file is refused.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from repro.common import strict_json
 from repro.common.errors import InputError
@@ -25,7 +23,7 @@ class Options:
     file: str | None = None
 
     def __post_init__(self) -> None:
-        if not isinstance(self.file, str) or not self.file:
+        if not self.file:
             raise InputError(f"imbalance.file={self.file}: must be the path of a file of delays")
 
 
@@ -40,8 +38,8 @@ class Trace(Imbalance):
         self.rows = read(Path(options.file), workers)
 
     @classmethod
-    def checksum(cls, given: Mapping[str, Any]) -> str | None:
-        return hashlib.sha256(_bytes(Path(cls.parse(given).file))).hexdigest()
+    def checksum(cls, options: Options) -> str | None:
+        return hashlib.sha256(_bytes(Path(options.file))).hexdigest()
 
     @property
     def longest(self) -> float:

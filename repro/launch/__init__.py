@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from repro.common.errors import InputError, unknown
+from repro.experiment.testbeds import Testbed
 from repro.launch.base import Allocation, Launcher
 from repro.launch.local import Mpirun, Torchrun, Virtual
 from repro.launch.shaped import ShapedMpirun, ShapedTorchrun
@@ -16,17 +14,17 @@ SHAPED: dict[str, type[Launcher]] = {"mpirun": ShapedMpirun, "torchrun": ShapedT
 EXAMPLE = {"measured": "here", "simulated": "virtual"}  # a testbed of each kind
 
 
-def of(testbed: Mapping[str, Any]) -> Launcher:
+def of(testbed: Testbed) -> Launcher:
     """The launcher of a testbed; InputError for one that is unknown or gives another kind of number."""
-    name = testbed["launcher"]
-    known = SHAPED if "rate_gbit" in testbed and testbed["kind"] == "measured" else LAUNCHERS
+    name = testbed.launcher
+    known = SHAPED if testbed.kind == "measured" and testbed.rate_gbit is not None else LAUNCHERS
     if name not in known:
         raise unknown("launcher", name, known)
     launcher = known[name](testbed)
-    if launcher.kind != testbed["kind"]:
-        valid = [name for name, each in LAUNCHERS.items() if each.kind == testbed["kind"]]
+    if launcher.kind != testbed.kind:
+        valid = [name for name, each in LAUNCHERS.items() if each.kind == testbed.kind]
         raise InputError(
-            f"testbed.launcher={name}: testbed {testbed['name']} is {testbed['kind']}; valid: {', '.join(valid)} "
+            f"testbed.launcher={name}: testbed {testbed.name} is {testbed.kind}; valid: {', '.join(valid)} "
             f"({name} goes with {launcher.kind} testbeds, for instance testbed={EXAMPLE[launcher.kind]})"
         )
     return launcher

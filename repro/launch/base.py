@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
+
+from repro.experiment.testbeds import Testbed
 
 
 @dataclass
@@ -30,7 +32,7 @@ class Launcher(ABC):
     no_gpus: ClassVar[str] = "torch sees no working GPU here; use device=cpu or auto"
     modules: ClassVar[Sequence[str]] = ()  # whose code decides over measured times; their edits make cells run again
 
-    def __init__(self, testbed: Mapping[str, Any]):
+    def __init__(self, testbed: Testbed):
         self.testbed = testbed
 
     @property

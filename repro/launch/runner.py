@@ -149,8 +149,8 @@ def run_cell(
     """One cell from wherever it stands to its summary; `core`: where a simulation is to run."""
     if not force and (reason := cell.diverged):
         raise Diverged(reason)
-    testbed = cell.config["testbed"]
-    launcher, threads = launch.of(testbed), testbed.get("threads_per_rank", 1)
+    testbed = cell.config.testbed
+    launcher, threads = launch.of(testbed), testbed.threads_per_rank
     program = ["-m", "repro.rank.main", launcher.fabric, str(cell.folder)]
     with (
         launcher.place(programs.ranks(cell.config), program, threads) as place,
@@ -163,16 +163,17 @@ def run_cell(
         (folder / "summary.json").unlink(missing_ok=True)
         hardware = cell.hardware | ({"links": place.network} if place.network else {})
         recorded = {"key": cell.key, "hardware": hardware, "provenance": provenance.provenance()}
-        files.write_yaml(folder / "config.yaml", cell.config | recorded)
+        config = cell.config.model_copy(update=recorded).plain()
+        files.write_yaml(folder / "config.yaml", config)
         mirror = mirrors.cell() if mirrors else None
         if mirror:
-            mirror.start(cell.config | recorded | {"cell": cell.name})
+            mirror.start(config | {"cell": cell.name})
         own_core = {"REPRO_CORE": str(core)} if core is not None else {}
         processes = Ranks(place.command, place.environment | own_core, folder / "ranks.log", keep_open=[lock])
         heard = Listener(cell, progress, mirror)
         try:
             # a rank's own time limit comes first and names the peer; this one is for when nobody is left to speak
-            processes.follow(heard, 3 * cell.config["timeout_s"] + 60)
+            processes.follow(heard, 3 * cell.config.timeout_s + 60)
             if heard.left_at is not None:
                 raise Preempted(f"asked to leave: checkpoint at iteration {heard.left_at}")
         except ReproError as error:
@@ -233,7 +234,7 @@ class Listener:
 
     def __call__(self, message: dict[str, Any]) -> None:
         if message["event"] == "start":
-            label = METRICS[self.cell.config["metric"]].label
+            label = METRICS[self.cell.config.metric].label
             self.progress.cell(self.cell.label, message["iterations"], label)
             if message["resumed"]:
                 self.progress.note(f"resuming {self.cell.label} at iteration {message['resumed']}")
@@ -245,7 +246,7 @@ class Listener:
                 self.progress.note(f"{self.cell.label}: asked to leave at iteration {message['iteration']}")
             if message["event"] == "preempted":
                 self.left_at = message["iteration"]
-            self.progress.update(self.cell.label, message["iteration"], message.get(self.cell.config["metric"]))
+            self.progress.update(self.cell.label, message["iteration"], message.get(self.cell.config.metric))
         due = time.monotonic() - self.synced > SYNC_EVERY_S
         if self.mirror and due and message["event"] == "progress":
             self.mirror.sync(self.cell.folder)

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from repro.experiment.testbeds import Measured
 from repro.launch.base import Allocation, Launcher
 from repro.launch.local import environment, find_mpirun
 from repro.testbed import network
@@ -44,6 +45,7 @@ NCCL = {"NCCL_SOCKET_IFNAME": "eth0", "NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE
 class Shaped(Launcher):
     """A testbed with `rate_gbit`; `hosts` null: one a rank."""
 
+    testbed: Measured
     modules = (
         "repro.launch.local",
         "repro.launch.shaped",
@@ -53,17 +55,22 @@ class Shaped(Launcher):
         "repro.testbed.starter",
     )
 
+    @property
+    def rate_gbit(self) -> float:
+        assert self.testbed.rate_gbit is not None  # what makes a testbed a shaped one
+        return self.testbed.rate_gbit
+
     def check(self, ranks: int) -> None:
-        network.check(self.testbed["rate_gbit"], self._hosts(ranks), ranks)
+        network.check(self.rate_gbit, self._hosts(ranks), ranks)
 
     def _hosts(self, ranks: int) -> Any:
-        given = self.testbed.get("hosts")
+        given = self.testbed.hosts
         return max(ranks, 2) if given is None else given
 
     @contextmanager
     def place(self, ranks: int, program: Sequence[str], threads: int) -> Iterator[Allocation]:
         self.check(ranks)
-        net = network.acquire(self.testbed["rate_gbit"], self._hosts(ranks))
+        net = network.acquire(self.rate_gbit, self._hosts(ranks))
         variables = environment(threads) | OPENMPI | NCCL | net.variables | {"GLOO_SOCKET_IFNAME": "eth0"}
         yield Allocation(self.command(net, ranks, list(program)), variables, net.facts)
 

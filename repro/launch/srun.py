@@ -12,6 +12,7 @@ from functools import cached_property
 
 from repro.common.errors import InputError, unknown
 from repro.common.paths import PROJECT
+from repro.experiment.testbeds import Measured
 from repro.fabric.srun_ranks import MASTER
 from repro.launch.base import Allocation, Launcher
 from repro.launch.slurm import client
@@ -37,12 +38,13 @@ exec "$@"
 class Srun(Launcher):
     """One job step a cell. The site file says how many ranks are on a node and what else srun has to know."""
 
+    testbed: Measured
     modules = ("repro.launch.srun",)
     no_gpus = "the site file says gpus_per_node: 0; set it to what a node has, or use device=cpu or auto"
 
     @property
     def fabric(self) -> str:
-        name = self.testbed.get("fabric")
+        name = self.testbed.fabric
         if name not in NEEDED:
             raise unknown("testbed.fabric", str(name), NEEDED)
         return name

@@ -21,6 +21,7 @@ from torch import nn
 
 from repro.common.errors import InputError
 from repro.common.registry import PLUGINS
+from repro.experiment.schema import RunConfig
 
 if TYPE_CHECKING:
     from repro.data.base import Dataset
@@ -69,31 +70,27 @@ def _on_meta(
         return REGISTRY.load(name).build(input_shape, classes, **dict(options))
 
 
-def of(config: dict[str, Any], dataset: Dataset, device: torch.device | str = "cpu") -> nn.Sequential:
+def of(config: RunConfig, dataset: Dataset, device: torch.device | str = "cpu") -> nn.Sequential:
     """The model of a cell's configuration for its data set; InputError also where one takes what the other is not."""
-    name = config["model"]["name"]
+    name = config.model.name
     if takes(name) != dataset.kind:
         fitting = ", ".join(other for other in names() if takes(other) == dataset.kind) or "none"
         raise InputError(
             f"model {name} takes {takes(name)}, and {dataset.name} is {dataset.kind}; models for it: {fitting}"
         )
-    return build(name, dataset.input_shape, dataset.classes, config["seed"], device, **options(config))
+    return build(name, dataset.input_shape, dataset.classes, config.seed, device, **config.model.options)
 
 
-def options(config: dict[str, Any]) -> dict[str, Any]:
-    """The model's options in a cell's configuration."""
-    return {option: value for option, value in config["model"].items() if option != "name"}
-
-
-def size_note(config: dict[str, Any], dataset: Dataset) -> str | None:
+def size_note(config: RunConfig, dataset: Dataset) -> str | None:
     """One line where the images of a cell make its model another size than that of the published one; else None."""
-    name = config["model"]["name"]
+    name = config.model.name
     if (side := getattr(REGISTRY.load(name), "SIDE", None)) is None:
         return None
     channels, height, width = dataset.input_shape
 
     def parameters(shape: tuple[int, ...]) -> int:
-        return sum(p.numel() for p in build(name, shape, dataset.classes, 0, "meta", **options(config)).parameters())
+        model = build(name, shape, dataset.classes, 0, "meta", **config.model.options)
+        return sum(p.numel() for p in model.parameters())
 
     mine, published = parameters((channels, height, width)), parameters((channels, side, side))
     if mine == published:

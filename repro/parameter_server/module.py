@@ -24,6 +24,8 @@ from torch import nn
 from repro.batching.modes import decide
 from repro.batching.profile import PullProfile
 from repro.common.errors import InputError
+from repro.common.fields import checked
+from repro.experiment.optimizer import Optimizer
 from repro.fabric.base import Fabric
 from repro.parameter_server import profiler
 from repro.parameter_server.client import Client
@@ -52,7 +54,8 @@ class ServedModule:
         self.fabric, self.module, self.blocks = fabric, module, list(blocks)
         self.parameters = [trained_parameters(block) for block in self.blocks]
         self._check()
-        if fabric.size > 1 and optimizer.get("clip_norm") is not None:
+        configured = checked(Optimizer, dict(optimizer), "optimizer")
+        if fabric.size > 1 and configured.clip_norm is not None:
             raise InputError("optimizer.clip_norm needs the gradient of the whole model, which no server has")
         self.sizes = [sum(p.numel() for p in own) for own in self.parameters]
         self.vector = torch.cat([p.detach().reshape(-1) for own in self.parameters for p in own])
@@ -60,7 +63,7 @@ class ServedModule:
             parameter.data = view
         self.shards = Shards.of(self.sizes, fabric.size, placement)
         self.clock = Clock(fabric)
-        shard = Shard(self.vector, self.shards, fabric.rank, optimizer, iterations_per_epoch)
+        shard = Shard(self.vector, self.shards, fabric.rank, configured, iterations_per_epoch)
         self.server = Server(fabric, self.clock, shard, fabric.size, "bsp", 0, 0.0, True)
         ranks = list(range(fabric.size))
         self.client = Client(fabric, self.clock, self.shards, ranks, self.vector, self.server, None)

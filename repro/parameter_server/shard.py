@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import torch
 from torch import nn
 
+from repro.experiment.optimizer import Optimizer
 from repro.parameter_server.shards import Shards
 from repro.training import optimizers
 from repro.training.lr_schedule import Schedule
@@ -24,7 +24,7 @@ class Shard:
         weights: torch.Tensor,
         shards: Shards,
         server: int,
-        optimizer: Mapping[str, Any],
+        optimizer: Optimizer,
         iterations_per_epoch: int,
     ):
         """weights: (n,) of the whole model; `optimizer`: as in the configuration."""
@@ -38,7 +38,7 @@ class Shard:
         }
         self.optimizer = optimizers.build(optimizer, [*self.parameters.values()] or [torch.empty(0)])
         self.schedule = Schedule.of(optimizer, iterations_per_epoch)
-        self.clip_norm: float | None = optimizer.get("clip_norm")
+        self.clip_norm: float | None = optimizer.clip_norm
         self.updates = [0] * shards.layers
         self.updates_per_iteration = 1
 

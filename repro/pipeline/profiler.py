@@ -53,7 +53,7 @@ def profile_model(
     for what, value, least in (("batch", batch, 1), ("minibatches", minibatches, 1), ("warmup", warmup, 0)):
         if value < least:
             raise InputError(f"{what}={value}: must be {least} or more")
-    place = pick_device({"device": device, "testbed": {"kind": "measured"}}, 0)
+    place = pick_device(device, 0)
     loaded, classes = inputs(name, dataset, dict(dataset_options or {}))
     model = models.build(name, loaded.input_shape, classes, seed, place, **dict(model_options or {}))
     loaded.iterations(batch)  # complains where there are too few samples

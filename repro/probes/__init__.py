@@ -1,10 +1,11 @@
 """Programs that measure something without training towards an accuracy; a module each, named by `program:`.
 
-    ranks(config) -> int                how many ranks a cell needs
-    check(config) -> None               optional: InputError for parameters that cannot be used, before anything runs
+    Options                          its entries of the configuration's `probe`, a model of `repro.common.fields`
+    ranks(config) -> int                optional: how many ranks a cell needs; without it as many as workers
+    check(config) -> None               optional: InputError for a configuration that it cannot use, before ranks start
     run(fabric, config, folder)         one rank's part, ending with `finish`
 
-Parameters stand in the configuration under `probe:`. Modules whose names begin with an underscore are theirs to share.
+Modules whose names begin with an underscore are theirs to share.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repro.common.messages import say
+from repro.experiment.schema import RunConfig
 
 if TYPE_CHECKING:
     from repro.fabric.base import Fabric
@@ -32,7 +34,7 @@ def progress(fabric: Fabric, iteration: int) -> None:
 
 def finish(
     fabric: Fabric,
-    config: dict[str, Any],
+    config: RunConfig,
     folder: Path,
     facts: dict[str, Any],
     result: dict[str, Any],
@@ -50,7 +52,7 @@ def finish(
 
     if fabric.rank == 0:
         events = EventLog(folder / "events.jsonl")
-        events.append("run_start", key=config["key"], iteration=0)
+        events.append("run_start", key=config.key, iteration=0)
         events.append("run_end")
         events.flush()
         found = {"result": result, "metrics": metrics, "line": line}

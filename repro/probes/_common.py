@@ -1,14 +1,19 @@
-"""What the probes share: facts for their summaries, stretches of work timed on the slowest rank, numbers checked."""
+"""What the probes share: facts for their summaries, work timed on the slowest rank, types of parameters."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field
 
 from repro import strategies
 from repro.common.errors import InputError
+from repro.common.fields import Text
 from repro.data.base import Dataset
-from repro.experiment.files import strategy_options
+from repro.experiment import plugins
+from repro.experiment.plugins import Plugin
+from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.strategies.base import Strategy
 
@@ -42,42 +47,42 @@ def facts(fabric: Fabric, model: str | None, parameters: int, dataset: Dataset |
     return found
 
 
-def chosen(probe: dict[str, Any]) -> dict[str, Strategy]:
-    """Setting -> a new strategy with its options, of `probe.strategies`; InputError where they cannot be used."""
-    given = probe.get("strategies")
-    if not isinstance(given, dict) or not all(isinstance(one, dict) and "name" in one for one in given.values()):
-        raise InputError("probe.strategies: must be a mapping setting -> {name: STRATEGY, options ...}")
-    if not given:
-        raise InputError("probe.strategies: must name at least one setting")
-    found = {}
-    for setting, one in given.items():
-        strategy_class = strategies.load(one["name"])
-        found[setting] = strategy_class(strategy_class.parse(strategy_options({"strategy": one})))
-    return found
+def chosen(strategies_of: Mapping[str, Plugin]) -> dict[str, Strategy]:
+    """Setting -> a new strategy with its options."""
+    return {setting: strategies.load(one.name)(one.options) for setting, one in strategies_of.items()}
 
 
-def whole(probe: dict[str, Any], name: str, least: int = 1) -> int:
-    """A whole number among a probe's parameters; InputError naming it otherwise."""
-    value = probe.get(name)
-    if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise InputError(f"probe.{name}={value}: must be a whole number, {least} or more")
-    return value
+def most_ranks(config: RunConfig) -> int:
+    """Of the probe's strategies the one that needs most."""
+    given = config.probe.strategies.values()
+    return max(strategies.load(one.name).ranks(one.options, config.workers) for one in given)
 
 
-def number(probe: dict[str, Any], name: str, above: float = 0.0, inclusive: bool = False) -> float:
-    """A number among a probe's parameters, above a limit (or at least it); InputError naming it otherwise."""
-    value = probe.get(name)
-    right = isinstance(value, int | float) and not isinstance(value, bool)
-    if not right or not (value >= above if inclusive else value > above):
-        limit = f"{above:g} or more" if inclusive else f"above {above:g}"
-        raise InputError(f"probe.{name}={value}: must be a number, {limit}")
-    return float(value)
+def needs_one(config: RunConfig, what: str) -> None:
+    """InputError with more workers than the program uses."""
+    if config.workers != 1:
+        raise InputError(f"workers={config.workers}: program {config.program} {what}; must be 1")
 
 
-def sizes(probe: dict[str, Any], name: str, least: int = 1) -> list[int]:
-    """A list of numbers of bytes (float32 vectors), at least so many different ones; InputError otherwise."""
-    given = probe.get(name)
-    right = isinstance(given, list) and all(isinstance(n, int) and not isinstance(n, bool) and n >= 4 for n in given)
-    if not right or len(set(given)) < least:
-        raise InputError(f"probe.{name}={given}: must be a list of at least {least} numbers of bytes, each 4 or more")
+def needs_several(config: RunConfig, who: str = "who communicate") -> None:
+    """InputError without somebody to talk to."""
+    if config.workers < 2:
+        raise InputError(f"workers={config.workers}: program {config.program} needs 2 or more, {who}")
+
+
+def needs_worlds(config: RunConfig) -> None:
+    """InputError for worlds of the first so many workers (`probe.ranks`) that the run does not have."""
+    if wrong := [p for p in config.probe.ranks if p > config.workers]:
+        raise InputError(f"probe.ranks={wrong}: must be 2 to workers={config.workers}")
+
+
+def _different(given: list[int]) -> list[int]:
+    if len(set(given)) < 2:
+        raise ValueError("must be a list of at least 2 different numbers of bytes")
     return given
+
+
+Bytes = Annotated[int, Field(ge=4)]  # of float32 vectors
+Worlds = Annotated[list[Annotated[int, Field(ge=2)]], Field(min_length=1)]
+Sizes = Annotated[list[Bytes], AfterValidator(_different)]  # that a network's alpha and beta are fitted to
+Strategies = Annotated[dict[Text, plugins.Strategy], Field(min_length=1)]  # by setting

@@ -13,7 +13,8 @@ import torch
 from repro import probes, strategies
 from repro.common.errors import Diverged
 from repro.data.base import Dataset
-from repro.experiment.files import strategy_options
+from repro.experiment.optimizer import Optimizer
+from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.probes._objective import regularised
 from repro.rank.factory import build_worker
@@ -44,9 +45,9 @@ class Descent:
 
 def descend(
     fabric: Fabric,
-    config: dict[str, Any],
+    config: RunConfig,
     dataset: Dataset,
-    rate: dict[str, Any],
+    rate: Optimizer,
     mu: float,
     minimiser: torch.Tensor,
     T: int,
@@ -57,11 +58,10 @@ def descend(
 
     `keep`: the iterations whose weights are kept; `done`: iterations before, for the progress bar.
     """
-    worker = build_worker(fabric, config | {"optimizer": {"momentum": 0.0, "weight_decay": 0.0, **rate}}, dataset)
+    worker = build_worker(fabric, config.model_copy(update={"optimizer": rate}), dataset)
     part = worker.model_shard
     worker.loss_function = regularised([p for p in part.model.parameters() if p.requires_grad], mu)
-    strategy_class = strategies.load(config["strategy"]["name"])
-    strategy = strategy_class(strategy_class.parse(strategy_options(config)))
+    strategy = strategies.load(config.strategy.name)(config.strategy.options)
     strategy.setup(worker)
     target, wanted = minimiser.to(part.weights), set(keep)
     norms, distances = record(worker, target)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+
+from repro.experiment.optimizer import Optimizer
 
 POINTS = 60
 
 
-def inverse_sqrt(F: float, L: float, K: int) -> dict[str, Any]:
+def inverse_sqrt(F: float, L: float, K: int) -> Optimizer:
     """The convex objective's steps, as entries of `optimizer`."""
-    return {"lr": F / (2 * L * math.sqrt(K)), "schedule": "inverse_sqrt"}
+    return Optimizer(lr=F / (2 * L * math.sqrt(K)), schedule="inverse_sqrt")
 
 
-def inverse(mu: float) -> dict[str, Any]:
+def inverse(mu: float) -> Optimizer:
     """The strongly convex objective's steps."""
-    return {"lr": 1 / mu, "schedule": "inverse"}
+    return Optimizer(lr=1 / mu, schedule="inverse")
 
 
 def convex_bound(F: float, L: float, K: int, t: int) -> float:

@@ -15,6 +15,7 @@ import torch
 from torch import nn
 
 from repro.data.base import Minibatches
+from repro.experiment.optimizer import Optimizer
 from repro.fabric.base import Fabric
 from repro.timing.closed_forms import FLOAT32
 from repro.timing.device import BlockSeconds
@@ -23,7 +24,7 @@ from repro.training.model_shard import ModelShard
 from repro.training.worker import Worker
 
 SIDE = 128  # of the matrices that a busy computation multiplies
-OPTIMIZER = {"lr": 0.0, "momentum": 0.0, "weight_decay": 0.0, "schedule": "constant", "milestones": [], "decay": 0.1}
+OPTIMIZER = Optimizer(lr=0.0)
 
 
 @dataclass(frozen=True)

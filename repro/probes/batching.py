@@ -2,11 +2,6 @@
 
 Nothing is trained or timed. Profiles are drawn from the cell's seed (`repro.probes._random_profiles`).
 
-    probe.families  of FAMILIES there
-    probe.layers    [L, ...], each 2 or more
-    probe.startups  [T_s over the mean T_t, ...], each 0 or more
-    probe.profiles  how many of each family, L and startup
-
 Result: {rows [{family, layers, startup, profiles,
     modes {MODE: {compared, optimal, median, p95, max}},
     no_pair {algorithm1, algorithm2}, exetime_below, prefers_longer, prefers_longer_max}]}; a last row, whose family,
@@ -25,9 +20,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from pydantic import Field
 
 from repro import probes
 from repro.batching.exact import exact, exact_exetime
@@ -36,10 +32,11 @@ from repro.batching.modes import default, layerwise
 from repro.batching.profile import PullProfile
 from repro.batching.ticks import joined
 from repro.batching.times import Batches, checked, executed, exetime
-from repro.common.errors import InputError, unknown
+from repro.common.fields import Count, Model
+from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
-from repro.probes._common import facts, whole
-from repro.probes._random_profiles import FAMILIES, draw
+from repro.probes._common import facts, needs_one
+from repro.probes._random_profiles import draw
 
 COMPARED: dict[str, Callable[[PullProfile], Batches | None]] = {
     "greedy": greedy,
@@ -51,32 +48,28 @@ COMPARED: dict[str, Callable[[PullProfile], Batches | None]] = {
 }
 
 
-def ranks(config: dict[str, Any]) -> int:
-    return config["workers"]
+class Options(Model):
+    """Of every family, number of layers and startup time so many profiles are drawn."""
+
+    families: Annotated[list[Literal["convolutional", "uniform", "communication", "computation"]], Field(min_length=1)]
+    layers: Annotated[list[Annotated[int, Field(ge=2)]], Field(min_length=1)]
+    startups: Annotated[list[Annotated[float, Field(ge=0, le=1000)]], Field(min_length=1)]  # T_s over the mean T_t
+    profiles: Count
 
 
-def check(config: dict[str, Any]) -> None:
-    """InputError for parameters that cannot be used."""
-    if config["workers"] != 1:
-        raise InputError(f"workers={config['workers']}: program batching only computes; must be 1")
-    probe = config["probe"]
-    whole(probe, "profiles")
-    _check_list(probe, "families", "names", lambda one: isinstance(one, str))
-    for family in probe["families"]:
-        if family not in FAMILIES:
-            raise unknown("family of probe.families", family, FAMILIES)
-    _check_list(probe, "layers", "whole numbers, each 2 or more", lambda one: isinstance(one, int) and one >= 2)
-    _check_list(probe, "startups", "numbers, each from 0 to 1000", lambda one: 0 <= one <= 1000)
+def check(config: RunConfig) -> None:
+    """InputError for more workers than it uses."""
+    needs_one(config, "only computes")
 
 
-def run(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
+def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     """All of it."""
-    probe = config["probe"]
-    conditions = [(f, n, s) for f in probe["families"] for n in probe["layers"] for s in probe["startups"]]
+    probe = config.probe
+    conditions = [(f, n, s) for f in probe.families for n in probe.layers for s in probe.startups]
     probes.start(fabric, len(conditions))
     rows, every = [], []
     for number, (family, layers, startup) in enumerate(conditions, 1):
-        found = [compare(profile) for profile in draw(family, layers, startup, probe["profiles"], config["seed"])]
+        found = [compare(profile) for profile in draw(family, layers, startup, probe.profiles, config.seed)]
         rows.append({"family": family, "layers": layers, "startup": startup} | summed(found))
         every += found
         probes.progress(fabric, number)
@@ -149,13 +142,3 @@ def _gaps(gaps: list[float | None]) -> dict[str, Any]:
         "p95": float(p95),
         "max": max(known),
     }
-
-
-def _check_list(probe: dict[str, Any], name: str, what: str, right: Callable[[Any], bool]) -> None:
-    given = probe.get(name)
-    kind = str if name == "families" else int | float
-    if not isinstance(given, list) or not given or len(set(map(str, given))) < len(given):
-        raise InputError(f"probe.{name}={given}: must be a list of different {what}")
-    for one in given:
-        if not isinstance(one, kind) or isinstance(one, bool) or not right(one):
-            raise InputError(f"probe.{name}={given}: must be a list of different {what}")

@@ -2,12 +2,6 @@
 
 Nothing is trained: a model's profile is estimated from a device as testbeds do it, or read from a file.
 
-    probe.cost_models  of repro.pipeline.cost_models.COMBINE: each row's partition under each of them
-    probe.clusters     name -> a testbed: {device, beta_s_per_byte, ...}
-    probe.rows         [{model, options (its own, may be left out), input_shape, classes, batch (of a machine),
-                         cluster, machines [...], bandwidth_Bps [...] (left out: the cluster's)}, ...]
-                       or, in the place of model to batch, {profile: FILE}, absolute or from the project's folder
-
 A row's `device`, where it has one, counts in the place of the cluster's.
 
 Result: {rows [{model, hardware, batch, cluster, machines, bandwidth_Bps, cost_model, config, cuts, stages [{first,
@@ -21,78 +15,87 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, model_validator
 
 from repro import models, probes
 from repro.common.errors import InputError, unknown
+from repro.common.fields import Count, Entries, Model, Positive, Text
 from repro.common.paths import profile_path
+from repro.experiment.schema import RunConfig
+from repro.experiment.testbeds import Device
 from repro.fabric.base import Fabric
-from repro.pipeline.cost_models import COMBINE
 from repro.pipeline.layers import Profile
 from repro.pipeline.partition import check_network, partition
 from repro.pipeline.profile import estimated, nominal_inputs, read
-from repro.probes._common import facts
+from repro.probes._common import facts, needs_one
 from repro.rank.factory import modelled_seconds
-from repro.timing.device import check_device
-
-MODELLED = ("model", "input_shape", "classes", "batch")  # what an estimated profile needs
-ENTRIES = (*MODELLED, "options", "profile", "cluster", "device", "machines", "bandwidth_Bps")
 
 
-def ranks(config: dict[str, Any]) -> int:
-    return config["workers"]
+class Cluster(Model):
+    """What counts of a testbed."""
+
+    model_config = ConfigDict(extra="ignore")
+    part = "probe.clusters"
+
+    device: Device | None = None
+    beta_s_per_byte: Positive
 
 
-def check(config: dict[str, Any]) -> None:
+class Row(Model):
+    """Layers and machines: a model whose profile is estimated for its device, or a file with one."""
+
+    part = "probe.rows"
+
+    model: Text | None = None
+    options: Entries = Field(default_factory=dict)  # the model's own
+    input_shape: list[Count] | None = None
+    classes: Count | None = None
+    batch: Count | None = None  # of a machine
+    profile: Text | None = None  # in the place of the model
+    cluster: Text
+    device: Device | None = None  # null: the cluster's
+    machines: list[Count]
+    bandwidth_Bps: list[Positive] | None = None  # null: the cluster's
+
+    @model_validator(mode="after")
+    def _complete(self) -> Row:
+        modelled = {name: getattr(self, name) for name in ("model", "input_shape", "classes", "batch")}
+        if self.profile is None and (missing := [name for name, value in modelled.items() if value is None]):
+            raise InputError(f"probe.rows: a row lacks {' and '.join(missing)}, or a profile")
+        return self
+
+
+class Options(Model):
+    """A row's partition under each of the cost models."""
+
+    cost_models: Annotated[list[Literal["paper", "released-sum", "released-max"]], Field(min_length=1)]
+    clusters: dict[Text, Cluster]
+    rows: Annotated[list[Row], Field(min_length=1)]
+
+
+def check(config: RunConfig) -> None:
     """InputError for parameters that cannot be used."""
-    if config["workers"] != 1:
-        raise InputError(f"workers={config['workers']}: program configurations only computes; must be 1")
-    probe = config["probe"]
-    if not isinstance(probe.get("cost_models"), list) or not probe["cost_models"]:
-        raise InputError(f"probe.cost_models={probe.get('cost_models')}: must be a list of {', '.join(COMBINE)}")
-    for name in probe["cost_models"]:
-        if name not in COMBINE:
-            raise unknown("cost model of probe.cost_models", str(name), COMBINE)
-    if not isinstance(probe.get("rows"), list) or not probe["rows"]:
-        raise InputError(f"probe.rows={probe.get('rows')}: must be a list with a mapping for each model and network")
-    for number, row in enumerate(probe["rows"]):
-        try:
-            check_row(row, probe.get("clusters") or {})
-        except InputError as error:
-            raise InputError(f"probe.rows[{number}]: {error}") from None
+    needs_one(config, "only computes")
+    for row in config.probe.rows:
+        if row.cluster not in config.probe.clusters:
+            raise unknown("cluster in probe.rows", row.cluster, config.probe.clusters)
+        for machines in row.machines:
+            for bandwidth in bandwidths(row, config.probe.clusters):
+                check_network([machines], [bandwidth])
+        if row.model is not None:
+            models.takes(row.model)
+            device(row, config.probe.clusters)
 
 
-def check_row(row: Any, clusters: Mapping[str, Any]) -> None:
-    """InputError unless a row says which layers on which machines."""
-    if not isinstance(row, dict):
-        raise InputError(f"{row}: must be a mapping")
-    for name in row:
-        if name not in ENTRIES:
-            raise unknown("entry", str(name), ENTRIES)
-    if row.get("cluster") not in clusters:
-        raise unknown("cluster", str(row.get("cluster")), clusters)
-    needed = ("machines",) if "profile" in row else (*MODELLED, "machines")
-    if missing := [name for name in needed if name not in row]:
-        raise InputError(f"lacks {' and '.join(missing)}")
-    if not isinstance(row["machines"], list) or not isinstance(row.get("bandwidth_Bps", []), list):
-        raise InputError("machines and bandwidth_Bps must be lists")
-    for machines in row["machines"]:
-        for bandwidth in bandwidths(row, clusters):
-            check_network([machines], [bandwidth])
-    if "profile" not in row:
-        check_device(device(row, clusters))
-        models.takes(row["model"])
-        if not isinstance(row["batch"], int) or row["batch"] < 1:
-            raise InputError(f"batch={row['batch']}: must be a whole number, 1 or more")
-
-
-def run(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
+def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     """All of it."""
-    probe = config["probe"]
-    probes.start(fabric, len(probe["rows"]))
+    probe = config.probe
+    probes.start(fabric, len(probe.rows))
     found = []
-    for number, row in enumerate(probe["rows"], 1):
-        found += partitions(row, probe["clusters"], probe["cost_models"])
+    for number, row in enumerate(probe.rows, 1):
+        found += partitions(row, probe.clusters, probe.cost_models)
         probes.progress(fabric, number)
     metrics = {f"speedup_bsp/{label(row)}": row["speedup_bsp"] for row in found}
     first = found[0]
@@ -100,10 +103,10 @@ def run(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
     probes.finish(fabric, config, folder, facts(fabric, None, 0, None), {"rows": found}, metrics, line)
 
 
-def partitions(row: dict[str, Any], clusters: Mapping[str, Any], cost_models: list[str]) -> list[dict[str, Any]]:
+def partitions(row: Row, clusters: Mapping[str, Cluster], cost_models: list[str]) -> list[dict[str, Any]]:
     """The result's rows of a row: every number of machines, bandwidth and cost model."""
     profile, rows = profile_of(row, clusters), []
-    for machines in row["machines"]:
+    for machines in row.machines:
         for bandwidth in bandwidths(row, clusters):
             for cost_model in cost_models:
                 found = partition(profile, (machines,), (bandwidth,), cost_model)
@@ -111,7 +114,7 @@ def partitions(row: dict[str, Any], clusters: Mapping[str, Any], cost_models: li
                     "model": profile.model,
                     "hardware": profile.hardware,
                     "batch": profile.batch,
-                    "cluster": row["cluster"],
+                    "cluster": row.cluster,
                     "machines": machines,
                     "bandwidth_Bps": bandwidth,
                     "cost_model": cost_model,
@@ -130,32 +133,27 @@ def partitions(row: dict[str, Any], clusters: Mapping[str, Any], cost_models: li
     return rows
 
 
-def profile_of(row: dict[str, Any], clusters: Mapping[str, Any]) -> Profile:
+def profile_of(row: Row, clusters: Mapping[str, Cluster]) -> Profile:
     """Read from the row's file, or estimated for its device."""
-    if "profile" in row:
-        return read(profile_path(row["profile"]))
-    options, shape = row.get("options") or {}, tuple(row["input_shape"])
-    given = row["model"], shape, row["classes"], row["batch"]
-    used = device(row, clusters)
-    blocks = modelled_seconds(*given, tuple(used.items()), tuple(options.items()))
-    model = models.build(row["model"], shape, row["classes"], 0, "meta", **options)
-    inputs = nominal_inputs(model, shape, row["batch"])
-    return estimated(model, blocks, inputs, str(used.get("name", row["cluster"])), row["model"])
+    if row.profile is not None:
+        return read(profile_path(row.profile))
+    shape, used = tuple(row.input_shape), device(row, clusters)
+    given = row.model, shape, row.classes, row.batch
+    blocks = modelled_seconds(*given, used, tuple(row.options.items()))
+    model = models.build(row.model, shape, row.classes, 0, "meta", **row.options)
+    return estimated(model, blocks, nominal_inputs(model, shape, row.batch), used.name or row.cluster, row.model)
 
 
-def device(row: dict[str, Any], clusters: Mapping[str, Any]) -> Any:
-    """The row's own device, or its cluster's."""
-    return row.get("device") or clusters[row["cluster"]].get("device")
+def device(row: Row, clusters: Mapping[str, Cluster]) -> Any:
+    """The row's own device, or its cluster's; InputError where there is neither."""
+    if (found := row.device or clusters[row.cluster].device) is None:
+        raise InputError(f"cluster {row.cluster}: has no device, nor has the row of {row.model}")
+    return found
 
 
-def bandwidths(row: dict[str, Any], clusters: Mapping[str, Any]) -> list[float]:
+def bandwidths(row: Row, clusters: Mapping[str, Cluster]) -> list[float]:
     """Those of the row, in bytes a second, or its cluster's one."""
-    if "bandwidth_Bps" in row:
-        return row["bandwidth_Bps"]
-    beta = clusters[row["cluster"]].get("beta_s_per_byte")
-    if not isinstance(beta, int | float) or isinstance(beta, bool) or not beta > 0:
-        raise InputError(f"cluster {row['cluster']}: beta_s_per_byte={beta}: must be a number above 0")
-    return [1 / beta]
+    return row.bandwidth_Bps or [1 / clusters[row.cluster].beta_s_per_byte]
 
 
 def label(row: dict[str, Any]) -> str:

@@ -24,72 +24,74 @@ D(after) = D(before) - eta_t <g_t, w_(t+tau) - w*> + eta_t^2 |g_t|^2 / 2, and f_
 
 convex: F^2 sqrt(T) / sigma + (1 + 2 tau) L^2 sigma sqrt(T) <= 3 F L sqrt(K T), inside the paper's 8 F L sqrt(K T).
 strongly convex: mu tau F^2 + (1/2 + tau) L^2 / mu (1 + log T).
-
-    probe.objective    convex, strongly convex
-    probe.T            iterations; probe.pilot: those of the pilot run
-    probe.regularisation   mu, above 0 (so that a minimiser exists; for the convex objective a small one)
-    probe.samples      of the training set, null: all
-    probe.margin       of F and L over what the pilot met
 """
 
 from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from repro import data, models, probes
-from repro.common.errors import InputError, unknown
+from repro.common.errors import InputError
+from repro.common.fields import Count, Model, Positive
+from repro.experiment.optimizer import Optimizer
+from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.probes import _rates
-from repro.probes._common import facts, number, whole
+from repro.probes._common import facts
 from repro.probes._descent import Descent, descend
 from repro.probes._objective import Minimum, Objective, minimise, subset
 from repro.rank import programs
 
 CONVEX, STRONGLY = "convex", "strongly convex"
-OBJECTIVES = (CONVEX, STRONGLY)
 STEP_RULES = {
     CONVEX: "eta_t = sigma / sqrt(t), sigma = F / (2 L sqrt(K)); t counts gradients",
     STRONGLY: "eta_t = 1 / (mu t); t counts gradients; whole training set",
 }
 
 
-def ranks(config: dict[str, Any]) -> int:
+class Options(Model):
+    """margin: of F and L over what the pilot run met."""
+
+    objective: Literal["convex", "strongly convex"]
+    T: Annotated[int, Field(ge=10)]  # iterations
+    pilot: Count  # those of the pilot run
+    samples: Count | None = None  # of the training set; null: all
+    regularisation: Positive  # mu, so that a minimiser exists; for the convex objective a small one
+    margin: Annotated[float, Field(ge=1, allow_inf_nan=False)]
+
+
+def ranks(config: RunConfig) -> int:
     return programs.strategy_ranks(config)
 
 
-def check(config: dict[str, Any]) -> None:
-    """InputError for parameters that cannot be used."""
-    probe = config["probe"]
-    if probe.get("objective") not in OBJECTIVES:
-        raise unknown("probe.objective", str(probe.get("objective")), OBJECTIVES)
-    whole(probe, "T", least=10)
-    whole(probe, "pilot", least=1)
-    if probe.get("samples") is not None:
-        whole(probe, "samples", least=config["workers"])
-    number(probe, "regularisation")
-    number(probe, "margin", above=1.0, inclusive=True)
-    if models.takes_text(config["model"]["name"]):
-        raise InputError(f"model={config['model']['name']}: program convergence is about convex models of images")
-    if config["testbed"].get("arithmetic", "real") != "real":
+def check(config: RunConfig) -> None:
+    """InputError for a configuration that the bounds are not about."""
+    probe, strategy = config.probe, config.strategy
+    if probe.samples is not None and probe.samples < config.workers:
+        raise InputError(f"probe.samples={probe.samples}: must be {config.workers} or more, one a worker")
+    if models.takes_text(config.model.name):
+        raise InputError(f"model={config.model.name}: program convergence is about convex models of images")
+    if config.timing_only:
         raise InputError("program convergence needs testbed.arithmetic=real: without gradients nothing converges")
-    name = config["strategy"]["name"]
-    if name != "pipe_sgd":
-        raise InputError(f"strategy={name}: program convergence is about pipe_sgd (K=1 is D-Sync)")
-    if config["strategy"].get("warmup_epochs") or config["strategy"].get("staleness_lr"):
+    if strategy.name != "pipe_sgd":
+        raise InputError(f"strategy={strategy.name}: program convergence is about pipe_sgd (K=1 is D-Sync)")
+    if strategy.options.warmup_epochs or strategy.options.staleness_lr:
         raise InputError("program convergence needs warmup_epochs=0 and staleness_lr=false: the bounds have one K")
 
 
-def run(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
+def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     """One rank's part."""
-    probe, K = config["probe"], config["strategy"]["K"]
-    T, mu, convex = probe["T"], probe["regularisation"], probe["objective"] == CONVEX
-    pilot = probe["pilot"] if convex else 0
-    dataset = subset(data.of(config), probe["samples"], config["workers"])
-    if convex and config["batch"] > len(dataset.train):
-        raise InputError(f"batch={config['batch']}: more than probe.samples={len(dataset.train)}")
-    config = config | {"batch": config["batch"] if convex else len(dataset.train)}
+    probe, K = config.probe, config.strategy.options.K
+    T, mu, convex = probe.T, probe.regularisation, probe.objective == CONVEX
+    pilot = probe.pilot if convex else 0
+    dataset = subset(data.of(config), probe.samples, config.workers)
+    if convex and config.batch > len(dataset.train):
+        raise InputError(f"batch={config.batch}: more than probe.samples={len(dataset.train)}")
+    config = config.model_copy(update={"batch": config.batch if convex else len(dataset.train)})
     probes.start(fabric, pilot + T)
     objective = None
     if fabric.rank == 0:
@@ -97,28 +99,28 @@ def run(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
     first = fabric.exchange(objective and (objective.weights(), objective.gradient_norm()))[0]
     minimum = minimise(fabric, objective)
 
-    def go(rate: dict[str, Any], iterations: int, done: int) -> Descent:
+    def go(rate: Optimizer, iterations: int, done: int) -> Descent:
         return descend(fabric, config, dataset, rate, mu, minimum.weights, iterations, _rates.points(iterations), done)
 
     if convex:
         start = {"F": (first[0] - minimum.weights).norm().item() / math.sqrt(2), "L": first[1]}
         met = go(_rates.inverse_sqrt(**start, K=K), pilot, 0)
-        F, L = probe["margin"] * met.F, probe["margin"] * met.L
+        F, L = probe.margin * met.F, probe.margin * met.L
         counted = go(_rates.inverse_sqrt(F, L, K), T, pilot)
     else:
         counted = go(_rates.inverse(mu), T, 0)
         F, L = counted.F, counted.L
     result = measured(config, counted, minimum, objective, F, L) if fabric.rank == 0 else {"points": [], "slope": None}
-    said = facts(fabric, config["model"]["name"], len(minimum.weights), dataset)
+    said = facts(fabric, config.model.name, len(minimum.weights), dataset)
     probes.finish(fabric, config, folder, said, result, metrics(result), line(result))
 
 
 def measured(
-    config: dict[str, Any], counted: Descent, minimum: Minimum, objective: Objective, F: float, L: float
+    config: RunConfig, counted: Descent, minimum: Minimum, objective: Objective, F: float, L: float
 ) -> dict[str, Any]:
     """The result, on rank 0. Convex: regret is the average so far. Strongly convex: f(w_t) - f*, the average beside."""
-    probe, K, T = config["probe"], config["strategy"]["K"], config["probe"]["T"]
-    convex, mu = probe["objective"] == CONVEX, probe["regularisation"]
+    probe, K, T = config.probe, config.strategy.options.K, config.probe.T
+    convex, mu = probe.objective == CONVEX, probe.regularisation
     average = counted.average_regret(None if convex else minimum.value)
     points = []
     for t in counted.snapshots:
@@ -128,7 +130,7 @@ def measured(
     slope_from = max(2, T // 10)
     tail = [point for point in points if point["t"] >= slope_from]
     return {
-        "objective": probe["objective"],
+        "objective": probe.objective,
         "K": K,
         "T": T,
         "F": F,
@@ -141,8 +143,8 @@ def measured(
         "optimum_gap": minimum.gap,
         "regularisation": mu,
         "samples": len(objective.y),
-        "batch": config["batch"],
-        "step_rule": STEP_RULES[probe["objective"]],
+        "batch": config.batch,
+        "step_rule": STEP_RULES[probe.objective],
         "points": points,
         "slope": _rates.slope([(point["t"], point["regret"]) for point in tail]),
         "slope_from_t": slope_from,

@@ -9,29 +9,28 @@ Result: {layers [{name, activation_bytes of a minibatch, parameter_bytes}], para
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from repro import data, models, probes
-from repro.common.errors import InputError
+from repro.common.fields import Model
+from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.pipeline.profile import block_bytes, nominal_inputs
-from repro.probes._common import facts
+from repro.probes._common import facts, needs_one
 
 
-def ranks(config: dict[str, Any]) -> int:
-    return config["workers"]
+class Options(Model):
+    """None."""
 
 
-def check(config: dict[str, Any]) -> None:
-    """InputError for parameters that cannot be used."""
-    if config["workers"] != 1:
-        raise InputError(f"workers={config['workers']}: program layer_sizes only counts; must be 1")
+def check(config: RunConfig) -> None:
+    """InputError for more workers than it uses."""
+    needs_one(config, "only counts")
 
 
-def run(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
+def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     """All of it."""
     probes.start(fabric, 1)
-    dataset, batch = data.of(config), config["batch"]
+    dataset, batch = data.of(config), config.batch
     model = models.of(config, dataset, "meta")
     sizes = block_bytes(model, nominal_inputs(model, dataset.input_shape, batch))
     layers = [
@@ -51,6 +50,6 @@ def run(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
         f"({last['name']}) to {largest['activation_bytes'] / 1e6:.4g} MB ({largest['name']})"
     )
     parameters = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
-    said = facts(fabric, config["model"]["name"], parameters, dataset)
+    said = facts(fabric, config.model.name, parameters, dataset)
     result = {"layers": layers, "parameter_bytes": total, "batch": batch}
     probes.finish(fabric, config, folder, said, result, metrics, line)

@@ -2,8 +2,6 @@
 
 Nothing is trained. The paper's numbers are put beside it by the report.
 
-    probe.bins   about how many bars the histogram has, over all splits the same ones
-
 Result: {splits: {train, test: {n, min, max, median, mean, sd, histogram [[low, high, count], ...]}}}; a bar holds the
 lengths from low to high - 1. sd: of the whole split, divided by n.
 """
@@ -16,33 +14,35 @@ from typing import Any
 
 from repro import data, probes
 from repro.common.errors import InputError
+from repro.common.fields import Count, Model
+from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
-from repro.probes._common import facts, whole
+from repro.probes._common import facts, needs_one
 
 KINDS = ("sequences", "sentence pairs")  # of samples that have lengths
 
 
-def ranks(config: dict[str, Any]) -> int:
-    return config["workers"]
+class Options(Model):
+    """bins: about how many bars the histogram has, over all splits the same ones."""
+
+    bins: Count
 
 
-def check(config: dict[str, Any]) -> None:
-    """InputError for parameters that cannot be used."""
-    if config["workers"] != 1:
-        raise InputError(f"workers={config['workers']}: program lengths only reads; must be 1")
-    whole(config["probe"], "bins")
-    name = config["dataset"]["name"]
+def check(config: RunConfig) -> None:
+    """InputError for samples of one size."""
+    needs_one(config, "only reads")
+    name = config.dataset.name
     if data.kind(name) not in KINDS:
         fitting = ", ".join(other for other in data.names() if data.kind(other) in KINDS)
         raise InputError(f"program lengths: the samples of data set '{name}' have one size; must be of {fitting}")
 
 
-def run(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
+def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     """All of it."""
     dataset = data.of(config)
     probes.start(fabric, 1)
     splits = {"train": dataset.train.lengths.tolist(), "test": dataset.test.lengths.tolist()}
-    edges = bars([length for each in splits.values() for length in each], config["probe"]["bins"])
+    edges = bars([length for each in splits.values() for length in each], config.probe.bins)
     found = {name: describe(each, edges) for name, each in splits.items()}
     probes.progress(fabric, 1)
     metrics = {

@@ -1,38 +1,34 @@
-"""Program `p2p`: how long messages of different sizes take between ranks 0 and 1 (gTop-k section IV-C, Figure 8).
-
-probe.sizes   bytes of the messages, which take turns
-probe.runs    how often each is measured (the paper: 5); a run of a short message is many round trips
-"""
+"""Program `p2p`: how long messages of different sizes take between ranks 0 and 1 (gTop-k section IV-C, Figure 8)."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from repro import probes
-from repro.common.errors import InputError
+from repro.common.fields import Count, Model
+from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.probes import _ping_pong
-from repro.probes._common import facts, sizes, whole
+from repro.probes._common import Sizes, facts, needs_several
 
 
-def ranks(config: dict[str, Any]) -> int:
-    return config["workers"]
+class Options(Model):
+    """runs: how often each is measured (the paper: 5); a run of a short message is many round trips."""
+
+    sizes: Sizes  # of the messages, which take turns
+    runs: Count
 
 
-def check(config: dict[str, Any]) -> None:
-    """InputError for parameters that cannot be used."""
-    if config["workers"] < 2:
-        raise InputError(f"workers={config['workers']}: program p2p needs 2 or more, of whom two talk")
-    whole(config["probe"], "runs")
-    sizes(config["probe"], "sizes", least=2)
+def check(config: RunConfig) -> None:
+    """InputError without two workers."""
+    needs_several(config, "of whom two talk")
 
 
-def run(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
+def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     """One rank's part."""
-    probe = config["probe"]
+    probe = config.probe
     probes.start(fabric, 1)
-    points = _ping_pong.measure(fabric, probe["sizes"], probe["runs"])
+    points = _ping_pong.measure(fabric, probe.sizes, probe.runs)
     fitted = _ping_pong.fit(points)
     probes.progress(fabric, 1)
     result = {"points": points, "fit": fitted}

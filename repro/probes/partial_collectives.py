@@ -1,68 +1,64 @@
-"""Program `partial_collectives`: latency and active processes of solo and majority allreduce (eager-SGD, Figure 9).
-
-probe.collectives  of allreduce (the fabric's own), recursive_doubling, solo, majority, "quorum Q"
-probe.ranks        worlds, each of the first so many of the cell's workers; the others wait
-probe.bytes        of the vectors, float32
-probe.step_s       rank i comes i x step_s after the first (the paper does not say how far apart)
-probe.calls        of each, after one that does not count
-"""
+"""Program `partial_collectives`: latency and active processes of solo and majority allreduce (eager-SGD, Figure 9)."""
 
 from __future__ import annotations
 
 import statistics
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import torch
+from pydantic import Field
 
 from repro import probes
 from repro.common.errors import InputError
+from repro.common.fields import Count, Model, NonNegative, Text
+from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.fabric.device import pick_device
 from repro.probes import _skewed
-from repro.probes._common import facts, number, sizes, whole
+from repro.probes._common import Bytes, Worlds, facts, needs_worlds
 
 
-def ranks(config: dict[str, Any]) -> int:
-    return config["workers"]
+class Options(Model):
+    """Each collective on vectors of each size, in each world; the paper does not say how far apart ranks come."""
+
+    # allreduce (the fabric's own), recursive_doubling, solo, majority, "quorum Q"
+    collectives: Annotated[list[Text], Field(min_length=1)]
+    ranks: Worlds  # each of the first so many workers; the others wait
+    bytes: Annotated[list[Bytes], Field(min_length=1)]
+    step_s: NonNegative  # rank i comes i x step_s after the first
+    calls: Count  # of each, after one that does not count
 
 
-def check(config: dict[str, Any]) -> None:
-    """InputError for parameters that cannot be used."""
-    probe, workers = config["probe"], config["workers"]
-    worlds, given = probe.get("ranks"), probe.get("collectives")
-    if not isinstance(worlds, list) or not worlds or not all(isinstance(p, int) and 2 <= p <= workers for p in worlds):
-        raise InputError(f"probe.ranks={worlds}: must be a list of numbers from 2 to workers={workers}")
-    if not isinstance(given, list) or not given:
-        raise InputError(f"probe.collectives={given}: must be a list of {', '.join(_skewed.NAMES)}")
-    for name in given:
-        _skewed.initiator(name, max(worlds))
-    whole(probe, "calls")
-    sizes(probe, "bytes")
-    step_s, latest = number(probe, "step_s", inclusive=True), max(worlds) - 1
-    if step_s * latest > config["timeout_s"]:
+def check(config: RunConfig) -> None:
+    """InputError for worlds that the workers do not make, and for a rank so late that others would give it up."""
+    probe = config.probe
+    needs_worlds(config)
+    for name in probe.collectives:
+        _skewed.initiator(name, max(probe.ranks))
+    if probe.step_s * (latest := max(probe.ranks) - 1) > config.timeout_s:
         raise InputError(
-            f"probe.step_s={step_s:g}: the last of {latest + 1} ranks would come {step_s * latest:g} s late, after "
-            f"timeout_s={config['timeout_s']:g}; must be at most {config['timeout_s'] / latest:.3g}"
+            f"probe.step_s={probe.step_s:g}: the last of {latest + 1} ranks would come {probe.step_s * latest:g} s "
+            f"late, after timeout_s={config.timeout_s:g}; must be at most {config.timeout_s / latest:.3g}"
         )
 
 
-def run(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
+def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     """One rank's part. Where it has none it waits in `exchange`, which leaves its core to the others."""
-    probe, simulated = config["probe"], config["testbed"]["kind"] == "simulated"
-    device = torch.device("meta") if simulated else pick_device(config, fabric.rank)
-    worlds = {p: fabric if p == fabric.size else fabric.subgroup(range(p)) for p in sorted(set(probe["ranks"]))}
+    probe, simulated = config.probe, config.testbed.kind == "simulated"
+    device = torch.device("meta") if simulated else pick_device(config.device, fabric.rank)
+    worlds = {p: fabric if p == fabric.size else fabric.subgroup(range(p)) for p in sorted(set(probe.ranks))}
     places = [
         (p, nbytes, name)
-        for p, nbytes, name in product(worlds, probe["bytes"], probe["collectives"])
+        for p, nbytes, name in product(worlds, probe.bytes, probe.collectives)
         if (_skewed.initiator(name, max(worlds))[1] or 1) <= p  # the world has as many ranks as the quorum
     ]
     probes.start(fabric, len(places))
     rows = []
     for done, (p, nbytes, name) in enumerate(places, 1):
         if group := worlds[p]:
-            how = probe["step_s"], probe["calls"], device, config["seed"]
+            how = probe.step_s, probe.calls, device, config.seed
             rows.append(_skewed.measure(group, name, nbytes, *how))
         fabric.exchange(None)
         probes.progress(fabric, done)

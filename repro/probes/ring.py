@@ -3,12 +3,6 @@
 Every variant's transfers and hop work are recorded as intervals, from which Figure 3 (and 2 (c)) is drawn, and how much
 of the work hides behind communication is computed. Beside that, what a heavy codec's work costs against the
 communication that it saves, for gradients of the paper's sizes (the claim about TernGrad).
-
-    probe.bytes            of the variants' float32 vector; `pieces`: of a block in the pipelined ring
-    probe.repeat           repetitions of the variants, taking turns; `overhead_repeat`: of each overhead
-    probe.variants         name -> {algorithm, codec}; bytes and pieces may differ for one
-    probe.benchmarks       name -> bytes of its gradient
-    probe.overhead_codec   codec of the overheads, in a pipelined ring
 """
 
 from __future__ import annotations
@@ -16,17 +10,21 @@ from __future__ import annotations
 import statistics
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import torch
+from pydantic import Field
 
 from repro import probes
 from repro.common.errors import InputError
+from repro.common.fields import Count, Model, Text
+from repro.experiment.schema import RunConfig
+from repro.experiment.testbeds import Simulated
 from repro.fabric import compressed
 from repro.fabric.base import Fabric
 from repro.fabric.codecs import codec as find_codec
 from repro.fabric.device import pick_device
-from repro.probes._common import facts, whole
+from repro.probes._common import Bytes, facts, needs_several
 from repro.probes._moving import Moving
 from repro.probes._tracing import COMMUNICATE, TracingFabric
 from repro.timing import closed_forms
@@ -35,76 +33,78 @@ from repro.training.clock import Interval
 from repro.training.intervals import overlap, union
 
 PIPELINED = "ring_pipelined"
-ALGORITHMS = ("ring", PIPELINED)
 
 
-def ranks(config: dict[str, Any]) -> int:
-    return config["workers"]
+class Variant(Model):
+    """A ring to be looked at; null: the bytes and pieces of all."""
+
+    part = "probe.variants"
+
+    algorithm: Literal["ring", "ring_pipelined"] = "ring"
+    codec: Text = "none"
+    bytes: Bytes | None = None
+    pieces: Count | None = None
 
 
-def check(config: dict[str, Any]) -> None:
-    """InputError for parameters that cannot be used."""
-    probe = config["probe"]
-    if config["workers"] < 2:
-        raise InputError(f"workers={config['workers']}: program ring needs 2 or more, who communicate")
-    for name in ("bytes", "pieces", "repeat", "overhead_repeat"):
-        whole(probe, name)
-    variants, benchmarks = probe.get("variants"), probe.get("benchmarks")
-    if not isinstance(variants, dict) or not variants or not all(isinstance(v, dict) for v in variants.values()):
-        raise InputError("probe.variants: must be a mapping name -> {algorithm: ..., codec: ...}")
-    for name in variants:
-        variant = variant_of(probe, name)
-        for number in ("bytes", "pieces"):
-            whole(variant, number)
-        if variant["algorithm"] not in ALGORITHMS:
-            raise InputError(
-                f"probe.variants.{name}: algorithm '{variant['algorithm']}' has no hops to look at; "
-                f"valid: {', '.join(ALGORITHMS)}"
-            )
-        compressed.check(variant["codec"], variant["algorithm"])
-    if not isinstance(benchmarks, dict):
-        raise InputError("probe.benchmarks: must be a mapping name -> bytes of its gradient")
-    for name in benchmarks:
-        whole(benchmarks, name, least=FLOAT32)
-    if find_codec(probe.get("overhead_codec", "none")).lossless:
+class Options(Model):
+    """Rings whose hops are looked at, and the overhead of a codec beside each benchmark's gradient."""
+
+    bytes: Bytes  # of the variants' float32 vector
+    pieces: Count  # of a block in the pipelined ring
+    repeat: Count  # repetitions of the variants, taking turns
+    variants: Annotated[dict[Text, Variant], Field(min_length=1)]
+    benchmarks: dict[Text, Bytes]  # of its gradient
+    overhead_codec: Text  # of the overheads, in a pipelined ring
+    overhead_repeat: Count  # of each of them
+
+
+def check(config: RunConfig) -> None:
+    """InputError for codecs that cannot be used."""
+    needs_several(config)
+    for variant in config.probe.variants.values():
+        compressed.check(variant.codec, variant.algorithm)
+    if find_codec(config.probe.overhead_codec).lossless:
         raise InputError("probe.overhead_codec: must be a lossy codec, whose work is the overhead")
 
 
-def variant_of(probe: dict[str, Any], name: str) -> dict[str, Any]:
+def variant_of(probe: Options, name: str) -> dict[str, Any]:
     """A variant with what it leaves out."""
-    return {"algorithm": "ring", "codec": "none", "bytes": probe["bytes"], "pieces": probe["pieces"]} | (
-        probe["variants"][name]
-    )
+    variant = probe.variants[name]
+    return {
+        "algorithm": variant.algorithm,
+        "codec": variant.codec,
+        "bytes": variant.bytes or probe.bytes,
+        "pieces": variant.pieces or probe.pieces,
+    }
 
 
-def run(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
+def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     """One rank's part."""
-    probe = config["probe"]
-    simulated = config["testbed"]["kind"] == "simulated"
-    device = torch.device("meta") if simulated else pick_device(config, fabric.rank)
-    variants = {name: Ring(fabric, variant_of(probe, name), device) for name in probe["variants"]}
-    probes.start(fabric, probe["repeat"] + len(probe["benchmarks"]))
+    probe = config.probe
+    device = torch.device("meta") if config.simulated else pick_device(config.device, fabric.rank)
+    variants = {name: Ring(fabric, variant_of(probe, name), device) for name in probe.variants}
+    probes.start(fabric, probe.repeat + len(probe.benchmarks))
     alone = {name: Moving(fabric, ring.given | {"pieces": ring.pieces}, device) for name, ring in variants.items()}
     moved: dict[str, list[float]] = {name: [] for name in variants}
-    for turn in range(probe["repeat"] + 1):
+    for turn in range(probe.repeat + 1):
         for name, ring in variants.items():
             ring.turn(counts=turn > 0)  # the first touches fresh pages
             moved[name].append(alone[name].once())
         probes.progress(fabric, turn)
-    network = config["testbed"] if simulated else None
+    network = config.testbed if config.testbed.kind == "simulated" else None
     rows = [{"name": name} | ring.result(network, median(moved[name][1:])) for name, ring in variants.items()]
     variants.clear()
     alone.clear()
     overheads = []
-    for name, nbytes in probe["benchmarks"].items():
-        given = {"algorithm": PIPELINED, "codec": probe["overhead_codec"], "bytes": nbytes, "pieces": probe["pieces"]}
-        overheads.append({"benchmark": name} | overhead(fabric, given, device, probe["overhead_repeat"]))
-        probes.progress(fabric, probe["repeat"] + len(overheads))
+    for name, nbytes in probe.benchmarks.items():
+        given = {"algorithm": PIPELINED, "codec": probe.overhead_codec, "bytes": nbytes, "pieces": probe.pieces}
+        overheads.append({"benchmark": name} | overhead(fabric, given, device, probe.overhead_repeat))
+        probes.progress(fabric, probe.repeat + len(overheads))
     result = {"variants": rows, "overheads": overheads}
     metrics = {f"seconds/{row['name']}": row["seconds"]["median"] for row in rows}
     for one in overheads:
         metrics[f"work_per_communication/{one['benchmark']}"] = one["per_uncompressed"]
-    said = facts(fabric, None, probe["bytes"] // FLOAT32, None)
+    said = facts(fabric, None, probe.bytes // FLOAT32, None)
     probes.finish(fabric, config, folder, said, result, metrics, line(rows, overheads))
 
 
@@ -152,7 +152,7 @@ class Ring:
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
 
-    def result(self, network: dict[str, Any] | None, alone: float) -> dict[str, Any]:
+    def result(self, network: Simulated | None, alone: float) -> dict[str, Any]:
         """The median turn: times are means over ranks, but `seconds` the slowest's. `network`: of a simulated testbed.
 
         work_s is that of the hops; the first compression and the last decompression lie outside the allreduce.
@@ -192,9 +192,9 @@ class Ring:
         working = [(i.start, i.end) for i in intervals if i.name == self.work]
         return length(communicating), length(working), overlap(communicating, working)
 
-    def closed_form(self, network: dict[str, Any]) -> float:
+    def closed_form(self, network: Simulated) -> float:
         """Of the allreduce, from the testbed's parameters."""
-        place = (self.fabric.size, FLOAT32 * self.n, network["alpha_s"], network["beta_s_per_byte"], self.fabric.costs)
+        place = (self.fabric.size, FLOAT32 * self.n, network.alpha_s, network.beta_s_per_byte, self.fabric.costs)
         used = find_codec(self.given["codec"])
         if self.given["algorithm"] == PIPELINED:
             return closed_forms.ring_pipelined_encoded(*place, used, self.given["pieces"])

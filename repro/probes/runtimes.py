@@ -5,11 +5,6 @@ images of one size (Figure 4): nobody communicates, so how runtimes spread is th
 machine, bring along. Data loading and the update are not in it. Model, data and batch are the configuration's. On a
 simulated testbed a batch takes the testbed's time for its length: what lengths alone would do.
 
-    probe.what      for people: what runs
-    probe.batches   how many batches are timed, drawn without replacement from
-    probe.epochs    so many epochs of the training data (at least one batch)
-    probe.warmup    batches before, which do not count
-
 Result: {what, batches, seconds [...], statistics {n, min, max, median, mean, sd}, lengths [...] of the padded batches
 where they differ, else null, unit_note}; batches in the order in which they ran. sd: of a sample, divided by n - 1.
 """
@@ -19,41 +14,39 @@ from __future__ import annotations
 import random
 import statistics
 from pathlib import Path
-from typing import Any
 
 from repro import data, probes
-from repro.common.errors import InputError
+from repro.common.fields import Count, Model, Positive, Text, Whole
 from repro.data.base import Minibatches
+from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
-from repro.probes._common import facts, number, whole
+from repro.probes._common import facts, needs_one
 from repro.rank.factory import build_worker
 from repro.training.worker import Worker
 
 
-def ranks(config: dict[str, Any]) -> int:
-    return config["workers"]
+class Options(Model):
+    """Batches drawn without replacement from so many epochs of the training data (at least one batch)."""
+
+    what: Text  # runs, for people
+    batches: Count
+    epochs: Positive
+    warmup: Whole  # batches before, which do not count
 
 
-def check(config: dict[str, Any]) -> None:
-    """InputError for parameters that cannot be used."""
-    probe = config["probe"]
-    if config["workers"] != 1:
-        raise InputError(f"workers={config['workers']}: program runtimes times the batches of one worker; must be 1")
-    whole(probe, "batches")
-    whole(probe, "warmup", least=0)
-    number(probe, "epochs")
-    if not isinstance(probe.get("what"), str):
-        raise InputError(f"probe.what={probe.get('what')}: must be a text for people")
+def check(config: RunConfig) -> None:
+    """InputError for more workers than it uses."""
+    needs_one(config, "times the batches of one worker")
 
 
-def run(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
+def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     """All of it."""
-    probe, dataset = config["probe"], data.of(config)
+    probe, dataset = config.probe, data.of(config)
     worker = build_worker(fabric, config, dataset)
-    chosen = draw(worker.batches, probe["batches"], probe["epochs"], config["seed"])
+    chosen = draw(worker.batches, probe.batches, probe.epochs, config.seed)
     probes.start(fabric, len(chosen))
     worker.clock.start()
-    for minibatch in chosen[: probe["warmup"]]:
+    for minibatch in chosen[: probe.warmup]:
         passes(worker, minibatch)
     seconds = []
     for minibatch in chosen:
@@ -61,15 +54,15 @@ def run(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
         probes.progress(fabric, len(seconds))
     found = statistic(seconds)
     result = {
-        "what": probe["what"],
+        "what": probe.what,
         "batches": len(chosen),
         "seconds": seconds,
         "statistics": found,
         "lengths": lengths(worker.batches, chosen),
-        "unit_note": f"seconds of forward and backward pass of a batch of {config['batch']}, one rank",
+        "unit_note": f"seconds of forward and backward pass of a batch of {config.batch}, one rank",
     }
     metrics = {f"seconds/{name}": value for name, value in found.items()}
-    said = facts(fabric, config["model"]["name"], worker.model_shard.size, dataset)
+    said = facts(fabric, config.model.name, worker.model_shard.size, dataset)
     line = (
         f"{found['n']} batches, {1e3 * found['min']:.3g} to {1e3 * found['max']:.3g} ms, "
         f"mean {1e3 * found['mean']:.3g}, sd {1e3 * found['sd']:.3g}"

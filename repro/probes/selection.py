@@ -1,12 +1,6 @@
 """Program `selection`: seconds of choosing k gradients, against an iteration's computation (gTop-k IV-E, Figure 11).
 
 On the CPU, and on a GPU where torch sees one: the paper's choosing was its GPU's, and so was the iteration.
-
-    probe.model        what the gradient is of; `elements`: how many it has
-    probe.iteration_s  published seconds of an iteration's computation (Table VI), of which the choosing is a share
-    probe.density      rho: k = round(rho x elements)
-    probe.methods      of exact and sampled (repro.fabric.selection) and torch.topk on the whole gradient
-    probe.repeat       repetitions of each, taking turns, after one that does not count
 """
 
 from __future__ import annotations
@@ -15,16 +9,19 @@ import statistics
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import torch
+from pydantic import Field, model_validator
 
 from repro import probes
-from repro.common.errors import InputError, unknown
+from repro.common.errors import InputError
+from repro.common.fields import Count, Model, Positive, Share, Text
+from repro.experiment.schema import RunConfig
 from repro.fabric import selection
 from repro.fabric.base import Fabric
 from repro.fabric.sparse import EMPTY
-from repro.probes._common import facts, number, whole
+from repro.probes._common import facts
 from repro.records.provenance import hardware
 
 WHOLE = "torch.topk"
@@ -32,48 +29,47 @@ METHODS = (*selection.METHODS, WHOLE)
 SEED = 1
 
 
-def ranks(config: dict[str, Any]) -> int:
-    return config["workers"]
+class Options(Model):
+    """The share of an iteration's published computation that choosing k of a gradient's elements takes."""
+
+    model: Text  # what the gradient is of
+    elements: Count  # that it has
+    iteration_s: Positive  # published (Table VI)
+    density: Share  # rho: k = round(rho x elements)
+    methods: Annotated[list[Literal["exact", "sampled", "torch.topk"]], Field(min_length=1)]  # the last of all elements
+    repeat: Count  # repetitions of each, taking turns, after one that does not count
+
+    @model_validator(mode="after")
+    def _selects(self) -> Options:
+        if round(self.density * self.elements) < 1:
+            raise InputError(
+                f"probe.density={self.density}: selects none of {self.elements}; "
+                f"must be {1 / self.elements:.3g} or more"
+            )
+        return self
 
 
-def check(config: dict[str, Any]) -> None:
-    """InputError for parameters that cannot be used."""
-    probe = config["probe"]
-    if config["workers"] != 1 or config["testbed"]["kind"] != "measured":
+def check(config: RunConfig) -> None:
+    """InputError where it is not one worker of this machine whose time would be measured."""
+    if config.workers != 1 or config.simulated:
         raise InputError("program selection times one worker of this machine: needs workers=1 and testbed=here")
-    given = probe.get("methods")
-    if not isinstance(given, list) or not given:
-        raise InputError(f"probe.methods={given}: must be a list of {', '.join(METHODS)}")
-    for name in given:
-        if name not in METHODS:
-            raise unknown("method in probe.methods", str(name), METHODS)
-    if not isinstance(probe.get("model"), str):
-        raise InputError(f"probe.model={probe.get('model')}: must be a name")
-    number(probe, "iteration_s")
-    whole(probe, "repeat")
-    elements, density = whole(probe, "elements"), number(probe, "density")
-    if not 1 <= round(density * elements) <= elements:
-        raise InputError(
-            f"probe.density={density}: selects {round(density * elements)} of {elements}; must be at most 1 and "
-            f"select at least one, {1 / elements:.3g} or more"
-        )
 
 
-def run(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
+def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     """All of it."""
-    probe = config["probe"]
+    probe = config.probe
     devices = [torch.device("cpu")]
-    if config["device"] != "cpu" and torch.cuda.is_available():
+    if config.device != "cpu" and torch.cuda.is_available():
         devices.append(torch.device("cuda"))
     probes.start(fabric, len(devices))
     rows: list[dict[str, Any]] = []
     for done, device in enumerate(devices, 1):
-        measured = measure(probe["elements"], probe["density"], device, probe["methods"], probe["repeat"])
-        named = {"model": probe["model"], "device": describe(device), "iteration_s": probe["iteration_s"]}
-        rows += [row | named | {"share": row["seconds"]["median"] / probe["iteration_s"]} for row in measured]
+        measured = measure(probe.elements, probe.density, device, probe.methods, probe.repeat)
+        named = {"model": probe.model, "device": describe(device), "iteration_s": probe.iteration_s}
+        rows += [row | named | {"share": row["seconds"]["median"] / probe.iteration_s} for row in measured]
         probes.progress(fabric, done)
     metrics = {f"seconds/{row['device']}/{row['method']}": row["seconds"]["median"] for row in rows}
-    said = facts(fabric, probe["model"], probe["elements"], None)
+    said = facts(fabric, probe.model, probe.elements, None)
     probes.finish(fabric, config, folder, said, {"rows": rows}, metrics, line(rows))
 
 

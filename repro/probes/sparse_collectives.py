@@ -2,13 +2,6 @@
 
 Every collective is timed from the gradient's selected elements (dense: from the gradient) to the last rank's result;
 selecting is not in it, merging is.
-
-    probe.algorithms  of dense (a ring), topk (allgather by doubling), topk_ring, gtopk (tree and broadcast)
-    probe.ranks       worlds, each of the first so many of the cell's workers; the others wait
-    probe.bytes       of the gradients (m), float32
-    probe.density     rho: k = round(rho x parameters) elements leave each rank
-    probe.repeat      repetitions of each, after one that does not count (virtual: 1, all are equal)
-    probe.sizes, probe.runs   of the ping-pong that tells a measured network's alpha and beta
 """
 
 from __future__ import annotations
@@ -17,66 +10,62 @@ import statistics
 from collections.abc import Callable, Iterator
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import torch
+from pydantic import Field
 
 from repro import probes
-from repro.common.errors import InputError, unknown
+from repro.common.errors import InputError
+from repro.common.fields import Count, Model, Share
+from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.fabric.device import pick_device
 from repro.fabric.selection import select
 from repro.fabric.sparse import Wire
 from repro.fabric.sparse_collectives import gtopk_allreduce, topk_allgather
 from repro.probes import _ping_pong
-from repro.probes._common import facts, number, sizes, slowest, whole
+from repro.probes._common import Bytes, Sizes, Worlds, facts, needs_worlds, slowest
 from repro.timing.closed_forms import FLOAT32, sparse_collective
-from repro.timing.sparse_forms import NAMES
 
 
-def ranks(config: dict[str, Any]) -> int:
-    return config["workers"]
+class Options(Model):
+    """Each algorithm on gradients of each size, in each world."""
+
+    algorithms: Annotated[list[Literal["dense", "topk", "topk_ring", "gtopk"]], Field(min_length=1)]
+    ranks: Worlds  # each of the first so many workers; the others wait
+    bytes: Annotated[list[Bytes], Field(min_length=1)]  # of the gradients (m)
+    density: Share  # rho: k = round(rho x parameters) elements leave each rank
+    repeat: Count  # repetitions of each, after one that does not count (virtual: 1, all are equal)
+    runs: Count  # of the ping-pong that tells a measured network's alpha and beta
+    sizes: Sizes  # of its messages
 
 
-def check(config: dict[str, Any]) -> None:
-    """InputError for parameters that cannot be used."""
-    probe, workers = config["probe"], config["workers"]
-    given = probe.get("algorithms")
-    if not isinstance(given, list) or not given:
-        raise InputError(f"probe.algorithms={given}: must be a list of {', '.join(NAMES)}")
-    for name in given:
-        if name not in NAMES:
-            raise unknown("collective in probe.algorithms", str(name), NAMES)
-    worlds = probe.get("ranks")
-    right = isinstance(worlds, list) and worlds and all(isinstance(p, int) and 2 <= p <= workers for p in worlds)
-    if not right:
-        raise InputError(f"probe.ranks={worlds}: must be a list of numbers from 2 to workers={workers}")
-    for name in ("repeat", "runs"):
-        whole(probe, name)
-    sizes(probe, "sizes", least=2)
-    number(probe, "density")
-    for n in sizes(probe, "bytes"):
-        selected(n, probe["density"])
+def check(config: RunConfig) -> None:
+    """InputError for worlds that the workers do not make, and a density that selects nothing."""
+    needs_worlds(config)
+    for nbytes in config.probe.bytes:
+        selected(nbytes, config.probe.density)
 
 
 def selected(nbytes: int, density: float) -> int:
-    """k for a gradient of so many bytes; InputError where it is 0 or more than there is."""
+    """k for a gradient of so many bytes; InputError where it is 0."""
     elements = nbytes // FLOAT32
     k = round(density * elements)
-    if not 1 <= k <= elements:
+    if k < 1:
         raise InputError(
-            f"probe.density={density}: selects {k} of {elements} gradients ({nbytes} bytes); must be at most 1 and "
-            f"select at least one, {1 / elements:.3g} or more"
+            f"probe.density={density}: selects none of {elements} gradients ({nbytes} bytes); must be "
+            f"{1 / elements:.3g} or more"
         )
     return k
 
 
-def run(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
+def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     """One rank's part. Where it has none it waits in `exchange`, which leaves its core to the others."""
-    probe, simulated = config["probe"], config["testbed"]["kind"] == "simulated"
-    device = torch.device("meta") if simulated else pick_device(config, fabric.rank)
-    worlds = {p: fabric if p == fabric.size else fabric.subgroup(range(p)) for p in sorted(set(probe["ranks"]))}
-    places = list(product(worlds, probe["bytes"]))
+    probe, simulated = config.probe, config.testbed.kind == "simulated"
+    device = torch.device("meta") if simulated else pick_device(config.device, fabric.rank)
+    worlds = {p: fabric if p == fabric.size else fabric.subgroup(range(p)) for p in sorted(set(probe.ranks))}
+    places = list(product(worlds, probe.bytes))
     probes.start(fabric, len(places))
     network = measured_network(fabric, config)
     rows = []
@@ -90,21 +79,21 @@ def run(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
     probes.finish(fabric, config, folder, facts(fabric, None, 0, None), result, metrics, line(rows))
 
 
-def measured_network(fabric: Fabric, config: dict[str, Any]) -> dict[str, Any]:
+def measured_network(fabric: Fabric, config: RunConfig) -> dict[str, Any]:
     """alpha and beta for the formulas: the virtual testbed's own, else fitted to a ping-pong between ranks 0 and 1."""
-    testbed, probe = config["testbed"], config["probe"]
-    if testbed["kind"] == "simulated":
-        return {name: testbed[name] for name in ("alpha_s", "beta_s_per_byte")}
-    points = _ping_pong.measure(fabric, probe["sizes"], probe["runs"])
+    testbed, probe = config.testbed, config.probe
+    if testbed.kind == "simulated":
+        return {"alpha_s": testbed.alpha_s, "beta_s_per_byte": testbed.beta_s_per_byte}
+    points = _ping_pong.measure(fabric, probe.sizes, probe.runs)
     return _ping_pong.fit(points) | {"points": points}
 
 
 def measure(
-    group: Fabric, probe: dict[str, Any], nbytes: int, device: torch.device, network: dict[str, Any]
+    group: Fabric, probe: Options, nbytes: int, device: torch.device, network: dict[str, Any]
 ) -> list[dict[str, Any]]:
     """A row for each algorithm; every rank of `group` calls it and gets the same."""
-    k, p = selected(nbytes, probe["density"]), group.size
-    works = dict(collectives(group, probe["algorithms"], nbytes // FLOAT32, k, device))
+    k, p = selected(nbytes, probe.density), group.size
+    works = dict(collectives(group, probe.algorithms, nbytes // FLOAT32, k, device))
     simulated = device.type == "meta"
     taken: dict[str, list[float]] = {name: [] for name in works}
     sent: dict[str, int] = {}
@@ -114,7 +103,7 @@ def measure(
         works[name]()
         sent[name] = group.bytes_sent - before
 
-    for turn in range(1 if simulated else probe["repeat"] + 1):
+    for turn in range(1 if simulated else probe.repeat + 1):
         for name in works:
             seconds = slowest(group, lambda name=name: counted(name))
             if turn or simulated:  # the first touches fresh pages
@@ -125,7 +114,7 @@ def measure(
             "algorithm": name,
             "ranks": p,
             "bytes": nbytes,
-            "density": probe["density"],
+            "density": probe.density,
             "k": k,
             "seconds": {"median": statistics.median(times), "min": min(times), "max": max(times)},
             "closed_form_s": sparse_collective(

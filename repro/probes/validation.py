@@ -4,15 +4,6 @@ A cell is p workers on a testbed whose links are limited. First the network and 
 measured, each by itself; then every strategy is simulated from these numbers alone; then it is run. Nothing is fitted
 to the runs. A strategy of a library (DDP, Horovod) has a twin written on our fabric (`Strategy.twin`), which runs on a
 network fitted to the library's own allreduce.
-
-    probe.strategies   setting -> {name, options ...}
-    probe.workloads    list of {bytes, forward_s, backward_s}: of the gradient, seconds asked of the passes; and
-                       activation_bytes, of what goes from block to block, for pipelines (left out: 4)
-    probe.blocks       equal blocks of each model
-    probe.computation  sleep (a GPU's computation needs no core either) or multiply (ranks that share cores compete)
-    probe.turns        how often each strategy is run; its median counts
-    probe.seconds      about how long a run is, in simulated time: from it follow the steps, `least_steps` or more
-    probe.sizes        bytes of the messages that the network is fitted to, `rounds` of each
 """
 
 from __future__ import annotations
@@ -20,13 +11,17 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
 
 from repro import probes, strategies
-from repro.common.errors import InputError, unknown
+from repro.common.errors import InputError
+from repro.common.fields import Count, Model, NonNegative, Positive
+from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.probes import _network
-from repro.probes._common import chosen, facts, number, sizes, whole
+from repro.probes._common import Bytes, Sizes, Strategies, chosen, facts, most_ranks, needs_several
 from repro.probes._observe import observe, summarise
 from repro.probes._synthetic import Multiply, Sleep, Workload, worker
 from repro.probes._twin import Measured, calibrate, simulate
@@ -37,38 +32,49 @@ WARMUP = 2  # steps before those that count: pipelines are full, connections ope
 MOST_STEPS = 60
 
 
-def ranks(config: dict[str, Any]) -> int:
+class Load(Model):
+    """A workload in equal blocks; what a pipeline's stages send each other are activations."""
+
+    part = "probe.workloads"
+
+    bytes: Bytes
+    forward_s: NonNegative
+    backward_s: NonNegative
+    activation_bytes: Bytes = 4
+
+
+class Options(Model):
+    """Strategies on workloads; computation sleeps (a GPU's needs no core either) or multiplies (ranks compete)."""
+
+    strategies: Strategies
+    workloads: Annotated[list[Load], Field(min_length=1)]
+    computation: Literal["sleep", "multiply"]
+    blocks: Count  # of a workload
+    turns: Count  # of each strategy; the median counts
+    seconds: Positive  # about how long a run is, in simulated time: from it follow the steps
+    least_steps: Count  # or more
+    sizes: Sizes  # of the messages that the network is fitted to
+    rounds: Count  # of each
+
+
+def ranks(config: RunConfig) -> int:
     """As many as the strategy that needs most; the others leave the rest waiting."""
-    return max(strategy.ranks(strategy.options, config["workers"]) for strategy in chosen(config["probe"]).values())
+    return most_ranks(config)
 
 
-def check(config: dict[str, Any]) -> None:
-    """InputError for parameters that cannot be used."""
-    probe = config["probe"]
-    if config["workers"] < 2:
-        raise InputError(f"workers={config['workers']}: program validation needs 2 or more, who communicate")
-    for name in ("turns", "blocks", "least_steps", "rounds"):
-        whole(probe, name)
-    number(probe, "seconds")
-    sizes(probe, "sizes", least=2)
-    if probe.get("computation") not in COMPUTATIONS:
-        raise unknown("probe.computation", str(probe.get("computation")), COMPUTATIONS)
-    workloads(probe)
-    for strategy in chosen(probe).values():
-        type(strategy).check(strategy.options, {"epochs": 1, "workers": config["workers"]})
+def check(config: RunConfig) -> None:
+    """InputError for strategies that so many workers cannot use."""
+    needs_several(config)
+    for one in config.probe.strategies.values():
+        strategies.load(one.name).check(one.options, {"epochs": 1, "workers": config.workers})
 
 
-def workloads(probe: dict[str, Any]) -> list[Workload]:
-    """The workloads asked for; InputError where one cannot be."""
-    given = probe.get("workloads")
-    if not isinstance(given, list) or not given or not all(isinstance(one, dict) for one in given):
-        raise InputError("probe.workloads: must be a list of {bytes, forward_s, backward_s}")
-    found = []
-    for one in given:
-        passes = [number(one, name, inclusive=True) for name in ("forward_s", "backward_s")]
-        activation = whole(one, "activation_bytes", least=4) if "activation_bytes" in one else 4
-        found.append(Workload(whole(one, "bytes", least=4), probe["blocks"], *passes, activation))
-    return found
+def workloads(probe: Options) -> list[Workload]:
+    """The workloads asked for."""
+    return [
+        Workload(one.bytes, probe.blocks, one.forward_s, one.backward_s, one.activation_bytes)
+        for one in probe.workloads
+    ]
 
 
 def twin(strategy: Strategy) -> Strategy:
@@ -85,16 +91,16 @@ def uses_native(strategy: Strategy) -> bool:
     return getattr(strategy.options, "algorithm", None) == "auto"
 
 
-def run(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
+def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     """One rank's part. Where a rank has none it waits in `exchange`, which leaves its core to the others."""
-    probe, p = config["probe"], config["workers"]
-    settings = chosen(probe)
+    probe, p = config.probe, config.workers
+    settings = chosen(probe.strategies)
     todo = workloads(probe)
     needs = {p} | {strategy.ranks(strategy.options, p) for strategy in settings.values()}
     groups = {n: fabric if n == fabric.size else fabric.subgroup(range(n)) for n in sorted(needs)}
-    probes.start(fabric, len(todo) * len(settings) * probe["turns"])
+    probes.start(fabric, len(todo) * len(settings) * probe.turns)
     cell = Cell(config, settings, groups)
-    work = COMPUTATIONS[probe["computation"]](fabric)
+    work = COMPUTATIONS[probe.computation](fabric)
     rows, done = [], 0
     networks = cell.networks()
     fabric.exchange(None)
@@ -105,7 +111,7 @@ def run(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
             simulated = fabric.exchange(simulated)[0]
             steps = steps_for(probe, simulated["observed_s"]["median"])
             turns = []
-            for _ in range(probe["turns"]):
+            for _ in range(probe.turns):
                 turns.append(cell.observe(strategy, workload, work, steps))
                 fabric.exchange(None)
                 probes.progress(fabric, done := done + 1)
@@ -113,21 +119,21 @@ def run(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
                 rows.append(row(setting, strategy, measured, summarise(turns, steps), simulated))
     result: dict[str, Any] = {}
     if fabric.rank == 0:
-        result = {"computation": probe["computation"], "networks": _as_result(networks), "rows": rows}
+        result = {"computation": probe.computation, "networks": _as_result(networks), "rows": rows}
     said = facts(fabric, None, 0, None)
     probes.finish(fabric, config, folder, said, result, metrics(rows), line(rows))
 
 
-def steps_for(probe: dict[str, Any], step_s: float) -> int:
+def steps_for(probe: Options, step_s: float) -> int:
     """Steps of about `probe.seconds`."""
-    return max(probe["least_steps"], min(MOST_STEPS, math.ceil(probe["seconds"] / step_s)))
+    return max(probe.least_steps, min(MOST_STEPS, math.ceil(probe.seconds / step_s)))
 
 
 class Cell:
     """What one rank does of each part; None where it has none."""
 
-    def __init__(self, config: dict[str, Any], settings: dict[str, Strategy], groups: dict[int, Fabric | None]):
-        self.probe, self.p, self.settings, self.groups = config["probe"], config["workers"], settings, groups
+    def __init__(self, config: RunConfig, settings: dict[str, Strategy], groups: dict[int, Fabric | None]):
+        self.probe, self.p, self.settings, self.groups = config.probe, config.workers, settings, groups
         self.codecs = sorted({getattr(s.options, "codec", "none") for s in settings.values()} - {"none"})
         sparse = [s.options for s in settings.values() if hasattr(s.options, "selection")]
         self.selections = {options.selection: options.density for options in sparse}
@@ -135,7 +141,7 @@ class Cell:
     def networks(self) -> dict[str, _network.Fitted] | None:
         """The network as messages of ours see it, and as the library's own allreduce does, where a strategy uses it."""
         group, largest = self.groups[self.p], self.groups[max(self.groups)]
-        rounds, given = self.probe["rounds"], self.probe["sizes"]
+        rounds, given = self.probe.rounds, self.probe.sizes
         found = {"messages": _network.neighbours(group, given, rounds)} if group else None
         # by all ranks that there are: two workers and a server are three
         beta = largest.exchange(found and found["messages"].network.beta)[0]
@@ -150,9 +156,7 @@ class Cell:
 
     def calibrate(self, workload: Workload, work: Any) -> Measured | None:
         group = self.groups[self.p]
-        measured = (
-            calibrate(group, workload, work, self.codecs, self.selections, self.probe["turns"]) if group else None
-        )
+        measured = calibrate(group, workload, work, self.codecs, self.selections, self.probe.turns) if group else None
         self.groups[max(self.groups)].exchange(None)
         return measured
 
@@ -162,7 +166,7 @@ class Cell:
         fitted, costs = networks["native" if native else "messages"], measured.costs
         if native:  # its summation is in beta
             costs = replace(costs, seconds_per_byte={**costs.seconds_per_byte, "reduce": 0.0})
-        return simulate(stand_in, self.p, measured, fitted.network, costs, WARMUP, self.probe["least_steps"])
+        return simulate(stand_in, self.p, measured, fitted.network, costs, WARMUP, self.probe.least_steps)
 
     def observe(self, strategy: Strategy, workload: Workload, work: Any, steps: int) -> list[dict[str, Any]] | None:
         group = self.groups[strategy.ranks(strategy.options, self.p)]

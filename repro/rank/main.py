@@ -15,27 +15,21 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 
 from repro import fabric as fabrics
 from repro.common import locks
 from repro.common.errors import UNWRITABLE, Diverged, FaultError, InputError, ReproError
+from repro.common.fields import checked
 from repro.common.processes import end_with_parent
 from repro.experiment import files
+from repro.experiment.schema import RunConfig
 from repro.fabric import srun_ranks
-from repro.fabric.base import Fabric
 from repro.rank import preemption, preflight, programs
 from repro.rank.factory import virtual_costs, virtual_network
 
 ERROR_MARK = "repro-error"
-
-
-def start_fabric(config: dict[str, Any], name: str) -> Fabric:
-    """The fabric of that name in a rank that a launcher has started as a process."""
-    backend = config["testbed"].get("backend", "auto")
-    return fabrics.load(name).start(config["device"], backend, config["timeout_s"])
 
 
 def main(fabric: str, folder: Path) -> None:
@@ -45,16 +39,17 @@ def main(fabric: str, folder: Path) -> None:
     if lock is None:
         raise FaultError(f"{folder}: another command is about to run this cell")
     preemption.listen()
-    config = files.read_yaml(folder / "config.yaml")
-    torch.set_num_threads(config["testbed"].get("threads_per_rank", 1))
+    config = checked(RunConfig, files.read_yaml(folder / "config.yaml"))
+    torch.set_num_threads(config.testbed.threads_per_rank)
     srun_ranks.translate(fabric)
     if fabric == "virtual":
         prepare_threads()
-        testbed = config["testbed"]
+        testbed = config.testbed
+        assert testbed.kind == "simulated"
         run = partial(programs.run, config=config, folder=folder)
         fabrics.load(fabric).run(programs.ranks(config), run, virtual_network(testbed), virtual_costs(testbed))
     else:
-        started = start_fabric(config, fabric)
+        started = fabrics.load(fabric).start(config.device, config.testbed.backend, config.timeout_s)
         preflight.check(started, config)
         programs.run(started, config, folder)
 

@@ -25,6 +25,7 @@ import torch
 from repro import data
 from repro.common.errors import InputError
 from repro.experiment.cache_key import PROJECT_PACKAGES, left_out
+from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.fabric.gpus import gpu_of, grouped, too_few_gpus, visible_gpus
 from repro.rank import programs
@@ -58,7 +59,7 @@ class Facts:
     problem: str | None = None
 
 
-def check(fabric: Fabric, config: dict[str, Any]) -> None:
+def check(fabric: Fabric, config: RunConfig) -> None:
     """InputError, the same on every rank, where the ranks of a cell do not go together. All ranks call it."""
     everybody = fabric.exchange(facts(fabric, config))
     if complaint := disagreement(everybody):
@@ -67,12 +68,12 @@ def check(fabric: Fabric, config: dict[str, Any]) -> None:
         raise InputError(different_code(everybody, fabric.exchange(source_digests(config))))
 
 
-def facts(fabric: Fabric, config: dict[str, Any]) -> Facts:
+def facts(fabric: Fabric, config: RunConfig) -> Facts:
     """Of this rank. A few ms; and the data set is read, which the program would do next."""
     name, problem, gpu, gpus = "", None, None, ()
     try:
-        gpu, gpus = gpu_of(config["device"], fabric.rank), visible_gpus(config["device"])
-        if config["device"] == "cuda" and not gpus:
+        gpu, gpus = gpu_of(config.device, fabric.rank), visible_gpus(config.device)
+        if config.device == "cuda" and not gpus:
             raise InputError(f"device=cuda: torch {torch.__version__} sees no working GPU here; use device=cpu")
         if reads_data(config):
             dataset = data.of(config)
@@ -155,13 +156,13 @@ def versions() -> dict[str, str]:
     return found
 
 
-def reads_data(config: dict[str, Any]) -> bool:
+def reads_data(config: RunConfig) -> bool:
     """Whether the program looks at samples: training does, and a probe whose module uses `repro.data`."""
-    program = config["program"]
+    program = config.program
     return program == programs.TRAIN or getattr(programs.PROBES.load(program), "data", None) is data
 
 
-def source_digests(config: dict[str, Any]) -> dict[str, str]:
+def source_digests(config: RunConfig) -> dict[str, str]:
     """{file: digest} of the project's modules on this rank, and of those that the program comes from elsewhere."""
     packages = {*PROJECT_PACKAGES, *(name.split(".")[0] for name in programs.modules(config))}
     return _digests(tuple(sorted(packages)))

@@ -11,7 +11,7 @@ from repro import data, models
 from repro.common.errors import FaultError
 from repro.common.messages import say
 from repro.data.base import Dataset
-from repro.experiment.files import strategy_options
+from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.rank.checkpoints import Checkpoints
 from repro.rank.factory import build_worker, check_ranks
@@ -28,10 +28,10 @@ from repro.training.stops import TrainingPlan
 from repro.training.worker import Worker
 
 
-def run_rank(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
+def run_rank(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     """Everything that one rank does in a cell, from a started fabric to its close."""
-    strategy_class = load(config["strategy"]["name"])
-    strategy = strategy_class(strategy_class.parse(strategy_options(config)))
+    strategy_class = load(config.strategy.name)
+    strategy = strategy_class(config.strategy.options)
     check_ranks(fabric, strategy, config)
     dataset = data.of(config)
     worker = build_worker(fabric, config, dataset)
@@ -40,13 +40,13 @@ def run_rank(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:
     events = EventLog(folder / "events.jsonl") if fabric.rank == 0 else None
     spare = models.of(config, dataset, "cpu" if worker.arithmetic else "meta")  # for evaluations
     strategy.setup(worker)
-    how = config["trace_steps"], config.get("eval_train", 0)
+    how = config.trace_steps, config.eval_train
     log = RunLog(worker, strategy, spare, dataset, checkpoints, events, *how)
     start = resume(log, plan)
     if events and start is None:
         if events.path.stat().st_size:  # an attempt that left nothing to go on from: nothing of it counts
             events.append("resume", iteration=-1)
-        events.append("run_start", key=config["key"], iteration=0, iterations=plan.iterations)
+        events.append("run_start", key=config.key, iteration=0, iterations=plan.iterations)
     if fabric.rank == 0:
         say("start", iterations=plan.iterations, resumed=start or 0)
     with_faults(strategy, fabric.rank, resumed=start is not None)

@@ -6,10 +6,9 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from repro import imbalance
 from repro.common.phases import PHASES
 from repro.evaluation import metrics
-from repro.experiment.files import strategy_options
+from repro.experiment.schema import RunConfig
 from repro.records.events import read_events
 from repro.records.store import SCHEMA
 
@@ -17,13 +16,13 @@ from repro.records.store import SCHEMA
 OTHER_SCORES = ("top1", "top5", "meteor", "train_top1", "train_top5", "train_mse", "train_perplexity")
 
 
-def summarise(folder: Path, config: dict[str, Any], facts: dict[str, Any]) -> dict[str, Any]:
+def summarise(folder: Path, config: RunConfig, facts: dict[str, Any]) -> dict[str, Any]:
     """The dictionary that `repro.records.store` describes. `facts`: what only the ranks knew."""
     events = read_events(folder / "events.jsonl")
     steps = [event for event in events if event["event"] == "steps"]
     evaluations = [event for event in events if event["event"] == "evaluation"]
     end = next(event for event in reversed(events) if event["event"] == "run_end")
-    iterations, metric = facts["iterations"], config["metric"]
+    iterations, metric = facts["iterations"], config.metric
     workers = per_iteration([event["workers"] for event in steps], iterations)
     servers = per_iteration([event["servers"] for event in steps if event["servers"]], iterations)
     others = [name for name in OTHER_SCORES if name != metric and any(name in e for e in evaluations)]
@@ -36,16 +35,16 @@ def summarise(folder: Path, config: dict[str, Any], facts: dict[str, Any]) -> di
     exposed, hidden = workers["phases"]["communicate"], workers["overlapped"]
     return {
         **identity(folder, config),
-        "epochs": config["epochs"],
-        "eval_every": config["eval_every"],
+        "epochs": config.epochs,
+        "eval_every": config.eval_every,
         "metric": metric,
-        "optimizer": config["optimizer"],
+        "optimizer": config.optimizer.model_dump(),
         **facts,
-        "accumulate": config["accumulate"],
-        "model": facts["model"] | config["model"],
+        "accumulate": config.accumulate,
+        "model": facts["model"] | config.model.plain(),
         "curve": curve,
         "final": {name: curve[-1][name] for name in ("test_loss", metric, *others)} | {"train_s": train_s},
-        "targets": {str(target): reached(curve, metric, target) for target in config["targets"]},
+        "targets": {str(target): reached(curve, metric, target) for target in config.targets},
         "step": {
             "mean_s": train_s / iterations,
             "median_s": statistics.median(step_s),
@@ -64,35 +63,35 @@ def summarise(folder: Path, config: dict[str, Any], facts: dict[str, Any]) -> di
     }
 
 
-def identity(folder: Path, config: dict[str, Any]) -> dict[str, Any]:
+def identity(folder: Path, config: RunConfig) -> dict[str, Any]:
     """What every summary says of its cell, whatever program it ran."""
-    testbed = config["testbed"]
+    testbed = config.testbed
     return {
         "schema": SCHEMA,
         "status": "finished",
-        "key": config["key"],
+        "key": config.key,
         "cell": folder.name,
-        "program": config["program"],
-        "paper": config["paper"],
-        "experiment": config["figure"],
-        "setting": config["setting"],
-        "factors": config.get("factors", {}),
-        "strategy": config["strategy"]["name"],
-        "options": strategy_options(config),
-        "imbalance": {"name": imbalance.name_of(config), **imbalance.options(config)},
-        "min_compute_s": config.get("min_compute_s"),
-        "kind": testbed["kind"],
-        "testbed": testbed["name"],
-        "launcher": testbed["launcher"],
-        "workers": config["workers"],
-        "seed": config["seed"],
-        "scale": config["scale"],
-        "breakdown": config["breakdown"],
-        "batch": config["batch"],
-        "threads_per_rank": testbed.get("threads_per_rank", 1),
-        "hardware": config["hardware"],
-        "testbed_model": testbed if testbed["kind"] == "simulated" else None,
-        "provenance": config["provenance"] | {"finished_at": finished_at()},
+        "program": config.program,
+        "paper": config.paper,
+        "experiment": config.figure,
+        "setting": config.setting,
+        "factors": config.factors,
+        "strategy": config.strategy.name,
+        "options": config.strategy.plain_options(),
+        "imbalance": config.imbalance.plain(),
+        "min_compute_s": config.min_compute_s,
+        "kind": testbed.kind,
+        "testbed": testbed.name,
+        "launcher": testbed.launcher,
+        "workers": config.workers,
+        "seed": config.seed,
+        "scale": config.scale,
+        "breakdown": config.breakdown,
+        "batch": config.batch,
+        "threads_per_rank": testbed.threads_per_rank,
+        "hardware": config.hardware,
+        "testbed_model": testbed.model_dump(exclude_unset=True) if testbed.kind == "simulated" else None,
+        "provenance": config.provenance | {"finished_at": finished_at()},
     }
 
 

@@ -1,23 +1,19 @@
 """Compute times of a device, a block and pass: estimated from FLOPs, peak and utilisation, or a published iteration's.
 
-The testbed file says which; `device` there is a mapping of `name` and either RATE's numbers or PUBLISHED's, which count
-where both are given.
+The testbed's `device` (`repro.experiment.testbeds.Device`) says which.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from repro.common.errors import InputError, unknown
+from repro.experiment.testbeds import Device, Published
 
 BACKWARD_TO_FORWARD = 2.0  # gradients of inputs and of weights: each as much work as the forward pass
-RATE = {"peak_flops": False, "utilisation": False, "launch_s": True}  # name -> whether it may be 0
-PUBLISHED = {"iteration_s": False, "batch": False}
 
 
 @dataclass(frozen=True)
@@ -44,43 +40,18 @@ def block_flops(model: nn.Sequential, input_shape: tuple[int, ...], batch: int) 
     return flops
 
 
-def check_device(device: Mapping) -> None:
-    """InputError where a testbed's `device` is not a mapping that `block_seconds` can use."""
-    form = "must be a mapping with peak_flops, utilisation and launch_s, or with iteration_s and batch"
-    if not isinstance(device, Mapping):
-        raise InputError(f"testbed.device={device}: {form}")
-    for name in device:
-        if name not in ("name", *RATE, *PUBLISHED):
-            raise unknown("entry of testbed.device", str(name), ["name", *RATE, *PUBLISHED])
-    wanted = _wanted(device)
-    if missing := [name for name in wanted if name not in device]:
-        raise InputError(f"testbed.device lacks {' and '.join(missing)}: {form}")
-    for name, zero in wanted.items():
-        value = device[name]
-        right = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < float("inf")
-        if not right or (value == 0 and not zero):
-            raise InputError(f"testbed.device.{name}={value}: must be a number{', 0 or more' if zero else ' above 0'}")
-
-
-def _wanted(device: Mapping) -> dict[str, bool]:
-    """The numbers that a device's times come from."""
-    return PUBLISHED if any(name in device for name in PUBLISHED) else RATE
-
-
-def block_seconds(model: nn.Sequential, input_shape: tuple[int, ...], batch: int, device: Mapping) -> BlockSeconds:
+def block_seconds(model: nn.Sequential, input_shape: tuple[int, ...], batch: int, device: Device) -> BlockSeconds:
     """Seconds of each block's passes for a minibatch of `batch` samples; `model` ends on the meta device.
 
     By rate: launch_s + FLOPs / (peak_flops x utilisation) a block and pass. Published: iteration_s, of forward and
-    backward pass of a minibatch of device["batch"] samples, scaled to `batch` samples and shared by FLOPs, a third for
+    backward pass of a minibatch of device.batch samples, scaled to `batch` samples and shared by FLOPs, a third for
     the forward passes of all blocks and the rest (`BACKWARD_TO_FORWARD`) for the backward ones.
     """
-    check_device(device)
     flops = block_flops(model, input_shape, batch)
-    if _wanted(device) is PUBLISHED:
-        launch = 0.0
-        rate = sum(flops) * (1 + BACKWARD_TO_FORWARD) / (device["iteration_s"] * batch / device["batch"])
+    if isinstance(device, Published):
+        launch, rate = 0.0, sum(flops) * (1 + BACKWARD_TO_FORWARD) / (device.iteration_s * batch / device.batch)
     else:
-        launch, rate = device["launch_s"], device["peak_flops"] * device["utilisation"]
+        launch, rate = device.launch_s, device.peak_flops * device.utilisation
     forward = [launch + count / rate for count in flops]
     backward = [
         launch + passes * (seconds - launch) if passes else 0.0

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
-from typing import Any
 
 import torch
 from torch import nn
 
+from repro.experiment.optimizer import Optimizer
 from repro.training import optimizers
 from repro.training.lr_schedule import Schedule
 
@@ -30,9 +30,7 @@ class ModelShard:
               worker's gradient by itself sets it to the number of workers. Stages that are replicated have a fraction
     """
 
-    def __init__(
-        self, model: nn.Sequential, optimizer: Mapping[str, Any], device: torch.device, iterations_per_epoch: int = 1
-    ):
+    def __init__(self, model: nn.Sequential, optimizer: Optimizer, device: torch.device, iterations_per_epoch: int = 1):
         """`optimizer`: as in the configuration; `iterations_per_epoch`: for its milestones."""
         self.configured = optimizer, iterations_per_epoch
         self.model = model.to(device)
@@ -48,7 +46,7 @@ class ModelShard:
         trained = self.parameters or [torch.empty(0)]  # blocks without any train nothing
         self.optimizer = optimizers.build(optimizer, trained)
         self.schedule = Schedule.of(optimizer, iterations_per_epoch)
-        self.clip_norm: float | None = optimizer.get("clip_norm")
+        self.clip_norm: float | None = optimizer.clip_norm
         self.stateful = carries_state(model)
         self.updates = 0
         self.updates_per_iteration: int | Fraction = 1

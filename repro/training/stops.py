@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from repro.experiment.schema import RunConfig
+
 
 @dataclass(frozen=True)
 class Stop:
@@ -25,11 +27,11 @@ class TrainingPlan:
     checkpoint_every: int
 
     @classmethod
-    def of(cls, config: dict, iterations_per_epoch: int) -> TrainingPlan:
+    def of(cls, config: RunConfig, iterations_per_epoch: int) -> TrainingPlan:
         def whole(epochs: float) -> int:
             return max(1, round(epochs * iterations_per_epoch))
 
-        return cls(whole(config["epochs"]), whole(config["eval_every"]), whole(config["checkpoint_every"]))
+        return cls(whole(config.epochs), whole(config.eval_every), whole(config.checkpoint_every))
 
     def at(self, iteration: int) -> Stop:
         """What there is to do after an iteration."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 
 from repro.common.errors import InputError
+from repro.common.fields import Count
 from repro.fabric.base import MAIN
 from repro.fabric.compressed import CompressedAllreduce, check
 from repro.strategies.base import StepReport, Strategy
@@ -22,14 +23,12 @@ class AllreduceOptions:
 
     codec: str = "none"
     algorithm: str = "ring"
-    pieces: int = 4  # of a block, with algorithm ring_pipelined only
+    pieces: Count = 4  # of a block, with algorithm ring_pipelined only
 
     def __post_init__(self) -> None:
         check(self.codec, self.algorithm)
         if self.algorithm == "server":  # sums its clients' vectors only: a worker's own would be lost
             raise InputError("strategy.algorithm=server: the server needs a rank of its own; use strategy=ps_sync")
-        if not isinstance(self.pieces, int) or isinstance(self.pieces, bool) or self.pieces < 1:
-            raise InputError(f"strategy.pieces={self.pieces}: must be a whole number, 1 or more")
 
     def allreduce(self, worker: Worker, n: int, channel: int = MAIN, index: int = 0) -> CompressedAllreduce:
         """Of vectors (n,); `index` tells those of one rank apart, so that a codec's noise differs between them."""

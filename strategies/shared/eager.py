@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
-from repro.common.errors import InputError, unknown
+from repro.common.errors import InputError
+from repro.common.fields import Positive, Share
 from repro.fabric.activation import Activation
 from repro.fabric.base import BACKGROUND
 from repro.fabric.compressed import check
@@ -22,9 +23,6 @@ from repro.strategies.shared.data_parallel import DataParallel
 from repro.strategies.shared.densities import Densities
 from repro.training.worker import Worker
 
-LATE = ("accumulate", "drop")
-REPEATED = ("apply", "skip")
-
 
 @dataclass
 class EagerOptions:
@@ -32,27 +30,18 @@ class EagerOptions:
 
     algorithm: str = "recursive_doubling"  # of the rounds, as in Figure 6
     codec: str = "none"  # beyond the paper: quantised contributions, inside each hop of a ring
-    density: float | None = None  # beyond the paper: only this share of the send buffer goes into a round
-    late: str = "accumulate"  # a gradient that comes late: added to the next one, or dropped as in some implementations
-    repeated: str = "apply"  # a result that the rank has applied already
-    sync_epochs: float | None = None  # between two averages of all ranks' weights (end of section 5)
+    density: Share | None = None  # beyond the paper: only this share of the send buffer goes into a round
+    # a gradient that comes late: added to the next one, or dropped as in some implementations
+    late: Literal["accumulate", "drop"] = "accumulate"
+    repeated: Literal["apply", "skip"] = "apply"  # a result that the rank has applied already
+    sync_epochs: Positive | None = None  # between two averages of all ranks' weights (end of section 5)
 
     def __post_init__(self) -> None:
         check(self.codec, self.algorithm)
         if self.algorithm == "server":  # sums its clients' vectors only: a worker's own would be lost
             raise InputError("strategy.algorithm=server: the server needs a rank of its own; a round has none")
-        if self.late not in LATE:
-            raise unknown("value of strategy.late", str(self.late), LATE)
-        if self.repeated not in REPEATED:
-            raise unknown("value of strategy.repeated", str(self.repeated), REPEATED)
-        if self.density is not None:
-            _ = Densities(self.density)
-            if self.codec != "none" or self.algorithm != "recursive_doubling":
-                raise InputError("strategy.density: top-k has an allgather of its own; leave codec and algorithm out")
-        epochs = self.sync_epochs
-        right = isinstance(epochs, int | float) and not isinstance(epochs, bool) and epochs > 0
-        if epochs is not None and not right:
-            raise InputError(f"strategy.sync_epochs={epochs}: must be a number of epochs above 0, or null for never")
+        if self.density is not None and (self.codec != "none" or self.algorithm != "recursive_doubling"):
+            raise InputError("strategy.density: top-k has an allgather of its own; leave codec and algorithm out")
 
 
 class Eager(DataParallel):

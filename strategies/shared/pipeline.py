@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from repro.common.errors import InputError
+from repro.common.fields import Positive
 from repro.common.paths import profile_path
 from repro.pipeline import deadlock
 from repro.pipeline.configuration import Configuration, configure
@@ -42,7 +43,7 @@ class PipelineOptions(AllreduceOptions):
     config: str = "auto"
     cuts: list[int] | None = None
     profile: str | None = None
-    bandwidth_Bps: float | None = None
+    bandwidth_Bps: Positive | None = None
     cost_model: str = "paper"
     algorithm: str = "sharded_server"
 
@@ -52,10 +53,6 @@ class PipelineOptions(AllreduceOptions):
             parse_config(self.config)
         elif self.cuts:
             raise InputError(f"strategy.cuts={self.cuts}: config {self.config} finds its own; give config as in 2-1-1")
-        if self.bandwidth_Bps is not None and not (
-            isinstance(self.bandwidth_Bps, int | float) and self.bandwidth_Bps > 0
-        ):
-            raise InputError(f"strategy.bandwidth_Bps={self.bandwidth_Bps}: must be bytes/s, above 0")
 
 
 class Pipeline(Strategy):

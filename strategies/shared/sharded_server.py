@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import torch
+from pydantic import Field
 
 from repro.batching.profile import PullProfile
 from repro.batching.times import Batches
 from repro.common.errors import InputError, unknown
+from repro.common.fields import Whole
 from repro.parameter_server import profiler
 from repro.parameter_server.client import Client
 from repro.parameter_server.dropping import Dropping
 from repro.parameter_server.pulling import Pulling
-from repro.parameter_server.server import SYNCS, Server
+from repro.parameter_server.server import Server
 from repro.parameter_server.shard import Shard
-from repro.parameter_server.shards import PLACEMENTS, Shards
+from repro.parameter_server.shards import Shards
 from repro.strategies.base import StepReport, Strategy
 from repro.strategies.shared.pull_schedule import PullSchedule
 from repro.strategies.shared.push_schedule import PUSHES
@@ -30,25 +32,17 @@ class ServerOptions:
     """Options of all strategies with a sharded parameter server."""
 
     push: str = "after"  # which of `repro.strategies.shared.push_schedule`
-    sync: str = "bsp"
-    bound: int = 3  # of ssp: iterations that a worker may be ahead of the slowest
-    servers: int = 0  # ranks that serve and do not compute; 0: every worker is a server too, as in BigDL
-    placement: str = "layers"
-    drop: float = 0.0  # the fraction of the gradients that is not sent (gradient dropping); 0: all are
+    sync: Literal["bsp", "ssp", "asp"] = "bsp"
+    bound: Whole = 3  # of ssp: iterations that a worker may be ahead of the slowest
+    servers: Whole = 0  # ranks that serve and do not compute; 0: every worker is a server too, as in BigDL
+    placement: Literal["layers", "vector"] = "layers"
+    # the fraction of the gradients that is not sent (gradient dropping); 0: all are
+    drop: Annotated[float, Field(ge=0, lt=1)] = 0.0
     measure: bool = False  # measure the profile also where no decision needs it
 
     def __post_init__(self) -> None:
-        for name, allowed in (("push", tuple(PUSHES)), ("sync", SYNCS), ("placement", PLACEMENTS)):
-            if getattr(self, name) not in allowed:
-                raise unknown(f"strategy.{name}", str(getattr(self, name)), allowed)
-        for name in ("bound", "servers"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-                raise InputError(f"strategy.{name}={value}: must be a whole number, 0 or more")
-        if not isinstance(self.drop, int | float) or isinstance(self.drop, bool) or not 0 <= self.drop < 1:
-            raise InputError(f"strategy.drop={self.drop}: must be a fraction, 0 (all is sent) or more and below 1")
-        if not isinstance(self.measure, bool):
-            raise InputError(f"strategy.measure={self.measure}: must be true or false")
+        if self.push not in PUSHES:
+            raise unknown("strategy.push", self.push, PUSHES)
 
 
 class ShardedServer(Strategy):

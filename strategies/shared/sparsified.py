@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from repro.common.errors import InputError, unknown
+from repro.common.fields import Count, Share
 from repro.fabric import selection
 from repro.fabric.base import BACKGROUND, MAIN
 from repro.fabric.sparse import CODECS, Sparse, Wire
@@ -27,24 +28,18 @@ from repro.training.worker import Worker
 class SparseOptions:
     """Options that both strategies have."""
 
-    density: float = 0.001  # rho: k = round(rho x parameters) elements leave each worker
-    warmup_densities: Sequence[float] = ()  # one an epoch, before `density` (section IV-B)
+    density: Share = 0.001  # rho: k = round(rho x parameters) elements leave each worker
+    warmup_densities: Sequence[Share] = ()  # one an epoch, before `density` (section IV-B)
     selection: str = "exact"
     codec: str = "none"  # of the values on the wire; indices are int32
     momentum_correction: bool = False
     thread: bool = True  # residuals, selection and communication in a thread of their own (section III-F)
-    K: int = 1  # iterations in the pipeline, as Pipe-SGD's: an update uses the gradients of the K-th last iteration
+    K: Count = 1  # iterations in the pipeline, as Pipe-SGD's: an update uses the gradients of the K-th last iteration
 
     def __post_init__(self) -> None:
-        _ = self.densities
         selection.check(self.selection)
         if self.codec not in CODECS:
             raise unknown("codec of sparse values", self.codec, CODECS)
-        for name in ("momentum_correction", "thread"):
-            if not isinstance(getattr(self, name), bool):
-                raise InputError(f"strategy.{name}={getattr(self, name)}: must be true or false")
-        if not isinstance(self.K, int) or isinstance(self.K, bool) or self.K < 1:
-            raise InputError(f"strategy.K={self.K}: must be a whole number, 1 (no pipeline) or more")
         if self.K > 1 and not self.thread:
             raise InputError(f"strategy.K={self.K}: a pipeline needs strategy.thread=true")
 

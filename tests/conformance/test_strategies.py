@@ -59,7 +59,7 @@ def test_one_worker_is_plain_sgd(name):
 @pytest.mark.parametrize("workers", [2, 3])
 def test_state_survives_save_and_load(name, workers):
     workers = min(workers, most(name))
-    optimizer = small.SGD | {"momentum": 0.9, "weight_decay": 1e-3}
+    optimizer = small.SGD.model_copy(update={"momentum": 0.9, "weight_decay": 1e-3})
     whole = small.run(name, workers=workers, optimizer=optimizer)
     resumed = small.run(name, workers=workers, optimizer=optimizer, stop_and_resume_at=5)
     small.assert_same(whole, resumed)
@@ -171,7 +171,7 @@ def test_pipe_sgd_is_delayed_sgd(K, workers):
 @pytest.mark.parametrize("K", [2, 3])
 @pytest.mark.parametrize("momentum", [0.0, 0.9])
 def test_warm_up_is_dsync_and_every_gradient_is_applied_once(K, momentum):
-    optimizer = small.SGD | {"momentum": momentum}
+    optimizer = small.SGD.model_copy(update={"momentum": momentum})
     warm = {"K": K, "warmup_epochs": 0.5}  # 5 iterations of 10
     dsync = small.run("dsync", workers=2, steps=5, optimizer=optimizer)
     assert small.run("pipe_sgd", warm, workers=2, steps=5, optimizer=optimizer).digests == dsync.digests
@@ -211,7 +211,7 @@ def test_ps_sync_is_sgd_on_the_sum_in_rank_order(workers):
 
 
 def test_ps_sync_with_momentum_is_close_to_dsync():
-    optimizer = small.SGD | {"momentum": 0.9}
+    optimizer = small.SGD.model_copy(update={"momentum": 0.9})
     served = small.run("ps_sync", workers=4, optimizer=optimizer).weights[0]
     torch.testing.assert_close(served, small.run("dsync", workers=4, optimizer=optimizer).weights[0])
 

@@ -18,7 +18,7 @@ from tests.support.cli import summary
 
 pytestmark = pytest.mark.ranks
 N = sum(p.numel() for p in small.model().parameters())
-MOMENTUM = small.SGD | {"momentum": 0.9, "weight_decay": 1e-3}
+MOMENTUM = small.SGD.model_copy(update={"momentum": 0.9, "weight_decay": 1e-3})
 POWERSGD = {"hook": "powersgd", "powersgd_start": 3}
 
 
@@ -94,7 +94,7 @@ def test_powersgd_begins_where_it_is_told(workers):
 
 def test_error_feedback_loses_nothing():
     """What a rank 1 approximation leaves out comes later: after many steps the weights are near D-Sync's."""
-    how = {"workers": 2, "steps": 60, "optimizer": small.SGD | {"lr": 0.02}}
+    how = {"workers": 2, "steps": 60, "optimizer": small.SGD.model_copy(update={"lr": 0.02})}
     dsync, found = small.run("dsync", **how), small.run("ddp", POWERSGD, **how)
     moved = (dsync.weights[0] - small.run("dsync", workers=2, steps=3, optimizer=how["optimizer"]).weights[0]).norm()
     assert (found.weights[0] - dsync.weights[0]).norm() < 0.1 * moved

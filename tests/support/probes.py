@@ -10,7 +10,9 @@ import pytest
 import torch
 from torch import nn
 
+from repro.common.fields import checked
 from repro.experiment import config as configs
+from repro.experiment.schema import RunConfig
 from repro.fabric import virtual
 from repro.rank import factory, programs
 from repro.records.store import read_summary
@@ -51,13 +53,18 @@ def configuration(experiment: str, workers: int, **probe: Any) -> dict[str, Any]
     return config | cell | {"batch": 4 * workers, "probe": config["probe"] | probe}
 
 
+def check(config: dict[str, Any]) -> RunConfig:
+    """The configuration, checked as before a run."""
+    typed = checked(RunConfig, config)
+    programs.check(typed)
+    return typed
+
+
 def run(config: dict[str, Any], folder) -> dict[str, Any]:
     """The summary of a probe's cell, all ranks in this process."""
-    programs.check(config)
-    testbed = config["testbed"]
-    network = virtual.Network(testbed["alpha_s"], testbed["beta_s_per_byte"])
-    ranks = programs.ranks(config)
-    virtual.run(ranks, lambda fabric: programs.run(fabric, config, folder), network, factory.virtual_costs(testbed))
+    typed = check(config)
+    costs, network = factory.virtual_costs(typed.testbed), factory.virtual_network(typed.testbed)
+    virtual.run(programs.ranks(typed), lambda fabric: programs.run(fabric, typed, folder), network, costs)
     return read_summary(folder)
 
 

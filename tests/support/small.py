@@ -20,6 +20,7 @@ from torch import nn
 from repro import strategies
 from repro.data.base import Batches, Split
 from repro.evaluation.evaluate import digest
+from repro.experiment.optimizer import Optimizer
 from repro.fabric import virtual
 from repro.fabric.base import LIBRARIES, Fabric
 from repro.rank.checkpoints import Checkpoints
@@ -67,7 +68,7 @@ class Given:
         return self.rows[iteration % len(self.rows)]
 
 
-SGD = {"lr": 0.1, "momentum": 0.0, "weight_decay": 0.0}
+SGD = Optimizer(lr=0.1)
 
 
 @dataclass
@@ -92,7 +93,7 @@ def run(
     workers: int = 2,
     steps: int = 12,
     batch: int = 4,
-    optimizer: dict[str, Any] = SGD,
+    optimizer: Optimizer = SGD,
     settle_every: int = 0,
     stop_and_resume_at: int = 0,
     drain: bool = True,
@@ -164,7 +165,7 @@ def one_rank(
     workers: int,
     steps: int,
     batch: int,
-    optimizer: dict[str, Any],
+    optimizer: Optimizer,
     settle_every: int,
     stop_and_resume_at: int,
     drain: bool,

@@ -13,6 +13,7 @@ from repro.common.errors import InputError
 from repro.experiment import config as configs
 from repro.experiment import grid
 from repro.experiment.cell import Cell
+from repro.experiment.testbeds import testbed_of
 from repro.launch import runs as expansion
 from repro.launch.local import Mpirun, Torchrun
 from repro.launch.slurm import client, record, script
@@ -40,7 +41,7 @@ def find_cells(experiment: str, overrides: Sequence[str], scale: str) -> tuple[l
     testbeds = configs.axes(configs.compose(experiment, grid.split(ours)[0], scale), ours)[1]
     conditions, left_out = None, []
     for name, changes in testbeds.items():
-        testbed = configs.compose(experiment, [f"testbed={name}"], scale)["testbed"]
+        testbed = testbed_of(configs.compose(experiment, [f"testbed={name}"], scale)["testbed"])
         if not isinstance(launch.of(testbed), ANYWHERE):
             left_out.append(name)
         elif conditions is None or name == TESTBED:
@@ -95,7 +96,7 @@ def submit(cells: Sequence[Cell], site: sites.Site, mlflow: bool) -> dict[str, A
     InputError with Slurm's own words where it refuses; arrays that it took before that stay recorded.
     """
     client.need("sbatch")
-    if any(launch.of(cell.config["testbed"]).fabric == "mpi" for cell in cells):
+    if any(launch.of(cell.config.testbed).fabric == "mpi" for cell in cells):
         client.need_mpi(site.mpi)
     experiment = cells[0].experiment
     folder = record.new_folder(experiment)
@@ -133,7 +134,7 @@ def submit(cells: Sequence[Cell], site: sites.Site, mlflow: bool) -> dict[str, A
                         "path": str(cell.folder.relative_to(folder.parents[1])),
                         "label": cell.label,
                         "key": cell.key,
-                        "metric": cell.config["metric"],
+                        "metric": cell.config.metric,
                     }
                     for cell in group
                 ],

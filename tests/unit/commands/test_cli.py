@@ -184,7 +184,7 @@ def test_every_experiment_composes_at_every_scale(name, files_are_merged_once):
         if lacking and not found:
             pytest.skip(str(lacking[0]))
         assert len(found) == (
-            (len(config.axes(resolved, [])[0]) * len(resolved["testbeds"]) - len(lacking)) * found[0].config["seeds"]
+            (len(config.axes(resolved, [])[0]) * len(resolved["testbeds"]) - len(lacking)) * found[0].config.seeds
         )
         assert len({cell.label for cell in found}) == len(found)
 
@@ -218,10 +218,10 @@ def test_what_this_machine_lacks_is_left_out_by_the_setting(monkeypatch):
 def test_a_gpu_adds_breakdown_cells_to_the_measured_ones(monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     found = runs.expand(FIG4, ["seeds=2"])
-    exact = [cell for cell in found if cell.config["breakdown"]]
+    exact = [cell for cell in found if cell.config.breakdown]
     assert len(found) == 7 * 2 * 2 + 7 and len(exact) == 7
     assert not any(cell.simulated for cell in exact) and len({cell.label for cell in found}) == len(found)
-    assert not any(cell.config["breakdown"] for cell in runs.expand(FIG4, ["device=cpu"]))
+    assert not any(cell.config.breakdown for cell in runs.expand(FIG4, ["device=cpu"]))
 
 
 @pytest.mark.parametrize("group", files.GROUPS)

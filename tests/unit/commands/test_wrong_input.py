@@ -204,7 +204,9 @@ def test_a_prepared_cell_cannot_lead_out_of_the_results(tmp_path):
         with pytest.raises(InputError, match=words) as refusal:
             prepared.load(tmp_path)
         assert "\n" not in str(refusal.value)
-    changed = runs.expand(FIG4, ["strategy=dsync", "testbed=virtual"])[0].config | {"figure": "../../x"}
+    changed = runs.expand(FIG4, ["strategy=dsync", "testbed=virtual"])[0].config.model_copy(
+        update={"figure": "../../x"}
+    )
     files.write_yaml(tmp_path / "config.yaml", changed)
     with pytest.raises(InputError, match=r"figure='../../x': must be a plain name"):
         prepared.load(tmp_path)

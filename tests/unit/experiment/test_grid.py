@@ -130,10 +130,10 @@ def test_only_lists_of_values_are_several():
 def test_a_sweep_makes_runs_with_their_factors_in_the_configuration():
     words = ["strategy=dsync,pipe_sgd", "seeds=0,2", "testbed=virtual", "epochs=1,2", "dataset.standin=always"]
     found = runs.expand(FIG4, words, "quick")
-    assert {(c.config["strategy"]["name"], c.config["epochs"], c.seed) for c in found} == {
+    assert {(c.config.strategy.name, c.config.epochs, c.seed) for c in found} == {
         (name, epochs, seed) for name in ("dsync", "pipe_sgd") for epochs in (1, 2) for seed in (0, 2)
     }
-    assert found[0].config["factors"] == {"strategy": "dsync", "epochs": 1}
+    assert found[0].config.factors == {"strategy": "dsync", "epochs": 1}
     assert found[0].setting == "dsync, epochs=1" and len({(c.setting, c.seed) for c in found}) == len(found)
 
 

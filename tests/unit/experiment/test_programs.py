@@ -31,11 +31,11 @@ def test_a_chosen_testbed_keeps_what_the_experiment_says_of_it():
 
 def test_a_testbeds_overrides_yield_to_the_users_and_win_over_the_scales():
     found = runs.expand("pipesgd/fig4-alexnet", [], "full")
-    batch = {(cell.testbed, cell.config["batch"]) for cell in found}
+    batch = {(cell.testbed, cell.config.batch) for cell in found}
     assert batch == {("here", 64), ("paper/pipesgd-alexnet", 256)}
-    warm_up = {(c.testbed, c.config["strategy"]["warmup_epochs"]) for c in found if "Pipe" in c.setting}
+    warm_up = {(c.testbed, c.config.strategy.options.warmup_epochs) for c in found if "Pipe" in c.setting}
     assert warm_up == {("here", 4), ("paper/pipesgd-alexnet", 0)}
-    assert {cell.config["batch"] for cell in runs.expand("pipesgd/fig4-alexnet", ["batch=32"], "full")} == {32}
+    assert {cell.config.batch for cell in runs.expand("pipesgd/fig4-alexnet", ["batch=32"], "full")} == {32}
 
 
 def test_an_unknown_program_is_named_with_the_valid_ones():
@@ -55,7 +55,7 @@ def experiment_of(program: str) -> str:
 def test_a_probe_says_how_many_ranks_it_needs_and_its_code_counts(name):
     found = runs.expand(experiment_of(name), [], "quick")
     for cell in found:
-        assert programs.ranks(cell.config) >= cell.config["workers"]
+        assert programs.ranks(cell.config) >= cell.config.workers
         roots = runs.code_roots(cell.config)
         assert f"repro.probes.{name}" in roots
         assert all(isinstance(cache_key.fingerprint([root]), str) for root in roots)
@@ -71,7 +71,7 @@ def test_a_probe_that_ran_here_is_done(tmp_path, monkeypatch):
     cell = runs.expand("pipesgd/fig3-ring", ["testbed=virtual"], "quick")[0]
     cell.key = "0" * 16
     cell.folder.mkdir(parents=True)
-    config = cell.config | {"key": cell.key, "hardware": {}, "provenance": {}}
+    config = cell.config.model_copy(update={"key": cell.key, "hardware": {}, "provenance": {}})
     assert not cell.finished
 
     def rank(fabric: virtual.VirtualFabric) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from repro.experiment.plugins import choice
 from repro.launch import runs
 from repro.records import provenance
 from repro.strategies.dsync import DSync
@@ -66,6 +67,7 @@ EDITS = {
 LOOK = """
 import json, os, pathlib, sys
 from repro.experiment import cache_key
+from repro.experiment.plugins import choice
 from repro.launch import runs
 
 asked = json.load(sys.stdin)
@@ -131,5 +133,8 @@ def test_an_option_that_comes_later_changes_no_key_at_its_default(monkeypatch):
     before = runs.keyed(config)
     later = make_dataclass("Later", [("fresh", int, 7)], bases=(DSync.Options,))
     monkeypatch.setattr(DSync, "Options", later)
-    assert runs.keyed(config | {"strategy": config["strategy"] | {"fresh": 7}}) == before
-    assert runs.keyed(config | {"strategy": config["strategy"] | {"fresh": 8}}) != before
+    same, other = (
+        config.model_copy(update={"strategy": choice("strategy")({"name": "dsync", "fresh": fresh})})
+        for fresh in (7, 8)
+    )
+    assert runs.keyed(same) == before != runs.keyed(other)

@@ -299,7 +299,7 @@ def test_every_strategy_meets_the_delays(name, tmp_path, monkeypatch):
         "dataset.standin=always", "imbalance=shifting", "imbalance.low_s=0.5", "imbalance.high_s=1.5",
     ]  # fmt: skip
     (cell,) = runs.expand(FIG4, overrides)
-    config = cell.config | {"key": "k", "hardware": {}, "provenance": {}}
+    config = cell.config.model_copy(update={"key": "k", "hardware": {}, "provenance": {}})
     ranks = programs.ranks(config)
     virtual.run(ranks, lambda fabric: programs.run(fabric, config, tmp_path), small.NETWORK, small.COSTS)
     summary = read_summary(tmp_path)

@@ -76,7 +76,9 @@ def test_only_the_last_layer_is_communicated_and_updated():
 
 def test_a_part_with_frozen_parameters_resumes():
     def fresh(seed: int) -> ModelShard:
-        return ModelShard(models.build("cifar100_convex", (3, 8, 8), 5, seed), SGD | {"momentum": 0.9}, CPU)
+        return ModelShard(
+            models.build("cifar100_convex", (3, 8, 8), 5, seed), SGD.model_copy(update={"momentum": 0.9}), CPU
+        )
 
     part, split = fresh(0), images()
     for _ in range(2):

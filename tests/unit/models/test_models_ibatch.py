@@ -79,7 +79,11 @@ def test_narrow_ones_train_here_and_start_from_their_seed(name, options):
     one, two, other = (models.build(name, (3, 32, 32), 5, seed, **options) for seed in (3, 3, 4))
     assert digest(one.state_dict()) == digest(two.state_dict()) != digest(other.state_dict())
     torch.manual_seed(0)
-    part, x, y = ModelShard(one, SGD | {"lr": 0.01}, CPU), torch.randn(4, 3, 32, 32), torch.tensor([0, 1, 2, 3])
+    part, x, y = (
+        ModelShard(one, SGD.model_copy(update={"lr": 0.01}), CPU),
+        torch.randn(4, 3, 32, 32),
+        torch.tensor([0, 1, 2, 3]),
+    )
     for _ in range(2):
         loss = part.forward_backward(x, y, functional.cross_entropy, lambda name, block: nullcontext()).item()
         assert 0 < loss < 9 and all(p.grad is not None for p in part.parameters)

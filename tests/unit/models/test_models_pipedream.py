@@ -37,7 +37,7 @@ def test_published_megabytes():
 
 
 def trained(model: nn.Sequential, x: torch.Tensor, y: torch.Tensor, steps: int = 3, lr: float = 0.01) -> list[float]:
-    part, losses = ModelShard(model, SGD | {"lr": lr}, CPU), []
+    part, losses = ModelShard(model, SGD.model_copy(update={"lr": lr}), CPU), []
     for _ in range(steps):
         around = lambda name, block: nullcontext()  # noqa: E731
         losses.append(part.forward_backward(x, y, functional.cross_entropy, around).item())

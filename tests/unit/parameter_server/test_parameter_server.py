@@ -23,7 +23,7 @@ from repro.timing.device import BlockSeconds
 from tests.support import small
 
 MODES = ("ps_default", "ps_layerwise", "ibatch")
-MOMENTUM = small.SGD | {"momentum": 0.9, "weight_decay": 1e-3}
+MOMENTUM = small.SGD.model_copy(update={"momentum": 0.9, "weight_decay": 1e-3})
 
 
 def deep(seed: int = 0) -> nn.Sequential:
@@ -328,8 +328,8 @@ def test_batches_of_another_model():
 
 def test_clipping_needs_the_whole_gradient():
     with pytest.raises(InputError, match="clip_norm"):
-        run("ps_default", workers=2, optimizer=small.SGD | {"clip_norm": 1.0})
-    clipped = run("ps_default", workers=1, optimizer=small.SGD | {"clip_norm": 1e-3})
+        run("ps_default", workers=2, optimizer=small.SGD.model_copy(update={"clip_norm": 1.0}))
+    clipped = run("ps_default", workers=1, optimizer=small.SGD.model_copy(update={"clip_norm": 1e-3}))
     assert not torch.equal(clipped.weights[0], run("ps_default", workers=1, optimizer=small.SGD).weights[0])
 
 
@@ -366,7 +366,7 @@ def test_the_end_of_a_run_waits_for_the_slowest_push(tmp_path):
         quick = ["testbed=virtual", "dataset.standin=always", "batch=60", "epochs=0.2", "workers=3", "trace_steps=0"]
         late = ["imbalance=random_one", "imbalance.delay_s=0.5"]
         (cell,) = runs.expand("pipesgd/fig4-mnist", [*quick, *late, f"strategy={name}", "grid=null", "seeds=1"])
-        config, folder = cell.config | {"key": "k", "hardware": {}, "provenance": {}}, tmp_path / name
+        config, folder = cell.config.model_copy(update={"key": "k", "hardware": {}, "provenance": {}}), tmp_path / name
         folder.mkdir()
         ranks = programs.ranks(config)
         virtual.run(ranks, lambda fabric: programs.run(fabric, config, folder), small.NETWORK, small.COSTS)

@@ -117,7 +117,7 @@ def test_a_fast_worker_does_not_wait_for_a_slow_one():
 
 @pytest.mark.parametrize("workers", [2, 3])
 def test_uneven_runs_repeat_and_survive_settling(workers):
-    how = dict(workers=workers, blocks=uneven(workers), optimizer=small.SGD | {"momentum": 0.9})
+    how = dict(workers=workers, blocks=uneven(workers), optimizer=small.SGD.model_copy(update={"momentum": 0.9}))
     whole = small.run("ps_async", **how)
     assert small.run("ps_async", **how).digests == whole.digests
     assert small.run("ps_async", settle_every=1, **how).digests == whole.digests

@@ -22,7 +22,7 @@ def run(experiment, folder, *overrides):
     """The summary of a cell of a probe on the paper's testbed, in this process."""
     testbed = () if any(each.startswith("testbed=") for each in overrides) else ("testbed=paper/eagersgd-lstm",)
     (cell,) = runs.expand(f"eagersgd/{experiment}", [*SMALL, *testbed, *overrides], "quick")
-    config = cell.config | {"key": "k", "hardware": {"class": "none"}, "provenance": {}}
+    config = cell.config.model_copy(update={"key": "k", "hardware": {"class": "none"}, "provenance": {}})
     testbed = config["testbed"]
     network = virtual.Network(testbed["alpha_s"], testbed["beta_s_per_byte"])
     costs = factory.virtual_costs(testbed)

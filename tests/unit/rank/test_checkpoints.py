@@ -140,7 +140,7 @@ QUICK = ("testbed=virtual", "dataset.standin=always", "batch=60", "eval_every=0.
 @functools.cache
 def composed(*overrides: str) -> dict:
     (cell,) = runs.expand(EXPERIMENT, [*QUICK, "workers=3", *overrides])
-    return cell.config | {"key": "k", "hardware": {}, "provenance": {}}
+    return cell.config.model_copy(update={"key": "k", "hardware": {}, "provenance": {}})
 
 
 def run(folder: Path, *overrides: str) -> dict:

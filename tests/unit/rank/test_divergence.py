@@ -33,7 +33,7 @@ def run(folder: Path, workers: int, *overrides: str) -> None:
     """A whole cell, all ranks in this process; an iteration has 20 minibatch samples a worker."""
     fixed = ("testbed=virtual", f"workers={workers}", f"batch={20 * workers}")
     (cell,) = runs.expand(EXPERIMENT, [*QUICK, *fixed, *overrides])
-    config = cell.config | {"key": "k", "hardware": {}, "provenance": {}}
+    config = cell.config.model_copy(update={"key": "k", "hardware": {}, "provenance": {}})
     ranks = programs.ranks(config)
     virtual.run(ranks, lambda fabric: programs.run(fabric, config, folder), small.NETWORK, small.COSTS)
 
@@ -93,7 +93,7 @@ def test_a_test_loss_counts_although_the_weights_are_finite(tmp_path, monkeypatc
 
 
 def test_momentum_counts_and_has_its_parameters_name():
-    part = ModelShard(small.model(), small.SGD | {"momentum": 0.9}, torch.device("cpu"))
+    part = ModelShard(small.model(), small.SGD.model_copy(update={"momentum": 0.9}), torch.device("cpu"))
     part.update(torch.ones(part.size))
     assert first_tensor(part.tensors()) is None
     part.optimizer.state[part.parameters[2]]["momentum_buffer"][1] = math.inf

@@ -25,7 +25,7 @@ QUICK = ("testbed=virtual", "dataset.standin=always", "batch=60", "eval_every=0.
 def run(folder: Path, *overrides: str) -> dict:
     """The summary of a whole cell, all ranks in this process: 24 iterations of three workers."""
     (cell,) = runs.expand(EXPERIMENT, [*QUICK, "workers=3", *overrides])
-    config = cell.config | {"key": "k", "hardware": {}, "provenance": {}}
+    config = cell.config.model_copy(update={"key": "k", "hardware": {}, "provenance": {}})
     folder.mkdir(exist_ok=True)
     ranks = programs.ranks(config)
     virtual.run(ranks, lambda fabric: programs.run(fabric, config, folder), small.NETWORK, small.COSTS)

@@ -20,7 +20,7 @@ from tests.support import small
 
 BOTH = ("topk", "gtopk")
 N = sum(p.numel() for p in small.model().parameters())
-MOMENTUM = small.SGD | {"momentum": 0.9}
+MOMENTUM = small.SGD.model_copy(update={"momentum": 0.9})
 
 
 @pytest.mark.parametrize("name", BOTH)

@@ -10,7 +10,7 @@ from repro.common.errors import InputError
 from tests.support import small
 
 NAME = "parameter_averaging"
-MOMENTUM = small.SGD | {"momentum": 0.9, "weight_decay": 1e-2}
+MOMENTUM = small.SGD.model_copy(update={"momentum": 0.9, "weight_decay": 1e-2})
 
 
 def initial() -> torch.Tensor:

@@ -201,7 +201,7 @@ def test_replicated_stages_update_in_rounds(config, cuts, overlap, vertical):
 @pytest.mark.parametrize("algorithm", ["sharded_server", "tree"])
 def test_one_replicated_stage_is_data_parallel_bsp(workers, algorithm):
     options = {"algorithm": algorithm}
-    optimizer = small.SGD | {"momentum": 0.9, "weight_decay": 1e-3}
+    optimizer = small.SGD.model_copy(update={"momentum": 0.9, "weight_decay": 1e-3})
     how = {"steps": 7, "build_model": deep, "blocks": seconds, "optimizer": optimizer}
     bsp = small.run("wfbp", options | {"bucket_mb": 0, "first_bucket_mb": 0}, workers, **how)
     assert small.run("pipedream", options | {"config": str(workers)}, workers, **how).digests == bsp.digests
@@ -247,7 +247,7 @@ def test_a_flush_of_the_global_batch_is_data_parallelism():
 @pytest.mark.parametrize(("config", "cuts"), [("1-1-1", [1, 3]), ("2-1", [3]), ("1-2-1", [2, 4]), ("3-1", [2])])
 @pytest.mark.parametrize("semantics", ["stashing", "vertical_sync", "naive"])
 def test_resume_changes_nothing_wherever_it_happens(config, cuts, semantics):
-    options, optimizer = {"semantics": semantics}, small.SGD | {"momentum": 0.9}
+    options, optimizer = {"semantics": semantics}, small.SGD.model_copy(update={"momentum": 0.9})
     whole = run(config, cuts, steps=9, options=options, optimizer=optimizer)
     for stop in (1, 2, 5, 8):
         resumed = run(config, cuts, steps=9, options=options, optimizer=optimizer, stop_and_resume_at=stop)

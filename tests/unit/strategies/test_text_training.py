@@ -105,7 +105,7 @@ def test_without_arithmetic_the_same_virtual_time(whole, tmp_path):
 def one_rank(fabric: Fabric, config: dict[str, Any], steps: int) -> tuple[str, torch.Tensor | None]:
     """The digest of a rank's weights after so many steps, and the hidden state of its first LSTM layer."""
     worker = factory.build_worker(fabric, config, data.of(config))
-    strategy_class = strategies.load(config["strategy"]["name"])
+    strategy_class = strategies.load(config.strategy.name)
     strategy = strategy_class(strategy_class.parse(strategy_options(config)))
     strategy.setup(worker)
     worker.clock.start()

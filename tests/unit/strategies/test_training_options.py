@@ -10,14 +10,16 @@ from torch.nn import functional
 
 from repro import models, strategies
 from repro.common.errors import InputError
+from repro.common.fields import checked
 from repro.data.base import Batches, Split
 from repro.evaluation.evaluate import digest
+from repro.experiment.optimizer import Optimizer
 from repro.fabric import virtual
 from repro.launch import runs
 from repro.rank.factory import check_accumulate
 from repro.timing.device import BlockSeconds
 from repro.training.clock import Clock
-from repro.training.lr_schedule import Schedule, check
+from repro.training.lr_schedule import Schedule
 from repro.training.model_shard import ModelShard
 from repro.training.worker import Worker
 from tests.support import small
@@ -37,7 +39,7 @@ def norm(part: ModelShard) -> float:
 def test_a_long_gradient_is_scaled_down_and_a_short_one_left_alone(own):
     vector = torch.linspace(-1, 1, ModelShard(small.model(), SGD, CPU).size)
     for clip, expected in ((0.5, 0.5), (1e9, vector.norm().item())):
-        part = ModelShard(small.model(), SGD | {"clip_norm": clip}, CPU)
+        part = ModelShard(small.model(), SGD.model_copy(update={"clip_norm": clip}), CPU)
         before, given = part.weights.clone(), vector.clone()
         if own:
             for parameter, view in zip(part.parameters, part.views(given)):
@@ -57,8 +59,8 @@ def test_weight_decay_and_momentum_come_after_clipping():
 @pytest.mark.parametrize("name", ["dsync", "pipe_sgd", "ps_sync", "wfbp"])
 def test_a_norm_that_is_never_met_changes_no_bit_and_a_small_one_clips_the_mean(name):
     plain = small.run(name, workers=3)
-    assert small.run(name, workers=3, optimizer=SGD | {"clip_norm": 1e6}).digests == plain.digests
-    clipped = small.run(name, workers=3, optimizer=SGD | {"clip_norm": 1e-3}, steps=5)
+    assert small.run(name, workers=3, optimizer=SGD.model_copy(update={"clip_norm": 1e6})).digests == plain.digests
+    clipped = small.run(name, workers=3, optimizer=SGD.model_copy(update={"clip_norm": 1e-3}), steps=5)
     assert len(set(clipped.digests)) == 1
     start = ModelShard(small.model(), SGD, CPU).weights
     assert 0 < (clipped.weights[0] - start).norm() <= 5 * 0.1 * 1e-3 * 1.01, "five steps of lr x norm at most"
@@ -79,28 +81,28 @@ def test_the_first_epochs_take_a_part_of_the_rate():
 
 
 def test_warmup_reaches_the_optimizer_and_survives_a_resume():
-    optimizer = SGD | {"momentum": 0.9, "warmup": [0.01]}
+    optimizer = SGD.model_copy(update={"momentum": 0.9, "warmup": [0.01]})
     whole = small.run("dsync", optimizer=optimizer)
     assert whole.digests == small.run("dsync", optimizer=optimizer, stop_and_resume_at=7).digests
-    assert whole.digests != small.run("dsync", optimizer=SGD | {"momentum": 0.9}).digests
+    assert whole.digests != small.run("dsync", optimizer=SGD.model_copy(update={"momentum": 0.9})).digests
 
 
 @pytest.mark.parametrize(
     ("optimizer", "complaint"),
     [
-        ({"warmup": 0.5}, r"optimizer.warmup=0.5: must be a list of factors .* for instance \[0.1,0.5\]"),
-        ({"warmup": [0.5, 0]}, r"optimizer.warmup=\[0.5, 0\]"),
+        ({"warmup": 0.5}, "optimizer.warmup=0.5: must be a list"),
+        ({"warmup": [0.5, 0]}, "optimizer.warmup.1=0: must be above 0"),
         ({"warmup": ["a"]}, "optimizer.warmup"),
-        ({"clip_norm": 0}, "optimizer.clip_norm=0: must be a number above 0, or null"),
+        ({"clip_norm": 0}, "optimizer.clip_norm=0: must be above 0"),
         ({"clip_norm": "x"}, "optimizer.clip_norm=x"),
-        ({"clip_nrom": 1}, "unknown optimizer entry 'clip_nrom'; valid: clip_norm"),
+        ({"clip_nrom": 1}, "unknown option 'optimizer.clip_nrom'; valid: optimizer.clip_norm"),
     ],
 )
 def test_bad_optimizers(optimizer, complaint):
-    check(SGD | {"warmup": [0.1, 2], "clip_norm": 0.25})
-    check(SGD | {"warmup": [], "clip_norm": None})
+    Optimizer(lr=0.1, warmup=[0.1, 2], clip_norm=0.25)
+    Optimizer(lr=0.1, warmup=[], clip_norm=None)
     with pytest.raises(InputError, match=complaint):
-        check(SGD | optimizer)
+        checked(Optimizer, {"lr": 0.1} | optimizer, "optimizer")
 
 
 # Microbatches
@@ -117,7 +119,7 @@ def train(name: str = "dsync", accumulate: int = 1, workers: int = 2, steps: int
     def rank(fabric):
         def build():
             model = models.build(how.get("model", "cifar100_cnn"), (3, 8, 8), 5, 0)
-            part = ModelShard(model, SGD | {"lr": 0.01, "momentum": 0.9}, CPU, 3)
+            part = ModelShard(model, SGD.model_copy(update={"lr": 0.01, "momentum": 0.9}), CPU, 3)
             blocks = BlockSeconds([1e-3] * len(model), [2e-3] * len(model))
             worker = Worker(
                 workers,
@@ -260,7 +262,7 @@ def test_a_minibatch_is_cut_into_equal_parts(accumulate):
 
 def test_the_configuration_is_checked_before_anything_runs():
     override = ["workers=2", "batch=20", "strategy=dsync", "testbed=virtual"]
-    assert runs.expand("pipesgd/fig4-mnist", [*override, "accumulate=5"])[0].config["accumulate"] == 5
+    assert runs.expand("pipesgd/fig4-mnist", [*override, "accumulate=5"])[0].config.accumulate == 5
     with pytest.raises(InputError, match=r"accumulate=4: a worker's minibatch of 10 .*: 1, 2, 5, 10"):
         runs.expand("pipesgd/fig4-mnist", [*override, "accumulate=4"])
     with pytest.raises(InputError, match=r"optimizer\.clip_norm=-1"):

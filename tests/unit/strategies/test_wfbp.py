@@ -117,8 +117,8 @@ def test_they_are_ddp_s_own_after_its_first_pass(tmp_path, bucket_mb):
 @pytest.mark.parametrize("workers", [1, 2, 3, 4])
 @pytest.mark.parametrize("options", [{}, {"codec": "quantize8"}, {"codec": "ternary"}, {"algorithm": "tree"}])
 def test_one_bucket_is_dsync_bit_for_bit(workers, options):
-    dsync = run(options, "dsync", workers=workers, optimizer=small.SGD | {"momentum": 0.9})
-    one = run(options, workers=workers, optimizer=small.SGD | {"momentum": 0.9})
+    dsync = run(options, "dsync", workers=workers, optimizer=small.SGD.model_copy(update={"momentum": 0.9}))
+    one = run(options, workers=workers, optimizer=small.SGD.model_copy(update={"momentum": 0.9}))
     assert (one.digests, one.losses, one.bytes_sent) == (dsync.digests, dsync.losses, dsync.bytes_sent)
 
 
@@ -210,5 +210,5 @@ def test_it_is_its_own_twin():
 
 def test_its_configuration_is_the_default():
     (cell, *_) = runs.expand("pipesgd/fig4-mnist", ["strategy=wfbp", "testbed=virtual"])
-    given = {key: value for key, value in cell.config["strategy"].items() if key != "name"}
+    given = {key: value for key, value in cell.config.strategy.items() if key != "name"}
     assert strategies.load("wfbp").parse(given) == strategies.load("wfbp").parse({})

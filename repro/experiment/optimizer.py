@@ -1,0 +1,44 @@
+"""The entries of `optimizer`: the update rule and its learning rate."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from repro.common.errors import InputError
+from repro.common.fields import Model, NonNegative, Positive
+
+
+class Optimizer(Model):
+    """What `paper_configs/config.yaml` says of each; epochs in milestones, every and warmup.
+
+    With the defaults, which never change, this is SGD at one rate; what is at its default is not in a run's key.
+    """
+
+    part = "optimizer"
+
+    lr: NonNegative
+    momentum: NonNegative = 0.0
+    weight_decay: NonNegative = 0.0
+    # inverse_sqrt and inverse: of the proofs that Pipe-SGD 3.3 adapts (its reference [23], Langford et al., NIPS 2009)
+    schedule: Literal["constant", "inverse_sqrt", "inverse", "step", "exponential"] = "constant"
+    milestones: list[Positive] = Field(default_factory=list)
+    decay: Annotated[float, Field(gt=0, le=1)] = 0.1
+    warmup: list[Positive] = Field(default_factory=list)
+    clip_norm: Positive | None = None
+    name: Literal["sgd", "rmsprop"] = "sgd"
+    alpha: Annotated[float, Field(ge=0, lt=1)] = 0.99
+    eps: Positive = 1e-8
+    every: Positive | None = None
+
+    @model_validator(mode="after")
+    def _fits(self) -> Optimizer:
+        if any(low >= high for low, high in pairwise(self.milestones)):
+            raise InputError(f"optimizer.milestones={self.milestones}: must be epochs, each above the one before")
+        if self.schedule == "step" and not self.milestones:
+            raise InputError("optimizer.milestones=[]: schedule=step needs at least one epoch, for instance [10,20]")
+        if self.schedule == "exponential" and self.every is None:
+            raise InputError("optimizer.every=null: schedule=exponential needs a number of epochs, for instance 2")
+        return self

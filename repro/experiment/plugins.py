@@ -1,0 +1,57 @@
+"""The plugins that a configuration chooses by name, each with its options: `{name: pipe_sgd, K: 2}`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, is_dataclass
+from typing import Annotated, Any
+
+from pydantic import PlainSerializer, PlainValidator, TypeAdapter
+
+from repro.common.errors import InputError
+from repro.common.registry import PLUGINS
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """options: the plugin's dataclass `Options`; a mapping where it takes keywords, as models and data sets do."""
+
+    group: str
+    name: str
+    options: Any
+
+    def plain(self) -> dict[str, Any]:
+        """As a configuration file has it."""
+        return {"name": self.name} | self.plain_options()
+
+    def plain_options(self) -> dict[str, Any]:
+        """The same without the name."""
+        if not is_dataclass(self.options):
+            return dict(self.options)
+        return TypeAdapter(type(self.options)).dump_python(self.options, mode="json")
+
+    def changed(self) -> dict[str, Any]:
+        """The same without options at their defaults."""
+        defaults = PLUGINS[self.group].defaults(self.name)
+        return {name: value for name, value in self.plain().items() if name not in defaults or value != defaults[name]}
+
+
+def choice(group: str) -> Callable[[Any], Plugin]:
+    """What makes a configuration's part of that group a plugin; InputError for a name or option that there is not."""
+
+    def chosen(given: Any) -> Plugin:
+        if isinstance(given, Plugin):
+            return given
+        if not isinstance(given, dict) or not isinstance(given.get("name"), str):
+            raise InputError(f"{group}={given}: must be entries, as {group}.NAME=value sets one, a name among them")
+        options = {key: value for key, value in given.items() if key != "name"}
+        return Plugin(group, given["name"], PLUGINS[group].parse(given["name"], options, group))
+
+    return chosen
+
+
+PLAIN = PlainSerializer(Plugin.plain)
+Strategy = Annotated[Plugin, PlainValidator(choice("strategy")), PLAIN]
+Model = Annotated[Plugin, PlainValidator(choice("model")), PLAIN]
+Dataset = Annotated[Plugin, PlainValidator(choice("dataset")), PLAIN]
+Imbalance = Annotated[Plugin, PlainValidator(choice("imbalance")), PLAIN]

@@ -1,0 +1,129 @@
+"""The configuration of a run: what Hydra composed, checked once, before anything starts."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, SerializeAsAny, ValidationInfo, field_validator, model_validator
+
+from repro.common.errors import InputError
+from repro.common.fields import Count, Entries, Model, NonNegative, Number, Positive, Text, Whole
+from repro.common.registry import PROBES, TRAIN
+from repro.experiment import limits, plugins
+from repro.experiment.optimizer import Optimizer
+from repro.experiment.testbeds import Testbed
+
+Folder = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]  # of the results: `repro.records.store`
+
+
+class Data(Model):
+    """Where data sets are looked for first; null: in $REPRO_DATA and the user's cache."""
+
+    part = "data"
+
+    root: str | None = None
+
+
+class RunConfig(Model):
+    """One run. `paper_configs/config.yaml` says what each entry is, and what it is where an experiment does not.
+
+    What has a default here came later, and changes nothing with it: such an entry is not in the key of a run.
+    """
+
+    model_config = ConfigDict(extra="ignore")  # an experiment's grid, scales, and values that its file gives a name
+
+    program: Text
+    probe: SerializeAsAny[Any]  # the program's `Options`
+    paper: Folder
+    figure: Folder
+    title: Text
+    strategy: plugins.Strategy
+    model: plugins.Model
+    dataset: plugins.Dataset
+    testbed: Testbed
+    imbalance: plugins.Imbalance
+    workers: Annotated[int, Field(ge=1, le=limits.RANKS)]
+    batch: Count
+    epochs: Annotated[float, Field(gt=0, le=limits.EPOCHS)]
+    eval_every: Positive
+    checkpoint_every: Positive
+    accumulate: Count
+    metric: Text
+    targets: list[Number | int]
+    optimizer: Optimizer
+    min_compute_s: NonNegative | None = None
+    eval_train: Whole = 0
+    seed: Annotated[int, Field(ge=0, le=limits.SEEDS)]
+    device: Literal["auto", "cpu", "cuda"]
+    breakdown: bool
+    trace_steps: Whole
+    timeout_s: Positive
+    data: Data
+    scale: Text
+    # of the variant
+    setting: str = ""
+    factors: Entries = Field(default_factory=dict)
+    # of the run, filled in when it starts
+    key: str = ""
+    hardware: Entries = Field(default_factory=dict)
+    provenance: Entries = Field(default_factory=dict)
+
+    @field_validator("probe", mode="plain")
+    @classmethod
+    def _parameters(cls, given: Any, info: ValidationInfo) -> Any:
+        program = info.data.get("program")
+        return None if program in (None, TRAIN) else PROBES.parse(program, given, "probe")
+
+    @model_validator(mode="after")
+    def _divides(self) -> RunConfig:
+        batch, workers = self.batch, self.workers
+        if batch % workers:
+            near = batch - batch % workers or workers
+            raise InputError(
+                f"batch={batch} (global) does not divide among workers={workers}; nearest that do: "
+                f"{near}, {near + workers}"
+            )
+        if (local := batch // workers) % self.accumulate:
+            allowed = ", ".join(str(n) for n in range(1, local + 1) if local % n == 0)
+            raise InputError(
+                f"accumulate={self.accumulate}: a worker's minibatch of {local} must be cut into equal parts: {allowed}"
+            )
+        return self
+
+    @property
+    def simulated(self) -> bool:
+        return self.testbed.kind == "simulated"
+
+    @property
+    def timing_only(self) -> bool:
+        """Whether nothing is computed, and so no data needed: a simulated testbed without arithmetic."""
+        return self.testbed.kind == "simulated" and self.testbed.arithmetic == "none"
+
+    @property
+    def local_batch(self) -> int:
+        """Samples of a worker's minibatch."""
+        return self.batch // self.workers
+
+    def plain(self) -> dict[str, Any]:
+        """As a file has it."""
+        return self.model_dump(mode="json")
+
+
+class Named(Model):
+    """Of a part that a name chooses."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    name: Text
+
+
+class Axes(Model):
+    """What an experiment's file says of its runs together, besides its grid."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    seed: Annotated[int, Field(ge=0, le=limits.SEEDS)]
+    seeds: Count
+    testbeds: list[Text] | dict[Text, list[str] | None] | None
+    testbed: Named
+    strategy: Named

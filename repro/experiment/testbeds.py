@@ -1,0 +1,123 @@
+"""The entries of `testbed`: where a run's ranks are, and what their work and messages cost where both are modelled."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, PlainSerializer, PlainValidator
+
+from repro.common.errors import InputError, unknown
+from repro.common.fields import Count, Entries, Model, NonNegative, Positive, Text, checked
+from repro.experiment import limits
+
+Seconds = dict[str, NonNegative]  # a byte, by codec or way to select
+
+
+class Rate(Model):
+    """What computes, by its rate of operations."""
+
+    model_config = ConfigDict(extra="ignore")
+    part = "testbed.device"
+
+    name: Text = "device"
+    peak_flops: Positive
+    utilisation: Positive
+    launch_s: NonNegative  # of each block's passes
+
+
+class Published(Model):
+    """What computes, by the published seconds of an iteration of so many samples; a rate beside them does not count."""
+
+    model_config = ConfigDict(extra="ignore")
+    part = "testbed.device"
+
+    name: Text = "device"
+    iteration_s: Positive
+    batch: Positive
+
+
+def _by(given: Any) -> Rate | Published:
+    """Which of them: InputError for an entry of neither, and for one that lacks."""
+    if isinstance(given, Rate | Published):
+        return given
+    if not isinstance(given, dict):
+        raise InputError(f"testbed.device={given}: must be entries, as testbed.device.NAME=value sets one")
+    known = Rate.model_fields | Published.model_fields
+    if wrong := [name for name in given if name not in known]:
+        raise unknown("entry of testbed.device", str(wrong[0]), known)
+    kind: type[Rate | Published] = Published if {"iteration_s", "batch"} & given.keys() else Rate
+    if missing := [name for name, field in kind.model_fields.items() if field.is_required() and name not in given]:
+        raise InputError(
+            f"testbed.device lacks {' and '.join(missing)}: must have peak_flops, utilisation and launch_s, or "
+            "iteration_s and batch"
+        )
+    return checked(kind, given, "testbed.device")
+
+
+AS_GIVEN = PlainSerializer(lambda part: part.model_dump(exclude_unset=True))  # a record is no longer than its file
+Device = Annotated[Rate | Published, PlainValidator(_by), AS_GIVEN]
+
+
+class Measured(Model):
+    """Real ranks, on this machine or a cluster; with `rate_gbit` in a network of namespaces with limited links."""
+
+    part = "testbed"
+
+    name: Text
+    kind: Literal["measured"]
+    launcher: Text
+    network: Text
+    ranks: Annotated[int, Field(ge=1, le=limits.RANKS)] | None = None  # null: as many as the strategy needs
+    threads_per_rank: Annotated[int, Field(ge=1, le=limits.THREADS)] = 1
+    backend: Text = "auto"  # of torch.distributed
+    fabric: Text | None = None  # that srun starts
+    rate_gbit: Positive | None = None
+    hosts: Count | None = None  # with rate_gbit; null: one a rank
+    sources: Entries = Field(default_factory=dict)
+
+
+class Simulated(Model):
+    """Virtual ranks in one process; `sources` says where the numbers of seconds come from."""
+
+    part = "testbed"
+
+    name: Text
+    kind: Literal["simulated"]
+    launcher: Text
+    alpha_s: NonNegative
+    beta_s_per_byte: NonNegative
+    gamma_s_per_byte: NonNegative
+    update_s_per_byte: NonNegative
+    sync_s: NonNegative
+    encode_s_per_byte: Seconds
+    decode_s_per_byte: Seconds
+    device: Device
+    network: Text = "modelled"
+    ranks: Annotated[int, Field(ge=1, le=limits.RANKS)] | None = None
+    threads_per_rank: Annotated[int, Field(ge=1, le=limits.THREADS)] = 1
+    backend: Text = "auto"
+    arithmetic: Literal["real", "none"] = "real"  # none: timing alone, on meta tensors
+    hosts: Count | None = None  # on which the ranks are in turn; null: one a rank
+    local_alpha_s: NonNegative = 0.0  # between ranks of one host
+    local_beta_s_per_byte: NonNegative = 0.0
+    quantum_bytes: Count | None = None  # that a message may send before another's turn; null: all of it
+    short_bytes: Count | None = None  # messages of at most so many wait for no turn
+    startup_s: NonNegative = 0.0  # of a pull of parameters, before its messages (iBatch's T_s)
+    select_s_per_byte: Seconds = Field(default_factory=dict)
+    merge_s_per_byte: NonNegative = 0.0
+    sources: Entries = Field(default_factory=dict)
+
+
+def testbed_of(given: Any) -> Measured | Simulated:
+    """A testbed from plain data; InputError for the first entry that cannot be."""
+    if isinstance(given, Measured | Simulated):
+        return given
+    if not isinstance(given, dict):
+        raise InputError(f"testbed={given}: must be entries, as testbed.NAME=value sets one")
+    kinds: dict[str, type[Measured | Simulated]] = {"measured": Measured, "simulated": Simulated}
+    if (kind := str(given.get("kind"))) not in kinds:
+        raise unknown("testbed.kind", kind, kinds)
+    return checked(kinds[kind], given, "testbed")
+
+
+Testbed = Annotated[Measured | Simulated, PlainValidator(testbed_of), AS_GIVEN]

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, 
 from repro.common.errors import InputError, unknown
 
 LONGEST = 200  # characters of a name or title
+QUOTE = "'"  # that pydantic puts around what is allowed
 T = TypeVar("T")
 
 Count = Annotated[int, Field(ge=1)]
@@ -90,7 +91,9 @@ def _line(error: Mapping[str, Any], where: str) -> str:
     name = ".".join([*filter(None, [where]), *map(str, error["loc"])])
     if error["type"] == "missing":
         return f"{name}: is missing"
-    context = {"name": name, **error.get("ctx", {})}
-    must = MUST[error["type"]].format(**context) if error["type"] in MUST else None
-    said = f"must be {must}" if must else error["msg"].removeprefix("Value error, ").replace("Input should", "must")
-    return f"{name}={error['input']}: {said}" if name else said
+    given, context = error["input"], {"name": name, **error.get("ctx", {})}
+    if isinstance(given, str) and not (given and given.isprintable()):
+        given = repr(given)
+    if error["type"] in MUST:
+        return f"{name}={given}: must be {MUST[error['type']].format(**context).replace(QUOTE, '')}"
+    return f"{name}={given}: {error['msg'].removeprefix('Value error, ').replace('Input should', 'must')}"

@@ -68,9 +68,7 @@ def axes(resolved: dict[str, Any], overrides: Sequence[str]) -> tuple[list[Varia
     """
     plain, swept = split(overrides)
     own = checked(Axes, resolved)
-    known = own.testbeds or ["here"]  # null: an experiment may merge a list or a mapping onto it
-    testbeds = {name: list(changes or []) for name, changes in known.items()} if isinstance(known, dict) else {}
-    testbeds = testbeds or {name: [] for name in known}
+    testbeds = own.testbeds
     one = [own.testbed.name] if any(override.startswith("testbed=") for override in plain) else []
     if chosen := swept.get("testbed", one):
         testbeds = {name: testbeds.get(name, []) for name in chosen}

@@ -2,9 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, SerializeAsAny, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SerializeAsAny,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from repro.common.errors import InputError
 from repro.common.fields import Count, Entries, Model, NonNegative, Number, Positive, Text, Whole
@@ -13,7 +23,23 @@ from repro.experiment import limits, plugins
 from repro.experiment.optimizer import Optimizer
 from repro.experiment.testbeds import Testbed
 
-Folder = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$")]  # of the results: `repro.records.store`
+
+def _plain_name(name: str) -> str:
+    if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):
+        raise ValueError("must be a plain name: letters, digits, . _ and -, 1 to 100 of them")
+    return name
+
+
+def _by_name(given: Any) -> Any:
+    """Testbeds as they may be given: names alone, or each with overrides; null: here."""
+    if isinstance(given, dict):
+        return {name: [] if changes is None else changes for name, changes in given.items()}
+    if not isinstance(given, list | None):
+        raise ValueError("must be names, each with a list of overrides, as {fast: ['epochs=1']}")
+    return {name: [] for name in given or ["here"]}
+
+
+Folder = Annotated[str, AfterValidator(_plain_name)]  # of the results: `repro.records.store`
 
 
 class Data(Model):
@@ -124,6 +150,6 @@ class Axes(Model):
 
     seed: Annotated[int, Field(ge=0, le=limits.SEEDS)]
     seeds: Count
-    testbeds: list[Text] | dict[Text, list[str] | None] | None
+    testbeds: Annotated[dict[Text, list[str]], BeforeValidator(_by_name)]
     testbed: Named
     strategy: Named

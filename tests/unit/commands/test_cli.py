@@ -184,7 +184,8 @@ def test_every_experiment_composes_at_every_scale(name, files_are_merged_once):
         if lacking and not found:
             pytest.skip(str(lacking[0]))
         assert len(found) == (
-            (len(config.axes(resolved, [])[0]) * len(resolved["testbeds"]) - len(lacking)) * found[0].config.seeds
+            (len(config.axes(resolved, [])[0]) * len(resolved["testbeds"]) - len(lacking))
+            * config.compose(name, (), scale)["seeds"]
         )
         assert len({cell.label for cell in found}) == len(found)
 

@@ -50,22 +50,22 @@ def said(capsys, *arguments: str) -> str:
         ("scale=paper", ["--scale paper"]),
         ("grid={a: [x]}", ["+grid.NAME=value"]),
         ("grid=5", ["grid=5: must be factors with their values"]),
-        ("+grid.method.a=['epochs=-1']", ["epochs=-1: must be a number above 0"]),
+        ("+grid.method.a=['epochs=-1']", ["epochs=-1: must be above 0"]),
         ("+grid.method.a=b", ["grid.method.a=b: must be a list of overrides"]),
         ("testbeds=5", ["testbeds=5: must be names"]),
         ("testbeds=here", ["testbeds=here: must be names"]),
         ("testbeds=[nowhere]", ["unknown testbed 'nowhere'"]),
         ("optimizer=5", ["optimizer=5: must be entries"]),
         ("strategy.name=5", ["strategy.name=5: must be a text"]),
-        ("testbed.ranks=0", ["testbed.ranks=0", "4 workers", "null: as many as needed"]),
+        ("testbed.ranks=0", ["testbed.ranks=0: must be 1 or more"]),
         ("testbed.ranks=9", ["testbed.ranks=9", "4 workers"]),
         ("testbed.ranks=true", ["testbed.ranks=True"]),
         ("title=", ["title='': must be a text"]),
         ("title=[a]", ["title=['a']: must be a text"]),
-        ("paper=../../x", ["paper='../../x': must be a plain name"]),
-        ("paper=/abs", ["paper='/abs': must be a plain name"]),
-        ("paper=..", ["paper='..': must be a plain name"]),
-        ("figure=../../../x", ["figure='../../../x': must be a plain name"]),
+        ("paper=../../x", ["paper=../../x: must be a plain name"]),
+        ("paper=/abs", ["paper=/abs: must be a plain name"]),
+        ("paper=..", ["paper=..: must be a plain name"]),
+        ("figure=../../../x", ["figure=../../../x: must be a plain name"]),
         ("figure=", ["figure='': must be a plain name"]),
         (f"figure={'x' * 300}", ["must be a plain name"]),
         ("title=${oc.env:HOME}", ["oc.env", "another value of the configuration"]),
@@ -81,15 +81,15 @@ def said(capsys, *arguments: str) -> str:
         ("optimizer.lr=nan", ["optimizer.lr=nan: must be a finite number"]),
         ("testbed.alpha_s=nan", ["testbed.alpha_s=nan: must be a finite number"]),
         ("testbed.launcher=5", ["testbed.launcher=5: must be a text"]),
-        ("testbed.kind=[a]", ["testbed.kind=['a']: must be a text"]),
+        ("testbed.kind=[a]", ["unknown testbed.kind \"['a']\""]),
         ("testbed.arithmetic=some", ["testbed.arithmetic=some: must be real or none"]),
-        ("testbed.alpha_s=-1", ["testbed.alpha_s=-1: must be a number, 0 or more"]),
-        ("testbed.beta_s_per_byte=fast", ["testbed.beta_s_per_byte=fast: must be a number, 0 or more"]),
+        ("testbed.alpha_s=-1", ["testbed.alpha_s=-1: must be"]),
+        ("testbed.beta_s_per_byte=fast", ["testbed.beta_s_per_byte=fast: must be"]),
         ("testbed.encode_s_per_byte=5", ["testbed.encode_s_per_byte=5: must be entries"]),
-        ("+testbed.encode_s_per_byte.x=no", ["testbed.encode_s_per_byte.x=no: must be a number, 0 or more"]),
+        ("+testbed.encode_s_per_byte.x=no", ["testbed.encode_s_per_byte.x=no: must be"]),
         ("targets=[inf]", ["targets.0=inf: must be a finite number"]),
         ("epochs=inf", ["epochs=inf: must be a finite number"]),
-        ("data.root=5", ["data.root=5: must be a folder"]),
+        ("data.root=5", ["data.root=5: must be a text"]),
         ("breakdown=5", ["breakdown=5: must be true or false"]),
         ("seeds=1000000", ["cells (7 settings x 2 testbeds x 1,000,000 seeds): 14,000,000; must be 10,000 or less"]),
     ],
@@ -146,7 +146,7 @@ PROFILE = str(PROJECT / "paper_configs" / "profile" / "measured-vgg.json")
         ("profile mnist_mlp model.hidden=" + "[" * 50_000, "its value cannot be read"),
         (f"show {FIG4} testbed=here testbed.threads_per_rank=100000000", "must be 1,024 or less"),
         (f"show {FIG4} seed={10**30}", "must be 4,294,967,296 or less"),
-        (f"show {FIG4} workers=100000 batch=100000", "ranks: 100,001; must be 1,024 or less"),
+        (f"show {FIG4} workers=100000 batch=100000", "workers=100000: must be 1,024 or less"),
         ("schedule 1-1-1-1 --minibatches 100000000", "800,000,000; must be 200,000 or less"),
         ("schedule 1-1 --forward 100000000", "must be 200,000 or less"),
         ("schedule 100000000-1", "ranks: 100,000,001; must be 1,024 or less"),
@@ -204,9 +204,7 @@ def test_a_prepared_cell_cannot_lead_out_of_the_results(tmp_path):
         with pytest.raises(InputError, match=words) as refusal:
             prepared.load(tmp_path)
         assert "\n" not in str(refusal.value)
-    changed = runs.expand(FIG4, ["strategy=dsync", "testbed=virtual"])[0].config.model_copy(
-        update={"figure": "../../x"}
-    )
-    files.write_yaml(tmp_path / "config.yaml", changed)
-    with pytest.raises(InputError, match=r"figure='../../x': must be a plain name"):
+    config = runs.expand(FIG4, ["strategy=dsync", "testbed=virtual"])[0].config
+    files.write_yaml(tmp_path / "config.yaml", config.plain() | {"figure": "../../x"})
+    with pytest.raises(InputError, match=r"figure=../../x: must be a plain name"):
         prepared.load(tmp_path)

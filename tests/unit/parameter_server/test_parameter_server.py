@@ -16,11 +16,11 @@ from repro.launch import runs
 from repro.parameter_server.shards import Shards
 from repro.rank import programs
 from repro.records.store import read_summary
+from repro.testing import small
 from repro.timing.costs import Costs
 from repro.timing.device import BlockSeconds
 from strategies import load
 from strategies.shared.pull_schedule import check_batches
-from tests.support import small
 
 MODES = ("ps_default", "ps_layerwise", "ibatch")
 MOMENTUM = small.SGD | {"momentum": 0.9, "weight_decay": 1e-3}

@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import nn
 
+from repro.testing import small
 from repro.timing.device import BlockSeconds
 from strategies.ps_async import PSAsync
-from tests.support import small
 
 MILLISECONDS = {
     1: [3.0],

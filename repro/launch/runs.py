@@ -49,7 +49,7 @@ def expand(
     variants, testbeds = configs.axes(base, overrides)
     check_numbers(base)
     many = len(swept.get("seeds", ())) or base["seeds"]
-    axes = f"{len(variants)} settings x {len(testbeds)} testbeds x {many:,} seeds"
+    axes = f"{len(variants)} variants x {len(testbeds)} testbeds x {many:,} seeds"
     limits.check(f"{experiment}: cells ({axes})", len(variants) * len(testbeds) * many, limits.CELLS)
     seeds = grid.seeds_of(swept, base["seed"], base["seeds"])
     cells = []

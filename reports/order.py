@@ -19,7 +19,7 @@ def headline(paper: str, files: Sequence[str]) -> bool:
     return any(entry.headline for entry in entries(paper) if entry.experiment in files)
 
 
-def in_order(experiments: Iterable[str], sections: Iterable[tuple[str, Section]]) -> list[Section]:
-    """Sections, each given with the experiment that it shows, as these experiments follow one another."""
-    place = list(experiments).index
-    return [section for _, section in sorted(sections, key=lambda given: place(given[0]))]
+def in_order(experiments: Iterable[str], sections: Iterable[Section]) -> list[Section]:
+    """Sections as their experiments follow one another here; those of one experiment as they are given."""
+    place = ["", *experiments].index
+    return sorted(sections, key=lambda section: place(section.experiment))

@@ -12,7 +12,6 @@ import pickle
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -73,10 +72,9 @@ def started(fabric: str) -> Ranks:
     return Ranks(fabric)
 
 
-def strategy_names(names: Sequence[str] | None = None) -> list[Any]:
-    """Parameters of a test of every registered strategy, or of some; marked where it starts real ranks."""
-    chosen = strategies.names() if names is None else names
-    return [pytest.param(name, marks=[pytest.mark.ranks] * bool(library(name))) for name in chosen]
+def strategy_names() -> list[Any]:
+    """Parameters of a test of every registered strategy, marked where it starts real ranks."""
+    return [pytest.param(name, marks=[pytest.mark.ranks] * bool(library(name))) for name in strategies.names()]
 
 
 def library(name: str) -> str | None:

@@ -92,7 +92,8 @@ def figure7(found: Results, verdicts: Sequence[Verdict], files: Files) -> Sectio
     groups = testbeds(found, FIG5)
     some = [file for file in files_of(FIG5) if file.split("-", 1)[1] in ("inception", "vgg19")]
     missing = " ".join(not_run(f"{PAPER}/{file}") for file in some)
-    section = Section("Figure 7", FIG5, text if groups else f"{text} {missing}")
+    # of Figure 5's runs, but behind Figure 6
+    section = Section("Figure 7", FIG6, text if groups else f"{text} {missing}")
     for name, group in groups:
         frame, place = frames_scaling.decomposed(group), tables.hardware(group)
         absent = [network for network in OF_FIG7 if network not in set(frame["network"])]

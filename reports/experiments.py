@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from reports.groups import Experiment, planned
-from reports.order import shown
+from repro.reports.groups import Experiment, planned
+from repro.reports.order import shown
 
 PAPER = "pipesgd"
 

@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from reports import foreign
+from repro.reports import foreign
+
 from repro.common.errors import InputError
 from repro.common.paths import reference_root, results_root
 from repro.common.phases import PHASES

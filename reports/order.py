@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from reports.page import Section
+from repro.reports.page import Section
+
 from repro.experiment.papers import entries
 
 

@@ -8,7 +8,8 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from reports import foreign
+from repro.reports import foreign
+
 from repro.common.errors import InputError
 
 # Hue: the framework (grey server, blue synchronous, orange pipelined). Marker and dashes: the codec.

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from repro.strategies.base import Strategy
+
 from repro.common import registry
-from strategies.base import Strategy
 
 REGISTRY = registry.PLUGINS["strategy"]
 

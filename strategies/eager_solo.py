@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from repro.strategies.shared.eager import Eager
+
 from repro.timing.initiators import SOLO
-from strategies.shared.eager import Eager
 
 
 class EagerSolo(Eager):

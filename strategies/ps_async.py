@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import torch
+from repro.strategies.base import StepReport
+from repro.strategies.shared.parameter_server import PULL, PUSH, ParameterServer
 
 from repro.fabric.base import ANY_SOURCE, Work
 from repro.training.worker import Worker
-from strategies.base import StepReport
-from strategies.shared.parameter_server import PULL, PUSH, ParameterServer
 
 
 class PSAsync(ParameterServer):

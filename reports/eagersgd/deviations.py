@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from reports.deviations import each_once, measured, not_run, optimized
-from reports.eagersgd.experiments import MODELS, SHOWN, TASKS
-from reports.eagersgd.published import Published
-from reports.groups import Group
+from repro.reports.deviations import each_once, measured, not_run, optimized
+from repro.reports.eagersgd.experiments import MODELS, SHOWN, TASKS
+from repro.reports.eagersgd.published import Published
+from repro.reports.groups import Group
 
 DATA = {"Hyperplane regression": "the hyperplane", "Cifar-10": "CIFAR-10", "ImageNet": "ImageNet", "UCF101": "UCF101"}
 

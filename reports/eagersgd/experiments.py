@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from reports.groups import Experiment
-from reports.order import shown
+from repro.reports.groups import Experiment
+from repro.reports.order import shown
 
 PAPER = "eagersgd"
 DEEP500, HOROVOD = "Synch-SGD (Deep500)", "Synch-SGD (Horovod)"

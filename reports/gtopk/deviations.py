@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from reports.deviations import each_once, measured, not_run
-from reports.groups import Group, optimizer
-from reports.gtopk.experiments import CONVERGENCE, SHOWN
+from repro.reports.deviations import each_once, measured, not_run
+from repro.reports.groups import Group, optimizer
+from repro.reports.gtopk.experiments import CONVERGENCE, SHOWN
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from reports.groups import Experiment, planned
-from reports.order import shown
+from repro.reports.groups import Experiment, planned
+from repro.reports.order import shown
 
 PAPER = "gtopk"
 BASE = "Dense"

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from reports.batched_pulls import NETWORKS, network, pipeline
-from reports.deviations import Stated, each_once, of_training
-from reports.ibatch.experiments import SHOWN, SYNC
-from reports.ibatch.published import Published
-from reports.ibatch.results import Results
-from reports.probes import ProbeGroup
+from repro.reports.batched_pulls import NETWORKS, network, pipeline
+from repro.reports.deviations import Stated, each_once, of_training
+from repro.reports.ibatch.experiments import SHOWN, SYNC
+from repro.reports.ibatch.published import Published
+from repro.reports.ibatch.results import Results
+from repro.reports.probes import ProbeGroup
 
 HARDWARE = "8 HP BL460c G6 blades, 10 Gbit/s, up to 72 virtual machines"
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from reports.deviations import Stated, each_once, of_training
-from reports.groups import Group
-from reports.pipedream.experiments import FIG8, MEMORY, SHOWN, TABLE, TABLE_1, TIMELINES
-from reports.pipedream.published import Published
-from reports.pipedream.results import Results
-from reports.probes import ProbeGroup
+from repro.reports.deviations import Stated, each_once, of_training
+from repro.reports.groups import Group
+from repro.reports.pipedream.experiments import FIG8, MEMORY, SHOWN, TABLE, TABLE_1, TIMELINES
+from repro.reports.pipedream.published import Published
+from repro.reports.pipedream.results import Results
+from repro.reports.probes import ProbeGroup
 
 ILLUSTRATIONS = (TIMELINES.name, FIG8.name, MEMORY.name)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from reports.groups import Experiment, planned
-from reports.order import shown
-from reports.pipelines import (
+from repro.reports.groups import Experiment, planned
+from repro.reports.order import shown
+from repro.reports.pipelines import (
     ALLREDUCE,
     BSP,
     GIVEN,

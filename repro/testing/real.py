@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-import strategies
+from repro import strategies
 from repro.common.errors import InputError
 from repro.fabric.base import LIBRARIES
 from repro.testing.ranks import LIMIT_S, launch

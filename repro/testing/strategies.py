@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import pytest
 import torch
 
-import strategies
+from repro import strategies
 from repro.common.errors import InputError
 from repro.testing import real, small
 

@@ -9,6 +9,12 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from repro.strategies.base import StepReport, Strategy
+from repro.strategies.shared.data_parallel import AllreduceOptions
+from repro.strategies.shared.look_ahead import LookAhead
+from repro.strategies.shared.stage_passes import Passes
+from repro.strategies.shared.stage_updates import Updates
+
 from repro.common.errors import InputError
 from repro.common.paths import profile_path
 from repro.pipeline import deadlock
@@ -19,11 +25,6 @@ from repro.pipeline.plan import BACKWARD, FORWARD, Op, Plan
 from repro.pipeline.shapes import outputs
 from repro.pipeline.versions import Versions
 from repro.training.worker import Worker
-from strategies.base import StepReport, Strategy
-from strategies.shared.data_parallel import AllreduceOptions
-from strategies.shared.look_ahead import LookAhead
-from strategies.shared.stage_passes import Passes
-from strategies.shared.stage_updates import Updates
 
 
 @dataclass

@@ -10,13 +10,13 @@ from pathlib import Path
 
 import pytest
 import torch
+from repro.strategies import horovod
+from repro.strategies.horovod import Options
 
-import strategies
+from repro import strategies
 from repro.common.errors import InputError
 from repro.launch import runs
 from repro.testing import real, small
-from strategies import horovod
-from strategies.horovod import Options
 from tests.distributed.test_ddp import MOMENTUM, N, dropping, frozen, normed
 from tests.support.cli import run as run_cells
 from tests.support.cli import summary

@@ -6,13 +6,13 @@ from collections import OrderedDict
 
 import pytest
 import torch
+from repro.strategies.ddp import Options, ring_share, sent_bytes
 from torch import nn
 
-import strategies
+from repro import strategies
 from repro.common.errors import InputError
 from repro.launch import runs
 from repro.testing import small
-from strategies.ddp import Options, ring_share, sent_bytes
 from tests.support.cli import run as run_cells
 from tests.support.cli import summary
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from reports import experiments, glance
-from reports.order import in_order, shown
-from reports.page import Section
+from repro.reports import experiments, glance
+from repro.reports.order import in_order, shown
+from repro.reports.page import Section
+
 from repro.experiment import papers
 
 

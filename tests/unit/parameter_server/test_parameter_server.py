@@ -8,6 +8,8 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from repro.strategies import load
+from repro.strategies.shared.pull_schedule import check_batches
 from torch import nn
 
 from repro.common.errors import InputError
@@ -19,8 +21,6 @@ from repro.records.store import read_summary
 from repro.testing import small
 from repro.timing.costs import Costs
 from repro.timing.device import BlockSeconds
-from strategies import load
-from strategies.shared.pull_schedule import check_batches
 
 MODES = ("ps_default", "ps_layerwise", "ibatch")
 MOMENTUM = small.SGD | {"momentum": 0.9, "weight_decay": 1e-3}

@@ -7,11 +7,11 @@ from collections import OrderedDict
 
 import pytest
 import torch
+from repro.strategies.ps_async import PSAsync
 from torch import nn
 
 from repro.testing import small
 from repro.timing.device import BlockSeconds
-from strategies.ps_async import PSAsync
 
 MILLISECONDS = {
     1: [3.0],

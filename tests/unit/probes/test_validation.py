@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from repro.reports import frames_validation
+from repro.reports.build import build as build_pages
 
-import strategies
-from reports import frames_validation
-from reports.build import build as build_pages
+from repro import strategies
 from repro.common.errors import InputError
 from repro.experiment import config as configs
 from repro.fabric import virtual

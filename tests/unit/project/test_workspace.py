@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from repro.reports import loading
+from repro.reports.build import build
 
-from reports import loading
-from reports.build import build
 from repro.common.errors import InputError
 from repro.common.paths import PROJECT, reference_root, reports_root
 from repro.launch.runner import check_results_folder

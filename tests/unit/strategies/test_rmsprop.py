@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 import torch
+from repro.reports.groups import optimizer as shown
 
-from reports.groups import optimizer as shown
 from repro.common.errors import InputError
 from repro.launch import runs
 from repro.testing import small

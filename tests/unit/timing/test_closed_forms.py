@@ -6,6 +6,7 @@ from itertools import product
 
 import pytest
 import torch
+from repro.strategies import load
 from torch import nn
 
 from repro.common.errors import InputError
@@ -20,7 +21,6 @@ from repro.timing.device import BlockSeconds
 from repro.training.clock import Clock
 from repro.training.model_shard import ModelShard
 from repro.training.worker import Worker
-from strategies import load
 
 ALPHA, BETA = 1e-4, 1e-9
 NETWORK = virtual.Network(ALPHA, BETA)

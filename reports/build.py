@@ -6,10 +6,9 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
-from repro.reports.overview import PAPERS
-
 from repro.common.errors import InputError, unknown
 from repro.common.paths import reports_root
+from repro.reports.overview import PAPERS
 
 # papers with a page of their own: module reports.<paper> has build(results, out)
 PAGES = ("pipesgd", "pipedream", "gtopk", "eagersgd", "ibatch")

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from repro.common.errors import InputError
+from repro.common.paths import CONFIGS
 from repro.reports import (  # noqa: F401  they add to FUNCTIONS
     compute_batches,
     compute_eager,
@@ -25,9 +27,6 @@ from repro.reports import (  # noqa: F401  they add to FUNCTIONS
 )
 from repro.reports.compute import FUNCTIONS
 from repro.reports.loading import KINDS
-
-from repro.common.errors import InputError
-from repro.common.paths import CONFIGS
 
 ABOUT = ("time", "accuracy", "theory", "data")
 FIELDS = {"id", "about", "text", "source", "experiment", "paper", "tolerance", "direction", "minimum_seeds", "compute"}

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from repro.reports.page import Section
-
 from repro.experiment.papers import entries
+from repro.reports.page import Section
 
 
 def shown(paper: str, files: Mapping[str, Sequence[str]]) -> dict[str, str]:

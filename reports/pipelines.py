@@ -11,11 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from repro.experiment.config import own_file
 from repro.reports import factors
 from repro.reports.loading import Summary
 from repro.reports.stats import TIMES, number, spread
-
-from repro.experiment.config import own_file
 
 SINGLE, BSP, ALLREDUCE, ASP = "single", "bsp", "bsp-allreduce", "asp"
 PIPEDREAM, GIVEN, STRAIGHT, MODEL = "pipedream", "paper-config", "straight", "model-parallel"

@@ -7,11 +7,10 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from repro.common.errors import InputError
 from repro.reports import foreign
 from repro.reports.style import write_text
 from repro.reports.verdicts import VERDICTS
-
-from repro.common.errors import InputError
 
 TEMPLATES = Path(__file__).parent / "templates"
 ALLOWED = r"https?://|#|[\w./-]+(#|\")"  # what a link may begin with: the web, a place on the page, a file beside it

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from repro.strategies.base import Strategy
-
 from repro.common import registry
+from repro.strategies.base import Strategy
 
 REGISTRY = registry.PLUGINS["strategy"]
 

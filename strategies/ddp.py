@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from repro.strategies.base import StepReport
-from repro.strategies.shared.data_parallel import DataParallel
 from torch import nn
 
 from repro.common.errors import InputError, unknown
 from repro.fabric.base import MAIN
+from repro.strategies.base import StepReport
+from repro.strategies.shared.data_parallel import DataParallel
 from repro.training.worker import Worker
 
 HOOKS = ("none", "fp16", "powersgd")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import torch
+
 from repro.strategies.base import StepReport
 from repro.strategies.shared.data_parallel import AllreduceStrategy, GradientStrategy
 

@@ -6,10 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from repro.strategies.shared.eager import Eager, EagerOptions
-
 from repro.fabric import activation
 from repro.fabric.activation import Activation
+from repro.strategies.shared.eager import Eager, EagerOptions
 from repro.timing.initiators import QUORUM
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from repro.strategies.shared.eager import Eager
-
 from repro.timing.initiators import SOLO
 
 

@@ -9,11 +9,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from repro.strategies.shared.pipeline import Pipeline, PipelineOptions
-
 from repro.common.errors import InputError
 from repro.pipeline.configuration import Configuration
 from repro.pipeline.plan import Plan, flush_of
+from repro.strategies.shared.pipeline import Pipeline, PipelineOptions
 
 
 @dataclass

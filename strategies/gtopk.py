@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from repro.strategies.shared.sparsified import SparseOptions, Sparsified
-
 from repro.common.errors import unknown
 from repro.fabric.sparse import Sparse, Wire, sum_all, top
 from repro.fabric.sparse_collectives import Reduced, gtopk_allreduce, topk_allgather
+from repro.strategies.shared.sparsified import SparseOptions, Sparsified
 
 AGGREGATIONS, RESIDUALS = ("tree", "allgather"), ("printed", "exact")
 

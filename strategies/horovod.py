@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from repro.strategies.base import StepReport
-from repro.strategies.shared.data_parallel import DataParallel
-
 from repro.common.errors import InputError, NotHere
 from repro.fabric.base import MAIN, FabricError
 from repro.fabric.missing_ranks import find_missing_ranks
+from repro.strategies.base import StepReport
+from repro.strategies.shared.data_parallel import DataParallel
 from repro.training.worker import Worker
 
 MIB = 2**20

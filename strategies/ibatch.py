@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from repro.strategies.shared.pull_schedule import check_batches
-from repro.strategies.shared.sharded_server import ServerOptions, ShardedServer
-
 from repro.batching import profile as profiles
 from repro.batching.modes import MODES, decide
 from repro.batching.profile import PullProfile
 from repro.batching.times import Batches
 from repro.common.errors import InputError, unknown
 from repro.common.paths import profile_path
+from repro.strategies.shared.pull_schedule import check_batches
+from repro.strategies.shared.sharded_server import ServerOptions, ShardedServer
 
 
 @dataclass

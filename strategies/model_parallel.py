@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from repro.strategies.shared.pipeline import Pipeline, PipelineOptions
-
 from repro.common.errors import InputError
 from repro.pipeline.configuration import Configuration
 from repro.pipeline.layout import parse_config
 from repro.pipeline.plan import Plan
+from repro.strategies.shared.pipeline import Pipeline, PipelineOptions
 
 
 @dataclass

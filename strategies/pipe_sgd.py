@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from repro.common.errors import InputError
 from repro.strategies.base import StepReport
 from repro.strategies.shared.bucketed import BucketedAllreduce
 from repro.strategies.shared.data_parallel import AllreduceOptions, DataParallel
 from repro.strategies.shared.pending_updates import Pending, PendingUpdates
-
-from repro.common.errors import InputError
 from repro.training.buckets import balanced_buckets, block_sizes
 from repro.training.worker import Worker
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from repro.strategies.shared.pipeline import Pipeline, PipelineOptions
-
 from repro.common.errors import InputError, unknown
 from repro.pipeline.configuration import Configuration
 from repro.pipeline.plan import SEMANTICS, Plan
+from repro.strategies.shared.pipeline import Pipeline, PipelineOptions
 
 
 @dataclass

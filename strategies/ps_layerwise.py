@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from repro.strategies.shared.sharded_server import ShardedServer
-
 from repro.batching.modes import decide
 from repro.batching.profile import PullProfile
 from repro.batching.times import Batches
+from repro.strategies.shared.sharded_server import ShardedServer
 
 
 class PSLayerwise(ShardedServer):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+from repro.fabric import collectives
 from repro.strategies.base import StepReport
 from repro.strategies.shared.parameter_server import PULL, ParameterServer
-
-from repro.fabric import collectives
 
 
 class PSSync(ParameterServer):

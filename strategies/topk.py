@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from repro.strategies.shared.sparsified import SparseOptions, Sparsified
-
 from repro.fabric.sparse import Sparse, Wire
 from repro.fabric.sparse_collectives import check_allgather, topk_allgather
+from repro.strategies.shared.sparsified import SparseOptions, Sparsified
 
 
 @dataclass

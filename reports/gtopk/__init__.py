@@ -66,6 +66,7 @@ def chapters(
 def speedups(data: section_scaling.Efficiency) -> pd.DataFrame:
     """A row a model and baseline: the paper's printed number, its time model's, ours simulated."""
     import pandas as pd
+
     from repro.reports.stats import TIMES, number
 
     rows = []

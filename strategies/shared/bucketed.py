@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import torch
-from repro.strategies.shared.data_parallel import AllreduceOptions, compressing
 
 from repro.fabric.base import BACKGROUND
+from repro.strategies.shared.data_parallel import AllreduceOptions, compressing
 from repro.training.buckets import Bucket
 from repro.training.worker import Worker
 

@@ -8,11 +8,11 @@ from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import torch
-from repro.strategies.base import StepReport, Strategy
 
 from repro.common.errors import InputError
 from repro.fabric.base import MAIN
 from repro.fabric.compressed import CompressedAllreduce, check
+from repro.strategies.base import StepReport, Strategy
 from repro.training.worker import Worker
 
 

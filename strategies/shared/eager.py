@@ -11,16 +11,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from repro.strategies.base import StepReport
-from repro.strategies.shared.data_parallel import DataParallel
-from repro.strategies.shared.densities import Densities
-
 from repro.common.errors import InputError, unknown
 from repro.fabric.activation import Activation
 from repro.fabric.base import BACKGROUND
 from repro.fabric.compressed import check
 from repro.fabric.partial import PartialAllreduce
 from repro.fabric.send_buffer import SendBuffer, TopK, Whole
+from repro.strategies.base import StepReport
+from repro.strategies.shared.data_parallel import DataParallel
+from repro.strategies.shared.densities import Densities
 from repro.training.worker import Worker
 
 LATE = ("accumulate", "drop")

@@ -7,7 +7,6 @@ from typing import Any
 
 from repro.strategies.base import StepReport
 from repro.strategies.shared.data_parallel import DataParallel
-
 from repro.training.worker import Worker
 
 PUSH, PULL = 0, 1  # tags

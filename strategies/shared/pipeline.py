@@ -9,12 +9,6 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from repro.strategies.base import StepReport, Strategy
-from repro.strategies.shared.data_parallel import AllreduceOptions
-from repro.strategies.shared.look_ahead import LookAhead
-from repro.strategies.shared.stage_passes import Passes
-from repro.strategies.shared.stage_updates import Updates
-
 from repro.common.errors import InputError
 from repro.common.paths import profile_path
 from repro.pipeline import deadlock
@@ -24,6 +18,11 @@ from repro.pipeline.messages import Messages, Shape
 from repro.pipeline.plan import BACKWARD, FORWARD, Op, Plan
 from repro.pipeline.shapes import outputs
 from repro.pipeline.versions import Versions
+from repro.strategies.base import StepReport, Strategy
+from repro.strategies.shared.data_parallel import AllreduceOptions
+from repro.strategies.shared.look_ahead import LookAhead
+from repro.strategies.shared.stage_passes import Passes
+from repro.strategies.shared.stage_updates import Updates
 from repro.training.worker import Worker
 
 

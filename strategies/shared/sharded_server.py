@@ -7,9 +7,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from repro.strategies.base import StepReport, Strategy
-from repro.strategies.shared.pull_schedule import PullSchedule
-from repro.strategies.shared.push_schedule import PUSHES
 
 from repro.batching.profile import PullProfile
 from repro.batching.times import Batches
@@ -21,6 +18,9 @@ from repro.parameter_server.pulling import Pulling
 from repro.parameter_server.server import SYNCS, Server
 from repro.parameter_server.shard import Shard
 from repro.parameter_server.shards import PLACEMENTS, Shards
+from repro.strategies.base import StepReport, Strategy
+from repro.strategies.shared.pull_schedule import PullSchedule
+from repro.strategies.shared.push_schedule import PUSHES
 from repro.training.buckets import block_sizes
 from repro.training.worker import Worker
 

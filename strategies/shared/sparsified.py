@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+
+from repro.common.errors import InputError, unknown
+from repro.fabric import selection
+from repro.fabric.base import BACKGROUND, MAIN
+from repro.fabric.sparse import CODECS, Sparse, Wire
 from repro.strategies.base import StepReport
 from repro.strategies.shared.data_parallel import DataParallel
 from repro.strategies.shared.densities import Densities
 from repro.strategies.shared.momentum_correction import MomentumCorrection
 from repro.strategies.shared.pending_updates import Pending, PendingUpdates
 from repro.strategies.shared.sparsification import Beside, OnMainLine
-
-from repro.common.errors import InputError, unknown
-from repro.fabric import selection
-from repro.fabric.base import BACKGROUND, MAIN
-from repro.fabric.sparse import CODECS, Sparse, Wire
 from repro.training.buckets import block_sizes
 from repro.training.worker import Worker
 

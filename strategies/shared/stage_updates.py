@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
-from repro.strategies.shared.bucketed import BucketedAllreduce
-from repro.strategies.shared.data_parallel import AllreduceOptions
-
 from repro.fabric.base import Fabric
 from repro.pipeline.plan import Plan
 from repro.pipeline.versions import Versions
+from repro.strategies.shared.bucketed import BucketedAllreduce
+from repro.strategies.shared.data_parallel import AllreduceOptions
 from repro.training.buckets import block_buckets
 from repro.training.worker import Worker
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 import torch
-from repro.strategies import horovod
-from repro.strategies.horovod import Options
 
 from repro import strategies
 from repro.common.errors import InputError
 from repro.launch import runs
+from repro.strategies import horovod
+from repro.strategies.horovod import Options
 from repro.testing import real, small
 from tests.distributed.test_ddp import MOMENTUM, N, dropping, frozen, normed
 from tests.support.cli import run as run_cells

@@ -6,12 +6,12 @@ from collections import OrderedDict
 
 import pytest
 import torch
-from repro.strategies.ddp import Options, ring_share, sent_bytes
 from torch import nn
 
 from repro import strategies
 from repro.common.errors import InputError
 from repro.launch import runs
+from repro.strategies.ddp import Options, ring_share, sent_bytes
 from repro.testing import small
 from tests.support.cli import run as run_cells
 from tests.support.cli import summary

@@ -7,6 +7,9 @@ import re
 
 import pytest
 import yaml
+
+from repro.common.errors import InputError
+from repro.common.paths import CONFIGS
 from repro.reports import compute_eager, curves, page, probes, style, verdicts
 from repro.reports import eagersgd as eagersgd_page
 from repro.reports.claims import read_claims
@@ -41,9 +44,6 @@ from repro.reports.eagersgd.published import BARS, Published
 from repro.reports.eagersgd.results import finder, gather
 from repro.reports.groups import Group, groups, key_of
 from repro.reports.reference import read as read_reference
-
-from repro.common.errors import InputError
-from repro.common.paths import CONFIGS
 from tests.reports.data import eagersgd as made
 from tests.reports.data.summaries import labels, make, put
 from tests.reports.test_reports_page import undrawn

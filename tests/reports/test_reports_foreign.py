@@ -8,10 +8,10 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from repro.reports import foreign, page, render, style
-from repro.reports.build import OTHERS, PAGES
 
 from repro.common.errors import InputError
+from repro.reports import foreign, page, render, style
+from repro.reports.build import OTHERS, PAGES
 from tests.reports.data import eagersgd as reports_eagersgd_data
 from tests.reports.data import gtopk as reports_gtopk_data
 from tests.reports.data import ibatch as reports_ibatch_data

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 
 import pytest
+
 from repro.reports import compute, frames, groups, provenance, tables
 from repro.reports.experiments import ALEXNET, FIGURE4, K_SPECTRUM, MNIST, MORE, TRAINING
 from repro.reports.section_figure4 import TIMELINE, row_data
-
 from tests.reports.data.summaries import FIG4, all_cells, labels, make, rows, timing_only
 
 # --- groups

@@ -7,6 +7,10 @@ import re
 
 import pytest
 import yaml
+
+from repro.common.errors import InputError
+from repro.common.paths import CONFIGS
+from repro.experiment import config
 from repro.reports import compute_scaling, page, probes, verdicts
 from repro.reports import gtopk as gtopk_page
 from repro.reports.claims import read_claims
@@ -28,10 +32,6 @@ from repro.reports.gtopk.results import finder, gather
 from repro.reports.gtopk.section_convergence import difference
 from repro.reports.reference import read as read_reference
 from repro.reports.scaling import ALGORITHMS, MODELS, of_cells
-
-from repro.common.errors import InputError
-from repro.common.paths import CONFIGS
-from repro.experiment import config
 from tests.reports.data.gtopk import (
     collectives,
     everything,

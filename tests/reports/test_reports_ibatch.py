@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 import yaml
+
+from repro.common.errors import InputError
+from repro.common.paths import CONFIGS
 from repro.reports import batched_pulls, factors, style, verdicts
 from repro.reports.batched_pulls import IBATCH, LAYERWISE, MODES, NETWORKS, Scaling
 from repro.reports.claims import read_claims
@@ -37,9 +40,6 @@ from repro.reports.ibatch.experiments import (
 from repro.reports.ibatch.published import SCALING, Published
 from repro.reports.ibatch.results import finder, gather
 from repro.reports.reference import read as read_reference
-
-from repro.common.errors import InputError
-from repro.common.paths import CONFIGS
 from tests.reports.data import ibatch as made
 from tests.reports.data.summaries import labels
 

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from repro.reports import ibatch as ibatch_page
 from repro.reports import page
 from repro.reports.batched_pulls import MODES
@@ -16,7 +17,6 @@ from repro.reports.ibatch.experiments import (
     SHOWN,
     files,
 )
-
 from tests.reports.data import ibatch as made
 from tests.reports.data.summaries import put
 from tests.reports.test_reports_page import undrawn

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
+from repro.experiment import papers
 from repro.reports import experiments, glance
 from repro.reports.order import in_order, shown
 from repro.reports.page import Section
-
-from repro.experiment import papers
 
 
 def test_sections_stand_where_their_experiments_do():

@@ -6,6 +6,9 @@ import math
 
 import pytest
 import yaml
+
+from repro.common.errors import InputError
+from repro.common.paths import CONFIGS
 from repro.reports import compute_pipedream, compute_pipelines, pipelines, probes, schedules, style, verdicts
 from repro.reports.claims import read_claims
 from repro.reports.pipedream import (
@@ -35,9 +38,6 @@ from repro.reports.pipedream.published import OVER_BSP, OVER_ONE, OVERHEAD, REDU
 from repro.reports.pipedream.results import finder, gather
 from repro.reports.pipelines import ALLREDUCE, BSP, GIVEN, MODEL, PIPEDREAM, SINGLE, STRAIGHT
 from repro.reports.reference import read as read_reference
-
-from repro.common.errors import InputError
-from repro.common.paths import CONFIGS
 from tests.reports.data import pipedream as made
 from tests.reports.data.summaries import labels
 

@@ -6,6 +6,7 @@ import math
 import re
 
 import pytest
+
 from repro.reports import page
 from repro.reports import pipedream as pipedream_page
 from repro.reports.pipedream import (
@@ -22,7 +23,6 @@ from repro.reports.pipedream.experiments import (
     files,
 )
 from repro.reports.pipelines import BSP, PIPEDREAM, Runs
-
 from tests.reports.data import pipedream as made
 from tests.reports.data.summaries import put
 from tests.reports.test_reports_page import undrawn

@@ -23,7 +23,6 @@ from repro.reports.eagersgd.experiments import (
     SOLO,
 )
 from repro.reports.eagersgd.frames_collectives import expected
-
 from tests.reports.data.probes import probe
 from tests.reports.data.summaries import make
 

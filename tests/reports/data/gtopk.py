@@ -14,7 +14,6 @@ from repro.reports.gtopk.experiments import (
 from repro.reports.scaling import ALGORITHMS, MODELS
 from repro.reports.sparse_forms import ALGORITHMS as NAMES
 from repro.reports.sparse_forms import BY_SETTING, FORMS, selected
-
 from tests.reports.data.probes import probe
 from tests.reports.data.summaries import make
 

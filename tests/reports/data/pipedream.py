@@ -36,7 +36,6 @@ from repro.reports.pipelines import (
     replicas,
 )
 from repro.reports.reference import read as read_reference
-
 from tests.reports.data.probes import probe
 from tests.reports.data.summaries import make
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from repro.strategies.dsync import DSync
 
 from repro.launch import runs
 from repro.records import provenance
+from repro.strategies.dsync import DSync
 
 PROJECT = Path(__file__).parents[3]
 FIG4 = "pipesgd/fig4-mnist"

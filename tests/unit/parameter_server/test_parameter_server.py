@@ -8,8 +8,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from repro.strategies import load
-from repro.strategies.shared.pull_schedule import check_batches
 from torch import nn
 
 from repro.common.errors import InputError
@@ -18,6 +16,8 @@ from repro.launch import runs
 from repro.parameter_server.shards import Shards
 from repro.rank import programs
 from repro.records.store import read_summary
+from repro.strategies import load
+from repro.strategies.shared.pull_schedule import check_batches
 from repro.testing import small
 from repro.timing.costs import Costs
 from repro.timing.device import BlockSeconds

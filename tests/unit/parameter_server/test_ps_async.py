@@ -7,9 +7,9 @@ from collections import OrderedDict
 
 import pytest
 import torch
-from repro.strategies.ps_async import PSAsync
 from torch import nn
 
+from repro.strategies.ps_async import PSAsync
 from repro.testing import small
 from repro.timing.device import BlockSeconds
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from repro.reports.groups import optimizer as shown
 
 from repro.common.errors import InputError
 from repro.launch import runs
+from repro.reports.groups import optimizer as shown
 from repro.testing import small
 from repro.testing.small import SGD
 from repro.training.lr_schedule import Schedule, check

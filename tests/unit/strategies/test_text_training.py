@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 import torch
-from repro.strategies.dsync import DSync
 
 from repro import data, strategies
 from repro.common.errors import InputError
@@ -21,6 +20,7 @@ from repro.rank import factory, programs
 from repro.rank.session import run_rank
 from repro.rank.summary import reached
 from repro.records.store import read_summary
+from repro.strategies.dsync import DSync
 
 EXPERIMENT = "pipesgd/fig4-mnist"
 TEXT = [

@@ -6,13 +6,13 @@ from itertools import product
 
 import pytest
 import torch
-from repro.strategies import load
 from torch import nn
 
 from repro.common.errors import InputError
 from repro.fabric import collectives, virtual
 from repro.fabric.codecs import codec
 from repro.fabric.compressed import CompressedAllreduce
+from repro.strategies import load
 from repro.testing.small import NoBatches
 from repro.timing import closed_forms as forms
 from repro.timing import fit

@@ -22,7 +22,7 @@ def build(
 ) -> list[Path]:  # fmt: skip
     """Build the page of one paper alone, or all pages and the overview; returns what was written, pages first.
 
-    results: a results folder to be read alone (default: workspace and reference, as `repro.reports.loading` tells);
+    results: a results folder to be read alone (default: the workspace and the reference, as `repro.reports.loading` tells);
     out: where pages go (`reports_root()`); say: is told of each page before it is built. The same summaries give the
     same bytes. A page's figures and tables of an earlier build that no longer have results are removed.
     """

@@ -25,7 +25,9 @@ class Outcome:
     note: str = ""
 
 
-FUNCTIONS: dict[str, Callable[..., Outcome]] = {}  # `repro.reports.claims` imports all that add to it
+FUNCTIONS: dict[
+    str, Callable[..., Outcome]
+] = {}  # all of them: `repro.reports.claims` imports the modules that add to it
 OF_PROBES: dict[str, str] = {}  # those over a probe's results (a ProbeGroup) -> the program
 
 

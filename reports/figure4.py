@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RowData:
-    """What a row draws: the frames of `repro.reports.frames` (s) and the targets; without points only the breakdown."""
+    """What a row draws: the frames of `repro.reports.frames` (seconds) and the targets; without points only the breakdown."""
 
     label: str
     points: pd.DataFrame

@@ -5,10 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-PACKAGE = Path(__file__).resolve().parents[1]
-# The checkout, where strategies, reports and paper_configs stand beside the package, which has links to them; an
-# installed package has them within.
-PROJECT = PACKAGE.parent if (PACKAGE.parent / "pyproject.toml").is_file() else PACKAGE
+PROJECT = Path(__file__).resolve().parents[2]
 CONFIGS = PROJECT / "paper_configs"
 REFERENCE = "reference"  # the folder of the committed results in the checkout's `results/`
 
@@ -20,7 +17,7 @@ def profile_path(name: str) -> Path:
 
 def is_checkout() -> bool:
     """True in a checkout (or an editable install of one), False in an installed wheel."""
-    return PROJECT != PACKAGE
+    return (PROJECT / "pyproject.toml").is_file()
 
 
 def results_root() -> Path:

@@ -7,7 +7,7 @@ import importlib.util
 import inspect
 import pkgutil
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import lru_cache
 from importlib.metadata import entry_points
@@ -25,13 +25,14 @@ class Registry:
     The package says what is chosen with a plugin where no file in `paper_configs/` does: its `defaults(name)`.
 
     kind: what messages call one; base: "module:Class" of which each has a subclass whose `name` is NAME; None where the
-    module itself is the plugin.
+    module itself is the plugin; besides: names that are valid where such a plugin is named, and are none.
     """
 
     kind: str
     package: str
     group: str
     base: str | None = None
+    besides: tuple[str, ...] = ()
 
     def _own(self) -> dict[str, str]:
         """name -> module of ours, without importing any, nor the package."""
@@ -52,7 +53,7 @@ class Registry:
         """The module that holds a plugin; InputError listing the names for an unknown one."""
         registered = self._registered()
         if name not in registered:
-            raise unknown(self.kind, str(name), registered)
+            raise unknown(self.kind, str(name), [*self.besides, *registered])
         return registered[name].partition(":")[0]
 
     def load(self, name: str) -> Any:
@@ -79,7 +80,7 @@ class Registry:
 
 # by the group of the configuration that chooses one
 PLUGINS = {
-    "strategy": Registry("strategy", "repro.strategies", "repro.strategies", "repro.strategies.base:Strategy"),
+    "strategy": Registry("strategy", "strategies", "repro.strategies", "strategies.base:Strategy"),
     "model": Registry("model", "repro.models", "repro.models"),
     "dataset": Registry("data set", "repro.data.sets", "repro.datasets"),
     "imbalance": Registry("imbalance", "repro.imbalance", "repro.imbalances", "repro.imbalance.base:Imbalance"),
@@ -96,28 +97,6 @@ def _folders(package: str) -> Iterable[str]:
 def _entry_points(group: str, path: tuple[str, ...]) -> dict[str, str]:
     """name -> value; they are in files of all installed packages, so looked for once a `sys.path`."""
     return {entry.name: entry.value for entry in entry_points(group=group)}
-
-
-@dataclass(frozen=True)
-class Modules:
-    """Plugins that are modules, a file PACKAGE/NAME.py each; those whose names begin with an underscore are shared.
-
-    kind: what messages call one; besides: names that are valid where such a plugin is named, and none.
-    """
-
-    kind: str
-    package: str
-    besides: Collection[str] = ()
-
-    def names(self) -> list[str]:
-        path = importlib.import_module(self.package).__path__
-        return [module.name for module in pkgutil.iter_modules(path) if not module.name.startswith("_")]
-
-    def load(self, name: str) -> ModuleType:
-        """The module of that name; InputError listing the names for an unknown one."""
-        if name not in self.names():
-            raise unknown(self.kind, name, [*self.besides, *self.names()])
-        return importlib.import_module(f"{self.package}.{name}")
 
 
 def parse(kind: str, name: str, options: type, given: Mapping[str, Any]) -> Any:

@@ -18,10 +18,11 @@ from typing import Any
 
 from repro.common.errors import InputError
 
-PROJECT_PACKAGES = ("repro",)
+PROJECT_PACKAGES = ("repro", "strategies")
 # The rooms that show, store, start or name a run and cannot change its numbers, each with all below it. What decides
 # over measured times in one of them (how a launcher starts ranks, how a link is limited) is given as a root and counts.
 LEFT_OUT = (
+    "reports",
     "repro.bench",
     "repro.cli",
     "repro.commands",
@@ -30,7 +31,6 @@ LEFT_OUT = (
     "repro.faults",
     "repro.launch",
     "repro.records",
-    "repro.reports",
     "repro.testbed",
     "repro.tracking",
 )

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from repro import fabric, imbalance, launch
 from repro.common import registry
 from repro.common.errors import InputError, NotHere
+from repro.common.user_files import read_bytes
 from repro.evaluation import metrics
 from repro.experiment import config as configs
 from repro.experiment import files, grid, limits
@@ -48,7 +49,7 @@ def expand(
     variants, testbeds = configs.axes(base, overrides)
     check_numbers(base)
     many = len(swept.get("seeds", ())) or base["seeds"]
-    axes = f"{len(variants)} settings x {len(testbeds)} testbeds x {many:,} seeds"
+    axes = f"{len(variants)} variants x {len(testbeds)} testbeds x {many:,} seeds"
     limits.check(f"{experiment}: cells ({axes})", len(variants) * len(testbeds) * many, limits.CELLS)
     seeds = grid.seeds_of(swept, base["seed"], base["seeds"])
     cells = []
@@ -214,7 +215,7 @@ def _read(config: dict[str, Any]) -> list[str]:
     sums = []
     for path in strategy.files(strategy.parse(files.strategy_options(config))):
         try:
-            sums.append(hashlib.sha256(path.read_bytes()).hexdigest())
+            sums.append(hashlib.sha256(read_bytes(path)).hexdigest())
         except OSError as error:
             raise InputError(f"strategy {strategy.name}: {path}: {error.strerror}") from None
     return sums

@@ -1,5 +1,7 @@
 """Programs that measure something without training towards an accuracy; a module each, named by `program:`.
 
+Others register theirs through the entry-point group `repro.probes` (NAME = "module").
+
     ranks(config) -> int                how many ranks a cell needs
     check(config) -> None               optional: InputError for parameters that cannot be used, before anything runs
     run(fabric, config, folder)         one rank's part, ending with `finish`

@@ -25,7 +25,7 @@ from typing import Any
 
 from repro import models, probes
 from repro.common.errors import InputError, unknown
-from repro.common.paths import profile_path
+from repro.common.paths import PROJECT
 from repro.fabric.base import Fabric
 from repro.pipeline.cost_models import COMBINE
 from repro.pipeline.layers import Profile
@@ -133,7 +133,7 @@ def partitions(row: dict[str, Any], clusters: Mapping[str, Any], cost_models: li
 def profile_of(row: dict[str, Any], clusters: Mapping[str, Any]) -> Profile:
     """Read from the row's file, or estimated for its device."""
     if "profile" in row:
-        return read(profile_path(row["profile"]))
+        return read(PROJECT / row["profile"])
     options, shape = row.get("options") or {}, tuple(row["input_shape"])
     given = row["model"], shape, row["classes"], row["batch"]
     used = device(row, clusters)

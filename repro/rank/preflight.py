@@ -15,7 +15,6 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from glob import glob
 from importlib import metadata, util
 from pathlib import Path
 from typing import Any
@@ -173,8 +172,7 @@ def _digests(packages: tuple[str, ...]) -> dict[str, str]:
     for package in packages:
         spec = util.find_spec(package)
         places = [Path(place) for place in (spec and spec.submodule_search_locations) or ()]
-        # glob, unlike `Path.rglob`, goes into linked folders, as `repro.strategies` is in a checkout
-        paths = [(Path(path), place.parent) for place in places for path in glob(f"{place}/**/*.py", recursive=True)]
+        paths = [(path, place.parent) for place in places for path in place.rglob("*.py")]
         if spec and spec.origin and not places:
             paths.append((Path(spec.origin), Path(spec.origin).parent))
         for path, base in paths:

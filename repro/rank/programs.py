@@ -6,14 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repro import strategies
-from repro.common.registry import Modules
+from repro.common.registry import Registry
 from repro.experiment.files import strategy_options
 
 if TYPE_CHECKING:
     from repro.fabric.base import Fabric
 
 TRAIN = "train"
-PROBES = Modules("program", "repro.probes", [TRAIN])
+PROBES = Registry("program", "repro.probes", "repro.probes", besides=(TRAIN,))
 
 
 def ranks(config: dict[str, Any]) -> int:
@@ -55,4 +55,4 @@ def modules(config: dict[str, Any]) -> list[str]:
             strategies.module_of(config["strategy"]["name"]),
         ]
     used = {config["strategy"]["name"]} | {given["name"] for given in config["probe"].get("strategies", {}).values()}
-    return [f"repro.probes.{config['program']}", *sorted(strategies.module_of(name) for name in used)]
+    return [PROBES.module_of(config["program"]), *sorted(strategies.module_of(name) for name in used)]

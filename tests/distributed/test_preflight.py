@@ -181,8 +181,9 @@ def test_a_rank_that_finds_no_data_is_refused(tmp_path, monkeypatch):
 
 @pytest.mark.ranks
 def test_a_rank_with_another_checkout_is_refused(tmp_path, monkeypatch):
+    for package in ("repro", "strategies"):
+        shutil.copytree(PROJECT / package, tmp_path / "copy" / package, ignore=shutil.ignore_patterns("__pycache__"))
+    (tmp_path / "copy" / "repro" / "_newer.py").write_text("")
     copy = tmp_path / "copy"
-    shutil.copytree(PROJECT / "repro", copy / "repro", ignore=shutil.ignore_patterns("__pycache__", "out"))
-    (copy / "repro" / "_newer.py").write_text("")
     line = refusal(tmp_path, monkeypatch, "-C", str(copy), f"PYTHONPATH={copy}")
     assert line.startswith("the ranks run different code of this project: ") and " (repro._newer" in line

@@ -33,8 +33,8 @@ RUNS = {
 TRAINED = {"dsync", "pipe_sgd", "mpi", "gloo", "cifar", "captions"}
 # of each kind of file one: the runs whose numbers an edit can change
 EDITS = {
-    "repro/strategies/pipe_sgd.py": {"pipe_sgd"},
-    "repro/strategies/gtopk.py": set(),
+    "strategies/pipe_sgd.py": {"pipe_sgd"},
+    "strategies/gtopk.py": set(),
     "repro/rank/loop.py": TRAINED,
     "repro/training/losses.py": TRAINED,
     "repro/evaluation/meteor.py": {"captions"},
@@ -57,8 +57,8 @@ EDITS = {
     "repro/faults/trial.py": set(),
     "repro/launch/progress.py": set(),
     "repro/launch/slurm/submit.py": set(),
+    "repro/records/events.py": set(),
     "repro/records/store.py": set(),
-    "repro/reports/compute.py": set(),
     "repro/tracking/mirror.py": set(),
 }
 
@@ -90,7 +90,8 @@ print(json.dumps(stale))
 def stale(tmp_path_factory):
     """File -> the runs that its edit makes stale, in a copy of the tree."""
     copy = tmp_path_factory.mktemp("tree")
-    shutil.copytree(PROJECT / "repro", copy / "repro", ignore=shutil.ignore_patterns("__pycache__", "out"))
+    for folder in ("repro", "strategies", "paper_configs"):
+        shutil.copytree(PROJECT / folder, copy / folder, ignore=shutil.ignore_patterns("__pycache__"))
     done = subprocess.run(
         [sys.executable, "-c", LOOK],
         input=json.dumps({"runs": RUNS, "files": list(EDITS)}),

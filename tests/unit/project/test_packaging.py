@@ -14,6 +14,7 @@ from tests.support import foreign_package
 from tests.support.waiting import LIMIT_S
 
 PROJECT = Path(__file__).resolve().parents[3]
+PACKAGES = ("repro", "strategies", "reports", "paper_configs")
 
 
 def pip(*arguments: str) -> None:
@@ -35,18 +36,19 @@ def repro(tmp_path: Path, places: list[Path], *arguments: str) -> str:
 def test_a_wheel_lists_shows_and_reports(tmp_path):
     source = tmp_path / "source"
     leave = shutil.ignore_patterns("__pycache__", "out", "*.egg-info")
-    shutil.copytree(PROJECT / "repro", source / "repro", ignore=leave)
+    for package in PACKAGES:
+        shutil.copytree(PROJECT / package, source / package, ignore=leave)
     for name in ("pyproject.toml", "README.md"):
         shutil.copy(PROJECT / name, source / name)
     pip("wheel", "--no-deps", "--no-build-isolation", "-q", "-w", str(tmp_path), str(source))
     (wheel,) = tmp_path.glob("*.whl")
     installed = tmp_path / "installed"
     zipfile.ZipFile(wheel).extractall(installed)
-    assert {path.name for path in installed.iterdir() if not path.name.endswith(".dist-info")} == {"repro"}
 
     def say(*arguments: str) -> str:
         return repro(tmp_path, [installed], *arguments)
 
+    assert (installed / "repro" / "testing" / "strategies.py").is_file()
     assert "pipesgd/fig4-mnist" in say("list")
     assert "K: 3" in say("show", "pipesgd/fig4-mnist", "strategy=pipe_sgd", "strategy.K=3")
     assert str(tmp_path / "results" / "pages" / "pipesgd.html") in say("report", "pipesgd")

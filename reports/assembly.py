@@ -11,6 +11,7 @@ from repro.reports import glance, provenance, tables
 from repro.reports.claims import Claims, read_claims
 from repro.reports.groups import Group
 from repro.reports.loading import KINDS, Summary
+from repro.reports.order import in_order
 from repro.reports.page import Files, Section
 from repro.reports.probes import ProbeGroup
 from repro.reports.reference import read as read_reference
@@ -77,7 +78,7 @@ class Page:
             f"{len(tried)} of {len(claims)} claims are attempted; a verdict is provisional with fewer seeds than its "
             "claim asks for.",
             *middle,
-            "What has been run:",
+            glance.HAS_RUN,
             self.files.table(ran, "runs", ["experiment", *KINDS, "run with"]),
         ]
         return "\n\n".join(parts)
@@ -93,7 +94,7 @@ class Page:
         standins: Sequence[str], cells: Iterable[Summary],
     ) -> Built:  # fmt: skip
         """(pages, other files, what the overview says); cells: those whose testbeds' parameters are shown."""
-        spoken, rest = tables.split(self.verdicts)
+        sections, (spoken, rest) = in_order(self.experiments, sections), tables.split(self.verdicts)
         others, files, found = tables.others(self.found.others), self.files, self.found
         text = template(
             f"{self.paper}.md.j2",

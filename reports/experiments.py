@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from repro.reports.groups import Experiment, planned
+from repro.reports.order import shown
 
 PAPER = "pipesgd"
 
@@ -62,16 +63,4 @@ MORE = {
 }
 
 # What each experiment is on the page, for the list of what has been run.
-SHOWN = {
-    **{row.name: f"Figure 4, row {row.label}" for row in FIGURE4},
-    "fig1": "Figure 1",
-    "fig2": "Figure 2 (a), (b)",
-    RING: "Figures 3 and 2 (c), TernGrad overhead",
-    TIMING: "Timing model, scaling efficiency",
-    GRADIENT: "Sequential against pipelined gradient communication",
-    "k-spectrum": "Iteration dependency K",
-    "lossy-parameters": "Compression of gradients and of parameters",
-    "resnet20-cifar10": "ResNet-20 on CIFAR-10, with momentum",
-    "resnet20-cifar10-plain": "ResNet-20 on CIFAR-10, without momentum",
-    CONVERGENCE: "Convergence rates",
-}
+SHOWN = shown(PAPER, MORE)

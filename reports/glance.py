@@ -9,12 +9,14 @@ from repro.reports import tables
 from repro.reports.experiments import FIGURE4, MORE, PAPER, SHOWN
 from repro.reports.groups import Group
 from repro.reports.loading import KINDS
+from repro.reports.order import headline
 from repro.reports.page import Files
 from repro.reports.probes import ProbeGroup
 from repro.reports.stats import DASH
 from repro.reports.verdicts import NOT_ATTEMPTED, VERDICTS, Verdict
 
 BASES = ("D-Sync", "PS-Sync")
+HAS_RUN = "What has been run; the claims that the paper is known for rest on what is marked *headline*:"
 
 
 def text(verdicts: Sequence[Verdict], shown: Mapping[tuple[str, str], Group | ProbeGroup], files: Files) -> str:
@@ -28,7 +30,7 @@ def text(verdicts: Sequence[Verdict], shown: Mapping[tuple[str, str], Group | Pr
             "claim asks for.",
             "End-to-end speed-up of Pipe-SGD with compression, its faster setting (Figure 4):",
             files.table(speedups(verdicts), "speedups", ["benchmark", "over"]),
-            "What has been run:",
+            HAS_RUN,
             files.table(runs(shown), "runs", ["experiment", *KINDS, "run with"]),
         )
     )
@@ -87,7 +89,8 @@ def runs(
         there = {kind: _amount(shown[name, kind]) if (name, kind) in shown else DASH for kind in KINDS}
         first, *also = files[name] if files else (name, *MORE.get(name, ()))
         command = f"`repro run {paper}/{first}`" + "".join(f", `{paper}/{other}`" for other in also)
-        rows.append({"experiment": what, **there, "run with": command})
+        marked = f"{what} (headline)" if headline(paper, (first, *also)) else what
+        rows.append({"experiment": marked, **there, "run with": command})
     return pd.DataFrame(rows)
 
 

@@ -31,11 +31,13 @@ from repro.reports.experiments import (
     RESNET20,
     RESNET20_PLAIN,
     RING,
+    SHOWN,
     TIMING,
     TRAINING,
 )
 from repro.reports.groups import Group, choose, experiment_group, strangers
 from repro.reports.loading import Summary, load
+from repro.reports.order import in_order
 from repro.reports.page import Files, Section
 from repro.reports.probes import ProbeGroup
 from repro.reports.reference import read as read_reference
@@ -68,7 +70,7 @@ def build(results: Path | None, out: Path) -> tuple[list[Path], list[Path], dict
     content = read_claims(PAPER)
     verdicts = judge_all(content.claims, finder(summaries, measurements, found))
     quoted, files = reference(), Files(PAPER, out)
-    sections = chapters(found, verdicts, quoted, files)
+    sections = in_order(SHOWN, chapters(found, verdicts, quoted, files))
     standins = sorted({g.first["dataset"]["name"] for g in found.shown.values() if isinstance(g, Group) and g.standin})
     spoken, rest = tables.split(verdicts)
     text = template(

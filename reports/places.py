@@ -23,7 +23,7 @@ def section(
 ) -> Section:
     """places: of each experiment its groups by kind, a group a place; part: a place's own."""
     missing = [not_run(f"{paper}/{e.name}", "measured") for e, kinds in places if not kinds.get("measured")]
-    made = Section("Measured here", " ".join([text, *missing]))
+    made = Section("Measured here", places[0][0].name, " ".join([text, *missing]))
     for experiment, kinds in places:
         for groups in kinds.values():
             made.parts += [part(experiment, group) for group in groups]

@@ -53,7 +53,7 @@ def _whole(chosen: Chosen, data: Mapping[tuple[str, str], figure4.RowData], file
         "Columns: inset of the whole curve, the whole curve, and where the time of end-to-end training goes with the "
         "final accuracy on top. Rows of the paper that have no results yet stay empty."
     )
-    return Section("Figure 4", text if parts else not_run(f"{PAPER}/{FIGURE4[0].name}"), parts)
+    return Section("Figure 4", FIGURE4[0].name, text if parts else not_run(f"{PAPER}/{FIGURE4[0].name}"), parts)
 
 
 def _together(rows: list[figure4.RowData | str]) -> dict[str, pd.DataFrame]:
@@ -74,7 +74,7 @@ def _row(
     quoted: pd.DataFrame,
     files: Files,
 ) -> Section:
-    section = Section(f"Figure 4, row {row.label}")
+    section = Section(f"Figure 4, row {row.label}", row.name)
     experiment = f"{PAPER}/{row.name}"
     missing = [kind for kind in row.experiment.kinds if kind not in groups]
     if not groups:

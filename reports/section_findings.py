@@ -18,7 +18,7 @@ from repro.reports.verdicts import Verdict
 def _start(title: str, text: str, experiment: str, kinds: Sequence[str], groups: Mapping) -> Section:
     name = f"{PAPER}/{experiment}"
     missing = [not_run(name, kind) for kind in kinds if kind not in groups] if groups else [not_run(name)]
-    return Section(title, " ".join([text, *missing]))
+    return Section(title, experiment, " ".join([text, *missing]))
 
 
 def _where(group: Group) -> str:

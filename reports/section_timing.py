@@ -19,7 +19,7 @@ def timing_model(groups: Groups, verdicts: Sequence[Verdict], files: Files) -> S
     """Predicted against observed step time for every setting, model and world size, its error, and efficiency (7)."""
     import pandas as pd
 
-    section = Section("Timing model")
+    section = Section("Timing model", TIMING)
     experiment = f"{PAPER}/{TIMING}"
     if not groups:
         section.text = not_run(experiment)
@@ -84,7 +84,7 @@ def _kind(group: ProbeGroup, found, files: Files) -> Part:
 
 def gradient_communication(groups: Groups, verdicts: Sequence[Verdict], files: Files) -> Section:
     """Sequential (L = 1) against pipelined gradient communication, and where it turns."""
-    section = Section("Sequential or pipelined gradient communication")
+    section = Section("Sequential or pipelined gradient communication", GRADIENT)
     experiment = f"{PAPER}/{GRADIENT}"
     if not groups:
         section.text = not_run(experiment)

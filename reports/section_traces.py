@@ -45,7 +45,7 @@ def _figure1(groups: Mapping[str, Group], files: Files) -> Section:
             figure1.draw(found, title), f"fig1-{kind}", title, caption, {"boxes": found}, _chrome(group)
         )
         parts.append(Part(kind.capitalize(), picture=picture))
-    return Section("Figure 1", _text("three frameworks on one time axis", FIG1.name, groups, parts), parts)
+    return Section("Figure 1", FIG1.name, _text("three frameworks on one time axis", FIG1.name, groups, parts), parts)
 
 
 def _figure2(groups: Mapping[str, Group], ring: Mapping[str, ProbeGroup], files: Files) -> Section:
@@ -72,7 +72,7 @@ def _figure2(groups: Mapping[str, Group], ring: Mapping[str, ProbeGroup], files:
         picture = files.picture(figure2.draw(found, title), f"fig2-{kind}", title, caption, {"boxes": found}, chrome)
         parts.append(Part(kind.capitalize(), picture=picture))
     text = _text("limited resources, gradient communication, and a ring", FIG2.name, groups, parts)
-    return Section("Figure 2", " ".join([text, *lines]), parts)
+    return Section("Figure 2", FIG2.name, " ".join([text, *lines]), parts)
 
 
 def _figure3(groups: Mapping[str, ProbeGroup], files: Files) -> Section:
@@ -108,7 +108,7 @@ def _figure3(groups: Mapping[str, ProbeGroup], files: Files) -> Section:
             table = files.table(overheads, f"overheads-{kind}", ["benchmark", "testbed", "codec"])
             part.tables.append((text, table))
         parts.append(part)
-    return Section("Figure 3", _text("blocks of a ring allreduce", RING, groups, parts), parts)
+    return Section("Figure 3", RING, _text("blocks of a ring allreduce", RING, groups, parts), parts)
 
 
 def _text(what: str, name: str, groups: Mapping, parts: list[Part]) -> str:

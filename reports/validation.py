@@ -106,7 +106,7 @@ def at_a_glance(found: Sequence[Summary], files: Files) -> tuple[str, str]:
 def section(name: str, found: Sequence[Summary], files: Files) -> Section:
     """One experiment: its scatter, errors by setting, by testbed and by size, the worst, the fitted networks."""
     heading, _, what = EXPERIMENTS[name]
-    made = Section(heading, what)
+    made = Section(heading, "", what)
     if not found:
         made.text = f"{what} {not_run(f'{PAPER}/{name}')}"
         return made

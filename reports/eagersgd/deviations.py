@@ -4,24 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from repro.reports.deviations import each_once, measured, not_run, optimized
 from repro.reports.eagersgd.experiments import MODELS, SHOWN, TASKS
 from repro.reports.eagersgd.published import Published
-from repro.reports.groups import Group, optimizer
-from repro.reports.provenance import _machine as machine
+from repro.reports.groups import Group
 
 DATA = {"Hyperplane regression": "the hyperplane", "Cifar-10": "CIFAR-10", "ImageNet": "ImageNet", "UCF101": "UCF101"}
 
 
 def run_deviations(training: Mapping[str, Mapping[str, Group]], paper: Published) -> list[tuple[str, str]]:
     """(how runs differ from the paper, which runs do), each difference once."""
-    found: dict[str, list[str]] = {}
-    for name, groups in training.items():
-        if name not in TASKS:
-            continue
-        for kind, group in groups.items():
-            for line in of_group(group, TASKS[name], paper, name in MODELS):
-                found.setdefault(line, []).append(f"{SHOWN[name]}, {kind}")
-    return [(line, "; ".join(where)) for line, where in found.items()]
+    return each_once(
+        (line, f"{SHOWN[name]}, {kind}")
+        for name, groups in training.items()
+        if name in TASKS
+        for kind, group in groups.items()
+        for line in of_group(group, TASKS[name], paper, name in MODELS)
+    )
 
 
 def of_group(group: Group, task: str, paper: Published, same_model: bool) -> list[str]:
@@ -48,15 +47,11 @@ def of_group(group: Group, task: str, paper: Published, same_model: bool) -> lis
         what = "" if same_model else f" ({one['model']['name']} stands in)"
         found.append(f"Model: {count:,} parameters{what}; the paper {printed:,}.")
     if not group.timing_only:
-        given = {key: value for key, value in optimizer(one).items() if isinstance(value, int | float | str)}
-        shown = ", ".join(f"{k} {v:g}" if isinstance(v, int | float) else f"{k} {v}" for k, v in given.items())
-        found.append(f"Optimizer: {shown}; the paper gives none of these.")
+        found.append(f"Optimizer: {optimized(one)}; the paper gives none of these.")
         counts = sorted({len(group.runs(name)) for name in group.covered()})
         some = " to ".join(str(n) for n in dict.fromkeys((counts[0], counts[-1])))
         found.append(f"Seeds: {some} a setting; the paper trains three (ResNet-50) or four times (UCF101).")
-    if missing := [name for name in group.settings if name not in group.covered()]:
-        found.append(f"Not run: {', '.join(missing)}.")
-    return [*found, *_place(group, paper)]
+    return [*found, *not_run(group), *_place(group, paper)]
 
 
 def _place(group: Group, paper: Published) -> list[str]:
@@ -64,11 +59,4 @@ def _place(group: Group, paper: Published) -> list[str]:
     if group.kind == "simulated":
         what = "nothing is computed" if group.timing_only else "the gradients are really computed"
         return [f"Time is modelled by the testbed {one['testbed']} (parameters below); {what}."]
-    hardware = one["hardware"]
-    ranks = max(cell.get("ranks", cell["workers"]) for cell in group.used())
-    network = f"{hardware.get('network') or 'network unknown'} (testbed {one['testbed']})"
-    theirs = paper.text("Hardware", "all", "all", "machine")
-    found = [f"Hardware: {machine(one)}, {network}; the paper: {theirs}."]
-    if hardware.get("cores") and not hardware.get("gpu") and ranks > hardware["cores"]:
-        found.append(f"{ranks} ranks share {hardware['cores']} cores: computation and communication compete for them.")
-    return found
+    return measured(group, paper.text("Hardware", "all", "all", "machine"))

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from repro.reports.groups import Experiment
+from repro.reports.order import shown
 
 PAPER = "eagersgd"
 DEEP500, HOROVOD = "Synch-SGD (Deep500)", "Synch-SGD (Horovod)"
@@ -105,21 +106,4 @@ MODELS = (
     FIG13_SCALING.name,
 )
 
-SHOWN = {
-    FIG2_LENGTHS: "Figure 2 (a), lengths of UCF101's videos",
-    FIG2: "Figure 2 (b), runtimes of the LSTM on UCF101",
-    FIG3: "Figure 3, runtimes of a Transformer",
-    FIG4: "Figure 4, runtimes in the cloud",
-    FIG9: "Figures 8 and 9, partial allreduce",
-    FIG10.name: "Figure 10, hyperplane regression",
-    FIG10_PADDED.name: "Figure 10, computation padded to the published throughput",
-    FIG10_RATIO.name: "Figure 10, computation padded to the published speed-ups",
-    FIG10_SYNC.name: "Section 5, what model synchronisation is worth",
-    FIG11.name: "Figure 11, ResNet-50 on ImageNet, time",
-    FIG11_SYNC.name: "Section 6.2.2, what model synchronisation is worth",
-    FIG12.name: "Figure 12, ResNet-32 on CIFAR-10",
-    FIG13.name: "Figure 13, LSTM on UCF101",
-    FIG13_SCALING.name: "Section 6.3, scaling of the LSTM",
-    QUORUM.name: "Quorum spectrum",
-    BEYOND.name: "Beyond the paper",
-}
+SHOWN = shown(PAPER, {name: files(name) for name in FILES})

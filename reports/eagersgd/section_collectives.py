@@ -37,7 +37,7 @@ def figure9(groups: Mapping[str, ProbeGroup], paper: Published, verdicts: Sequen
         for kind in PROBE_KINDS[FIG9]
         if kind not in groups
     ]
-    section = Section("Figure 9", " ".join([TEXT, skew, *missing]))
+    section = Section("Figure 9", FIG9, " ".join([TEXT, skew, *missing]))
     if groups:
         found = frames_collectives.latencies(groups)
         places = "; ".join(f"{kind.upper()}: {tables.hardware(group)}" for kind, group in groups.items())

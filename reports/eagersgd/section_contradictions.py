@@ -33,7 +33,7 @@ def section(paper: Published, groups: Mapping[str, ProbeGroup], files: Files) ->
         "each implies (*alone*: solo loses nothing; *with its share*: a rank of solo is itself delayed now and then), "
         "and the throughput that solo then has."
     )
-    return Section("What does not add up", text, [
+    return Section("What does not add up", "", text, [
         Part(tables=[("", wide)]),
         Part("What the speed-ups imply", tables=[(note, computed)]),
     ])  # fmt: skip

@@ -30,7 +30,7 @@ TEXT = (
 def rounds(found: Results, verdicts: Sequence[Verdict], files: Files) -> Section:
     """Counters, and staleness by rank, of all eager runs."""
     there = eager_runs(found.training)
-    section = Section("What the rounds held", TEXT if there else f"{TEXT} No eager run has results yet.")
+    section = Section("What the rounds held", QUORUM.name, TEXT if there else f"{TEXT} No eager run has results yet.")
     for name, group in there:
         label = f"{SHOWN[name]}, {group.kind}"
         made = Part(label)
@@ -59,7 +59,7 @@ def quorum(found: Results, verdicts: Sequence[Verdict], files: Files) -> Section
         "expectation. No claim of the paper."
     )
     groups = found.training[QUORUM.name]
-    section = Section("Quorum spectrum", text if groups else f"{text} {not_run(f'{PAPER}/{QUORUM.name}')}")
+    section = Section("Quorum spectrum", QUORUM.name, text if groups else f"{text} {not_run(f'{PAPER}/{QUORUM.name}')}")
     for kind, group in groups.items():
         table = frames_guarantees.quorum(group)
         title = f"Quorum spectrum {DASH} {kind.upper()}: {where(group, False)}"
@@ -80,7 +80,9 @@ def beyond(found: Results, verdicts: Sequence[Verdict], files: Files) -> Section
         "No claim of the paper."
     )
     groups = found.training[BEYOND.name]
-    section = Section("Beyond the paper", text if groups else f"{text} {not_run(f'{PAPER}/{BEYOND.name}')}")
+    section = Section(
+        "Beyond the paper", BEYOND.name, text if groups else f"{text} {not_run(f'{PAPER}/{BEYOND.name}')}"
+    )
     section.parts += [part(section.title, BEYOND, "beyond the paper", group, files) for group in groups.values()]
     section.parts.append(finding(about(verdicts, BEYOND.name), BEYOND.name, files))
     return section

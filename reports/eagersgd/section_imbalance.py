@@ -40,7 +40,7 @@ def table1(paper: Published, found: Results, files: Files) -> Section:
     )
     table = frames.table1(paper, found)
     left = ["task", "model", "parameters of the models that ran", "equal"]
-    return Section("Table 1", text, [Part(tables=[("", files.table(table, "table1", left))])])
+    return Section("Table 1", "", text, [Part(tables=[("", files.table(table, "table1", left))])])
 
 
 def figure2(found: Results, paper: Published, verdicts: Sequence[Verdict], files: Files) -> Section:
@@ -51,7 +51,7 @@ def figure2(found: Results, paper: Published, verdicts: Sequence[Verdict], files
         "Load imbalance of video classification: (a) how many frames the videos of UCF101 have, (b) how long a batch "
         "of the LSTM takes. Machines differ, so runtimes are drawn over their mean."
     )
-    section = Section("Figure 2", " ".join([text, *missing]))
+    section = Section("Figure 2", FIG2_LENGTHS, " ".join([text, *missing]))
     section.parts += [_lengths(group, paper, files) for group in lengths.values()]
     if lengths:
         table = files.table(frames.length_table(lengths, paper), "lengths", ["kind", "split", "data"])
@@ -86,7 +86,7 @@ def runtimes(
 ) -> Section:
     """Figure 3 or 4."""
     groups = found.probes[experiment]
-    section = Section(title, f"{text} {unrun(experiment, groups)}".strip())
+    section = Section(title, experiment, f"{text} {unrun(experiment, groups)}".strip())
     section.parts += [_runtimes(experiment, group, paper, files) for group in groups.values()]
     section.parts.append(finding(about(verdicts, experiment), experiment, files))
     return section

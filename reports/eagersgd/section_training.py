@@ -74,7 +74,11 @@ def figures(found: Results, paper: Published, verdicts: Sequence[Verdict], files
 
 def figure(one: Figure, found: Training, paper: Published, verdicts: Sequence[Verdict], files: Files) -> Section:
     """Bars of throughput of all sources, then a part an experiment and kind, then the verdicts."""
-    section = Section(one.title, " ".join([one.text, *(missing(e, what, found) for e, what in one.experiments)]))
+    section = Section(
+        one.title,
+        one.experiments[0][0].name,
+        " ".join([one.text, *(missing(e, what, found) for e, what in one.experiments)]),
+    )
     sources = {
         f"{kind.upper()}, {what}": (experiment, group)
         for experiment, what in one.experiments

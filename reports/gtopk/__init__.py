@@ -43,7 +43,7 @@ def build(results: Path | None, out: Path) -> Built:
 def chapters(
     found: Results, verdicts: Sequence[Verdict], data: section_scaling.Efficiency, files: Files
 ) -> list[Section]:
-    """The page's sections between the glance and the claims, in the paper's order but for what does not add up."""
+    """The page's sections between the glance and the claims; `Page.write` brings them into the paper's order."""
 
     def about(name: str) -> list[Verdict]:
         return [verdict for verdict in verdicts if verdict.claim.experiment == name]
@@ -52,13 +52,12 @@ def chapters(
     return [
         scaling.contradictions(data, verdicts, files),
         network.table1(found.sweeps[FIG9], data.paper, about(FIG9), files),
-        *curves.figures(found.training, verdicts, files, ("Figure 5", "Figure 6", "Figure 7")),
+        *curves.figures(found.training, verdicts, files),
         network.messages(found.sweeps[FIG8], data.paper, about(FIG8), files),
         network.collectives(found.sweeps[FIG9], data.paper, about(FIG9), files),
         scaling.figure10(data, verdicts, files),
         scaling.table7(data, found, verdicts, files),
         scaling.figure11(data, found, verdicts, files),
-        *curves.figures(found.training, verdicts, files, ("Figure 12",)),
         curves.conservation(found.training, verdicts, files),
         curves.beyond(found.training, verdicts, files),
     ]

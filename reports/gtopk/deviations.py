@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from repro.reports.deviations import each_once, measured, not_run
 from repro.reports.groups import Group, optimizer
 from repro.reports.gtopk.experiments import CONVERGENCE, SHOWN
-from repro.reports.provenance import _machine as machine
 
 
 @dataclass(frozen=True)
@@ -37,12 +37,12 @@ HARDWARE = "32 machines, each a P102-100 and a Celeron N3350, 1 Gbit/s Ethernet"
 
 def run_deviations(training: Mapping[str, Mapping[str, Group]]) -> list[tuple[str, str]]:
     """(how runs differ from the paper, which runs do), each difference once."""
-    found: dict[str, list[str]] = {}
-    for name, groups in training.items():
-        for kind, group in groups.items():
-            for line in of_group(group, STATED[CONVERGENCE[name]]):
-                found.setdefault(line, []).append(f"{SHOWN[name]}, {kind}")
-    return [(line, "; ".join(where)) for line, where in found.items()]
+    return each_once(
+        (line, f"{SHOWN[name]}, {kind}")
+        for name, groups in training.items()
+        for kind, group in groups.items()
+        for line in of_group(group, STATED[CONVERGENCE[name]])
+    )
 
 
 def of_group(group: Group, paper: Stated) -> list[str]:
@@ -70,9 +70,7 @@ def of_group(group: Group, paper: Stated) -> list[str]:
     counts = sorted({len(group.runs(name)) for name in group.covered()})
     some = " to ".join(str(count) for count in dict.fromkeys((counts[0], counts[-1])))
     found.append(f"Seeds: {some} a setting; the paper shows single curves.")
-    if missing := [name for name in group.settings if name not in group.covered()]:
-        found.append(f"Not run: {', '.join(missing)}.")
-    return [*found, *_place(group)]
+    return [*found, *not_run(group), *_place(group)]
 
 
 def _densities(group: Group, paper: Stated) -> list[str]:
@@ -94,10 +92,4 @@ def _place(group: Group) -> list[str]:
     if group.kind == "simulated":
         what = "nothing is computed" if group.timing_only else "the gradients are really computed"
         return [f"Time is modelled by the testbed {group.first['testbed']} (parameters below); {what}."]
-    hardware = group.first["hardware"]
-    ranks = max(cell.get("ranks", cell["workers"]) for cell in group.used())
-    network = f"{hardware.get('network') or 'network unknown'} (testbed {group.first['testbed']})"
-    found = [f"Hardware: {machine(group.first)}, {network}; the paper: {HARDWARE}."]
-    if hardware.get("cores") and not hardware.get("gpu") and ranks > hardware["cores"]:
-        found.append(f"{ranks} ranks share {hardware['cores']} cores: computation and communication compete for them.")
-    return found
+    return measured(group, HARDWARE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from repro.reports.groups import Experiment, planned
+from repro.reports.order import shown
 
 PAPER = "gtopk"
 BASE = "Dense"
@@ -69,19 +70,4 @@ HEADLINES = (
     "vgg16-low-density-top1", "resnet20-low-density-loss", "resnet20-low-density-top1", "resnet20-loss", "vgg16-loss",
 )  # fmt: skip
 
-SHOWN = {
-    FIG5_VGG16.name: "Figure 5, VGG-16 on CIFAR-10",
-    FIG5_RESNET20.name: "Figure 5, ResNet-20 on CIFAR-10",
-    FIG6_ALEXNET.name: "Figure 6, AlexNet on ImageNet",
-    FIG6_RESNET50.name: "Figure 6, ResNet-50 on ImageNet",
-    FIG7_LSTM.name: "Figure 7, LSTM on PTB",
-    FIG8: "Figure 8, a message between two machines",
-    FIG9: "Figure 9 and Table I, collectives",
-    FIG10: "Figures 10 and 11, Table VII, scaling to 32 workers",
-    FIG10_MEASURED: "Figure 10 on real links, few workers",
-    FIG11: "Figure 11, selection",
-    FIG12_VGG16.name: "Figure 12, VGG-16",
-    FIG12_RESNET20.name: "Figure 12, ResNet-20",
-    CONSERVATION.name: "Residuals: what is lost",
-    BEYOND.name: "Beyond the paper",
-}
+SHOWN = shown(PAPER, {name: files(name) for name in FILES})

@@ -44,20 +44,16 @@ FIGURES: tuple[tuple[str, str, tuple[Experiment, ...]], ...] = (
 )  # fmt: skip
 
 
-def figures(found: Training, verdicts: Sequence[Verdict], files: Files, names: Sequence[str]) -> list[Section]:
-    """The sections of those figures of `FIGURES` that are named."""
-    return [
-        figure(title, text, experiments, found, verdicts, files)
-        for title, text, experiments in FIGURES
-        if title in names
-    ]
+def figures(found: Training, verdicts: Sequence[Verdict], files: Files) -> list[Section]:
+    """The sections of `FIGURES`."""
+    return [figure(title, text, experiments, found, verdicts, files) for title, text, experiments in FIGURES]
 
 
 def figure(
     title: str, text: str, experiments: Sequence[Experiment], found: Training, verdicts: Sequence[Verdict], files: Files
 ) -> Section:
     """A part for each experiment and kind with curves and a table, then the verdicts."""
-    section = Section(title, " ".join([text, *_missing(experiments, found)]))
+    section = Section(title, experiments[0].name, " ".join([text, *_missing(experiments, found)]))
     for experiment in experiments:
         for group in found[experiment.name].values():
             section.parts.append(part(title, experiment, group, files))
@@ -127,7 +123,7 @@ def conservation(found: Training, verdicts: Sequence[Verdict], files: Files) -> 
         "then the k largest of the sum), which drops nothing before the end. Masses are sums of absolute values over "
         "ranks and steps."
     )
-    section = Section("What the residuals lose", " ".join([text, *_missing((CONSERVATION,), found)]))
+    section = Section("What the residuals lose", CONSERVATION.name, " ".join([text, *_missing((CONSERVATION,), found)]))
     for experiment in (CONSERVATION, FIG5_RESNET20, FIG5_VGG16):
         for kind, group in found[experiment.name].items():
             if experiment is CONSERVATION:

@@ -23,7 +23,7 @@ def start(title: str, text: str, experiment: str, groups: Mapping) -> Section:
     missing = [unrun(experiment)]
     if groups:
         missing = [unrun(experiment, kind) for kind in SWEEP_KINDS[experiment] if kind not in groups]
-    return Section(title, " ".join([text, *missing]))
+    return Section(title, experiment, " ".join([text, *missing]))
 
 
 def unrun(experiment: str, kind: str = "") -> str:

@@ -156,7 +156,7 @@ def contradictions(data: Efficiency, verdicts: Sequence[Verdict], files: Files) 
         f"of gTop-k what equation (7) gives on {ranges['gTop-k']} Mbit/s (their compression included). The ratios of "
         "Table VII are ratios of such times."
     )
-    section = Section("What does not add up", text)
+    section = Section("What does not add up", "", text)
     picture = None
     if data.group:
         title = f"Images a second with 32 workers {DASH} PAPER, its time model, {_loud(data)}"

@@ -8,6 +8,7 @@ from typing import Any
 from repro.reports import factors
 from repro.reports.batched_pulls import DEFAULT, IBATCH, LAYERWISE, NETWORKS
 from repro.reports.groups import Experiment
+from repro.reports.order import shown
 
 PAPER = "ibatch"
 Setting = tuple[str, Mapping[str, Any]]
@@ -52,17 +53,8 @@ def files(name: str) -> tuple[str, ...]:
     return FILES.get(plain, (plain,))
 
 
-_ON = ", implied testbed"
 SHOWN = {
-    FIG3: "Figures 3 and 4, case study",
-    FIG3 + IMPLIED: f"Figures 3 and 4, case study{_ON}",
-    FIG5: "Figures 5 and 7, scaling",
-    FIG5 + IMPLIED: f"Figures 5 and 7, scaling{_ON}",
-    FIG6: "Figure 6, scaling with gradient dropping",
-    FIG6 + IMPLIED: f"Figure 6, scaling with gradient dropping{_ON}",
-    RANDOM: "Greedy and exact, random profiles",
-    **{experiment.name: f"Measured here, {WHAT[experiment.name]}" for experiment in PLACES},
-    BEYOND: "Beyond the paper: pushes, placement, exact",
-    BEYOND + IMPLIED: f"Beyond the paper: pushes, placement, exact{_ON}",
-    SYNC.name: "Beyond the paper: BSP, SSP, ASP",
+    name + of: f"{what}, implied testbed" if of else what
+    for name, what in shown(PAPER, FILES).items()
+    for of in (("", IMPLIED) if name in CLUSTERS else ("",))
 }

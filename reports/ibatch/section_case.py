@@ -39,7 +39,7 @@ def figure3(found: Results, verdicts: Sequence[Verdict], files: Files) -> Sectio
         "computation, from the profile that the run measured on its fabric before training."
     )
     groups = testbeds(found, FIG3)
-    section = Section("Figure 3", text if groups else f"{text} {not_run(f'{PAPER}/{FIG3}')}")
+    section = Section("Figure 3", FIG3, text if groups else f"{text} {not_run(f'{PAPER}/{FIG3}')}")
     for name, group in groups:
         frame, place = frames_case.layers(group), tables.hardware(group)
         if not len(frame):
@@ -65,7 +65,7 @@ def figure4(found: Results, verdicts: Sequence[Verdict], files: Files) -> Sectio
         "for other workers' gradients. The paper's batches are [1, 5], [6, 10], [11, 12]."
     )
     groups = testbeds(found, FIG3)
-    section = Section("Figure 4", text if groups else f"{text} {not_run(f'{PAPER}/{FIG3}')}")
+    section = Section("Figure 4", FIG3, text if groups else f"{text} {not_run(f'{PAPER}/{FIG3}')}")
     for name, group in groups:
         frame, place = frames_case.timeline(group), tables.hardware(group)
         part = Part(heading(name), "" if len(frame) else f"No intervals were recorded on {place}.")

@@ -22,7 +22,7 @@ def section(paper: Published, found: Results, files: Files) -> Section:
         "*Possible*: with both speed-ups rounded in the paper's favour. What a mode saves beyond that must come from "
         "somewhere else: a default that waits for more than its bytes, for instance."
     )
-    return Section("What does not add up", text, [
+    return Section("What does not add up", "", text, [
         Part(tables=[("", files.table(table, "arithmetic", list(table.columns)))]),
         Part("What an overlap can save", tables=[(told, files.table(saved, "saved", ["mode", "speed-ups",
                                                                                      "possible by that overlap"]))]),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from repro.reports.ibatch import figure_gap, frames_gap
-from repro.reports.ibatch.experiments import FIG5, IMPLIED, PAPER, RANDOM
+from repro.reports.ibatch.experiments import FIG5, IMPLIED, PAPER, PLACES, RANDOM
 from repro.reports.ibatch.experiments import files as files_of
 from repro.reports.ibatch.results import Results
 from repro.reports.ibatch.section_scaling import OF_DECISIONS
@@ -23,7 +23,7 @@ def greedy(found: Results, verdicts: Sequence[Verdict], files: Files) -> Section
         "programming. *Gap*: executed time of the greedy batches (the better of Algorithms 1 and 2 by the paper's "
         "EXETime) over the least possible, less 1; both from the same profile."
     )
-    section = Section("Greedy and exact", text)
+    section = Section("Greedy and exact", RANDOM, text)
     section.parts += [_clusters(found, files), _random(found, files)]
     mine = [v for v in about(verdicts, FIG5, FIG5 + IMPLIED) if v.claim.id.startswith(OF_DECISIONS)]
     section.parts.append(finding([*mine, *about(verdicts, RANDOM)], "gap", files))
@@ -84,7 +84,9 @@ def predicted(found: Results, files: Files) -> Section:
         "recorded. Runs with pushes after the backward pass, whose pulls wait for nothing but themselves."
     )
     frame = frames_gap.predictions(found.decided)
-    section = Section("Predicted against executed time", text if len(frame) else f"{text} No run has both yet.")
+    section = Section(
+        "Predicted against executed time", PLACES[0].name, text if len(frame) else f"{text} No run has both yet."
+    )
     if len(frame):
         kinds = list(dict.fromkeys(frame["kind"]))
         places = ", ".join(dict.fromkeys(frame["testbed"]))

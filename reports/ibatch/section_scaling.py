@@ -54,7 +54,7 @@ def figure6(found: Results, paper: Published, verdicts: Sequence[Verdict], files
 def _scaling(title: str, family: str, text: str, networks: Sequence[str], found: Results, paper: Published,
              verdicts: Sequence[Verdict], files: Files) -> Section:  # fmt: skip
     groups = testbeds(found, family)
-    section = Section(title, text if groups else f"{text} {unrun(family)}")
+    section = Section(title, family, text if groups else f"{text} {unrun(family)}")
     for name, group in groups:
         frame, place = frames_scaling.speedups(group, paper), tables.hardware(group)
         if family == FIG6:
@@ -92,7 +92,8 @@ def figure7(found: Results, verdicts: Sequence[Verdict], files: Files) -> Sectio
     groups = testbeds(found, FIG5)
     some = [file for file in files_of(FIG5) if file.split("-", 1)[1] in ("inception", "vgg19")]
     missing = " ".join(not_run(f"{PAPER}/{file}") for file in some)
-    section = Section("Figure 7", text if groups else f"{text} {missing}")
+    # of Figure 5's runs, but behind Figure 6
+    section = Section("Figure 7", FIG6, text if groups else f"{text} {missing}")
     for name, group in groups:
         frame, place = frames_scaling.decomposed(group), tables.hardware(group)
         absent = [network for network in OF_FIG7 if network not in set(frame["network"])]
@@ -121,7 +122,7 @@ def beyond(found: Results, files: Files) -> Section:
         "place of Algorithms 1 and 2. The number under the seconds is over the default with pushes after."
     )
     groups = testbeds(found, BEYOND)
-    section = Section("Beyond the paper", text if groups else f"{text} {unrun(BEYOND)}")
+    section = Section("Beyond the paper", BEYOND, text if groups else f"{text} {unrun(BEYOND)}")
     for name, group in groups:
         frame, place = frames_scaling.beyond(group), tables.hardware(group)
         title = f"Pushes and placement, VGG19 on {LARGEST} nodes {DASH} SIMULATED: {place}{note(name)}"
@@ -140,7 +141,9 @@ def synchronisation(found: Results, files: Files) -> Section:
         "virtual time, one random worker of each iteration late. *Staleness*: updates between the pull that a gradient "
         "was computed from and the update that it came into."
     )
-    section = Section("BSP, SSP and ASP", text if found.sync else f"{text} {not_run(f'{PAPER}/{SYNC.name}')}")
+    section = Section(
+        "BSP, SSP and ASP", SYNC.name, text if found.sync else f"{text} {not_run(f'{PAPER}/{SYNC.name}')}"
+    )
     for kind, group in found.sync.items():
         part = Part(f"Synchronisations, {kind}", f"{tables.cell(where(group))}.")
         if not group.timing_only:

@@ -45,7 +45,7 @@ def build(results: Path | None, out: Path) -> Built:
 
 
 def chapters(found: Results, verdicts: Sequence[Verdict], paper: Published, files: Files) -> list[Section]:
-    """The page's sections between the glance and the claims, in the paper's order but for what does not add up."""
+    """The page's sections between the glance and the claims; `Page.write` brings them into the paper's order."""
     return [
         section_contradictions.section(paper, found, files),
         section_sizes.figure1(found, verdicts, files),

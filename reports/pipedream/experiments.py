@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from repro.reports.groups import Experiment, planned
+from repro.reports.order import shown
 from repro.reports.pipelines import (
     ALLREDUCE,
     BSP,
@@ -104,19 +105,5 @@ def files(name: str, kind: str = "") -> tuple[str, ...]:
     return tuple(file for some in known.values() for file in some) or (name,)
 
 
-SHOWN = {
-    TABLE_1: "Table 1, Figure 13, throughput of AlexNet and ResNet-50",
-    FIG1: "Figure 1, communication overhead",
-    TIMELINES.name: "Figures 2, 3, 4 and 6, timelines",
-    FIG5: "Figure 5, layer outputs of VGG16",
-    FIG8.name: "Figure 8, 1F1B",
-    ACCURACY.name: "Figures 10 to 12, accuracy",
-    SEMANTICS.name: "Weight versions, VGG-style network",
-    SEMANTICS_ALEXNET.name: "Weight versions, AlexNet-style network",
-    MEASURED_VGG.name: "Measured here, VGG-style network",
-    MEASURED_ALEXNET.name: "Measured here, AlexNet-style network",
-    CONFIGURATIONS: "Configurations by cost model",
-    WHAT_IF: "What if the network were faster",
-    MEMORY.name: "Memory of a stage",
-}
+SHOWN = shown(PAPER, {name: files(name) for name in FILES})
 THROUGHPUTS = tuple(BY_NAME[name] for name in THROUGHPUT)

@@ -18,7 +18,7 @@ def section(paper: Published, found: Results, files: Files) -> Section:
     )
     table = frames_contradictions.table(paper)
     products = frames_contradictions.products(paper)
-    made = Section("What does not add up", text, [
+    made = Section("What does not add up", "", text, [
         Part(tables=[("", files.table(table, "arithmetic", list(table.columns)))]),
         Part("Table 1's speed-ups", tables=[(
             "The speed-up over BSP is the quotient of the speed-ups over one machine:",

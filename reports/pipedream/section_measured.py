@@ -61,7 +61,7 @@ def schedules(found: Results, files: Files) -> Section:
         "before an update: both update once an iteration, with no stale weights, and stand idle while the pipeline "
         "fills."
     )
-    section = Section("Other schedules", text)
+    section = Section("Other schedules", PLACES[0].name, text)
     for experiment in PLACES:
         for groups in found.places[experiment.name].values():
             for group in groups:
@@ -98,7 +98,9 @@ def memory(groups: Mapping[str, Group], verdicts: Sequence[Verdict], files: File
         "of NOAM, the output stage of one. *Predicted*: computed before the run from sizes of blocks and the "
         "schedule; *observed*: the most that a rank held at once. MB are 10^6 bytes."
     )
-    section = Section("Memory of a stage", text if groups else f"{text} {not_run(f'{PAPER}/{MEMORY.name}')}")
+    section = Section(
+        "Memory of a stage", MEMORY.name, text if groups else f"{text} {not_run(f'{PAPER}/{MEMORY.name}')}"
+    )
     for kind, group in groups.items():
         frame = frames_measured.memory(group)
         if not len(frame):

@@ -33,7 +33,7 @@ def figure1(found: Results, verdicts: Sequence[Verdict], files: Files) -> Sectio
         "read from its figure; its three take-aways are judged."
     )
     missing = " ".join(not_run(f"{PAPER}/{name}") for name in files_of(FIG1))
-    section = Section("Figure 1", text if group else f"{text} {missing}")
+    section = Section("Figure 1", FIG1, text if group else f"{text} {missing}")
     if group:
         frame, place = frames_sizes.overheads(group), tables.hardware(group)
         title = f"Figure 1, communication overhead {DASH} SIMULATED: {place}"
@@ -49,7 +49,7 @@ def figure5(found: Results, paper: Published, verdicts: Sequence[Verdict], files
     """Sizes of VGG16's layer outputs against its parameters."""
     group = one(found.probes[FIG5])
     text = "What a machine of a pipeline has to send, the output of one layer, against all parameters that BSP sends."
-    section = Section("Figure 5", text if group else f"{text} {not_run(f'{PAPER}/{FIG5}')}")
+    section = Section("Figure 5", FIG5, text if group else f"{text} {not_run(f'{PAPER}/{FIG5}')}")
     if group:
         frame, result = frames_sizes.layers(group), group.first["result"]
         total, printed = 1e-6 * result["parameter_bytes"], paper.value("Models", "VGG16", "all", "size")
@@ -76,7 +76,7 @@ def configurations(found: Results, paper: Published, files: Files) -> Section:
         "partitions are as good."
     )
     missing = "" if group else not_run(f"{PAPER}/{CONFIGURATIONS}")
-    section = Section("Configurations by cost model", f"{text} {missing}".strip())
+    section = Section("Configurations by cost model", CONFIGURATIONS, f"{text} {missing}".strip())
     if group:
         table = frames_sizes.configurations(group, paper)
         told = f"As printed: {frames_sizes.agreements(table)} (**{group.kind}**: computed from modelled profiles)."
@@ -91,7 +91,9 @@ def what_if(found: Results, files: Files) -> Section:
         "Beyond the paper: the best configuration for the same profile as the bandwidth goes from 1 to 100 Gbit/s. All "
         "numbers are predictions of the cost model."
     )
-    section = Section("What if the network were faster", text if group else f"{text} {not_run(f'{PAPER}/{WHAT_IF}')}")
+    section = Section(
+        "What if the network were faster", WHAT_IF, text if group else f"{text} {not_run(f'{PAPER}/{WHAT_IF}')}"
+    )
     if group:
         frame = frames_sizes.what_if(group)
         what = " and ".join(dict.fromkeys(f"{line.model} on {line.machines} machines" for line in frame.itertuples()))

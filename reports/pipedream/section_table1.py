@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from repro.reports import tables
 from repro.reports.page import Files, Part, Section, not_run
 from repro.reports.pipedream import figure_bars, frames_table1
-from repro.reports.pipedream.experiments import PAPER, TABLE_1
+from repro.reports.pipedream.experiments import ACCURACY, PAPER, TABLE_1
 from repro.reports.pipedream.published import Published
 from repro.reports.pipedream.results import Results
 from repro.reports.section_timing import finding
@@ -30,7 +30,7 @@ def table1(found: Results, paper: Published, verdicts: Sequence[Verdict], files:
         "profile of the modelled machine; *printed*: the paper's, cut where that cost model is least. AlexNet and "
         f"ResNet-50 stand in section 5.2 alone. {unrun(frames_table1.missing(runs))}"
     )
-    section = Section("Table 1", text.strip())
+    section = Section("Table 1", TABLE_1, text.strip())
     table = frames_table1.table1(runs, paper)
     shown = files.table(table, "table1", ["model", "machines", "cluster", "source", "configuration"])
     picture = None
@@ -61,7 +61,8 @@ def figure13(found: Results, paper: Published, verdicts: Sequence[Verdict], file
         'machine").'
     )
     rows = [name for name in ("table1-vgg16-4a", "table1-vgg16-8a") if name in frames_table1.missing(runs)]
-    section = Section("Figure 13", f"{text} {unrun(rows)}".strip())
+    # of Table 1's runs, but behind Figures 10 to 12
+    section = Section("Figure 13", ACCURACY.name, f"{text} {unrun(rows)}".strip())
     bars = frames_table1.figure13(runs, paper) if runs else None
     there = [n for n, own in bars.groupby("machines") if own["simulated"].notna().any()] if runs else []
     if there:

@@ -29,7 +29,9 @@ def timelines(groups: Mapping[str, Group], verdicts: Sequence[Verdict], files: F
         "The paper's illustrations as they come out: the strategies ran a few iterations of a model with equal "
         "blocks, and what is drawn are the recorded intervals. A panel has its own time axis."
     )
-    section = Section("Figures 2, 3, 4 and 6", text if groups else f"{text} {not_run(f'{PAPER}/{TIMELINES.name}')}")
+    section = Section(
+        "Figures 2, 3, 4 and 6", TIMELINES.name, text if groups else f"{text} {not_run(f'{PAPER}/{TIMELINES.name}')}"
+    )
     for kind, group in groups.items():
         panels = {_titled(group, name): name for name in group.covered() if frames_timelines.recorded(group, name)}
         section.parts.append(gantt(group, panels, "Figures 2, 3, 4 and 6", f"timelines-{kind}", files))
@@ -51,7 +53,7 @@ def figure8(groups: Mapping[str, Group], verdicts: Sequence[Verdict], files: Fil
     )
     absent = [kind for kind in FIG8.kinds if kind not in groups]
     missing = " ".join(not_run(f"{PAPER}/{file}", kind) for kind in absent for file in files_of(FIG8.name, kind))
-    section = Section("Figure 8", f"{text} {missing}".strip())
+    section = Section("Figure 8", FIG8.name, f"{text} {missing}".strip())
     for kind, group in groups.items():
         names = [name for name in group.covered() if frames_timelines.recorded(group, name)]
         if not names:

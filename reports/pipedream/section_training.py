@@ -31,7 +31,9 @@ def figures(found: Results, paper: Published, verdicts: Sequence[Verdict], files
         "compares ASP; an epoch of ASP takes as long as if it had no communication (the paper says so). Inception-v3 "
         "(Figures 10 b and 11 b) is not trained; its epoch times are in Table 1."
     )
-    section = Section("Figures 10 to 12", text if groups else f"{text} {not_run(f'{PAPER}/{ACCURACY.name}')}")
+    section = Section(
+        "Figures 10 to 12", ACCURACY.name, text if groups else f"{text} {not_run(f'{PAPER}/{ACCURACY.name}')}"
+    )
     if groups and found.table1 is None:
         section.text += " No rows of Table 1 were run yet: only epochs can be shown."
     for kind, group in groups.items():
@@ -71,7 +73,7 @@ def versions(found: Results, verdicts: Sequence[Verdict], files: Files) -> Secti
     )
     experiments = (SEMANTICS, SEMANTICS_ALEXNET)
     missing = [not_run(f"{PAPER}/{e.name}") for e in experiments if not found.training[e.name]]
-    section = Section("Weight versions", " ".join([text, *missing]))
+    section = Section("Weight versions", SEMANTICS.name, " ".join([text, *missing]))
     for experiment, what in zip(experiments, ("VGG-style network", "AlexNet-style network"), strict=True):
         for kind, group in found.training[experiment.name].items():
             section.parts.append(_versions(experiment, what, kind, group, files))

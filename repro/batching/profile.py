@@ -20,6 +20,7 @@ from typing import Any
 from repro.common import strict_json
 from repro.common.atomic import write_atomically
 from repro.common.errors import InputError, unknown
+from repro.common.user_files import read_text
 
 
 @dataclass(frozen=True)
@@ -123,11 +124,12 @@ def read(path: Path | str) -> PullProfile:
     """The profile in a JSON or YAML file, or in the summary of a run that measured one; InputError for all others."""
     path = Path(path)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
     except FileNotFoundError:
         raise InputError(f"{path}: no such profile; must be a JSON or YAML file") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: not a readable profile ({error})") from None
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"{path}: not a readable profile ({reason})") from None
     found = _decoded(text, path)
     if isinstance(found, Mapping) and "pipeline" in found:
         pipeline = found["pipeline"]

@@ -83,12 +83,12 @@ def cmd_show(args: argparse.Namespace) -> None:
         count = len(expansion.expand(name, args.overrides, args.scale, lacking))  # says what `run` would refuse
         plain, swept = grid.split(args.overrides)
         resolved = config.compose(name, plain, args.scale)
-        settings, testbeds = config.axes(resolved, args.overrides)
+        variants, testbeds = config.axes(resolved, args.overrides)
         shown.append({"experiment": name, "cells": count, "config": resolved})
         if not args.json:
             print(f"# {name}: {resolved['title']}")
             seeds = len(grid.seeds_of(swept, resolved["seed"], resolved["seeds"]))
-            print(f"# {count} cells: {len(settings)} settings x {len(testbeds)} testbeds x {seeds} seeds")
+            print(f"# {count} cells: {len(variants)} variants x {len(testbeds)} testbeds x {seeds} seeds")
             for reason in dict.fromkeys(map(str, lacking)):
                 print(f"# left out here: {reason}")
             print(yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True))

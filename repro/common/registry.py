@@ -7,7 +7,7 @@ import importlib.util
 import inspect
 import pkgutil
 import sys
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import lru_cache
 from importlib.metadata import entry_points
@@ -28,14 +28,14 @@ class Registry:
     The package says what is chosen with a plugin where no file in `paper_configs/` does: its `defaults(name)`.
 
     kind: what messages call one; base: "module:Class" of which each has a subclass whose `name` is NAME; None where the
-    module itself is the plugin.
+    module itself is the plugin; besides: names that are valid where such a plugin is named, and are none.
     """
 
     kind: str
     package: str
     group: str
     base: str | None = None
-    besides: Collection[str] = ()  # what is valid where such a plugin is named, and is none
+    besides: tuple[str, ...] = ()  # what is valid where such a plugin is named, and is none
 
     def _own(self) -> dict[str, str]:
         """name -> module of ours, without importing any, nor the package."""

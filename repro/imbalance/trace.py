@@ -13,6 +13,7 @@ from pathlib import Path
 
 from repro.common import strict_json
 from repro.common.errors import InputError
+from repro.common.user_files import read_bytes
 from repro.imbalance.base import Imbalance, is_number
 
 
@@ -78,9 +79,7 @@ def _row(text: str, where: str, workers: int) -> list[float]:
 
 
 def _bytes(path: Path) -> bytes:
-    if path.exists() and not path.is_file():  # a device may have no end
-        raise InputError(f"imbalance.file={path}: must be a file of delays")
     try:
-        return path.read_bytes()
+        return read_bytes(path)
     except OSError as error:
         raise InputError(f"imbalance.file={path}: {error.strerror or error}; must be a file of delays") from None

@@ -11,6 +11,7 @@ from repro import fabric, imbalance, launch
 from repro.common.errors import InputError, NotHere
 from repro.common.fields import checked
 from repro.common.registry import TRAIN
+from repro.common.user_files import read_bytes
 from repro.evaluation import metrics
 from repro.experiment import config as configs
 from repro.experiment import grid, limits
@@ -45,7 +46,7 @@ def expand(
     variants, testbeds = configs.axes(base, overrides)
     own = checked(Axes, base)
     many = len(swept.get("seeds", ())) or own.seeds
-    axes = f"{len(variants)} settings x {len(testbeds)} testbeds x {many:,} seeds"
+    axes = f"{len(variants)} variants x {len(testbeds)} testbeds x {many:,} seeds"
     limits.check(f"{experiment}: cells ({axes})", len(variants) * len(testbeds) * many, limits.CELLS)
     seeds = grid.seeds_of(swept, own.seed, own.seeds)
     cells = []
@@ -157,7 +158,7 @@ def _read(config: RunConfig) -> list[str]:
     sums = []
     for path in strategies.load(config.strategy.name).files(config.strategy.options):
         try:
-            sums.append(hashlib.sha256(path.read_bytes()).hexdigest())
+            sums.append(hashlib.sha256(read_bytes(path)).hexdigest())
         except OSError as error:
             raise InputError(f"strategy {config.strategy.name}: {path}: {error.strerror}") from None
     return sums

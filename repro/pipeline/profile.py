@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from repro.common import strict_json
 from repro.common.atomic import write_atomically
 from repro.common.errors import InputError, unknown
+from repro.common.user_files import read_text
 from repro.pipeline import published
 from repro.pipeline.layers import Layer, Profile, as_text, parameter_bytes, tensor_bytes
 
@@ -29,11 +30,12 @@ def read(path: Path | str) -> Profile:
     """The profile in a file, ours (JSON) or the authors' text; InputError for a missing file and for anything else."""
     path = Path(path)
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_text(path)
     except FileNotFoundError:
         raise InputError(f"{path}: no such profile; `repro profile MODEL --out FILE` makes one") from None
     except (OSError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: not a readable profile ({error})") from None
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"{path}: not a readable profile ({reason})") from None
     try:
         if published.recognised(text):
             return published.parse(text, path.name.split(".")[0])

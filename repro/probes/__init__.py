@@ -1,6 +1,8 @@
 """Programs that measure something without training towards an accuracy; a module each, named by `program:`.
 
-    Options                          its entries of the configuration's `probe`, a model of `repro.common.fields`
+Others register theirs through the entry-point group `repro.probes` (NAME = "module").
+
+    Options                             its entries of the configuration's `probe`, a model of `repro.common.fields`
     ranks(config) -> int                optional: how many ranks a cell needs; without it as many as workers
     check(config) -> None               optional: InputError for a configuration that it cannot use, before ranks start
     run(fabric, config, folder)         one rank's part, ending with `finish`

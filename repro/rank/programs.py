@@ -53,4 +53,4 @@ def modules(config: RunConfig) -> list[str]:
             strategies.module_of(config.strategy.name),
         ]
     used = {config.strategy.name} | {each.name for each in getattr(config.probe, "strategies", {}).values()}
-    return [f"repro.probes.{config.program}", *sorted(strategies.module_of(name) for name in used)]
+    return [PROBES.module_of(config.program), *sorted(strategies.module_of(name) for name in used)]

@@ -16,8 +16,8 @@ from repro.common.errors import InputError
 from repro.launch import runs
 from repro.strategies import horovod
 from repro.strategies.horovod import Options
+from repro.testing import real, small
 from tests.distributed.test_ddp import MOMENTUM, N, dropping, frozen, normed
-from tests.support import real, small
 from tests.support.cli import run as run_cells
 from tests.support.cli import summary
 from tests.support.waiting import LIMIT_S

@@ -11,29 +11,9 @@ import torch
 from repro import strategies
 from repro.common.errors import InputError
 from repro.fabric import collectives
-from tests.support import real, small
+from repro.testing import StrategyConformance, real, small
 
-NAMES = real.strategy_names()
 CODECS = ("none", "truncate16", "quantize8")
-
-
-def most(name: str) -> int:
-    """Ranks that a strategy is tried on: any number of virtual ones, or as many real ones as are kept.
-
-    Where every rank holds a stage of its own no more than the small model has blocks.
-    """
-    if getattr(strategies.load(name).Options, "config", None) == "straight":
-        return len(small.model())
-    return real.RANKS if small.library(name) else 6
-
-
-def initial() -> torch.Tensor:
-    return small.ModelShard(small.model(), small.SGD, torch.device("cpu")).weights.clone()
-
-
-def step(weights: torch.Tensor, total: torch.Tensor, workers: int) -> torch.Tensor:
-    """One SGD update with the mean of a sum, in the operations and order of `torch.optim.SGD`."""
-    return weights.add(total.div(workers), alpha=-small.SGD["lr"])
 
 
 def in_rank_order(gradients: list[torch.Tensor]) -> torch.Tensor:
@@ -43,73 +23,17 @@ def in_rank_order(gradients: list[torch.Tensor]) -> torch.Tensor:
     return total
 
 
-# --- conformance: over every registered strategy
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_one_worker_is_plain_sgd(name):
-    options = dict(strategies.load(name).neutral)
-    weights = initial()
-    for iteration in range(12):
-        weights = step(weights, small.serial_gradient(weights, iteration, 0, 1), 1)
-    assert torch.equal(small.run(name, options, workers=1).weights[0], weights)
-
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("workers", [2, 3])
-def test_state_survives_save_and_load(name, workers):
-    workers = min(workers, most(name))
-    optimizer = small.SGD.model_copy(update={"momentum": 0.9, "weight_decay": 1e-3})
-    whole = small.run(name, workers=workers, optimizer=optimizer)
-    resumed = small.run(name, workers=workers, optimizer=optimizer, stop_and_resume_at=5)
-    small.assert_same(whole, resumed)
-
-
-@pytest.mark.parametrize(
-    "name", real.strategy_names([name for name in strategies.names() if strategies.load(name).identical_replicas])
-)
-@pytest.mark.parametrize("workers", [1, 2, 3, 6])
-def test_all_ranks_end_with_the_same_bits(name, workers):
-    workers = min(workers, most(name))
-    codecs = CODECS if hasattr(strategies.load(name).Options, "codec") else ("none",)
-    for codec in codecs:
-        options = {"codec": codec} if codec != "none" else {}
-        assert len(set(small.run(name, options, workers=workers, steps=7).digests)) == 1
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_the_evaluated_model_is_whole(name):
-    for workers in (1, min(3, most(name))):
-        held = small.run(name, workers=workers, steps=1).held
-        assert set.union(*held) == set(small.model().state_dict())
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_evaluating_more_often_changes_nothing(name):
-    workers = min(3, most(name))
-    small.assert_same(small.run(name, workers=workers, settle_every=1), small.run(name, workers=workers))
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_two_runs_are_the_same(name):
-    workers = min(3, most(name))
-    first, second = small.run(name, workers=workers), small.run(name, workers=workers)
-    small.assert_same(first, second)
-    if first.exact:
-        assert first.losses == second.losses
-    if not small.library(name):  # in virtual time
-        assert first.seconds == second.seconds
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_an_unknown_option_is_named(name):
-    with pytest.raises(InputError, match=f"{name} has no option 'nonsense'"):
-        strategies.load(name).parse({"nonsense": 1})
+@pytest.mark.parametrize("name", real.strategy_names())
+class TestEveryStrategy(StrategyConformance):
+    def most(self, name: str) -> int:
+        """Where every rank holds a stage of its own no more than the small model has blocks."""
+        straight = getattr(strategies.load(name).Options, "config", None) == "straight"
+        return len(small.model()) if straight else super().most(name)
 
 
 @pytest.mark.parametrize("workers", [2, 3, 4, 6])
 def test_bytes_are_counted(workers):
-    n = initial().numel()
+    n = small.initial().numel()
     blocks = [end - start for start, end in collectives.bounds(n, workers)]
     # in a ring every rank sends every block but one in each half
     ring = [2 * 4 * n - 4 * blocks[(r + 1) % workers] - 4 * blocks[(r + 2) % workers] for r in range(workers)]
@@ -119,18 +43,24 @@ def test_bytes_are_counted(workers):
     assert served == [5 * 4 * n] * workers + [5 * 4 * n * workers]
 
 
-def test_the_example_of_the_docs_runs(tmp_path, monkeypatch):
+@pytest.fixture
+def short_wire(tmp_path, monkeypatch):
+    """The strategy that docs/strategy.md shows, as a file beside ours."""
     page = (Path(__file__).parents[2] / "docs" / "strategy.md").read_text()
     code = re.search(r"```python\n(# strategies/short_wire\.py\n.*?)```", page, re.DOTALL)[1]
     (tmp_path / "short_wire.py").write_text(code)
     monkeypatch.setattr(strategies, "__path__", [*strategies.__path__, str(tmp_path)])
-    assert "short_wire" in strategies.names()
-    dsync = small.run("dsync", workers=3)
-    torch.testing.assert_close(small.run("short_wire", workers=3).weights[0], dsync.weights[0])
-    half = small.run("short_wire", {"wire": "bfloat16"}, workers=3)
-    assert len(set(half.digests)) == 1 and half.bytes_sent[0] * 2 == small.run("short_wire", workers=3).bytes_sent[0]
-    test_one_worker_is_plain_sgd("short_wire")
-    test_state_survives_save_and_load("short_wire", 2)
+
+
+@pytest.mark.usefixtures("short_wire")
+class TestTheExampleOfTheDocs(StrategyConformance):
+    strategy = "short_wire"
+
+    def test_its_wire_is_shorter(self):
+        assert "short_wire" in strategies.names()
+        whole, half = small.run("short_wire", workers=3), small.run("short_wire", {"wire": "bfloat16"}, workers=3)
+        torch.testing.assert_close(whole.weights[0], small.run("dsync", workers=3).weights[0])
+        assert len(set(half.digests)) == 1 and half.bytes_sent[0] * 2 == whole.bytes_sent[0]
 
 
 # --- Pipe-SGD
@@ -155,16 +85,16 @@ def test_pipe_sgd_with_K_1_is_dsync_with_every_algorithm(algorithm):
 def test_pipe_sgd_is_delayed_sgd(K, workers):
     """w[t] = w[t-1] - lr * mean gradient of iteration t-K+1 (from 1), taken at w[t-K];"""
     steps = 12
-    history = [initial()]  # history[t]: weights after t steps
+    history = [small.initial()]  # history[t]: weights after t steps
     totals: list[torch.Tensor] = []
     for t in range(1, steps + 1):
         gradients = [small.serial_gradient(history[-1], t - 1, worker, workers) for worker in range(workers)]
         totals.append(in_rank_order(gradients))
         due = t - K
-        history.append(step(history[-1], totals[due], workers) if due >= 0 else history[-1])
+        history.append(small.sgd_step(history[-1], totals[due], workers) if due >= 0 else history[-1])
     assert torch.equal(small.run("pipe_sgd", {"K": K}, workers=workers, drain=False).weights[0], history[-1])
     for due in range(steps - K + 1, steps):  # drain: the rest, each once
-        history.append(step(history[-1], totals[due], workers))
+        history.append(small.sgd_step(history[-1], totals[due], workers))
     assert torch.equal(small.run("pipe_sgd", {"K": K}, workers=workers).weights[0], history[-1])
 
 
@@ -203,10 +133,10 @@ def test_a_codec_needs_the_ring():
 
 @pytest.mark.parametrize("workers", [1, 2, 3, 6])
 def test_ps_sync_is_sgd_on_the_sum_in_rank_order(workers):
-    weights = initial()
+    weights = small.initial()
     for iteration in range(12):
         gradients = [small.serial_gradient(weights, iteration, worker, workers) for worker in range(workers)]
-        weights = step(weights, in_rank_order(gradients), workers)
+        weights = small.sgd_step(weights, in_rank_order(gradients), workers)
     assert torch.equal(small.run("ps_sync", workers=workers).weights[0], weights)
 
 

@@ -12,7 +12,7 @@ from repro import strategies
 from repro.common.errors import InputError
 from repro.launch import runs
 from repro.strategies.ddp import Options, ring_share, sent_bytes
-from tests.support import small
+from repro.testing import small
 from tests.support.cli import run as run_cells
 from tests.support.cli import summary
 

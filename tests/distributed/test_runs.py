@@ -13,10 +13,10 @@ import pytest
 
 from repro import strategies
 from repro.records.store import VOLATILE
-from tests.support import small
+from repro.testing import real, small
 from tests.support.cli import EXPERIMENT, QUICK, repro, run, summary
 
-DETERMINISTIC = [n for n in strategies.names() if not small.library(n) and strategies.load(n).deterministic]
+DETERMINISTIC = [n for n in strategies.names() if not real.library(n) and strategies.load(n).deterministic]
 
 
 @pytest.fixture

@@ -59,6 +59,12 @@ class ForeignLate(Imbalance):
     def delays(self, iteration):
         return [self.longest] * self.workers
 """
+CONFORMANCE = """
+from repro.testing import StrategyConformance
+
+class TestForeignWire(StrategyConformance):
+    strategy = "foreign_wire"
+"""
 
 
 def example() -> str:

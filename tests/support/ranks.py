@@ -6,12 +6,9 @@ In a test: `launch("mpi", 3, "suite", folder)`. In a rank: `python -m tests.supp
 import functools
 import json
 import os
-import pickle
 import signal
 import sys
 import tempfile
-import threading
-import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -22,22 +19,11 @@ FAULTY_RANK = 1
 FAULT_TIMEOUT_S = 8.0  # of the others, where that is what ends them
 
 
-def launch(fabric, size, program, folder, stall_s=LIMIT_S, limit_s=2 * LIMIT_S):
+def launch(fabric, size, program, folder):
     """Run `size` ranks of a program below to their end; raises what `supervise` says of them if they failed."""
-    from repro.launch.local import environment, mpirun_command, torchrun_command
-    from repro.launch.supervise import Ranks
+    from repro.testing import ranks  # not in the ranks
 
-    command = {"mpi": mpirun_command, "torch": torchrun_command}[fabric]
-    surroundings = environment(threads=1) | {"PYTHONPATH": str(Path(__file__).resolve().parents[2])}
-    program = ["-m", "tests.support.ranks", program, fabric, str(folder)]
-    ranks = Ranks(command(size, program), surroundings, folder / "log")
-    end = threading.Timer(limit_s, ranks.stop)
-    end.start()
-    try:
-        ranks.follow(lambda message: None, stall_s)
-    finally:
-        end.cancel()
-        ranks.stop()
+    ranks.launch(fabric, size, ["-m", "tests.support.ranks", program, fabric, str(folder)], folder)
 
 
 @functools.cache
@@ -189,33 +175,6 @@ UNHEARD = {
 }
 
 
-def serve(kind, folder):
-    """Small runs of `tests.support.real`, one after the other, on the first ranks; until there is a file `end`."""
-    from tests.support import small
-
-    whole, groups, number = make_fabric(kind, LIMIT_S), {}, 0
-    while True:
-        job = folder / f"job{number}"
-        while not job.exists():
-            if (folder / "end").exists():
-                whole.close()
-                return
-            time.sleep(0.005)
-        size, how = pickle.loads(job.read_bytes())
-        if size not in groups:
-            groups[size] = whole.subgroup(range(size))
-        if (fabric := groups[size]) is not None:
-            fabric.bytes_sent = 0
-            try:
-                found = small.one_rank(fabric, **how)
-            except Exception:
-                found = traceback.format_exc()
-            aside = folder / f"new{fabric.rank}"
-            aside.write_bytes(pickle.dumps(found))
-            aside.rename(folder / f"job{number}.rank{fabric.rank}")
-        number += 1
-
-
 def listeners(kind, folder):
     """{process: where it listens} of this rank and of its launcher, and whether they have a network of their own."""
     import torch
@@ -242,7 +201,6 @@ def listens(pid):
 
 PROGRAMS = {
     "listeners": listeners,
-    "serve": serve,
     "suite": suite,
     "kill": lambda kind, folder: fault(kind, signal.SIGKILL),
     "stop": lambda kind, folder: fault(kind, signal.SIGSTOP),

@@ -13,6 +13,7 @@ import yaml
 
 from repro.common.errors import InputError, unknown
 from repro.common.paths import CONFIGS
+from repro.common.user_files import read_text
 
 DEFAULT = CONFIGS / "site" / "slurm.yaml"
 NOTHING = ("", "null", "~", "None")
@@ -116,7 +117,7 @@ def load(file: Path | None = None) -> Site:
     file = file or path()
     try:
         # as text: YAML would make a number of seconds of 24:00:00
-        given = yaml.load(file.read_text(encoding="utf-8"), yaml.BaseLoader)
+        given = yaml.load(read_text(file), yaml.BaseLoader)
     except OSError as error:
         raise InputError(f"site file {file}: {error.strerror}") from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:

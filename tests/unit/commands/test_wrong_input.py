@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
 import pytest
 
 from repro import cli
+from repro.common import user_files
 from repro.common.errors import InputError
 from repro.common.paths import PROJECT
 from repro.experiment import config, files
@@ -91,7 +93,7 @@ def said(capsys, *arguments: str) -> str:
         ("epochs=inf", ["epochs=inf: must be a finite number"]),
         ("data.root=5", ["data.root=5: must be a text"]),
         ("breakdown=5", ["breakdown=5: must be true or false"]),
-        ("seeds=1000000", ["cells (7 settings x 2 testbeds x 1,000,000 seeds): 14,000,000; must be 10,000 or less"]),
+        ("seeds=1000000", ["cells (7 variants x 2 testbeds x 1,000,000 seeds): 14,000,000; must be 10,000 or less"]),
     ],
 )
 def test_an_override_that_cannot_be_is_one_line_of_show_too(capsys, override, words):
@@ -113,9 +115,26 @@ def test_show_refuses_what_run_refuses(capsys, override):
     assert line == str(refusal.value)
 
 
-def test_delays_are_read_from_files_that_end(capsys):
-    line = said(capsys, "show", FIG4, "strategy=dsync", "imbalance=trace", "imbalance.file=/dev/zero")
-    assert line == "imbalance.file=/dev/zero: must be a file of delays"
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["show", FIG4, "strategy=dsync", "imbalance=trace", "imbalance.file={}"],
+        ["show", "ibatch/measured-vgg", "strategy=ibatch", "strategy.profile={}"],
+        ["submit", FIG4, "--site", "{}"],
+        ["partition", "{}", "--machines", "2", "--bandwidth", "1e9"],
+        ["batches", "{}"],
+    ],
+    ids=lambda arguments: f"{arguments[0]} {arguments[-1]}",
+)
+def test_only_files_that_end_and_are_not_too_large_are_read(capsys, monkeypatch, tmp_path, arguments):
+    monkeypatch.setenv("REPRO_SITE", "")  # `submit --site` sets it for what it starts
+    os.mkfifo(tmp_path / "pipe")
+    with open(tmp_path / "large", "wb") as file:
+        file.truncate(user_files.LARGEST + 1)
+    for path, words in (("/dev/zero", "not a regular file"), (tmp_path / "pipe", "not a regular file"),
+                        (tmp_path / "large", f"must be {user_files.LARGEST:,} or less")):  # fmt: skip
+        line = said(capsys, *(argument.format(path) for argument in arguments))
+        assert str(path) in line and words in line
 
 
 def test_show_counts_the_cells_that_run_has(capsys):

@@ -6,7 +6,7 @@ import torch
 from repro.fabric.codecs import codec
 from repro.fabric.compressed import RINGS, CompressedAllreduce
 from repro.fabric.virtual import Network, run
-from tests.support import small
+from repro.testing import small
 
 NETWORK = Network(1e-6, 1e-9)
 

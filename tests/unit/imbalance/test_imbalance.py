@@ -19,11 +19,11 @@ from repro.experiment import config as configs
 from repro.fabric import virtual
 from repro.imbalance import cloud
 from repro.launch import runs
+from repro.testing import real, small
 from repro.timing.device import BlockSeconds
 from repro.training.clock import Clock
 from repro.training.model_shard import ModelShard
 from repro.training.worker import Worker
-from tests.support import small
 
 FIG4 = "pipesgd/fig4-mnist"
 
@@ -288,7 +288,7 @@ def test_every_injector_has_a_file_of_its_options():
 
 
 # --- with strategies
-@pytest.mark.parametrize("name", [name for name in strategies.names() if not small.library(name)])
+@pytest.mark.parametrize("name", [name for name in strategies.names() if not real.library(name)])
 def test_every_strategy_meets_the_delays(name, tmp_path, monkeypatch):
     """Through whole virtual runs: time is injected on every strategy's workers, and recorded."""
     from repro.rank import programs

@@ -9,8 +9,8 @@ from torch import nn
 from repro import models
 from repro.common.errors import InputError
 from repro.evaluation.evaluate import digest
+from repro.testing.small import SGD
 from repro.training.model_shard import ModelShard, carries_state
-from tests.support.small import SGD
 
 PHOTO, TINY = (3, 224, 224), (3, 32, 32)
 

@@ -16,11 +16,11 @@ from repro.data.base import Batches, Split
 from repro.evaluation.evaluate import digest, evaluate
 from repro.fabric import virtual
 from repro.launch import runs
+from repro.testing.small import COSTS, NETWORK, SGD
 from repro.timing.device import BlockSeconds, backward_passes, block_seconds
 from repro.training.clock import Clock
 from repro.training.model_shard import ModelShard
 from repro.training.worker import Worker
-from tests.support.small import COSTS, NETWORK, SGD
 
 CPU = torch.device("cpu")
 DEVICE = {"peak_flops": 1e9, "utilisation": 1.0, "launch_s": 1.0}

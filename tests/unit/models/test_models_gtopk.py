@@ -11,9 +11,9 @@ from repro.common.errors import InputError
 from repro.data.base import Dataset, Split
 from repro.data.text import Text
 from repro.evaluation.evaluate import digest
+from repro.testing import small
 from repro.timing.device import block_flops
 from repro.training.model_shard import ModelShard, reset_state
-from tests.support import small
 
 
 def test_vgg16_is_the_released_ones_layers():

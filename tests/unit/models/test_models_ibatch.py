@@ -13,9 +13,9 @@ from repro import data, models
 from repro.common.errors import InputError
 from repro.evaluation.evaluate import digest
 from repro.models import googlenet
+from repro.testing.small import SGD
 from repro.timing.device import block_flops
 from repro.training.model_shard import ModelShard
-from tests.support.small import SGD
 
 IMAGE = (3, 224, 224)
 CPU = torch.device("cpu")

@@ -13,9 +13,9 @@ from repro import models
 from repro.data.text import IGNORED
 from repro.models import vgg16_imagenet
 from repro.models.s2vt import BOS, EOS, PAD
+from repro.testing.small import SGD
 from repro.timing.device import block_flops
 from repro.training.model_shard import ModelShard
-from tests.support.small import SGD
 
 CPU = torch.device("cpu")
 S2VT = {"hidden": 8, "embedding": 6, "dropout": 0.0}

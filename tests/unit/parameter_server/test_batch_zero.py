@@ -11,8 +11,8 @@ from torch import nn
 from repro.batching.profile import PullProfile
 from repro.fabric import virtual
 from repro.parameter_server.module import ServedModule
+from repro.testing import small
 from repro.timing.device import BlockSeconds
-from tests.support import small
 from tests.unit.parameter_server.test_parameter_server import step_seconds
 
 ALPHA = 5e-4  # seconds; a pull is a request and an answer: 1 ms, and STARTUP before

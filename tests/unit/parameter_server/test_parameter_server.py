@@ -18,9 +18,9 @@ from repro.rank import programs
 from repro.records.store import read_summary
 from repro.strategies import load
 from repro.strategies.shared.pull_schedule import check_batches
+from repro.testing import small
 from repro.timing.costs import Costs
 from repro.timing.device import BlockSeconds
-from tests.support import small
 
 MODES = ("ps_default", "ps_layerwise", "ibatch")
 MOMENTUM = small.SGD.model_copy(update={"momentum": 0.9, "weight_decay": 1e-3})

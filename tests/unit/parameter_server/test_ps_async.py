@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from repro.strategies.ps_async import PSAsync
+from repro.testing import small
 from repro.timing.device import BlockSeconds
-from tests.support import small
 
 MILLISECONDS = {
     1: [3.0],

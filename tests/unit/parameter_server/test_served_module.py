@@ -9,7 +9,7 @@ from torch import nn
 from repro.common.errors import InputError
 from repro.fabric import virtual
 from repro.parameter_server.module import ServedModule
-from tests.support import small
+from repro.testing import small
 
 OPTIMIZER = {"lr": 0.1, "momentum": 0.9, "weight_decay": 1e-3}
 

@@ -17,10 +17,10 @@ from repro.pipeline import profile as profiles
 from repro.pipeline import profiler, published
 from repro.pipeline.downsets import Downsets
 from repro.pipeline.layers import Layer, Profile
+from repro.testing.small import CLASSES, INPUTS, split
 from repro.timing.device import BlockSeconds, block_seconds
 from repro.training.cuda_timer import DeviceTimes
 from tests.support import pipedream_vgg16
-from tests.support.small import CLASSES, INPUTS, split
 
 SMALL = Profile(
     "small", 4, "a machine", (Layer("a", 0.25, 0.5, 80.0, 140.0), Layer("b", 1.0, 0.0, 48, 0)), 20, 5, "measured", 96

@@ -47,6 +47,7 @@ def test_a_wheel_lists_shows_and_reports(tmp_path):
     def say(*arguments: str) -> str:
         return repro(tmp_path, [installed], *arguments)
 
+    assert (installed / "repro" / "testing" / "strategies.py").is_file()
     assert "pipesgd/fig4-mnist" in say("list")
     assert "K: 3" in say("show", "pipesgd/fig4-mnist", "strategy=pipe_sgd", "strategy.K=3")
     assert str(tmp_path / "results" / "pages" / "pipesgd.html") in say("report", "pipesgd")

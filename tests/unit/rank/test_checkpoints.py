@@ -18,7 +18,7 @@ from repro.launch import runs
 from repro.rank import programs, recorder
 from repro.rank.checkpoints import Checkpoints, Damaged
 from repro.records.store import read_summary
-from tests.support import small
+from repro.testing import small
 from tests.support.cli import run as cli
 from tests.support.cli import summary
 

@@ -16,17 +16,17 @@ from repro.launch import runs
 from repro.rank import programs, recorder
 from repro.rank.divergence import Broken, diverged, first_loss, first_tensor, tensors
 from repro.records.events import read_events
+from repro.testing import real, small
 from repro.tracking import sync_all
 from repro.training.model_shard import ModelShard
 from repro.training.worker import Worker
-from tests.support import real, small
 from tests.support.cli import repro
 from tests.unit.tracking.test_tracking import runs_of
 
 EXPERIMENT = "pipesgd/fig4-mnist"
 QUICK = ("dataset.standin=always", "epochs=0.5", "eval_every=0.25", "checkpoint_every=0.05")
 TOO_LONG = ("optimizer.lr=1e30", "optimizer.momentum=0.9")
-OURS = [name for name in strategies.names() if not small.library(name)]
+OURS = [name for name in strategies.names() if not real.library(name)]
 
 
 def run(folder: Path, workers: int, *overrides: str) -> None:
@@ -146,7 +146,7 @@ def test_a_command_says_so_keeps_it_and_does_not_run_it_again(tmp_path, monkeypa
 @pytest.mark.ranks
 @pytest.mark.parametrize("name", ["ddp", "horovod", "gtopk", "pipedream"])
 def test_real_ranks_end_so(name, tmp_path):
-    if small.library(name):
+    if real.library(name):
         real.need(name)
     launcher = ["testbed.launcher=torchrun"] if name == "ddp" else []
     cell = [*QUICK, *TOO_LONG, f"strategy={name}", "testbed=here", *launcher, "workers=3", "batch=60"]

@@ -13,9 +13,9 @@ from repro.launch import runs
 from repro.rank import programs, recorder
 from repro.records.events import read_events
 from repro.records.store import read_summary
+from repro.testing import small
 from repro.tracking import Mirror, Store, open_store, tracking_uri
 from repro.tracking.format import final_metrics, staleness
-from tests.support import small
 from tests.unit.tracking.test_tracking import CELL, evaluation, summary_of, write_events
 
 EXPERIMENT = "pipesgd/fig4-mnist"

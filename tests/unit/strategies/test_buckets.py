@@ -16,11 +16,11 @@ from repro.common.errors import InputError
 from repro.fabric import collectives
 from repro.fabric.codecs import CODECS
 from repro.launch import runs as cells
+from repro.testing import small
 from repro.timing import closed_forms
 from repro.timing.costs import Costs
 from repro.timing.device import BlockSeconds
 from repro.training.buckets import balanced_buckets, block_sizes, cut
-from tests.support import small
 
 TRAINED = 4  # of the model's five blocks
 SIZES = [56, 0, 36, 20, 12]  # all divide by 4: in rings of 2 and 4 no rank is ahead of another

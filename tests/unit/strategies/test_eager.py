@@ -10,8 +10,8 @@ import torch
 from repro import strategies
 from repro.common.errors import InputError
 from repro.fabric import virtual
+from repro.testing import small
 from repro.timing.device import BlockSeconds
-from tests.support import small
 from tests.support.cli import run as run_cells
 from tests.support.cli import summary
 

@@ -12,11 +12,11 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from repro import strategies
 from repro.common.errors import FaultError, InputError
 from repro.fabric import selection, virtual
+from repro.testing import small
 from repro.training.buckets import block_sizes
 from repro.training.clock import Clock
 from repro.training.model_shard import ModelShard
 from repro.training.worker import Worker
-from tests.support import small
 
 BOTH = ("topk", "gtopk")
 N = sum(p.numel() for p in small.model().parameters())

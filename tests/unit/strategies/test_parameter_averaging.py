@@ -7,7 +7,7 @@ import torch
 
 from repro import strategies
 from repro.common.errors import InputError
-from tests.support import small
+from repro.testing import small
 
 NAME = "parameter_averaging"
 MOMENTUM = small.SGD.model_copy(update={"momentum": 0.9, "weight_decay": 1e-2})

@@ -17,7 +17,7 @@ from repro.pipeline.layout import layout
 from repro.pipeline.memory import counted
 from repro.pipeline.plan import Plan
 from repro.pipeline.shapes import outputs
-from tests.support import small
+from repro.testing import small
 
 LR, BATCH, WIDTHS = small.SGD["lr"], 4, (small.INPUTS, 7, 5, 6, 4, small.CLASSES)
 BLOCKS = len(WIDTHS) - 1

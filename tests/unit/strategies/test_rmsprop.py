@@ -10,10 +10,10 @@ from repro.common.fields import checked
 from repro.experiment.optimizer import Optimizer
 from repro.launch import runs
 from repro.reports.groups import optimizer as shown
+from repro.testing import small
+from repro.testing.small import SGD
 from repro.training.lr_schedule import Schedule
 from repro.training.model_shard import ModelShard
-from tests.support import small
-from tests.support.small import SGD
 
 CPU = torch.device("cpu")
 RMS = SGD.model_copy(update={"name": "rmsprop", "alpha": 0.9, "eps": 0.5, "lr": 0.01})

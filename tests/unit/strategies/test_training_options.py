@@ -17,13 +17,13 @@ from repro.experiment.optimizer import Optimizer
 from repro.fabric import virtual
 from repro.launch import runs
 from repro.rank.factory import check_accumulate
+from repro.testing import small
+from repro.testing.small import COSTS, NETWORK, SGD
 from repro.timing.device import BlockSeconds
 from repro.training.clock import Clock
 from repro.training.lr_schedule import Schedule
 from repro.training.model_shard import ModelShard
 from repro.training.worker import Worker
-from tests.support import small
-from tests.support.small import COSTS, NETWORK, SGD
 
 CPU = torch.device("cpu")
 BLOCKS = BlockSeconds([1e-3, 3e-3], [2e-3, 5e-3])

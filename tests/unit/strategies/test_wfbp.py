@@ -14,11 +14,11 @@ from repro import models, strategies
 from repro.common.errors import InputError
 from repro.fabric.codecs import codec
 from repro.launch import runs
+from repro.testing import small
 from repro.timing import closed_forms as forms
 from repro.timing.costs import Costs
 from repro.timing.device import BlockSeconds
 from repro.training.buckets import ddp_buckets
-from tests.support import small
 
 MIB = 2**20
 SIZES = [48, 8, 32, 4, 16, 4, 12]  # elements of the parameters below, in order; in rings of 2 and 4 chunks are equal

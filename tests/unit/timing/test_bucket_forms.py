@@ -11,6 +11,7 @@ from torch import nn
 from repro import strategies
 from repro.fabric import virtual
 from repro.fabric.codecs import codec
+from repro.testing.small import NoBatches
 from repro.timing import closed_forms as forms
 from repro.timing.costs import Costs
 from repro.timing.device import BlockSeconds
@@ -18,7 +19,6 @@ from repro.training.buckets import balanced_buckets
 from repro.training.clock import Clock
 from repro.training.model_shard import ModelShard
 from repro.training.worker import Worker
-from tests.support.small import NoBatches
 
 
 def test_two_segments_by_hand() -> None:

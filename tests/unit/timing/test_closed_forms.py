@@ -13,6 +13,7 @@ from repro.fabric import collectives, virtual
 from repro.fabric.codecs import codec
 from repro.fabric.compressed import CompressedAllreduce
 from repro.strategies import load
+from repro.testing.small import NoBatches
 from repro.timing import closed_forms as forms
 from repro.timing import fit
 from repro.timing.costs import Costs
@@ -20,7 +21,6 @@ from repro.timing.device import BlockSeconds
 from repro.training.clock import Clock
 from repro.training.model_shard import ModelShard
 from repro.training.worker import Worker
-from tests.support.small import NoBatches
 
 ALPHA, BETA = 1e-4, 1e-9
 NETWORK = virtual.Network(ALPHA, BETA)

@@ -7,10 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repro.fabric import virtual
+from repro.testing.small import NETWORK
 from repro.training.clock import Clock
 from repro.training.intervals import overlap, union
 from repro.training.stops import Stop, TrainingPlan
-from tests.support.small import NETWORK
 
 spans = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)).map(lambda s: (min(s), max(s))), max_size=8)
 

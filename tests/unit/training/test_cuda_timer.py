@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from repro.fabric import virtual
+from repro.testing.small import NETWORK
 from repro.training.clock import Clock
 from repro.training.cuda_timer import DeviceTimes
-from tests.support.small import NETWORK
 
 
 class Stream:

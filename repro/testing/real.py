@@ -12,7 +12,6 @@ import pickle
 import tempfile
 import threading
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,26 +19,27 @@ import pytest
 
 from repro import strategies
 from repro.common.errors import InputError
-from tests.support import small
-from tests.support.ranks import launch
-from tests.support.waiting import LIMIT_S
+from repro.fabric.base import LIBRARIES
+from repro.testing.ranks import LIMIT_S, launch
 
 RANKS = 4
 
 
 class Ranks:
-    """`RANKS` ranks of a fabric that do what they find in a folder (`tests.support.ranks.serve`)."""
+    """`RANKS` ranks of a fabric that do what they find in a folder (`repro.testing.serve`)."""
 
     def __init__(self, fabric: str):
         self.holder = tempfile.TemporaryDirectory()
-        self.folder, self.numbers, self.failed = Path(self.holder.name), itertools.count(), None
+        self.folder, self.numbers = Path(self.holder.name), itertools.count()
+        self.failed: Exception | None = None
         self.thread = threading.Thread(target=self._follow, args=(fabric,), daemon=True)
         self.thread.start()
         atexit.register(self.end)
 
     def _follow(self, fabric: str) -> None:
         try:
-            launch(fabric, RANKS, "serve", self.folder, stall_s=1e6, limit_s=1e6)
+            program = ["-m", "repro.testing.serve", fabric, str(self.folder)]
+            launch(fabric, RANKS, program, self.folder, stall_s=1e6, limit_s=1e6)
         except Exception as error:
             self.failed = error
 
@@ -72,10 +72,14 @@ def started(fabric: str) -> Ranks:
     return Ranks(fabric)
 
 
-def strategy_names(names: Sequence[str] | None = None) -> list[Any]:
-    """Parameters of a test of every registered strategy, or of some; marked where it starts real ranks."""
-    chosen = strategies.names() if names is None else names
-    return [pytest.param(name, marks=[pytest.mark.ranks] * bool(small.library(name))) for name in chosen]
+def strategy_names() -> list[Any]:
+    """Parameters of a test of every registered strategy, marked where it starts real ranks."""
+    return [pytest.param(name, marks=[pytest.mark.ranks] * bool(library(name))) for name in strategies.names()]
+
+
+def library(name: str) -> str | None:
+    """The fabric whose library a strategy needs, or None."""
+    return next((LIBRARIES[needed] for needed in strategies.load(name).requires if needed in LIBRARIES), None)
 
 
 def need(name: str) -> None:

@@ -1,7 +1,7 @@
 """Small runs of any strategy: a seeded data set, a tiny model, on the virtual fabric in this process.
 
 A strategy that needs the library of a real fabric (DDP, Horovod) runs there instead, on ranks that
-`tests.support.real` keeps.
+`repro.testing.real` keeps.
 """
 
 from __future__ import annotations
@@ -22,8 +22,10 @@ from repro.data.base import Batches, Split
 from repro.evaluation.evaluate import digest
 from repro.experiment.optimizer import Optimizer
 from repro.fabric import virtual
-from repro.fabric.base import LIBRARIES, Fabric
+from repro.fabric.base import Fabric
+from repro.imbalance.base import Imbalance
 from repro.rank.checkpoints import Checkpoints
+from repro.testing import real
 from repro.timing.costs import Costs
 from repro.timing.device import BlockSeconds
 from repro.training.clock import Clock
@@ -58,14 +60,20 @@ class NoBatches:
         return 1.0
 
 
-@dataclass
-class Given:
+class Given(Imbalance):
     """Delays as they are given: [step][worker] seconds."""
 
-    rows: Sequence[Sequence[float]]
+    name = "given"
 
-    def delays(self, iteration: int) -> Sequence[float]:
-        return self.rows[iteration % len(self.rows)]
+    def __init__(self, rows: Sequence[Sequence[float]]):
+        self.rows = rows
+
+    @property
+    def longest(self) -> float:
+        return max(map(max, self.rows))
+
+    def delays(self, iteration: int) -> list[float]:
+        return list(self.rows[iteration % len(self.rows)])
 
 
 SGD = Optimizer(lr=0.1)
@@ -114,7 +122,7 @@ def run(
     stop_and_resume_at: after that many steps go on with fresh strategies and parts that load the old ones' checkpoint.
     delays: [step][worker] seconds of injected imbalance; in turn where there are more steps.
     """
-    how = {
+    how: dict[str, Any] = {
         "workers": workers,
         "steps": steps,
         "batch": batch,
@@ -131,9 +139,7 @@ def run(
     if getattr(strategy_class.Options, "density", None):  # the default keeps nothing of so small a model
         options = {"density": 0.25} | options
     ranks, exact = strategy_class.ranks(strategy_class.parse(options), workers), True
-    if home := fabric or library(name):
-        from tests.support import real
-
+    if home := fabric or real.library(name):
         how |= {"name": name, "options": options, "blocks": None}
         results, exact = real.run(home, ranks, how), strategy_class.deterministic
     else:
@@ -142,11 +148,6 @@ def run(
         )
     digests, weights, losses, sent, seconds, states, staleness, held, counters = map(list, zip(*results))
     return Run(digests, weights, losses, sent, max(seconds), states, staleness, held, counters, exact)
-
-
-def library(name: str) -> str | None:
-    """The fabric whose library a strategy needs, or None."""
-    return next((LIBRARIES[needed] for needed in strategies.load(name).requires if needed in LIBRARIES), None)
 
 
 def assert_same(first: Run, second: Run) -> None:
@@ -234,6 +235,24 @@ def one_rank(
     return *mine, seconds, state, staleness, set(weights), counters
 
 
+def initial() -> torch.Tensor:
+    """The weights (n,) that every run starts from."""
+    return ModelShard(model(), SGD, torch.device("cpu")).weights.clone()
+
+
+def sgd_step(weights: torch.Tensor, total: torch.Tensor, workers: int) -> torch.Tensor:
+    """One SGD update with the mean of a sum, in the operations and order of `torch.optim.SGD`."""
+    return weights.add(total.div(workers), alpha=-SGD.lr)
+
+
+def plain_sgd(iterations: int = 12) -> torch.Tensor:
+    """The weights (n,) that one worker has after so many iterations."""
+    weights = initial()
+    for iteration in range(iterations):
+        weights = sgd_step(weights, serial_gradient(weights, iteration, 0, 1), 1)
+    return weights
+
+
 def serial_gradient(
     weights: torch.Tensor,
     iteration: int,
@@ -247,4 +266,4 @@ def serial_gradient(
     part.weights.copy_(weights)
     x, y = Batches(split(), batch, 3, 10 * workers)[iteration * workers + worker]
     nn.functional.cross_entropy(part.model(x), y).backward()
-    return torch.cat([p.grad.view(-1) for p in part.parameters])
+    return torch.cat([p.grad.view(-1) for p in part.parameters if p.grad is not None])

@@ -1,0 +1,25 @@
+"""What a page shows, in its paper's own order: that of `paper_configs/papers/<paper>.yaml`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from repro.experiment.papers import entries
+from repro.reports.page import Section
+
+
+def shown(paper: str, files: Mapping[str, Sequence[str]]) -> dict[str, str]:
+    """Experiment of the page -> what it is there; files: those of experiments that show several files' results."""
+    of = {file: name for name, some in files.items() for file in some}
+    return {of.get(entry.experiment, entry.experiment): entry.shows for entry in entries(paper)}
+
+
+def headline(paper: str, files: Sequence[str]) -> bool:
+    """Whether claims that the paper is known for rest on one of these experiments."""
+    return any(entry.headline for entry in entries(paper) if entry.experiment in files)
+
+
+def in_order(experiments: Iterable[str], sections: Iterable[Section]) -> list[Section]:
+    """Sections as their experiments follow one another here; those of one experiment as they are given."""
+    place = ["", *experiments].index
+    return sorted(sections, key=lambda section: place(section.experiment))

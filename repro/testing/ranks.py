@@ -1,0 +1,33 @@
+"""Start ranks that run a program of a test, with a hard time limit."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+from repro.launch.local import environment, mpirun_command, torchrun_command
+from repro.launch.supervise import Ranks
+
+LIMIT_S = 600.0  # only ends what hangs
+COMMANDS = {"mpi": mpirun_command, "torch": torchrun_command}
+
+
+def launch(
+    fabric: str, size: int, program: Sequence[str], folder: Path, stall_s: float = LIMIT_S, limit_s: float = 2 * LIMIT_S
+) -> None:
+    """Run `size` ranks of a program, Python's arguments, to their end; raises what `supervise` says if they failed.
+
+    They import what this process can, and leave what they say in `folder/log`.
+    """
+    surroundings = environment(threads=1) | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    ranks = Ranks(COMMANDS[fabric](size, list(program)), surroundings, folder / "log")
+    end = threading.Timer(limit_s, ranks.stop)
+    end.start()
+    try:
+        ranks.follow(lambda message: None, stall_s)
+    finally:
+        end.cancel()
+        ranks.stop()

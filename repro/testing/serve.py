@@ -1,0 +1,53 @@
+"""`python -m repro.testing.serve FABRIC FOLDER`: a rank that does the small runs of `repro.testing.real`.
+
+One after the other, on the first ranks; until there is a file `end`.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from repro import fabric as fabrics
+from repro.fabric.base import Fabric
+from repro.rank.main import guarded
+from repro.testing import small
+from repro.testing.ranks import LIMIT_S
+
+
+def serve(whole: Fabric, folder: Path) -> None:
+    groups: dict[int, Fabric | None] = {}
+    number = 0
+    while True:
+        job = folder / f"job{number}"
+        while not job.exists():
+            if (folder / "end").exists():
+                whole.close()
+                return
+            time.sleep(0.005)
+        size, how = pickle.loads(job.read_bytes())
+        if size not in groups:
+            groups[size] = whole.subgroup(range(size))
+        if (fabric := groups[size]) is not None:
+            fabric.bytes_sent = 0
+            found: Any
+            try:
+                found = small.one_rank(fabric, **how)
+            except Exception:
+                found = traceback.format_exc()
+            aside = folder / f"new{fabric.rank}"
+            aside.write_bytes(pickle.dumps(found))
+            aside.rename(folder / f"job{number}.rank{fabric.rank}")
+        number += 1
+
+
+if __name__ == "__main__":
+    torch.set_num_threads(1)
+    kind, folder = sys.argv[1:]
+    guarded(lambda: serve(fabrics.load(kind).start("cpu", "gloo", LIMIT_S), Path(folder)))

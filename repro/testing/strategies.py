@@ -1,0 +1,85 @@
+"""What every strategy must do, as tests: `StrategyConformance`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, ClassVar
+
+import pytest
+import torch
+
+from repro import strategies
+from repro.common.errors import InputError
+from repro.testing import real, small
+
+
+class StrategyConformance:
+    """Subclass it in a test file, as a class whose name begins with Test, and say which strategy of those registered.
+
+    Every test trains the tiny model of `repro.testing.small` in virtual time; where the strategy needs the library of
+    a real fabric, on real ranks of this machine.
+    """
+
+    strategy: ClassVar[str]
+    options: ClassVar[Mapping[str, Any]] = {}  # where the defaults do not suit so small a model
+
+    @pytest.fixture
+    def name(self) -> str:
+        """The strategy under test; a class that is parametrized with `name` tests several."""
+        return self.strategy
+
+    def most(self, name: str) -> int:
+        """The most workers that it is tried with; less for one that has no use for as many."""
+        return real.RANKS if real.library(name) else 6
+
+    def numbers(self, name: str, *wanted: int) -> list[int]:
+        """Numbers of workers, none above the most."""
+        return sorted({min(workers, self.most(name)) for workers in wanted})
+
+    def run(self, name: str, options: Mapping[str, Any] | None = None, **how: Any) -> small.Run:
+        return small.run(name, {**self.options, **(options or {})}, **how)
+
+    def test_one_worker_is_plain_sgd(self, name: str) -> None:
+        """Bit for bit, with the options that the strategy calls `neutral`."""
+        neutral = strategies.load(name).neutral
+        assert torch.equal(self.run(name, neutral, workers=1).weights[0], small.plain_sgd())
+
+    def test_state_survives_a_checkpoint(self, name: str) -> None:
+        """Stopped, written to a file, read by fresh ranks and gone on with: the same as never stopped."""
+        optimizer = small.SGD.model_copy(update={"momentum": 0.9, "weight_decay": 1e-3})
+        for workers in self.numbers(name, 2, 3):
+            whole = self.run(name, workers=workers, optimizer=optimizer)
+            small.assert_same(whole, self.run(name, workers=workers, optimizer=optimizer, stop_and_resume_at=5))
+
+    def test_all_ranks_end_with_the_same_bits(self, name: str) -> None:
+        """With each codec where there is the option."""
+        chosen = strategies.load(name)
+        if not chosen.identical_replicas:
+            pytest.skip(f"{name} says identical_replicas = False")
+        codecs = [{"codec": codec} for codec in ("none", "truncate16", "quantize8")]
+        for options in codecs if hasattr(chosen.Options, "codec") else [{}]:
+            for workers in self.numbers(name, 1, 2, 3, 6):
+                assert len(set(self.run(name, options, workers=workers, steps=7).digests)) == 1, (options, workers)
+
+    def test_the_evaluated_model_is_whole(self, name: str) -> None:
+        """The ranks' evaluation weights together are all of the model's."""
+        for workers in self.numbers(name, 1, 3):
+            held = self.run(name, workers=workers, steps=1).held
+            assert set.union(*held) == set(small.model().state_dict())
+
+    def test_evaluating_more_often_changes_nothing(self, name: str) -> None:
+        (workers,) = self.numbers(name, 3)
+        small.assert_same(self.run(name, workers=workers, settle_every=1), self.run(name, workers=workers))
+
+    def test_two_runs_are_the_same(self, name: str) -> None:
+        (workers,) = self.numbers(name, 3)
+        first, second = self.run(name, workers=workers), self.run(name, workers=workers)
+        small.assert_same(first, second)
+        if first.exact:
+            assert first.losses == second.losses
+        if not real.library(name):  # in virtual time
+            assert first.seconds == second.seconds
+
+    def test_an_unknown_option_is_named(self, name: str) -> None:
+        with pytest.raises(InputError, match=f"{name} has no option 'nonsense'"):
+            strategies.load(name).parse({"nonsense": 1})

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, 
 from repro.common.errors import InputError, unknown
 
 LONGEST = 200  # characters of a name or title
+BRANCHES = ("float", "int")  # that pydantic names where it tried several
 QUOTE = "'"  # that pydantic puts around what is allowed
 T = TypeVar("T")
 
@@ -88,7 +89,8 @@ def _adapter(kind: type) -> TypeAdapter:
 
 
 def _line(error: Mapping[str, Any], where: str) -> str:
-    name = ".".join([*filter(None, [where]), *map(str, error["loc"])])
+    loc = [step for step in error["loc"] if step not in BRANCHES]
+    name = ".".join([*filter(None, [where]), *map(str, loc)])
     if error["type"] == "missing":
         return f"{name}: is missing"
     given, context = error["input"], {"name": name, **error.get("ctx", {})}

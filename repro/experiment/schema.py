@@ -39,6 +39,7 @@ def _by_name(given: Any) -> Any:
     return {name: [] for name in given or ["here"]}
 
 
+Seed = Annotated[int, Field(ge=0, le=limits.SEEDS)]
 Folder = Annotated[str, AfterValidator(_plain_name)]  # of the results: `repro.records.store`
 
 
@@ -70,7 +71,7 @@ class RunConfig(Model):
     imbalance: plugins.Imbalance
     workers: Annotated[int, Field(ge=1, le=limits.RANKS)]
     batch: Count
-    epochs: Annotated[float, Field(gt=0, le=limits.EPOCHS)]
+    epochs: Annotated[float, Field(gt=0, le=limits.EPOCHS, allow_inf_nan=False)]
     eval_every: Positive
     checkpoint_every: Positive
     accumulate: Count
@@ -79,7 +80,7 @@ class RunConfig(Model):
     optimizer: Optimizer
     min_compute_s: NonNegative | None = None
     eval_train: Whole = 0
-    seed: Annotated[int, Field(ge=0, le=limits.SEEDS)]
+    seed: Seed
     device: Literal["auto", "cpu", "cuda"]
     breakdown: bool
     trace_steps: Whole
@@ -148,8 +149,8 @@ class Axes(Model):
 
     model_config = ConfigDict(extra="ignore")
 
-    seed: Annotated[int, Field(ge=0, le=limits.SEEDS)]
-    seeds: Count
+    seed: Seed = 0
+    seeds: Count = 1
     testbeds: Annotated[dict[Text, list[str]], BeforeValidator(_by_name)]
     testbed: Named
     strategy: Named

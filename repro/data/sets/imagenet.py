@@ -3,7 +3,7 @@
 No mirror gives it without a signature, so it is never downloaded: put the two folders into `imagenet/` of a place that
 is searched. Any images in that layout will do; classes are the folder names of train/, in sorted order.
 
-Options, all of them null unless set:
+_Options, all of them null unless set:
   image_size   pixels along a side (null: 227, AlexNet's; the stand-in's 64)
   classes      the first so many classes (null: all that are there; the stand-in's 10)
   images, test_images  at most so many, class after class the first, then the second image of each, by name (null: all;
@@ -52,7 +52,7 @@ IN_MEMORY = 4 * 2**30  # bytes of decoded images a rank
 
 
 @dataclass(frozen=True)
-class Options:
+class _Options:
     """What the configuration may set; None is the default that the module's docstring names."""
 
     image_size: int | None = None
@@ -68,7 +68,7 @@ class Options:
                 raise unknown(f"value of dataset.{option}", str(getattr(self, option)), valid)
 
 
-OPTIONS = tuple(field.name for field in fields(Options))
+OPTIONS = tuple(field.name for field in fields(_Options))
 
 
 def find(root: str | None = None, name: str = "imagenet") -> Path | None:
@@ -86,11 +86,11 @@ def find(root: str | None = None, name: str = "imagenet") -> Path | None:
 def read(folder: Path, **given: int | str) -> Dataset:
     """The images in a folder that `find` gave. InputError for too few classes, sizes that are not allowed to differ,
     and files that cannot be read, each before training starts."""
-    return of_folders(folder, Options(**given), "imagenet", (CLASSES, TRAIN, TEST))
+    return of_folders(folder, _Options(**given), "imagenet", (CLASSES, TRAIN, TEST))
 
 
 def of_folders(
-    folder: Path, options: Options, name: str, whole: tuple[int, int, int | None], size: int = SIZE
+    folder: Path, options: _Options, name: str, whole: tuple[int, int, int | None], size: int = SIZE
 ) -> Dataset:
     """A data set in ImageNet's layout; named `name`-subset unless it has the classes, training and test images (None:
     however many) of `whole`. `size`: pixels along a side where the options have none."""
@@ -208,10 +208,10 @@ def split(paths: list[Path], labels: list[int], decoder: Decoder, decode: str) -
 def standin(**given: int | str) -> Dataset:
     """Drawn from a seed (repro.data.seeded): 1,024 and 256 images of 64x64 in 10 classes unless the options say
     otherwise; the options for files have nothing to do here."""
-    return drawn(Options(**given), STANDIN, (CLASSES, TRAIN, TEST))
+    return drawn(_Options(**given), STANDIN, (CLASSES, TRAIN, TEST))
 
 
-def drawn(options: Options, name: str, whole: tuple[int, int, int]) -> Dataset:
+def drawn(options: _Options, name: str, whole: tuple[int, int, int]) -> Dataset:
     """The stand-in of a data set in ImageNet's layout with at most the classes, training and test images of `whole`."""
     from repro.data import seeded
 
@@ -224,11 +224,11 @@ def drawn(options: Options, name: str, whole: tuple[int, int, int]) -> Dataset:
 
 def shapes(**given: int | str) -> tuple[tuple[int, int], int, tuple[int, int, int]]:
     """(Training and test images), classes, shape of an image: ImageNet at 227x227 unless the options say less."""
-    return sizes_of(Options(**given), (CLASSES, TRAIN, TEST), SIZE)
+    return sizes_of(_Options(**given), (CLASSES, TRAIN, TEST), SIZE)
 
 
 def sizes_of(
-    options: Options, whole: tuple[int, int, int], size: int
+    options: _Options, whole: tuple[int, int, int], size: int
 ) -> tuple[tuple[int, int], int, tuple[int, int, int]]:
     """The same of a data set with at most the classes, training and test images of `whole`."""
     classes, train, test = whole

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from repro.data import files
 from repro.data.sets import imagenet
-from repro.data.sets.imagenet import OPTIONS, Options
+from repro.data.sets.imagenet import OPTIONS, _Options
 
 if TYPE_CHECKING:
     from repro.data.base import Dataset
@@ -35,14 +35,14 @@ def find(root: str | None = None) -> Path | None:
 
 def read(folder: Path, **given: int | str) -> Dataset:
     """The images in a folder that `find` gave; InputError as `imagenet.read`."""
-    return imagenet.of_folders(folder, Options(**given), "imagenet22k", (CLASSES, TRAIN, None), SIZE)
+    return imagenet.of_folders(folder, _Options(**given), "imagenet22k", (CLASSES, TRAIN, None), SIZE)
 
 
 def standin(**given: int | str) -> Dataset:
     """Drawn from a seed: as many images and classes as the stand-in of `imagenet` unless the options say otherwise."""
-    return imagenet.drawn(Options(**given), STANDIN, (CLASSES, TRAIN, TEST))
+    return imagenet.drawn(_Options(**given), STANDIN, (CLASSES, TRAIN, TEST))
 
 
 def shapes(**given: int | str) -> tuple[tuple[int, int], int, tuple[int, int, int]]:
     """(Training and test images), classes, shape of an image: all of it at 224x224 unless the options say less."""
-    return imagenet.sizes_of(Options(**given), (CLASSES, TRAIN, TEST), SIZE)
+    return imagenet.sizes_of(_Options(**given), (CLASSES, TRAIN, TEST), SIZE)

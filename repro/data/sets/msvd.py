@@ -55,7 +55,7 @@ OWN_WORDS = 4  # as in repro.data.sets.multi30k
 
 
 @dataclass(frozen=True)
-class Options:
+class _Options:
     """What the configuration may set; None is the default that the module's docstring names."""
 
     clips: int | None = None
@@ -75,7 +75,7 @@ class Options:
                 raise InputError(f"dataset.{name}={value}: must be {least} or more, or null")
 
 
-OPTIONS = tuple(field.name for field in fields(Options))
+OPTIONS = tuple(field.name for field in fields(_Options))
 VOCABULARY, FEATURES, STEPS, SCORED = 12_594, 4_096, 40, 100
 
 
@@ -91,7 +91,7 @@ def load(root: str | None = None, standin: str = "auto", **given: Any) -> Datase
     """
     from repro.data.clip_features import Extracted, Generated
 
-    options = Options(**given)
+    options = _Options(**given)
     folder = None if standin == "always" else find(root)
     extracted = None if folder is None else files.folder("msvd/features", root)
     if standin == "never" and extracted is None:
@@ -112,7 +112,7 @@ def load(root: str | None = None, standin: str = "auto", **given: Any) -> Datase
 
 def timing(root: str | None = None, **given: Any) -> Dataset:
     """Sizes alone, on the meta device: the real ones where the captions are found, else made up (the name says so)."""
-    options = Options(**given)
+    options = _Options(**given)
     folder = find(root)
     name = f"{'msvd' if folder else STANDIN} (shapes only)"
     parts = _clips(folder, options)
@@ -150,7 +150,7 @@ def vocabulary(clips: list[Clip], size: int) -> dict[str, int]:
     return {word: number for number, word in enumerate(words, OWN_WORDS)}
 
 
-def _clips(folder: Path | None, options: Options) -> tuple[list[Clip], list[Clip], list[Clip]]:
+def _clips(folder: Path | None, options: _Options) -> tuple[list[Clip], list[Clip], list[Clip]]:
     """Those to train on, those that only the vocabulary is made of, and those to test on."""
     from repro.data import msvd_clips
 
@@ -169,7 +169,7 @@ def _dataset(
     rest: list[Clip],
     test: list[Clip],
     source: Any,
-    options: Options,
+    options: _Options,
 ) -> Dataset:
     from repro.data.base import Dataset
     from repro.data.captioned import Captioned

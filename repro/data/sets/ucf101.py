@@ -51,7 +51,7 @@ __all__ = ["CLASSES", "FILES", "KIND", "MIRRORS", "OPTIONS", "STANDIN", "besides
 
 
 @dataclass(frozen=True)
-class Options:
+class _Options:
     """What the configuration may set; None is the default that the module's docstring names."""
 
     split: int | None = None
@@ -86,7 +86,7 @@ class Options:
         return [ucf101_lists.balanced(part, count) for part, count in zip(videos, counts)]
 
 
-OPTIONS = tuple(field.name for field in fields(Options))
+OPTIONS = tuple(field.name for field in fields(_Options))
 
 
 def load(root: str | None = None, standin: str = "auto", **given: Any) -> Dataset:
@@ -96,7 +96,7 @@ def load(root: str | None = None, standin: str = "auto", **given: Any) -> Datase
     """
     from repro.data.video_features import Extracted, Generated
 
-    options = Options(**given)
+    options = _Options(**given)
     folder = None if standin == "always" else find(root)
     extracted = None if folder is None else files.folder("ucf101/features", root)
     if standin == "never" and extracted is None:
@@ -117,7 +117,7 @@ def load(root: str | None = None, standin: str = "auto", **given: Any) -> Datase
 
 def timing(root: str | None = None, **given: Any) -> Dataset:
     """Lengths alone, on the meta device: the real ones where the lists are found, else made up (the name says so)."""
-    options = Options(**given)
+    options = _Options(**given)
     folder = find(root)
     parts = options.part(_videos(folder, options.split or 1))
     name = "ucf101 (shapes only)" if folder else f"{STANDIN} (shapes only)"
@@ -152,7 +152,7 @@ def _videos(folder: Path | None, split: int) -> tuple[list[Video], list[Video]]:
     return ucf101_lists.made_up() if folder is None else ucf101_lists.read(folder, split)
 
 
-def _dataset(name: str, standin: bool, checksum: str, parts: Any, source: Source | None, options: Options) -> Dataset:
+def _dataset(name: str, standin: bool, checksum: str, parts: Any, source: Source | None, options: _Options) -> Dataset:
     from repro.data.base import Dataset
     from repro.data.videos import Videos
 

@@ -83,7 +83,7 @@ def said(capsys, *arguments: str) -> str:
         ("optimizer.lr=nan", ["optimizer.lr=nan: must be a finite number"]),
         ("testbed.alpha_s=nan", ["testbed.alpha_s=nan: must be a finite number"]),
         ("testbed.launcher=5", ["testbed.launcher=5: must be a text"]),
-        ("testbed.kind=[a]", ["unknown testbed.kind \"['a']\""]),
+        ("testbed.kind=[a]", ["unknown testbed.kind '['a']'; valid: measured"]),
         ("testbed.arithmetic=some", ["testbed.arithmetic=some: must be real or none"]),
         ("testbed.alpha_s=-1", ["testbed.alpha_s=-1: must be"]),
         ("testbed.beta_s_per_byte=fast", ["testbed.beta_s_per_byte=fast: must be"]),
@@ -217,7 +217,7 @@ def test_a_prepared_cell_cannot_lead_out_of_the_results(tmp_path):
         ("[" * 100_000, "not a readable configuration"),
         ("a: [", "not a readable configuration"),
         ("5", "must be entries"),
-        ("key: k", "must be entries"),
+        ("key: k", "program: is missing"),
     ):
         (tmp_path / "config.yaml").write_text(text)
         with pytest.raises(InputError, match=words) as refusal:

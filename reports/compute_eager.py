@@ -14,6 +14,7 @@ from reports.compute import Outcome, _paired, _ratio, final, function, iteration
 from reports.groups import Group, finished
 from reports.loading import Summary
 from reports.stats import number, spread
+from repro.common.known import known
 
 # --- throughput and scaling
 
@@ -205,10 +206,10 @@ def conservation(group: Group) -> Outcome:
 def active_ranks(group: Group, setting: str) -> Outcome:
     """Share of the ranks that contribute to a round in time."""
     found = _by_seed(group, setting, active_share, f"no rounds counted for {setting}")
-    ranks = {cell.get("ranks", cell["workers"]) for _, _, cell in eager(group, setting)}
+    ranks = {cell.get("ranks") or cell["workers"] for _, _, cell in eager(group, setting)}
     if not found.values:
         return found
-    nap = max(ranks) * spread(found.values.values()).median
+    nap = max(ranks) * known(spread(found.values.values()).median)
     return Outcome(found.values, note=f"NAP {number(nap)} of {max(ranks)} ranks")
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from reports.loading import Summary
+from repro.common.known import known
 
 FORWARD, BACKWARD = "forward", "backward"
 PASSES = (FORWARD, BACKWARD)
@@ -112,7 +113,7 @@ def steady(cell: Summary) -> tuple[float, float] | None:
     lasts = [max((b.start for b in of_all if b.rank == r and b.name == FORWARD), default=None) for r in ranks(cell)]
     if not firsts or None in firsts or None in lasts:
         return None
-    begin, end = max(firsts), min(lasts)
+    begin, end = max(map(known, firsts)), min(map(known, lasts))
     return (begin, end) if end > begin else None
 
 

@@ -130,7 +130,9 @@ class MpiFabric(RealTimeFabric):
                 pause = min(pause * 1.5, longest_s)
 
     def wait_idle(self, work: Work) -> None:
-        if isinstance(work, MpiWork) and not work.finished:
+        if not isinstance(work, MpiWork):
+            super().wait_idle(work)
+        elif not work.finished:
             self.poll(work.done, work.what, float("inf"), LONGEST_IDLE_SLEEP_S)
 
     # point to point

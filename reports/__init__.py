@@ -1,4 +1,4 @@
-"""The reports room: pages, figures and tables built from the runs' `summary.json` alone (`reports.build.build`).
+"""The reports room: pages, figures and tables built from the runs' `summary.json` alone (`repro.reports.build.build`).
 
 Nothing here trains, imports torch or mlflow, or asks a database. Reading (`loading`, `probes`), grouping (`groups`) and
 data preparation (`frames*`, `compute*`, `stats`) are apart from drawing (`figure*`, `boxes`, `timeline`), which gets

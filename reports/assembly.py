@@ -7,16 +7,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from reports import glance, provenance, tables
-from reports.claims import Claims, read_claims
-from reports.groups import Group
-from reports.loading import KINDS, Summary
-from reports.page import Files, Section
-from reports.probes import ProbeGroup
-from reports.reference import read as read_reference
-from reports.render import template, write_page
-from reports.stats import DASH
-from reports.verdicts import NOT_ATTEMPTED, Verdict, judge_all
+from repro.reports import glance, provenance, tables
+from repro.reports.claims import Claims, read_claims
+from repro.reports.groups import Group
+from repro.reports.loading import KINDS, Summary
+from repro.reports.page import Files, Section
+from repro.reports.probes import ProbeGroup
+from repro.reports.reference import read as read_reference
+from repro.reports.render import template, write_page
+from repro.reports.stats import DASH
+from repro.reports.verdicts import NOT_ATTEMPTED, Verdict, judge_all
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from reports import style
+from repro.reports import style
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -1,4 +1,4 @@
-"""Build pages from results alone: `reports.build.build()`."""
+"""Build pages from results alone: `repro.reports.build.build()`."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
-from reports.overview import PAPERS
 from repro.common.errors import InputError, unknown
 from repro.common.paths import reports_root
+from repro.reports.overview import PAPERS
 
 # papers with a page of their own: module reports.<paper> has build(results, out)
 PAGES = ("pipesgd", "pipedream", "gtopk", "eagersgd", "ibatch")
@@ -22,7 +22,7 @@ def build(
 ) -> list[Path]:  # fmt: skip
     """Build the page of one paper alone, or all pages and the overview; returns what was written, pages first.
 
-    results: a results folder to be read alone (default: the workspace and the reference, as `reports.loading` tells);
+    results: a results folder to be read alone (default: the workspace and the reference, as `repro.reports.loading` tells);
     out: where pages go (`reports_root()`); say: is told of each page before it is built. The same summaries give the
     same bytes. A page's figures and tables of an earlier build that no longer have results are removed.
     """
@@ -35,12 +35,12 @@ def build(
     done = {}
     for name in (*PAGES, *OTHERS) if paper is None else (paper,):
         say(f"building the page of {name} ...")
-        of_paper, others, done[name] = import_module(f"reports.{name}").build(results, out)
+        of_paper, others, done[name] = import_module(f"repro.reports.{name}").build(results, out)
         pages += of_paper
         files += others
         _sweep([out / "figures" / name, out / "tables" / name], set(others))
     if paper is None:
-        from reports import overview
+        from repro.reports import overview
 
         pages += overview.build(done, out)
     return [*pages, *files]

@@ -1,6 +1,6 @@
 """The claims files (`paper_configs/claims/<paper>.yaml`): read, checked, and handed out as data.
 
-A claim names a function of `reports.compute` or of one of the modules that add to its `FUNCTIONS`.
+A claim names a function of `repro.reports.compute` or of one of the modules that add to its `FUNCTIONS`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from reports import (  # noqa: F401  they add to FUNCTIONS
+from repro.common.errors import InputError
+from repro.common.paths import CONFIGS
+from repro.reports import (  # noqa: F401  they add to FUNCTIONS
     compute_batches,
     compute_eager,
     compute_findings,
@@ -23,10 +25,8 @@ from reports import (  # noqa: F401  they add to FUNCTIONS
     compute_sparse,
     compute_timing,
 )
-from reports.compute import FUNCTIONS
-from reports.loading import KINDS
-from repro.common.errors import InputError
-from repro.common.paths import CONFIGS
+from repro.reports.compute import FUNCTIONS
+from repro.reports.loading import KINDS
 
 ABOUT = ("time", "accuracy", "theory", "data")
 FIELDS = {"id", "about", "text", "source", "experiment", "paper", "tolerance", "direction", "minimum_seeds", "compute"}

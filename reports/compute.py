@@ -10,10 +10,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from reports.groups import Group
-from reports.loading import Summary
-from reports.stats import spread
-from reports.style import COMPUTATION
+from repro.reports.groups import Group
+from repro.reports.loading import Summary
+from repro.reports.stats import spread
+from repro.reports.style import COMPUTATION
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,9 @@ class Outcome:
     note: str = ""
 
 
-FUNCTIONS: dict[str, Callable[..., Outcome]] = {}  # all of them: `reports.claims` imports the modules that add to it
+FUNCTIONS: dict[
+    str, Callable[..., Outcome]
+] = {}  # all of them: `repro.reports.claims` imports the modules that add to it
 OF_PROBES: dict[str, str] = {}  # those over a probe's results (a ProbeGroup) -> the program
 
 

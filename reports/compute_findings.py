@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from reports import factors
-from reports.compute import Outcome, _paired, _ratio, final, function, metric_gap
-from reports.groups import Group
-from reports.loading import Summary
-from reports.stats import number, spread
+from repro.reports import factors
+from repro.reports.compute import Outcome, _paired, _ratio, final, function, metric_gap
+from repro.reports.groups import Group
+from repro.reports.loading import Summary
+from repro.reports.stats import number, spread
 
 
 def step_s(cell: Summary) -> float:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from reports.batched_pulls import (
+from repro.common.known import known
+from repro.reports.batched_pulls import (
     DEFAULT,
     IBATCH,
     LAYERWISE,
@@ -19,12 +20,11 @@ from reports.batched_pulls import (
     sized,
     times,
 )
-from reports.compute import Outcome, _paired, function, probe_function
-from reports.groups import Group
-from reports.loading import Summary
-from reports.probes import ProbeGroup
-from reports.stats import TIMES, number
-from repro.common.known import known
+from repro.reports.compute import Outcome, _paired, function, probe_function
+from repro.reports.groups import Group
+from repro.reports.loading import Summary
+from repro.reports.probes import ProbeGroup
+from repro.reports.stats import TIMES, number
 
 
 def _of(

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from reports.compute import Outcome, _ratio, final, function
-from reports.loading import Summary
-from reports.pipelines import (
+from repro.common.known import known
+from repro.reports.compute import Outcome, _ratio, final, function
+from repro.reports.loading import Summary
+from repro.reports.pipelines import (
     ASP,
     BASELINES,
     BSP,
@@ -29,9 +30,8 @@ from reports.pipelines import (
     several,
     shape,
 )
-from reports.probes import ProbeGroup
-from reports.stats import TIMES, number, spread
-from repro.common.known import known
+from repro.reports.probes import ProbeGroup
+from repro.reports.stats import TIMES, number, spread
 
 DEVICES = ("k80", "titanx", "v100")  # Figure 1's, in the order of their compute capacity
 

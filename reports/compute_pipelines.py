@@ -6,15 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from reports import schedules
-from reports.compute import Outcome, _paired, final, function, probe_function
-from reports.compute_pipedream import DEVICES
-from reports.compute_timing import by_seed
-from reports.groups import Group
-from reports.loading import Summary
-from reports.pipelines import against, overhead, pipeline, samples_s, series, several
-from reports.probes import ProbeGroup
-from reports.stats import number, spread
+from repro.reports import schedules
+from repro.reports.compute import Outcome, _paired, final, function, probe_function
+from repro.reports.compute_pipedream import DEVICES
+from repro.reports.compute_timing import by_seed
+from repro.reports.groups import Group
+from repro.reports.loading import Summary
+from repro.reports.pipelines import against, overhead, pipeline, samples_s, series, several
+from repro.reports.probes import ProbeGroup
+from repro.reports.stats import number, spread
 
 MEMORY = ("weights_bytes", "stash_bytes", "activation_bytes")
 

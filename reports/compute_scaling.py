@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 
-from reports.compute import Outcome, function
-from reports.compute_timing import by_seed
-from reports.probes import ProbeGroup
-from reports.scaling import MODELS, Steps, of_cells
-from reports.stats import number, spread
 from repro.common.known import known
+from repro.reports.compute import Outcome, function
+from repro.reports.compute_timing import by_seed
+from repro.reports.probes import ProbeGroup
+from repro.reports.scaling import MODELS, Steps, of_cells
+from repro.reports.stats import number, spread
 
 ON_STEPS: dict[str, Callable[..., float | None]] = {}
 TAKES: dict[str, Callable[[list[float]], float | None]] = {

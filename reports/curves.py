@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from reports import frames, style
-from reports.groups import Group
+from repro.reports import frames, style
+from repro.reports.groups import Group
 
 if TYPE_CHECKING:
     import pandas as pd

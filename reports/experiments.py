@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from reports.groups import Experiment, planned
+from repro.reports.groups import Experiment, planned
 
 PAPER = "pipesgd"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from reports import boxes, style
+from repro.reports import boxes, style
 
 if TYPE_CHECKING:
     import pandas as pd

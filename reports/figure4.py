@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from reports import frames, style
+from repro.reports import frames, style
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class RowData:
-    """What a row draws: the frames of `reports.frames` (seconds) and the targets; without points only the breakdown."""
+    """What a row draws: the frames of `repro.reports.frames` (seconds) and the targets; without points only the breakdown."""
 
     label: str
     points: pd.DataFrame

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from reports import style
-from reports.frames_validation import MEDIAN_GOAL, P95_GOAL
+from repro.reports import style
+from repro.reports.frames_validation import MEDIAN_GOAL, P95_GOAL
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from reports.groups import Group
-from reports.stats import spread
-from reports.style import COMPUTATION
+from repro.reports.groups import Group
+from repro.reports.stats import spread
+from repro.reports.style import COMPUTATION
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reports import compute, compute_findings, factors
-from reports.groups import Group
-from reports.loading import Summary
-from reports.probes import ProbeGroup
-from reports.stats import DASH, TIMES, number, show, show_target, spread
 from repro.experiment.grid import NONE
+from repro.reports import compute, compute_findings, factors
+from repro.reports.groups import Group
+from repro.reports.loading import Summary
+from repro.reports.probes import ProbeGroup
+from repro.reports.stats import DASH, TIMES, number, show, show_target, spread
 
 if TYPE_CHECKING:
     import pandas as pd

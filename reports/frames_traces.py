@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from reports.groups import Group
-from reports.loading import Summary
-from reports.probes import ProbeGroup
+from repro.reports.groups import Group
+from repro.reports.loading import Summary
+from repro.reports.probes import ProbeGroup
 
 if TYPE_CHECKING:
     import pandas as pd

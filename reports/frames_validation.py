@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from reports import probes
-from reports.groups import finished
-from reports.loading import Summary
-from reports.sweeps import QUICK
+from repro.reports import probes
+from repro.reports.groups import finished
+from repro.reports.loading import Summary
+from repro.reports.sweeps import QUICK
 
 if TYPE_CHECKING:
     import pandas as pd

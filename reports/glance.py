@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from reports import tables
-from reports.experiments import FIGURE4, MORE, PAPER, SHOWN
-from reports.groups import Group
-from reports.loading import KINDS
-from reports.page import Files
-from reports.probes import ProbeGroup
-from reports.stats import DASH
-from reports.verdicts import NOT_ATTEMPTED, VERDICTS, Verdict
+from repro.reports import tables
+from repro.reports.experiments import FIGURE4, MORE, PAPER, SHOWN
+from repro.reports.groups import Group
+from repro.reports.loading import KINDS
+from repro.reports.page import Files
+from repro.reports.probes import ProbeGroup
+from repro.reports.stats import DASH
+from repro.reports.verdicts import NOT_ATTEMPTED, VERDICTS, Verdict
 
 BASES = ("D-Sync", "PS-Sync")
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from reports import factors
-from reports.loading import KINDS, Summary
+from repro.reports import factors
+from repro.reports.loading import KINDS, Summary
 
 
 @dataclass(frozen=True)

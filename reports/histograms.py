@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from reports import style
+from repro.reports import style
 
 if TYPE_CHECKING:
     import pandas as pd

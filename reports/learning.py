@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from reports import curves, tables
-from reports.groups import Group, length
-from reports.page import Files, Picture
-from reports.section_figure4 import band
-from reports.stats import DASH
-from reports.style import metric_name
+from repro.reports import curves, tables
+from repro.reports.groups import Group, length
+from repro.reports.page import Files, Picture
+from repro.reports.section_figure4 import band
+from repro.reports.stats import DASH
+from repro.reports.style import metric_name
 
 
 def where(group: Group) -> str:

@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from reports import foreign
 from repro.common.errors import InputError
 from repro.common.paths import reference_root, results_root
 from repro.common.phases import PHASES
 from repro.records.store import SCHEMA, cell_folders, read_summary
+from repro.reports import foreign
 
 KINDS = ("measured", "simulated")
 Summary = dict[str, Any]

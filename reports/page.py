@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reports import tables, timeline
-from reports.render import template
-from reports.style import save, write_csv, write_text
+from repro.reports import tables, timeline
+from repro.reports.render import template
+from repro.reports.style import save, write_csv, write_text
 
 if TYPE_CHECKING:
     import pandas as pd

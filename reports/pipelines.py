@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from reports import factors
-from reports.loading import Summary
-from reports.stats import TIMES, number, spread
 from repro.experiment.config import own_file
+from repro.reports import factors
+from repro.reports.loading import Summary
+from repro.reports.stats import TIMES, number, spread
 
 SINGLE, BSP, ALLREDUCE, ASP = "single", "bsp", "bsp-allreduce", "asp"
 PIPEDREAM, GIVEN, STRAIGHT, MODEL = "pipedream", "paper-config", "straight", "model-parallel"

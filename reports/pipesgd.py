@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reports import (
+from repro.reports import (
     glance,
     probes,
     provenance,
@@ -17,8 +17,8 @@ from reports import (
     section_traces,
     tables,
 )
-from reports.claims import read_claims
-from reports.experiments import (
+from repro.reports.claims import read_claims
+from repro.reports.experiments import (
     CONVERGENCE,
     FIG1,
     FIG2,
@@ -34,13 +34,13 @@ from reports.experiments import (
     TIMING,
     TRAINING,
 )
-from reports.groups import Group, choose, experiment_group, strangers
-from reports.loading import Summary, load
-from reports.page import Files, Section
-from reports.probes import ProbeGroup
-from reports.reference import read as read_reference
-from reports.render import template, write_page
-from reports.verdicts import Verdict, judge_all
+from repro.reports.groups import Group, choose, experiment_group, strangers
+from repro.reports.loading import Summary, load
+from repro.reports.page import Files, Section
+from repro.reports.probes import ProbeGroup
+from repro.reports.reference import read as read_reference
+from repro.reports.render import template, write_page
+from repro.reports.verdicts import Verdict, judge_all
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from reports import tables
-from reports.groups import Experiment, Group
-from reports.learning import where
-from reports.page import Files, Part, Section, not_run, slug
-from reports.section_timing import finding
-from reports.sweeps import PREFERRED
-from reports.verdicts import Verdict, about
+from repro.reports import tables
+from repro.reports.groups import Experiment, Group
+from repro.reports.learning import where
+from repro.reports.page import Files, Part, Section, not_run, slug
+from repro.reports.section_timing import finding
+from repro.reports.sweeps import PREFERRED
+from repro.reports.verdicts import Verdict, about
 
 
 def section(

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from reports import factors
-from reports.groups import finished
-from reports.loading import KINDS, Summary, read
+from repro.reports import factors
+from repro.reports.groups import finished
+from repro.reports.loading import KINDS, Summary, read
 
 REQUIRED = (
     *("paper", "experiment", "setting", "program", "kind", "testbed", "fabric", "launcher", "workers", "seed"),

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from reports import foreign
-from reports.style import write_text
-from reports.verdicts import VERDICTS
 from repro.common.errors import InputError
+from repro.reports import foreign
+from repro.reports.style import write_text
+from repro.reports.verdicts import VERDICTS
 
 TEMPLATES = Path(__file__).parent / "templates"
 ALLOWED = r"https?://|#|[\w./-]+(#|\")"  # what a link may begin with: the web, a place on the page, a file beside it
@@ -23,7 +23,7 @@ def template(name: str, **values: object) -> str:
 
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
-        autoescape=jinja2.select_autoescape(["html.j2"]),  # for Markdown that is done in `reports.foreign`
+        autoescape=jinja2.select_autoescape(["html.j2"]),  # for Markdown that is done in `repro.reports.foreign`
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from reports import factors
-from reports.loading import Summary
-from reports.stats import spread
-from reports.style import COMPUTATION
+from repro.reports import factors
+from repro.reports.loading import Summary
+from repro.reports.stats import spread
+from repro.reports.style import COMPUTATION
 
 ALGORITHMS = ("Dense", "Top-k", "gTop-k")
 MODELS = ("VGG-16", "ResNet-20", "AlexNet", "ResNet-50")

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from reports import figure_timing, frames_timing, tables
-from reports.experiments import GRADIENT, PAPER, TIMING
-from reports.loading import KINDS
-from reports.page import Files, Part, Section, not_run
-from reports.probes import ProbeGroup
-from reports.stats import DASH
-from reports.verdicts import Verdict
+from repro.reports import figure_timing, frames_timing, tables
+from repro.reports.experiments import GRADIENT, PAPER, TIMING
+from repro.reports.loading import KINDS
+from repro.reports.page import Files, Part, Section, not_run
+from repro.reports.probes import ProbeGroup
+from repro.reports.stats import DASH
+from repro.reports.verdicts import Verdict
 
 Groups = Mapping[str, ProbeGroup]
 

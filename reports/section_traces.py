@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from reports import figure1, figure2, figure3, frames_ring, tables
-from reports import frames_traces as traces
-from reports.experiments import FIG1, FIG2, PAPER, RING
-from reports.groups import Group
-from reports.loading import KINDS, Summary
-from reports.page import Files, Part, Section, not_run
-from reports.probes import ProbeGroup
-from reports.section_timing import finding
-from reports.stats import DASH
-from reports.verdicts import Verdict
+from repro.reports import figure1, figure2, figure3, frames_ring, tables
+from repro.reports import frames_traces as traces
+from repro.reports.experiments import FIG1, FIG2, PAPER, RING
+from repro.reports.groups import Group
+from repro.reports.loading import KINDS, Summary
+from repro.reports.page import Files, Part, Section, not_run
+from repro.reports.probes import ProbeGroup
+from repro.reports.section_timing import finding
+from repro.reports.stats import DASH
+from repro.reports.verdicts import Verdict
 
 
 def sections(

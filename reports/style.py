@@ -8,8 +8,8 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
-from reports import foreign
 from repro.common.errors import InputError
+from repro.reports import foreign
 
 # Hue: the framework (grey server, blue synchronous, orange pipelined). Marker and dashes: the codec.
 SETTINGS: dict[str, dict[str, Any]] = {

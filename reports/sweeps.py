@@ -6,9 +6,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
-from reports.groups import Experiment, Group, belongs, finished, groups
-from reports.loading import KINDS, Summary
-from reports.probes import ProbeGroup
+from repro.reports.groups import Experiment, Group, belongs, finished, groups
+from repro.reports.loading import KINDS, Summary
+from repro.reports.probes import ProbeGroup
 
 QUICK = "quick"
 PREFERRED = "shaped/1g"  # of several places the one by which claims are judged

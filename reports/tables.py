@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from reports import compute, foreign, frames
-from reports.groups import Group
-from reports.loading import Summary
-from reports.probes import ProbeGroup
-from reports.stats import ALPHA, DASH, RHO, TIMES, Spread, number, show, show_target, spread
-from reports.verdicts import NOT_ATTEMPTED, Verdict
 from repro.common.phases import PHASES
 from repro.records.store import LATER_PHASES
+from repro.reports import compute, foreign, frames
+from repro.reports.groups import Group
+from repro.reports.loading import Summary
+from repro.reports.probes import ProbeGroup
+from repro.reports.stats import ALPHA, DASH, RHO, TIMES, Spread, number, show, show_target, spread
+from repro.reports.verdicts import NOT_ATTEMPTED, Verdict
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
-from reports import foreign, style
+from repro.reports import foreign, style
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -15,7 +15,7 @@ LABELS = {"communicate": "communicate (on a main line: blocked on it)", "compres
 
 
 def draw(intervals: pd.DataFrame, title: str) -> Any:
-    """One panel a setting, on one time axis (ms); `intervals` is the frame of `reports.frames.trace`."""
+    """One panel a setting, on one time axis (ms); `intervals` is the frame of `repro.reports.frames.trace`."""
     from matplotlib.patches import Patch
 
     plt, sns = style.plotting()

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reports import figure_validation, frames_validation
-from reports.frames_validation import MEDIAN_GOAL, P95_GOAL, PAPER
-from reports.groups import finished
-from reports.loading import Summary, origin
-from reports.page import Files, Part, Section, not_run
-from reports.render import template, write_page
-from reports.stats import DASH, number
+from repro.reports import figure_validation, frames_validation
+from repro.reports.frames_validation import MEDIAN_GOAL, P95_GOAL, PAPER
+from repro.reports.groups import finished
+from repro.reports.loading import Summary, origin
+from repro.reports.page import Files, Part, Section, not_run
+from repro.reports.render import template, write_page
+from repro.reports.stats import DASH, number
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,12 +6,12 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from reports.claims import Claim
-from reports.compute import FUNCTIONS, OF_PROBES
-from reports.groups import Group, length
-from reports.loading import KINDS
-from reports.probes import ProbeGroup
-from reports.stats import DASH, TIMES, Spread, number, spread
+from repro.reports.claims import Claim
+from repro.reports.compute import FUNCTIONS, OF_PROBES
+from repro.reports.groups import Group, length
+from repro.reports.loading import KINDS
+from repro.reports.probes import ProbeGroup
+from repro.reports.stats import DASH, TIMES, Spread, number, spread
 
 MATCHES, DIRECTION, DIFFERS, NOT_ATTEMPTED = "matches", "same direction", "differs", "not attempted"
 VERDICTS = (MATCHES, DIRECTION, DIFFERS, NOT_ATTEMPTED)

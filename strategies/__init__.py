@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from repro.common import registry
-from strategies.base import Strategy
+from repro.strategies.base import Strategy
 
 REGISTRY = registry.PLUGINS["strategy"]
 

@@ -12,9 +12,9 @@ from torch import nn
 
 from repro.common.errors import InputError, unknown
 from repro.fabric.base import MAIN
+from repro.strategies.base import StepReport
+from repro.strategies.shared.data_parallel import DataParallel
 from repro.training.worker import Worker
-from strategies.base import StepReport
-from strategies.shared.data_parallel import DataParallel
 
 HOOKS = ("none", "fp16", "powersgd")
 PYTORCH_BUCKET_MB = 25  # its default, with which alone the first bucket closes at 1 MiB

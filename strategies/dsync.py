@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from strategies.base import StepReport
-from strategies.shared.data_parallel import AllreduceStrategy, GradientStrategy
+from repro.strategies.base import StepReport
+from repro.strategies.shared.data_parallel import AllreduceStrategy, GradientStrategy
 
 
 class DSync(AllreduceStrategy, GradientStrategy):

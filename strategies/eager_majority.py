@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from repro.strategies.shared.eager import Eager
 from repro.timing.initiators import MAJORITY
-from strategies.shared.eager import Eager
 
 
 class EagerMajority(Eager):

@@ -8,8 +8,8 @@ from typing import Any
 
 from repro.fabric import activation
 from repro.fabric.activation import Activation
+from repro.strategies.shared.eager import Eager, EagerOptions
 from repro.timing.initiators import QUORUM
-from strategies.shared.eager import Eager, EagerOptions
 
 
 @dataclass

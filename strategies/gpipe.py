@@ -12,7 +12,7 @@ from typing import ClassVar
 from repro.common.errors import InputError
 from repro.pipeline.configuration import Configuration
 from repro.pipeline.plan import Plan, flush_of
-from strategies.shared.pipeline import Pipeline, PipelineOptions
+from repro.strategies.shared.pipeline import Pipeline, PipelineOptions
 
 
 @dataclass

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from repro.common.errors import unknown
 from repro.fabric.sparse import Sparse, Wire, sum_all, top
 from repro.fabric.sparse_collectives import Reduced, gtopk_allreduce, topk_allgather
-from strategies.shared.sparsified import SparseOptions, Sparsified
+from repro.strategies.shared.sparsified import SparseOptions, Sparsified
 
 AGGREGATIONS, RESIDUALS = ("tree", "allgather"), ("printed", "exact")
 

@@ -12,9 +12,9 @@ from typing import Any
 from repro.common.errors import InputError, NotHere
 from repro.fabric.base import MAIN, FabricError
 from repro.fabric.missing_ranks import find_missing_ranks
+from repro.strategies.base import StepReport
+from repro.strategies.shared.data_parallel import DataParallel
 from repro.training.worker import Worker
-from strategies.base import StepReport
-from strategies.shared.data_parallel import DataParallel
 
 MIB = 2**20
 _given = False  # whether this process has started Horovod with options that are not its own

@@ -13,8 +13,8 @@ from repro.batching.profile import PullProfile
 from repro.batching.times import Batches
 from repro.common.errors import InputError, unknown
 from repro.common.paths import profile_path
-from strategies.shared.pull_schedule import check_batches
-from strategies.shared.sharded_server import ServerOptions, ShardedServer
+from repro.strategies.shared.pull_schedule import check_batches
+from repro.strategies.shared.sharded_server import ServerOptions, ShardedServer
 
 
 @dataclass

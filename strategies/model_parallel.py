@@ -8,7 +8,7 @@ from repro.common.errors import InputError
 from repro.pipeline.configuration import Configuration
 from repro.pipeline.layout import parse_config
 from repro.pipeline.plan import Plan
-from strategies.shared.pipeline import Pipeline, PipelineOptions
+from repro.strategies.shared.pipeline import Pipeline, PipelineOptions
 
 
 @dataclass

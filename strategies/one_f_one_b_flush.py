@@ -5,7 +5,7 @@ Narayanan et al., "Memory-Efficient Pipeline-Parallel DNN Training" (ICML 2021),
 
 from __future__ import annotations
 
-from strategies.gpipe import GPipe
+from repro.strategies.gpipe import GPipe
 
 
 class OneFOneBFlush(GPipe):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from strategies.base import StepReport
-from strategies.shared.data_parallel import AllreduceStrategy
+from repro.strategies.base import StepReport
+from repro.strategies.shared.data_parallel import AllreduceStrategy
 
 
 class ParameterAveraging(AllreduceStrategy):

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from repro.common.errors import InputError
+from repro.strategies.base import StepReport
+from repro.strategies.shared.bucketed import BucketedAllreduce
+from repro.strategies.shared.data_parallel import AllreduceOptions, DataParallel
+from repro.strategies.shared.pending_updates import Pending, PendingUpdates
 from repro.training.buckets import balanced_buckets, block_sizes
 from repro.training.worker import Worker
-from strategies.base import StepReport
-from strategies.shared.bucketed import BucketedAllreduce
-from strategies.shared.data_parallel import AllreduceOptions, DataParallel
-from strategies.shared.pending_updates import Pending, PendingUpdates
 
 
 @dataclass

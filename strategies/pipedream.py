@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from repro.common.errors import InputError, unknown
 from repro.pipeline.configuration import Configuration
 from repro.pipeline.plan import SEMANTICS, Plan
-from strategies.shared.pipeline import Pipeline, PipelineOptions
+from repro.strategies.shared.pipeline import Pipeline, PipelineOptions
 
 
 @dataclass

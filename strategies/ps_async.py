@@ -5,9 +5,9 @@ from __future__ import annotations
 import torch
 
 from repro.fabric.base import ANY_SOURCE, Work
+from repro.strategies.base import StepReport
+from repro.strategies.shared.parameter_server import PULL, PUSH, ParameterServer
 from repro.training.worker import Worker
-from strategies.base import StepReport
-from strategies.shared.parameter_server import PULL, PUSH, ParameterServer
 
 
 class PSAsync(ParameterServer):

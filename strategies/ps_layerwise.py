@@ -5,7 +5,7 @@ from __future__ import annotations
 from repro.batching.modes import decide
 from repro.batching.profile import PullProfile
 from repro.batching.times import Batches
-from strategies.shared.sharded_server import ShardedServer
+from repro.strategies.shared.sharded_server import ShardedServer
 
 
 class PSLayerwise(ShardedServer):

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from repro.fabric import collectives
-from strategies.base import StepReport
-from strategies.shared.parameter_server import PULL, ParameterServer
+from repro.strategies.base import StepReport
+from repro.strategies.shared.parameter_server import PULL, ParameterServer
 
 
 class PSSync(ParameterServer):

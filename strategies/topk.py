@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from repro.fabric.sparse import Sparse, Wire
 from repro.fabric.sparse_collectives import check_allgather, topk_allgather
-from strategies.shared.sparsified import SparseOptions, Sparsified
+from repro.strategies.shared.sparsified import SparseOptions, Sparsified
 
 
 @dataclass

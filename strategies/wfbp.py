@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from repro.common.errors import InputError
+from repro.strategies.base import StepReport
+from repro.strategies.shared.bucketed import BucketedAllreduce
+from repro.strategies.shared.data_parallel import AllreduceOptions, DataParallel
 from repro.training.buckets import ddp_buckets
 from repro.training.worker import Worker
-from strategies.base import StepReport
-from strategies.shared.bucketed import BucketedAllreduce
-from strategies.shared.data_parallel import AllreduceOptions, DataParallel
 
 MIB = 2**20
 

@@ -5,23 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from reports import probes
-from reports.assembly import Built, Page, cells_of, standins
-from reports.eagersgd import (
+from repro.reports import probes
+from repro.reports.assembly import Built, Page, cells_of, standins
+from repro.reports.eagersgd import (
     section_collectives,
     section_contradictions,
     section_guarantees,
     section_imbalance,
     section_training,
 )
-from reports.eagersgd.deviations import run_deviations
-from reports.eagersgd.experiments import FIG2_LENGTHS, FIG9, PAPER, SHOWN
-from reports.eagersgd.experiments import files as files_of
-from reports.eagersgd.published import Published
-from reports.eagersgd.results import Results, finder, gather
-from reports.loading import load
-from reports.page import Files, Section
-from reports.verdicts import Verdict
+from repro.reports.eagersgd.deviations import run_deviations
+from repro.reports.eagersgd.experiments import FIG2_LENGTHS, FIG9, PAPER, SHOWN
+from repro.reports.eagersgd.experiments import files as files_of
+from repro.reports.eagersgd.published import Published
+from repro.reports.eagersgd.results import Results, finder, gather
+from repro.reports.loading import load
+from repro.reports.page import Files, Section
+from repro.reports.verdicts import Verdict
 
 # The claims at the top of the page, one or more experiments each.
 HEADLINES = (

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from reports.eagersgd.experiments import MODELS, SHOWN, TASKS
-from reports.eagersgd.published import Published
-from reports.groups import Group, optimizer
-from reports.provenance import _machine as machine
+from repro.reports.eagersgd.experiments import MODELS, SHOWN, TASKS
+from repro.reports.eagersgd.published import Published
+from repro.reports.groups import Group, optimizer
+from repro.reports.provenance import _machine as machine
 
 DATA = {"Hyperplane regression": "the hyperplane", "Cifar-10": "CIFAR-10", "ImageNet": "ImageNet", "UCF101": "UCF101"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from reports.groups import Experiment
+from repro.reports.groups import Experiment
 
 PAPER = "eagersgd"
 DEEP500, HOROVOD = "Synch-SGD (Deep500)", "Synch-SGD (Horovod)"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from reports import curves, style
-from reports.eagersgd.frames_collectives import NAMES, expected
+from repro.reports import curves, style
+from repro.reports.eagersgd.frames_collectives import NAMES, expected
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from reports import style
-from reports.eagersgd.frames_guarantees import MOST
+from repro.reports import style
+from repro.reports.eagersgd.frames_guarantees import MOST
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,8 +6,8 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from reports import curves, style
-from reports.stats import TIMES, number
+from repro.reports import curves, style
+from repro.reports.stats import TIMES, number
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from reports.compute_imbalance import nap
-from reports.eagersgd.published import Published
-from reports.probes import ProbeGroup
-from reports.stats import DASH, TIMES, number, spread
+from repro.reports.compute_imbalance import nap
+from repro.reports.eagersgd.published import Published
+from repro.reports.probes import ProbeGroup
+from repro.reports.stats import DASH, TIMES, number, spread
 
 if TYPE_CHECKING:
     import pandas as pd

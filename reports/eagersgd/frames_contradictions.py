@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING
 
-from reports import arithmetic
-from reports.arithmetic import Check, check, plain
-from reports.eagersgd.experiments import FIG10_DELAYS, FIG11_DELAYS, HOROVOD, MAJORITY, SOLO
-from reports.eagersgd.frames_imbalance import steps_an_epoch
-from reports.eagersgd.published import Published
-from reports.stats import DASH, TIMES, number
+from repro.reports import arithmetic
+from repro.reports.arithmetic import Check, check, plain
+from repro.reports.eagersgd.experiments import FIG10_DELAYS, FIG11_DELAYS, HOROVOD, MAJORITY, SOLO
+from repro.reports.eagersgd.frames_imbalance import steps_an_epoch
+from repro.reports.eagersgd.published import Published
+from repro.reports.stats import DASH, TIMES, number
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -157,7 +157,7 @@ def ucf101(paper: Published, lengths: Mapping[str, float] | None) -> list[Check]
 
 def microbenchmark(paper: Published) -> list[Check]:
     """Section 6.1 against what a uniformly drawn initiator implies."""
-    from reports.eagersgd.frames_collectives import expected
+    from repro.reports.eagersgd.frames_collectives import expected
 
     place, row = "Figure 9", "microbenchmark"
     P = int(paper.value(place, row, "all", "processes"))

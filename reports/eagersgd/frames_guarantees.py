@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from reports import compute, compute_eager, factors
-from reports.eagersgd.frames_training import QUORUM
-from reports.groups import Group
-from reports.loading import Summary
-from reports.stats import DASH, number, show, spread
-from reports.style import metric_name
+from repro.reports import compute, compute_eager, factors
+from repro.reports.eagersgd.frames_training import QUORUM
+from repro.reports.groups import Group
+from repro.reports.loading import Summary
+from repro.reports.stats import DASH, number, show, spread
+from repro.reports.style import metric_name
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from reports.compute_imbalance import correlation, made_up
-from reports.eagersgd.experiments import FIG2, FIG3, FIG4, MODELS, TASKS
-from reports.eagersgd.published import Published
-from reports.eagersgd.results import Results
-from reports.histograms import binned
-from reports.probes import ProbeGroup
-from reports.stats import DASH, number, spread
+from repro.reports.compute_imbalance import correlation, made_up
+from repro.reports.eagersgd.experiments import FIG2, FIG3, FIG4, MODELS, TASKS
+from repro.reports.eagersgd.published import Published
+from repro.reports.eagersgd.results import Results
+from repro.reports.histograms import binned
+from repro.reports.probes import ProbeGroup
+from repro.reports.stats import DASH, number, spread
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from reports import compute, compute_eager, factors, frames
-from reports.eagersgd.experiments import BASES, DEEP500, PAPER
-from reports.eagersgd.published import BARS, OVER, Published
-from reports.groups import Group
-from reports.loading import Summary
-from reports.stats import DASH, TIMES, number, show, show_target, spread
-from reports.style import metric_name
+from repro.reports import compute, compute_eager, factors, frames
+from repro.reports.eagersgd.experiments import BASES, DEEP500, PAPER
+from repro.reports.eagersgd.published import BARS, OVER, Published
+from repro.reports.groups import Group
+from repro.reports.loading import Summary
+from repro.reports.stats import DASH, TIMES, number, show, show_target, spread
+from repro.reports.style import metric_name
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from reports.eagersgd.experiments import HOROVOD, MAJORITY, SOLO
-from reports.reference import Quoted
+from repro.reports.eagersgd.experiments import HOROVOD, MAJORITY, SOLO
+from repro.reports.reference import Quoted
 
 STATISTICS = ("min", "mean", "median", "sd", "max")
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
-from reports import probes
-from reports.eagersgd.experiments import OPEN, PROBES, TRAINING, WITH
-from reports.groups import Experiment, Group, choose, strangers
-from reports.loading import KINDS, Summary
-from reports.probes import ProbeGroup
-from reports.sweeps import QUICK
+from repro.reports import probes
+from repro.reports.eagersgd.experiments import OPEN, PROBES, TRAINING, WITH
+from repro.reports.groups import Experiment, Group, choose, strangers
+from repro.reports.loading import KINDS, Summary
+from repro.reports.probes import ProbeGroup
+from repro.reports.sweeps import QUICK
 
 
 @dataclass(frozen=True)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from reports import tables
-from reports.eagersgd import figure_collectives, frames_collectives
-from reports.eagersgd.experiments import FIG9, PAPER, PROBE_KINDS, files
-from reports.eagersgd.published import Published
-from reports.eagersgd.section_imbalance import about
-from reports.page import Files, Part, Section, not_run
-from reports.probes import ProbeGroup
-from reports.section_timing import finding
-from reports.stats import DASH, TIMES, number
-from reports.verdicts import Verdict
+from repro.reports import tables
+from repro.reports.eagersgd import figure_collectives, frames_collectives
+from repro.reports.eagersgd.experiments import FIG9, PAPER, PROBE_KINDS, files
+from repro.reports.eagersgd.published import Published
+from repro.reports.eagersgd.section_imbalance import about
+from repro.reports.page import Files, Part, Section, not_run
+from repro.reports.probes import ProbeGroup
+from repro.reports.section_timing import finding
+from repro.reports.stats import DASH, TIMES, number
+from repro.reports.verdicts import Verdict
 
 TEXT = (
     "Figure 8's microbenchmark: ranks come linearly skewed to the collective, and the latency is the mean over ranks "

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from reports.compute_imbalance import made_up
-from reports.eagersgd import frames_contradictions
-from reports.eagersgd.frames_imbalance import lengths
-from reports.eagersgd.published import Published
-from reports.page import Files, Part, Section
-from reports.probes import ProbeGroup
+from repro.reports.compute_imbalance import made_up
+from repro.reports.eagersgd import frames_contradictions
+from repro.reports.eagersgd.frames_imbalance import lengths
+from repro.reports.eagersgd.published import Published
+from repro.reports.page import Files, Part, Section
+from repro.reports.probes import ProbeGroup
 
 
 def section(paper: Published, groups: Mapping[str, ProbeGroup], files: Files) -> Section:

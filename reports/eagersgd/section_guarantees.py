@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reports import tables
-from reports.eagersgd import figure_guarantees, frames_guarantees
-from reports.eagersgd.experiments import BEYOND, PAPER, QUORUM, SHOWN
-from reports.eagersgd.results import Results
-from reports.eagersgd.section_imbalance import about
-from reports.eagersgd.section_training import eager_runs, part, where
-from reports.page import Files, Part, Section, not_run
-from reports.section_timing import finding
-from reports.stats import DASH
-from reports.verdicts import Verdict
+from repro.reports import tables
+from repro.reports.eagersgd import figure_guarantees, frames_guarantees
+from repro.reports.eagersgd.experiments import BEYOND, PAPER, QUORUM, SHOWN
+from repro.reports.eagersgd.results import Results
+from repro.reports.eagersgd.section_imbalance import about
+from repro.reports.eagersgd.section_training import eager_runs, part, where
+from repro.reports.page import Files, Part, Section, not_run
+from repro.reports.section_timing import finding
+from repro.reports.stats import DASH
+from repro.reports.verdicts import Verdict
 
 GUARANTEES = ("conservation", "active_ranks", "staleness_explained", "missed_results")
 TEXT = (

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from reports import histograms, tables
-from reports.compute_imbalance import made_up
-from reports.eagersgd import frames_imbalance as frames
-from reports.eagersgd.experiments import FIG2, FIG2_LENGTHS, FIG3, FIG4, PAPER, PROBE_KINDS
-from reports.eagersgd.published import Published
-from reports.eagersgd.results import Results
-from reports.histograms import Distribution
-from reports.page import Files, Part, Section, not_run
-from reports.probes import ProbeGroup
-from reports.section_timing import finding
-from reports.stats import DASH, number
-from reports.verdicts import Verdict
+from repro.reports import histograms, tables
+from repro.reports.compute_imbalance import made_up
+from repro.reports.eagersgd import frames_imbalance as frames
+from repro.reports.eagersgd.experiments import FIG2, FIG2_LENGTHS, FIG3, FIG4, PAPER, PROBE_KINDS
+from repro.reports.eagersgd.published import Published
+from repro.reports.eagersgd.results import Results
+from repro.reports.histograms import Distribution
+from repro.reports.page import Files, Part, Section, not_run
+from repro.reports.probes import ProbeGroup
+from repro.reports.section_timing import finding
+from repro.reports.stats import DASH, number
+from repro.reports.verdicts import Verdict
 
 Groups = Mapping[str, ProbeGroup]  # kind -> group
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from reports import compute_eager, curves, tables
-from reports.eagersgd import figure_training, frames_guarantees, frames_training
-from reports.eagersgd.experiments import (
+from repro.reports import compute_eager, curves, tables
+from repro.reports.eagersgd import figure_training, frames_guarantees, frames_training
+from repro.reports.eagersgd.experiments import (
     FIG10,
     FIG10_PADDED,
     FIG10_RATIO,
@@ -19,15 +19,15 @@ from reports.eagersgd.experiments import (
     FIG13_SCALING,
     PAPER,
 )
-from reports.eagersgd.published import Published
-from reports.eagersgd.results import Results
-from reports.eagersgd.section_imbalance import about
-from reports.groups import Experiment, Group, length
-from reports.page import Files, Part, Section, not_run
-from reports.section_figure4 import band
-from reports.section_timing import finding
-from reports.stats import DASH
-from reports.verdicts import Verdict
+from repro.reports.eagersgd.published import Published
+from repro.reports.eagersgd.results import Results
+from repro.reports.eagersgd.section_imbalance import about
+from repro.reports.groups import Experiment, Group, length
+from repro.reports.page import Files, Part, Section, not_run
+from repro.reports.section_figure4 import band
+from repro.reports.section_timing import finding
+from repro.reports.stats import DASH
+from repro.reports.verdicts import Verdict
 
 Training = Mapping[str, Mapping[str, Group]]  # experiment -> kind -> group
 

@@ -6,20 +6,20 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reports import probes
-from reports.assembly import Built, Page, cells_of, standins
-from reports.groups import Group
-from reports.gtopk import section_convergence, section_network, section_scaling
-from reports.gtopk.deviations import run_deviations
-from reports.gtopk.experiments import FIG8, FIG9, PAPER, SHOWN
-from reports.gtopk.experiments import files as files_of
-from reports.gtopk.published import published
-from reports.gtopk.results import Results, finder, gather
-from reports.loading import load
-from reports.page import Files, Section
-from reports.scaling import MODELS
-from reports.stats import DASH
-from reports.verdicts import Verdict
+from repro.reports import probes
+from repro.reports.assembly import Built, Page, cells_of, standins
+from repro.reports.groups import Group
+from repro.reports.gtopk import section_convergence, section_network, section_scaling
+from repro.reports.gtopk.deviations import run_deviations
+from repro.reports.gtopk.experiments import FIG8, FIG9, PAPER, SHOWN
+from repro.reports.gtopk.experiments import files as files_of
+from repro.reports.gtopk.published import published
+from repro.reports.gtopk.results import Results, finder, gather
+from repro.reports.loading import load
+from repro.reports.page import Files, Section
+from repro.reports.scaling import MODELS
+from repro.reports.stats import DASH
+from repro.reports.verdicts import Verdict
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -68,7 +68,7 @@ def speedups(data: section_scaling.Efficiency) -> pd.DataFrame:
     """A row a model and baseline: the paper's printed number, its time model's, ours simulated."""
     import pandas as pd
 
-    from reports.stats import TIMES, number
+    from repro.reports.stats import TIMES, number
 
     rows = []
     for model in MODELS:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from reports.groups import Group, optimizer
-from reports.gtopk.experiments import CONVERGENCE, SHOWN
-from reports.provenance import _machine as machine
+from repro.reports.groups import Group, optimizer
+from repro.reports.gtopk.experiments import CONVERGENCE, SHOWN
+from repro.reports.provenance import _machine as machine
 
 
 @dataclass(frozen=True)

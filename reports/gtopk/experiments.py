@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reports.groups import Experiment, planned
+from repro.reports.groups import Experiment, planned
 
 PAPER = "gtopk"
 BASE = "Dense"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from reports import curves, style
+from repro.reports import curves, style
 
 if TYPE_CHECKING:
     import pandas as pd

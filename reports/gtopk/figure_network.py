@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from reports import style
-from reports.gtopk.experiments import DENSITY
-from reports.gtopk.frames_network import LEFT_BYTES, NEAR, curve
-from reports.gtopk.published import Published
-from reports.stats import ALPHA, RHO
+from repro.reports import style
+from repro.reports.gtopk.experiments import DENSITY
+from repro.reports.gtopk.frames_network import LEFT_BYTES, NEAR, curve
+from repro.reports.gtopk.published import Published
+from repro.reports.stats import ALPHA, RHO
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from reports import style
-from reports.gtopk.published import MOST
-from reports.scaling import ALGORITHMS, MODELS, PARTS
+from repro.reports import style
+from repro.reports.gtopk.published import MOST
+from repro.reports.scaling import ALGORITHMS, MODELS, PARTS
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,15 +6,15 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from reports.claims import Claim
-from reports.compute_scaling import ON_STEPS
-from reports.gtopk.experiments import DENSITY
-from reports.gtopk.frames_scaling import _images
-from reports.gtopk.published import MOST, Published
-from reports.scaling import ALGORITHMS, MODELS, Steps
-from reports.sparse_forms import BY_SETTING, selected
-from reports.stats import DASH, TIMES, number
-from reports.verdicts import MATCHES, Verdict, label
+from repro.reports.claims import Claim
+from repro.reports.compute_scaling import ON_STEPS
+from repro.reports.gtopk.experiments import DENSITY
+from repro.reports.gtopk.frames_scaling import _images
+from repro.reports.gtopk.published import MOST, Published
+from repro.reports.scaling import ALGORITHMS, MODELS, Steps
+from repro.reports.sparse_forms import BY_SETTING, selected
+from repro.reports.stats import DASH, TIMES, number
+from repro.reports.verdicts import MATCHES, Verdict, label
 
 if TYPE_CHECKING:
     import pandas as pd

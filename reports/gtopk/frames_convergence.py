@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from reports import compute, compute_sparse, curves, frames
-from reports.groups import Group
-from reports.gtopk.experiments import BASE
-from reports.stats import DASH, TIMES, Spread, number, show, show_target, spread
-from reports.style import metric_name
+from repro.reports import compute, compute_sparse, curves, frames
+from repro.reports.groups import Group
+from repro.reports.gtopk.experiments import BASE
+from repro.reports.stats import DASH, TIMES, Spread, number, show, show_target, spread
+from repro.reports.style import metric_name
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from reports.gtopk.published import Published
-from reports.probes import ProbeGroup
-from reports.sparse_forms import ALGORITHMS, FORMS
-from reports.stats import DASH, number, show, spread
+from repro.reports.gtopk.published import Published
+from repro.reports.probes import ProbeGroup
+from repro.reports.sparse_forms import ALGORITHMS, FORMS
+from repro.reports.stats import DASH, number, show, spread
 
 if TYPE_CHECKING:
     import pandas as pd

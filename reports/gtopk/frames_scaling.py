@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from reports.compute_scaling import ON_STEPS
-from reports.gtopk.published import MOST, Published
-from reports.loading import Summary
-from reports.probes import ProbeGroup
-from reports.scaling import ALGORITHMS, MODELS, PARTS, Steps, place
-from reports.stats import DASH, TIMES, number, spread
+from repro.reports.compute_scaling import ON_STEPS
+from repro.reports.gtopk.published import MOST, Published
+from repro.reports.loading import Summary
+from repro.reports.probes import ProbeGroup
+from repro.reports.scaling import ALGORITHMS, MODELS, PARTS, Steps, place
+from repro.reports.stats import DASH, TIMES, number, spread
 
 if TYPE_CHECKING:
     import pandas as pd

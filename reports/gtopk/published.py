@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from reports.gtopk.experiments import DENSITY, PARAMETERS, WORLDS
-from reports.scaling import ALGORITHMS, MODELS, Steps
-from reports.sparse_forms import BY_SETTING, selected
-from reports.stats import ALPHA
+from repro.reports.gtopk.experiments import DENSITY, PARAMETERS, WORLDS
+from repro.reports.scaling import ALGORITHMS, MODELS, Steps
+from repro.reports.sparse_forms import BY_SETTING, selected
+from repro.reports.stats import ALPHA
 
 if TYPE_CHECKING:
     import pandas as pd

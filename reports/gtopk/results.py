@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from reports import probes
-from reports.groups import Group, choose, strangers
-from reports.gtopk.experiments import FIG11, PREFERRED, SWEEPS, TRAINING
-from reports.loading import KINDS, Summary
-from reports.probes import ProbeGroup
-from reports.sweeps import QUICK
+from repro.reports import probes
+from repro.reports.groups import Group, choose, strangers
+from repro.reports.gtopk.experiments import FIG11, PREFERRED, SWEEPS, TRAINING
+from repro.reports.loading import KINDS, Summary
+from repro.reports.probes import ProbeGroup
+from repro.reports.sweeps import QUICK
 
 
 @dataclass(frozen=True)

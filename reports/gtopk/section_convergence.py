@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from reports import compute, compute_sparse, curves, tables
-from reports.groups import Experiment, Group, length
-from reports.gtopk import figure_convergence, frames_convergence
-from reports.gtopk.experiments import (
+from repro.reports import compute, compute_sparse, curves, tables
+from repro.reports.groups import Experiment, Group, length
+from repro.reports.gtopk import figure_convergence, frames_convergence
+from repro.reports.gtopk.experiments import (
     BEYOND,
     CONSERVATION,
     CONVERGENCE,
@@ -22,12 +22,12 @@ from reports.gtopk.experiments import (
     PAPER,
     baseline,
 )
-from reports.page import Files, Part, Section, not_run
-from reports.section_figure4 import band
-from reports.section_timing import finding
-from reports.stats import DASH, number, spread
-from reports.style import metric_name
-from reports.verdicts import Verdict
+from repro.reports.page import Files, Part, Section, not_run
+from repro.reports.section_figure4 import band
+from repro.reports.section_timing import finding
+from repro.reports.stats import DASH, number, spread
+from repro.reports.style import metric_name
+from repro.reports.verdicts import Verdict
 
 Training = Mapping[str, Mapping[str, Group]]  # experiment -> kind -> group
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from reports import tables
-from reports.gtopk import figure_network, frames_network
-from reports.gtopk.experiments import FIG8, FIG9, PAPER, SWEEP_KINDS
-from reports.gtopk.experiments import files as files_of
-from reports.gtopk.published import Published
-from reports.page import Files, Part, Section, not_run
-from reports.probes import ProbeGroup
-from reports.section_timing import finding
-from reports.stats import ALPHA, DASH
-from reports.verdicts import Verdict
+from repro.reports import tables
+from repro.reports.gtopk import figure_network, frames_network
+from repro.reports.gtopk.experiments import FIG8, FIG9, PAPER, SWEEP_KINDS
+from repro.reports.gtopk.experiments import files as files_of
+from repro.reports.gtopk.published import Published
+from repro.reports.page import Files, Part, Section, not_run
+from repro.reports.probes import ProbeGroup
+from repro.reports.section_timing import finding
+from repro.reports.stats import ALPHA, DASH
+from repro.reports.verdicts import Verdict
 
 Groups = Mapping[str, Sequence[ProbeGroup]]  # kind -> groups, a testbed each
 

@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reports import tables
-from reports.gtopk import figure_scaling, frames_contradictions, frames_scaling
-from reports.gtopk.experiments import FIG10, FIG10_MEASURED, FIG11, HEADLINES, PAPER, PARAMETERS
-from reports.gtopk.experiments import files as files_of
-from reports.gtopk.published import Published, of_model, of_tables
-from reports.gtopk.results import Results
-from reports.gtopk.section_network import bold, places, start, unrun
-from reports.page import Files, Part, Section, not_run
-from reports.probes import ProbeGroup
-from reports.scaling import ALGORITHMS, MODELS, Steps, of_cells
-from reports.section_timing import finding
-from reports.stats import DASH
-from reports.verdicts import Verdict
+from repro.reports import tables
+from repro.reports.gtopk import figure_scaling, frames_contradictions, frames_scaling
+from repro.reports.gtopk.experiments import FIG10, FIG10_MEASURED, FIG11, HEADLINES, PAPER, PARAMETERS
+from repro.reports.gtopk.experiments import files as files_of
+from repro.reports.gtopk.published import Published, of_model, of_tables
+from repro.reports.gtopk.results import Results
+from repro.reports.gtopk.section_network import bold, places, start, unrun
+from repro.reports.page import Files, Part, Section, not_run
+from repro.reports.probes import ProbeGroup
+from repro.reports.scaling import ALGORITHMS, MODELS, Steps, of_cells
+from repro.reports.section_timing import finding
+from repro.reports.stats import DASH
+from repro.reports.verdicts import Verdict
 
 MODEL = "time model"
 

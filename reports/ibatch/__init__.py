@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from reports import probes
-from reports.assembly import Built, Page, cells_of, standins
-from reports.groups import Group
-from reports.ibatch import section_case, section_contradictions, section_gap, section_measured, section_scaling
-from reports.ibatch.deviations import run_deviations
-from reports.ibatch.experiments import PAPER, SHOWN
-from reports.ibatch.experiments import files as files_of
-from reports.ibatch.published import Published
-from reports.ibatch.results import Results, finder, gather
-from reports.loading import load
-from reports.page import Files, Section
-from reports.verdicts import Verdict
+from repro.reports import probes
+from repro.reports.assembly import Built, Page, cells_of, standins
+from repro.reports.groups import Group
+from repro.reports.ibatch import section_case, section_contradictions, section_gap, section_measured, section_scaling
+from repro.reports.ibatch.deviations import run_deviations
+from repro.reports.ibatch.experiments import PAPER, SHOWN
+from repro.reports.ibatch.experiments import files as files_of
+from repro.reports.ibatch.published import Published
+from repro.reports.ibatch.results import Results, finder, gather
+from repro.reports.loading import load
+from repro.reports.page import Files, Section
+from repro.reports.verdicts import Verdict
 
 # The claims at the top of the page.
 _LARGEST = ("vgg19-22k-72-ibatch", "vgg19-22k-72-default", "vgg19-22k-72-layerwise", "improvement-over-default",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from reports.batched_pulls import NETWORKS, network, pipeline
-from reports.groups import Group, optimizer
-from reports.ibatch.experiments import SHOWN, SYNC
-from reports.ibatch.published import Published
-from reports.ibatch.results import Results
-from reports.probes import ProbeGroup
-from reports.provenance import _machine as machine
+from repro.reports.batched_pulls import NETWORKS, network, pipeline
+from repro.reports.groups import Group, optimizer
+from repro.reports.ibatch.experiments import SHOWN, SYNC
+from repro.reports.ibatch.published import Published
+from repro.reports.ibatch.results import Results
+from repro.reports.probes import ProbeGroup
+from repro.reports.provenance import _machine as machine
 
 HARDWARE = "8 HP BL460c G6 blades, 10 Gbit/s, up to 72 virtual machines"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from reports import factors
-from reports.batched_pulls import DEFAULT, IBATCH, LAYERWISE, NETWORKS
-from reports.groups import Experiment
+from repro.reports import factors
+from repro.reports.batched_pulls import DEFAULT, IBATCH, LAYERWISE, NETWORKS
+from repro.reports.groups import Experiment
 
 PAPER = "ibatch"
 Setting = tuple[str, Mapping[str, Any]]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from reports import style
-from reports.batched_pulls import MODES
-from reports.ibatch.frames_case import FORWARD, PULL
+from repro.reports import style
+from repro.reports.batched_pulls import MODES
+from repro.reports.ibatch.frames_case import FORWARD, PULL
 
 if TYPE_CHECKING:
     import pandas as pd

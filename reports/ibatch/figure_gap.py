@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from reports import style
-from reports.batched_pulls import MODES, NETWORKS
-from reports.ibatch.figure_scaling import NAMES
-from reports.stats import number
+from repro.reports import style
+from repro.reports.batched_pulls import MODES, NETWORKS
+from repro.reports.ibatch.figure_scaling import NAMES
+from repro.reports.stats import number
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from reports import style
-from reports.batched_pulls import MODES
-from reports.curves import dashes
-from reports.ibatch.frames_scaling import PARTS
-from reports.stats import TIMES, number
+from repro.reports import style
+from repro.reports.batched_pulls import MODES
+from repro.reports.curves import dashes
+from repro.reports.ibatch.frames_scaling import PARTS
+from repro.reports.stats import TIMES, number
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from reports.batched_pulls import MODES, pipeline, profile, times
-from reports.loading import Summary
-from reports.probes import ProbeGroup
-from reports.schedules import CLOSE, MAIN, Box, boxes
-from reports.stats import DASH, number
+from repro.reports.batched_pulls import MODES, pipeline, profile, times
+from repro.reports.loading import Summary
+from repro.reports.probes import ProbeGroup
+from repro.reports.schedules import CLOSE, MAIN, Box, boxes
+from repro.reports.stats import DASH, number
 
 if TYPE_CHECKING:
     import pandas as pd

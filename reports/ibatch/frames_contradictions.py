@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reports import arithmetic
-from reports.arithmetic import Check, check
-from reports.batched_pulls import DEFAULT, IBATCH, LAYERWISE, VGG19, VGG19_22K
-from reports.ibatch.experiments import LARGEST, MEDIUM
-from reports.ibatch.published import SCALING, Published
-from reports.stats import TIMES, number
+from repro.reports import arithmetic
+from repro.reports.arithmetic import Check, check
+from repro.reports.batched_pulls import DEFAULT, IBATCH, LAYERWISE, VGG19, VGG19_22K
+from repro.reports.ibatch.experiments import LARGEST, MEDIUM
+from repro.reports.ibatch.published import SCALING, Published
+from repro.reports.stats import TIMES, number
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,10 +6,21 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from reports.batched_pulls import EXACT, IBATCH, MODES, NETWORKS, batches_text, gap, mode_of, network, pipeline, times
-from reports.groups import Group
-from reports.probes import ProbeGroup
-from reports.stats import DASH, number
+from repro.reports.batched_pulls import (
+    EXACT,
+    IBATCH,
+    MODES,
+    NETWORKS,
+    batches_text,
+    gap,
+    mode_of,
+    network,
+    pipeline,
+    times,
+)
+from repro.reports.groups import Group
+from repro.reports.probes import ProbeGroup
+from repro.reports.stats import DASH, number
 
 if TYPE_CHECKING:
     import pandas as pd

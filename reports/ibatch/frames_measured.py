@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from reports import compute
-from reports.batched_pulls import DEFAULT, batches_text, pipeline, sized, times
-from reports.compute_eager import staleness
-from reports.compute_ibatch import equal_weights, measured_speedup
-from reports.groups import Group
-from reports.loading import Summary
-from reports.stats import DASH, TIMES, show, spread
-from reports.style import metric_name
+from repro.reports import compute
+from repro.reports.batched_pulls import DEFAULT, batches_text, pipeline, sized, times
+from repro.reports.compute_eager import staleness
+from repro.reports.compute_ibatch import equal_weights, measured_speedup
+from repro.reports.groups import Group
+from repro.reports.loading import Summary
+from repro.reports.stats import DASH, TIMES, show, spread
+from repro.reports.style import metric_name
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,12 +6,12 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from reports import factors
-from reports.batched_pulls import MODES, SINGLE, Scaling, batches_text, mode_of, network, pipeline, place, times
-from reports.ibatch.experiments import BEYOND, LARGEST, OF_FIG7, PAPER
-from reports.ibatch.published import Published
-from reports.probes import ProbeGroup
-from reports.stats import DASH, TIMES, number
+from repro.reports import factors
+from repro.reports.batched_pulls import MODES, SINGLE, Scaling, batches_text, mode_of, network, pipeline, place, times
+from repro.reports.ibatch.experiments import BEYOND, LARGEST, OF_FIG7, PAPER
+from repro.reports.ibatch.published import Published
+from repro.reports.probes import ProbeGroup
+from repro.reports.stats import DASH, TIMES, number
 
 if TYPE_CHECKING:
     import pandas as pd

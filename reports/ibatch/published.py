@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from reports.batched_pulls import MODES, NETWORKS
-from reports.reference import Quoted
+from repro.reports.batched_pulls import MODES, NETWORKS
+from repro.reports.reference import Quoted
 
 SCALING = "Section Scalability"
 

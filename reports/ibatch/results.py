@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from reports import probes
-from reports.batched_pulls import implied, network
-from reports.groups import Group, choose, strangers
-from reports.ibatch.experiments import FIG5, FIG6, MEASURED, PLACES, PROBES, SHOWN, SWEEPS, SYNC, WITH
-from reports.loading import KINDS, Summary
-from reports.probes import ProbeGroup
-from reports.sweeps import choose_places, sweep, widened
+from repro.reports import probes
+from repro.reports.batched_pulls import implied, network
+from repro.reports.groups import Group, choose, strangers
+from repro.reports.ibatch.experiments import FIG5, FIG6, MEASURED, PLACES, PROBES, SHOWN, SWEEPS, SYNC, WITH
+from repro.reports.loading import KINDS, Summary
+from repro.reports.probes import ProbeGroup
+from repro.reports.sweeps import choose_places, sweep, widened
 
 
 @dataclass(frozen=True)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reports import tables
-from reports.ibatch import figure_case, frames_case
-from reports.ibatch.experiments import FIG3, IMPLIED, PAPER
-from reports.ibatch.results import Results
-from reports.page import Files, Part, Section, not_run
-from reports.probes import ProbeGroup
-from reports.section_timing import finding
-from reports.stats import DASH
-from reports.verdicts import Verdict, about
+from repro.reports import tables
+from repro.reports.ibatch import figure_case, frames_case
+from repro.reports.ibatch.experiments import FIG3, IMPLIED, PAPER
+from repro.reports.ibatch.results import Results
+from repro.reports.page import Files, Part, Section, not_run
+from repro.reports.probes import ProbeGroup
+from repro.reports.section_timing import finding
+from repro.reports.stats import DASH
+from repro.reports.verdicts import Verdict, about
 
 OF_FIGURE4 = ("case-over", "case-batches", "case-startup")  # begin its claims' names
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from reports.ibatch import frames_contradictions, frames_gap
-from reports.ibatch.published import Published
-from reports.ibatch.results import Results
-from reports.page import Files, Part, Section
+from repro.reports.ibatch import frames_contradictions, frames_gap
+from repro.reports.ibatch.published import Published
+from repro.reports.ibatch.results import Results
+from repro.reports.page import Files, Part, Section
 
 
 def section(paper: Published, found: Results, files: Files) -> Section:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reports.ibatch import figure_gap, frames_gap
-from reports.ibatch.experiments import FIG5, IMPLIED, PAPER, RANDOM
-from reports.ibatch.experiments import files as files_of
-from reports.ibatch.results import Results
-from reports.ibatch.section_scaling import OF_DECISIONS
-from reports.page import Files, Part, Section, not_run
-from reports.section_timing import finding
-from reports.stats import DASH
-from reports.verdicts import Verdict, about
+from repro.reports.ibatch import figure_gap, frames_gap
+from repro.reports.ibatch.experiments import FIG5, IMPLIED, PAPER, RANDOM
+from repro.reports.ibatch.experiments import files as files_of
+from repro.reports.ibatch.results import Results
+from repro.reports.ibatch.section_scaling import OF_DECISIONS
+from repro.reports.page import Files, Part, Section, not_run
+from repro.reports.section_timing import finding
+from repro.reports.stats import DASH
+from repro.reports.verdicts import Verdict, about
 
 
 def greedy(found: Results, verdicts: Sequence[Verdict], files: Files) -> Section:

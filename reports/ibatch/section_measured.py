@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-from reports import places, tables
-from reports.groups import Experiment, Group
-from reports.ibatch import figure_gap, frames_measured
-from reports.ibatch.experiments import PAPER, PLACES, WHAT
-from reports.ibatch.results import Results
-from reports.page import Files, Part, Section
-from reports.stats import DASH
-from reports.verdicts import Verdict
+from repro.reports import places, tables
+from repro.reports.groups import Experiment, Group
+from repro.reports.ibatch import figure_gap, frames_measured
+from repro.reports.ibatch.experiments import PAPER, PLACES, WHAT
+from repro.reports.ibatch.results import Results
+from repro.reports.page import Files, Part, Section
+from repro.reports.stats import DASH
+from repro.reports.verdicts import Verdict
 
 
 def measured(found: Results, verdicts: Sequence[Verdict], files: Files) -> Section:

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reports import tables
-from reports.batched_pulls import NETWORKS, Scaling
-from reports.ibatch import figure_scaling, frames_scaling
-from reports.ibatch.experiments import BEYOND, FIG5, FIG6, IMPLIED, LARGEST, OF_FIG6, OF_FIG7, PAPER, SYNC
-from reports.ibatch.experiments import files as files_of
-from reports.ibatch.frames_measured import synchronisations
-from reports.ibatch.published import Published
-from reports.ibatch.results import Results
-from reports.ibatch.section_case import heading, note, testbeds
-from reports.learning import learning, where
-from reports.page import Files, Part, Section, not_run
-from reports.section_timing import finding
-from reports.stats import DASH, number
-from reports.verdicts import Verdict, about
+from repro.reports import tables
+from repro.reports.batched_pulls import NETWORKS, Scaling
+from repro.reports.ibatch import figure_scaling, frames_scaling
+from repro.reports.ibatch.experiments import BEYOND, FIG5, FIG6, IMPLIED, LARGEST, OF_FIG6, OF_FIG7, PAPER, SYNC
+from repro.reports.ibatch.experiments import files as files_of
+from repro.reports.ibatch.frames_measured import synchronisations
+from repro.reports.ibatch.published import Published
+from repro.reports.ibatch.results import Results
+from repro.reports.ibatch.section_case import heading, note, testbeds
+from repro.reports.learning import learning, where
+from repro.reports.page import Files, Part, Section, not_run
+from repro.reports.section_timing import finding
+from repro.reports.stats import DASH, number
+from repro.reports.verdicts import Verdict, about
 
 # How claims about Figures 7 and Table 1, and about decisions, begin; those stand elsewhere.
 OF_FIGURE7 = ("overlap-", "exposed-", "startup-")

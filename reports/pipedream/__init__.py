@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from reports import probes
-from reports.assembly import Built, Page, cells_of, standins
-from reports.loading import load
-from reports.page import Files, Section
-from reports.pipedream import (
+from repro.reports import probes
+from repro.reports.assembly import Built, Page, cells_of, standins
+from repro.reports.loading import load
+from repro.reports.page import Files, Section
+from repro.reports.pipedream import (
     section_contradictions,
     section_measured,
     section_sizes,
@@ -17,12 +17,12 @@ from reports.pipedream import (
     section_timelines,
     section_training,
 )
-from reports.pipedream.deviations import run_deviations
-from reports.pipedream.experiments import FIG8, MEMORY, PAPER, SHOWN, TIMELINES
-from reports.pipedream.experiments import files as files_of
-from reports.pipedream.published import Published
-from reports.pipedream.results import Results, finder, gather
-from reports.verdicts import Verdict
+from repro.reports.pipedream.deviations import run_deviations
+from repro.reports.pipedream.experiments import FIG8, MEMORY, PAPER, SHOWN, TIMELINES
+from repro.reports.pipedream.experiments import files as files_of
+from repro.reports.pipedream.published import Published
+from repro.reports.pipedream.results import Results, finder, gather
+from repro.reports.verdicts import Verdict
 
 # The claims at the top of the page.
 HEADLINES = (

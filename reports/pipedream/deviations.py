@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from reports.groups import Group, optimizer
-from reports.pipedream.experiments import FIG8, MEMORY, SHOWN, TABLE, TABLE_1, TIMELINES
-from reports.pipedream.published import Published
-from reports.pipedream.results import Results
-from reports.probes import ProbeGroup
-from reports.provenance import _machine as machine
+from repro.reports.groups import Group, optimizer
+from repro.reports.pipedream.experiments import FIG8, MEMORY, SHOWN, TABLE, TABLE_1, TIMELINES
+from repro.reports.pipedream.published import Published
+from repro.reports.pipedream.results import Results
+from repro.reports.probes import ProbeGroup
+from repro.reports.provenance import _machine as machine
 
 ILLUSTRATIONS = (TIMELINES.name, FIG8.name, MEMORY.name)
 

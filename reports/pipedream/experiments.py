@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from reports.groups import Experiment, planned
-from reports.pipelines import (
+from repro.reports.groups import Experiment, planned
+from repro.reports.pipelines import (
     ALLREDUCE,
     BSP,
     GIVEN,

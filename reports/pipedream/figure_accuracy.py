@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from reports import style
-from reports.curves import dashes
-from reports.stats import spread
+from repro.reports import style
+from repro.reports.curves import dashes
+from repro.reports.stats import spread
 
 if TYPE_CHECKING:
     import pandas as pd

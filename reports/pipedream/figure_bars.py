@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from reports import style
-from reports.pipedream.frames_measured import PARTS
-from reports.stats import TIMES, number
+from repro.reports import style
+from repro.reports.pipedream.frames_measured import PARTS
+from repro.reports.stats import TIMES, number
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from reports import style
-from reports.pipedream.frames_timelines import COMMUNICATION, STALL, window
-from reports.schedules import COMPUTING, MAIN, PASSES
+from repro.reports import style
+from repro.reports.pipedream.frames_timelines import COMMUNICATION, STALL, window
+from repro.reports.schedules import COMPUTING, MAIN, PASSES
 
 if TYPE_CHECKING:
     import pandas as pd

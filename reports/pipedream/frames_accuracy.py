@@ -7,15 +7,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from reports.compute import final
-from reports.compute_pipedream import epochs_to, goal, row_rate
-from reports.groups import Group
-from reports.loading import Summary
-from reports.pipedream.experiments import BY_NAME
-from reports.pipedream.published import OVER_BSP, Published
-from reports.pipelines import ASP, BSP, PIPEDREAM, Runs, machines
-from reports.stats import DASH, TIMES, number, show, show_target, spread
-from reports.style import metric_name
+from repro.reports.compute import final
+from repro.reports.compute_pipedream import epochs_to, goal, row_rate
+from repro.reports.groups import Group
+from repro.reports.loading import Summary
+from repro.reports.pipedream.experiments import BY_NAME
+from repro.reports.pipedream.published import OVER_BSP, Published
+from repro.reports.pipelines import ASP, BSP, PIPEDREAM, Runs, machines
+from repro.reports.stats import DASH, TIMES, number, show, show_target, spread
+from repro.reports.style import metric_name
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from reports import arithmetic
-from reports.arithmetic import Check, check
-from reports.pipedream.experiments import BY_NAME, TABLE, Row
-from reports.pipedream.published import OVER_BSP, OVER_ONE, OVERHEAD, Published
-from reports.pipelines import BSP, PIPEDREAM, replicas
-from reports.stats import DASH, TIMES, number
+from repro.reports import arithmetic
+from repro.reports.arithmetic import Check, check
+from repro.reports.pipedream.experiments import BY_NAME, TABLE, Row
+from repro.reports.pipedream.published import OVER_BSP, OVER_ONE, OVERHEAD, Published
+from repro.reports.pipelines import BSP, PIPEDREAM, replicas
+from repro.reports.stats import DASH, TIMES, number
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reports import compute
-from reports.compute_pipelines import MEMORY, memory_ratio, rate_ratio
-from reports.groups import Group, optimizer
-from reports.loading import Summary
-from reports.pipedream.frames_table1 import cuts
-from reports.pipelines import ALLREDUCE, BSP, configuration, overhead, pipeline, samples_s
-from reports.stats import DASH, TIMES, number, show, spread
-from reports.style import metric_name
+from repro.reports import compute
+from repro.reports.compute_pipelines import MEMORY, memory_ratio, rate_ratio
+from repro.reports.groups import Group, optimizer
+from repro.reports.loading import Summary
+from repro.reports.pipedream.frames_table1 import cuts
+from repro.reports.pipelines import ALLREDUCE, BSP, configuration, overhead, pipeline, samples_s
+from repro.reports.stats import DASH, TIMES, number, show, spread
+from repro.reports.style import metric_name
 
 if TYPE_CHECKING:
     import pandas as pd

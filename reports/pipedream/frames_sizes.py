@@ -6,11 +6,11 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from reports.pipedream.experiments import FIG1_DEVICES, FIG1_MODELS, TABLE
-from reports.pipedream.published import Published
-from reports.pipelines import overhead, samples_s, series
-from reports.probes import ProbeGroup
-from reports.stats import DASH, TIMES, number
+from repro.reports.pipedream.experiments import FIG1_DEVICES, FIG1_MODELS, TABLE
+from repro.reports.pipedream.published import Published
+from repro.reports.pipelines import overhead, samples_s, series
+from repro.reports.probes import ProbeGroup
+from repro.reports.stats import DASH, TIMES, number
 
 if TYPE_CHECKING:
     import pandas as pd

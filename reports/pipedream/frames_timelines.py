@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reports import schedules
-from reports.groups import Group
-from reports.loading import Summary
-from reports.schedules import COMPUTING, MAIN, PASSES
-from reports.stats import DASH, number
+from repro.reports import schedules
+from repro.reports.groups import Group
+from repro.reports.loading import Summary
+from repro.reports.schedules import COMPUTING, MAIN, PASSES
+from repro.reports.stats import DASH, number
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from reports.pipedream.experiments import Row
-from reports.reference import Quoted
+from repro.reports.pipedream.experiments import Row
+from repro.reports.reference import Quoted
 
 OVER_ONE, OVER_BSP, REDUCTION = (
     "speed-up over 1 machine",

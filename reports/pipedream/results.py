@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from reports import probes
-from reports.groups import Group, choose, strangers
-from reports.loading import KINDS, Summary
-from reports.pipedream.experiments import ACCURACY, PLACES, PROBES, SWEEPS, TABLE_1, TRAINING, WITH
-from reports.pipelines import Runs
-from reports.probes import ProbeGroup
-from reports.sweeps import choose_places, sweep, widened
+from repro.reports import probes
+from repro.reports.groups import Group, choose, strangers
+from repro.reports.loading import KINDS, Summary
+from repro.reports.pipedream.experiments import ACCURACY, PLACES, PROBES, SWEEPS, TABLE_1, TRAINING, WITH
+from repro.reports.pipelines import Runs
+from repro.reports.probes import ProbeGroup
+from repro.reports.sweeps import choose_places, sweep, widened
 
 
 @dataclass(frozen=True)

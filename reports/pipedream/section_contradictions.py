@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from reports.page import Files, Part, Section, not_run
-from reports.pipedream import frames_contradictions
-from reports.pipedream.experiments import FIG5, PAPER
-from reports.pipedream.published import Published
-from reports.pipedream.results import Results
-from reports.pipedream.section_sizes import one
+from repro.reports.page import Files, Part, Section, not_run
+from repro.reports.pipedream import frames_contradictions
+from repro.reports.pipedream.experiments import FIG5, PAPER
+from repro.reports.pipedream.published import Published
+from repro.reports.pipedream.results import Results
+from repro.reports.pipedream.section_sizes import one
 
 
 def section(paper: Published, found: Results, files: Files) -> Section:

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from reports import places, tables
-from reports.groups import Experiment, Group
-from reports.learning import learning
-from reports.page import Files, Part, Section, not_run, slug
-from reports.pipedream import figure_bars, frames_measured
-from reports.pipedream.experiments import MEASURED_ALEXNET, MEASURED_VGG, MEMORY, PAPER, PLACES
-from reports.pipedream.results import Results
-from reports.pipelines import BSP, FLUSH, GPIPE, PIPEDREAM, STRAIGHT
-from reports.section_timing import finding
-from reports.stats import DASH
-from reports.verdicts import Verdict, about
+from repro.reports import places, tables
+from repro.reports.groups import Experiment, Group
+from repro.reports.learning import learning
+from repro.reports.page import Files, Part, Section, not_run, slug
+from repro.reports.pipedream import figure_bars, frames_measured
+from repro.reports.pipedream.experiments import MEASURED_ALEXNET, MEASURED_VGG, MEMORY, PAPER, PLACES
+from repro.reports.pipedream.results import Results
+from repro.reports.pipelines import BSP, FLUSH, GPIPE, PIPEDREAM, STRAIGHT
+from repro.reports.section_timing import finding
+from repro.reports.stats import DASH
+from repro.reports.verdicts import Verdict, about
 
 WHAT = {MEASURED_VGG.name: "VGG-style network", MEASURED_ALEXNET.name: "AlexNet-style network"}
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from reports import tables
-from reports.page import Files, Part, Section, not_run
-from reports.pipedream import figure_sizes, frames_sizes
-from reports.pipedream.experiments import CONFIGURATIONS, FIG1, FIG5, PAPER, WHAT_IF
-from reports.pipedream.experiments import files as files_of
-from reports.pipedream.published import Published
-from reports.pipedream.results import Results
-from reports.probes import ProbeGroup
-from reports.section_timing import finding
-from reports.stats import DASH
-from reports.verdicts import Verdict, about
+from repro.reports import tables
+from repro.reports.page import Files, Part, Section, not_run
+from repro.reports.pipedream import figure_sizes, frames_sizes
+from repro.reports.pipedream.experiments import CONFIGURATIONS, FIG1, FIG5, PAPER, WHAT_IF
+from repro.reports.pipedream.experiments import files as files_of
+from repro.reports.pipedream.published import Published
+from repro.reports.pipedream.results import Results
+from repro.reports.probes import ProbeGroup
+from repro.reports.section_timing import finding
+from repro.reports.stats import DASH
+from repro.reports.verdicts import Verdict, about
 
 Groups = Mapping[str, ProbeGroup]
 

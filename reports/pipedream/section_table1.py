@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reports import tables
-from reports.page import Files, Part, Section, not_run
-from reports.pipedream import figure_bars, frames_table1
-from reports.pipedream.experiments import PAPER, TABLE_1
-from reports.pipedream.published import Published
-from reports.pipedream.results import Results
-from reports.section_timing import finding
-from reports.stats import DASH
-from reports.verdicts import Verdict, about
+from repro.reports import tables
+from repro.reports.page import Files, Part, Section, not_run
+from repro.reports.pipedream import figure_bars, frames_table1
+from repro.reports.pipedream.experiments import PAPER, TABLE_1
+from repro.reports.pipedream.published import Published
+from repro.reports.pipedream.results import Results
+from repro.reports.section_timing import finding
+from repro.reports.stats import DASH
+from repro.reports.verdicts import Verdict, about
 
 OF_FIGURE13 = ("model-parallel-", "straight-", "pipedream-over-straight-")  # begin its claims' names
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from reports import tables
-from reports.groups import Group
-from reports.page import Files, Part, Section, not_run
-from reports.pipedream import figure_gantt, frames_timelines
-from reports.pipedream.experiments import DATA_PARALLEL, FIG8, PAPER, REPLICATED, TIMELINES
-from reports.pipedream.experiments import files as files_of
-from reports.pipelines import MODEL, PIPEDREAM, configuration
-from reports.section_timing import finding
-from reports.stats import DASH
-from reports.verdicts import Verdict, about
+from repro.reports import tables
+from repro.reports.groups import Group
+from repro.reports.page import Files, Part, Section, not_run
+from repro.reports.pipedream import figure_gantt, frames_timelines
+from repro.reports.pipedream.experiments import DATA_PARALLEL, FIG8, PAPER, REPLICATED, TIMELINES
+from repro.reports.pipedream.experiments import files as files_of
+from repro.reports.pipelines import MODEL, PIPEDREAM, configuration
+from repro.reports.section_timing import finding
+from repro.reports.stats import DASH
+from repro.reports.verdicts import Verdict, about
 
 PANELS = {
     DATA_PARALLEL: "Figure 2, data parallelism: stalls while parameters are exchanged",

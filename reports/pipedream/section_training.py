@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reports import tables
-from reports.groups import Experiment, Group
-from reports.learning import learning, where
-from reports.page import Files, Part, Section, not_run
-from reports.pipedream import figure_accuracy, frames_accuracy, frames_measured
-from reports.pipedream.experiments import ACCURACY, PAPER, SEMANTICS, SEMANTICS_ALEXNET
-from reports.pipedream.published import Published
-from reports.pipedream.results import Results
-from reports.section_figure4 import band
-from reports.section_timing import finding
-from reports.stats import DASH, number
-from reports.style import metric_name
-from reports.verdicts import Verdict, about
+from repro.reports import tables
+from repro.reports.groups import Experiment, Group
+from repro.reports.learning import learning, where
+from repro.reports.page import Files, Part, Section, not_run
+from repro.reports.pipedream import figure_accuracy, frames_accuracy, frames_measured
+from repro.reports.pipedream.experiments import ACCURACY, PAPER, SEMANTICS, SEMANTICS_ALEXNET
+from repro.reports.pipedream.published import Published
+from repro.reports.pipedream.results import Results
+from repro.reports.section_figure4 import band
+from repro.reports.section_timing import finding
+from repro.reports.stats import DASH, number
+from repro.reports.style import metric_name
+from repro.reports.verdicts import Verdict, about
 
 
 def figures(found: Results, paper: Published, verdicts: Sequence[Verdict], files: Files) -> Section:

@@ -58,7 +58,7 @@ def table(rows: list[dict[str, Any]]) -> str:
 def main(name: str, elements: int) -> None:
     import torch
 
-    import strategies
+    from repro import strategies
     from repro.fabric.mpi import MpiFabric
     from repro.probes._compute import Alone
     from repro.probes._synthetic import Sleep, Workload, worker

@@ -93,10 +93,10 @@ class Harness:
         from repro.rank.checkpoints import Checkpoints
         from repro.rank.recorder import RunLog
         from repro.records.events import EventLog
+        from repro.strategies.dsync import DSync
         from repro.training.clock import Clock
         from repro.training.model_shard import ModelShard
         from repro.training.worker import Worker
-        from strategies.dsync import DSync
 
         def model() -> torch.nn.Sequential:
             return models.build("mnist_mlp", dataset.input_shape, dataset.classes, SEED)

@@ -77,7 +77,7 @@ def simulate(nodes: int, strategy_name: str, iterations: int = 2) -> dict[str, f
     from repro.launch import runs
     from repro.rank import programs
     from repro.rank.factory import build_worker, virtual_costs, virtual_network
-    from strategies import load
+    from repro.strategies import load
 
     overrides = [f"workers={nodes}", f"batch={4 * nodes}", f"dataset.images={8 * nodes}", f"strategy={strategy_name}"]
     (cell, *_) = runs.expand("ibatch/fig5-vgg19-22k", [*overrides, "grid=null"])

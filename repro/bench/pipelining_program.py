@@ -25,8 +25,7 @@ from torch import nn
 from torch.distributed import pipelining
 from torch.nn import functional
 
-import strategies
-from repro import models
+from repro import models, strategies
 from repro.bench.pipelining import COMPARED
 from repro.bench.rank_program import main
 from repro.data.base import Minibatches

@@ -135,7 +135,7 @@ def show_where(paper: str, report: bool) -> None:
 
     print()
     if report:
-        from reports.build import build
+        from repro.reports.build import build
 
         build(paper, say=say)
         print(f"report page   {reports_root() / (paper + '.html')}")

@@ -23,7 +23,7 @@ def add(commands: Any) -> None:
 
 
 def cmd_faults(args: argparse.Namespace) -> None:
-    import strategies
+    from repro import strategies
     from repro.common.paths import results_root
     from repro.faults import series
 

@@ -20,7 +20,7 @@ def add(commands: Any) -> None:
 
 
 def cmd_report(args: argparse.Namespace) -> None:
-    from reports.build import build
+    from repro.reports.build import build
 
     written = build(args.paper, out=args.out, say=say)
     if args.json:

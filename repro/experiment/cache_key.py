@@ -1,7 +1,7 @@
 """What code a result depends on: the hash of the project modules that the given ones import, and the key of a cell.
 
 Imports are found by reading the source, without running it, so a module that is loaded by name (a registry's
-`import_module(f"strategies.{name}")`) must be given as a root: that is what keeps one strategy's edit from
+`import_module(f"repro.strategies.{name}")`) must be given as a root: that is what keeps one strategy's edit from
 invalidating the others' cells.
 """
 

@@ -17,7 +17,7 @@ from typing import Any
 
 from tabulate import tabulate
 
-import strategies
+from repro import strategies
 from repro.common.errors import FaultError, InputError, NotHere
 from repro.faults import baseline, damage, disks, running, servers
 from repro.faults.trial import EXPERIMENT, Impossible, Lost, Trial, overrides_of

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import strategies
+from repro import strategies
 from repro.common.known import known
 from repro.faults import processes
 from repro.records.store import read_summary

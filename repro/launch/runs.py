@@ -83,7 +83,7 @@ def uses_gpu(config: dict[str, Any]) -> bool:
 
 def check(config: dict[str, Any]) -> None:
     """InputError for what no run could use; options of the strategy included."""
-    import strategies
+    from repro import strategies
     from repro.rank.factory import check_accumulate, check_fabric, check_virtual
     from repro.timing.device import check_device
 
@@ -190,8 +190,7 @@ def keyed(config: dict[str, Any]) -> dict[str, Any]:
     What has the value that it would have without being named does not count, so that an option that comes to a plugin
     later leaves the keys of those who do not use it as they are.
     """
-    import strategies
-    from repro import data, models
+    from repro import data, models, strategies
 
     found = {name: value for name, value in _changing(config, NEUTRAL).items() if name not in NOT_IN_KEY}
     defaults = {
@@ -209,7 +208,7 @@ def keyed(config: dict[str, Any]) -> dict[str, Any]:
 
 def _read(config: dict[str, Any]) -> list[str]:
     """Checksums of the files that the strategy reads; InputError where one is missing."""
-    import strategies
+    from repro import strategies
 
     strategy = strategies.load(config["strategy"]["name"])
     sums = []
@@ -229,8 +228,7 @@ def _changing(entries: dict[str, Any], neutral: dict[str, Any]) -> dict[str, Any
 def check_model(config: dict[str, Any], dataset: Dataset) -> None:
     """InputError for a model that does not go with the data set, and for options of the strategy and a number of
     microbatches that do not go with the model; it is built without weights."""
-    import strategies
-    from repro import models
+    from repro import models, strategies
     from repro.training.buckets import block_sizes
     from repro.training.model_shard import carries_state
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import strategies
+from repro import strategies
 from repro.common.errors import InputError
 from repro.data.base import Dataset
 from repro.experiment.files import strategy_options
 from repro.fabric.base import Fabric
-from strategies.base import Strategy
+from repro.strategies.base import Strategy
 
 
 def slowest(fabric: Fabric, work: Callable[[], Any]) -> float:

@@ -11,9 +11,9 @@ from typing import Any
 import torch
 
 from repro.fabric.base import Fabric
+from repro.strategies.shared.data_parallel import GradientStrategy
 from repro.training.buckets import Bucket, balanced_buckets
 from repro.training.worker import Worker
-from strategies.shared.data_parallel import GradientStrategy
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,7 @@ from typing import Any
 
 import torch
 
-import strategies
-from repro import probes
+from repro import probes, strategies
 from repro.common.errors import Diverged
 from repro.data.base import Dataset
 from repro.experiment.files import strategy_options

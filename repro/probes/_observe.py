@@ -8,8 +8,8 @@ from typing import Any
 
 from repro.common.phases import PHASES
 from repro.fabric.base import Fabric
+from repro.strategies.base import Strategy
 from repro.training.worker import Worker
-from strategies.base import Strategy
 
 
 def observe(fabric: Fabric, strategy: Strategy, worker: Worker, warmup: int, steps: int) -> list[dict[str, Any]]:

@@ -16,11 +16,11 @@ from repro.probes._fabric_model import codec_work, repeats, summation
 from repro.probes._observe import observe, summarise
 from repro.probes._sparse_work import merge_work, selection_work
 from repro.probes._synthetic import Sleep, Workload, worker
+from repro.strategies.base import Strategy
 from repro.timing.closed_forms import largest_block
 from repro.timing.costs import Costs
 from repro.timing.device import BlockSeconds
 from repro.training.worker import Worker
-from strategies.base import Strategy
 
 BESIDE_STEPS = 5  # of computation beside communication
 

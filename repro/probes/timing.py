@@ -27,9 +27,9 @@ from repro.probes._compute import ComputeBenchmark
 from repro.probes._fabric_model import Microbenchmark
 from repro.probes._observe import observe, summarise
 from repro.rank.factory import build_worker, check_ranks
+from repro.strategies.base import Strategy
 from repro.timing.closed_forms import FLOAT32
 from repro.training.buckets import balanced_buckets, block_sizes
-from strategies.base import Strategy
 
 SHARED = "ranks share this machine's cores and memory: computation and communication slow each other down"
 

@@ -22,8 +22,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import strategies
-from repro import probes
+from repro import probes, strategies
 from repro.common.errors import InputError, unknown
 from repro.fabric.base import Fabric
 from repro.probes import _network
@@ -31,7 +30,7 @@ from repro.probes._common import chosen, facts, number, sizes, whole
 from repro.probes._observe import observe, summarise
 from repro.probes._synthetic import Multiply, Sleep, Workload, worker
 from repro.probes._twin import Measured, calibrate, simulate
-from strategies.base import Strategy
+from repro.strategies.base import Strategy
 
 COMPUTATIONS = {"sleep": Sleep, "multiply": Multiply}
 WARMUP = 2  # steps before those that count: pipelines are full, connections open

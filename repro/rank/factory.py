@@ -14,6 +14,7 @@ from repro.data.base import Dataset
 from repro.fabric.base import LIBRARIES, Fabric
 from repro.fabric.device import pick_device
 from repro.fabric.network import Network
+from repro.strategies.base import Strategy
 from repro.timing.costs import Costs
 from repro.timing.device import BlockSeconds, block_seconds
 from repro.training import losses
@@ -22,7 +23,6 @@ from repro.training.cuda_timer import DeviceTimes
 from repro.training.model_shard import ModelShard
 from repro.training.stops import TrainingPlan
 from repro.training.worker import Worker
-from strategies.base import Strategy
 
 # entries of a virtual testbed: seconds, and mappings of a codec or a way to select to seconds a byte
 SECONDS = (

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from repro.rank.preemption import Notice
 from repro.rank.recorder import RunLog
+from repro.strategies.base import Strategy
 from repro.training.stops import TrainingPlan
 from repro.training.worker import Worker
-from strategies.base import Strategy
 
 
 def train(

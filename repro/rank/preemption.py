@@ -33,9 +33,9 @@ from repro.common.errors import Diverged, FaultError
 from repro.common.messages import say
 
 if TYPE_CHECKING:
+    from repro.strategies.base import Strategy
     from repro.training.stops import Stop
     from repro.training.worker import Worker
-    from strategies.base import Strategy
 
 STATUS = 75  # of a command whose run goes on when it is started again (EX_TEMPFAIL of sysexits.h)
 MARGIN_S = 2.0  # for the slowest to read of the iteration; $REPRO_PREEMPT is another

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import strategies
+from repro import strategies
 from repro.common.registry import Modules
 from repro.experiment.files import strategy_options
 

@@ -20,8 +20,8 @@ from repro.evaluation.evaluate import digest, evaluate, evaluate_training
 from repro.rank.checkpoints import KEPT_ALONE, Checkpoints
 from repro.rank.divergence import Broken, diverged, first_loss, first_tensor, tensors
 from repro.records.events import EventLog, read_events
+from repro.strategies.base import StepReport, Strategy
 from repro.training.worker import Worker
-from strategies.base import StepReport, Strategy
 
 SIGN_OF_LIFE_S = 5.0  # the parent ends ranks of which it hears nothing for long
 

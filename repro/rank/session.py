@@ -22,10 +22,10 @@ from repro.rank.resume import gap, resume
 from repro.rank.summary import summarise
 from repro.records.events import EventLog, read_events
 from repro.records.store import write_summary
+from repro.strategies import load
+from repro.strategies.base import Strategy
 from repro.training.stops import TrainingPlan
 from repro.training.worker import Worker
-from strategies import load
-from strategies.base import Strategy
 
 
 def run_rank(fabric: Fabric, config: dict[str, Any], folder: Path) -> None:

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 import torch
 
 from repro.fabric.base import BACKGROUND
+from repro.strategies.shared.data_parallel import AllreduceOptions, compressing
 from repro.training.buckets import Bucket
 from repro.training.worker import Worker
-from strategies.shared.data_parallel import AllreduceOptions, compressing
 
 Sums = list[list[torch.Tensor]]  # of an iteration: wire blocks of each bucket's sum, in the order of communication
 

@@ -12,8 +12,8 @@ import torch
 from repro.common.errors import InputError
 from repro.fabric.base import MAIN
 from repro.fabric.compressed import CompressedAllreduce, check
+from repro.strategies.base import StepReport, Strategy
 from repro.training.worker import Worker
-from strategies.base import StepReport, Strategy
 
 
 @dataclass

@@ -17,10 +17,10 @@ from repro.fabric.base import BACKGROUND
 from repro.fabric.compressed import check
 from repro.fabric.partial import PartialAllreduce
 from repro.fabric.send_buffer import SendBuffer, TopK, Whole
+from repro.strategies.base import StepReport
+from repro.strategies.shared.data_parallel import DataParallel
+from repro.strategies.shared.densities import Densities
 from repro.training.worker import Worker
-from strategies.base import StepReport
-from strategies.shared.data_parallel import DataParallel
-from strategies.shared.densities import Densities
 
 LATE = ("accumulate", "drop")
 REPEATED = ("apply", "skip")

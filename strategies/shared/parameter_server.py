@@ -5,9 +5,9 @@ from __future__ import annotations
 from abc import abstractmethod
 from typing import Any
 
+from repro.strategies.base import StepReport
+from repro.strategies.shared.data_parallel import DataParallel
 from repro.training.worker import Worker
-from strategies.base import StepReport
-from strategies.shared.data_parallel import DataParallel
 
 PUSH, PULL = 0, 1  # tags
 

@@ -18,12 +18,12 @@ from repro.pipeline.messages import Messages, Shape
 from repro.pipeline.plan import BACKWARD, FORWARD, Op, Plan
 from repro.pipeline.shapes import outputs
 from repro.pipeline.versions import Versions
+from repro.strategies.base import StepReport, Strategy
+from repro.strategies.shared.data_parallel import AllreduceOptions
+from repro.strategies.shared.look_ahead import LookAhead
+from repro.strategies.shared.stage_passes import Passes
+from repro.strategies.shared.stage_updates import Updates
 from repro.training.worker import Worker
-from strategies.base import StepReport, Strategy
-from strategies.shared.data_parallel import AllreduceOptions
-from strategies.shared.look_ahead import LookAhead
-from strategies.shared.stage_passes import Passes
-from strategies.shared.stage_updates import Updates
 
 
 @dataclass

@@ -18,18 +18,18 @@ from repro.parameter_server.pulling import Pulling
 from repro.parameter_server.server import SYNCS, Server
 from repro.parameter_server.shard import Shard
 from repro.parameter_server.shards import PLACEMENTS, Shards
+from repro.strategies.base import StepReport, Strategy
+from repro.strategies.shared.pull_schedule import PullSchedule
+from repro.strategies.shared.push_schedule import PUSHES
 from repro.training.buckets import block_sizes
 from repro.training.worker import Worker
-from strategies.base import StepReport, Strategy
-from strategies.shared.pull_schedule import PullSchedule
-from strategies.shared.push_schedule import PUSHES
 
 
 @dataclass
 class ServerOptions:
     """Options of all strategies with a sharded parameter server."""
 
-    push: str = "after"  # which of `strategies.shared.push_schedule`
+    push: str = "after"  # which of `repro.strategies.shared.push_schedule`
     sync: str = "bsp"
     bound: int = 3  # of ssp: iterations that a worker may be ahead of the slowest
     servers: int = 0  # ranks that serve and do not compute; 0: every worker is a server too, as in BigDL

@@ -13,14 +13,14 @@ from repro.common.errors import InputError, unknown
 from repro.fabric import selection
 from repro.fabric.base import BACKGROUND, MAIN
 from repro.fabric.sparse import CODECS, Sparse, Wire
+from repro.strategies.base import StepReport
+from repro.strategies.shared.data_parallel import DataParallel
+from repro.strategies.shared.densities import Densities
+from repro.strategies.shared.momentum_correction import MomentumCorrection
+from repro.strategies.shared.pending_updates import Pending, PendingUpdates
+from repro.strategies.shared.sparsification import Beside, OnMainLine
 from repro.training.buckets import block_sizes
 from repro.training.worker import Worker
-from strategies.base import StepReport
-from strategies.shared.data_parallel import DataParallel
-from strategies.shared.densities import Densities
-from strategies.shared.momentum_correction import MomentumCorrection
-from strategies.shared.pending_updates import Pending, PendingUpdates
-from strategies.shared.sparsification import Beside, OnMainLine
 
 
 @dataclass
@@ -56,9 +56,9 @@ class SparseOptions:
 class Sparsified(DataParallel):
     """A step: gradient into the residual, select, aggregate, update with what came of it. Authors write `exchange`.
 
-    Where that happens is `strategies.shared.sparsification`; how long a result may be under way until its update
-    `strategies.shared.pending_updates`; what the residual takes in with momentum correction
-    `strategies.shared.momentum_correction`; how many elements leave `strategies.shared.densities`.
+    Where that happens is `repro.strategies.shared.sparsification`; how long a result may be under way until its update
+    `repro.strategies.shared.pending_updates`; what the residual takes in with momentum correction
+    `repro.strategies.shared.momentum_correction`; how many elements leave `repro.strategies.shared.densities`.
 
     residual  (n,) what has not been applied yet, of this rank
     """

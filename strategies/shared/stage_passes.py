@@ -11,9 +11,9 @@ from repro.pipeline.memory import counted
 from repro.pipeline.messages import Messages
 from repro.pipeline.plan import BACKWARD, FORWARD, Op, Plan
 from repro.pipeline.versions import Versions
+from repro.strategies.base import StepReport
+from repro.strategies.shared.stage_updates import Updates
 from repro.training.worker import Worker
-from strategies.base import StepReport
-from strategies.shared.stage_updates import Updates
 
 
 @dataclass

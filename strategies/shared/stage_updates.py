@@ -8,10 +8,10 @@ from dataclasses import replace
 from repro.fabric.base import Fabric
 from repro.pipeline.plan import Plan
 from repro.pipeline.versions import Versions
+from repro.strategies.shared.bucketed import BucketedAllreduce
+from repro.strategies.shared.data_parallel import AllreduceOptions
 from repro.training.buckets import block_buckets
 from repro.training.worker import Worker
-from strategies.shared.bucketed import BucketedAllreduce
-from strategies.shared.data_parallel import AllreduceOptions
 
 
 class Updates:

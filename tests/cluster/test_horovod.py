@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 import torch
 
-import strategies
+from repro import strategies
 from repro.common.errors import InputError
 from repro.launch import runs
-from strategies import horovod
-from strategies.horovod import Options
+from repro.strategies import horovod
+from repro.strategies.horovod import Options
 from tests.distributed.test_ddp import MOMENTUM, N, dropping, frozen, normed
 from tests.support import real, small
 from tests.support.cli import run as run_cells

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
-import strategies
+from repro import strategies
 from repro.common.errors import InputError
 from repro.fabric import collectives
 from tests.support import real, small

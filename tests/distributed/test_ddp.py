@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import nn
 
-import strategies
+from repro import strategies
 from repro.common.errors import InputError
 from repro.launch import runs
-from strategies.ddp import Options, ring_share, sent_bytes
+from repro.strategies.ddp import Options, ring_share, sent_bytes
 from tests.support import small
 from tests.support.cli import run as run_cells
 from tests.support.cli import summary

@@ -9,7 +9,7 @@ import random
 
 import pytest
 
-import strategies
+from repro import strategies
 from repro.faults import damage, running, series
 from repro.faults.trial import Impossible, differences
 

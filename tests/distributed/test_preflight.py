@@ -67,7 +67,7 @@ def test_different_code_names_the_files():
 
 def test_the_digest_covers_what_decides_over_numbers():
     found = preflight.source_digests({"program": "train", "strategy": {"name": "dsync"}})
-    assert {"repro.rank.loop", "strategies.dsync", "repro.fabric.mpi", "repro"} <= set(found)
+    assert {"repro.rank.loop", "repro.strategies.dsync", "repro.fabric.mpi", "repro"} <= set(found)
     assert not {"repro.tracking", "repro.tracking.mirror", "repro.cli"} & set(found)
 
 

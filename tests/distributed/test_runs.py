@@ -11,7 +11,7 @@ import sys
 
 import pytest
 
-import strategies
+from repro import strategies
 from repro.records.store import VOLATILE
 from tests.support import small
 from tests.support.cli import EXPERIMENT, QUICK, repro, run, summary

@@ -8,10 +8,12 @@ import re
 import pytest
 import yaml
 
-from reports import compute_eager, curves, page, probes, style, verdicts
-from reports import eagersgd as eagersgd_page
-from reports.claims import read_claims
-from reports.eagersgd import (
+from repro.common.errors import InputError
+from repro.common.paths import CONFIGS
+from repro.reports import compute_eager, curves, page, probes, style, verdicts
+from repro.reports import eagersgd as eagersgd_page
+from repro.reports.claims import read_claims
+from repro.reports.eagersgd import (
     HEADLINES,
     frames_collectives,
     frames_contradictions,
@@ -19,7 +21,7 @@ from reports.eagersgd import (
     frames_imbalance,
     frames_training,
 )
-from reports.eagersgd.experiments import (
+from repro.reports.eagersgd.experiments import (
     DEEP500,
     FIG2_LENGTHS,
     FIG9,
@@ -38,12 +40,10 @@ from reports.eagersgd.experiments import (
     TRAINING,
     files,
 )
-from reports.eagersgd.published import BARS, Published
-from reports.eagersgd.results import finder, gather
-from reports.groups import Group, groups, key_of
-from reports.reference import read as read_reference
-from repro.common.errors import InputError
-from repro.common.paths import CONFIGS
+from repro.reports.eagersgd.published import BARS, Published
+from repro.reports.eagersgd.results import finder, gather
+from repro.reports.groups import Group, groups, key_of
+from repro.reports.reference import read as read_reference
 from tests.reports.data import eagersgd as made
 from tests.reports.data.summaries import labels, make, put
 from tests.reports.test_reports_page import undrawn

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from reports import foreign, page, render, style
-from reports.build import OTHERS, PAGES
 from repro.common.errors import InputError
+from repro.reports import foreign, page, render, style
+from repro.reports.build import OTHERS, PAGES
 from tests.reports.data import eagersgd as reports_eagersgd_data
 from tests.reports.data import gtopk as reports_gtopk_data
 from tests.reports.data import ibatch as reports_ibatch_data
@@ -59,7 +59,7 @@ def summaries(name: str) -> list[dict]:
 def test_hostile_text_is_text_on_every_page(tmp_path, monkeypatch, name):
     monkeypatch.setattr(page, "save", undrawn)
     results = put(tmp_path / "results", map(spoilt, summaries(name)))
-    pages, files, _ = import_module(f"reports.{name}").build(results, tmp_path / "out")
+    pages, files, _ = import_module(f"repro.reports.{name}").build(results, tmp_path / "out")
     markdown, html = (path.read_text() for path in pages)
     figures = [path for path in files if path.suffix == ".png"]
     assert html.count("<img ") == html.count('src="data:image/png;base64,') == len(figures)

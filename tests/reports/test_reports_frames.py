@@ -6,10 +6,10 @@ import math
 
 import pytest
 
-from reports import frames_findings, frames_ring, frames_timing, groups, probes
-from reports import frames_traces as traces
-from reports.experiments import FIG1, FIG2, K_SPECTRUM, LOSSY
-from reports.stats import DASH, TIMES
+from repro.reports import frames_findings, frames_ring, frames_timing, groups, probes
+from repro.reports import frames_traces as traces
+from repro.reports.experiments import FIG1, FIG2, K_SPECTRUM, LOSSY
+from repro.reports.stats import DASH, TIMES
 from tests.reports.data.probes import rates, rings, timings
 from tests.reports.data.summaries import findings, pictures
 

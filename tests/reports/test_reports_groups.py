@@ -6,9 +6,9 @@ import math
 
 import pytest
 
-from reports import compute, frames, groups, provenance, tables
-from reports.experiments import ALEXNET, FIGURE4, K_SPECTRUM, MNIST, MORE, TRAINING
-from reports.section_figure4 import TIMELINE, row_data
+from repro.reports import compute, frames, groups, provenance, tables
+from repro.reports.experiments import ALEXNET, FIGURE4, K_SPECTRUM, MNIST, MORE, TRAINING
+from repro.reports.section_figure4 import TIMELINE, row_data
 from tests.reports.data.summaries import FIG4, all_cells, labels, make, rows, timing_only
 
 # --- groups

@@ -8,11 +8,14 @@ import re
 import pytest
 import yaml
 
-from reports import compute_scaling, page, probes, verdicts
-from reports import gtopk as gtopk_page
-from reports.claims import read_claims
-from reports.gtopk import frames_contradictions
-from reports.gtopk.experiments import (
+from repro.common.errors import InputError
+from repro.common.paths import CONFIGS
+from repro.experiment import config
+from repro.reports import compute_scaling, page, probes, verdicts
+from repro.reports import gtopk as gtopk_page
+from repro.reports.claims import read_claims
+from repro.reports.gtopk import frames_contradictions
+from repro.reports.gtopk.experiments import (
     CONSERVATION,
     CONVERGENCE,
     FIG5_RESNET20,
@@ -24,14 +27,11 @@ from reports.gtopk.experiments import (
     TRAINING,
     files,
 )
-from reports.gtopk.published import of_model, of_tables, published
-from reports.gtopk.results import finder, gather
-from reports.gtopk.section_convergence import difference
-from reports.reference import read as read_reference
-from reports.scaling import ALGORITHMS, MODELS, of_cells
-from repro.common.errors import InputError
-from repro.common.paths import CONFIGS
-from repro.experiment import config
+from repro.reports.gtopk.published import of_model, of_tables, published
+from repro.reports.gtopk.results import finder, gather
+from repro.reports.gtopk.section_convergence import difference
+from repro.reports.reference import read as read_reference
+from repro.reports.scaling import ALGORITHMS, MODELS, of_cells
 from tests.reports.data.gtopk import (
     collectives,
     everything,

@@ -5,11 +5,20 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from reports import batched_pulls, factors, style, verdicts
-from reports.batched_pulls import IBATCH, LAYERWISE, MODES, NETWORKS, Scaling
-from reports.claims import read_claims
-from reports.ibatch import HEADLINES, frames_case, frames_contradictions, frames_gap, frames_measured, frames_scaling
-from reports.ibatch.experiments import (
+from repro.common.errors import InputError
+from repro.common.paths import CONFIGS
+from repro.reports import batched_pulls, factors, style, verdicts
+from repro.reports.batched_pulls import IBATCH, LAYERWISE, MODES, NETWORKS, Scaling
+from repro.reports.claims import read_claims
+from repro.reports.ibatch import (
+    HEADLINES,
+    frames_case,
+    frames_contradictions,
+    frames_gap,
+    frames_measured,
+    frames_scaling,
+)
+from repro.reports.ibatch.experiments import (
     BEYOND,
     FIG3,
     FIG5,
@@ -28,11 +37,9 @@ from reports.ibatch.experiments import (
     WITH,
     files,
 )
-from reports.ibatch.published import SCALING, Published
-from reports.ibatch.results import finder, gather
-from reports.reference import read as read_reference
-from repro.common.errors import InputError
-from repro.common.paths import CONFIGS
+from repro.reports.ibatch.published import SCALING, Published
+from repro.reports.ibatch.results import finder, gather
+from repro.reports.reference import read as read_reference
 from tests.reports.data import ibatch as made
 from tests.reports.data.summaries import labels
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from reports import ibatch as ibatch_page
-from reports import page
-from reports.batched_pulls import MODES
-from reports.ibatch.experiments import (
+from repro.reports import ibatch as ibatch_page
+from repro.reports import page
+from repro.reports.batched_pulls import MODES
+from repro.reports.ibatch.experiments import (
     FIG6,
     IMPLIED,
     SHOWN,

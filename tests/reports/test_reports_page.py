@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from reports import compute, groups, page, style
-from reports.build import build
-from reports.experiments import PROBES, SHOWN, TRAINING
 from repro.common.errors import InputError
+from repro.reports import compute, groups, page, style
+from repro.reports.build import build
+from repro.reports.experiments import PROBES, SHOWN, TRAINING
 from tests.reports.data.probes import everything
 from tests.reports.data.summaries import all_cells, make, put
 

@@ -7,16 +7,18 @@ import math
 import pytest
 import yaml
 
-from reports import compute_pipedream, compute_pipelines, pipelines, probes, schedules, style, verdicts
-from reports.claims import read_claims
-from reports.pipedream import (
+from repro.common.errors import InputError
+from repro.common.paths import CONFIGS
+from repro.reports import compute_pipedream, compute_pipelines, pipelines, probes, schedules, style, verdicts
+from repro.reports.claims import read_claims
+from repro.reports.pipedream import (
     HEADLINES,
     frames_accuracy,
     frames_contradictions,
     frames_measured,
     frames_sizes,
 )
-from reports.pipedream.experiments import (
+from repro.reports.pipedream.experiments import (
     ACCURACY,
     BY_NAME,
     FIG1,
@@ -32,12 +34,10 @@ from reports.pipedream.experiments import (
     TRAINING,
     files,
 )
-from reports.pipedream.published import OVER_BSP, OVER_ONE, OVERHEAD, REDUCTION, Published
-from reports.pipedream.results import finder, gather
-from reports.pipelines import ALLREDUCE, BSP, GIVEN, MODEL, PIPEDREAM, SINGLE, STRAIGHT
-from reports.reference import read as read_reference
-from repro.common.errors import InputError
-from repro.common.paths import CONFIGS
+from repro.reports.pipedream.published import OVER_BSP, OVER_ONE, OVERHEAD, REDUCTION, Published
+from repro.reports.pipedream.results import finder, gather
+from repro.reports.pipelines import ALLREDUCE, BSP, GIVEN, MODEL, PIPEDREAM, SINGLE, STRAIGHT
+from repro.reports.reference import read as read_reference
 from tests.reports.data import pipedream as made
 from tests.reports.data.summaries import labels
 

@@ -7,13 +7,13 @@ import re
 
 import pytest
 
-from reports import page
-from reports import pipedream as pipedream_page
-from reports.pipedream import (
+from repro.reports import page
+from repro.reports import pipedream as pipedream_page
+from repro.reports.pipedream import (
     frames_table1,
     frames_timelines,
 )
-from reports.pipedream.experiments import (
+from repro.reports.pipedream.experiments import (
     BY_NAME,
     FIG8,
     SHOWN,
@@ -22,7 +22,7 @@ from reports.pipedream.experiments import (
     TIMELINES,
     files,
 )
-from reports.pipelines import BSP, PIPEDREAM, Runs
+from repro.reports.pipelines import BSP, PIPEDREAM, Runs
 from tests.reports.data import pipedream as made
 from tests.reports.data.summaries import put
 from tests.reports.test_reports_page import undrawn

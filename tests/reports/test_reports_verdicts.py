@@ -8,11 +8,11 @@ import re
 
 import pytest
 
-from reports import compute, groups, probes, stats, verdicts
-from reports.claims import read_claims
-from reports.experiments import FIGURE4, PROBES, TRAINING
-from reports.pipesgd import finder, gather, reference
 from repro.common.errors import InputError
+from repro.reports import compute, groups, probes, stats, verdicts
+from repro.reports.claims import read_claims
+from repro.reports.experiments import FIGURE4, PROBES, TRAINING
+from repro.reports.pipesgd import finder, gather, reference
 from tests.reports.data.probes import everything, timings
 from tests.reports.data.summaries import FIG4, all_cells, claim, judged, make, timing_only
 

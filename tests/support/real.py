@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-import strategies
+from repro import strategies
 from repro.common.errors import InputError
 from tests.support import small
 from tests.support.ranks import launch

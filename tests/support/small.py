@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import nn
 
-import strategies
+from repro import strategies
 from repro.data.base import Batches, Split
 from repro.evaluation.evaluate import digest
 from repro.fabric import virtual

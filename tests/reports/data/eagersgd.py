@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import random
 
-from reports.eagersgd.experiments import (
+from repro.reports.eagersgd.experiments import (
     BEYOND,
     DEEP500,
     FIG10,
@@ -22,7 +22,7 @@ from reports.eagersgd.experiments import (
     QUORUM,
     SOLO,
 )
-from reports.eagersgd.frames_collectives import expected
+from repro.reports.eagersgd.frames_collectives import expected
 from tests.reports.data.probes import probe
 from tests.reports.data.summaries import make
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import math
 
-from reports.gtopk.experiments import (
+from repro.reports.gtopk.experiments import (
     CONVERGENCE,
     FIG7_LSTM,
     PARAMETERS,
     TRAINING,
     WORLDS,
 )
-from reports.scaling import ALGORITHMS, MODELS
-from reports.sparse_forms import ALGORITHMS as NAMES
-from reports.sparse_forms import BY_SETTING, FORMS, selected
+from repro.reports.scaling import ALGORITHMS, MODELS
+from repro.reports.sparse_forms import ALGORITHMS as NAMES
+from repro.reports.sparse_forms import BY_SETTING, FORMS, selected
 from tests.reports.data.probes import probe
 from tests.reports.data.summaries import make
 

@@ -5,12 +5,12 @@ Times follow the pipeline model of `repro.batching`: what is made up are the siz
 
 from __future__ import annotations
 
-from reports.batched_pulls import MODES, SINGLE
-from reports.ibatch.experiments import SIZES, STRATEGIES
 from repro.batching.exact import exact
 from repro.batching.modes import decide
 from repro.batching.profile import PullProfile
 from repro.batching.times import executed_s, exetime_s, meets_constraint, timeline
+from repro.reports.batched_pulls import MODES, SINGLE
+from repro.reports.ibatch.experiments import SIZES, STRATEGIES
 from repro.training.intervals import overlap
 from tests.reports.data.probes import probe
 from tests.reports.data.summaries import make

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from reports.pipedream.experiments import (
+from repro.reports.pipedream.experiments import (
     ACCURACY,
     BY_NAME,
     DATA_PARALLEL,
@@ -17,8 +17,8 @@ from reports.pipedream.experiments import (
     TABLE,
     TIMELINES,
 )
-from reports.pipedream.published import Published
-from reports.pipelines import (
+from repro.reports.pipedream.published import Published
+from repro.reports.pipelines import (
     ALLREDUCE,
     ASP,
     BSP,
@@ -35,7 +35,7 @@ from reports.pipelines import (
     noam,
     replicas,
 )
-from reports.reference import read as read_reference
+from repro.reports.reference import read as read_reference
 from tests.reports.data.probes import probe
 from tests.reports.data.summaries import make
 

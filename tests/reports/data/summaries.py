@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
-from reports import groups, verdicts
-from reports.claims import read_claims
-from reports.experiments import FIG1, FIG2, FIGURE4, K_SPECTRUM, LOSSY, MNIST, RESNET20, RESNET20_PLAIN
 from repro.experiment import config
 from repro.records.store import write_summary
+from repro.reports import groups, verdicts
+from repro.reports.claims import read_claims
+from repro.reports.experiments import FIG1, FIG2, FIGURE4, K_SPECTRUM, LOSSY, MNIST, RESNET20, RESNET20_PLAIN
 
 FIG4 = MNIST.experiment
 

@@ -206,7 +206,7 @@ def test_a_composer_has_what_hydra_alone_composes(overrides, scale):
 
 
 def test_what_this_machine_lacks_is_left_out_by_the_setting(monkeypatch):
-    monkeypatch.setattr("strategies.horovod.missing", lambda: "Horovod is not installed")
+    monkeypatch.setattr("repro.strategies.horovod.missing", lambda: "Horovod is not installed")
     with pytest.raises(NotHere, match="make setup-horovod"):
         runs.expand("baselines/side-by-side", ["testbed=here"])
     lacking = []

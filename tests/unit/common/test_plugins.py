@@ -10,8 +10,7 @@ import pytest
 import torch
 import yaml
 
-import strategies
-from repro import data, imbalance, models
+from repro import data, imbalance, models, strategies
 from repro.cli import main
 from repro.common.errors import InputError
 from repro.common.paths import CONFIGS
@@ -96,7 +95,7 @@ def test_a_strategy_of_ours_needs_no_file_of_its_options(tmp_path, monkeypatch):
     monkeypatch.setattr(strategies, "__path__", [*strategies.__path__, str(tmp_path)])
     assert "short_wire" in config.group_names("strategy")
     assert config.compose(FIG4, ["strategy=short_wire"])["strategy"] == {"name": "short_wire", "wire": "float32"}
-    monkeypatch.delitem(sys.modules, "strategies.short_wire")
+    monkeypatch.delitem(sys.modules, "repro.strategies.short_wire")
 
 
 @pytest.mark.parametrize("group", ["strategy", "model", "imbalance"])

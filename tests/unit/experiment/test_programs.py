@@ -63,7 +63,7 @@ def test_a_probe_says_how_many_ranks_it_needs_and_its_code_counts(name):
 
 def test_training_depends_on_its_strategy_alone():
     found = {cell.setting: runs.code_roots(cell.config) for cell in runs.expand("pipesgd/fig4-mnist", [], "quick")}
-    assert "strategies.ps_sync" in found["PS-Sync"] and "strategies.ps_sync" not in found["D-Sync"]
+    assert "repro.strategies.ps_sync" in found["PS-Sync"] and "strategies.ps_sync" not in found["D-Sync"]
 
 
 def test_a_probe_that_ran_here_is_done(tmp_path, monkeypatch):

@@ -13,7 +13,7 @@ import torch
 
 from repro.launch import runs
 from repro.records import provenance
-from strategies.dsync import DSync
+from repro.strategies.dsync import DSync
 
 PROJECT = Path(__file__).parents[3]
 FIG4 = "pipesgd/fig4-mnist"

@@ -11,8 +11,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-import strategies
-from repro import imbalance
+from repro import imbalance, strategies
 from repro.common.errors import InputError
 from repro.data.base import Batches
 from repro.experiment import cache_key

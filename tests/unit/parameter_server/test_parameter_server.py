@@ -16,10 +16,10 @@ from repro.launch import runs
 from repro.parameter_server.shards import Shards
 from repro.rank import programs
 from repro.records.store import read_summary
+from repro.strategies import load
+from repro.strategies.shared.pull_schedule import check_batches
 from repro.timing.costs import Costs
 from repro.timing.device import BlockSeconds
-from strategies import load
-from strategies.shared.pull_schedule import check_batches
 from tests.support import small
 
 MODES = ("ps_default", "ps_layerwise", "ibatch")

@@ -9,8 +9,8 @@ import pytest
 import torch
 from torch import nn
 
+from repro.strategies.ps_async import PSAsync
 from repro.timing.device import BlockSeconds
-from strategies.ps_async import PSAsync
 from tests.support import small
 
 MILLISECONDS = {

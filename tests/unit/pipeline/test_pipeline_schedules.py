@@ -16,7 +16,7 @@ from repro.pipeline import deadlock, timeline
 from repro.pipeline.layout import Layout, layout
 from repro.pipeline.plan import BACKWARD, FORWARD, SEMANTICS, Plan, flush_of
 from repro.pipeline.versions import Versions
-from strategies.shared import pipeline as pipelines
+from repro.strategies.shared import pipeline as pipelines
 from tests.unit.strategies.test_pipedream import BLOCKS
 from tests.unit.strategies.test_pipedream import run as train
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-import strategies
-from reports import frames_validation
-from reports.build import build as build_pages
+from repro import strategies
 from repro.common.errors import InputError
 from repro.experiment import config as configs
 from repro.fabric import virtual
@@ -16,6 +14,8 @@ from repro.probes._synthetic import Workload
 from repro.probes._twin import Measured
 from repro.rank import factory, programs
 from repro.records.store import read_summary, write_summary
+from repro.reports import frames_validation
+from repro.reports.build import build as build_pages
 from repro.timing.costs import Costs
 
 TESTBED = {

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from reports import loading
-from reports.build import build
 from repro.common.errors import InputError
 from repro.common.paths import PROJECT, reference_root, reports_root
 from repro.launch.runner import check_results_folder
 from repro.records.store import cell_folders, write_summary
+from repro.reports import loading
+from repro.reports.build import build
 from tests.reports.data.summaries import make
 from tests.support.waiting import LIMIT_S
 

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-import strategies
-from repro import cli
+from repro import cli, strategies
 from repro.common.errors import Diverged
 from repro.fabric import virtual
 from repro.launch import runs

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
-import strategies
+from repro import strategies
 from repro.common.errors import InputError
 from repro.fabric import collectives
 from repro.fabric.codecs import CODECS

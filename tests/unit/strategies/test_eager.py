@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-import strategies
+from repro import strategies
 from repro.common.errors import InputError
 from repro.fabric import virtual
 from repro.timing.device import BlockSeconds

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-import strategies
+from repro import strategies
 from repro.common.errors import FaultError, InputError
 from repro.fabric import selection, virtual
 from repro.training.buckets import block_sizes

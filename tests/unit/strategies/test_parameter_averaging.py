@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-import strategies
+from repro import strategies
 from repro.common.errors import InputError
 from tests.support import small
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-import strategies
+from repro import strategies
 from repro.common.errors import InputError
 from repro.data.base import Batches
 from repro.pipeline.layout import layout

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from reports.groups import optimizer as shown
 from repro.common.errors import InputError
 from repro.launch import runs
+from repro.reports.groups import optimizer as shown
 from repro.training.lr_schedule import Schedule, check
 from repro.training.model_shard import ModelShard
 from tests.support import small

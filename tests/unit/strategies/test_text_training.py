@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-import strategies
-from repro import data
+from repro import data, strategies
 from repro.common.errors import InputError
 from repro.evaluation.evaluate import digest
 from repro.experiment import config as configs
@@ -21,7 +20,7 @@ from repro.rank import factory, programs
 from repro.rank.session import run_rank
 from repro.rank.summary import reached
 from repro.records.store import read_summary
-from strategies.dsync import DSync
+from repro.strategies.dsync import DSync
 
 EXPERIMENT = "pipesgd/fig4-mnist"
 TEXT = [

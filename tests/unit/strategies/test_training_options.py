@@ -8,8 +8,7 @@ import pytest
 import torch
 from torch.nn import functional
 
-import strategies
-from repro import models
+from repro import models, strategies
 from repro.common.errors import InputError
 from repro.data.base import Batches, Split
 from repro.evaluation.evaluate import digest

@@ -10,8 +10,7 @@ import torch
 import torch.distributed as dist
 from torch import nn
 
-import strategies
-from repro import models
+from repro import models, strategies
 from repro.common.errors import InputError
 from repro.fabric.codecs import codec
 from repro.launch import runs

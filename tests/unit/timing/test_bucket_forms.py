@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-import strategies
+from repro import strategies
 from repro.fabric import virtual
 from repro.fabric.codecs import codec
 from repro.timing import closed_forms as forms

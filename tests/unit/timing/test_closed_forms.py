@@ -12,6 +12,7 @@ from repro.common.errors import InputError
 from repro.fabric import collectives, virtual
 from repro.fabric.codecs import codec
 from repro.fabric.compressed import CompressedAllreduce
+from repro.strategies import load
 from repro.timing import closed_forms as forms
 from repro.timing import fit
 from repro.timing.costs import Costs
@@ -19,7 +20,6 @@ from repro.timing.device import BlockSeconds
 from repro.training.clock import Clock
 from repro.training.model_shard import ModelShard
 from repro.training.worker import Worker
-from strategies import load
 from tests.support.small import NoBatches
 
 ALPHA, BETA = 1e-4, 1e-9

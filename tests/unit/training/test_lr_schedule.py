@@ -7,7 +7,7 @@ import math
 import pytest
 import torch
 
-import strategies
+from repro import strategies
 from repro.common.errors import InputError
 from repro.training.lr_schedule import Schedule, check
 from repro.training.model_shard import ModelShard

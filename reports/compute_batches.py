@@ -94,13 +94,14 @@ def pulls_of(group: ProbeGroup, setting: str, over: str) -> Outcome:
 
 
 def _settings(group: ProbeGroup, below: str, above: str, name: str) -> Outcome:
-    cells = [_cell(group, below), _cell(group, above)]
-    if missing := [s for s, cell in zip((below, above), cells, strict=True) if cell is None]:
+    base, one = _cell(group, below), _cell(group, above)
+    if base is None or one is None:
+        missing = [s for s, cell in ((below, base), (above, one)) if cell is None]
         return Outcome(reason=f"no results for {', '.join(missing)}")
-    found = [times(cell) for cell in cells]
+    found = times(base), times(one)
     if None in found or not getattr(found[0], name):
         return Outcome(reason="the workers recorded no pulls")
-    return Outcome({cells[0]["seed"]: getattr(found[1], name) / getattr(found[0], name)})
+    return Outcome({base["seed"]: getattr(found[1], name) / getattr(found[0], name)})
 
 
 @function

@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from repro.common.known import known
 from repro.reports.compute import Outcome, _paired, _ratio, final, function, iteration_s
 from repro.reports.groups import Group, finished
 from repro.reports.loading import Summary
@@ -205,10 +206,10 @@ def conservation(group: Group) -> Outcome:
 def active_ranks(group: Group, setting: str) -> Outcome:
     """Share of the ranks that contribute to a round in time."""
     found = _by_seed(group, setting, active_share, f"no rounds counted for {setting}")
-    ranks = {cell.get("ranks", cell["workers"]) for _, _, cell in eager(group, setting)}
+    ranks = {cell.get("ranks") or cell["workers"] for _, _, cell in eager(group, setting)}
     if not found.values:
         return found
-    nap = max(ranks) * spread(found.values.values()).median
+    nap = max(ranks) * known(spread(found.values.values()).median)
     return Outcome(found.values, note=f"NAP {number(nap)} of {max(ranks)} ranks")
 
 

@@ -18,7 +18,9 @@ def K_settings(group: Group) -> dict[int, str]:
     """K -> its setting, of those that have results and a constant learning rate."""
     known = {name: factors.of(group.one(name)) for name in group.covered()}
     return {
-        varied["strategy.K"]: name for name, varied in known.items() if "strategy.K" in varied and "rate" not in varied
+        int(varied["strategy.K"]): name
+        for name, varied in known.items()
+        if "strategy.K" in varied and "rate" not in varied
     }
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from repro.common.known import known
 from repro.reports.batched_pulls import (
     DEFAULT,
     IBATCH,
@@ -63,7 +64,7 @@ def scaled_gain(group: ProbeGroup, network: str, nodes: int, over: str, mode: st
 
 
 def _ratio(runs: Scaling, network: str, nodes: int, mode: str, over: str) -> float:
-    return runs.seconds(network, over, nodes) / runs.seconds(network, mode, nodes)
+    return known(runs.seconds(network, over, nodes)) / known(runs.seconds(network, mode, nodes))
 
 
 @function
@@ -73,7 +74,7 @@ def least_efficiency(
     """The least speed-up over nodes of some networks and modes, over all sizes from `least_nodes` to `most_nodes`."""
     runs = Scaling.of(group.cells)
     each = {
-        (name, mode, n): runs.speedup(name, mode, n) / n
+        (name, mode, n): known(runs.speedup(name, mode, n)) / n
         for name in networks for mode in modes for n in runs.nodes(name, mode)
         if least_nodes <= n <= most_nodes and runs.seconds(name, SINGLE, 1)
     }  # fmt: skip
@@ -113,8 +114,8 @@ def scales_worse(group: ProbeGroup, heavy: Sequence[str], light: Sequence[str], 
     """The least speed-up of the networks `light` less the largest of `heavy`."""
     wanted = [(name, mode, nodes) for name in (*heavy, *light)] + [(name, SINGLE, 1) for name in (*heavy, *light)]
     return _of(
-        group, lambda runs: min(runs.speedup(n, mode, nodes) for n in light)
-        - max(runs.speedup(n, mode, nodes) for n in heavy), wanted,
+        group, lambda runs: min(known(runs.speedup(n, mode, nodes)) for n in light)
+        - max(known(runs.speedup(n, mode, nodes)) for n in heavy), wanted,
     )  # fmt: skip
 
 
@@ -139,7 +140,7 @@ def _timed(group: ProbeGroup, wanted: Sequence[Place], value: Callable[[Sequence
     runs = Scaling.of(group.cells)
     if not runs.lacking(wanted) and any(runs.times(*where) is None for where in wanted):
         return Outcome(reason="the workers recorded no pulls")
-    return _of(group, lambda runs: value([runs.times(*where) for where in wanted]), wanted, reason=reason)
+    return _of(group, lambda runs: value([known(runs.times(*where)) for where in wanted]), wanted, reason=reason)
 
 
 @function

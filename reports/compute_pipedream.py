@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from repro.common.known import known
 from repro.reports.compute import Outcome, _ratio, final, function
 from repro.reports.loading import Summary
 from repro.reports.pipelines import (
@@ -96,7 +97,9 @@ def rows_most(group: ProbeGroup, of: str, rows: Sequence[str] = TABLE1) -> Outco
     The speed-up is over the faster of BSP's two ways, the bytes are those of the parameter server's.
     """
     runs = Runs.of(group.cells)
-    measure, over = {"speedup": (runs.speedup, BASELINES), "reduction": (runs.reduction, BSP)}[of]
+    measures: dict[str, tuple[Callable[..., float | None], str | Sequence[str]]]
+    measures = {"speedup": (runs.speedup, BASELINES), "reduction": (runs.reduction, BSP)}
+    measure, over = measures[of]
     each = {row: value for row in rows if (value := measure(row, PIPEDREAM, over)) is not None}
     note = f"in {max(each, key=each.__getitem__)}" if each else ""
     wanted = [(row, setting) for row in rows for setting in (PIPEDREAM, *several(over))]
@@ -175,7 +178,7 @@ def model_megabytes(group: ProbeGroup, row: str, setting: str = BSP) -> Outcome:
     """Size of the model that ran, 4 bytes a parameter, in MB of 10^6 bytes."""
 
     def size(runs: Runs) -> float | None:
-        count = runs.cell(row, setting)["model"].get("parameters")
+        count = known(runs.cell(row, setting))["model"].get("parameters")
         return 4e-6 * count if count else None
 
     cell = Runs.of(group.cells).cell(row, setting)
@@ -241,7 +244,7 @@ def time_to_accuracy(
     names = f"{setting}-{machines(row)}", f"{over}-{machines(other)}"
     stronger = f"epoch times over {runs.strongest(other, BASELINES)}, the stronger" if over == BSP else ""
     notes = [one[1], base[1], stronger]
-    return _reached(group, *names, share, one[0] / base[0], "; ".join(filter(None, notes)))
+    return _reached(group, *names, share, known(one[0]) / known(base[0]), "; ".join(filter(None, notes)))
 
 
 def _reached(group, setting: str, over: str, share: float, rates: float, note: str) -> Outcome:

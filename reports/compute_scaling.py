@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import wraps
 
+from repro.common.known import known
 from repro.reports.compute import Outcome, function
 from repro.reports.compute_timing import by_seed
 from repro.reports.probes import ProbeGroup
@@ -16,7 +17,7 @@ from repro.reports.scaling import MODELS, Steps, of_cells
 from repro.reports.stats import number, spread
 
 ON_STEPS: dict[str, Callable[..., float | None]] = {}
-TAKES = {
+TAKES: dict[str, Callable[[list[float]], float | None]] = {
     "least": min,
     "most": max,
     "average": lambda values: sum(values) / len(values),
@@ -61,7 +62,7 @@ def _by_model(core: Callable[..., float | None], steps: Steps, arguments: dict) 
 
 
 def _over_models(values: list[float | None], take: str) -> float | None:
-    return None if any(value is None for value in values) else TAKES[take](values)
+    return None if any(value is None for value in values) else TAKES[take]([known(value) for value in values])
 
 
 @of_steps
@@ -88,7 +89,7 @@ def efficiency(steps: Steps, model: str, of: str = "gTop-k", workers: int = 32) 
 def wins(steps: Steps, over: str, of: str = "gTop-k", workers: int = 32) -> float | None:
     """Share of the four models with which `of` is the faster one."""
     found = [steps.speedup(name, of, over, workers) for name in MODELS]
-    return None if any(value is None for value in found) else sum(value > 1 for value in found) / len(found)
+    return None if any(value is None for value in found) else sum(known(value) > 1 for value in found) / len(found)
 
 
 @of_steps

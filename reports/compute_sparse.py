@@ -276,7 +276,7 @@ def step_speedup(group: ProbeGroup, of: str, over: str, workers: int, parameters
     """Step time of `over` / that of `of` with a model of about so many parameters (within 2 %)."""
 
     def ratio(cells: list[Summary]) -> float | None:
-        found = {}
+        found: dict[str, list[float]] = {}
         for cell in cells:
             for row in cell["result"]["rows"]:
                 if cell["workers"] == workers and abs(row["bytes"] / (WORD * parameters) - 1) < 0.02:

@@ -217,9 +217,9 @@ def hidden_in_ring(group: ProbeGroup, variant: str) -> Outcome:
         variants = [v for cell in cells for v in cell["result"]["variants"] if v["name"] == name]
         return [v["overlapped_s"] / v["work_s"] for v in variants if v["work_s"]]
 
-    native = shares(list(group.cells), variant.replace("pipelined", "native"))
-    if native and median(native) > CANNOT_TELL:
-        share = f"{100 * median(native):.0f} %"
+    native = median(shares(list(group.cells), variant.replace("pipelined", "native")))
+    if native is not None and native > CANNOT_TELL:
+        share = f"{100 * native:.0f} %"
         return Outcome(reason=f"the measure cannot tell: it finds {share} hidden in the native ring too")
     every = shares(list(group.cells))
     note = f"{_range([100 * share for share in every], ' %')} over {len(every)} cells" if every else ""

@@ -6,6 +6,7 @@ import base64
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 from repro.common.errors import InputError
 from repro.reports import foreign
@@ -39,14 +40,15 @@ def html(text: str, figures: Mapping[str, Path]) -> str:
     import markdown
     from markupsafe import Markup
 
-    converter = markdown.Markdown(extensions=["tables", "toc", "sane_lists", "md_in_html"], output_format="html")
+    # the extension "toc" gives it `toc_tokens`
+    converter: Any = markdown.Markdown(extensions=["tables", "toc", "sane_lists", "md_in_html"], output_format="html")
     body = converter.convert(text)
     body = re.sub(r'(<img [^>]*?src=")([^"]+)(")', lambda m: m[1] + _inline(m[2], figures) + m[3], body)
     body = re.sub(rf'(<a [^>]*?)href="(?!{ALLOWED})[^"]*"', r"\1", body)
     body = re.sub(r"<p><em>(?=[^\n])(.*?)</em></p>", _caption, body, flags=re.DOTALL)
     body = re.sub(r"<p>(<img [^>]*>)</p>", r"<figure>\1</figure>", body)
     body = re.sub(r"<table>.*?</table>", _table, body, flags=re.DOTALL)
-    top = converter.toc_tokens[0] if converter.toc_tokens else {"name": "Report", "children": []}
+    top: dict[str, Any] = converter.toc_tokens[0] if converter.toc_tokens else {"name": "Report", "children": []}
     contents = [(Markup(child["name"]), child["id"]) for child in top["children"]]  # the converter's names are HTML
     css = Markup((TEMPLATES / "style.css").read_text(encoding="utf-8"))
     return template("page.html.j2", title=Markup(top["name"]), css=css, contents=contents, body=Markup(body))

@@ -49,7 +49,7 @@ def place(cell: Summary) -> Place | None:
     found = factors.of(cell)
     if not {"model", "method", "workers"} <= found.keys() or found["method"] not in ALGORITHMS:
         return None
-    return found["model"], found["method"], found["workers"]
+    return str(found["model"]), str(found["method"]), int(found["workers"])
 
 
 def of_cells(cells: Sequence[Summary]) -> Steps:

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from repro.common.known import known
 from repro.reports.loading import Summary
 
 FORWARD, BACKWARD = "forward", "backward"
@@ -112,7 +113,7 @@ def steady(cell: Summary) -> tuple[float, float] | None:
     lasts = [max((b.start for b in of_all if b.rank == r and b.name == FORWARD), default=None) for r in ranks(cell)]
     if not firsts or None in firsts or None in lasts:
         return None
-    begin, end = max(firsts), min(lasts)
+    begin, end = max(map(known, firsts)), min(map(known, lasts))
     return (begin, end) if end > begin else None
 
 

@@ -80,9 +80,9 @@ def forwards(ticks: Ticks) -> list[int]:
         # 9: current layer l_k
         # 10: from [l_{k-1} + 1, L], all l_x whose communication covers the computation of the batch before
         covered = ticks.forward(l_k2 + 1, l_k1)
-        differences = {l_x: ticks.pull(l_k1 + 1, l_x) - covered for l_x in range(l_k1 + 1, L + 1)}
+        of_each = {l_x: ticks.pull(l_k1 + 1, l_x) - covered for l_x in range(l_k1 + 1, L + 1)}
         # 11: the one with the minimum difference; ties: the largest
-        l_k = min(_nearest(list(differences), differences), key=lambda l_x: (differences[l_x], -l_x))
+        l_k = min(_nearest(list(of_each), of_each), key=lambda l_x: (of_each[l_x], -l_x))
         chosen.append(l_k)
         l_k2 = l_k1  # 12
         l_k1 = l_k  # 13
@@ -114,9 +114,9 @@ def backwards(ticks: Ticks) -> list[int]:
         # 9: current layer l_k
         # 10: from [0, l_{k+1} - 1], all l_x whose computation the communication of the batch behind covers
         covering = ticks.pull(l_k1 + 1, l_k2)
-        differences = {l_x: covering - ticks.forward(l_x + 1, l_k1) for l_x in range(l_k1)}
+        of_each = {l_x: covering - ticks.forward(l_x + 1, l_k1) for l_x in range(l_k1)}
         # 11: the one with the minimum difference; ties: the largest batch
-        l_k = min(_nearest(list(differences), differences), key=lambda l_x: (differences[l_x], l_x))
+        l_k = min(_nearest(list(of_each), of_each), key=lambda l_x: (of_each[l_x], l_x))
         chosen.append(l_k)
         l_k2 = l_k1  # 12
         l_k1 = l_k  # 13

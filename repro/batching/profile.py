@@ -15,12 +15,14 @@ import re
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from repro.common import strict_json
 from repro.common.atomic import write_atomically
 from repro.common.errors import InputError, unknown
 from repro.common.user_files import read_text
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -99,16 +101,16 @@ def merged(profile: PullProfile) -> tuple[PullProfile, list[tuple[int, int]]]:
     Those at the front, with no layer before them that is pulled, are one joined layer, of which nothing is pulled.
     """
     found = groups(profile)
-    transfers, forwards, names, counts = (
-        [values[first - 1 : last] for first, last in found]
-        for values in (profile.transfer_s, profile.forward_s, profile.names, profile.parameters)
-    )
+
+    def cut(values: tuple[T, ...]) -> list[tuple[T, ...]]:
+        return [values[first - 1 : last] for first, last in found]
+
     joined = replace(
         profile,
-        transfer_s=tuple(map(math.fsum, transfers)),
-        forward_s=tuple(map(math.fsum, forwards)),
-        layers=tuple(map("+".join, names)),
-        parameters=tuple(map(sum, counts)) if profile.parameters else (),
+        transfer_s=tuple(map(math.fsum, cut(profile.transfer_s))),
+        forward_s=tuple(map(math.fsum, cut(profile.forward_s))),
+        layers=tuple(map("+".join, cut(profile.names))),
+        parameters=tuple(map(sum, cut(profile.parameters))) if profile.parameters else (),
     )
     return joined, found
 

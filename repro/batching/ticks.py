@@ -45,8 +45,10 @@ class Ticks:
     def behind_leading(self) -> Ticks:
         """Of the layers behind those, counted from 1."""
         start = self.leading
-        sums = (tuple(s - each[start] for s in each[start:]) for each in (self.pulled, self.computed, self.owning))
-        return Ticks(self.startup, *sums, self.decimals)
+        pulled, computed, owning = (
+            tuple(s - each[start] for s in each[start:]) for each in (self.pulled, self.computed, self.owning)
+        )
+        return Ticks(self.startup, pulled, computed, owning, self.decimals)
 
     def transfer(self, first: int, last: int) -> int:
         """The sum of T_t^i over first <= i <= last; layers from 1."""
@@ -73,21 +75,26 @@ class Ticks:
 def ticks_of(profile: PullProfile) -> Ticks:
     """Its times, exactly where they are written with few enough decimals, else to the nearest unit."""
     startup, *others = (Decimal(repr(float(s))) for s in (profile.startup_s, *profile.transfer_s, *profile.forward_s))
-    written = max(-one.normalize().as_tuple().exponent for one in (startup, *others))
+    written = max(-int(one.normalize().as_tuple().exponent) for one in (startup, *others))
     most = startup * len(profile.transfer_s) + sum(others)  # no batches take longer
     decimals = min(written, DIGITS - 1 - most.adjusted()) if most else 0
-    startup, *others = (int(one.scaleb(decimals).to_integral_value()) for one in (startup, *others))
-    transfers, forwards = others[: len(profile.transfer_s)], others[len(profile.transfer_s) :]
-    owning = (seconds > 0 for seconds in profile.transfer_s)
-    return Ticks(startup, *(tuple(accumulate(one, initial=0)) for one in (transfers, forwards, owning)), decimals)
+    layers = len(profile.transfer_s)
+    began, *ticks = (int(one.scaleb(decimals).to_integral_value()) for one in (startup, *others))
+    pulled, computed, owning = (
+        tuple(accumulate(one, initial=0))
+        for one in (ticks[:layers], ticks[layers:], [int(seconds > 0) for seconds in profile.transfer_s])
+    )
+    return Ticks(began, pulled, computed, owning, decimals)
 
 
 def joined(profile: PullProfile) -> tuple[Ticks, list[tuple[int, int]]]:
     """Ticks of the layers as `merged` joins them, none without parameters but the first one; and which they are."""
     found = groups(profile)
     whole, ends = ticks_of(profile), [0, *(last for _, last in found)]
-    sums = (tuple(each[end] for end in ends) for each in (whole.pulled, whole.computed, whole.owning))
-    return Ticks(whole.startup, *sums, whole.decimals), found
+    pulled, computed, owning = (
+        tuple(each[end] for end in ends) for each in (whole.pulled, whole.computed, whole.owning)
+    )
+    return Ticks(whole.startup, pulled, computed, owning, whole.decimals), found
 
 
 def originals(ends: list[int], groups: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:

@@ -80,7 +80,9 @@ def timeline(profile: PullProfile, batches: Batches) -> list[Interval]:
     Layers without parameters have no transfer.
     """
     ticks = checked(profile, batches)
-    found, forwards, pulled, computed = [], [], 0, 0
+    found: list[Interval] = []
+    forwards: list[Interval] = []
+    pulled = computed = 0
 
     def box(kind: str, batch: int, layer: int | None, start: int, length: int) -> int:
         (forwards if kind == "forward" else found).append(

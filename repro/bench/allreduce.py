@@ -34,7 +34,7 @@ def measure(
         points = []
         for index in range(0, len(jobs), 2):
             ring, native = times[index], times[index + 1]
-            row = {
+            row: dict[str, Any] = {
                 "fabric": fabric,
                 "bytes": jobs[index]["bytes"],
                 "ring_s": {"median": statistics.median(ring), "all": ring},

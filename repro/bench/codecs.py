@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -48,9 +49,9 @@ def _measure(elements: int, turns: int) -> list[dict[str, Any]]:
         chosen = codec(name)
         wire, other, out = chosen.encode(values.clone()), chosen.encode(values.clone()), torch.empty(elements)
         if not chosen.lossless:  # `none` encodes and decodes nothing
-            works[f"{name} encode"] = lambda chosen=chosen: chosen.encode(values)
-            works[f"{name} decode"] = lambda chosen=chosen, wire=wire, out=out: chosen.decode(wire, out)
-        works[f"{name} add"] = lambda chosen=chosen, wire=wire, other=other: chosen.add(wire, other, elements)
+            works[f"{name} encode"] = partial(chosen.encode, values)
+            works[f"{name} decode"] = partial(chosen.decode, wire, out)
+        works[f"{name} add"] = partial(chosen.add, wire, other, elements)
     seconds: dict[str, list[float]] = {work: [] for work in works}
     repeats = {work: _repeats(call) for work, call in works.items()}
     for _ in range(turns):

@@ -50,10 +50,11 @@ def bench_collective(
     else:
         from repro.bench.ranks import run_jobs
 
-        job = {"name": name, "bytes": nbytes, "codec": codec, "repeat": repeat, "pieces": cut}
+        job: dict[str, Any] = {"name": name, "bytes": nbytes, "codec": codec, "repeat": repeat, "pieces": cut}
         job["sparsity"] = vars(sparsity)
         [times] = run_jobs(fabric, ranks, [job])
-    form, note = None, "closed form needs --alpha and --beta"
+    form: float | None = None
+    note: str | None = "closed form needs --alpha and --beta"
     if alpha is not None and beta is not None:
         form, note = _closed_form(name, ranks, nbytes, codec, alpha, beta, gamma or 0.0, fabric, cut, sparsity)
     return {

@@ -22,7 +22,9 @@ def measure(elements: int) -> list[dict[str, Any]]:
 
     gradients: bytes above those of `alone`, in dense gradients (4 bytes an element); None of `alone`, which holds one.
     """
-    rows = [{"strategy": name, "elements": elements, "peak_bytes": peak(name, elements)} for name in STRATEGIES]
+    rows: list[dict[str, Any]] = [
+        {"strategy": name, "elements": elements, "peak_bytes": peak(name, elements)} for name in STRATEGIES
+    ]
     alone = rows[0]["peak_bytes"]
     return [
         row | {"gradients": None if row["strategy"] == "alone" else (row["peak_bytes"] - alone) / (4 * elements)}

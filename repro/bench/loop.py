@@ -17,7 +17,7 @@ from typing import Any
 
 GOAL = 1.05
 BATCH, ITERATIONS, TURNS = 100, 100, 24
-OPTIMIZER = {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.0}
+OPTIMIZER: dict[str, Any] = {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.0}
 SEED = 1
 NEVER = 10**9
 STALL_S = 120.0
@@ -138,16 +138,19 @@ def main(iterations: int, turns: int) -> None:
     torch.set_num_threads(1)
     dataset = data.load("mnist")
     with tempfile.TemporaryDirectory() as folder:
-        sides = {"bare_s": Bare(dataset), "harness_s": Harness(dataset, Path(folder))}
+        bare, harness = Bare(dataset), Harness(dataset, Path(folder))
+        sides: dict[str, Bare | Harness] = {"bare_s": bare, "harness_s": harness}
         for side in sides.values():
             side.turn(iterations)  # not counted: first calls allocate
         taken: dict[str, list[float]] = {name: [] for name in sides}
         for turn in range(turns):
             for name in sorted(sides, reverse=bool(turn % 2)):
                 taken[name].append(sides[name].turn(iterations) / iterations)
-        weights = sides["harness_s"].worker.model_shard.weights
-        same = torch.equal(weights, torch.cat([p.detach().view(-1) for p in sides["bare_s"].model.parameters()]))
-    medians = {name: {"median": statistics.median(all_), "all": all_} for name, all_ in taken.items()}
+        weights = harness.worker.model_shard.weights
+        same = torch.equal(weights, torch.cat([p.detach().view(-1) for p in bare.model.parameters()]))
+    medians: dict[str, dict[str, Any]] = {
+        name: {"median": statistics.median(all_), "all": all_} for name, all_ in taken.items()
+    }
     result = {
         "dataset": dataset.name,
         "batch": BATCH,

@@ -37,7 +37,7 @@ def measure(
 
 
 def exchanges(fabric: str, ranks: int, sizes: tuple[int, ...], calls: int, rounds: int) -> list[dict[str, Any]]:
-    jobs = [{"way": way, "bytes": nbytes, "calls": calls} for nbytes in sizes for way in WAYS]
+    jobs: list[dict[str, Any]] = [{"way": way, "bytes": nbytes, "calls": calls} for nbytes in sizes for way in WAYS]
     found = run_jobs(fabric, ranks, jobs, rounds, PROGRAM)
     rows = [
         job | {"fabric": fabric, "ranks": ranks, "seconds": {"median": statistics.median(all_), "all": all_}}

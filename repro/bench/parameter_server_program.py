@@ -23,7 +23,7 @@ from repro.parameter_server.shards import Shards
 from repro.rank.main import guarded
 from repro.training.clock import Clock
 
-SGD = {"lr": 1e-3, "momentum": 0.9, "weight_decay": 0.0}
+SGD: dict[str, Any] = {"lr": 1e-3, "momentum": 0.9, "weight_decay": 0.0}
 LAYERS = 4
 
 

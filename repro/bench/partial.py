@@ -41,7 +41,7 @@ def measure(
 
 
 def latencies(ranks: int, sizes: tuple[int, ...], calls: int, rounds: int) -> list[dict[str, Any]]:
-    jobs = [
+    jobs: list[dict[str, Any]] = [
         {"what": "latency", "collective": name, "bytes": nbytes, "step_s": step_s, "calls": calls}
         for step_s in STEP_S
         for nbytes in sizes

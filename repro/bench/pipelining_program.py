@@ -36,7 +36,7 @@ from repro.training.clock import Clock
 from repro.training.model_shard import ModelShard
 from repro.training.worker import Worker
 
-OPTIMIZER = {"lr": 0.01, "momentum": 0.9, "weight_decay": 0.0}
+OPTIMIZER: dict[str, Any] = {"lr": 0.01, "momentum": 0.9, "weight_decay": 0.0}
 SEED, CLASSES, WIDTH = 1, 10, 512
 CPU = torch.device("cpu")
 
@@ -88,9 +88,8 @@ class Flushes(Minibatches):
     def __init__(self, workload: Workload, batch: int, flush: int):
         self.size, self.flush, self.per_epoch = batch, flush, self.HELD * flush
         generator = torch.Generator().manual_seed(SEED)
-        draw = {"generator": generator}
-        self.x = [torch.randn(batch * flush, *workload.input_shape, **draw) for _ in range(self.HELD)]
-        self.y = [torch.randint(CLASSES, (batch * flush,), **draw) for _ in range(self.HELD)]
+        self.x = [torch.randn(batch * flush, *workload.input_shape, generator=generator) for _ in range(self.HELD)]
+        self.y = [torch.randint(CLASSES, (batch * flush,), generator=generator) for _ in range(self.HELD)]
 
     def __getitem__(self, minibatch_id: int) -> tuple[torch.Tensor, torch.Tensor]:
         flush, place = divmod(minibatch_id, self.flush)

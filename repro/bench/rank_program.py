@@ -17,14 +17,15 @@ from typing import Any
 import torch
 
 from repro import fabric as fabrics
-from repro import launch
 from repro.bench.calls import call, checker, pattern
 from repro.bench.sparse_calls import Sparsity
 from repro.fabric.base import Fabric
 from repro.fabric.collectives import PIECES
+from repro.launch.local import Mpirun, Torchrun
 from repro.rank.main import guarded
 
 TIMEOUT_S = 120.0
+FABRICS = {"mpirun": Mpirun.fabric, "torchrun": Torchrun.fabric}
 
 
 def run_job(fabric: Fabric, job: dict[str, Any], turn: int) -> list[float]:
@@ -48,10 +49,10 @@ def run_job(fabric: Fabric, job: dict[str, Any], turn: int) -> list[float]:
     return seconds[1:]
 
 
-def main(given: dict[str, Any], run: Callable[[Fabric, dict[str, Any], int], list[Any]] = run_job) -> None:
+def main(given: dict[str, Any], run: Callable[[Any, dict[str, Any], int], list[Any]] = run_job) -> None:
     """All jobs, each by `run(fabric, job, turn)`, which says the same on every rank."""
     torch.set_num_threads(1)
-    fabric = fabrics.load(launch.LAUNCHERS[given["launcher"]].fabric).start("cpu", "auto", TIMEOUT_S)
+    fabric = fabrics.load(FABRICS[given["launcher"]]).start("cpu", "auto", TIMEOUT_S)
     for turn in range(given["rounds"]):  # rounds of all jobs, so that a busy minute of the machine hits all of them
         for index, job in enumerate(given["jobs"]):
             found = run(fabric, job, turn)

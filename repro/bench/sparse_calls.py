@@ -65,7 +65,8 @@ def sparsity(name: str, elements: int, density: float | None, allgather: str | N
 
 def call(name: str, fabric: Fabric, elements: int, codec: str, chosen: Sparsity) -> Callable[[torch.Tensor], Any]:
     """One of SPARSE as vector (elements,) -> what all ranks apply, as sparse vectors."""
-    wire, selected = Wire(chosen.k(elements), codec), []
+    wire = Wire(chosen.k(elements), codec)
+    selected: list[Sparse] = []
 
     def aggregate(x: torch.Tensor) -> list[Sparse]:
         if not selected:

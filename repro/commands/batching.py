@@ -117,7 +117,8 @@ def _each(profile: PullProfile, batches: Batches) -> str:
 
     from repro.batching.times import numbered, timeline
 
-    pulled, computed = {}, {}
+    pulled: dict[int, float] = {}
+    computed: dict[int, float] = {}
     for interval in timeline(profile, batches):
         (computed if interval.kind == "forward" else pulled)[interval.batch] = 1e3 * interval.end
     named = [

@@ -140,12 +140,14 @@ def _mpi4py(found: dict[str, Any]) -> Row:
             "an MPI built with threads, such as Debian's openmpi-bin",
         )
     path = mpirun_path()
-    numbers = [re.search(r"\d+\.\d+\.\d+", text) for text in (found["library"], _mpirun_version(path) if path else "")]
-    if all(numbers) and numbers[0][0] != numbers[1][0]:
+    ours, theirs = (
+        re.search(r"\d+\.\d+\.\d+", text) for text in (found["library"], _mpirun_version(path) if path else "")
+    )
+    if ours and theirs and ours[0] != theirs[0]:
         return _row(
             "mpi4py",
             False,
-            f"{detail}, but {path} is {numbers[1][0]}: its ranks would not see each other",
+            f"{detail}, but {path} is {theirs[0]}: its ranks would not see each other",
             "keep one MPI: remove one of the two, or set MPI4PY_LIBMPI to the library of mpirun",
         )
     return _row("mpi4py", True, f"{detail}, MPI_THREAD_MULTIPLE")

@@ -37,7 +37,7 @@ def cmd_list(args: argparse.Namespace) -> None:
     if args.paper:
         list_paper(args.paper, args.json)
         return
-    found = {
+    found: dict[str, Any] = {
         "experiments": {name: config.title(name) for name in config.experiment_names()},
         **{f"{group}s" if group != "strategy" else "strategies": files.group_names(group) for group in files.GROUPS},
     }
@@ -103,7 +103,8 @@ def cmd_run(args: argparse.Namespace) -> None:
 
     check_results_folder()
     scale = args.scale or DEFAULT_SCALE
-    names, cells, missing = config.experiment_names(args.experiment), [], None
+    names, cells = config.experiment_names(args.experiment), []
+    missing: NotHere | None = None
     for name in names:
         lacking: list[NotHere] = []
         try:
@@ -123,8 +124,8 @@ def cmd_run(args: argparse.Namespace) -> None:
         print(json.dumps(summaries, indent=1))
     else:
         show_where(args.experiment.split("/")[0], not args.no_report)
-    if fault or missing:
-        raise fault or missing
+    if wrong := fault or missing:
+        raise wrong
 
 
 def show_where(paper: str, report: bool) -> None:

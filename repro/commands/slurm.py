@@ -45,7 +45,8 @@ def cmd_submit(args: argparse.Namespace) -> None:
     if not args.dry_run:
         client.need("sbatch")
         check_results_folder()
-    names, shown, missing = config.experiment_names(args.experiment), [], None
+    names, missing = config.experiment_names(args.experiment), None
+    shown: list[dict[str, Any]] = []
     for name in names:
         try:
             cells, note = find_cells(name, args.overrides, args.scale or DEFAULT_SCALE)

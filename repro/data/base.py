@@ -14,8 +14,8 @@ import hashlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import KW_ONLY, dataclass
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -53,22 +53,61 @@ class Minibatches(ABC):
         return 1.0
 
 
-class Samples(ABC):
-    """A split whose samples have nothing to do with each other: minibatches are drawn at random.
+class AnySplit(ABC):
+    """What every split has, whatever is in it.
 
     y   what is to be learned of each sample: classes (N,) int64, or of a regression values (N,) float32
     """
 
-    task: ClassVar[str] = "classification"  # one of TASKS
-    kind: ClassVar[str] = "images"  # one of KINDS
+    if TYPE_CHECKING:  # each split has it as a field or as a property
+
+        @property
+        def y(self) -> torch.Tensor: ...
+
+    @property
+    def task(self) -> str:
+        """One of TASKS."""
+        return "classification"
+
+    @property
+    def kind(self) -> str:
+        """One of KINDS."""
+        return "images"
 
     @abstractmethod
     def __len__(self) -> int: ...
+
+    @abstractmethod
+    def to(self, device: torch.device | str) -> AnySplit:
+        """The same, its minibatches on `device`."""
+
+    @abstractmethod
+    def subset(self, samples: int, seed: int = 0) -> AnySplit:
+        """So many samples (all, where there are no more) drawn from `seed` alone: always the same ones, in order."""
+
+    @abstractmethod
+    def iterations(self, batch: int) -> int:
+        """Iterations an epoch, of `batch` samples each."""
+
+    @abstractmethod
+    def minibatches(self, size: int, workers: int, seed: int, device: torch.device | str | None = None) -> Minibatches:
+        """Of `size` samples for each of the workers, as many an epoch as there are iterations times workers."""
+
+    @abstractmethod
+    def in_order(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """Every sample once, as (x, y), in pieces that a forward pass can take."""
+
+
+class Samples(AnySplit):
+    """A split whose samples have nothing to do with each other: minibatches are drawn at random."""
 
     @property
     def device(self) -> torch.device:
         """Where minibatches come from."""
         return self.y.device
+
+    @abstractmethod
+    def to(self, device: torch.device | str) -> Samples: ...
 
     @abstractmethod
     def slice(self, start: int, stop: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -79,19 +118,15 @@ class Samples(ABC):
         """The same of the given rows (n,)."""
 
     def subset(self, samples: int, seed: int = 0) -> Samples:
-        """So many samples (all, where there are no more) drawn from `seed` alone: always the same ones, in order."""
         return Some(self, chosen(len(self), samples, seed))
 
     def iterations(self, batch: int) -> int:
-        """Iterations an epoch, of `batch` samples each."""
         return len(self) // batch
 
-    def minibatches(self, size: int, workers: int, seed: int, device: torch.device | str | None = None) -> Batches:
-        """Of `size` samples for each of the workers, as many an epoch as there are iterations times workers."""
+    def minibatches(self, size: int, workers: int, seed: int, device: torch.device | str | None = None) -> Minibatches:
         return Batches(self, size, seed, self.iterations(size * workers) * workers, device)
 
     def in_order(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """Every sample once, as (x, y), in pieces that a forward pass can take."""
         batch = max(1, min(EVALUATION_BATCH, EVALUATION_VALUES // math.prod(self.slice(0, 1)[0].shape)))
         for start in range(0, len(self), batch):
             yield self.slice(start, start + batch)
@@ -168,8 +203,8 @@ class Split(Samples):
         """The same on `device` (itself where it is there already; "meta" keeps shapes only, and stays so)."""
         if self.x.is_meta:
             return self
-        tensors = (self.x, self.y, self.mean, self.deviation)
-        return Split(*(tensor if tensor is None else tensor.to(device) for tensor in tensors))
+        mean, deviation = (one if one is None else one.to(device) for one in (self.mean, self.deviation))
+        return Split(self.x.to(device), self.y.to(device), mean, deviation)
 
     def select(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Normalised samples (n, *input_shape) and labels (n,) of the given rows (n,), on the split's device."""
@@ -180,7 +215,9 @@ class Split(Samples):
         return self._normalised(self.x[start:stop]), self.y[start:stop]
 
     def _normalised(self, x: torch.Tensor) -> torch.Tensor:
-        return x if self.mean is None else x.to(torch.float32).sub_(self.mean).div_(self.deviation)
+        if self.mean is None or self.deviation is None:
+            return x
+        return x.to(torch.float32).sub_(self.mean).div_(self.deviation)
 
 
 @dataclass(frozen=True)
@@ -195,8 +232,9 @@ class Dataset:
     name: str
     standin: bool
     checksum: str
-    train: Samples
-    test: Samples
+    train: AnySplit
+    test: AnySplit
+    _: KW_ONLY
     classes: int
     input_shape: tuple[int, ...]
 
@@ -232,7 +270,12 @@ class Batches(Minibatches):
     """
 
     def __init__(
-        self, split: Split, size: int, seed: int, per_epoch: int | None = None, device: torch.device | str | None = None
+        self,
+        split: Samples,
+        size: int,
+        seed: int,
+        per_epoch: int | None = None,
+        device: torch.device | str | None = None,
     ) -> None:
         """`size`: samples a minibatch; `per_epoch`: minibatches an epoch, by default all full ones; `device`: where
         the split is kept and the minibatches come from, by default where it is."""

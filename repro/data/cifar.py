@@ -39,8 +39,8 @@ class Archive:
         with tarfile.open(path) as tar:
             for member in tar:
                 name = member.name.rsplit("/", 1)[-1]
-                if member.isfile() and name in missing:
-                    (folder / name).write_bytes(tar.extractfile(member).read())
+                if member.isfile() and name in missing and (content := tar.extractfile(member)):
+                    (folder / name).write_bytes(content.read())
                     missing.remove(name)
         if missing:
             raise InputError(f"{path}: holds no {', '.join(sorted(missing))}")

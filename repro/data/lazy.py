@@ -54,6 +54,8 @@ class LazySplit(Samples):
     an InputError that names it.
     """
 
+    y: torch.Tensor
+
     def __init__(
         self, paths: Sequence[Path], y: torch.Tensor, decoder: Decoder, mean: torch.Tensor, deviation: torch.Tensor
     ):

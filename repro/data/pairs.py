@@ -49,4 +49,5 @@ class Pairs(Sequences):
             x[place, 0, : len(source) + 1] = *source, EOS
             x[place, 1, : len(target) + 1] = BOS, *target
             y[place, : len(target) + 1] = *target, EOS
-        return tuple(torch.from_numpy(one).to(self._device) for one in (x.reshape(len(rows), -1), y.reshape(-1)))
+        inputs, labels = (torch.from_numpy(one).to(self._device) for one in (x.reshape(len(rows), -1), y.reshape(-1)))
+        return inputs, labels

@@ -29,6 +29,9 @@ class Sequences(Samples):
         return len(self.lengths)
 
     @abstractmethod
+    def to(self, device: torch.device | str) -> Sequences: ...
+
+    @abstractmethod
     def take(self, rows: torch.Tensor) -> Sequences:
         """The split of these rows alone."""
 

@@ -9,14 +9,14 @@ from typing import ClassVar
 import torch
 
 from repro.common.errors import InputError
-from repro.data.base import Minibatches, seeded
+from repro.data.base import AnySplit, Minibatches, seeded
 
 EVALUATION_STREAMS = 10  # read side by side in an evaluation
 IGNORED = -100  # a label that cross-entropy leaves out
 
 
 @dataclass(frozen=True)
-class Text:
+class Text(AnySplit):
     """Words by number, (N + 1,) int64: N to predict, each from those before it.
 
     steps   words of a sequence: how far back in time gradients go

@@ -88,13 +88,14 @@ def read(folder: Path, split: int) -> tuple[list[Video], list[Video]]:
     for part in ("train", "val"):
         for path, number, words in _lines(folder / f"ucf101_{part}_split_1_rawframes.txt", 3):
             frames[words[0]] = _whole(path, number, words[1])
-    return tuple(
+    train, test = (
         [
             _video(path, number, words[0], labels, frames)
             for path, number, words in _lines(folder / f"{part}list0{split}.txt", least)
         ]
         for part, least in (("train", 2), ("test", 1))
     )
+    return train, test
 
 
 def made_up() -> tuple[list[Video], list[Video]]:

@@ -18,6 +18,7 @@ class Videos(Sequences):
     """
 
     kind: ClassVar[str] = "sequences"
+    y: torch.Tensor
 
     def __init__(
         self,

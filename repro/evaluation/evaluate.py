@@ -10,8 +10,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from repro.data.base import Samples
-from repro.data.text import IGNORED, Text
+from repro.data.base import AnySplit
+from repro.data.text import IGNORED
 from repro.evaluation import metrics
 from repro.evaluation.metrics import TOP
 from repro.training.losses import mean_squared_error
@@ -22,7 +22,7 @@ TRAINING_SEED = 0  # draws the part of the training samples that is evaluated, t
 
 @torch.no_grad()
 def evaluate(
-    model: nn.Module, weights: Mapping[str, torch.Tensor], split: Samples | Text, device: torch.device
+    model: nn.Module, weights: Mapping[str, torch.Tensor], split: AnySplit, device: torch.device
 ) -> dict[str, float]:
     """`test_loss` and the metrics of a split, of a model of its own with these weights.
 
@@ -56,7 +56,7 @@ def evaluate(
 
 
 def evaluate_training(
-    model: nn.Module, weights: Mapping[str, torch.Tensor], split: Samples | Text, device: torch.device, samples: int
+    model: nn.Module, weights: Mapping[str, torch.Tensor], split: AnySplit, device: torch.device, samples: int
 ) -> dict[str, float]:
     """The metrics of `evaluate` on so many training samples (of text: words), named `train_top1` and so on.
 

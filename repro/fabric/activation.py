@@ -24,7 +24,7 @@ def check(initiator: str, quorum: int | None, size: int | None = None) -> None:
     if initiator != QUORUM:
         return
     whole = isinstance(quorum, int) and not isinstance(quorum, bool)
-    if not whole or quorum < 1 or (size is not None and quorum > size):
+    if not whole or quorum is None or quorum < 1 or (size is not None and quorum > size):
         most = f"workers={size}" if size is not None else "the number of workers"
         raise InputError(f"strategy.quorum={quorum}: must be a whole number from 1 (solo) to {most} (all)")
 

@@ -121,7 +121,7 @@ class Fabric(ABC):
     """
 
     name: ClassVar[str]
-    capabilities: ClassVar[frozenset[str]]
+    capabilities: frozenset[str]
     progresses: ClassVar[bool] = False  # transfers go on by themselves, also while nobody of the rank waits for them
     rank: int
     size: int

@@ -43,7 +43,7 @@ def reduce_cost(fabric: Fabric, n: int, codec: Codec) -> float | None:
     costs = fabric.costs
     if not costs.known:
         return None
-    seconds = costs.seconds("reduce", 4 * n)
+    seconds = costs.modelled("reduce", 4 * n)
     if not codec.lossless:
-        seconds += 2 * costs.seconds(f"decode/{codec.name}", 4 * n) + costs.seconds(f"encode/{codec.name}", 4 * n)
+        seconds += 2 * costs.modelled(f"decode/{codec.name}", 4 * n) + costs.modelled(f"encode/{codec.name}", 4 * n)
     return seconds

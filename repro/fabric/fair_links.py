@@ -77,7 +77,7 @@ class FairLinks(Links):
     def _send_quantum(self, host: int) -> None:
         scheduler, connections = self.scheduler, self.sending[host]
         source, message = connections[0].nodes[0], connections[0].messages[0]
-        quantum = min(self.network.quantum, message.to_leave)
+        quantum = min(self.network.quantum or message.to_leave, message.to_leave)
         wire = quantum * self.network.beta
 
         def head_arrives() -> None:

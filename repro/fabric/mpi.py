@@ -32,7 +32,9 @@ def sleep_exactly() -> None:
 
 
 class MpiWork(Work):
-    def __init__(self, fabric: MpiFabric, request: Any, what: str, keep: Any, finish: Callable[[], None] | None = None):
+    def __init__(
+        self, fabric: MpiFabric, request: Any, what: str, keep: Any, finish: Callable[[], object] | None = None
+    ):
         self.fabric, self.request, self.what = fabric, request, what
         self.keep = keep  # the buffer must live as long as the transfer
         self.finish = finish
@@ -128,7 +130,9 @@ class MpiFabric(RealTimeFabric):
                 pause = min(pause * 1.5, longest_s)
 
     def wait_idle(self, work: Work) -> None:
-        if not work.finished:
+        if not isinstance(work, MpiWork):
+            super().wait_idle(work)
+        elif not work.finished:
             self.poll(work.done, work.what, float("inf"), LONGEST_IDLE_SLEEP_S)
 
     # point to point
@@ -156,7 +160,7 @@ class MpiFabric(RealTimeFabric):
             found.extend(index for index, work in enumerate(works) if work.done())
             return bool(found)
 
-        self.poll(any_done, " or ".join(work.what for work in works), timeout)
+        self.poll(any_done, " or ".join(work.what for work in works if isinstance(work, MpiWork)), timeout)
         return found[0]
 
     # collectives of the MPI library

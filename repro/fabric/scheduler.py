@@ -39,7 +39,7 @@ class Scheduler:
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.current: VirtualTask | None = None
+        self.current: VirtualTask  # the one that runs
         self.failure: FabricError | None = None
         self.tasks: list[VirtualTask] = []
         self._order = itertools.count()
@@ -106,8 +106,11 @@ class Scheduler:
             self.at(max(task.now, task.waits_since + timeout), task.rank, expire)
         self._yield(task)
         if task.timed_out:
-            sisters = [other for other in self.tasks if other.rank == task.rank and other.waiting_for is not None]
-            others = [(other.name, other.waiting_for, task.now - other.waits_since) for other in sisters]
+            others = [
+                (other.name, other.waiting_for, task.now - other.waits_since)
+                for other in self.tasks
+                if other.rank == task.rank and other.waiting_for is not None
+            ]
             raise overdue(task.rank, task.name, what, task.now - task.waits_since, others)
 
     def wake(self, task: VirtualTask) -> None:

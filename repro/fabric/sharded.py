@@ -36,14 +36,16 @@ def _rank_order_sum(
     fabric: Fabric, mine: torch.Tensor, parts: dict[int, torch.Tensor], pushed: dict[int, Work]
 ) -> torch.Tensor:
     """The sum of this rank's shard and the others' parts of it, as they come in by `pushed`."""
-    total: torch.Tensor | None = None
-    for rank in range(fabric.size):
-        if rank != fabric.rank:
-            pushed[rank].wait()
-        part = mine if rank == fabric.rank else parts[rank]
-        if total is None:
-            total = part.clone()
-            continue
-        with fabric.compute(reduce_cost(fabric, part.numel(), NoCodec()), "host"):
-            total.add_(part)
+
+    def part(rank: int) -> torch.Tensor:
+        if rank == fabric.rank:
+            return mine
+        pushed[rank].wait()
+        return parts[rank]
+
+    total = part(0).clone()
+    for rank in range(1, fabric.size):
+        summand = part(rank)
+        with fabric.compute(reduce_cost(fabric, summand.numel(), NoCodec()), "host"):
+            total.add_(summand)
     return total

@@ -116,7 +116,8 @@ def merge(a: Sparse, b: Sparse, k: int | None = None) -> tuple[Sparse, Sparse]:
     """
     k, many = k or a.k, a.k + b.k
     if a.values.is_meta:
-        return tuple(Sparse(a.values.new_empty(size), a.indices.new_empty(size)) for size in (k, many - k))
+        first, rest = (Sparse(a.values.new_empty(size), a.indices.new_empty(size)) for size in (k, many - k))
+        return first, rest
     indices, order = torch.cat([a.indices, b.indices]).sort(stable=True)
     values = torch.cat([a.values, b.values])[order]
     second = indices[1:] == indices[:-1]  # of a pair: its value goes to the first

@@ -18,7 +18,7 @@ def outgoing(tensor: torch.Tensor) -> torch.Tensor:
     return host
 
 
-def incoming(tensor: torch.Tensor) -> tuple[torch.Tensor, Callable[[], None]]:
+def incoming(tensor: torch.Tensor) -> tuple[torch.Tensor, Callable[[], object]]:
     """A host tensor of bytes to receive into, and what to call when it is full."""
     flat = tensor.detach().view(-1).view(torch.uint8)
     if not flat.is_cuda:

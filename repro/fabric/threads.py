@@ -161,6 +161,7 @@ class RealTimeFabric(FabricWithAlgorithms):
     """What the fabrics on real processes share: the wall clock and threads."""
 
     crew: Crew
+    timeout_s: float
 
     def now(self) -> float:
         return time.perf_counter()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -27,7 +27,7 @@ from repro.fabric.fair_links import FairLinks
 from repro.fabric.links import Links
 from repro.fabric.network import Network
 from repro.fabric.scheduler import Scheduler, VirtualTask
-from repro.fabric.virtual_messages import AllOf, Mailbox, Message, Receive, Send
+from repro.fabric.virtual_messages import AllOf, Mailbox, Message, Receive, Send, VirtualWork
 from repro.fabric.virtual_tasks import VirtualEvent, VirtualLock, VirtualQueue, VirtualTaskHandle
 from repro.timing.costs import REAL_TIME, Costs
 
@@ -58,7 +58,7 @@ class VirtualFabric(FabricWithAlgorithms):
     capabilities = frozenset({"threads", "tags", "any_source", "test", "cancel"})
 
     def __init__(
-        self, world: World, ranks: Sequence[int], rank: int, costs: Costs, timeout_s: float | None, group: int = 0
+        self, world: World, ranks: Sequence[int], rank: int, costs: Costs, timeout_s: float | None, group: Hashable = 0
     ):
         self.world, self.ranks, self.rank, self.size = world, tuple(ranks), rank, len(ranks)
         self.scheduler, self.costs, self.timeout_s, self.group = world.scheduler, costs, timeout_s, group
@@ -114,11 +114,13 @@ class VirtualFabric(FabricWithAlgorithms):
     def wait_any(self, works: Sequence[Work], timeout: float | None = None) -> int:
         self.scheduler.check()
 
+        waiting = [work for work in works if isinstance(work, VirtualWork)]
+
         def wait_for_all(task: VirtualTask) -> None:
-            for work in works:
+            for work in waiting:
                 work.waiters.append(task)
 
-        what = " or ".join(work.what for work in works)
+        what = " or ".join(work.what for work in waiting)
         limit = self.timeout_s if timeout is None else timeout
         self.scheduler.wait_until(lambda: any(work.done() for work in works), wait_for_all, what, limit)
         index = next(index for index, work in enumerate(works) if work.done())
@@ -201,7 +203,7 @@ def run(
     """
     world = World(size, network)
     fabrics = [VirtualFabric(world, range(size), rank, costs, timeout_s) for rank in range(size)]
-    tasks = [world.scheduler.add(rank, "main", lambda f=fabric: main(f)) for rank, fabric in enumerate(fabrics)]
+    tasks = [world.scheduler.add(rank, "main", partial(main, fabric)) for rank, fabric in enumerate(fabrics)]
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # every thread would else have a pool of its own, and sums would depend on their size
     try:

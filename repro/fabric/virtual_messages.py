@@ -57,7 +57,7 @@ class Mailbox:
             wanted = next(iter(arrived.values())).source  # the first to have come
         place = (wanted, key)
         numbers = self._from.get(place)
-        if not numbers:
+        if not arrived or not numbers:
             receive.number = self._count = self._count + 1
             self._posted.setdefault(place, []).append(receive)
             return
@@ -176,9 +176,9 @@ class Receive(VirtualWork):
 class AllOf(VirtualWork):
     """Done when all of several works are: whoever waits for it is woken once, not at every one of them."""
 
-    def __init__(self, fabric: End, works: Sequence[VirtualWork]):
+    def __init__(self, fabric: End, works: Sequence[Work]):
         super().__init__(fabric)
-        self.open = [work for work in works if not work.done()]
+        self.open = [work for work in works if isinstance(work, VirtualWork) and not work.done()]
         self.left = len(self.open)
         self.finished = not self.left
         for work in self.open:

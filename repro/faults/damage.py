@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+from repro.common.known import known
 from repro.faults.trial import Lost, Trial
 
 GENERATION = re.compile(r"iteration(\d+)\.rank(\d+)\.pt")
@@ -23,7 +24,7 @@ def generations(cell: Path, rank: int | None = None) -> list[Path]:
 
 def _newest(cell: Path, dice: random.Random) -> Path:
     """The last checkpoint of some rank."""
-    ranks = sorted({int(GENERATION.fullmatch(path.name)[2]) for path in generations(cell)})
+    ranks = sorted({int(known(GENERATION.fullmatch(path.name))[2]) for path in generations(cell)})
     return generations(cell, dice.choice(ranks))[-1]
 
 
@@ -72,7 +73,7 @@ def manifest_flipped(cell: Path, dice: random.Random) -> Path:
 def all_of_a_rank(cell: Path, dice: random.Random) -> Path:
     """Every checkpoint of a rank with one bit changed: there is none to step back to."""
     path = _newest(cell, dice)
-    for each in generations(cell, int(GENERATION.fullmatch(path.name)[2])):
+    for each in generations(cell, int(known(GENERATION.fullmatch(path.name))[2])):
         _flip(each, dice)
     return path
 

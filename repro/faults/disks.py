@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+from repro.common.known import known
 from repro.faults.trial import Impossible, Trial
 
 SIZE = "96m"
@@ -30,7 +31,7 @@ class Disk:
             )  # fmt: skip
         except OSError as error:
             raise Impossible(f"no unshare: {error.strerror}") from None
-        if (line := self.keeper.stdout.readline().strip()) != "ready":
+        if (line := known(self.keeper.stdout).readline().strip()) != "ready":
             self.close()
             raise Impossible(f"no mount in a user namespace: {line}")
         self.prefix = ["nsenter", f"--target={self.keeper.pid}", "--user", "--mount", "--preserve-credentials"]
@@ -50,9 +51,9 @@ class Disk:
         subprocess.run([*self.prefix, "mount", "-o", f"remount,{mode}", str(self.where)], check=True)
 
     def close(self) -> None:
-        self.keeper.stdin.close()
+        known(self.keeper.stdin).close()
         self.keeper.wait()
-        self.keeper.stdout.close()
+        known(self.keeper.stdout).close()
 
 
 def _of(trial: Trial) -> Disk:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from repro import strategies
+from repro.common.known import known
 from repro.faults import processes
 from repro.records.store import read_summary
 
@@ -115,7 +116,7 @@ class Trial:
         It may come after the end: then the fault finds nothing to strike.
         """
         self.await_training(command)
-        time.sleep(self.dice.uniform(0.0, 1.05) * self.undisturbed.seconds)
+        time.sleep(self.dice.uniform(0.0, 1.05) * known(self.undisturbed).seconds)
 
     def await_training(self, command: Command) -> None:
         """Until the first event is written, or the command ends."""
@@ -124,7 +125,7 @@ class Trial:
 
     def take_up_killed(self) -> None:
         """Bring the workspace of a run that was killed half-way here."""
-        shutil.copytree(self.undisturbed.killed, self.seen, dirs_exist_ok=True)
+        shutil.copytree(known(self.undisturbed).killed, self.seen, dirs_exist_ok=True)
 
     def files(self, pattern: str) -> list[Path]:
         """The files of that name in the workspace, in order."""
@@ -161,7 +162,7 @@ class Trial:
         found = self.summary()
         if found is None:
             raise Lost(f"no summary after the command ended well: {said[-500:]}")
-        if wrong := differences(found, self.undisturbed.summary, self.strategy):
+        if wrong := differences(found, known(self.undisturbed).summary, self.strategy):
             raise Lost("; ".join(wrong))
 
     def summary(self) -> dict[str, Any] | None:

@@ -9,14 +9,13 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from collections.abc import Sequence
 from typing import NoReturn
 
 from repro.common.processes import end_with_parent
 from repro.testbed import linux
 
 
-def main(command: Sequence[str]) -> NoReturn:
+def main(command: list[str]) -> NoReturn:
     with contextlib.suppress(OSError):
         if os.geteuid():
             linux.become_root_of_own()

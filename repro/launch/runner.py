@@ -49,7 +49,7 @@ def run_cells(
     if skipped := len(cells) - len(todo):
         progress.note(f"{skipped} of {len(cells)} cells are done already (--force runs them again)")
     mirrors = Background(store, progress.note) if store else None
-    limit_s = INTERRUPTED_WAIT_S
+    limit_s: float | None = INTERRUPTED_WAIT_S
     try:
         faults = run_all(todo, lambda cell, core: run_cell(cell, force, progress, mirrors, core), progress)
         limit_s = None

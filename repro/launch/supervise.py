@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from repro.common.errors import Diverged, FaultError, InputError, ReproError
+from repro.common.known import known
 from repro.common.processes import end_with_parent
 
 KEPT_LINES = 400
@@ -85,7 +86,7 @@ class Ranks:
         _running.add(self)
 
     def _keep_stderr(self) -> None:
-        for line in self.process.stderr:
+        for line in known(self.process.stderr):
             self.lines.append(line)
             if self.error_at is None and ERROR.search(line):
                 self.error_at = time.monotonic()
@@ -99,7 +100,7 @@ class Ranks:
         watchdog = threading.Thread(target=self._watch, args=(stall_s,), daemon=True)
         watchdog.start()
         self.stalled = False
-        for line in self.process.stdout:
+        for line in known(self.process.stdout):
             self.last_word = time.monotonic()
             if line.startswith("@{"):
                 with contextlib.suppress(ValueError):

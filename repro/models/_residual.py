@@ -89,7 +89,8 @@ def stages(
     `blocks`: how many of each width, one number or one a stage. The first stage's inputs have `widths[0]` channels.
     """
     counts = [blocks] * len(widths) if isinstance(blocks, int) else blocks
-    found, inputs = {}, widths[0]
+    found: dict[str, nn.Module] = {}
+    inputs = widths[0]
     for stage, (width, count) in enumerate(zip(widths, counts, strict=True), 1):
         for block in range(1, count + 1):
             stride = 2 if stage > 1 and block == 1 else 1
@@ -103,7 +104,7 @@ def head(inputs: int, classes: int) -> nn.Sequential:
     return nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(inputs, classes))
 
 
-def initialise(network: nn.Module) -> nn.Module:
+def initialise(network: nn.Sequential) -> nn.Sequential:
     """Convolutions as He et al. (ICCV 2015, fan out); batch norm starts as the identity, as PyTorch makes it."""
     for module in network.modules():
         if isinstance(module, nn.Conv2d):

@@ -42,7 +42,8 @@ def build(input_shape: tuple[int, ...], classes: int) -> nn.Sequential:
     for module in network.modules():
         if isinstance(module, nn.Conv2d | nn.Linear):
             nn.init.kaiming_normal_(module.weight, nonlinearity="relu")
-            nn.init.zeros_(module.bias)
+            if module.bias is not None:
+                nn.init.zeros_(module.bias)
     return network
 
 

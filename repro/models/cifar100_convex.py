@@ -12,6 +12,8 @@ own mean taken off, which removes that direction, and fc1 three times as wide, a
 
 from __future__ import annotations
 
+from typing import Literal
+
 import torch
 from torch import nn
 
@@ -23,16 +25,18 @@ FEATURE_GAIN = 3.0
 def build(input_shape: tuple[int, ...], classes: int) -> nn.Sequential:
     """(N, C, H, W) -> logits (N, classes), in five blocks of which only fc2 trains; InputError below 8x8."""
     model = network("cifar100_convex", input_shape, classes)
-    for block in (model.conv1, model.conv2, model.conv3):
-        draw(block[0].weight, "relu", 1.0)
-    draw(model.fc1[1].weight, "linear", FEATURE_GAIN)
-    for block in (model.conv1, model.conv2, model.conv3, model.fc1):
+    for block in list(model)[:-1]:
+        for layer in block.modules():
+            if isinstance(layer, nn.Conv2d):
+                draw(layer.weight, "relu", 1.0)
+            elif isinstance(layer, nn.Linear):
+                draw(layer.weight, "linear", FEATURE_GAIN)
         block.requires_grad_(False)
     return model
 
 
 @torch.no_grad()
-def draw(weight: torch.Tensor, nonlinearity: str, gain: float) -> None:
+def draw(weight: torch.Tensor, nonlinearity: Literal["relu", "linear"], gain: float) -> None:
     """Normal as He et al. draw it, times `gain`, and then each output's weights with their mean taken off."""
     nn.init.kaiming_normal_(weight, nonlinearity=nonlinearity)
     weight.mul_(gain).sub_(weight.mean(dim=tuple(range(1, weight.dim())), keepdim=True))

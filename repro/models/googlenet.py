@@ -48,7 +48,7 @@ def build(input_shape: tuple[int, ...], classes: int, *, width: float = 1.0) -> 
     below 31x31."""
     inputs, _, _ = image("googlenet", input_shape, feature_side)
     first, second = (scaled(channels, width) for channels in STEM)
-    blocks = OrderedDict(
+    blocks: OrderedDict[str, nn.Module] = OrderedDict(
         conv1=nn.Sequential(*convolution(inputs, first, 7, 2), pooling(), normalisation()),
         conv2=nn.Sequential(*convolution(first, first, 1), *convolution(first, second, 3), normalisation(), pooling()),
     )

@@ -16,7 +16,6 @@ drawn as He et al. (2015) do, not from truncated normal distributions (PipeDream
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
 
 import torch
 from torch import nn
@@ -67,7 +66,7 @@ class Branches(nn.Module):
 
 
 def convolution(
-    inputs: int, outputs: int, kernel: int | Sequence[int], stride: int = 1, padding: int | Sequence[int] = 0
+    inputs: int, outputs: int, kernel: int | tuple[int, int], stride: int = 1, padding: int | tuple[int, int] = 0
 ) -> nn.Sequential:
     """Convolution without biases, batch norm, ReLU."""
     return nn.Sequential(

@@ -35,15 +35,16 @@ def build(
         raise InputError(f"model.dropout={dropout}: must be a number from 0 to below 1")
     if len(input_shape) != 1:
         raise InputError(f"model lstm_ptb takes sequences of words (steps,), not inputs of {tuple(input_shape)}")
-    blocks = {"embedding": nn.Sequential(nn.Embedding(classes, hidden), nn.Dropout(dropout))}
+    table = nn.Embedding(classes, hidden)
+    blocks = {"embedding": nn.Sequential(table, nn.Dropout(dropout))}
     for layer in range(1, layers + 1):
         blocks[f"lstm{layer}"] = nn.Sequential(Recurrent(hidden, hidden), nn.Dropout(dropout))
-    blocks["decoder"] = nn.Sequential(nn.Flatten(0, 1), nn.Linear(hidden, classes))
-    network = nn.Sequential(OrderedDict(blocks))
-    for table in (network.embedding[0], network.decoder[1]):
-        nn.init.uniform_(table.weight, -RANGE, RANGE)
-    nn.init.zeros_(network.decoder[1].bias)
-    return network
+    decoder = nn.Linear(hidden, classes)
+    blocks["decoder"] = nn.Sequential(nn.Flatten(0, 1), decoder)
+    for layer_of_words in (table, decoder):
+        nn.init.uniform_(layer_of_words.weight, -RANGE, RANGE)
+    nn.init.zeros_(decoder.bias)
+    return nn.Sequential(OrderedDict(blocks))
 
 
 class Recurrent(nn.Module):
@@ -52,6 +53,9 @@ class Recurrent(nn.Module):
     `hidden`, `cell` (1, N, hidden) are buffers outside of the state dict: what this rank's streams left behind, without
     their history. N = 0 until the first sequences after `reset_state`, which start from zeros.
     """
+
+    hidden: torch.Tensor
+    cell: torch.Tensor
 
     def __init__(self, inputs: int, hidden: int):
         super().__init__()
@@ -64,9 +68,8 @@ class Recurrent(nn.Module):
         self.hidden, self.cell = self.hidden[:, :0], self.cell[:, :0]
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        state = self.hidden, self.cell
         if not self.hidden.shape[1]:
-            state = tuple(x.new_zeros(1, len(x), self.lstm.hidden_size) for _ in state)
-        y, state = self.lstm(x, state)
+            self.hidden, self.cell = (x.new_zeros(1, len(x), self.lstm.hidden_size) for _ in range(2))
+        y, state = self.lstm(x, (self.hidden, self.cell))
         self.hidden, self.cell = (tensor.detach() for tensor in state)
         return y

@@ -71,6 +71,12 @@ def build(
 class S2vt(nn.Sequential):
     """The five blocks, and what they say of a clip."""
 
+    frames: Frames
+    lstm1: First
+    words: Words
+    lstm2: Second
+    vocabulary: Vocabulary
+
     @torch.no_grad()
     def captions(self, x: torch.Tensor) -> torch.Tensor:
         """Word numbers (N, steps) of x (N, steps, features + 1), whose words are not looked at: the likeliest next

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
+from typing import Any
 
 import torch
 from torch import nn
@@ -49,8 +50,8 @@ def build(
         raise InputError(f"model.dropout={dropout}: must be a number from 0 to below 1")
     if len(input_shape) != 1 or input_shape[0] % 2:
         raise InputError(f"model transformer takes sentence pairs (2 x words,), not inputs of {tuple(input_shape)}")
-    sizes_of_layer = {"dim_feedforward": feed_forward, "dropout": dropout, "batch_first": True}
-    blocks = {"embedding": Embedding(classes, width, dropout)}
+    sizes_of_layer: dict[str, Any] = {"dim_feedforward": feed_forward, "dropout": dropout, "batch_first": True}
+    blocks: dict[str, nn.Module] = {"embedding": Embedding(classes, width, dropout)}
     for number in range(1, layers + 1):
         blocks[f"encoder{number}"] = Encoder(nn.TransformerEncoderLayer(width, heads, **sizes_of_layer))
     for number in range(1, layers + 1):

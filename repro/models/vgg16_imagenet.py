@@ -62,6 +62,7 @@ def initialised(network: nn.Sequential) -> nn.Sequential:
     layers = [module for module in network.modules() if isinstance(module, nn.Conv2d | nn.Linear)]
     for layer in layers:
         nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
-        nn.init.zeros_(layer.bias)
+        if layer.bias is not None:
+            nn.init.zeros_(layer.bias)
     nn.init.normal_(layers[-1].weight, std=0.01)
     return network

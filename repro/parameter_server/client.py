@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import torch
 
+from repro.common.known import known
 from repro.fabric.base import BACKGROUND, MAIN, SIGNALS, Fabric, Work
 from repro.parameter_server.dropping import Dropping
 from repro.parameter_server.server import LEAVE, NOTHING, PULL, PULLED, PUSH, PUSHED, REQUEST, Server, request
@@ -53,7 +54,9 @@ class Client:
                 if not elements:
                     continue
                 if self.servers[server] == fabric.rank:
-                    local = self.own.pull(fabric.rank, first, last, iteration, self._copy_own(server, first, last))
+                    local = known(self.own).pull(
+                        fabric.rank, first, last, iteration, self._copy_own(server, first, last)
+                    )
                     continue
                 runs = self.shards.runs(server, first, last)
                 in_place = self.weights[slice(*runs[0])] if len(runs) == 1 else None
@@ -86,7 +89,9 @@ class Client:
                 self.fabric.sleep(seconds)
 
     def _copy_own(self, server: int, first: int, last: int) -> Callable[[], None]:
-        return lambda: self.shards.scatter(self.own.shard.stretch(first, last), self.weights, server, first, last)
+        return lambda: self.shards.scatter(
+            known(self.own).shard.stretch(first, last), self.weights, server, first, last
+        )
 
     def _ask(self, asked: torch.Tensor, server: int) -> Work:
         return self.fabric.isend(asked, self.servers[server], REQUEST, SIGNALS)
@@ -105,7 +110,7 @@ class Client:
             else:
                 part = self.shards.gather(gradient, server, first, last)
             if self.servers[server] == self.fabric.rank:
-                self.own.push(self.fabric.rank, first, last, part)
+                known(self.own).push(self.fabric.rank, first, last, part)
                 continue
             self.sends.append(self._ask(request(PUSH, first, last), server))
             self.sends.append(self.fabric.isend(part, self.servers[server], PUSHED, MAIN))

@@ -68,13 +68,12 @@ class ServedModule:
         ranks = list(range(fabric.size))
         self.client = Client(fabric, self.clock, self.shards, ranks, self.vector, self.server, None)
         self.iteration = 0
-        self.pulling: Pulling | None = None
+        self.pulling = Pulling(self.client, [(0, len(self.blocks) - 1)])
         self._waiting = False
         self._hooks = [
             block.register_forward_pre_hook(lambda _module, _inputs, at=index: self._before(at))
             for index, block in enumerate(self.blocks)
         ]
-        self.batch(None)
 
     def _check(self) -> None:
         """InputError unless every parameter that trains is in exactly one block."""
@@ -133,8 +132,7 @@ class ServedModule:
     def batch(self, profile: PullProfile | None, mode: str = "greedy") -> tuple[tuple[int, int], ...]:
         """Pull in the batches that a mode decides from a profile (None: everything at once); returns them, from 1."""
         batches = ((1, len(self.blocks)),) if profile is None else decide(profile, mode)
-        if self.pulling:
-            self.pulling.close()
+        self.pulling.close()
         self.pulling = Pulling(self.client, [(first - 1, last - 1) for first, last in batches])
         return batches
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import statistics
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -44,14 +45,14 @@ def pulls(
 ) -> tuple[float, list[float]]:
     """(T_s, T_t of each layer) in seconds, as in `measured`; all ranks together, before the first push."""
 
-    def seconds(pull: Callable[[], None]) -> float:
+    def seconds(pull: Callable[[Client], None]) -> float:
         return _median(fabric, workers, repeats, client, pull)
 
-    startup = seconds(lambda: client.pull_nothing())
-    return startup, [
-        max(seconds(lambda at=layer: client.pull(at, at, 0)) - startup, LEAST_S) if size else 0.0
-        for layer, size in enumerate(sizes)
-    ]
+    def transfer(layer: int) -> float:
+        return max(seconds(lambda client: client.pull(layer, layer, 0)) - startup, LEAST_S)
+
+    startup = seconds(lambda client: client.pull_nothing())
+    return startup, [transfer(layer) if size else 0.0 for layer, size in enumerate(sizes)]
 
 
 def of_sizes(worker: Worker, sizes: Sequence[int], servers: int) -> PullProfile:
@@ -83,19 +84,19 @@ def described(profile: PullProfile, batches: Batches) -> dict[str, Any]:
     }
 
 
-def _median(fabric: Fabric, workers: int, repeats: int, client: Client | None, pull: Callable[[], None]) -> float:
+def _median(fabric: Fabric, workers: int, repeats: int, client: Client | None, pull: Callable[[Client], None]) -> float:
     """Seconds of a pull that all workers begin together: the median of repeats, the mean over the workers."""
 
-    def timed() -> float:
+    def timed(client: Client) -> float:
         began = fabric.now()
-        pull()
+        pull(client)
         return fabric.now() - began
 
     seconds = []
     for _ in range(repeats):
         fabric.exchange(None)
         if client:  # on a task, as in training
-            seconds.append(fabric.spawn(timed, "pull").join())
+            seconds.append(fabric.spawn(partial(timed, client), "pull").join())
     found = fabric.exchange(statistics.median(seconds) if client else None)
     return statistics.fmean(found[:workers])
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import torch
 
+from repro.common.known import known
 from repro.fabric.base import ANY_SOURCE, BACKGROUND, MAIN, SIGNALS, Event, Fabric, Work
 from repro.fabric.blocks import reduce_cost
 from repro.fabric.codecs import NoCodec
@@ -76,7 +77,7 @@ class Server:
         while clients:
             work = self.fabric.irecv(asked, ANY_SOURCE, REQUEST, SIGNALS)
             self.fabric.wait_idle(work)
-            worker = work.source
+            worker = known(work.source)
             kind, first, last, iteration = asked.tolist()
             if kind == LEAVE:
                 clients -= 1
@@ -156,12 +157,9 @@ class Server:
                 self._answer_waiting()
 
     def _update_together(self, first: int, last: int, parts: dict[int, torch.Tensor]) -> None:
-        total: torch.Tensor | None = None
-        for worker in range(self.workers):  # in rank order, so that the sum has the same bits whoever comes first
+        total = self._dense(parts[0], first, last)
+        for worker in range(1, self.workers):  # in rank order, so that the sum has the same bits whoever comes first
             part = self._dense(parts[worker], first, last)
-            if total is None:
-                total = part
-                continue
             with self.fabric.compute(reduce_cost(self.fabric, part.numel(), NoCodec()), "host"):
                 total.add_(part)
         self._reap(0)

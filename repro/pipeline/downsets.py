@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from repro.common.known import known
 from repro.pipeline.layers import Profile
 
 LIMIT = 600  # the tables of the partitioner grow with the square of the downsets
@@ -47,7 +48,7 @@ class Downsets:
         width = None
         if members is None:
             width = 1 + LIMIT // layers
-            members = _grow(uses, sent, width)
+            members = known(_grow(uses, sent, width))
         return cls(members, _leaving(members, uses, sent), width)
 
     def sums(self, values: Sequence[float]) -> np.ndarray:

@@ -61,8 +61,8 @@ def one_level(
 def two_levels(
     model: str,
     layers: Layers,
-    machines: tuple[int, int],
-    bandwidths: tuple[float, float],
+    machines: tuple[int, ...],
+    bandwidths: tuple[float, ...],
     activations: bool,
     allowed: tuple[np.ndarray, np.ndarray],
 ) -> tuple[list[Stage], float, int]:

@@ -80,8 +80,8 @@ def partition(
         allowed = optimum.exactly(tuple(replicas)) if replicas else permitted(machines[0])
         found = one_level(cost_model, layers, machines[0], bandwidths[0], activations, allowed)
     else:
-        allowed = permitted(machines[0]), permitted(machines[1])
-        found = two_levels(cost_model, layers, machines, bandwidths, activations, allowed)
+        both = permitted(machines[0]), permitted(machines[1])
+        found = two_levels(cost_model, layers, machines, bandwidths, activations, both)
     stages, seconds, optima = found
     alike = data_parallel_seconds(cost_model, layers, machines, bandwidths)
     order: list[int] = []

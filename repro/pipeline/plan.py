@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from repro.common.errors import InputError
+from repro.common.known import known
 from repro.pipeline.layout import Layout
 
 SCHEDULES = ("1f1b", "gpipe", "1f1b-flush")
@@ -112,7 +113,7 @@ class Plan:
 
     def most_in_flight(self, stage: int) -> int:
         """Minibatches between their forward and backward pass that a replica has at once, at most."""
-        most = self.window(stage) if self.schedule != "gpipe" else self.flush // self.replicas(stage)
+        most = self.window(stage) if self.schedule != "gpipe" else known(self.flush) // self.replicas(stage)
         share = self.flush // self.replicas(stage) if self.flush else most
         return min(most, share, self.count(stage, 0))
 

@@ -6,7 +6,7 @@ A layer is a block of one of our models. On disk a profile is a JSON object with
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import MISSING, fields
 from itertools import pairwise
 from pathlib import Path
@@ -64,7 +64,7 @@ def from_json(found: Any) -> Profile:
     return Profile(**given | {"layers": tuple(layers), "edges": edges})
 
 
-def _fields(found: Any, kind: type, what: str) -> Mapping[str, Any]:
+def _fields(found: Any, kind: type, what: str) -> dict[str, Any]:
     """The mapping with a value for each field of the dataclass, and no other."""
     names = [field.name for field in fields(kind)]
     needed = [field.name for field in fields(kind) if field.default is MISSING]

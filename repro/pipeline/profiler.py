@@ -86,9 +86,10 @@ def inputs(name: str, dataset: str, options: dict[str, Any]) -> tuple[Dataset, i
 def usual_dataset(name: str) -> str:
     """What most experiments train a model on; where none does, the data set in its name, else the smallest that it
     takes. InputError for an unknown model."""
-    kind, found = models.takes(name), Counter()
+    kind = models.takes(name)
+    found: Counter[str] = Counter()
     for experiment in files.group_names("experiment"):
-        chosen = {}
+        chosen: dict[str, str] = {}
         for default in files.read_yaml(CONFIGS / "experiment" / f"{experiment}.yaml").get("defaults", []):
             chosen |= default if isinstance(default, dict) else {}
         if chosen.get("override /model") == name and "override /dataset" in chosen:

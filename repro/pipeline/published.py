@@ -53,7 +53,8 @@ def parse(text: str, model: str) -> Profile:
     for node in (*inputs, *unused):
         del nodes[node.name]
     after = {name: [target for target in after[name] if target in nodes] for name in nodes}
-    layers, number = [], {}
+    layers: list[Layer] = []
+    number: dict[str, int] = {}
     for node in _in_order(nodes, after):
         number[node.name] = len(layers)
         seconds = node.forward / 1e3, node.backward / 1e3

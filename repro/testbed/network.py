@@ -23,6 +23,7 @@ from typing import IO, Any
 
 from repro.common import strict_json
 from repro.common.errors import FaultError, InputError, NotHere
+from repro.common.known import known
 from repro.testbed import links, private, sweep
 from repro.testbed.enter import VARIABLE
 
@@ -65,12 +66,12 @@ class ShapedNetwork:
     def close(self) -> None:
         """End the daemon, and with it what still runs inside; returns when nothing is left."""
         if self.daemon:
-            self.daemon.stdin.close()
+            known(self.daemon.stdin).close()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.daemon.wait(STOP_LIMIT_S)
             self.daemon.kill()
             self.daemon.wait()
-            self.daemon.stdout.close()
+            known(self.daemon.stdout).close()
 
 
 def check(rate_gbit: Any, hosts: Any, ranks: int = 2) -> None:
@@ -114,7 +115,7 @@ def acquire(rate_gbit: float, hosts: int) -> ShapedNetwork:
     """
     lock()
     mine = _mine[0] if _mine else None
-    if mine and mine.suits(rate_gbit, hosts) and mine.daemon.poll() is None:
+    if mine and mine.suits(rate_gbit, hosts) and known(mine.daemon).poll() is None:
         return mine
     release()
     kept = find(KEPT)
@@ -164,8 +165,8 @@ def _start(asked: dict[str, Any], kept: bool) -> tuple[dict[str, Any], subproces
         start_new_session=True,  # Ctrl-C ends the ranks first
         cwd=Path(__file__).resolve().parents[2],
     )
-    heard = select.select([daemon.stdout], [], [], START_LIMIT_S)[0]
-    line = daemon.stdout.readline() if heard else ""
+    said = known(daemon.stdout)
+    line = said.readline() if select.select([said], [], [], START_LIMIT_S)[0] else ""
     if not line:
         daemon.kill()
         raise FaultError("the daemon of the shaped network ended without a word; its last ones are above")

@@ -15,6 +15,7 @@ import sys
 import termios
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from repro.testbed import links, linux
 
@@ -59,9 +60,9 @@ def reached(measured: dict, rate_gbit: float) -> bool:
 
 def _ring(hosts: Sequence[links.Host], window_s: float) -> list[float]:
     listening = [_listener(host) for host in hosts]
-    receivers = [_child(host, lambda each=each: _receive(each, window_s)) for host, each in zip(hosts, listening)]
+    receivers = [_child(host, partial(_receive, each, window_s)) for host, each in zip(hosts, listening)]
     targets = [hosts[(i + 1) % len(hosts)] for i in range(len(hosts))]
-    senders = [_child(host, lambda to=to: _send(to)) for host, to in zip(hosts, targets)]
+    senders = [_child(host, partial(_send, to)) for host, to in zip(hosts, targets)]
     for each in listening:
         each.close()
     rates = [_answer(receiver) for receiver in receivers]

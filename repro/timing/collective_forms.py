@@ -42,12 +42,12 @@ def ring_encoded(p: int, n: int, alpha: float, beta: float, costs: Costs, codec:
     """
     block = largest_block(p, n)
     hop = alpha + codec.wire_bytes(block // FLOAT32) * beta
-    return costs.seconds("sync") + (p - 1) * (2 * hop + hop_work(block, costs, codec))
+    return costs.modelled("sync") + (p - 1) * (2 * hop + hop_work(block, costs, codec))
 
 
 def codec_device(n: int, costs: Costs, codec: Codec) -> tuple[float, float]:
     """(compress, decompress) of a whole gradient on the computation thread: Algorithm 1 lines 9 and 4 (ERRATA)."""
-    return costs.seconds(f"encode/{codec.name}", n), costs.seconds(f"decode/{codec.name}", n)
+    return costs.modelled(f"encode/{codec.name}", n), costs.modelled(f"decode/{codec.name}", n)
 
 
 def ring_pipelined(
@@ -79,16 +79,16 @@ def ring_pipelined_encoded(
     def wire(length: int) -> float:
         return codec.wire_bytes(length) * beta
 
-    return costs.seconds("sync") + _pipeline(
+    return costs.modelled("sync") + _pipeline(
         p, n, alpha, wire, lambda block: hop_work(block, costs, codec), pieces, codec.lossless
     )
 
 
 def hop_work(block: int, costs: Costs, codec: Codec) -> float:
     """Seconds to decompress two blocks (or pieces) of that many bytes of float32, sum them and compress the sum."""
-    work = costs.seconds("reduce", block)
+    work = costs.modelled("reduce", block)
     if not codec.lossless:
-        work += 2 * costs.seconds(f"decode/{codec.name}", block) + costs.seconds(f"encode/{codec.name}", block)
+        work += 2 * costs.modelled(f"decode/{codec.name}", block) + costs.modelled(f"encode/{codec.name}", block)
     return work
 
 
@@ -188,7 +188,7 @@ def reduce_scatter(p: int, n: int, alpha: float, beta: float, gamma: float = 0.0
     return (p - 1) * (alpha + largest_block(p, n) * (beta + gamma))
 
 
-def allgather(p: int, n: int, alpha: float, beta: float, gamma: float = 0.0) -> float:
+def allgather(p: int, n: float, alpha: float, beta: float, gamma: float = 0.0) -> float:
     """Ring allgather of n bytes from every rank [47]: (p-1)(alpha + n beta). Nothing is summed."""
     return (p - 1) * (alpha + n * beta)
 
@@ -220,7 +220,7 @@ def recursive_doubling(p: int, n: int, alpha: float, beta: float, gamma: float =
     return max(at + (alpha + wire) * (rank < p - core) for rank, at in enumerate(ready))
 
 
-def reduce(p: int, n: int, alpha: float, beta: float, gamma: float = 0.0) -> float:
+def reduce(p: int, n: float, alpha: float, beta: float, gamma: float = 0.0) -> float:
     """Binomial tree to one rank [47]: log2 p (alpha + n beta + n gamma) for p a power of two.
 
     Exact for any p on one receiving NIC a node, by the tree's own recursion: children of smaller subtrees than a power
@@ -245,7 +245,7 @@ def reduce(p: int, n: int, alpha: float, beta: float, gamma: float = 0.0) -> flo
     return ready(p)
 
 
-def broadcast(p: int, n: int, alpha: float, beta: float, gamma: float = 0.0) -> float:
+def broadcast(p: int, n: float, alpha: float, beta: float, gamma: float = 0.0) -> float:
     """Binomial tree from one rank [47]: log2 p (alpha + n beta) for p a power of two.
 
     Exact for any p by recursion: a rank sends to its farthest partner first, and its NIC takes n beta a message, one
@@ -266,7 +266,7 @@ def broadcast(p: int, n: int, alpha: float, beta: float, gamma: float = 0.0) -> 
     return last(p)
 
 
-def tree(p: int, n: int, alpha: float, beta: float, gamma: float = 0.0) -> float:
+def tree(p: int, n: float, alpha: float, beta: float, gamma: float = 0.0) -> float:
     """Binomial reduce, then broadcast: log2 p (2 alpha + 2 n beta + n gamma) for p a power of two."""
     return reduce(p, n, alpha, beta, gamma) + broadcast(p, n, alpha, beta)
 

@@ -22,8 +22,10 @@ class Costs:
 
     def seconds(self, kind: str, nbytes: float = 0) -> float | None:
         """fixed + per byte x nbytes; None where time is real."""
-        if not self.known:
-            return None
+        return self.modelled(kind, nbytes) if self.known else None
+
+    def modelled(self, kind: str, nbytes: float = 0) -> float:
+        """The same for whoever has asked whether costs are known, and for closed forms."""
         return self.fixed_seconds.get(kind, 0.0) + self.seconds_per_byte.get(kind, 0.0) * nbytes
 
 

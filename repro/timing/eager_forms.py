@@ -33,7 +33,7 @@ def mean_wait_s(initiator: str, p: int, skew_s: float, quorum: int | None = None
         return 0.0
     if initiator == MAJORITY:
         return skew_s * (p * p - 1) / (6 * p)
-    if initiator == QUORUM:
+    if initiator == QUORUM and quorum is not None:
         return skew_s * quorum * (quorum - 1) / (2 * p)
     raise unknown("initiator", initiator, [*INITIATORS, "allreduce"])
 
@@ -44,9 +44,9 @@ def active_processes(initiator: str, p: int, quorum: int | None = None) -> float
     Section 4.2 rounds the latter to P / 2.
     """
     expected = {SOLO: 1.0, MAJORITY: (p + 1) / 2, QUORUM: quorum, "allreduce": p}
-    if initiator not in expected:
+    if (found := expected.get(initiator)) is None:
         raise unknown("initiator", initiator, expected)
-    return float(expected[initiator])
+    return float(found)
 
 
 def staleness_bound(delays: Sequence[Sequence[float]], compute_s: float, latency_s: float) -> int:

@@ -70,7 +70,9 @@ def fit_form(
         raise InputError("a fit of alpha and beta needs measurements of at least two sizes")
     if wrong := [seconds for _, seconds in points if not seconds > 0]:
         raise InputError(f"a fit needs times above 0 seconds, not {wrong[0]}")
-    rows = [(form(n, 1.0, 0.0, 0.0), form(n, 0.0, 1.0, 0.0), form(n, 0.0, 0.0, 1.0)) for n, _ in points]
+    rows: list[tuple[float, ...]] = [
+        (form(n, 1.0, 0.0, 0.0), form(n, 0.0, 1.0, 0.0), form(n, 0.0, 0.0, 1.0)) for n, _ in points
+    ]
     if all(row[2] == 0 or row[1] == 0 for row in rows) or _proportional(rows):
         rows = [row[:2] for row in rows]
     seconds = [s for _, s in points]
@@ -81,7 +83,7 @@ def fit_form(
     return Fit(alpha, beta, gamma, residuals, max(abs(r) / s for r, s in zip(residuals, seconds)))
 
 
-def _proportional(rows: Sequence[tuple[float, float, float]]) -> bool:
+def _proportional(rows: Sequence[Sequence[float]]) -> bool:
     """Whether the third column is a multiple of the second."""
     ratios = {round(row[2] / row[1], 9) for row in rows if row[1]}
     return len(ratios) <= 1

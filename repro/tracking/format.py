@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 SHARED_VIEW = "time-to-accuracy"  # the name under which `shared_view` is stored in MLflow
 # Parts of a configuration that describe the whole experiment, and of a record that are no configuration.
-NOT_PARAMETERS = ("grid", "exclude", "label", "testbeds", "scales", "sources", "title", "seeds")
+NOT_PARAMETERS: tuple[str, ...] = ("grid", "exclude", "label", "testbeds", "scales", "sources", "title", "seeds")
 NOT_PARAMETERS += ("settings",)  # of older records
 NOT_PARAMETERS += ("key", "cell", "config", "experiment", "hardware", "provenance", "started_at")
 
@@ -138,7 +138,17 @@ def shared_view(metric: str = "top1") -> dict[str, Any]:
     ]
     shared = {"type": "LINE", "metricSectionId": curves, "isGenerated": False, "deleted": False}
     shared |= {"lineSmoothness": 0, "scaleType": "linear", "xAxisScaleType": "linear", "range": {}}
-    sections = (curves, "final", "time_to", "step", "phases", "communication", "speed", "staleness", "counters")
+    sections: tuple[str, ...] = (
+        curves,
+        "final",
+        "time_to",
+        "step",
+        "phases",
+        "communication",
+        "speed",
+        "staleness",
+        "counters",
+    )
     sections += ("Model metrics",)
     return {
         "globalLineChartConfig": {"xAxisKey": "time-relative"},

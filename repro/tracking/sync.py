@@ -71,9 +71,9 @@ def describe(folder: Path, summary: dict[str, Any] | None, events: list[dict[str
     from omegaconf import OmegaConf
 
     cell: dict[str, Any] = dict(zip(("paper", "experiment", "cell"), folder.parts[-3:]))
-    config: dict[str, Any] = {}
+    config: Any = {}
     if (folder / "config.yaml").is_file():
-        config = dict(OmegaConf.to_container(OmegaConf.load(folder / "config.yaml")))
+        config = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"))
     started = [event for event in events if event["event"] == "run_start"]
     return cell | {"config": config} | config | (started[-1] if started else {}) | (summary or {})
 

@@ -14,6 +14,8 @@ from itertools import accumulate
 import torch
 from torch import nn
 
+from repro.common.known import known
+
 
 def trained_parameters(block: nn.Module) -> list[nn.Parameter]:
     """The block's parameters that the optimizer moves, in registration order."""
@@ -59,7 +61,7 @@ class Bucket:
 
     def gradient(self, out: torch.Tensor) -> None:
         """The bucket's gradients of the last backward pass, into their place in `out` (n,)."""
-        torch.cat([parameter.grad.view(-1) for parameter in self.parameters], out=out[self.start : self.end])
+        torch.cat([known(parameter.grad).view(-1) for parameter in self.parameters], out=out[self.start : self.end])
 
 
 def balanced_buckets(blocks: Sequence[nn.Module], count: int) -> list[Bucket]:

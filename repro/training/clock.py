@@ -72,7 +72,7 @@ class Clock:
 
     def _stop(self) -> None:
         self._synchronise()
-        self._before += self._fabric.now() - self._since
+        self._before = self.train_s()
         self._since = None
         self._book("training")
 
@@ -157,8 +157,9 @@ class Clock:
 
     def _now(self, line: str) -> float | Mark:
         """A point in time; on the main line of a GPU one that will only be known later."""
-        on_device = self._device_times and line == MAIN_LINE and self._since is not None
-        return self._device_times.mark() if on_device else self._fabric.now()
+        if self._device_times and line == MAIN_LINE and self._since is not None:
+            return self._device_times.mark()
+        return self._fabric.now()
 
     def _phase_start(self, line: str) -> float | Mark:
         now = self._now(line)
@@ -168,7 +169,8 @@ class Clock:
 
     def _phase_end(self, line: str, name: str, start: float | Mark) -> None:
         end = self._now(line)
-        if isinstance(end, Mark):
+        if isinstance(end, Mark) or isinstance(start, Mark):
+            assert isinstance(end, Mark) and isinstance(start, Mark)  # the clock starts and stops between phases
             self._unread.append((name, start, end, self._minibatch))
         else:
             self._add(line, name, start, end, self._minibatch if line == MAIN_LINE else None)
@@ -178,17 +180,17 @@ class Clock:
         if line == MAIN_LINE:
             self._phases[name] += end - start
 
-    def _read(self) -> None:
+    def _read(self, device_times: DeviceTimes) -> None:
         """Ask the device when it was where; waits for it."""
         unread, self._unread = self._unread, []
-        times = iter(self._device_times.seconds([mark for _, start, end, _ in unread for mark in (start, end)]))
+        times = iter(device_times.seconds([mark for _, start, end, _ in unread for mark in (start, end)]))
         for name, _, _, minibatch in unread:
             self._add(MAIN_LINE, name, next(times), next(times), minibatch)
 
     def take(self) -> dict[str, float]:
         """Phase seconds since the last call, and "overlapped": communication of other lines during computation."""
         if self._device_times:
-            self._read()
+            self._read(self._device_times)
         intervals, self._intervals = self._intervals, []
         self._recent = intervals
         computing = [(i.start, i.end) for i in intervals if i.line == MAIN_LINE and i.name in COMPUTATION]

@@ -31,7 +31,7 @@ class DeviceTimes:
         """new_event: makes an object with record(), synchronize() and elapsed_time(later) in milliseconds."""
         self._new_event = new_event or (lambda: torch.cuda.Event(enable_timing=True))
         self._spare: list[Any] = []  # making an event costs more than recording one
-        self._base: tuple[Any, float] | None = None
+        self._base: tuple[Any, float]  # by `anchor`
 
     def anchor(self, now: float) -> None:
         """The stream is idle, and the host's clock shows `now` (seconds): later marks are counted from here."""
@@ -51,7 +51,8 @@ class DeviceTimes:
         The marks in the order in which they were made; each may be asked for once.
         """
         found: list[float] = []
-        before, base, at = None, None, 0.0
+        before: Any = None
+        base, at = None, 0.0
         for mark in marks:
             mark.event.synchronize()
             if mark.base is not base:

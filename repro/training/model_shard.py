@@ -4,14 +4,32 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from fractions import Fraction
+from typing import Protocol, TypeVar, runtime_checkable
 
 import torch
 from torch import nn
 
+from repro.common.known import known
 from repro.experiment.optimizer import Optimizer
 from repro.training import optimizers
 from repro.training.lr_schedule import Schedule
+
+Loss = TypeVar("Loss")
+
+
+class Through(Protocol):
+    """Calls `run`, a whole forward pass, and returns the loss that it returns (without arithmetic None)."""
+
+    def __call__(self, run: Callable[[], Loss], /) -> Loss: ...
+
+
+@runtime_checkable
+class Stateful(Protocol):
+    """A block that carries something from one minibatch to the next."""
+
+    def reset_state(self) -> None: ...
 
 
 class ModelShard:
@@ -43,7 +61,7 @@ class ModelShard:
             for parameter, view in zip(self.parameters, self.views(self.weights)):
                 view.copy_(parameter)
                 parameter.data = view
-        trained = self.parameters or [torch.empty(0)]  # blocks without any train nothing
+        trained: Sequence[torch.Tensor] = self.parameters or [torch.empty(0)]  # blocks without any train nothing
         self.optimizer = optimizers.build(optimizer, trained)
         self.schedule = Schedule.of(optimizer, iterations_per_epoch)
         self.clip_norm: float | None = optimizer.clip_norm
@@ -79,17 +97,17 @@ class ModelShard:
 
     def gradient(self, out: torch.Tensor) -> torch.Tensor:
         """The gradients of the last backward pass as one vector, into `out` (n,)."""
-        return torch.cat([p.grad.view(-1) for p in self.parameters], out=out)
+        return torch.cat([known(p.grad).view(-1) for p in self.parameters], out=out)
 
     def forward_backward(
         self,
         x: torch.Tensor,
         y: torch.Tensor,
         loss_function: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
-        around: Callable[[str, int], object],
+        around: Callable[[str, int], AbstractContextManager[object]],
         before_block: Callable[[int], None] | None = None,
         gradient_ready: Callable[[int], None] | None = None,
-        through: Callable[[Callable[[], torch.Tensor]], torch.Tensor] | None = None,
+        through: Through | None = None,
         microbatch: tuple[int, int] = (0, 1),
     ) -> torch.Tensor:
         """One forward and one backward pass; gradients end in `.grad`. Returns the loss, on the device.
@@ -162,7 +180,7 @@ class ModelShard:
     def divide(self, summands: int) -> None:
         """The parameters' gradients, a sum, become a mean."""
         for parameter in self.parameters:
-            parameter.grad.div_(summands)
+            known(parameter.grad).div_(summands)
 
     def _add(self, gradients: Sequence[torch.Tensor | None]) -> None:
         """Add to the parameters' gradients, unseen by their hooks."""
@@ -248,11 +266,11 @@ class ModelShard:
 
 def carries_state(model: nn.Module) -> bool:
     """Whether a model has blocks that carry something from one minibatch to the next."""
-    return any(hasattr(module, "reset_state") for module in model.modules())
+    return any(isinstance(module, Stateful) for module in model.modules())
 
 
 def reset_state(model: nn.Module) -> None:
     """Forget what a model carries from one minibatch to the next; nothing where it carries nothing."""
     for module in model.modules():
-        if hasattr(module, "reset_state"):
+        if isinstance(module, Stateful):
             module.reset_state()

@@ -14,7 +14,7 @@ from repro.fabric.base import Fabric
 from repro.imbalance.base import Imbalance
 from repro.timing.device import BlockSeconds
 from repro.training.clock import Clock
-from repro.training.model_shard import ModelShard
+from repro.training.model_shard import ModelShard, Through
 
 MICROBATCH_SEED = 2**44  # apart from each other as no two blocks or minibatches are
 
@@ -78,7 +78,7 @@ class Worker:
         minibatch: int,
         before_block: Callable[[int], None] | None = None,
         gradient_ready: Callable[[int], None] | None = None,
-        through: Callable[[Callable[[], torch.Tensor]], torch.Tensor] | None = None,
+        through: Through | None = None,
     ) -> torch.Tensor | None:
         """Load minibatch `minibatch`, forward, backward: gradients end in `part.parameters[i].grad`.
 
@@ -92,7 +92,8 @@ class Worker:
         if self.blocks or self.min_compute_s:  # who need to know how long it takes
             self.work = self.batches.work(minibatch)
         if not self.arithmetic:
-            return self._pass_time(before_block, gradient_ready, through)
+            self._pass_time(before_block, gradient_ready, through)
+            return None
         began = self.fabric.now()
         with self.clock.phase("data"):
             x, y = self.batches[minibatch]
@@ -130,7 +131,8 @@ class Worker:
         self.minibatch, self.microbatch, self.work = minibatch, 0, self.batches.work(minibatch) if self.blocks else 1.0
         with self.clock.about(minibatch):
             if not self.arithmetic:
-                return self._pass_forward(None)
+                self._pass_forward(None)
+                return None
             activation = x
             last = len(self.model_shard.blocks) - 1
             for index, block in enumerate(self.model_shard.blocks):
@@ -155,12 +157,11 @@ class Worker:
         """
         self.minibatch, self.work = minibatch, self.batches.work(minibatch) if self.blocks else 1.0
         with self.clock.about(minibatch):
-            if self.arithmetic:
+            if self.arithmetic and output is not None:
                 simulated = self.blocks is not None
                 with self._around("backward", len(self.model_shard.blocks) - 1):
                     self.model_shard.backward(output, gradient, None if simulated else gradient_ready, add)
-            if self.blocks:
-                self._backward_time(gradient_ready)
+            self._backward_time(gradient_ready)
 
     def inject_delay(self, iteration: int) -> None:
         """Sleep as long as this rank is delayed in an iteration, once the device has nothing to do that hides it."""
@@ -176,7 +177,7 @@ class Worker:
         Before the passes, so that gradients become ready when they would after so long a computation: what a strategy
         sends as soon as they are must not travel in the padding. Charged to the forward pass.
         """
-        if (rest := self.min_compute_s * self.work - self.passes_s - (self.fabric.now() - began)) > 0:
+        if (rest := (self.min_compute_s or 0.0) * self.work - self.passes_s - (self.fabric.now() - began)) > 0:
             with self.clock.phase("forward"):
                 self.fabric.sleep(rest)
 
@@ -213,10 +214,12 @@ class Worker:
 
         The passes in between, in which nobody's hook is called, in one stretch each; then the last backward pass.
         """
+        if self.blocks is None:  # time is real
+            return
         if self.accumulate > 1:
             share = self.work * (self.accumulate - 1) / self.accumulate
-            for name, seconds in (("backward", self.blocks.backward), ("forward", self.blocks.forward)):
-                with self.clock.phase(name), self.fabric.compute(share * sum(seconds)):
+            for name, each in (("backward", self.blocks.backward), ("forward", self.blocks.forward)):
+                with self.clock.phase(name), self.fabric.compute(share * sum(each)):
                     pass
         for block in reversed(range(len(self.blocks.backward))):
             seconds = self.work * self.blocks.backward[block] / self.accumulate
@@ -225,12 +228,17 @@ class Worker:
             if gradient_ready:
                 gradient_ready(block)
 
-    def _pass_time(self, before_block: Any, gradient_ready: Any, through: Any) -> None:
+    def _pass_time(
+        self,
+        before_block: Callable[[int], None] | None,
+        gradient_ready: Callable[[int], None] | None,
+        through: Through | None,
+    ) -> None:
         through(lambda: self._pass_forward(before_block)) if through else self._pass_forward(before_block)
         self._backward_time(gradient_ready)
 
     def _pass_forward(self, before_block: Callable[[int], None] | None) -> None:
-        for block in range(len(self.blocks.forward)):
+        for block in range(len(self.model_shard.blocks)):
             if before_block:
                 before_block(block)
             with self._around("forward", block):

@@ -185,7 +185,7 @@ def test_bad_input_is_one_clear_line(tmp_path):
 
 def test_reports_import_neither_training_nor_tracking():
     allowed = {"repro.records.store", "repro.common.atomic", "repro.common.errors", "repro.common.paths"}
-    allowed |= {"repro.common.phases", "repro.common.strict_json", "repro.records.summary_schema"}
+    allowed |= {"repro.common.known", "repro.common.phases", "repro.common.strict_json", "repro.records.summary_schema"}
     of_plans = ("repro.experiment", *(f"repro.experiment.{name}" for name in ("config", "grid", "papers")))
     allowed |= set(of_plans)  # which runs are planned, and their order
     for path in Path(compute.__file__).parent.rglob("*.py"):

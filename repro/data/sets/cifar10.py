@@ -112,7 +112,7 @@ def read(folder: Path, images: int | None = None, test_images: int | None = None
     test = split(x[-1], y[-1], MEAN, DEVIATION, limit("test_images", test_images, len(y[-1])))
     if len(train) < TRAIN or len(test) < len(y[-1]):
         name = "cifar10-subset"
-    return Dataset(name, False, checksum, train, test, CLASSES, cifar.SHAPE)
+    return Dataset(name, False, checksum, train, test, classes=CLASSES, input_shape=cifar.SHAPE)
 
 
 def standin(images: int | None = None, test_images: int | None = None) -> Dataset:

@@ -55,7 +55,7 @@ def read(folder: Path, images: int | None = None, test_images: int | None = None
         parts.append(split(pixels, labels, MEAN, DEVIATION, limit(option, value, len(labels))))
     whole = (len(parts[0]), len(parts[1])) == (TRAIN, TEST)
     name = "cifar100" if whole else "cifar100-subset"
-    return Dataset(name, False, combined(FILES), *parts, CLASSES, cifar.SHAPE)
+    return Dataset(name, False, combined(FILES), *parts, classes=CLASSES, input_shape=cifar.SHAPE)
 
 
 def standin(images: int | None = None, test_images: int | None = None) -> Dataset:

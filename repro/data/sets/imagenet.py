@@ -3,7 +3,7 @@
 No mirror gives it without a signature, so it is never downloaded: put the two folders into `imagenet/` of a place that
 is searched. Any images in that layout will do; classes are the folder names of train/, in sorted order.
 
-_Options, all of them null unless set:
+Options, all of them null unless set:
   image_size   pixels along a side (null: 227, AlexNet's; the stand-in's 64)
   classes      the first so many classes (null: all that are there; the stand-in's 10)
   images, test_images  at most so many, class after class the first, then the second image of each, by name (null: all;
@@ -25,7 +25,7 @@ import hashlib
 import os
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from repro.common.errors import InputError, unknown
 from repro.data import files
@@ -83,7 +83,7 @@ def find(root: str | None = None, name: str = "imagenet") -> Path | None:
     return None
 
 
-def read(folder: Path, **given: int | str) -> Dataset:
+def read(folder: Path, **given: Any) -> Dataset:
     """The images in a folder that `find` gave. InputError for too few classes, sizes that are not allowed to differ,
     and files that cannot be read, each before training starts."""
     return of_folders(folder, _Options(**given), "imagenet", (CLASSES, TRAIN, TEST))
@@ -205,7 +205,7 @@ def split(paths: list[Path], labels: list[int], decoder: Decoder, decode: str) -
     return Split(torch.from_numpy(lazy.decode(paths, decoder)), y, mean, deviation)
 
 
-def standin(**given: int | str) -> Dataset:
+def standin(**given: Any) -> Dataset:
     """Drawn from a seed (repro.data.seeded): 1,024 and 256 images of 64x64 in 10 classes unless the options say
     otherwise; the options for files have nothing to do here."""
     return drawn(_Options(**given), STANDIN, (CLASSES, TRAIN, TEST))
@@ -222,7 +222,7 @@ def drawn(options: _Options, name: str, whole: tuple[int, int, int]) -> Dataset:
     return seeded.dataset(name, classes, (3, side, side), train, test)
 
 
-def shapes(**given: int | str) -> tuple[tuple[int, int], int, tuple[int, int, int]]:
+def shapes(**given: Any) -> tuple[tuple[int, int], int, tuple[int, int, int]]:
     """(Training and test images), classes, shape of an image: ImageNet at 227x227 unless the options say less."""
     return sizes_of(_Options(**given), (CLASSES, TRAIN, TEST), SIZE)
 

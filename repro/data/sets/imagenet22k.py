@@ -9,7 +9,7 @@ it is named `imagenet22k-subset`.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from repro.data import files
 from repro.data.sets import imagenet
@@ -33,16 +33,16 @@ def find(root: str | None = None) -> Path | None:
     return imagenet.find(root, "imagenet22k")
 
 
-def read(folder: Path, **given: int | str) -> Dataset:
+def read(folder: Path, **given: Any) -> Dataset:
     """The images in a folder that `find` gave; InputError as `imagenet.read`."""
     return imagenet.of_folders(folder, _Options(**given), "imagenet22k", (CLASSES, TRAIN, None), SIZE)
 
 
-def standin(**given: int | str) -> Dataset:
+def standin(**given: Any) -> Dataset:
     """Drawn from a seed: as many images and classes as the stand-in of `imagenet` unless the options say otherwise."""
     return imagenet.drawn(_Options(**given), STANDIN, (CLASSES, TRAIN, TEST))
 
 
-def shapes(**given: int | str) -> tuple[tuple[int, int], int, tuple[int, int, int]]:
+def shapes(**given: Any) -> tuple[tuple[int, int], int, tuple[int, int, int]]:
     """(Training and test images), classes, shape of an image: all of it at 224x224 unless the options say less."""
     return imagenet.sizes_of(_Options(**given), (CLASSES, TRAIN, TEST), SIZE)

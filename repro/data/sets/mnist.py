@@ -87,7 +87,8 @@ def _digits() -> tuple[np.ndarray, np.ndarray]:
     import numpy as np
 
     package = importlib.util.find_spec("sklearn")
-    file = Path(package.submodule_search_locations[0]) / "datasets" / "data" / "digits.csv.gz" if package else None
+    folders = package.submodule_search_locations if package else None
+    file = Path(folders[0]) / "datasets" / "data" / "digits.csv.gz" if folders else None
     if file and file.is_file():
         rows = np.loadtxt(file, dtype=np.uint8, delimiter=",")
         return rows[:, :-1].reshape(-1, 8, 8).copy(), rows[:, -1].copy()

@@ -41,6 +41,7 @@ from repro.data.files import File, combined, limit
 
 if TYPE_CHECKING:
     from repro.data.base import Dataset
+    from repro.data.clip_features import Source
     from repro.data.msvd_clips import Clip
 
 FILES = {
@@ -100,7 +101,7 @@ def load(root: str | None = None, standin: str = "auto", **given: Any) -> Datase
     features = options.features or FEATURES
     checksum = hashlib.sha256(repr((combined(FILES) if folder else "", options)).encode())
     if extracted is None:
-        source = Generated(features)
+        source: Source = Generated(features)
         name = STANDIN if folder is None else STANDIN_FEATURES
         checksum.update(source(train[0], 1).tobytes() + repr([train, test]).encode())
     else:

@@ -24,6 +24,7 @@ import math
 import statistics
 import zlib
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,10 +65,12 @@ def read(folder: Path, **given: Any) -> Dataset:
 
     parts = [sentences(folder, part) for part in ("train", "val")]
     numbers = vocabulary([side for pair in parts[0] for side in pair], _words(given))
-    pairs = [
-        [tuple(np.array([numbers.get(word, UNK) for word in side]) for side in pair) for pair in part] for part in parts
-    ]
-    return _dataset("multi30k", False, combined(FILES), *pairs, len(OWN) + len(numbers), given)
+
+    def numbered(side: list[str]) -> np.ndarray:
+        return np.array([numbers.get(word, UNK) for word in side])
+
+    train, test = ([(numbered(source), numbered(target)) for source, target in part] for part in parts)
+    return _dataset("multi30k", False, combined(FILES), train, test, len(OWN) + len(numbers), given)
 
 
 def standin(**given: Any) -> Dataset:
@@ -79,14 +82,9 @@ def standin(**given: Any) -> Dataset:
 
 def timing(root: str | None = None, **given: Any) -> Dataset:
     """Lengths alone, on the meta device: the real ones where the files are found, else the stand-in's."""
-    from repro.data.base import Dataset
-    from repro.data.pairs import Pairs
-
     folder = find(root)
     found = read(folder, **given) if folder else standin(**given)
-    splits = [Pairs(split.pairs, split.nominal, split.buckets, "meta") for split in (found.train, found.test)]
-    name = f"{found.name} (shapes only)"
-    return Dataset(name, found.standin, found.checksum, *splits, classes=found.classes, input_shape=found.input_shape)
+    return replace(found, name=f"{found.name} (shapes only)", train=found.train.to("meta"), test=found.test.to("meta"))
 
 
 def sentences(folder: Path, part: str) -> list[tuple[list[str], list[str]]]:

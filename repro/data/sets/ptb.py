@@ -92,9 +92,9 @@ def standin(
         limit("words", words, COUNTS["train"], STANDIN_TRAIN),
         limit("test_words", test_words, COUNTS["test"], STANDIN_TEST),
     )
-    texts = [_generate(np.random.RandomState(seed), table, n) for seed, n in zip((1, 2), wanted)]
-    checksum = hashlib.sha256(b"".join(text.astype("<i8").tobytes() for text in texts)).hexdigest()
-    return _dataset(STANDIN, True, checksum, *texts, CLASSES, bptt)
+    train, test = (_generate(np.random.RandomState(seed), table, n) for seed, n in zip((1, 2), wanted))
+    checksum = hashlib.sha256(b"".join(text.astype("<i8").tobytes() for text in (train, test))).hexdigest()
+    return _dataset(STANDIN, True, checksum, train, test, CLASSES, bptt)
 
 
 def shapes(
@@ -102,7 +102,8 @@ def shapes(
 ) -> tuple[tuple[int, int], int, tuple[int]]:
     """(Training and test words to predict), classes, shape of a sequence."""
     counts = (limit("words", words, COUNTS["train"]), limit("test_words", test_words, COUNTS[_evaluated(test_text)]))
-    return tuple(_enough(count) - 1 for count in counts), CLASSES, (_steps(bptt),)
+    train, test = (_enough(count) - 1 for count in counts)
+    return (train, test), CLASSES, (_steps(bptt),)
 
 
 def sentences(path: Path) -> list[list[str]]:
@@ -156,7 +157,7 @@ def _dataset(
     for words in (train, test):
         _enough(len(words))
     splits = [Text(torch.from_numpy(words), steps) for words in (train, test)]
-    return Dataset(name, standin, checksum, *splits, classes, (steps,))
+    return Dataset(name, standin, checksum, *splits, classes=classes, input_shape=(steps,))
 
 
 def _enough(words: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from repro.fabric.base import ANY_SOURCE, BACKGROUND, CHANNELS, LIBRARIES, FabricError
+from repro.fabric.base import ANY_SOURCE, BACKGROUND, CHANNELS, LIBRARIES, DoneWork, FabricError
 from tests.support.fabric_checks.common import (
     DTYPES,
     SHORT_S,
@@ -263,6 +263,7 @@ def check_wait_any(fabric):
         peers = list(range(1, fabric.size))
         buffers = [torch.zeros(1) for _ in peers]
         works = [fabric.irecv(buffer, peer, 5) for buffer, peer in zip(buffers, peers)]
+        assert fabric.wait_any([*works, DoneWork()]) == len(works)  # over when it was asked for
         for turn in reversed(range(len(peers))):  # let the last rank speak first
             fabric.send(torch.zeros(1), peers[turn], 6)
             assert fabric.wait_any(works[: turn + 1]) == turn

@@ -37,8 +37,8 @@ def test_resnet50_halves_the_sides_in_the_middle_convolution():
 def test_text_goes_with_text():
     images = Split(torch.zeros(4, 1, 8, 8), torch.zeros(4, dtype=torch.int64))
     text = Text(torch.zeros(99, dtype=torch.int64), 5)
-    pictures = Dataset("mnist", False, "", images, images, 10, (1, 8, 8))
-    words = Dataset("ptb", False, "", text, text, 30, (5,))
+    pictures = Dataset("mnist", False, "", images, images, classes=10, input_shape=(1, 8, 8))
+    words = Dataset("ptb", False, "", text, text, classes=30, input_shape=(5,))
     lstm = {"model": {"name": "lstm_ptb", "hidden": 8, "layers": None, "dropout": 0.5}, "seed": 0}
     assert models.of(lstm, words).lstm2[0].lstm.hidden_size == 8 and models.of(lstm, words, "meta").lstm1[1].p == 0.5
     with pytest.raises(InputError, match="model lstm_ptb takes text, and mnist is images; models for it: alexnet, "):

@@ -56,7 +56,7 @@ def check(config: RunConfig) -> None:
 def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     """One rank's part. Where a rank has none it waits in `exchange`, which leaves its core to the others."""
     probe, p = config.probe, config.workers
-    settings = chosen(probe)
+    settings = chosen(probe.strategies)
     dataset = data.of(config)
     groups: dict[int, Fabric | None] = {fabric.size: fabric}  # ranks -> a fabric over the first so many of them
     for needed in sorted({p} | {strategy.ranks(strategy.options, p) for strategy in settings.values()}):
@@ -71,7 +71,7 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
             bench.turn()
         fabric.exchange(None)
         probes.progress(fabric, done := done + 1)
-        for setting, strategy in chosen(probe).items():
+        for setting, strategy in chosen(probe.strategies).items():
             if group := groups[strategy.ranks(strategy.options, p)]:
                 check_ranks(group, strategy, config)
                 worker = build_worker(group, config, dataset)

@@ -14,7 +14,11 @@ from PIL import Image
 from repro.common.errors import InputError
 from repro.common.local_rank import local_rank
 from repro.common.paths import PROJECT
+from repro.experiment.plugins import choice
+from repro.experiment.schema import RunConfig
 from repro.fabric import gpus, torch_start
+from repro.experiment.plugins import choice
+from repro.experiment.schema import RunConfig
 from repro.fabric.torch_start import Seat, choose
 from repro.launch import local, runs
 from repro.launch.runner import run_cells
@@ -66,7 +70,8 @@ def test_different_code_names_the_files():
 
 
 def test_the_digest_covers_what_decides_over_numbers():
-    found = preflight.source_digests({"program": "train", "strategy": {"name": "dsync"}})
+    given = choice("strategy")({"name": "dsync"})
+    found = preflight.source_digests(RunConfig.model_construct(program="train", strategy=given))
     assert {"repro.rank.loop", "repro.strategies.dsync", "repro.fabric.mpi", "repro"} <= set(found)
     assert not {"repro.tracking", "repro.tracking.mirror", "repro.cli"} & set(found)
 
@@ -114,16 +119,17 @@ def test_gpus_are_shared_out_by_the_place_on_the_host(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "get_device_properties", Properties)
     monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
-    from repro.fabric.device import pick_device
+    from repro.experiment.plugins import choice
+from repro.experiment.schema import RunConfig
+from repro.fabric.device import pick_device
 
-    config = {"device": "auto", "testbed": {"kind": "measured"}}
     for variable in ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"):
         monkeypatch.delenv(variable, raising=False)
-    assert gpus.gpu_of("auto", 5) == "GPU-1" and pick_device(config, 5).index == 1
+    assert gpus.gpu_of("auto", 5) == "GPU-1" and pick_device("auto", 5).index == 1
     monkeypatch.setenv("SLURM_LOCALID", "0")  # of the batch script in which mpirun runs
-    assert pick_device(config, 5).index == 0
+    assert pick_device("auto", 5).index == 0
     monkeypatch.setenv("OMPI_COMM_WORLD_LOCAL_RANK", "3")
-    assert gpus.gpu_of("cuda", 5) == "GPU-1" and pick_device(config, 5).index == 1
+    assert gpus.gpu_of("cuda", 5) == "GPU-1" and pick_device("auto", 5).index == 1
     assert chosen == [torch.device("cuda", index) for index in (1, 0, 1)]
     assert gpus.gpu_of("cpu", 0) is None and gpus.visible_gpus("cpu") == ()
     assert local_rank({"LOCAL_RANK": "2", "SLURM_LOCALID": "1"}) == 2 and local_rank({}, 7) == 7

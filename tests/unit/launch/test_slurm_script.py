@@ -9,6 +9,7 @@ import pytest
 
 from repro import cli, launch
 from repro.common.errors import InputError
+from repro.experiment.testbeds import testbed_of
 from repro.fabric import srun_ranks
 from repro.launch import runs as expansion
 from repro.launch import srun
@@ -141,7 +142,8 @@ def test_one_array_for_each_number_of_ranks(options, tmp_path):
 
 def test_sruns_command_line(options, monkeypatch):
     options("cpus_per_rank: 4\nmpi: pmi2\npython: /env/bin/python\nsrun: [--cpu-bind=cores]\ninterface: ib0")
-    testbed = {"name": "slurm", "kind": "measured", "launcher": "srun", "fabric": "mpi"}
+    given = {"name": "slurm", "kind": "measured", "launcher": "srun", "fabric": "mpi", "network": "fast"}
+    testbed = testbed_of(given)
     command = launch.of(testbed).command(3, ["-m", "repro.rank.main", "/cell"])
     assert command[:7] == [
         "srun",

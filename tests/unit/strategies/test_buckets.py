@@ -127,7 +127,7 @@ def delayed_sgd(K, L, workers, steps, staleness_lr=False, warmup=0):
     def apply(weights):
         nonlocal updates
         total, read = waiting.pop(0)
-        rate = small.SGD["lr"] * (1 / max(1, updates - read) if staleness_lr else 1.0)
+        rate = small.SGD.lr * (1 / max(1, updates - read) if staleness_lr else 1.0)
         updates += 1
         return weights.add(total.div(workers), alpha=-rate)
 

@@ -33,7 +33,7 @@ def test_it_is_a_local_update_and_then_the_mean():
     weights = initial()
     for iteration in range(12):
         gradients = [small.serial_gradient(weights, iteration, worker, 2) for worker in (0, 1)]
-        own = [weights.add(gradient, alpha=-small.SGD["lr"]) for gradient in gradients]
+        own = [weights.add(gradient, alpha=-small.SGD.lr) for gradient in gradients]
         weights = (own[0] + own[1]).div(2)
     assert torch.equal(small.run(NAME).weights[0], weights)
 
@@ -47,7 +47,7 @@ def test_momentum_is_each_workers_own():
             gradient = small.serial_gradient(weights, iteration, worker, 2).add(weights, alpha=1e-2)
             buffer = buffers[worker]
             buffers[worker] = gradient if buffer is None else buffer.mul(0.9).add(gradient)
-            own.append(weights.add(buffers[worker], alpha=-small.SGD["lr"]))
+            own.append(weights.add(buffers[worker], alpha=-small.SGD.lr))
         weights = (own[0] + own[1]).div(2)
     assert not torch.allclose(*buffers)
     run = small.run(NAME, optimizer=MOMENTUM)
@@ -65,7 +65,7 @@ def test_truncation_rounds_the_model_itself_in_every_iteration(workers):
 def test_one_worker_with_a_codec_is_sgd_on_rounded_weights():
     weights = initial()
     for iteration in range(12):
-        weights = weights.add(small.serial_gradient(weights, iteration, 0, 1), alpha=-small.SGD["lr"])
+        weights = weights.add(small.serial_gradient(weights, iteration, 0, 1), alpha=-small.SGD.lr)
         weights = (weights.view(torch.int32) & ~0xFFFF).view(torch.float32)
     assert torch.equal(small.run(NAME, {"codec": "truncate16"}, workers=1).weights[0], weights)
 

@@ -19,7 +19,7 @@ from repro.pipeline.plan import Plan
 from repro.pipeline.shapes import outputs
 from repro.testing import small
 
-LR, BATCH, WIDTHS = small.SGD["lr"], 4, (small.INPUTS, 7, 5, 6, 4, small.CLASSES)
+LR, BATCH, WIDTHS = small.SGD.lr, 4, (small.INPUTS, 7, 5, 6, 4, small.CLASSES)
 BLOCKS = len(WIDTHS) - 1
 
 

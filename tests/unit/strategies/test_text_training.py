@@ -10,9 +10,10 @@ import torch
 
 from repro import data, strategies
 from repro.common.errors import InputError
+from repro.common.fields import checked
 from repro.evaluation.evaluate import digest
 from repro.experiment import config as configs
-from repro.experiment.files import strategy_options
+from repro.experiment.schema import RunConfig
 from repro.fabric import virtual
 from repro.fabric.base import Fabric
 from repro.launch import runs
@@ -35,19 +36,17 @@ def composed(*overrides: str) -> dict[str, Any]:
     return configs.compose(EXPERIMENT, [*TEXT, *overrides])
 
 
-def configuration(*overrides: str, **changes: Any) -> dict[str, Any]:
+def configuration(*overrides: str, **changes: Any) -> RunConfig:
     facts = {"setting": "s", "key": "k", "hardware": {"class": "none"}, "provenance": {}}
-    return composed(*overrides) | facts | changes
+    return checked(RunConfig, composed(*overrides) | facts | changes)
 
 
-def on_ranks(config: dict[str, Any], work: Any) -> list[Any]:
-    testbed = config["testbed"]
-    network = virtual.Network(testbed["alpha_s"], testbed["beta_s_per_byte"])
-    count = programs.strategy_ranks(config)
-    return virtual.run(count, work, network, factory.virtual_costs(testbed))
+def on_ranks(config: RunConfig, work: Any) -> list[Any]:
+    network, costs = factory.virtual_network(config.testbed), factory.virtual_costs(config.testbed)
+    return virtual.run(programs.strategy_ranks(config), work, network, costs)
 
 
-def run(config: dict[str, Any], folder) -> dict[str, Any]:
+def run(config: RunConfig, folder) -> dict[str, Any]:
     """The summary of a cell, all ranks in this process."""
     folder.mkdir(exist_ok=True)
     on_ranks(config, lambda fabric: run_rank(fabric, config, folder))
@@ -102,11 +101,10 @@ def test_without_arithmetic_the_same_virtual_time(whole, tmp_path):
     assert none["dataset"]["name"] == "ptb (shapes only)" and none["dataset"]["train"] == 1999
 
 
-def one_rank(fabric: Fabric, config: dict[str, Any], steps: int) -> tuple[str, torch.Tensor | None]:
+def one_rank(fabric: Fabric, config: RunConfig, steps: int) -> tuple[str, torch.Tensor | None]:
     """The digest of a rank's weights after so many steps, and the hidden state of its first LSTM layer."""
     worker = factory.build_worker(fabric, config, data.of(config))
-    strategy_class = strategies.load(config.strategy.name)
-    strategy = strategy_class(strategy_class.parse(strategy_options(config)))
+    strategy = strategies.load(config.strategy.name)(config.strategy.options)
     strategy.setup(worker)
     worker.clock.start()
     for _ in range(steps):

@@ -16,7 +16,6 @@ from repro.evaluation.evaluate import digest
 from repro.experiment.optimizer import Optimizer
 from repro.fabric import virtual
 from repro.launch import runs
-from repro.rank.factory import check_accumulate
 from repro.testing import small
 from repro.testing.small import COSTS, NETWORK, SGD
 from repro.timing.device import BlockSeconds
@@ -50,7 +49,7 @@ def test_a_long_gradient_is_scaled_down_and_a_short_one_left_alone(own):
 
 
 def test_weight_decay_and_momentum_come_after_clipping():
-    part = ModelShard(small.model(), {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.5, "clip_norm": 1e-6}, CPU)
+    part = ModelShard(small.model(), Optimizer(lr=0.1, momentum=0.9, weight_decay=0.5, clip_norm=1e-6), CPU)
     before = part.weights.clone()
     part.update(torch.ones(part.size))
     torch.testing.assert_close(part.weights, before * (1 - 0.1 * 0.5))
@@ -253,11 +252,22 @@ def test_each_microbatch_has_dropout_of_its_own():
     assert len(set(seeds)) == 3
 
 
-@pytest.mark.parametrize("accumulate", [3, 0, -1, 1.0, True, "x"])
-def test_a_minibatch_is_cut_into_equal_parts(accumulate):
-    check_accumulate(8, 8)
-    with pytest.raises(InputError, match="a worker's minibatch of 8 must be cut into equal parts: 1, 2, 4, 8"):
-        check_accumulate(8, accumulate)
+@pytest.mark.parametrize(
+    ("accumulate", "complaint"),
+    [
+        ("3", "a worker's minibatch of 8 must be cut into equal parts: 1, 2, 4, 8"),
+        ("0", "accumulate=0: must be 1 or more"),
+        ("-1", "accumulate=-1: must be 1 or more"),
+        ("1.0", "accumulate=1.0: must be a whole number"),
+        ("true", "accumulate=True: must be a whole number"),
+        ("x", "accumulate=x: must be a whole number"),
+    ],
+)
+def test_a_minibatch_is_cut_into_equal_parts(accumulate, complaint):
+    override = ["workers=2", "batch=16", "strategy=dsync", "testbed=virtual"]
+    assert runs.expand("pipesgd/fig4-mnist", [*override, "accumulate=8"])
+    with pytest.raises(InputError, match=complaint):
+        runs.expand("pipesgd/fig4-mnist", [*override, f"accumulate={accumulate}"])
 
 
 def test_the_configuration_is_checked_before_anything_runs():

@@ -17,8 +17,6 @@ from repro.common.paths import PROJECT
 from repro.experiment.plugins import choice
 from repro.experiment.schema import RunConfig
 from repro.fabric import gpus, torch_start
-from repro.experiment.plugins import choice
-from repro.experiment.schema import RunConfig
 from repro.fabric.torch_start import Seat, choose
 from repro.launch import local, runs
 from repro.launch.runner import run_cells
@@ -119,8 +117,6 @@ def test_gpus_are_shared_out_by_the_place_on_the_host(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "get_device_properties", Properties)
     monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
-    from repro.experiment.plugins import choice
-from repro.experiment.schema import RunConfig
 from repro.fabric.device import pick_device
 
     for variable in ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"):

@@ -13,6 +13,7 @@ from torch import nn
 
 from repro.common.fields import Count
 from repro.fabric.base import MAIN
+from repro.fabric.torch_dist import TorchFabric
 from repro.strategies.base import StepReport
 from repro.strategies.shared.data_parallel import DataParallel
 from repro.training.worker import Worker
@@ -22,7 +23,7 @@ MIB = 2**20
 MIN_COMPRESSION_RATE = 2  # PowerSGD's default: a matrix that would shrink by less is sent whole
 # no broadcast of running means before each forward pass: the option's name since PyTorch 2.13, and before
 _NAMES = inspect.signature(nn.parallel.DistributedDataParallel).parameters
-OWN_BUFFERS = {"forward_sync_buffers" if "forward_sync_buffers" in _NAMES else "broadcast_buffers": False}
+OWN_BUFFERS: Any = {"forward_sync_buffers" if "forward_sync_buffers" in _NAMES else "broadcast_buffers": False}
 POWERSGD_STATE = ("error_dict", "p_memory_dict", "q_memory_dict", "iter")
 
 
@@ -68,7 +69,7 @@ class DDP(DataParallel):
     Options = Options
 
     @classmethod
-    def twin(cls, options: Options) -> tuple[str, dict[str, Any]] | None:
+    def twin(cls, options: Any) -> tuple[str, dict[str, Any]] | None:
         """`wfbp` with its buckets. fp16: half the bytes too, but converted in each hop. PowerSGD has no model."""
         first = 1 if options.bucket_mb == PYTORCH_BUCKET_MB else options.bucket_mb
         buckets = {"bucket_mb": options.bucket_mb, "first_bucket_mb": first}
@@ -80,15 +81,16 @@ class DDP(DataParallel):
 
     def setup(self, worker: Worker) -> None:
         super().setup(worker)
-        options, fabric = self.options, worker.fabric
-        group = fabric.process_group(MAIN)
+        assert isinstance(worker.fabric, TorchFabric)
+        options, self.fabric = self.options, worker.fabric
+        group = self.fabric.process_group(MAIN)
         self.ddp = nn.parallel.DistributedDataParallel(
             Passes(worker.model_shard.model),
             process_group=group,
             bucket_cap_mb=self._bucket_mb(),
             **OWN_BUFFERS,
         )
-        self.powersgd = None
+        self.powersgd: Any = None
         if options.hook == "fp16":
             from torch.distributed.algorithms.ddp_comm_hooks.default_hooks import fp16_compress_hook
 
@@ -105,19 +107,19 @@ class DDP(DataParallel):
             )
             self.ddp.register_comm_hook(self.powersgd, powersgd.powerSGD_hook)
         shapes = [tuple(parameter.shape) for parameter in worker.model_shard.parameters]
-        self.dense_bytes = ring_share(4 * worker.model_shard.size, fabric.size)
-        self.hook_bytes = ring_share(sent_bytes(options, shapes), fabric.size)
+        self.dense_bytes = ring_share(4 * worker.model_shard.size, self.fabric.size)
+        self.hook_bytes = ring_share(sent_bytes(options, shapes), self.fabric.size)
 
     def _bucket_mb(self) -> int | None:
         """For PyTorch; None: its default, with a first bucket of 1 MiB."""
         options, worker = self.options, self.worker
-        if options.hook == "powersgd" and worker.fabric.backend == "gloo":
+        if options.hook == "powersgd" and self.fabric.backend == "gloo":
             return 1 + 4 * worker.model_shard.size // MIB
         return None if options.bucket_mb == PYTORCH_BUCKET_MB else options.bucket_mb
 
     def step(self) -> StepReport:
         worker = self.worker
-        with worker.fabric.watched("an allreduce of DistributedDataParallel"):
+        with self.fabric.watched("an allreduce of DistributedDataParallel"):
             loss = worker.gradients(self.minibatch(), through=self.ddp)
         compressed = self.powersgd is None or self.iteration >= self.options.powersgd_start
         worker.fabric.bytes_sent += self.hook_bytes if compressed else self.dense_bytes

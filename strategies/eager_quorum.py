@@ -14,7 +14,7 @@ from repro.timing.initiators import QUORUM
 
 
 @dataclass
-class Options(EagerOptions):
+class QuorumOptions(EagerOptions):
     quorum: Count = 1  # a round starts when so many ranks have come to it; 1: solo, all: synchronous SGD
 
     def __post_init__(self) -> None:
@@ -26,10 +26,10 @@ class EagerQuorum(Eager):
     """At least `quorum` gradients of every step are in time: a guarantee, where majority's is an expectation."""
 
     name, initiator = "eager_quorum", QUORUM
-    Options = Options
+    Options = QuorumOptions
 
     @classmethod
-    def check(cls, options: Options, run: Mapping[str, Any]) -> None:
+    def check(cls, options: QuorumOptions, run: Mapping[str, Any]) -> None:
         activation.check(QUORUM, options.quorum, run["workers"])
 
     def activation(self, start: Callable[[int], None]) -> Activation:

@@ -50,12 +50,12 @@ class Horovod(DataParallel):
     deterministic = False
 
     @classmethod
-    def check(cls, options: Options, run: Mapping[str, Any]) -> None:
+    def check(cls, options: Any, run: Mapping[str, Any]) -> None:
         if (lack := missing()) is not None:
             raise NotHere(f"strategy horovod: {lack}; {HOW}")
 
     @classmethod
-    def twin(cls, options: Options) -> tuple[str, dict[str, Any]] | None:
+    def twin(cls, options: Any) -> tuple[str, dict[str, Any]] | None:
         """`wfbp` with a bucket a block: what is ready leaves at the next cycle, and most blocks take longer than one.
 
         Where all of a backward pass fits into a cycle Horovod sends one fused bucket, and its twin too many.
@@ -81,7 +81,7 @@ class Horovod(DataParallel):
     def step(self) -> StepReport:
         worker = self.worker
         loss = worker.gradients(self.minibatch())
-        optimizer = worker.model_shard.optimizer
+        optimizer: Any = worker.model_shard.optimizer
         if worker.workers > 1:
             with worker.clock.phase("communicate"):
                 self._await(optimizer)
@@ -95,7 +95,7 @@ class Horovod(DataParallel):
         """Horovod's own wait has no end when a rank is lost; this one has, and names it."""
         # no public way to the handles: those of the hooks, one a parameter
         handles = [handle for handle, _ in optimizer._handles.values() if handle is not None]
-        fabric = self.worker.fabric
+        fabric: Any = self.worker.fabric
         try:
             fabric.poll(lambda: all(map(self.hvd.poll, handles)), "Horovod's allreduce")
         except FabricError as error:

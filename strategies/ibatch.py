@@ -18,7 +18,7 @@ from repro.strategies.shared.sharded_server import ServerOptions, ShardedServer
 
 
 @dataclass
-class Options(ServerOptions):
+class IBatchOptions(ServerOptions):
     mode: str = "greedy"  # greedy (the better of Algorithms 1 and 2), algorithm1, algorithm2, exact; default, layerwise
     batches: list | None = None  # given, in the place of a decision: [[1, 5], [6, 10], [11, 12]]
     profile: str | None = None  # a file of startup_s, transfer_s, forward_s; null: measured when the run begins
@@ -40,7 +40,7 @@ class IBatch(ShardedServer):
     """
 
     name = "ibatch"
-    Options = Options
+    Options = IBatchOptions
 
     @property
     def measures(self) -> bool:
@@ -81,11 +81,11 @@ class IBatch(ShardedServer):
                 raise InputError(f"{where}: is of another run: {what} {_short(theirs)}, here {_short(ours)}")
 
     @classmethod
-    def files(cls, options: Options) -> Sequence[Path]:
+    def files(cls, options: IBatchOptions) -> Sequence[Path]:
         return [] if options.profile is None else [profile_path(options.profile)]
 
     @classmethod
-    def check(cls, options: Options, run: Mapping[str, Any]) -> None:
+    def check(cls, options: IBatchOptions, run: Mapping[str, Any]) -> None:
         """A profile that cannot be read, or is of another cluster, is told before ranks start."""
         if options.profile is not None:
             found = profiles.read(profile_path(options.profile))

@@ -17,7 +17,7 @@ from repro.training.worker import Worker
 
 
 @dataclass
-class Options(AllreduceOptions):
+class PipeSGDOptions(AllreduceOptions):
     K: Count = 2  # iteration dependency: an update uses the gradients of the K-th last iteration
     warmup_epochs: NonNegative = 0  # D-Sync (K = 1) before the pipeline starts
     segments: Count = 1  # L of equation (6): buckets of blocks whose gradients are communicated one by one
@@ -43,11 +43,11 @@ class PipeSGD(DataParallel):
 
     name = "pipe_sgd"
     requires = frozenset({"threads"})
-    Options = Options
+    Options = PipeSGDOptions
     neutral = {"K": 1}  # noqa: RUF012
 
     @classmethod
-    def check(cls, options: Options, run: Mapping[str, Any]) -> None:
+    def check(cls, options: PipeSGDOptions, run: Mapping[str, Any]) -> None:
         if options.warmup_epochs and options.warmup_epochs >= run["epochs"]:
             raise InputError(
                 f"strategy.warmup_epochs={options.warmup_epochs:g}: must be less than epochs={run['epochs']:g}, "
@@ -55,7 +55,7 @@ class PipeSGD(DataParallel):
             )
 
     @classmethod
-    def check_model(cls, options: Options, sizes: Sequence[int]) -> None:
+    def check_model(cls, options: PipeSGDOptions, sizes: Sequence[int]) -> None:
         trained = sum(size > 0 for size in sizes)
         if options.segments > trained:
             raise InputError(

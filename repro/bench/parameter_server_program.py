@@ -105,6 +105,7 @@ def simulate(nodes: int, strategy_name: str, iterations: int = 2) -> dict[str, f
         strategy.close()
 
     testbed = config.testbed
+    assert testbed.kind == "simulated"
     virtual.run(programs.ranks(config), rank, virtual_network(testbed), virtual_costs(testbed))
     return {
         "wall_s": (marks[1] - marks[0]) / iterations,

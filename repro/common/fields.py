@@ -78,7 +78,8 @@ def checked(kind: type[T], given: Any, where: str = "") -> T:
     try:
         if issubclass(kind, BaseModel):
             return kind.model_validate(given)
-        return _adapter(kind).validate_json(json.dumps(given), strict=True)
+        plain: type = kind  # mypy takes no type[T] for hashable
+        return _adapter(plain).validate_json(json.dumps(given), strict=True)
     except ValidationError as error:
         raise InputError(_line(error.errors()[0], where)) from None
 

@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from repro.common.errors import InputError, unknown
 from repro.common.fields import checked
+from repro.common.known import known
 
 T = TypeVar("T")
 
@@ -69,7 +70,7 @@ class Registry:
         return module if self.base is None else self._class(module, name)
 
     def _class(self, module: ModuleType, name: str) -> type:
-        home, _, base = self.base.partition(":")
+        home, _, base = known(self.base).partition(":")
         parent = getattr(importlib.import_module(home), base)
         for _, candidate in inspect.getmembers(module, inspect.isclass):
             if issubclass(candidate, parent) and getattr(candidate, "name", None) == name:
@@ -102,7 +103,7 @@ PROBES = Registry("program", "repro.probes", "repro.probes", besides=(TRAIN,))
 def _folders(package: str) -> Iterable[str]:
     if package in sys.modules:
         return sys.modules[package].__path__
-    return importlib.util.find_spec(package).submodule_search_locations
+    return known(known(importlib.util.find_spec(package)).submodule_search_locations)
 
 
 @lru_cache(maxsize=16)
@@ -122,7 +123,7 @@ def parse(kind: str, name: str, options: type[T], given: Mapping[str, Any], part
 
 def names_of(options: Any) -> Iterable[str]:
     """The fields of a dataclass or model."""
-    return getattr(options, "__dataclass_fields__", None) or getattr(options, "model_fields", ())
+    return getattr(options, "__dataclass_fields__", ()) or getattr(options, "model_fields", ())
 
 
 def check_names(what: str, given: Iterable[str], valid: Iterable[str]) -> None:

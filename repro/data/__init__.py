@@ -98,13 +98,14 @@ def shapes(name: str, root: str | None = None, **options: Any) -> Dataset:
     """
     import torch
 
-    from repro.data.base import Dataset, Split
+    from repro.data.base import AnySplit, Dataset, Split
     from repro.data.text import Text
 
     source, given = module(name), _options(name, options)
     if hasattr(source, "timing"):
         return source.timing(root, **given)
     counts, classes, shape = source.shapes(**given)
+    splits: list[AnySplit]
     if kind(name) == "text":
         splits = [Text(torch.empty(count + 1, dtype=torch.int64, device="meta"), *shape) for count in counts]
     else:

@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from repro.common.errors import InputError
+from repro.common.known import known
 
 PROJECT_PACKAGES = ("repro",)
+DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 # The rooms that show, store, start or name a run and cannot change its numbers, each with all below it. What decides
 # over measured times in one of them (how a launcher starts ranks, how a link is limited) is given as a root and counts.
 LEFT_OUT = (
@@ -40,7 +42,7 @@ def fingerprint(roots: Sequence[str]) -> str:
     """The SHA-256, in hexadecimal, of `modules(roots)`. Comments, docstrings and layout do not count."""
     digest = hashlib.sha256()
     for name in modules(roots):
-        digest.update(f"{name} {_code_hash(_source(name))}\n".encode())
+        digest.update(f"{name} {_code_hash(known(_source(name)))}\n".encode())
     return digest.hexdigest()
 
 
@@ -59,11 +61,11 @@ def modules(roots: Sequence[str]) -> list[str]:
     waiting = list(roots)
     while waiting:
         name = waiting.pop()
-        counts = name in roots or not left_out(name)
-        if name in found or not counts or name.split(".")[0] not in packages or _source(name) is None:
+        counts = (name in roots or not left_out(name)) and name.split(".")[0] in packages
+        if name in found or not counts or (source := _source(name)) is None:
             continue
         found.add(name)
-        waiting.extend(_imports(name, _source(name)))
+        waiting.extend(_imports(name, source))
     return sorted(found)
 
 
@@ -171,7 +173,6 @@ def _hashed(path: Path, modified_ns: int, size: int) -> str:
     # differs from one Python version to the next.
     tree = ast.parse(path.read_bytes())
     for node in ast.walk(tree):
-        documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
-        if documented and ast.get_docstring(node, clean=False) is not None:
+        if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
             node.body = node.body[1:] or [ast.Pass()]
     return hashlib.sha256(ast.unparse(tree).encode()).hexdigest()

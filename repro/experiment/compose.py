@@ -107,15 +107,16 @@ def _merged(overrides: Sequence[str]) -> DictConfig:
 def _taken(config: DictConfig) -> dict[str, Any]:
     """Take the overrides to come out of a configuration: what an interpolation in them means is known when they are
     applied."""
-    parts = OmegaConf.to_container(OmegaConf.masked_copy(config, list(LATER)))
-    taken = {name: part for name, part in parts.items() if part is not None}
+    parts: Any = OmegaConf.to_container(OmegaConf.masked_copy(config, list(LATER)))
+    taken: dict[str, Any] = {name: part for name, part in parts.items() if part is not None}
     for name in taken:
         config[name] = None
     return taken
 
 
 def _resolved(config: DictConfig) -> dict[str, Any]:
-    return OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+    found: Any = OmegaConf.to_container(config, resolve=True, throw_on_missing=True)
+    return found
 
 
 def _set(config: DictConfig, overrides: list[str]) -> None:
@@ -128,7 +129,7 @@ def _set(config: DictConfig, overrides: list[str]) -> None:
         OmegaConf.update(config, key, value, merge=True, force_add=override.is_add() or override.is_force_add())
 
 
-def _one_line(error: Exception, overrides: list[str]) -> InputError:
+def _one_line(error: Exception, overrides: Sequence[str]) -> InputError:
     """Hydra's message in one line, with the nearest valid key where a key was wrong."""
     text = " ".join(str(error).split())
     if match := re.search(r"Could not override '([^']+)'", text):
@@ -144,7 +145,7 @@ def _one_line(error: Exception, overrides: list[str]) -> InputError:
     return InputError(f"configuration: {text}")
 
 
-def _valid_keys(overrides: list[str], wrong: str) -> list[str]:
+def _valid_keys(overrides: Sequence[str], wrong: str) -> list[str]:
     """The keys beside a wrong one, in the configuration composed without it."""
     parent = wrong.rpartition(".")[0]
     kept = [override for override in overrides if override.partition("=")[0] != wrong]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 
@@ -24,8 +24,8 @@ class Codec(ABC):
     `seed` is that of what is random in encoding; most codecs draw nothing.
     """
 
-    name: ClassVar[str]
-    lossless: ClassVar[bool] = False
+    name: str
+    lossless: bool = False
 
     def __init__(self, seed: int = 0):
         self.seed = seed

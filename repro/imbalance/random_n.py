@@ -10,7 +10,7 @@ from repro.imbalance.base import Imbalance
 
 
 @dataclass
-class Options:
+class RandomNOptions:
     """n: how many workers a step, 1 to workers · delay_s: by so many seconds each"""
 
     n: Count = 4
@@ -21,9 +21,9 @@ class RandomN(Imbalance):
     """Without replacement, each set of n equally likely."""
 
     name = "random_n"
-    Options = Options
+    Options = RandomNOptions
 
-    def __init__(self, options: Options, workers: int, seed: int):
+    def __init__(self, options: RandomNOptions, workers: int, seed: int):
         super().__init__(options, workers, seed)
         if options.n > workers:
             raise InputError(f"imbalance.n={options.n}: must be a whole number, 1 to workers={workers}")

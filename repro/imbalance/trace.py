@@ -13,12 +13,13 @@ from pathlib import Path
 
 from repro.common import strict_json
 from repro.common.errors import InputError
+from repro.common.known import known
 from repro.common.user_files import read_bytes
 from repro.imbalance.base import Imbalance, is_number
 
 
 @dataclass
-class Options:
+class TraceOptions:
     """file: its path, from the current folder or absolute; on a cluster every node must see it there"""
 
     file: str | None = None
@@ -32,15 +33,15 @@ class Trace(Imbalance):
     """The row of iteration t is t modulo the number of rows."""
 
     name = "trace"
-    Options = Options
+    Options = TraceOptions
 
-    def __init__(self, options: Options, workers: int, seed: int):
+    def __init__(self, options: TraceOptions, workers: int, seed: int):
         super().__init__(options, workers, seed)
-        self.rows = read(Path(options.file), workers)
+        self.rows = read(Path(known(options.file)), workers)
 
     @classmethod
-    def checksum(cls, options: Options) -> str | None:
-        return hashlib.sha256(_bytes(Path(options.file))).hexdigest()
+    def checksum(cls, options: TraceOptions) -> str | None:
+        return hashlib.sha256(_bytes(Path(known(options.file)))).hexdigest()
 
     @property
     def longest(self) -> float:

@@ -6,10 +6,9 @@ import statistics
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import torch
-
 from repro.parameter_server.client import Client
 from repro.training.intervals import overlap
+from repro.training.model_shard import Loss
 
 Span = tuple[float, float]
 
@@ -62,7 +61,7 @@ class Pulling:
                 self.arrived[block].wait(timeout=float("inf"))
         self.since = self.fabric.now()
 
-    def watched(self, run: Callable[[], torch.Tensor | None]) -> torch.Tensor | None:
+    def watched(self, run: Callable[[], Loss]) -> Loss:
         """The forward pass, whose end is noted."""
         loss = run()
         if self.since is not None:

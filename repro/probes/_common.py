@@ -18,12 +18,13 @@ from repro.fabric.base import Fabric
 from repro.strategies.base import Strategy
 
 
-def slowest(fabric: Fabric, work: Callable[[], Any]) -> float:
-    """Seconds of `work()` on the slowest rank, all ranks having started together; every rank gets the number."""
+def slowest(fabric: Fabric, work: Callable[[], Any], times: int = 1) -> float:
+    """Seconds of so many `work()` on the slowest rank, all having started together; every rank gets the number."""
     fabric.exchange(None)  # polls: a rank that is late finds the cores free
     fabric.barrier()
     began = fabric.now()
-    work()
+    for _ in range(times):
+        work()
     return max(fabric.exchange(fabric.now() - began))
 
 

@@ -12,6 +12,7 @@ import torch
 
 from repro import probes, strategies
 from repro.common.errors import Diverged
+from repro.common.known import known
 from repro.data.base import Dataset
 from repro.experiment.optimizer import Optimizer
 from repro.experiment.schema import RunConfig
@@ -70,7 +71,7 @@ def descend(
     for t in range(1, T + 1):
         if t in wanted:
             snapshots[t] = part.weights.detach().cpu().clone()
-        losses.append(strategy.step().loss)
+        losses.append(known(strategy.step().loss))
         if t % SAY_EVERY == 0 or t == T:
             probes.progress(fabric, done + t)
     strategy.drain()
@@ -96,7 +97,7 @@ def record(worker: Worker, minimiser: torch.Tensor) -> tuple[list[torch.Tensor],
         distances.append((worker.model_shard.weights - minimiser).norm())
         update(total, *arguments)
 
-    worker.update = recording
+    vars(worker)["update"] = recording
     return norms, distances
 
 

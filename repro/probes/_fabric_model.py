@@ -103,7 +103,7 @@ class Microbenchmark:
                 self.taken[n].append(slowest(self.fabric, ring))
             for name, (nbytes, work) in self.works.items():
                 times = self.repeats[name]
-                seconds = slowest(self.fabric, lambda work=work, times=times: [work() for _ in range(times)])
+                seconds = slowest(self.fabric, work, times)
                 self.taken[name].append(seconds / times / nbytes)
 
     def model(self) -> FabricModel:

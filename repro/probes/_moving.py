@@ -66,10 +66,8 @@ class Moving:
 
     def once(self) -> float:
         """Seconds of the slowest rank; every rank gets the number."""
-        return slowest(
-            self.fabric,
-            lambda: ring_pipelined_encoded(WithoutWork(self.fabric), self.pieces, self.lengths, self.codec),
-        )
+        fabric: Any = WithoutWork(self.fabric)
+        return slowest(fabric, lambda: ring_pipelined_encoded(fabric, self.pieces, self.lengths, self.codec))
 
     def seconds(self, repeat: int) -> float:
         """Median of so many, after one that touches fresh pages."""

@@ -10,6 +10,7 @@ import statistics
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -65,13 +66,13 @@ def measure(fabric: Fabric, work: Callable[[int], Any], sizes: Sequence[int], ro
     repeats = {}
     for n in sizes:
         work(n)  # fresh pages, connections
-        once = slowest(fabric, lambda n=n: work(n))
+        once = slowest(fabric, partial(work, n))
         repeats[n] = max(1, min(MOST_REPEATS, math.ceil(LEAST_S / max(once, 1e-9))))
     taken: dict[int, list[float]] = defaultdict(list)
     for _ in range(rounds):
         for n in sizes:
             times = repeats[n]
-            taken[n].append(slowest(fabric, lambda n=n, times=times: [work(n) for _ in range(times)]) / times)
+            taken[n].append(slowest(fabric, partial(work, n), times) / times)
     return taken
 
 

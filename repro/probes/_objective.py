@@ -10,7 +10,8 @@ from torch import nn
 from torch.nn import functional
 
 from repro.common.errors import FaultError
-from repro.data.base import Dataset, Split
+from repro.common.known import known
+from repro.data.base import AnySplit, Dataset, Samples, Split
 from repro.fabric.base import Fabric
 
 ITERATIONS_A_ROUND, ROUNDS, HISTORY = 50, 60, 50
@@ -43,10 +44,11 @@ class Minimum:
 class Objective:
     """The objective over a whole training set in float64: what f(w) is, apart from how it is trained."""
 
-    def __init__(self, model: nn.Module, split: Split, mu: float):
+    def __init__(self, model: nn.Module, split: AnySplit, mu: float):
         self.model, self.mu = model.double(), mu
         self.parameters = [p for p in self.model.parameters() if p.requires_grad]
         self.loss = regularised(self.parameters, mu)
+        assert isinstance(split, Samples)
         x, self.y = split.slice(0, len(split))
         self.x = x.double()
         self.optimizer = torch.optim.LBFGS(
@@ -76,7 +78,7 @@ class Objective:
         """At the present weights."""
         self.model.zero_grad()
         self.loss(self.model(self.x), self.y).backward()
-        return torch.cat([p.grad.view(-1) for p in self.parameters]).norm().item()
+        return torch.cat([known(p.grad).view(-1) for p in self.parameters]).norm().item()
 
     def descend(self) -> None:
         """One round of L-BFGS from the present weights, with what the rounds before learnt of the curvature."""
@@ -98,11 +100,11 @@ class Objective:
 def minimise(fabric: Fabric, objective: Objective | None) -> Minimum:
     """Rank 0, which alone has the objective, minimises; every rank gets what it found, or FaultError."""
     for _ in range(ROUNDS):
-        found = None
+        offered = None
         if objective is not None:
             objective.descend()
-            found = objective.minimum()
-        found = fabric.exchange(found)[0]  # after every round: nobody waits longer than one takes
+            offered = objective.minimum()
+        found = known(fabric.exchange(offered)[0])  # after every round: nobody waits longer than one takes
         if found.gap <= GAP:
             return found
     iterations = ROUNDS * ITERATIONS_A_ROUND
@@ -111,5 +113,6 @@ def minimise(fabric: Fabric, objective: Objective | None) -> Minimum:
 
 def subset(dataset: Dataset, samples: int | None, parts: int) -> Dataset:
     """The data set with its first so many training samples (None: all), a multiple of `parts`."""
+    assert isinstance(dataset.train, Samples)
     n = min(samples or len(dataset.train), len(dataset.train)) // parts * parts
     return replace(dataset, train=Split(*dataset.train.slice(0, n)))

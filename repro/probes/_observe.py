@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from repro.common.phases import PHASES
@@ -36,7 +36,7 @@ def observe(fabric: Fabric, strategy: Strategy, worker: Worker, warmup: int, ste
     return [rank for rank in fabric.exchange(mine) if not rank["server"]]
 
 
-def summarise(turns: list[list[Mapping[str, Any]]], steps: int) -> dict[str, Any]:
+def summarise(turns: Sequence[Sequence[Mapping[str, Any]]], steps: int) -> dict[str, Any]:
     """{steps, observed_s {median, min, max}, phases, communication}: seconds a step, means over the workers.
 
     The median turn's phases, so that they sum to the median step.

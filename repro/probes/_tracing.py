@@ -23,16 +23,12 @@ class TracedReceive(Work):
     waiting for it, in which MPI also copies long messages; what the transfer did before that is not seen.
     """
 
-    def __init__(self, fabric: TracingFabric, work: Work, link: int):
+    def __init__(self, fabric: TracingFabric, work: Any, link: int):
         self.fabric, self.work, self.link = fabric, work, link
         self.posted, self.line = fabric.now(), fabric.current_task()
         self.virtual = fabric.name == "virtual"
         if self.virtual and not work.finished:  # a message that was there before it was asked for took no time
             self._note_arrival(work)
-
-    @property
-    def source(self) -> int | None:
-        return self.work.source
 
     def _note_arrival(self, work: Any) -> None:
         finish, fabric = work.finish, self.fabric
@@ -48,6 +44,7 @@ class TracedReceive(Work):
     def wait(self, timeout: float | None = None) -> None:
         began = self.fabric.now()
         self.work.wait(timeout)
+        self.source = self.work.source
         if not self.virtual:
             self.fabric.record(COMMUNICATE, self.line, began, self.fabric.now())
 

@@ -80,7 +80,7 @@ def calibrate(
     per_byte = {"update": compute.update / nbytes}
     for name, (size, call) in works.items():
         times = repeats(fabric, call)
-        taken = [slowest(fabric, lambda call=call, times=times: [call() for _ in range(times)]) for _ in range(turns)]
+        taken = [slowest(fabric, call, times) for _ in range(turns)]
         per_byte[name] = statistics.median(taken) / times / size
     interference = statistics.median(_interference(fabric, computing, compute) for _ in range(turns))
     return Measured(workload, compute, Costs(True, per_byte, {}), interference)
@@ -90,8 +90,8 @@ def _interference(fabric: Any, computing: Worker, compute: Compute) -> float:
     """Computation beside a task that does nothing but allreduce, against computation alone; of the slowest rank."""
     vector = computing.model_shard.empty().zero_()
 
-    def ring() -> None:
-        fabric.allreduce(vector, channel=BACKGROUND, algorithm="ring")
+    def ring() -> Any:
+        return fabric.allreduce(vector, channel=BACKGROUND, algorithm="ring")
 
     alone_s = compute.l_up + compute.l_comp
     rings = 1 + math.ceil(BESIDE_STEPS * alone_s / slowest(fabric, ring))

@@ -22,6 +22,7 @@ from pydantic import ConfigDict, Field, model_validator
 from repro import models, probes
 from repro.common.errors import InputError, unknown
 from repro.common.fields import Count, Entries, Model, Positive, Text
+from repro.common.known import known
 from repro.common.paths import profile_path
 from repro.experiment.schema import RunConfig
 from repro.experiment.testbeds import Device
@@ -137,11 +138,11 @@ def profile_of(row: Row, clusters: Mapping[str, Cluster]) -> Profile:
     """Read from the row's file, or estimated for its device."""
     if row.profile is not None:
         return read(profile_path(row.profile))
-    shape, used = tuple(row.input_shape), device(row, clusters)
-    given = row.model, shape, row.classes, row.batch
-    blocks = modelled_seconds(*given, used, tuple(row.options.items()))
-    model = models.build(row.model, shape, row.classes, 0, "meta", **row.options)
-    return estimated(model, blocks, nominal_inputs(model, shape, row.batch), used.name or row.cluster, row.model)
+    name, classes, batch = known(row.model), known(row.classes), known(row.batch)
+    shape, used = tuple(known(row.input_shape)), device(row, clusters)
+    blocks = modelled_seconds(name, shape, classes, batch, used, tuple(row.options.items()))
+    model = models.build(name, shape, classes, 0, "meta", **row.options)
+    return estimated(model, blocks, nominal_inputs(model, shape, batch), used.name or row.cluster, name)
 
 
 def device(row: Row, clusters: Mapping[str, Cluster]) -> Any:

@@ -110,7 +110,7 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     else:
         counted = go(_rates.inverse(mu), T, 0)
         F, L = counted.F, counted.L
-    result = measured(config, counted, minimum, objective, F, L) if fabric.rank == 0 else {"points": [], "slope": None}
+    result = measured(config, counted, minimum, objective, F, L) if objective else {"points": [], "slope": None}
     said = facts(fabric, config.model.name, len(minimum.weights), dataset)
     probes.finish(fabric, config, folder, said, result, metrics(result), line(result))
 

@@ -9,6 +9,7 @@ Result: {layers [{name, activation_bytes of a minibatch, parameter_bytes}], para
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from repro import data, models, probes
 from repro.common.fields import Model
@@ -33,7 +34,7 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     dataset, batch = data.of(config), config.batch
     model = models.of(config, dataset, "meta")
     sizes = block_bytes(model, nominal_inputs(model, dataset.input_shape, batch))
-    layers = [
+    layers: list[dict[str, Any]] = [
         {"name": name, "activation_bytes": activations, "parameter_bytes": parameters}
         for name, activations, parameters in sizes
     ]

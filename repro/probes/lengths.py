@@ -15,6 +15,7 @@ from typing import Any
 from repro import data, probes
 from repro.common.errors import InputError
 from repro.common.fields import Count, Model
+from repro.data.sequences import Sequences
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.probes._common import facts, needs_one
@@ -41,7 +42,9 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     """All of it."""
     dataset = data.of(config)
     probes.start(fabric, 1)
-    splits = {"train": dataset.train.lengths.tolist(), "test": dataset.test.lengths.tolist()}
+    train, test = dataset.train, dataset.test
+    assert isinstance(train, Sequences) and isinstance(test, Sequences)
+    splits = {"train": train.lengths.tolist(), "test": test.lengths.tolist()}
     edges = bars([length for each in splits.values() for length in each], config.probe.bins)
     found = {name: describe(each, edges) for name, each in splits.items()}
     probes.progress(fabric, 1)

@@ -116,8 +116,9 @@ class Ring:
         self.pieces = given["pieces"] if given["algorithm"] == PIPELINED else 1
         self.work = "reduce" if find_codec(given["codec"]).lossless else "decompress+sum+compress"
         self.fabric = TracingFabric(fabric, {"host": self.work})
+        traced: Any = self.fabric
         self.allreduce = compressed.CompressedAllreduce(
-            self.fabric, self.n, given["codec"], given["algorithm"], pieces=given["pieces"]
+            traced, self.n, given["codec"], given["algorithm"], pieces=given["pieces"]
         )
         self.values, self.out = torch.empty(self.n, device=device), torch.empty(self.n, device=device)
         if device.type != "meta":

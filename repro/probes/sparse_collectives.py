@@ -7,7 +7,8 @@ selecting is not in it, merging is.
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -105,7 +106,7 @@ def measure(
 
     for turn in range(1 if simulated else probe.repeat + 1):
         for name in works:
-            seconds = slowest(group, lambda name=name: counted(name))
+            seconds = slowest(group, partial(counted, name))
             if turn or simulated:  # the first touches fresh pages
                 taken[name].append(seconds)
     means = {name: statistics.fmean(group.exchange(count)) for name, count in sent.items()}
@@ -128,7 +129,7 @@ def measure(
 
 
 def collectives(
-    group: Fabric, names: list[str], elements: int, k: int, device: torch.device
+    group: Fabric, names: Sequence[str], elements: int, k: int, device: torch.device
 ) -> Iterator[tuple[str, Callable[[], Any]]]:
     """(name, call) of each; the gradients are normal draws, another of each rank."""
     vector = torch.zeros(elements, device=device)

@@ -13,6 +13,7 @@ from typing import Any
 
 from repro import data, probes
 from repro.common.fields import Count, Model, Whole
+from repro.common.known import known
 from repro.data.base import Dataset
 from repro.experiment.plugins import Plugin
 from repro.experiment.schema import RunConfig
@@ -63,7 +64,7 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
         if needed not in groups:
             groups[needed] = fabric.subgroup(range(needed))
     probes.start(fabric, probe.turns * (len(settings) + 1))
-    bench = Benchmarks(groups[p], config, dataset, settings) if groups[p] else None
+    bench = Benchmarks(workers, config, dataset, settings) if (workers := groups[p]) else None
     seen: dict[str, list] = {setting: [] for setting in settings}
     done = 0
     for _ in range(probe.turns):
@@ -80,7 +81,7 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
             probes.progress(fabric, done := done + 1)
     result: dict[str, Any] = {"settings": []}
     if fabric.rank == 0:
-        basis = bench.basis()
+        basis = known(bench).basis()
         observed = {setting: summarise(turns, probe.steps) for setting, turns in seen.items()}
         rows = [row(name, probe.strategies[name], settings[name], observed[name], basis) for name in settings]
         result = assemble(config, basis, rows)

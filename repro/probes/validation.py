@@ -18,6 +18,7 @@ from pydantic import Field
 from repro import probes, strategies
 from repro.common.errors import InputError
 from repro.common.fields import Count, Model, NonNegative, Positive
+from repro.common.known import known
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.probes import _network
@@ -107,7 +108,7 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     for workload in todo:
         measured = cell.calibrate(workload, work)
         for setting, strategy in settings.items():
-            simulated = cell.simulate(strategy, measured, networks) if fabric.rank == 0 else None
+            simulated = cell.simulate(strategy, known(measured), known(networks)) if fabric.rank == 0 else None
             simulated = fabric.exchange(simulated)[0]
             steps = steps_for(probe, simulated["observed_s"]["median"])
             turns = []
@@ -116,10 +117,10 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
                 fabric.exchange(None)
                 probes.progress(fabric, done := done + 1)
             if fabric.rank == 0:
-                rows.append(row(setting, strategy, measured, summarise(turns, steps), simulated))
+                rows.append(row(setting, strategy, known(measured), summarise(turns, steps), simulated))
     result: dict[str, Any] = {}
     if fabric.rank == 0:
-        result = {"computation": probe.computation, "networks": _as_result(networks), "rows": rows}
+        result = {"computation": probe.computation, "networks": _as_result(known(networks)), "rows": rows}
     said = facts(fabric, None, 0, None)
     probes.finish(fabric, config, folder, said, result, metrics(rows), line(rows))
 
@@ -130,23 +131,23 @@ def steps_for(probe: Options, step_s: float) -> int:
 
 
 class Cell:
-    """What one rank does of each part; None where it has none."""
+    """What one rank does of each part; None, or nothing observed, where it has none."""
 
     def __init__(self, config: RunConfig, settings: dict[str, Strategy], groups: dict[int, Fabric | None]):
         self.probe, self.p, self.settings, self.groups = config.probe, config.workers, settings, groups
+        self.largest = known(groups[max(groups)])  # of all ranks
         self.codecs = sorted({getattr(s.options, "codec", "none") for s in settings.values()} - {"none"})
         sparse = [s.options for s in settings.values() if hasattr(s.options, "selection")]
         self.selections = {options.selection: options.density for options in sparse}
 
     def networks(self) -> dict[str, _network.Fitted] | None:
         """The network as messages of ours see it, and as the library's own allreduce does, where a strategy uses it."""
-        group, largest = self.groups[self.p], self.groups[max(self.groups)]
-        rounds, given = self.probe.rounds, self.probe.sizes
+        group, rounds, given = self.groups[self.p], self.probe.rounds, self.probe.sizes
         found = {"messages": _network.neighbours(group, given, rounds)} if group else None
         # by all ranks that there are: two workers and a server are three
-        beta = largest.exchange(found and found["messages"].network.beta)[0]
-        quantum = _network.sharing(largest, given, rounds, beta)
-        if found is None:
+        beta = self.largest.exchange(found and found["messages"].network.beta)[0]
+        quantum = _network.sharing(self.largest, given, rounds, beta)
+        if group is None or found is None:
             return None
         fitted = found["messages"]
         found["messages"] = replace(fitted, network=replace(fitted.network, quantum=quantum))
@@ -157,7 +158,7 @@ class Cell:
     def calibrate(self, workload: Workload, work: Any) -> Measured | None:
         group = self.groups[self.p]
         measured = calibrate(group, workload, work, self.codecs, self.selections, self.probe.turns) if group else None
-        self.groups[max(self.groups)].exchange(None)
+        self.largest.exchange(None)
         return measured
 
     def simulate(self, strategy: Strategy, measured: Measured, networks: dict[str, _network.Fitted]) -> dict[str, Any]:
@@ -168,10 +169,10 @@ class Cell:
             costs = replace(costs, seconds_per_byte={**costs.seconds_per_byte, "reduce": 0.0})
         return simulate(stand_in, self.p, measured, fitted.network, costs, WARMUP, self.probe.least_steps)
 
-    def observe(self, strategy: Strategy, workload: Workload, work: Any, steps: int) -> list[dict[str, Any]] | None:
+    def observe(self, strategy: Strategy, workload: Workload, work: Any, steps: int) -> list[dict[str, Any]]:
         group = self.groups[strategy.ranks(strategy.options, self.p)]
         if group is None:
-            return None
+            return []
         fresh = type(strategy)(strategy.options)
         return observe(group, fresh, worker(group, self.p, workload, work), WARMUP, steps)
 

@@ -119,9 +119,10 @@ class _Written(io.BufferedWriter):
 
     def __init__(self, path: Path):
         super().__init__(io.FileIO(path, "w"))
-        self.size, self.digest, self.error = 0, hashlib.sha256(), None
+        self.size, self.digest = 0, hashlib.sha256()
+        self.error: OSError | None = None
 
-    def write(self, data: bytes) -> int:
+    def write(self, data: Any) -> int:
         try:
             written = super().write(data)
         except OSError as error:

@@ -60,8 +60,9 @@ def diverged(found: Iterable[Broken], stop: int) -> Diverged:
     """The end of a run, from what its ranks found at the stop after step `stop`: at least one of them something."""
     found = sorted(found, key=lambda one: one.rank)
     weights = next((f"{one.name} on rank {one.rank}" for one in found if one.name), None)
-    if all(one.step is None for one in found):
+    losses = [(one.step, one.rank) for one in found if one.step is not None]
+    if not losses:
         return Diverged(f"diverged: {weights} is not finite after step {stop}")
-    first = min((one for one in found if one.step is not None), key=lambda one: one.step)
+    step, rank = min(losses)
     also = f", nor is {weights} after step {stop}" if weights else ""
-    return Diverged(f"diverged: the loss of rank {first.rank} is not finite at step {first.step}{also}")
+    return Diverged(f"diverged: the loss of rank {rank} is not finite at step {step}{also}")

@@ -70,7 +70,8 @@ def check(fabric: Fabric, config: RunConfig) -> None:
 
 def facts(fabric: Fabric, config: RunConfig) -> Facts:
     """Of this rank. A few ms; and the data set is read, which the program would do next."""
-    name, problem, gpu, gpus = "", None, None, ()
+    name, problem, gpu = "", None, None
+    gpus: tuple[str, ...] = ()
     try:
         gpu, gpus = gpu_of(config.device, fabric.rank), visible_gpus(config.device)
         if config.device == "cuda" and not gpus:

@@ -50,7 +50,8 @@ class RunLog:
         self.bytes_before, self.train_before = worker.fabric.bytes_sent, 0.0
         self.final_digest = ""
         self.said = time.perf_counter()
-        self.iteration, self.train_s, self.loss = 0, 0.0, None
+        self.iteration, self.train_s = 0, 0.0
+        self.loss: float | None = None
         self.phases: Counter[str] = Counter()  # seconds since the last stop, up to a checkpoint in between
         self.unlogged = False  # whether the checkpoint that the run went on from came before the stop at its iteration
 
@@ -97,7 +98,7 @@ class RunLog:
             raise self._diverged(iteration)
         self.iteration, self.train_s = iteration, max(rank["train_s"] for rank in self.ranks)
         if self.events:
-            self._write_steps()
+            self._write_steps(self.events)
         self.losses.clear()
         self.step_s.clear()
         self.phases.clear()
@@ -135,10 +136,10 @@ class RunLog:
         self.phases.update(self.worker.clock.take())
         return dict(self.phases)
 
-    def _write_steps(self) -> None:
+    def _write_steps(self, events: EventLog) -> None:
         losses = [rank["loss"] for rank in self.ranks if rank["loss"] is not None]
         self.loss = statistics.fmean(losses) if losses else None
-        self.events.append(
+        events.append(
             "steps",
             iteration=self.iteration,
             n=len(self.step_s),
@@ -157,7 +158,7 @@ class RunLog:
             for interval in said["trace"]
         ]
         if trace:
-            self.events.append("trace", iteration=self.iteration, intervals=trace)
+            events.append("trace", iteration=self.iteration, intervals=trace)
 
     def evaluate(self, iteration: int) -> None:
         """Test the snapshot on rank 0; the weights that it lacks come from the ranks that hold them."""

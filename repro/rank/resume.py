@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from repro.common.known import known
 from repro.common.messages import say
 from repro.rank.checkpoints import Damaged, common
 from repro.rank.recorder import RunLog
@@ -30,12 +31,12 @@ def resume(log: RunLog, plan: TrainingPlan) -> int | None:
         except Damaged as error:
             wrong = str(error)
         if log.events and wrong is None:
-            lacking = gap(events, plan, iteration, log.steps_until(iteration), state.get("since"))
+            lacking = gap(events, plan, iteration, log.steps_until(iteration), known(state).get("since"))
             wrong = lacking and f"{log.events.path} {lacking}"
         found = [line for line in fabric.exchange(wrong) if line]
         if not found:
             checkpoints.discard(after=iteration)
-            log.restore(iteration, state)
+            log.restore(iteration, known(state))
             return iteration
         if fabric.rank == 0:
             for line in found:
@@ -56,8 +57,8 @@ def gap(
     has not the stop at the iteration itself (`RunLog.checkpoint_alone`).
     """
     stops = [event for event in events if event["event"] == "steps" and event["iteration"] <= iteration]
-    carried = since is not None and all(event["iteration"] < iteration for event in stops)
-    logged = sum(event["n"] for event in stops) + (len(since["step_s"]) if carried else 0)
+    carried = since if all(event["iteration"] < iteration for event in stops) else None
+    logged = sum(event["n"] for event in stops) + (len(carried["step_s"]) if carried else 0)
     if logged != steps:
         return f"has {logged} of the {steps} steps up to iteration {iteration}"
     evaluated = {event["iteration"] for event in events if event["event"] == "evaluation"}

@@ -107,4 +107,4 @@ def with_faults(strategy: Strategy, rank: int, resumed: bool) -> None:
             os.kill(os.getpid(), signal.SIGKILL if kind == "kill" else signal.SIGSTOP)
         return step()
 
-    strategy.step = faulty
+    vars(strategy)["step"] = faulty

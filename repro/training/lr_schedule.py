@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from repro.common.known import known
 from repro.experiment.optimizer import Optimizer
 
 
@@ -46,5 +47,5 @@ class Schedule:
         if self.name == "step":
             return self.lr * self.decay ** sum(t > milestone for milestone in self.milestones)
         if self.name == "exponential":
-            return self.lr * self.decay ** ((t - 1) // self.every)
+            return self.lr * self.decay ** ((t - 1) // known(self.every))
         return self.lr

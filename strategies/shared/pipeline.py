@@ -11,6 +11,7 @@ from typing import Any
 
 from repro.common.errors import InputError
 from repro.common.fields import Positive
+from repro.common.known import known
 from repro.common.paths import profile_path
 from repro.pipeline import deadlock
 from repro.pipeline.configuration import Configuration, configure
@@ -104,7 +105,7 @@ class Pipeline(Strategy):
         sample, _ = worker.batches[0]
         shapes = outputs(worker.model_shard.blocks, sample)
         self.configuration = configure(worker, self.options, sample)
-        self.planned = plan = self.plan(self.configuration, worker.workers * worker.iterations)
+        self.planned = plan = self.plan(self.configuration, worker.workers * known(worker.iterations))
         deadlock.check(plan)
         layout = plan.layout
         self.stage, self.replica = layout.place(worker.rank)

@@ -13,6 +13,7 @@ from repro.batching.profile import PullProfile
 from repro.batching.times import Batches
 from repro.common.errors import InputError, unknown
 from repro.common.fields import Whole
+from repro.common.known import known
 from repro.parameter_server import profiler
 from repro.parameter_server.client import Client
 from repro.parameter_server.dropping import Dropping
@@ -120,9 +121,10 @@ class ShardedServer(Strategy):
         return report
 
     def serve(self) -> StepReport:
+        server = known(self.server)
         with self.worker.clock.phase("communicate"):
-            self.server.settled(self.iteration + 1).wait()
-        return StepReport(None, (), 0, self.server.take_staleness())
+            server.settled(self.iteration + 1).wait()
+        return StepReport(None, (), 0, server.take_staleness())
 
     def work(self) -> StepReport:
         worker, pulls, pushes = self.worker, self.pulls, self.pushes
@@ -179,7 +181,7 @@ class ShardedServer(Strategy):
         self.iteration = state["iteration"]
         if self.server:
             self.server.load_state_dict(state["server"])
-        if state["residual"] is not None:
+        if self.client and self.client.dropping:
             self.client.dropping.residual.copy_(state["residual"])
         if self.client:
             self.pulls.close()

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
@@ -151,7 +150,7 @@ class Sparsified(DataParallel):
             held["velocity"] = self.momentum_correction.velocity.clone()
         return super().state_dict() | pending | held
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: dict) -> None:
         super().load_state_dict(state)
         self.residual.copy_(state["residual"])
         if self.momentum_correction:

@@ -89,7 +89,7 @@ class Updates:
         worker = self.worker
         summands = self.plan.summands(self.stage, update)
         gradient = None  # the parameters' own
-        if self.allreduce:
+        if self.allreduce and self.peers:
             self.allreduce.decompress(self.allreduce.receive(), self.gradient)
             gradient = self.gradient
             worker.fabric.bytes_sent += self.peers.bytes_sent - self.counted

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from reports import batched_pulls, factors, style, verdicts
+from reports import batched_pulls, factors, style
 from reports.batched_pulls import IBATCH, LAYERWISE, MODES, NETWORKS, Scaling
 from reports.claims import read_claims
 from reports.ibatch import HEADLINES, frames_case, frames_contradictions, frames_gap, frames_measured, frames_scaling
@@ -29,23 +29,16 @@ from reports.ibatch.experiments import (
     files,
 )
 from reports.ibatch.published import SCALING, Published
-from reports.ibatch.results import finder, gather
 from reports.reference import read as read_reference
 from repro.common.errors import InputError
 from repro.common.paths import CONFIGS
 from tests.reports.data import ibatch as made
+from tests.reports.data.papers import Judge
 from tests.reports.data.summaries import labels
 
-CLAIMS = {claim.id: claim for claim in read_claims("ibatch").claims}
+judged = Judge("ibatch")
+CLAIMS, gathered = judged.claims, judged.gathered
 PAPER = Published(read_reference("ibatch"))
-
-
-def gathered(summaries):
-    return gather([s for s in summaries if s["program"] == "train"], [s for s in summaries if s["program"] != "train"])
-
-
-def judged(name, summaries, kind="simulated"):
-    return verdicts.judge(CLAIMS[name], kind, finder(gathered(summaries))(CLAIMS[name].experiment, kind))
 
 
 # --- the files

@@ -5,7 +5,11 @@ Nothing here starts a thread: what is forked has none but its own.
 
 import pytest  # noqa: F401 - every forked process looks at the main module of the one that asked for it
 
+import strategies
 import tests.support.cli  # noqa: F401
+from repro.launch import runner, runs  # noqa: F401
 from repro.tracking.store import prepare
 
 prepare()
+for name in strategies.names():
+    strategies.load(name)

@@ -195,12 +195,13 @@ def serve(kind, folder):
 
     whole, groups, number = make_fabric(kind, LIMIT_S), {}, 0
     while True:
-        job = folder / f"job{number}"
+        job, idle_s = folder / f"job{number}", 0.002
         while not job.exists():
             if (folder / "end").exists():
                 whole.close()
                 return
-            time.sleep(0.005)
+            time.sleep(idle_s)
+            idle_s = min(1.1 * idle_s, 0.05)  # of whom nobody wants anything for minutes leaves the cores to others
         size, how = pickle.loads(job.read_bytes())
         if size not in groups:
             groups[size] = whole.subgroup(range(size))

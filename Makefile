@@ -25,7 +25,7 @@ setup-cluster: setup-horovod  ## what tests of clusters need besides: Slurm, mun
 	@setup/slurm.sh
 
 test: setup  ## run the tests, JOBS at a time (ARGS=... is handed to pytest)
-	.venv/bin/python -m pytest -n $(JOBS) --dist loadgroup $(ARGS)
+	.venv/bin/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-cluster: setup  ## run the tests of Slurm, Horovod and network namespaces; skipped, with the reason, where these are not
 	.venv/bin/python -m pytest tests/cluster $(ARGS)

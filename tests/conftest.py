@@ -1,10 +1,9 @@
 """What all tests share: hypothesis without time limits (the machine is busy) and without a database on disk; Ctrl-C;
-which tests may run side by side, and on how many threads."""
+on how many threads they run."""
 
 import os
 import signal
 
-import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile("repro", deadline=None, database=None, suppress_health_check=[HealthCheck.too_slow])
@@ -19,11 +18,3 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 for sign, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(sign) is signal.SIG_IGN:
         signal.signal(sign, handler)
-
-
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
-def pytest_collection_modifyitems(items):
-    """A file's tests run one after the other; so do all that start ranks, which take every core by themselves."""
-    for item in items:
-        group = "ranks" if item.get_closest_marker("ranks") else item.nodeid.partition("::")[0]
-        item.add_marker(pytest.mark.xdist_group(group))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime
 import pickle
 import re
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -18,6 +19,7 @@ from repro.fabric.missing_ranks import find_missing_ranks
 from repro.fabric.threads import LONGEST_NAP_S, Crew, RealTimeFabric
 from repro.timing.costs import REAL_TIME
 
+FIRST_WORD_S = 1.0  # for rank 0, whose giving up breaks connections, to say whom it waited for
 LOST = re.compile(r"gloo|timed? ?out|connection|peer|socket", re.IGNORECASE)  # gloo has no errors of a type of its own
 
 
@@ -190,8 +192,12 @@ class TorchFabric(RealTimeFabric):
     def exchange(self, obj: Any) -> list[Any]:
         # by messages, through rank 0: a wait for one names the rank that does not come; torch's collectives do not
         if self.rank:
-            self._send_object(obj, 0)
-            return self._receive_object(0)
+            try:
+                self._send_object(obj, 0)
+                return self._receive_object(0)
+            except FabricError:
+                time.sleep(FIRST_WORD_S)
+                raise
         everyone = [obj, *map(self._receive_object, range(1, self.size))]
         for rank in range(1, self.size):
             self._send_object(everyone, rank)

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-import re
 
 import pytest
 import yaml
 
 from repro.common.errors import InputError
 from repro.common.paths import CONFIGS
-from repro.reports import compute_eager, curves, page, probes, style, verdicts
-from repro.reports import eagersgd as eagersgd_page
+from repro.reports import compute_eager, curves, probes, style
 from repro.reports.claims import read_claims
 from repro.reports.eagersgd import (
     HEADLINES,
@@ -23,11 +21,9 @@ from repro.reports.eagersgd import (
 )
 from repro.reports.eagersgd.experiments import (
     DEEP500,
-    FIG2_LENGTHS,
     FIG9,
     FIG10,
     FIG10_PADDED,
-    FIG11,
     FIG12,
     FIG13,
     HOROVOD,
@@ -41,23 +37,15 @@ from repro.reports.eagersgd.experiments import (
     files,
 )
 from repro.reports.eagersgd.published import BARS, Published
-from repro.reports.eagersgd.results import finder, gather
 from repro.reports.groups import Group, groups, key_of
 from repro.reports.reference import read as read_reference
 from tests.reports.data import eagersgd as made
-from tests.reports.data.summaries import labels, make, put
-from tests.reports.test_reports_page import undrawn
+from tests.reports.data.papers import Judge
+from tests.reports.data.summaries import labels, make
 
-CLAIMS = {claim.id: claim for claim in read_claims("eagersgd").claims}
+judged = Judge("eagersgd")
+CLAIMS, gathered = judged.claims, judged.gathered
 PAPER = Published(read_reference("eagersgd"))
-
-
-def gathered(summaries):
-    return gather([s for s in summaries if s["program"] == "train"], [s for s in summaries if s["program"] != "train"])
-
-
-def judged(name, summaries, kind="simulated"):
-    return verdicts.judge(CLAIMS[name], kind, finder(gathered(summaries))(CLAIMS[name].experiment, kind))
 
 
 # --- the files
@@ -296,108 +284,9 @@ def test_contradictions_are_arithmetic_on_the_reference_table():
     assert list(implied["computation, alone (s)"][:3]) == ["0.400", "0.400", "0.396"]
 
 
-# --- the page
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    """Results for every section, a figure of each sort drawn."""
-    root = tmp_path_factory.mktemp("eagersgd")
-    results = put(root / "results", made.everything(1))
-    drawn = {"fig9", "fig2-lengths-measured", "figure11-throughput", "fig10-measured", "staleness-fig12-simulated",
-             "quorum-simulated"}  # fmt: skip
-
-    def some(figure, stem):
-        return style.save(figure, stem) if stem.name in drawn else undrawn(figure, stem)
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(page, "save", some)
-        return root / "out", eagersgd_page.build(results, root / "out")
-
-
-def test_every_figure_and_table_is_written_and_linked(whole):
-    out, (pages, written, state) = whole
-    names = {path.relative_to(out).as_posix() for path in (*pages, *written)}
-    assert {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()} == names
-    runs = [
-        f"{e.name}-{kind}" for e in TRAINING if e.name not in ("fig11", "fig13-scaling", "quorum") for kind in e.kinds
-    ]
-    bars = [f"figure{number}-throughput" for number in (10, 11, 12, 13)]
-    stale = [f"staleness-{e.name}-{e.kinds[0]}" for e in TRAINING]
-    probed = ["fig9", "fig2-lengths-measured", "fig2-runtimes-simulated", "fig3-runtimes-measured",
-              "fig4-runtimes-measured", "quorum-simulated"]  # fmt: skip
-    for figure in (*runs, *bars, *stale, *probed):
-        assert {f"figures/eagersgd/{figure}.{suffix}" for suffix in ("png", "pdf", "csv")} <= names, figure
-    for table in ("table1", "lengths", "runtimes", "fig9", "scaling", "arithmetic", "implied", "headlines", "claims",
-                  "claims-not-attempted", "reference", "provenance", "testbed", "verdicts", "runs",
-                  "rounds-fig12-simulated", "breakdown-fig11-simulated", "quorum-simulated"):  # fmt: skip
-        assert f"tables/eagersgd/{table}.tex" in names, table
-        assert (out / f"tables/eagersgd/{table}.tex").read_text().isascii(), table
-    text = (out / "eagersgd.md").read_text()
-    for link in re.findall(r"\]\(([^)]+)\)", text):
-        assert link.startswith("#") or (out / link).is_file(), link
-    assert "not run yet" not in text and set(state["experiments"]) == set(SHOWN)
-    html = (out / "eagersgd.html").read_text()
-    assert not re.search(r"https?://|<script|<link", html)
-    linked = set(re.findall(r"\]\(#([^)]+)\)", text))
-    assert linked and linked <= set(re.findall(r'id="([^"]+)"', html))
-
-
-def test_the_page_s_order_captions_and_what_is_attempted(whole):
-    out, (_, _, state) = whole
-    text = (out / "eagersgd.md").read_text()
-    titles = re.findall(r"^## (.*)$", text, re.MULTILINE)
-    assert titles[:15] == [
-        "Results at a glance", "What does not add up", "Table 1", "Figure 2", "Figure 3", "Figure 4", "Figure 9",
-        "Figure 10", "Figure 11", "Figure 12", "Figure 13", "What the rounds held", "Quorum spectrum",
-        "Beyond the paper", "Claims",
-    ]  # fmt: skip
-    captions = re.findall(r"^\*[^*\n].*\*$", text, re.MULTILINE)[1:]
-    assert captions and all("**measured**" in c or "**simulated**" in c for c in captions)
-    untried = {v.claim.id for v in state["verdicts"]} - {
-        v.claim.id for v in state["verdicts"] if v.label != "not attempted"
-    }
-    assert untried and all(CLAIMS[name].about == "accuracy" for name in untried)
-    assert {CLAIMS[name].experiment for name in untried} == {FIG11.name, FIG13.name}  # 90 epochs, stand-in features
-    for part in ("25,559,081 (fig11 simulated)", "517.1 frames", "computation padded to 0.61 s", "34,663,525",
-                 "random_one (delay_s 0.2)", "With model synchronisation minus without", "Time only: nothing was",
-                 "ucf101-generated-features", "staleness by rank", "no speed-up"):  # fmt: skip
-        assert part in text, part
-    # dropped late gradients are counted as such, and only there
-    rounds = text[text.index("### Beyond the paper, simulated") :]
-    dropped = {line.split("|")[1].strip(): int(line.split("|")[6]) for line in rounds.splitlines()[6:10]}
-    assert [name for name, count in dropped.items() if count] == [f"{SOLO}, late dropped"]
-
-
 def test_table_1_says_where_a_model_of_another_size_ran():
     small = made.run(FIG12, DEEP500, "simulated", model={"name": "resnet32", "parameters": 7})
     table = frames_imbalance.table1(PAPER, gathered([small])).set_index("task")
     assert table.loc["Cifar-10", "equal"] == "no" and table.loc["ImageNet", "equal"] == "\N{EN DASH}"
     found = frames_training.throughput(gathered([small]).training[FIG12.name]["simulated"], "fig12", PAPER)
     assert len(found) == 1 and math.isnan(found["speedup"].iloc[0])
-
-
-def test_a_page_without_results_says_how_to_get_each_and_still_shows_what_does_not_add_up(tmp_path):
-    pages, others, state = eagersgd_page.build(tmp_path / "none", tmp_path / "out")
-    text = pages[0].read_text()
-    for name in SHOWN:
-        for file in files(name):
-            assert f"`repro run eagersgd/{file}`" in text, name
-    assert "make reproduce-eagersgd" in text and "2.562" in text and not state["shown"]
-    assert not [path for path in others if path.suffix == ".png"]
-    assert all(v.text == "not attempted (no results)" for v in state["verdicts"])
-
-
-@pytest.mark.parametrize("some", [
-    [made.run(FIG10, f"{SOLO} 200 ms")], [made.run(FIG10, "Single node", workers=1)], [made.run(FIG13, MAJORITY)],
-    made.resnet50()[:1], made.synchronisation(1)[:1], made.spectrum(1)[:1], made.scaling()[-1:], [made.partial()],
-    [made.lengths(standin=True)], [made.batches("fig3-runtimes", 0.1, 0.01, lengths=False)],
-    [made.run(FIG12, SOLO, "simulated", counters={}, staleness=[])],
-])  # fmt: skip
-def test_a_page_from_one_result_alone(some, tmp_path, monkeypatch):
-    monkeypatch.setattr(page, "save", undrawn)
-    pages, _, state = eagersgd_page.build(put(tmp_path / "results", some), tmp_path / "out")
-    assert len(state["shown"]) == 1 and "not run yet" in pages[0].read_text()
-    assert all(not math.isnan(v.ours.median) for v in state["verdicts"] if v.ours)
-    if some[0]["experiment"] == FIG2_LENGTHS:
-        assert "STAND-IN" in pages[0].read_text() and "517.1 frames" not in pages[0].read_text()

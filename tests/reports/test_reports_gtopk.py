@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import math
-import re
-
 import pytest
 import yaml
 
 from repro.common.errors import InputError
 from repro.common.paths import CONFIGS
 from repro.experiment import config
-from repro.reports import compute_scaling, page, probes, verdicts
-from repro.reports import gtopk as gtopk_page
+from repro.reports import compute_scaling, probes, verdicts
 from repro.reports.claims import read_claims
 from repro.reports.gtopk import frames_contradictions
 from repro.reports.gtopk.experiments import (
@@ -28,13 +24,11 @@ from repro.reports.gtopk.experiments import (
     files,
 )
 from repro.reports.gtopk.published import of_model, of_tables, published
-from repro.reports.gtopk.results import finder, gather
 from repro.reports.gtopk.section_convergence import difference
 from repro.reports.reference import read as read_reference
 from repro.reports.scaling import ALGORITHMS, MODELS, of_cells
 from tests.reports.data.gtopk import (
     collectives,
-    everything,
     links,
     message_times,
     scaled,
@@ -42,19 +36,11 @@ from tests.reports.data.gtopk import (
     sweep,
     training,
 )
-from tests.reports.data.summaries import labels, put
-from tests.reports.test_reports_page import undrawn
+from tests.reports.data.papers import Judge
+from tests.reports.data.summaries import labels
 
-CLAIMS = {claim.id: claim for claim in read_claims("gtopk").claims}
-
-
-def split(summaries):
-    train = [s for s in summaries if s["program"] == "train"]
-    return train, [s for s in summaries if s["program"] != "train"]
-
-
-def judged(name, summaries, kind="simulated"):
-    return verdicts.judge(CLAIMS[name], kind, finder(gather(*split(summaries)))(CLAIMS[name].experiment, kind))
+judged = Judge("gtopk")
+CLAIMS, gathered = judged.claims, judged.gathered
 
 
 # --- the files
@@ -164,10 +150,10 @@ def test_lost_gradients_are_a_share_of_what_was_sent():
     assert lost.ours.median == pytest.approx(0.03) and lost.label == "same direction"
     none = [run | {"counters": {}} for run in runs]
     assert "no masses counted" in judged("nothing-lost", none).text
-    group = gather(runs, []).training["conservation"]["simulated"]
+    group = gathered(runs).training["conservation"]["simulated"]
     assert "one seed says nothing" in difference(group)
     two = [*runs, *(training(CONSERVATION, name, "simulated", 1) for name in CONSERVATION.settings)]
-    assert "better in every seed" in difference(gather(two, []).training["conservation"]["simulated"])
+    assert "better in every seed" in difference(gathered(two).training["conservation"]["simulated"])
 
 
 def test_verdicts_on_the_network_come_from_the_probes():
@@ -207,83 +193,6 @@ def test_a_broken_result_of_a_new_probe_is_said():
         entry = one["result"].get("rows", one["result"].get("points"))[0]
         entry.pop("bytes", entry.pop("elements", None))
         assert "missing in result." in probes.problem(one)
-
-
-# --- the page
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory):
-    """Results for every section, figures drawn but for those of training, of which there are many alike."""
-    root = tmp_path_factory.mktemp("gtopk")
-    results = put(root / "results", everything(1))
-    drawn = {"fig9", "fig10", "fig7-lstm-measured"}
-
-    def some(figure, stem):
-        return page.save.real(figure, stem) if stem.name in drawn else undrawn(figure, stem)
-
-    some.real = page.save
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(page, "save", some)
-        return root / "out", gtopk_page.build(results, root / "out")
-
-
-def test_every_figure_and_table_is_written_and_linked(whole):
-    out, (pages, files, state) = whole
-    names = {path.relative_to(out).as_posix() for path in (*pages, *files)}
-    assert {path.relative_to(out).as_posix() for path in out.rglob("*") if path.is_file()} == names
-    curves = [f"{e.name}-{kind}" for e in TRAINING for kind in e.kinds]
-    for figure in ("fig8", "fig9", "fig10", "fig11", "throughputs", *curves):
-        assert {f"figures/gtopk/{figure}.{suffix}" for suffix in ("png", "pdf", "csv")} <= names, figure
-    for table in ("table1", "table1-formulas", "table1-each", "table7", "few-workers", "unexplained", "arithmetic",
-                  "headlines", "survivors", "selection", "breakdown-fig10", "masses-conservation-simulated", "fits",
-                  "claims", "reference", "provenance", "testbed", "verdicts", "speedups", "runs"):  # fmt: skip
-        assert f"tables/gtopk/{table}.tex" in names, table
-        assert (out / f"tables/gtopk/{table}.tex").read_text().isascii(), table
-    text = (out / "gtopk.md").read_text()
-    for link in re.findall(r"\]\(([^)]+)\)", text):
-        assert link.startswith("#") or (out / link).is_file(), link
-    assert "not run yet" not in text and set(state["experiments"]) == set(SHOWN)
-    html = (out / "gtopk.html").read_text()
-    assert not re.search(r"https?://|<script|<link", html)
-    linked = set(re.findall(r"\]\(#([^)]+)\)", text))
-    assert linked and linked <= set(re.findall(r'id="([^"]+)"', html))
-
-
-def test_every_claim_is_attempted_and_every_caption_says_its_kinds(whole):
-    out, (_, _, state) = whole
-    attempted = {v.claim.id for v in state["verdicts"] if v.label != "not attempted"}
-    assert attempted == set(CLAIMS)
-    text = (out / "gtopk.md").read_text()
-    captions = re.findall(r"^\*[^*\n].*\*$", text, re.MULTILINE)[1:]
-    assert captions and all("**measured**" in c or "**simulated**" in c for c in captions)
-    titles = re.findall(r"^## (.*)$", text, re.MULTILINE)
-    assert titles[:3] == ["Results at a glance", "What does not add up", "Table I"] and "Figure 12" in titles
-    for part in ("2.3 to 11.3 times", "62 to 91 Mbit/s", "estimated: synthetic", "6.708", "printed 12.8", "Deviation"):
-        assert part in text, part
-
-
-def test_a_page_without_results_says_how_to_get_each_and_still_shows_what_does_not_add_up(tmp_path):
-    pages, others, state = gtopk_page.build(tmp_path / "none", tmp_path / "out")
-    text = pages[0].read_text()
-    for name in SHOWN:
-        for file in files(name):
-            assert f"`repro run gtopk/{file}`" in text, name
-    assert "make reproduce-gtopk" in text and "2.3 to 11.3 times" in text and not state["shown"]
-    assert not [path for path in others if path.suffix == ".png"]
-    assert all(v.text == "not attempted (no results)" for v in state["verdicts"])
-
-
-@pytest.mark.parametrize("some", [
-    [training(FIG5_RESNET20, "gTop-k", "measured")], [scaled("VGG-16", "gTop-k", 32)], [message_times()],
-    collectives("measured")[:1], [selections()], [links(4)],
-    [training(CONSERVATION, "gTop-k", "simulated", counters={})],
-])  # fmt: skip
-def test_a_page_from_one_result_alone(some, tmp_path, monkeypatch):
-    monkeypatch.setattr(page, "save", undrawn)
-    pages, _, state = gtopk_page.build(put(tmp_path / "results", some), tmp_path / "out")
-    assert len(state["shown"]) == 1 and "not run yet" in pages[0].read_text()
-    assert all(not math.isnan(v.ours.median) for v in state["verdicts"] if v.ours)
 
 
 def test_a_broken_reference_is_one_line(tmp_path):

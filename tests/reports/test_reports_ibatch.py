@@ -7,7 +7,7 @@ import yaml
 
 from repro.common.errors import InputError
 from repro.common.paths import CONFIGS
-from repro.reports import batched_pulls, factors, style, verdicts
+from repro.reports import batched_pulls, factors, style
 from repro.reports.batched_pulls import IBATCH, LAYERWISE, MODES, NETWORKS, Scaling
 from repro.reports.claims import read_claims
 from repro.reports.ibatch import (
@@ -38,21 +38,14 @@ from repro.reports.ibatch.experiments import (
     files,
 )
 from repro.reports.ibatch.published import SCALING, Published
-from repro.reports.ibatch.results import finder, gather
 from repro.reports.reference import read as read_reference
 from tests.reports.data import ibatch as made
+from tests.reports.data.papers import Judge
 from tests.reports.data.summaries import labels
 
-CLAIMS = {claim.id: claim for claim in read_claims("ibatch").claims}
+judged = Judge("ibatch")
+CLAIMS, gathered = judged.claims, judged.gathered
 PAPER = Published(read_reference("ibatch"))
-
-
-def gathered(summaries):
-    return gather([s for s in summaries if s["program"] == "train"], [s for s in summaries if s["program"] != "train"])
-
-
-def judged(name, summaries, kind="simulated"):
-    return verdicts.judge(CLAIMS[name], kind, finder(gathered(summaries))(CLAIMS[name].experiment, kind))
 
 
 # --- the files

@@ -9,7 +9,7 @@ import yaml
 
 from repro.common.errors import InputError
 from repro.common.paths import CONFIGS
-from repro.reports import compute_pipedream, compute_pipelines, pipelines, probes, schedules, style, verdicts
+from repro.reports import compute_pipedream, compute_pipelines, pipelines, probes, schedules, style
 from repro.reports.claims import read_claims
 from repro.reports.pipedream import (
     HEADLINES,
@@ -17,6 +17,8 @@ from repro.reports.pipedream import (
     frames_contradictions,
     frames_measured,
     frames_sizes,
+    frames_table1,
+    frames_timelines,
 )
 from repro.reports.pipedream.experiments import (
     ACCURACY,
@@ -35,22 +37,15 @@ from repro.reports.pipedream.experiments import (
     files,
 )
 from repro.reports.pipedream.published import OVER_BSP, OVER_ONE, OVERHEAD, REDUCTION, Published
-from repro.reports.pipedream.results import finder, gather
-from repro.reports.pipelines import ALLREDUCE, BSP, GIVEN, MODEL, PIPEDREAM, SINGLE, STRAIGHT
+from repro.reports.pipelines import ALLREDUCE, BSP, GIVEN, MODEL, PIPEDREAM, SINGLE, STRAIGHT, Runs
 from repro.reports.reference import read as read_reference
 from tests.reports.data import pipedream as made
+from tests.reports.data.papers import Judge
 from tests.reports.data.summaries import labels
 
-CLAIMS = {claim.id: claim for claim in read_claims("pipedream").claims}
+judged = Judge("pipedream")
+CLAIMS, gathered = judged.claims, judged.gathered
 PAPER = Published(read_reference("pipedream"))
-
-
-def gathered(summaries):
-    return gather([s for s in summaries if s["program"] == "train"], [s for s in summaries if s["program"] != "train"])
-
-
-def judged(name, summaries, kind="simulated"):
-    return verdicts.judge(CLAIMS[name], kind, finder(gathered(summaries))(CLAIMS[name].experiment, kind))
 
 
 # --- the files
@@ -381,6 +376,33 @@ def test_verdicts_on_probes_and_their_broken_results():
         assert missing in probes.problem(one)
     table = frames_sizes.configurations(gathered([made.configurations()]).probes["configurations"]["simulated"], PAPER)
     assert frames_sizes.agreements(table).startswith("`paper` 4 of 7, `released-sum` 3 of 7")
+
+
+# --- frames
+
+
+def test_table_1_has_a_line_of_the_paper_and_ours_for_each_row():
+    cells = [s for s in made.table1() if s["experiment"] != "table1-s2vt-4a"]
+    runs = Runs.of(cells)
+    table = frames_table1.table1(runs, PAPER)
+    lines = table[(table["model"] == "VGG16") & (table["machines"] == "16")].set_index("source")
+    assert lines.loc["paper", "configuration"] == "9-5-1-1" == lines.loc[frames_table1.PRINTED, "configuration"]
+    assert lines.loc[frames_table1.FOUND, "PipeDream over 1 machine"].startswith("9.00")
+    assert list(table[table["model"] == "S2VT"]["source"]) == ["paper"]
+    assert frames_table1.missing(runs) == ["table1-s2vt-4a"] and len(frames_table1.missing(None)) == len(TABLE)
+    assert len(frames_table1.table1(None, PAPER)) == len(TABLE)
+
+
+def test_boxes_count_machines_and_minibatches_from_one():
+    group = gathered([made.fig8()]).training[FIG8.name]["simulated"]
+    found = frames_timelines.boxes(group, PIPEDREAM)
+    assert found["machine"].min() == 1 and found["minibatch"].min() == 1 and found["minibatch"].max() == 10
+    assert len(found[found["name"] == "forward"]) == 40  # two blocks each are one pass
+    assert frames_timelines.window(found) == pytest.approx(found["end_ms"].max())
+    assert "forward 1" in set(frames_timelines.chrome(group, PIPEDREAM)["name"])
+    long = made.fig8() | {"trace": made.one_f_one_b(minibatches=60)}
+    many = frames_timelines.boxes(gathered([long]).training[FIG8.name]["simulated"], PIPEDREAM)
+    assert frames_timelines.window(many) < 0.5 * many["end_ms"].max()
 
 
 # --- what does not add up

@@ -1,11 +1,13 @@
 """`repro` as a user starts it, in a process of its own: for tests of what it says, leaves behind and ends with.
 
-Nearly all that such a process does is to import PyTorch and MLflow: these are forked from one that has imported both.
-How the command starts without that, what it imports and what signals do to it, tests find out with `subprocess`.
+Nearly all that such a process does is to import PyTorch and MLflow: these are forked from one that has imported both,
+and so are its ranks on this machine (`tests.support.zygote`). How the command and its ranks start without that, what
+they import and what signals do to the command, tests find out with `subprocess`.
 """
 
 from __future__ import annotations
 
+import functools
 import json
 import multiprocessing
 import os
@@ -13,8 +15,10 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from types import SimpleNamespace
 
 from tests.support.waiting import LIMIT_S
+from tests.support.zygote import Zygote
 
 # 2 workers on the digits: 30 iterations of 60 ms or less
 QUICK = ["dataset.standin=always", "workers=2", "batch=40", "epochs=0.857", "eval_every=0.28", "checkpoint_every=0.143"]
@@ -36,7 +40,8 @@ def repro(
         environment["REPRO_FAULT"] = fault
     with tempfile.TemporaryDirectory() as folder:
         said = [Path(folder) / name for name in ("stdout", "stderr")]
-        process = FORKED.Process(target=_command, args=(arguments, dict(environment), os.getcwd(), said))
+        given = arguments, dict(environment), os.getcwd(), said, str(_zygote().python)
+        process = FORKED.Process(target=_command, args=given)
         process.start()
         process.join(timeout)
         if process.exitcode is None:
@@ -47,14 +52,27 @@ def repro(
         return subprocess.CompletedProcess(["repro", *arguments], process.exitcode, stdout, stderr)
 
 
-def _command(arguments: tuple[str, ...], environment: dict[str, str], folder: str, said: list[Path]) -> None:
+@functools.cache
+def _zygote() -> Zygote:
+    return Zygote()
+
+
+def _command(
+    arguments: tuple[str, ...], environment: dict[str, str], folder: str, said: list[Path], python: str
+) -> None:
     for number, path in enumerate(said, start=1):
         os.dup2(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), number)
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)
     from repro import cli
+    from repro.launch import local
 
+    local.sys = SimpleNamespace(executable=python)
+    # not `apart`: ranks that the zygote forks are not in a network of mpirun's own, and would not find it there
+    local.mpirun_command = lambda ranks, program: [
+        local.find_mpirun(), "-n", str(ranks), python, "-m", "mpi4py", *program
+    ]  # fmt: skip
     sys.argv = [cli.__file__, *arguments]
     sys.exit(cli.main(arguments))
 

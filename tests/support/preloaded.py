@@ -6,6 +6,10 @@ Nothing here starts a thread: what is forked has none but its own.
 import pytest  # noqa: F401 - every forked process looks at the main module of the one that asked for it
 
 import tests.support.cli  # noqa: F401
+from repro import strategies
+from repro.launch import runner, runs  # noqa: F401
 from repro.tracking.store import prepare
 
 prepare()
+for name in strategies.names():
+    strategies.load(name)

@@ -1,7 +1,8 @@
 """What every fabric must do: plain functions `check_xxx(fabric)`, run by every rank, each on a fabric of its own.
 
 A check asserts; it raises Skip where the fabric does not declare what the check is about.
-`tests/support/ranks.py` runs them in real ranks, `tests/conformance/test_fabric_conformance.py` on the virtual fabric.
+`tests/distributed/test_fabrics.py` runs them in real ranks, `tests/conformance/test_fabric_conformance.py` on the
+virtual fabric.
 """
 
 from __future__ import annotations

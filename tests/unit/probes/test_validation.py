@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 
 from repro import strategies
@@ -102,6 +104,7 @@ def test_a_handshake_above_a_limit_is_fitted_by_size():
     assert network.latency(65536) == pytest.approx(1e-4, rel=1e-1)
 
 
+@functools.cache
 def validated() -> set[str]:
     """The strategies of all validation experiments."""
     names = configs.experiment_names("validation")

@@ -18,7 +18,7 @@ def test_several_files_of_one_experiment_stand_where_the_first_does(monkeypatch)
         return papers.Entry(name, f"shows {name[:4]}", False, [], False, {})
 
     order = ("fig1", "fig2-a", "fig3", "fig2-b")
-    monkeypatch.setattr("reports.order.entries", lambda paper: tuple(map(entry, order)))
+    monkeypatch.setattr("repro.reports.order.entries", lambda paper: tuple(map(entry, order)))
     found = shown("a-paper", {"fig2": ("fig2-a", "fig2-b")})
     assert list(found.items()) == [("fig1", "shows fig1"), ("fig2", "shows fig2"), ("fig3", "shows fig3")]
 

@@ -9,7 +9,7 @@ import pytest
 
 from repro import cli, launch
 from repro.common.errors import InputError
-from repro.experiment.testbeds import testbed_of
+from repro.experiment import testbeds
 from repro.fabric import srun_ranks
 from repro.launch import runs as expansion
 from repro.launch import srun
@@ -143,7 +143,7 @@ def test_one_array_for_each_number_of_ranks(options, tmp_path):
 def test_sruns_command_line(options, monkeypatch):
     options("cpus_per_rank: 4\nmpi: pmi2\npython: /env/bin/python\nsrun: [--cpu-bind=cores]\ninterface: ib0")
     given = {"name": "slurm", "kind": "measured", "launcher": "srun", "fabric": "mpi", "network": "fast"}
-    testbed = testbed_of(given)
+    testbed = testbeds.testbed_of(given)
     command = launch.of(testbed).command(3, ["-m", "repro.rank.main", "/cell"])
     assert command[:7] == [
         "srun",
@@ -156,14 +156,14 @@ def test_sruns_command_line(options, monkeypatch):
     ]
     assert command[-6:] == ["/env/bin/python", "-m", "mpi4py", "-m", "repro.rank.main", "/cell"]
     options("container: [apptainer, exec, image.sif]")
-    command = launch.of(testbed | {"fabric": "torch"}).command(3, ["-m", "repro.rank.main", "/cell"])
+    command = launch.of(testbed.model_copy(update={"fabric": "torch"})).command(3, ["-m", "repro.rank.main", "/cell"])
     ranks = ["apptainer", "exec", "image.sif", "python3", "-m", "repro.rank.main", "/cell"]
     assert "--mpi=none" in command and command[-7:] == ranks
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     with pytest.raises(InputError, match="not inside a Slurm job"):
         launch.of(testbed).place(2, [], 1).__enter__()
     with pytest.raises(InputError, match=r"unknown testbed.fabric 'tcp'; valid: mpi, torch|torch, mpi"):
-        _ = launch.of(testbed | {"fabric": "tcp"}).fabric
+        _ = launch.of(testbed.model_copy(update={"fabric": "tcp"})).fabric
 
 
 def test_the_guard_names_node_and_what_is_missing(tmp_path):

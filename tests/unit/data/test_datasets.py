@@ -350,7 +350,9 @@ def test_a_cells_data_set_follows_its_testbed():
     assert real.name == "cifar10-standin-seeded" and len(real.train) == 50
     assert data.of(configuration(real_arithmetic, images=50, test_images=20)) is real, "virtual ranks share it"
     assert data.of(configuration(MEASURED, images=50, test_images=20)).standin
-    with pytest.raises(InputError, match=r"no option 'imges'"):
+    with pytest.raises(InputError, match=r"unknown option 'testbed.arithmetic'"):
+        configuration(MEASURED | {"arithmetic": "none"})
+    with pytest.raises(InputError, match=r"data set cifar10 has no option 'imges'; valid: images"):
         data.of(configuration(none, imges=3))
     with pytest.raises(InputError, match=r"dataset.images=\[3\]"):
         data.of(configuration(real_arithmetic, images=[3]))

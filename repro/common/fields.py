@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Annotated, Any, ClassVar, TypeVar
@@ -49,6 +50,7 @@ MUST = {
     "less_than": "below {lt:g}",
     "less_than_equal": "{le:,.10g} or less",
     "literal_error": "{expected}",
+    "too_short": "{min_length} or more entries",
 }
 
 
@@ -95,7 +97,8 @@ def _line(error: Mapping[str, Any], where: str) -> str:
     if error["type"] == "missing":
         return f"{name}: is missing"
     given, context = error["input"], {"name": name, **error.get("ctx", {})}
-    if isinstance(given, str) and not (given and given.isprintable()):
+    number_as_text = error["type"] in ("int_type", "float_type") and re.match(r"[-+.]?\d", str(given))
+    if isinstance(given, str) and (number_as_text or not (given and given.isprintable())):
         given = repr(given)
     if error["type"] in MUST:
         return f"{name}={given}: must be {MUST[error['type']].format(**context).replace(QUOTE, '')}"

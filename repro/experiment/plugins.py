@@ -36,16 +36,20 @@ class Plugin:
         return {name: value for name, value in self.plain().items() if name not in defaults or value != defaults[name]}
 
 
-def choice(group: str) -> Callable[[Any], Plugin]:
-    """What makes a configuration's part of that group a plugin; InputError for a name or option that there is not."""
+def choice(group: str, part: str = "") -> Callable[[Any], Plugin]:
+    """What makes a configuration's part of that group a plugin; InputError for a name or option that there is not.
+
+    part: its name, where it is not the group's.
+    """
+    part = part or group
 
     def chosen(given: Any) -> Plugin:
         if isinstance(given, Plugin):
             return given
         if not isinstance(given, dict) or not isinstance(given.get("name"), str):
-            raise InputError(f"{group}={given}: must be entries, as {group}.NAME=value sets one, a name among them")
+            raise InputError(f"{part}={given}: must be entries, as {part}.NAME=value sets one, a name among them")
         options = {key: value for key, value in given.items() if key != "name"}
-        return Plugin(group, given["name"], PLUGINS[group].parse(given["name"], options, group))
+        return Plugin(group, given["name"], PLUGINS[group].parse(given["name"], options, part))
 
     return chosen
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from repro import strategies
 from repro.common.errors import InputError
@@ -83,7 +83,14 @@ def _different(given: list[int]) -> list[int]:
     return given
 
 
+def _by_setting(given: Any) -> Any:
+    """Each a plugin, or an InputError that names its setting."""
+    if not isinstance(given, dict):
+        return given
+    return {one: plugins.choice("strategy", f"probe.strategies.{one}")(entries) for one, entries in given.items()}
+
+
 Bytes = Annotated[int, Field(ge=4)]  # of float32 vectors
 Worlds = Annotated[list[Annotated[int, Field(ge=2)]], Field(min_length=1)]
 Sizes = Annotated[list[Bytes], AfterValidator(_different)]  # that a network's alpha and beta are fitted to
-Strategies = Annotated[dict[Text, plugins.Strategy], Field(min_length=1)]  # by setting
+Strategies = Annotated[dict[Text, plugins.Strategy], Field(min_length=1), BeforeValidator(_by_setting)]  # by setting

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from repro import probes
 from repro.batching.exact import exact, exact_exetime
@@ -49,12 +49,23 @@ COMPARED: dict[str, Callable[[PullProfile], Batches | None]] = {
 }
 
 
+def _once(given: list[Any]) -> list[Any]:
+    if len(set(given)) < len(given):
+        raise ValueError("must be a list of different entries")
+    return given
+
+
+Once = AfterValidator(_once)
+Family = Literal["convolutional", "uniform", "communication", "computation"]
+
+
 class Options(Model):
     """Of every family, number of layers and startup time so many profiles are drawn."""
 
-    families: Annotated[list[Literal["convolutional", "uniform", "communication", "computation"]], Field(min_length=1)]
-    layers: Annotated[list[Annotated[int, Field(ge=2)]], Field(min_length=1)]
-    startups: Annotated[list[Annotated[float, Field(ge=0, le=1000)]], Field(min_length=1)]  # T_s over the mean T_t
+    families: Annotated[list[Family], Field(min_length=1), Once]
+    layers: Annotated[list[Annotated[int, Field(ge=2)]], Field(min_length=1), Once]
+    # T_s over the mean T_t
+    startups: Annotated[list[Annotated[float, Field(ge=0, le=1000)]], Field(min_length=1), Once]
     profiles: Count
 
 

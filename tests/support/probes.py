@@ -13,6 +13,7 @@ from torch import nn
 from repro.common.fields import checked
 from repro.experiment import config as configs
 from repro.experiment.schema import RunConfig
+from repro.experiment.testbeds import testbed_of
 from repro.fabric import virtual
 from repro.rank import factory, programs
 from repro.records.store import read_summary
@@ -60,10 +61,14 @@ def check(config: dict[str, Any]) -> RunConfig:
     return typed
 
 
-def run(config: dict[str, Any], folder) -> dict[str, Any]:
-    """The summary of a probe's cell, all ranks in this process."""
+def run(config: dict[str, Any], folder, testbed: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The summary of a probe's cell, all ranks in this process.
+
+    testbed: what they run on, where that is another than the configuration says.
+    """
     typed = check(config)
-    costs, network = factory.virtual_costs(typed.testbed), factory.virtual_network(typed.testbed)
+    place = testbed_of(testbed or config["testbed"])
+    costs, network = factory.virtual_costs(place), factory.virtual_network(place)
     virtual.run(programs.ranks(typed), lambda fabric: programs.run(fabric, typed, folder), network, costs)
     return read_summary(folder)
 

@@ -12,11 +12,9 @@ from repro.batching.modes import decide
 from repro.batching.times import executed_s, exetime_s, meets_constraint
 from repro.common.errors import InputError
 from repro.experiment import config as configs
-from repro.fabric import virtual
 from repro.probes import _random_profiles, batching
-from repro.rank import factory, programs
-from repro.records.store import read_summary
 from tests.support.batching import in_ms
+from tests.support.probes import check, run
 
 PROBE = {"families": ["uniform", "computation"], "layers": [2, 5], "startups": [0, 0.5], "profiles": 3}
 
@@ -29,13 +27,6 @@ def composed(*overrides: str):
 def cell(probe: dict, *overrides: str, seed: int = 0) -> dict:
     more = {"program": "batching", "probe": probe, "seed": seed, "setting": "random", "key": "k"}
     return composed(*overrides) | more | {"hardware": {"class": "none"}, "provenance": {}}
-
-
-def run(config: dict, folder) -> dict:
-    programs.check(config)
-    network, costs = virtual.Network(1e-4, 1e-9), factory.virtual_costs(config["testbed"])
-    virtual.run(programs.ranks(config), lambda fabric: programs.run(fabric, config, folder), network, costs)
-    return read_summary(folder)
 
 
 def test_a_run_sums_up_its_profiles(tmp_path):
@@ -118,26 +109,32 @@ def test_families(family):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"families": []}, "probe.families=[]: must be a list of different names"),
-        ({"families": ["uniform", "uniform"]}, "must be a list of different names"),
-        ({"families": ["uniforms"]}, "unknown family of probe.families 'uniforms'; valid: uniform"),
-        ({"families": [3]}, "must be a list of different names"),
-        ({"layers": 4}, "probe.layers=4: must be a list of different whole numbers, each 2 or more"),
-        ({"layers": [1]}, "probe.layers=[1]"),
-        ({"layers": [2.5]}, "probe.layers=[2.5]"),
-        ({"layers": [True]}, "probe.layers=[True]"),
-        ({"startups": [-0.1]}, "probe.startups=[-0.1]: must be a list of different numbers, each from 0 to 1000"),
-        ({"startups": ["0"]}, "probe.startups=['0']"),
-        ({"startups": [float("nan")]}, "probe.startups=[nan]"),
-        ({"profiles": 0}, "probe.profiles=0: must be a whole number, 1 or more"),
+        ({"families": []}, "probe.families=[]: must be 1 or more entries"),
+        ({"families": ["uniform", "uniform"]}, "must be a list of different entries"),
+        ({"layers": [2, 3, 2]}, "probe.layers=[2, 3, 2]: must be a list of different entries"),
+        ({"startups": [0, 0.0]}, "probe.startups=[0, 0.0]: must be a list of different entries"),
+        (
+            {"families": ["uniforms"]},
+            "probe.families.0=uniforms: must be convolutional, uniform, communication or",
+        ),
+        ({"families": [3]}, "probe.families.0=3: must be convolutional, uniform,"),
+        ({"layers": 4}, "probe.layers=4: must be a list"),
+        ({"layers": [1]}, "probe.layers.0=1: must be 2 or more"),
+        ({"layers": [2.5]}, "probe.layers.0=2.5: must be a whole number"),
+        ({"layers": [True]}, "probe.layers.0=True: must be a whole number"),
+        ({"startups": [-0.1]}, "probe.startups.0=-0.1: must be 0 or more"),
+        ({"startups": [0, 1001]}, "probe.startups.1=1001: must be 1,000 or less"),
+        ({"startups": ["0"]}, "probe.startups.0='0': must be a number"),
+        ({"startups": [float("nan")]}, "probe.startups.0=nan: must be"),
+        ({"profiles": 0}, "probe.profiles=0: must be 1 or more"),
     ],
 )
 def test_parameters_that_cannot_be(change, words):
     with pytest.raises(InputError) as refusal:
-        programs.check(cell(PROBE | change))
+        check(cell(PROBE | change))
     assert words in str(refusal.value) and "\n" not in str(refusal.value)
 
 
 def test_one_worker():
     with pytest.raises(InputError, match="workers=2: program batching only computes"):
-        programs.check(cell(PROBE, "workers=2"))
+        check(cell(PROBE, "workers=2", "batch=2"))

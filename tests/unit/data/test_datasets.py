@@ -20,6 +20,8 @@ from repro.data.base import Batches
 from repro.data.fetch import fetch
 from repro.data.sets import cifar10, cifar100
 from repro.evaluation.evaluate import evaluate
+from repro.experiment.schema import RunConfig
+from tests.support import probes
 from tests.unit.data.test_data import nowhere, server  # noqa: F401  (fixtures)
 
 SHARED = Path(__file__).resolve().parents[4] / "shared" / "data"
@@ -331,24 +333,27 @@ def test_shapes_only(name, options, counts, classes, shape):
     assert found.checksum == data.shapes(name, **options).checksum
 
 
-def configuration(arithmetic: str, kind: str = "simulated", **options) -> dict:
-    return {
-        "dataset": {"name": "cifar10", "standin": "auto", **options},
-        "data": {"root": None},
-        "testbed": {"kind": kind, "arithmetic": arithmetic},
-    }
+MEASURED = {"name": "made up", "kind": "measured", "launcher": "mpirun", "network": "made up"}
+
+
+def configuration(testbed: dict, **options) -> RunConfig:
+    parts = {"dataset": {"name": "cifar10", "standin": "auto", **options}, "data": {"root": None}, "testbed": testbed}
+    return probes.check(probes.composed("fig4-mnist") | parts)
 
 
 def test_a_cells_data_set_follows_its_testbed():
     data.forget()
-    timing = data.of(configuration("none"))
+    none, real_arithmetic = (probes.TESTBED | {"arithmetic": which} for which in ("none", "real"))
+    timing = data.of(configuration(none))
     assert timing.name == "cifar10 (shapes only)"
-    real = data.of(configuration("real", images=50, test_images=20))
+    real = data.of(configuration(real_arithmetic, images=50, test_images=20))
     assert real.name == "cifar10-standin-seeded" and len(real.train) == 50
-    assert data.of(configuration("real", images=50, test_images=20)) is real, "virtual ranks share it"
-    assert data.of(configuration("none", kind="measured", images=50, test_images=20)).standin
-    with pytest.raises(InputError, match=r"no option 'dataset.imges'"):
-        data.of(configuration("none", imges=3))
+    assert data.of(configuration(real_arithmetic, images=50, test_images=20)) is real, "virtual ranks share it"
+    assert data.of(configuration(MEASURED, images=50, test_images=20)).standin
+    with pytest.raises(InputError, match=r"unknown option 'testbed.arithmetic'"):
+        configuration(MEASURED | {"arithmetic": "none"})
+    with pytest.raises(InputError, match=r"data set cifar10 has no option 'imges'; valid: images"):
+        data.of(configuration(none, imges=3))
     with pytest.raises(InputError, match=r"dataset.images=\[3\]"):
-        data.of(configuration("real", images=[3]))
+        data.of(configuration(real_arithmetic, images=[3]))
     data.forget()

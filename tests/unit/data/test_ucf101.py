@@ -294,7 +294,7 @@ def write_features(folder: Path, videos: list[Video], dtype=np.float16) -> None:
 @pytest.fixture
 def extracted(place) -> tuple[Path, list[Video]]:
     """The features of 101 training videos and two of the test."""
-    options = ucf101.Options(videos=101, test_videos=2)
+    options = ucf101._Options(videos=101, test_videos=2)
     train, test = options.part(ucf101_lists.read(LISTS, 1))
     short = [video for video in train + test]
     write_features(place / "ucf101" / "features", short)

@@ -17,6 +17,7 @@ from repro.evaluation import metrics
 from repro.evaluation.evaluate import evaluate, evaluate_training
 from repro.training import losses
 from repro.training.losses import mean_squared_error
+from tests.support.probes import check, composed
 
 CPU = torch.device("cpu")
 
@@ -137,6 +138,6 @@ def test_mean_squared_error():
 def test_a_model_has_to_go_with_the_data(model, dataset, complaint):
     found = data.shapes(dataset)
     with pytest.raises(InputError, match=complaint) as caught:
-        models.of({"model": {"name": model}, "seed": 0}, found, "meta")
+        models.of(check(composed("fig4-mnist") | {"model": {"name": model}}), found, "meta")
     assert "\n" not in str(caught.value)
     assert isinstance(found, Dataset)

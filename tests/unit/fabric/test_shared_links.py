@@ -10,9 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repro.common.errors import InputError
+from repro.experiment.testbeds import testbed_of
 from repro.fabric.virtual import Network, run
 from repro.rank import factory
 from repro.timing import closed_forms as forms
+from tests.support import probes
 from tests.support.virtual import ALPHA, BETA, KB, close, message
 
 LOCAL_ALPHA, LOCAL_BETA = 1e-4, 1e-7
@@ -125,33 +127,34 @@ def test_two_runs_are_the_same_and_a_host_a_node_changes_nothing():
     assert run(7, main, shared(7)) == run(7, main, shared(None)) == run(7, main, Network(ALPHA, BETA))
 
 
-TESTBED = {"alpha_s": ALPHA, "beta_s_per_byte": BETA}
+TESTBED = probes.TESTBED | {"alpha_s": ALPHA, "beta_s_per_byte": BETA}
+
+
+def network_of(**entries) -> Network:
+    return factory.virtual_network(testbed_of(TESTBED | entries))
 
 
 def test_a_testbed_s_network():
-    assert factory.virtual_network(TESTBED) == Network(ALPHA, BETA)
-    assert factory.virtual_network(TESTBED | {"quantum_bytes": 9}) == Network(ALPHA, BETA, quantum=9)
+    assert network_of() == Network(ALPHA, BETA)
+    assert network_of(quantum_bytes=9) == Network(ALPHA, BETA, quantum=9)
     entries = {"hosts": 8, "local_alpha_s": LOCAL_ALPHA, "local_beta_s_per_byte": LOCAL_BETA}
-    assert factory.virtual_network(TESTBED | entries) == shared(8)
-    factory.check_virtual(TESTBED | entries | {"startup_s": 3e-3})
-    nothing = dict.fromkeys(["hosts", "quantum_bytes", "short_bytes"])
-    factory.check_virtual(TESTBED | nothing)
-    assert factory.virtual_network(TESTBED | nothing) == Network(ALPHA, BETA)
+    assert network_of(**entries) == network_of(**entries, startup_s=3e-3) == shared(8)
+    assert network_of(hosts=None, quantum_bytes=None, short_bytes=None) == Network(ALPHA, BETA)
 
 
 @pytest.mark.parametrize("entries, complaint", [
-    ({"hosts": 0}, "testbed.hosts=0: must be a whole number, 1 or more, or null"),
-    ({"quantum_bytes": 0}, "testbed.quantum_bytes=0: must be a whole number, 1 or more, or null"),
-    ({"hosts": 2.5}, "testbed.hosts=2.5"),
-    ({"hosts": True}, "testbed.hosts=True"),
-    ({"hosts": 8, "local_alpha_s": -1}, "testbed.local_alpha_s=-1: must be a number, 0 or more"),
-    ({"hosts": 8, "local_beta_s_per_byte": "fast"}, "testbed.local_beta_s_per_byte=fast"),
-    ({"startup_s": float("nan")}, "testbed.startup_s=nan"),
-    ({"startup_s": float("inf")}, "testbed.startup_s=inf"),
+    ({"hosts": 0}, "testbed.hosts=0: must be 1 or more"),
+    ({"quantum_bytes": 0}, "testbed.quantum_bytes=0: must be 1 or more"),
+    ({"hosts": 2.5}, "testbed.hosts=2.5: must be a whole number"),
+    ({"hosts": True}, "testbed.hosts=True: must be a whole number"),
+    ({"hosts": 8, "local_alpha_s": -1}, "testbed.local_alpha_s=-1: must be 0 or more"),
+    ({"hosts": 8, "local_beta_s_per_byte": "fast"}, "testbed.local_beta_s_per_byte=fast: must be a number"),
+    ({"startup_s": float("nan")}, "testbed.startup_s=nan: must be a finite number"),
+    ({"startup_s": float("inf")}, "testbed.startup_s=inf: must be a finite number"),
 ])  # fmt: skip
 def test_what_a_testbed_cannot_say(entries, complaint):
     with pytest.raises(InputError, match=complaint):
-        factory.check_virtual(TESTBED | entries)
+        testbed_of(TESTBED | entries)
 
 
 QUANTUM = 50
@@ -196,12 +199,8 @@ def test_within_a_host_quanta_change_nothing():
 
 
 def test_a_startup_is_a_fixed_cost():
-    testbed = {
-        "gamma_s_per_byte": 0.0, "update_s_per_byte": 0.0, "encode_s_per_byte": {}, "decode_s_per_byte": {},
-        "sync_s": 0.0,
-    }  # fmt: skip
-    assert factory.virtual_costs(testbed).seconds("startup") == 0.0
-    assert factory.virtual_costs(testbed | {"startup_s": 3e-3}).seconds("startup") == 3e-3
+    assert factory.virtual_costs(testbed_of(TESTBED)).seconds("startup") == 0.0
+    assert factory.virtual_costs(testbed_of(TESTBED | {"startup_s": 3e-3})).seconds("startup") == 3e-3
 
 
 def test_waiting_for_all_is_waiting_for_the_last():

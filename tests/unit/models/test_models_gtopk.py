@@ -14,6 +14,7 @@ from repro.evaluation.evaluate import digest
 from repro.testing import small
 from repro.timing.device import block_flops
 from repro.training.model_shard import ModelShard, reset_state
+from tests.support.probes import check, composed
 
 
 def test_vgg16_is_the_released_ones_layers():
@@ -39,12 +40,15 @@ def test_text_goes_with_text():
     text = Text(torch.zeros(99, dtype=torch.int64), 5)
     pictures = Dataset("mnist", False, "", images, images, classes=10, input_shape=(1, 8, 8))
     words = Dataset("ptb", False, "", text, text, classes=30, input_shape=(5,))
-    lstm = {"model": {"name": "lstm_ptb", "hidden": 8, "layers": None, "dropout": 0.5}, "seed": 0}
+    softmax, lstm = (
+        check(composed("fig4-mnist") | {"model": given})
+        for given in ({"name": "softmax"}, {"name": "lstm_ptb", "hidden": 8, "layers": None, "dropout": 0.5})
+    )
     assert models.of(lstm, words).lstm2[0].lstm.hidden_size == 8 and models.of(lstm, words, "meta").lstm1[1].p == 0.5
     with pytest.raises(InputError, match="model lstm_ptb takes text, and mnist is images; models for it: alexnet, "):
         models.of(lstm, pictures)
     with pytest.raises(InputError, match="model softmax takes images, and ptb is text; models for it: lstm_ptb"):
-        models.of({"model": {"name": "softmax"}, "seed": 0}, words)
+        models.of(softmax, words)
 
 
 def test_flops_are_counted_for_all_of_them():
@@ -101,7 +105,7 @@ def test_the_state_is_each_ranks_own_and_no_part_of_its_weights():
 
 def test_the_models_and_data_sets_have_configurations():
     from repro.common.paths import CONFIGS
-    from repro.experiment import files
+    from repro.experiment import files, plugins
 
     inputs = {
         "text": ((5,), 30),
@@ -114,4 +118,4 @@ def test_the_models_and_data_sets_have_configurations():
     assert models.names() == files.group_names("model") and sorted(data.names()) == files.group_names("dataset")
     for name in models.names():
         found = files.read_yaml(CONFIGS / f"model/{name}.yaml")
-        models.build(name, *inputs[models.takes(name)], 0, "meta", **models.options({"model": found}))
+        models.build(name, *inputs[models.takes(name)], 0, "meta", **plugins.choice("model")(found).options)

@@ -176,7 +176,7 @@ def test_what_is_dropped_is_kept():
     dropped = run("ps_default", options, workers=1, steps=1, optimizer=small.SGD)
     residual = dropped.states[0]["residual"]
     whole = run("ps_default", workers=1, steps=1, optimizer=small.SGD)
-    torch.testing.assert_close(dropped.weights[0] - small.SGD["lr"] * residual, whole.weights[0])
+    torch.testing.assert_close(dropped.weights[0] - small.SGD.lr * residual, whole.weights[0])
     n = residual.numel()
     assert (residual == 0).sum() == round(0.25 * n)
     moved = (dropped.weights[0] != small.ModelShard(deep(), small.SGD, torch.device("cpu")).weights).sum()

@@ -44,7 +44,7 @@ def replay(workers, steps):
     while arrivals:
         arrived, worker, iteration = heapq.heappop(arrivals)
         gradient = small.serial_gradient(held[worker], iteration, worker, workers)
-        weights = weights.add(gradient, alpha=-small.SGD["lr"] * (1 / workers))
+        weights = weights.add(gradient, alpha=-small.SGD.lr * (1 / workers))
         staleness.append(version - pulled[worker])
         version += 1
         held[worker], pulled[worker] = weights, version
@@ -81,7 +81,7 @@ def test_no_push_is_lost_or_applied_twice(workers, monkeypatch):
     monkeypatch.setattr(PSAsync, "local_gradient", record)
     run = small.run("ps_async", workers=workers, steps=10, blocks=uneven(workers))
     assert sorted(minibatch for minibatch, _ in pushed) == list(range(10 * workers))
-    applied = initial() - small.SGD["lr"] / workers * torch.stack([gradient for _, gradient in pushed]).sum(0)
+    applied = initial() - small.SGD.lr / workers * torch.stack([gradient for _, gradient in pushed]).sum(0)
     torch.testing.assert_close(run.weights[-1], applied)
     state = run.states[-1]
     assert state["version"] == 10 * workers == len(run.staleness[-1]) and state["iteration"] == 10

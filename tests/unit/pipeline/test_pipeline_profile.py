@@ -13,6 +13,7 @@ from torch.nn import functional
 
 from repro import models
 from repro.common.errors import InputError
+from repro.experiment.testbeds import Rate
 from repro.pipeline import profile as profiles
 from repro.pipeline import profiler, published
 from repro.pipeline.downsets import Downsets
@@ -25,7 +26,7 @@ from tests.support import pipedream_vgg16
 SMALL = Profile(
     "small", 4, "a machine", (Layer("a", 0.25, 0.5, 80.0, 140.0), Layer("b", 1.0, 0.0, 48, 0)), 20, 5, "measured", 96
 )
-DEVICE = {"name": "made up", "peak_flops": 2e9, "utilisation": 0.5, "launch_s": 1e-5}
+DEVICE = Rate(name="made up", peak_flops=2e9, utilisation=0.5, launch_s=1e-5)
 
 
 def test_a_profile_survives_its_file(tmp_path):

@@ -11,10 +11,11 @@ from torch.nn import functional
 
 from repro import data, models
 from repro.common.errors import FaultError, InputError
+from repro.experiment.optimizer import Optimizer
 from repro.fabric import virtual
 from repro.probes import _rates, convergence
 from repro.probes._objective import Objective, minimise, subset
-from tests.support.probes import TESTBED, configuration, exactly, run
+from tests.support.probes import TESTBED, check, configuration, exactly, run
 
 TINY = {"samples": 200, "T": 80, "pilot": 30, "regularisation": 0.01, "margin": 1.25}
 
@@ -78,7 +79,7 @@ def test_the_weights_recorded_are_those_of_delayed_steps(tmp_path, monkeypatch):
 
     monkeypatch.setattr(convergence, "descend", spy)
     convergence_result(tmp_path, "strongly convex", 2, regularisation=0.5, T=20)
-    snapshots, lr = seen["record"].snapshots, seen["rate"]["lr"]
+    snapshots, lr = seen["record"].snapshots, seen["rate"].lr
     dataset = subset(data.load("mnist", standin="always"), 200, 2)
     weights = snapshots[1].clone().requires_grad_()
     x = dataset.train.x.flatten(1)
@@ -105,7 +106,7 @@ def test_rates():
     assert _rates.convex_bound(2.0, 3.0, 4, 16) == 24.0
     assert _rates.strongly_convex_bound(2.0, 3.0, 1, 0.5, 1) == 9.0  # tau = 0: L^2 / (2 mu)
     assert _rates.strongly_convex_bound(2.0, 3.0, 2, 0.5, 1) == 2.0 + 27.0
-    assert _rates.inverse_sqrt(8.0, 2.0, 4) == {"lr": 1.0, "schedule": "inverse_sqrt"}
+    assert _rates.inverse_sqrt(8.0, 2.0, 4) == Optimizer(lr=1.0, schedule="inverse_sqrt")
     assert _rates.slope([(t, 3 * t**-0.5) for t in (1, 10, 100)]) == exactly(-0.5)
     assert _rates.slope([(1, 1.0), (2, -1.0)]) is None
     for T in (10, 1000):
@@ -116,19 +117,19 @@ def test_rates():
 @pytest.mark.parametrize(
     "change, message",
     [
-        ({"objective": "concave"}, "unknown probe.objective 'concave'; valid: convex, strongly convex"),
-        ({"T": 5}, "probe.T=5: must be a whole number, 10 or more"),
-        ({"regularisation": 0}, "probe.regularisation=0: must be a number, above 0"),
-        ({"margin": 0.5}, "probe.margin=0.5"),
+        ({"objective": "concave"}, "probe.objective=concave: must be convex or strongly convex"),
+        ({"T": 5}, "probe.T=5: must be 10 or more"),
+        ({"regularisation": 0}, "probe.regularisation=0: must be above 0"),
+        ({"margin": 0.5}, "probe.margin=0.5: must be 1 or more"),
     ],
 )
 def test_bad_convergence_parameters_are_named(change, message):
     config = configuration("convergence", 2, **TINY | {"objective": "convex"} | change)
     config["testbed"] = TESTBED | {"arithmetic": "real"}
     with pytest.raises(InputError, match=message):
-        convergence.check(config)
+        check(config)
     config["probe"] |= TINY | {"objective": "convex"}
     with pytest.raises(InputError, match="arithmetic=real"):
-        convergence.check(config | {"testbed": TESTBED})
+        check(config | {"testbed": TESTBED})
     with pytest.raises(InputError, match="strategy=dsync"):
-        convergence.check(config | {"strategy": {"name": "dsync"}})
+        check(config | {"strategy": {"name": "dsync"}})

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from repro.common.errors import InputError
+from repro.experiment.testbeds import testbed_of
 from repro.fabric import virtual
 from repro.launch import runs
 from repro.launch.runner import run_cells
@@ -27,7 +28,7 @@ ALPHA, BETA = 4.36e-4, 9e-9  # of paper/gtopk
 
 @functools.cache
 def composed(experiment: str, testbed: str = "paper/gtopk") -> dict[str, Any]:
-    return runs.expand(f"gtopk/{experiment}", [f"testbed={testbed}"], "quick")[0].config
+    return runs.expand(f"gtopk/{experiment}", [f"testbed={testbed}"], "quick")[0].config.plain()
 
 
 def configuration(experiment: str, workers: int, testbed: str = "paper/gtopk", **probe: Any) -> dict[str, Any]:
@@ -68,7 +69,7 @@ def test_the_deviation_is_that_of_the_runs(monkeypatch):
     monkeypatch.setattr(_ping_pong, "_one_way", lambda *_: next(times))
 
     class Known:
-        costs = factory.virtual_costs(composed("fig8")["testbed"])
+        costs = factory.virtual_costs(testbed_of(composed("fig8")["testbed"]))
 
     [point] = _ping_pong.measure(Known(), [4], 3)
     assert point["mean_s"] == 3.0 and point["deviation_s"] == pytest.approx(statistics.stdev([1, 2, 6]))
@@ -112,9 +113,9 @@ def test_128_workers_are_simulated(tmp_path):
 def test_a_measured_network_is_fitted_in_the_cell(tmp_path, monkeypatch):
     """On a fabric without costs, as a real one is: values that come out are those of the fit."""
     config = configuration("fig9", 2, ranks=[2], bytes=[4000], sizes=[1024, 65536], runs=2)
-    config["testbed"] = config["testbed"] | {"kind": "measured"}
+    measured = {"name": "made up", "kind": "measured", "launcher": "mpirun", "network": "made up"}
     monkeypatch.setattr(sparse_collectives, "pick_device", lambda *_: torch.device("cpu"))
-    result = run(config, tmp_path)
+    result = probes_common.run(config | {"testbed": measured}, tmp_path, config["testbed"])["result"]
     assert result["network"]["alpha_s"] == exactly(ALPHA) and len(result["network"]["points"]) == 2
     assert {row["algorithm"] for row in result["rows"]} == {"dense", "topk", "topk_ring", "gtopk"}
     for row in result["rows"]:
@@ -155,10 +156,10 @@ def test_selection_finds_what_it_says():
 
 def test_a_selection_s_result(tmp_path):
     config = configuration("fig11", 1, "here", model="small", elements=5000, iteration_s=0.5, density=0.01, repeat=1)
-    programs.check(config)
+    typed = probes_common.check(config | {"device": "cpu"})
 
     def rank(fabric: virtual.VirtualFabric) -> None:
-        programs.run(fabric, config | {"device": "cpu"}, tmp_path)
+        programs.run(fabric, typed, tmp_path)
 
     virtual.run(1, rank, virtual.Network(0, 0))
     rows = read_summary(tmp_path)["result"]["rows"]
@@ -172,19 +173,19 @@ def test_a_selection_s_result(tmp_path):
 
 
 @pytest.mark.parametrize(("experiment", "testbed", "override", "says"), [
-    ("fig8", "paper/gtopk", "probe.runs=0", "probe.runs=0"),
-    ("fig8", "paper/gtopk", "probe.sizes=[1024]", "probe.sizes"),
+    ("fig8", "paper/gtopk", "probe.runs=0", "probe.runs=0: must be 1 or more"),
+    ("fig8", "paper/gtopk", "probe.sizes=[1024]", r"probe.sizes=\[1024\]: must be a list of at least 2 different"),
     ("fig8", "paper/gtopk", "workers=1", "program p2p needs 2"),
-    ("fig9", "paper/gtopk", "probe.density=0", "probe.density=0: must be a number, above 0"),
-    ("fig9", "paper/gtopk", "probe.density=1.5", "selects .* must be at most 1"),
-    ("fig9", "paper/gtopk", "probe.density=1e-9", "selects 0 of 25000000"),
-    ("fig9", "paper/gtopk", "probe.ranks=[256]", "numbers from 2 to workers=128"),
-    ("fig9", "paper/gtopk", "probe.algorithms=[best]", "unknown collective in probe.algorithms 'best'; valid: "),
-    ("fig9", "paper/gtopk", "probe.algorithms=dense", "must be a list"),
-    ("fig11", "here", "probe.methods=[sort]", "unknown method in probe.methods 'sort'"),
+    ("fig9", "paper/gtopk", "probe.density=0", "probe.density=0: must be above 0"),
+    ("fig9", "paper/gtopk", "probe.density=1.5", "probe.density=1.5: must be 1 or less"),
+    ("fig9", "paper/gtopk", "probe.density=1e-9", "selects none of 25000000 .* must be 4e-08 or more"),
+    ("fig9", "paper/gtopk", "probe.ranks=[256]", r"probe.ranks=\[256\]: must be 2 to workers=128"),
+    ("fig9", "paper/gtopk", "probe.algorithms=[best]", "probe.algorithms.0=best: must be dense, topk, topk_ring or"),
+    ("fig9", "paper/gtopk", "probe.algorithms=dense", "probe.algorithms=dense: must be a list"),
+    ("fig11", "here", "probe.methods=[sort]", "probe.methods.0=sort: must be exact, sampled or torch.topk"),
     ("fig11", "here", "workers=2", "workers=1"),
-    ("fig11", "here", "probe.density=2", "must be at most 1"),
-    ("fig11", "here", "probe.elements=0", "probe.elements=0"),
+    ("fig11", "here", "probe.density=2", "probe.density=2: must be 1 or less"),
+    ("fig11", "here", "probe.elements=0", "probe.elements=0: must be 1 or more"),
 ])  # fmt: skip
 def test_bad_parameters_are_one_clear_line(experiment, testbed, override, says):
     overrides = [f"testbed={testbed}", override, "strategy=dsync"] + (["batch=2"] if override == "workers=2" else [])

@@ -11,14 +11,14 @@ from repro.bench import partial
 from repro.common.errors import InputError
 from repro.launch import runs
 from repro.probes import _skewed, partial_collectives
-from tests.support.probes import run
+from tests.support.probes import check, run
 
 STEP_S = 0.001
 
 
 @functools.cache
 def composed() -> dict[str, Any]:
-    return runs.expand("eagersgd/fig9", [], "quick")[0].config
+    return runs.expand("eagersgd/fig9", [], "quick")[0].config.plain()
 
 
 def configuration(workers: int, **probe: Any) -> dict[str, Any]:
@@ -71,18 +71,19 @@ def test_some_of_the_ranks(tmp_path):
     ("probe", "words"),
     [
         ({"collectives": ["both"]}, "collective 'both': must be allreduce, recursive_doubling, solo, majority or"),
-        ({"collectives": []}, r"probe.collectives=\[\]: must be a list"),
+        ({"collectives": []}, r"probe.collectives=\[\]: must be 1 or more entries"),
         ({"collectives": ["quorum 4"]}, "strategy.quorum=4: must be a whole number from 1 .solo. to workers=3"),
-        ({"ranks": [1]}, r"probe.ranks=\[1\]: must be a list of numbers from 2 to workers=3"),
-        ({"calls": 0}, "probe.calls=0: must be a whole number, 1 or more"),
-        ({"bytes": [2]}, r"probe.bytes=\[2\]: must be a list"),
-        ({"step_s": -1}, "probe.step_s=-1: must be a number, 0 or more"),
+        ({"ranks": [1]}, "probe.ranks.0=1: must be 2 or more"),
+        ({"ranks": [2, 4]}, r"probe.ranks=\[4\]: must be 2 to workers=3"),
+        ({"calls": 0}, "probe.calls=0: must be 1 or more"),
+        ({"bytes": [2]}, "probe.bytes.0=2: must be 4 or more"),
+        ({"step_s": -1}, "probe.step_s=-1: must be 0 or more"),
         ({"step_s": 90}, "probe.step_s=90: the last of 3 ranks would come 180 s late, after timeout_s=120"),
     ],
 )
 def test_bad_parameters(probe, words):
     with pytest.raises(InputError, match=words):
-        partial_collectives.check(configuration(3, **probe))
+        check(configuration(3, **probe))
 
 
 def test_a_line_without_partial_collectives():

@@ -10,12 +10,12 @@ import torch
 from repro import models
 from repro.common.errors import InputError
 from repro.experiment import config as configs
-from repro.fabric import virtual
+from repro.experiment.testbeds import Rate
 from repro.pipeline.partition import partition
 from repro.pipeline.profile import estimated
-from repro.rank import factory, programs
-from repro.records.store import read_summary
+from repro.rank import factory
 from tests.support import pipedream_vgg16
+from tests.support.probes import check, run
 
 TITAN_X = {"name": "made up", "peak_flops": 1e13, "utilisation": 0.5, "launch_s": 0.0}
 CLUSTERS = {"A": {"device": TITAN_X, "beta_s_per_byte": 4e-10, "kind": "simulated"}, "B": {"beta_s_per_byte": 1e-9}}
@@ -30,14 +30,6 @@ def composed(*overrides: str):
 def cell(program: str, probe: dict, *overrides: str) -> dict:
     config = composed("workers=1", *overrides) | {"program": program, "probe": probe}
     return config | {"setting": "s", "key": "k", "hardware": {"class": "none"}, "provenance": {}}
-
-
-def run(config: dict, folder) -> dict:
-    programs.check(config)
-    network = virtual.Network(1e-4, 1e-9)
-    costs = factory.virtual_costs(config["testbed"])
-    virtual.run(programs.ranks(config), lambda fabric: programs.run(fabric, config, folder), network, costs)
-    return read_summary(folder)
 
 
 def test_layer_sizes_of_alexnet(tmp_path):
@@ -65,7 +57,7 @@ def test_configurations_are_the_partitioners(tmp_path):
         *[("B", 3, bandwidth, model) for bandwidth in (1e6, 1e12) for model in probe["cost_models"]],
     ]
     model = models.build("mnist_mlp", (1, 28, 28), 10, 0, "meta")
-    seconds = factory.modelled_seconds("mnist_mlp", (1, 28, 28), 10, 32, tuple(TITAN_X.items()))
+    seconds = factory.modelled_seconds("mnist_mlp", (1, 28, 28), 10, 32, Rate(**TITAN_X))
     profile = estimated(model, seconds, torch.zeros(32, 1, 28, 28), "made up", "mnist_mlp")
     for row in rows:
         expected = partition(profile, (row["machines"],), (row["bandwidth_Bps"],), row["cost_model"])
@@ -93,31 +85,40 @@ def test_a_row_may_read_its_profile(tmp_path):
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"rows": []}, "probe.rows=[]"),
-        ({"rows": [7]}, "probe.rows[0]: 7: must be a mapping"),
-        ({"rows": [MLP, MLP | {"colour": 1}]}, "probe.rows[1]: unknown entry 'colour'"),
-        ({"rows": [MLP | {"cluster": "C"}]}, "unknown cluster 'C'; valid: B, A"),
+        ({"rows": []}, "probe.rows=[]: must be 1 or more entries"),
+        ({"rows": [7]}, "probe.rows.0=7: must be entries, as probe.rows.0.NAME=value"),
+        ({"rows": [MLP, MLP | {"colour": 1}]}, "unknown option 'probe.rows.colour'; valid: probe.rows.cluster"),
+        ({"rows": [MLP | {"cluster": "C"}]}, "unknown cluster in probe.rows 'C'; valid: B, A"),
         ({"rows": [MLP | {"model": "mlp"}]}, "unknown model 'mlp'"),
-        ({"rows": [{"cluster": "A", "model": "mnist_mlp"}]}, "lacks input_shape and classes and batch and machines"),
-        ({"rows": [MLP | {"machines": 4}]}, "must be lists"),
-        ({"rows": [MLP | {"machines": [0]}]}, "machines=0"),
-        ({"rows": [MLP | {"bandwidth_Bps": [-1.0]}]}, "bandwidth=-1.0"),
-        ({"rows": [MLP | {"cluster": "B"}]}, "testbed.device=None: must be a mapping"),
-        ({"rows": [MLP | {"batch": 0}]}, "batch=0"),
-        ({"clusters": {"A": {"device": TITAN_X}}}, "beta_s_per_byte=None"),
-        ({"clusters": None}, "unknown cluster 'A'"),
-        ({"cost_models": []}, "probe.cost_models=[]"),
-        ({"cost_models": ["papers"]}, "unknown cost model of probe.cost_models 'papers'; valid: paper"),
+        ({"rows": [{"cluster": "A", "model": "mnist_mlp"}]}, "probe.rows.0.machines: is missing"),
+        (
+            {"rows": [{"cluster": "A", "model": "mnist_mlp", "machines": [2]}]},
+            "lacks input_shape and classes and batch",
+        ),
+        ({"rows": [MLP | {"machines": 4}]}, "probe.rows.0.machines=4: must be a list"),
+        ({"rows": [MLP | {"bandwidth_Bps": 1e9}]}, "probe.rows.0.bandwidth_Bps=1000000000.0: must be a list"),
+        ({"rows": [MLP | {"machines": [0]}]}, "probe.rows.0.machines.0=0: must be 1 or more"),
+        ({"rows": [MLP | {"bandwidth_Bps": [-1.0]}]}, "probe.rows.0.bandwidth_Bps.0=-1.0: must be above 0"),
+        ({"rows": [MLP | {"cluster": "B"}]}, "cluster B: has no device, nor has the row of mnist_mlp"),
+        ({"rows": [MLP | {"batch": 0}]}, "probe.rows.0.batch=0: must be 1 or more"),
+        ({"clusters": {"A": {"device": TITAN_X}}}, "probe.clusters.A.beta_s_per_byte: is missing"),
+        ({"clusters": None}, "probe.clusters=None: must be entries"),
+        ({"clusters": {}}, "unknown cluster in probe.rows 'A'"),
+        ({"cost_models": []}, "probe.cost_models=[]: must be 1 or more entries"),
+        ({"cost_models": ["papers"]}, "probe.cost_models.0=papers: must be paper, released-sum or released-max"),
     ],
 )
 def test_configurations_that_cannot_be(change, words):
     probe = {"cost_models": ["paper"], "clusters": CLUSTERS, "rows": [MLP]} | change
     with pytest.raises(InputError) as refusal:
-        programs.check(cell("configurations", probe))
+        check(cell("configurations", probe))
     assert words in str(refusal.value) and "\n" not in str(refusal.value)
 
 
-@pytest.mark.parametrize("program", ["layer_sizes", "configurations"])
-def test_one_worker(program):
+@pytest.mark.parametrize(
+    ("program", "probe"),
+    [("layer_sizes", {}), ("configurations", {"cost_models": ["paper"], "clusters": CLUSTERS, "rows": [MLP]})],
+)
+def test_one_worker(program, probe):
     with pytest.raises(InputError, match=f"workers=2: program {program}"):
-        programs.check(cell(program, {}, "workers=2"))
+        check(cell(program, probe, "workers=2"))

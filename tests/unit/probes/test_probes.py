@@ -11,16 +11,17 @@ import torch
 from repro import models
 from repro.common.errors import InputError
 from repro.common.phases import PHASES
+from repro.experiment.testbeds import Rate
 from repro.fabric import virtual
 from repro.fabric.codecs import codec
-from repro.probes import ring, timing
+from repro.probes import timing
 from repro.probes._observe import summarise
 from repro.probes._tracing import TracingFabric
 from repro.rank import factory, programs
 from repro.timing import closed_forms
 from repro.timing.device import block_seconds
 from tests.support.cli import repro
-from tests.support.probes import PARAMETERS, TESTBED, configuration, divisible, exactly, run
+from tests.support.probes import PARAMETERS, TESTBED, check, configuration, divisible, exactly, run
 
 # --- timing
 
@@ -73,7 +74,7 @@ def test_the_microbenchmark_recovers_the_testbed(timed):
         for way in ("encode", "decode"):
             assert timed["codecs"][name][f"{way}_s_per_byte"] == exactly(TESTBED[f"{way}_s_per_byte"][name])
     assert timed["fit"]["relative_error"] < 1e-9
-    modelled = block_seconds(divisible(), (1, 28, 28), 4, TESTBED["device"])
+    modelled = block_seconds(divisible(), (1, 28, 28), 4, Rate(**TESTBED["device"]))
     compute = timed["compute"]
     assert compute["forward_s"] == exactly(sum(modelled.forward))
     assert compute["backward_s"] == exactly(sum(modelled.backward))
@@ -114,10 +115,14 @@ def test_a_measured_turn_with_real_arithmetic(tmp_path):
     "workers, probe, message",
     [
         (1, {}, "workers=1"),
-        (2, {"turns": 0}, "probe.turns=0: must be a whole number, 1 or more"),
-        (2, {"sizes": [4096, 4096]}, "at least 2 numbers of bytes"),
-        (2, {"strategies": {}}, "at least one setting"),
-        (2, {"strategies": {"A": {"K": 2}}}, "mapping setting -> "),
+        (2, {"turns": 0}, "probe.turns=0: must be 1 or more"),
+        (
+            2,
+            {"sizes": [4096, 4096]},
+            r"probe.sizes=\[4096, 4096\]: must be a list of at least 2 different numbers of bytes",
+        ),
+        (2, {"strategies": {}}, "probe.strategies={}: must be 1 or more entries"),
+        (2, {"strategies": {"A": {"K": 2}}}, "probe.strategies.A={.*}: must be entries, .* a name among them"),
         (2, {"strategies": {"A": {"name": "dsync", "codec": "zip"}}}, "unknown codec 'zip'"),
         (2, {"strategies": {"A": {"name": "dsync", "algorithm": "tree"}}}, "'tree' has no equation"),
         (2, {"strategies": {"A": {"name": "pipe_sgd", "warmup_epochs": 1}}}, "warmup_epochs must be 0"),
@@ -125,7 +130,7 @@ def test_a_measured_turn_with_real_arithmetic(tmp_path):
 )
 def test_bad_timing_parameters_are_named(workers, probe, message):
     with pytest.raises(InputError, match=message):
-        programs.check(configuration("timing-model", workers, **QUICK | probe))
+        check(configuration("timing-model", workers, **QUICK | probe))
 
 
 def test_more_segments_than_layers_are_refused(tmp_path):
@@ -198,16 +203,16 @@ def test_a_codecs_work_and_the_communication_alone(tmp_path, workers):
 @pytest.mark.parametrize(
     "probe, message",
     [
-        ({"variants": {"A": {"algorithm": "tree"}}}, "no hops to look at"),
+        ({"variants": {"A": {"algorithm": "tree"}}}, "probe.variants.A.algorithm=tree: must be ring or ring_pipelined"),
         ({"variants": {"A": {"codec": "zip"}}}, "unknown codec"),
-        ({"variants": {}}, "probe.variants"),
+        ({"variants": {}}, "probe.variants={}: must be 1 or more entries"),
         ({"overhead_codec": "none"}, "must be a lossy codec"),
-        ({"pieces": 0}, "probe.pieces=0"),
+        ({"pieces": 0}, "probe.pieces=0: must be 1 or more"),
     ],
 )
 def test_bad_ring_parameters_are_named(probe, message):
     with pytest.raises(InputError, match=message):
-        ring.check(configuration("fig3-ring", 2, **probe))
+        check(configuration("fig3-ring", 2, **probe))
 
 
 @pytest.mark.parametrize("algorithm", ["ring", "ring_pipelined", "recursive_doubling"])

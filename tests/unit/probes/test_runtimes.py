@@ -23,9 +23,8 @@ def run(experiment, folder, *overrides):
     testbed = () if any(each.startswith("testbed=") for each in overrides) else ("testbed=paper/eagersgd-lstm",)
     (cell,) = runs.expand(f"eagersgd/{experiment}", [*SMALL, *testbed, *overrides], "quick")
     config = cell.config.model_copy(update={"key": "k", "hardware": {"class": "none"}, "provenance": {}})
-    testbed = config["testbed"]
-    network = virtual.Network(testbed["alpha_s"], testbed["beta_s_per_byte"])
-    costs = factory.virtual_costs(testbed)
+    network = virtual.Network(config.testbed.alpha_s, config.testbed.beta_s_per_byte)
+    costs = factory.virtual_costs(config.testbed)
     virtual.run(programs.ranks(config), lambda fabric: programs.run(fabric, config, folder), network, costs)
     return read_summary(folder)
 
@@ -96,13 +95,14 @@ def test_loading_and_delays_are_not_part_of_a_runtime(monkeypatch):
     ("experiment", "overrides", "words"),
     [
         ("fig2-runtimes", ["workers=2"], "workers=2: program runtimes"),
-        ("fig2-runtimes", ["probe.batches=0"], "probe.batches=0"),
-        ("fig2-runtimes", ["probe.epochs=0"], "probe.epochs=0"),
-        ("fig2-runtimes", ["probe.warmup=-1"], "probe.warmup=-1"),
-        ("fig2-runtimes", ["probe.what=3"], "probe.what=3"),
-        ("fig2-lengths", ["probe.bins=0"], "probe.bins=0"),
+        ("fig2-runtimes", ["probe.batches=0"], "probe.batches=0: must be 1 or more"),
+        ("fig2-runtimes", ["probe.epochs=0"], "probe.epochs=0: must be above 0"),
+        ("fig2-runtimes", ["probe.warmup=-1"], "probe.warmup=-1: must be 0 or more"),
+        ("fig2-runtimes", ["probe.what=3"], "probe.what=3: must be a text"),
+        ("fig2-lengths", ["probe.bins=0"], "probe.bins=0: must be 1 or more"),
         ("fig2-lengths", ["workers=2"], "workers=2: program lengths"),
-        ("fig4-runtimes", ["program=lengths", "+probe.bins=3"], "data set 'imagenet' have one size; must be of"),
+        ("fig4-runtimes", ["program=lengths", "+probe.bins=3"], "program lengths has no option 'batches'; valid: bins"),
+        ("fig2-lengths", ["dataset=imagenet"], "data set 'imagenet' have one size; must be of"),
     ],
 )
 def test_parameters_that_cannot_be_used_are_one_line(experiment, overrides, words):

@@ -9,16 +9,15 @@ import pytest
 from repro import strategies
 from repro.common.errors import InputError
 from repro.experiment import config as configs
-from repro.fabric import virtual
 from repro.probes import _network, validation
 from repro.probes._compute import Compute
 from repro.probes._synthetic import Workload
 from repro.probes._twin import Measured
-from repro.rank import factory, programs
-from repro.records.store import read_summary, write_summary
+from repro.records.store import write_summary
 from repro.reports import frames_validation
 from repro.reports.build import build as build_pages
 from repro.timing.costs import Costs
+from tests.support import probes
 
 TESTBED = {
     "name": "made up",
@@ -32,6 +31,7 @@ TESTBED = {
     "encode_s_per_byte": {"truncate16": 3e-9, "quantize8": 5e-9, "ternary": 4e-8},
     "decode_s_per_byte": {"truncate16": 2e-9, "quantize8": 4e-9, "ternary": 2e-8},
     "update_s_per_byte": 6e-9,
+    "device": probes.TESTBED["device"],
 }
 QUANTUM = 80000  # bytes; a sixth of the longest message measured
 # divisible by 4 blocks x 12, so that rings of 2, 3 and 4 have equal blocks
@@ -60,11 +60,7 @@ def configuration(workers: int, **probe):
 
 
 def run(config, folder):
-    programs.check(config)
-    network = virtual.Network(TESTBED["alpha_s"], TESTBED["beta_s_per_byte"], quantum=QUANTUM)
-    ranks = programs.ranks(config)
-    virtual.run(ranks, lambda fabric: programs.run(fabric, config, folder), network, factory.virtual_costs(TESTBED))
-    return read_summary(folder)
+    return probes.run(config, folder, TESTBED | {"quantum_bytes": QUANTUM})
 
 
 @pytest.mark.parametrize("workers", [2, 3, 4])
@@ -121,28 +117,28 @@ def test_every_strategy_is_validated(name):
     "probe, words",
     [
         ({"computation": "guess"}, ["probe.computation", "guess", "sleep", "multiply"]),
-        ({"workloads": []}, ["probe.workloads", "must be a list"]),
+        ({"workloads": []}, ["probe.workloads=[]", "must be 1 or more entries"]),
         ({"workloads": [{"bytes": 64, "forward_s": -1, "backward_s": 0}]}, ["forward_s", "-1"]),
         ({"sizes": [1024]}, ["probe.sizes", "at least 2"]),
         ({"seconds": 0}, ["probe.seconds", "above 0"]),
-        ({"strategies": {"x": {}}}, ["probe.strategies"]),
+        ({"strategies": {"x": {}}}, ["probe.strategies.x={}", "must be entries", "a name among them"]),
         ({"strategies": {"x": {"name": "dsync", "codec": "zip"}}}, ["zip"]),
-        ({"turns": 0}, ["probe.turns"]),
+        ({"turns": 0}, ["probe.turns=0", "1 or more"]),
     ],
 )
 def test_parameters_that_cannot_be_used(probe, words):
     with pytest.raises(InputError) as refused:
-        programs.check(configuration(2, **probe))
+        probes.check(configuration(2, **probe))
     assert all(word in str(refused.value) for word in words), str(refused.value)
 
 
 def test_one_worker_has_nobody_to_talk_to():
     with pytest.raises(InputError, match="workers=1"):
-        programs.check(configuration(1))
+        probes.check(configuration(1))
 
 
 def test_steps_follow_the_simulated_time():
-    probe = {"seconds": 1.0, "least_steps": 3}
+    probe = probes.check(configuration(2, seconds=1.0, least_steps=3)).probe
     assert [validation.steps_for(probe, s) for s in (10.0, 0.1, 1e-4)] == [3, 10, validation.MOST_STEPS]
 
 

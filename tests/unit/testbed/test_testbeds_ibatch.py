@@ -6,6 +6,7 @@ import pytest
 
 from repro import models
 from repro.experiment import config
+from repro.experiment.testbeds import testbed_of
 from repro.rank import factory
 from repro.timing import closed_forms as forms
 from repro.timing.device import block_flops, block_seconds, compute_seconds
@@ -37,8 +38,7 @@ def test_every_number_says_where_it_comes_from():
         found = of_paper(name)
         numbers = {key for key in found if key not in ("name", "kind", "launcher", "arithmetic", "sources")}
         assert numbers <= {source.split(".")[0] for source in found["sources"]}
-        factory.check_virtual(found)
-        assert factory.virtual_network(found).hosts == 8
+        assert factory.virtual_network(testbed_of(found)).hosts == 8
     assert of_paper("ibatch-implied")["sources"]["device"].startswith("implied: 26x")
 
 
@@ -58,7 +58,7 @@ def test_the_implied_rate_is_that_of_one_published_speedup():
     assert step == close(seconds * 26 / 46) and step == pytest.approx(8.542, abs=1e-3)
     rate = IMAGES * 3 * sum(block_flops(vgg19_22k(), IMAGE, 1)) / step
     assert found["device"]["peak_flops"] * found["device"]["utilisation"] == pytest.approx(rate, rel=1e-3)
-    compute = compute_seconds(block_seconds(vgg19_22k(), IMAGE, IMAGES, found["device"]))
+    compute = compute_seconds(block_seconds(vgg19_22k(), IMAGE, IMAGES, testbed_of(found).device))
     assert NODES * compute / (compute + seconds) == pytest.approx(SPEEDUP, rel=1e-3)
 
 

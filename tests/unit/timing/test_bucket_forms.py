@@ -11,7 +11,7 @@ from torch import nn
 from repro import strategies
 from repro.fabric import virtual
 from repro.fabric.codecs import codec
-from repro.testing.small import NoBatches
+from repro.testing.small import SGD, NoBatches
 from repro.timing import closed_forms as forms
 from repro.timing.costs import Costs
 from repro.timing.device import BlockSeconds
@@ -129,9 +129,7 @@ def run_pipe_sgd(T: int, options: dict, seconds: BlockSeconds) -> tuple[float, l
     def main(fabric: virtual.VirtualFabric) -> tuple[float, list[float]]:
         strategy_class = strategies.load("pipe_sgd")
         strategy = strategy_class(strategy_class.parse(options))
-        part = ModelShard(
-            nn.Sequential(*blocks()), {"lr": 0.1, "momentum": 0.0, "weight_decay": 0.0}, torch.device("meta")
-        )
+        part = ModelShard(nn.Sequential(*blocks()), SGD, torch.device("meta"))
         worker = Worker(WORKERS, fabric, Clock(fabric), part, NoBatches(), 1, 0, seconds, arithmetic=False)
         strategy.setup(worker)
         worker.clock.start()

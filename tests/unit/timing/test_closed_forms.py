@@ -13,7 +13,7 @@ from repro.fabric import collectives, virtual
 from repro.fabric.codecs import codec
 from repro.fabric.compressed import CompressedAllreduce
 from repro.strategies import load
-from repro.testing.small import NoBatches
+from repro.testing.small import SGD, NoBatches
 from repro.timing import closed_forms as forms
 from repro.timing import fit
 from repro.timing.costs import Costs
@@ -161,7 +161,7 @@ def run_strategy(name: str, options: dict, workers: int, T: int, costs: Costs, l
             workers=workers,
             fabric=fabric,
             clock=Clock(fabric),
-            model_shard=ModelShard(nn.Sequential(nn.Linear(*shape, device="meta")), OPTIMIZER, torch.device("meta")),
+            model_shard=ModelShard(nn.Sequential(nn.Linear(*shape, device="meta")), SGD, torch.device("meta")),
             batches=NoBatches(),
             iterations_per_epoch=1,
             seed=0,
@@ -181,9 +181,6 @@ def run_strategy(name: str, options: dict, workers: int, T: int, costs: Costs, l
 
     results = virtual.run(strategy_class.ranks(strategy_class.parse(options), workers), main, NETWORK, costs)
     return max(ended for ended, _ in results), results[0][1]
-
-
-OPTIMIZER = {"lr": 0.1, "momentum": 0.0, "weight_decay": 0.0}
 
 
 def terms(name: str, workers: int, l_comp: float, costs: Costs = CODEC_COSTS) -> tuple[float, float, float]:

@@ -10,6 +10,7 @@ import torch
 from repro import models
 from repro.common.errors import InputError
 from repro.experiment import config as configs
+from repro.experiment.testbeds import testbed_of
 from repro.fabric import collectives, virtual
 from repro.fabric.selection import select
 from repro.fabric.sparse import Sparse, Wire
@@ -17,8 +18,9 @@ from repro.fabric.sparse_collectives import gtopk_allreduce, topk_allgather
 from repro.launch import runs
 from repro.timing import closed_forms as forms
 from repro.timing.costs import Costs
-from repro.timing.device import BACKWARD_TO_FORWARD, block_flops, block_seconds, check_device
+from repro.timing.device import BACKWARD_TO_FORWARD, block_flops, block_seconds
 from repro.timing.sparse_forms import NAMES
+from tests.support import probes
 
 ALPHA, BETA, GAMMA, MERGE = 4.36e-4, 9e-9, 3e-10, 2.5e-8
 EXACT = {"rel": 1e-11}  # a few hundred additions of doubles
@@ -114,17 +116,17 @@ SHAPES = {"vgg16": (3, 32, 32), "resnet20": (3, 32, 32), "alexnet": (3, 227, 227
 
 @pytest.mark.parametrize("model", PAPER)
 def test_a_published_iteration_is_shared_by_flops(model: str) -> None:
-    testbed = configs.compose("pipesgd/fig4-mnist", [f"testbed=paper/gtopk-{model}"])["testbed"]
+    device = testbed_of(configs.compose("pipesgd/fig4-mnist", [f"testbed=paper/gtopk-{model}"])["testbed"]).device
     iteration_s, batch = PAPER[model]
-    assert (testbed["device"]["iteration_s"], testbed["device"]["batch"]) == (iteration_s, batch)
+    assert (device.iteration_s, device.batch) == (iteration_s, batch)
     classes = 10 if SHAPES[model][1] == 32 else 1000
     built = models.build(model, SHAPES[model], classes, 0, "meta")
-    found = block_seconds(built, SHAPES[model], batch, testbed["device"])
+    found = block_seconds(built, SHAPES[model], batch, device)
     assert sum(found.forward) + sum(found.backward) == pytest.approx(iteration_s)
     assert sum(found.backward) == pytest.approx(BACKWARD_TO_FORWARD * sum(found.forward))
     flops = block_flops(built, SHAPES[model], batch)
     assert [s / sum(found.forward) for s in found.forward] == pytest.approx([f / sum(flops) for f in flops])
-    quarter = block_seconds(built, SHAPES[model], batch // 4, testbed["device"])
+    quarter = block_seconds(built, SHAPES[model], batch // 4, device)
     assert sum(quarter.forward) == pytest.approx(sum(found.forward) / 4)
 
 
@@ -132,23 +134,24 @@ def test_the_published_time_counts_before_the_rate() -> None:
     built = models.build("resnet20", (3, 32, 32), 10, 0, "meta")
     rate = {"name": "x", "peak_flops": 1e12, "utilisation": 0.5, "launch_s": 1e-5}
     published = {"iteration_s": 0.1, "batch": 10}
-    assert block_seconds(built, (3, 32, 32), 10, rate | published) == block_seconds(built, (3, 32, 32), 10, published)
+    both, alone = (testbed_of(probes.TESTBED | {"device": given}).device for given in (rate | published, published))
+    assert block_seconds(built, (3, 32, 32), 10, both) == block_seconds(built, (3, 32, 32), 10, alone)
 
 
 @pytest.mark.parametrize(("device", "says"), [
-    ("P102-100", "must be a mapping"),
+    ("P102-100", "testbed.device=P102-100: must be entries, as testbed.device.NAME=value"),
     ({"name": "x"}, "lacks peak_flops and utilisation and launch_s"),
     ({"iteration_s": 1.0}, "lacks batch"),
-    ({"iteration_s": 0, "batch": 4}, "testbed.device.iteration_s=0: must be a number above 0"),
-    ({"iteration_s": 1.0, "batch": "many"}, "testbed.device.batch=many"),
-    ({"iteration_s": 1.0, "batch": True}, "testbed.device.batch=True"),
-    ({"iteration_s": float("inf"), "batch": 1}, "testbed.device.iteration_s=inf"),
-    ({"peak_flops": 1e12, "utilisation": 0.5, "launch_s": -1}, "launch_s=-1: must be a number, 0 or more"),
+    ({"iteration_s": 0, "batch": 4}, "testbed.device.iteration_s=0: must be above 0"),
+    ({"iteration_s": 1.0, "batch": "many"}, "testbed.device.batch=many: must be a number"),
+    ({"iteration_s": 1.0, "batch": True}, "testbed.device.batch=True: must be a number"),
+    ({"iteration_s": float("inf"), "batch": 1}, "testbed.device.iteration_s=inf: must be a finite number"),
+    ({"peak_flops": 1e12, "utilisation": 0.5, "launch_s": -1}, "testbed.device.launch_s=-1: must be 0 or more"),
     ({"iteraton_s": 1.0, "batch": 4}, "unknown entry of testbed.device 'iteraton_s'; valid: iteration_s"),
 ])  # fmt: skip
 def test_a_device_that_cannot_be_used_is_one_clear_line(device, says) -> None:
     with pytest.raises(InputError, match=says):
-        check_device(device)
+        testbed_of(probes.TESTBED | {"device": device})
 
 
 def test_a_wrong_device_is_found_before_ranks_start() -> None:

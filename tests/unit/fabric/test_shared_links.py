@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from repro.common.errors import InputError
-from repro.experiment.testbeds import testbed_of
+from repro.experiment import testbeds
 from repro.fabric.virtual import Network, run
 from repro.rank import factory
 from repro.timing import closed_forms as forms
@@ -131,7 +131,7 @@ TESTBED = probes.TESTBED | {"alpha_s": ALPHA, "beta_s_per_byte": BETA}
 
 
 def network_of(**entries) -> Network:
-    return factory.virtual_network(testbed_of(TESTBED | entries))
+    return factory.virtual_network(testbeds.testbed_of(TESTBED | entries))
 
 
 def test_a_testbed_s_network():
@@ -154,7 +154,7 @@ def test_a_testbed_s_network():
 ])  # fmt: skip
 def test_what_a_testbed_cannot_say(entries, complaint):
     with pytest.raises(InputError, match=complaint):
-        testbed_of(TESTBED | entries)
+        testbeds.testbed_of(TESTBED | entries)
 
 
 QUANTUM = 50
@@ -199,8 +199,8 @@ def test_within_a_host_quanta_change_nothing():
 
 
 def test_a_startup_is_a_fixed_cost():
-    assert factory.virtual_costs(testbed_of(TESTBED)).seconds("startup") == 0.0
-    assert factory.virtual_costs(testbed_of(TESTBED | {"startup_s": 3e-3})).seconds("startup") == 3e-3
+    assert factory.virtual_costs(testbeds.testbed_of(TESTBED)).seconds("startup") == 0.0
+    assert factory.virtual_costs(testbeds.testbed_of(TESTBED | {"startup_s": 3e-3})).seconds("startup") == 3e-3
 
 
 def test_waiting_for_all_is_waiting_for_the_last():

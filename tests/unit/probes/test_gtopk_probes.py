@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from repro.common.errors import InputError
-from repro.experiment.testbeds import testbed_of
+from repro.experiment import testbeds
 from repro.fabric import virtual
 from repro.launch import runs
 from repro.launch.runner import run_cells
@@ -69,7 +69,7 @@ def test_the_deviation_is_that_of_the_runs(monkeypatch):
     monkeypatch.setattr(_ping_pong, "_one_way", lambda *_: next(times))
 
     class Known:
-        costs = factory.virtual_costs(testbed_of(composed("fig8")["testbed"]))
+        costs = factory.virtual_costs(testbeds.testbed_of(composed("fig8")["testbed"]))
 
     [point] = _ping_pong.measure(Known(), [4], 3)
     assert point["mean_s"] == 3.0 and point["deviation_s"] == pytest.approx(statistics.stdev([1, 2, 6]))

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from repro import models
-from repro.experiment import config
-from repro.experiment.testbeds import testbed_of
+from repro.experiment import config, testbeds
 from repro.rank import factory
 from repro.timing import closed_forms as forms
 from repro.timing.device import block_flops, block_seconds, compute_seconds
@@ -38,7 +37,7 @@ def test_every_number_says_where_it_comes_from():
         found = of_paper(name)
         numbers = {key for key in found if key not in ("name", "kind", "launcher", "arithmetic", "sources")}
         assert numbers <= {source.split(".")[0] for source in found["sources"]}
-        assert factory.virtual_network(testbed_of(found)).hosts == 8
+        assert factory.virtual_network(testbeds.testbed_of(found)).hosts == 8
     assert of_paper("ibatch-implied")["sources"]["device"].startswith("implied: 26x")
 
 
@@ -58,7 +57,7 @@ def test_the_implied_rate_is_that_of_one_published_speedup():
     assert step == close(seconds * 26 / 46) and step == pytest.approx(8.542, abs=1e-3)
     rate = IMAGES * 3 * sum(block_flops(vgg19_22k(), IMAGE, 1)) / step
     assert found["device"]["peak_flops"] * found["device"]["utilisation"] == pytest.approx(rate, rel=1e-3)
-    compute = compute_seconds(block_seconds(vgg19_22k(), IMAGE, IMAGES, testbed_of(found).device))
+    compute = compute_seconds(block_seconds(vgg19_22k(), IMAGE, IMAGES, testbeds.testbed_of(found).device))
     assert NODES * compute / (compute + seconds) == pytest.approx(SPEEDUP, rel=1e-3)
 
 

@@ -10,7 +10,7 @@ import torch
 from repro import models
 from repro.common.errors import InputError
 from repro.experiment import config as configs
-from repro.experiment.testbeds import testbed_of
+from repro.experiment import testbeds
 from repro.fabric import collectives, virtual
 from repro.fabric.selection import select
 from repro.fabric.sparse import Sparse, Wire
@@ -116,7 +116,9 @@ SHAPES = {"vgg16": (3, 32, 32), "resnet20": (3, 32, 32), "alexnet": (3, 227, 227
 
 @pytest.mark.parametrize("model", PAPER)
 def test_a_published_iteration_is_shared_by_flops(model: str) -> None:
-    device = testbed_of(configs.compose("pipesgd/fig4-mnist", [f"testbed=paper/gtopk-{model}"])["testbed"]).device
+    device = testbeds.testbed_of(
+        configs.compose("pipesgd/fig4-mnist", [f"testbed=paper/gtopk-{model}"])["testbed"]
+    ).device
     iteration_s, batch = PAPER[model]
     assert (device.iteration_s, device.batch) == (iteration_s, batch)
     classes = 10 if SHAPES[model][1] == 32 else 1000
@@ -134,7 +136,9 @@ def test_the_published_time_counts_before_the_rate() -> None:
     built = models.build("resnet20", (3, 32, 32), 10, 0, "meta")
     rate = {"name": "x", "peak_flops": 1e12, "utilisation": 0.5, "launch_s": 1e-5}
     published = {"iteration_s": 0.1, "batch": 10}
-    both, alone = (testbed_of(probes.TESTBED | {"device": given}).device for given in (rate | published, published))
+    both, alone = (
+        testbeds.testbed_of(probes.TESTBED | {"device": given}).device for given in (rate | published, published)
+    )
     assert block_seconds(built, (3, 32, 32), 10, both) == block_seconds(built, (3, 32, 32), 10, alone)
 
 
@@ -151,7 +155,7 @@ def test_the_published_time_counts_before_the_rate() -> None:
 ])  # fmt: skip
 def test_a_device_that_cannot_be_used_is_one_clear_line(device, says) -> None:
     with pytest.raises(InputError, match=says):
-        testbed_of(probes.TESTBED | {"device": device})
+        testbeds.testbed_of(probes.TESTBED | {"device": device})
 
 
 def test_a_wrong_device_is_found_before_ranks_start() -> None:

@@ -18,6 +18,8 @@ from repro.common.errors import InputError
 from repro.common.paths import CONFIGS
 from repro.data import sets
 from repro.experiment import config, files
+from repro.experiment.plugins import choice
+from repro.experiment.schema import RunConfig
 from repro.launch.slurm import site
 
 PROJECT = Path(__file__).resolve().parents[3]
@@ -155,7 +157,8 @@ def test_the_example_of_an_imbalance_runs(tmp_path, monkeypatch):
     (tmp_path / "first_late.py").write_text(example("imbalance.md", "repro/imbalance/first_late.py"))
     monkeypatch.setattr(imbalance, "__path__", [*imbalance.__path__, str(tmp_path)])
     given = options("imbalance.md", "paper_configs/imbalance/first_late.yaml")
-    injector = imbalance.of({"imbalance": given, "workers": 3}, seed=0)
+    config = RunConfig.model_construct(imbalance=choice("imbalance")(given), workers=3, seed=0)
+    injector = imbalance.of(config)
     assert injector.delays(7) == [0.1, 0.0, 0.0] and injector.longest == 0.1
 
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from repro.experiment.schema import RunConfig
 from repro.fabric import virtual
 from repro.testing.small import NETWORK
 from repro.training.clock import Clock
@@ -138,7 +139,8 @@ def test_a_restored_clock_goes_on():
 
 
 def test_the_plan_stops_where_the_configuration_says():
-    plan = TrainingPlan.of({"epochs": 1.0, "eval_every": 0.5, "checkpoint_every": 0.3}, 10)
+    config = RunConfig.model_construct(epochs=1.0, eval_every=0.5, checkpoint_every=0.3)
+    plan = TrainingPlan.of(config, 10)
     assert list(plan.stops(after=0)) == [
         Stop(3, False, True),
         Stop(5, True, False),

@@ -91,9 +91,9 @@ class Page:
 
     def write(
         self, sections: Sequence[Section], glance: str, run_deviations: Iterable[tuple[str, str]],
-        standins: Sequence[str], cells: Iterable[Summary],
+        standins: Sequence[str], runs: Iterable[Summary],
     ) -> Built:  # fmt: skip
-        """(pages, other files, what the overview says); cells: those whose testbeds' parameters are shown."""
+        """(pages, other files, what the overview says); runs: those whose testbeds' parameters are shown."""
         sections, (spoken, rest) = in_order(self.experiments, sections), tables.split(self.verdicts)
         others, files, found = tables.others(self.found.others), self.files, self.found
         text = template(
@@ -110,7 +110,7 @@ class Page:
             contradictions=self.content.contradictions,
             provenance=every(files, provenance.header(found.shown), "provenance") if found.shown else "",
             versions=[tables.cell(line) for line in provenance.versions(found.used)],
-            testbed=testbeds(cells, files),
+            testbed=testbeds(runs, files),
             reference=files.table(self.quoted, "reference", [name for name in self.quoted.columns if name != "value"]),
             others=tables.markdown(others, list(others.columns)) if found.others else "",
         )
@@ -141,12 +141,12 @@ def standins(groups: Iterable[AnyGroup]) -> list[str]:
 def _standin(group: AnyGroup) -> Mapping[str, Any]:
     if isinstance(group, Group):
         return group.first["dataset"]
-    return next(cell["dataset"] for cell in group.cells if (cell.get("dataset") or {}).get("standin"))
+    return next(run["dataset"] for run in group.summaries if (run.get("dataset") or {}).get("standin"))
 
 
-def cells_of(found: Found) -> list[Summary]:
-    """Every cell that a figure or table reads."""
-    return [cell for group in found.used for cell in group.used()]
+def runs_of(found: Found) -> list[Summary]:
+    """Every run that a figure or table reads."""
+    return [run for group in found.used for run in group.used()]
 
 
 def every(files: Files, table: pd.DataFrame, name: str) -> str:
@@ -154,7 +154,7 @@ def every(files: Files, table: pd.DataFrame, name: str) -> str:
     return files.table(table, name, list(table.columns))
 
 
-def testbeds(cells: Iterable[Summary], files: Files) -> str:
+def testbeds(runs: Iterable[Summary], files: Files) -> str:
     """The parameters of the simulated testbeds; nothing where there are none."""
-    parameters = tables.testbed_parameters(list(cells))
+    parameters = tables.testbed_parameters(list(runs))
     return files.table(parameters, "testbed", ["parameter", "source"]) if len(parameters) else ""

@@ -29,9 +29,9 @@ def build(results: Path | None, out: Path) -> tuple[list[Path], list[Path], str]
     found, files = load(PAPER, results), Files(PAPER, out)
     sections = [section(name, [s for s in found if s["experiment"] == name], files) for name in EXPERIMENTS]
     text = template("baselines.md.j2", title=TITLE, sections=[each.markdown() for each in sections])
-    settings = list(dict.fromkeys(s["setting"] for s in found))
+    variants = list(dict.fromkeys(s["setting"] for s in found))
     line = (
-        f"{', '.join(settings)}: the same runs in one table." if settings else "No results yet: `repro run baselines`."
+        f"{', '.join(variants)}: the same runs in one table." if variants else "No results yet: `repro run baselines`."
     )
     return write_page(text, PAPER, out, files.written), files.written, line
 
@@ -41,22 +41,22 @@ def section(name: str, found: Sequence[Summary], files: Files) -> Section:
     made = Section(EXPERIMENTS[name])
     if not found:
         made.text = not_run(f"{PAPER}/{name}")
-    for i, cells in enumerate(together(found)):
-        first = cells[0]
+    for i, runs in enumerate(together(found)):
+        first = runs[0]
         text = (
             f"**{first['kind']}** on {first['testbed']} ({first['hardware']['network']}), "
             f"{first['hardware']['class']}; {first['dataset']['name']}, {first['model']['name']}, {first['workers']} "
             f"workers, global batch {first['batch']}, {first['epochs']:g} epochs, scale {first.get('scale')}; "
-            f"{origin(cells)}, commit {', '.join(sorted({commit(c) for c in cells}))}, "
-            f"{max(map(finished, cells))[:10]}."
+            f"{origin(runs)}, commit {', '.join(sorted({commit(c) for c in runs}))}, "
+            f"{max(map(finished, runs))[:10]}."
         )
-        table = files.table(rows(cells), f"{name}-{i}", ["setting", "launcher, fabric", "options"])
+        table = files.table(rows(runs), f"{name}-{i}", ["setting", "launcher, fabric", "options"])
         made.parts.append(Part(f"{first['testbed']}", tables=[(text, table)]))
     return made
 
 
 def together(found: Sequence[Summary]) -> list[list[Summary]]:
-    """Cells that may stand in one table: everything equal but strategy and launcher; of each setting the latest."""
+    """Runs that may stand in one table: everything equal but strategy and launcher; of each variant the latest."""
 
     def place(one: Summary) -> tuple:
         key = list(groups.key_of(one))
@@ -66,16 +66,16 @@ def together(found: Sequence[Summary]) -> list[list[Summary]]:
     tables: dict[tuple, dict[tuple, Summary]] = {}
     for one in sorted((s for s in found if not s["breakdown"]), key=finished):
         tables.setdefault(place(one), {})[(one["setting"], one["seed"])] = one
-    return [sorted(cells.values(), key=lambda c: (c["strategy"], c["setting"])) for _, cells in sorted(tables.items())]
+    return [sorted(runs.values(), key=lambda c: (c["strategy"], c["setting"])) for _, runs in sorted(tables.items())]
 
 
-def rows(cells: Sequence[Summary]) -> pd.DataFrame:
-    """A row a setting."""
+def rows(runs: Sequence[Summary]) -> pd.DataFrame:
+    """A row a variant."""
     import pandas as pd
 
-    of = {name: [c for c in cells if c["setting"] == name] for name in dict.fromkeys(c["setting"] for c in cells)}
+    of = {name: [c for c in runs if c["setting"] == name] for name in dict.fromkeys(c["setting"] for c in runs)}
     base = spread(c["step"]["mean_s"] for c in of.get(BASE, [])).median
-    targets = sorted({goal for c in cells for goal in c["targets"]}, key=float)
+    targets = sorted({goal for c in runs for goal in c["targets"]}, key=float)
     made = []
     for name, mine in of.items():
         first = mine[0]

@@ -1,6 +1,6 @@
 """What runs of a parameter server with batched pulls say: modes, networks, nodes, speed-ups, overlap; from summaries.
 
-A cell's `pipeline` has the batches, the profile they were decided from and what the models of the time say of them;
+A run's `pipeline` has the batches, the profile they were decided from and what the models of the time say of them;
 `per_rank` what each worker's pulls and forward pass took, medians over the steps.
 """
 
@@ -25,14 +25,14 @@ KINDS_OF_PUSH = ("after", "layerwise", "batches")
 Place = tuple[str, str, int]  # network, mode, nodes
 
 
-def mode_of(cell: Summary) -> str:
+def mode_of(run: Summary) -> str:
     """How a run pulls; nothing of a run that is of no mode."""
-    return str(factors.of(cell).get("method", ""))
+    return str(factors.of(run).get("method", ""))
 
 
-def sized(cell: Summary) -> tuple[str, int] | None:
+def sized(run: Summary) -> tuple[str, int] | None:
     """(mode, nodes); None of a run whose number of nodes is no factor."""
-    return place(factors.of(cell))
+    return place(factors.of(run))
 
 
 def place(of: factors.Factors) -> tuple[str, int] | None:
@@ -42,9 +42,9 @@ def place(of: factors.Factors) -> tuple[str, int] | None:
     return (str(of["method"]), int(of["workers"])) if {"method", "workers"} <= of.keys() else None
 
 
-def network(cell: Summary) -> str:
-    """Which network a cell is of, as experiments' names end: by its experiment, else by its model."""
-    name, model = cell["experiment"], cell["model"]
+def network(run: Summary) -> str:
+    """Which network a run is of, as experiments' names end: by its experiment, else by its model."""
+    name, model = run["experiment"], run["model"]
     for ending in sorted(NETWORKS, key=len, reverse=True):
         if name.endswith(f"-{ending}"):
             return ending
@@ -55,32 +55,32 @@ def network(cell: Summary) -> str:
     return next((ending for ending in NETWORKS if known.startswith(ending)), known)
 
 
-def implied(cell: Summary) -> bool:
+def implied(run: Summary) -> bool:
     """Did the run take its computation from one of the paper's results?"""
-    return "implied" in cell["testbed"]
+    return "implied" in run["testbed"]
 
 
-def pipeline(cell: Summary) -> Mapping[str, Any]:
+def pipeline(run: Summary) -> Mapping[str, Any]:
     """What a summary says of its batches; empty where it says nothing."""
-    return cell.get("pipeline") or {}
+    return run.get("pipeline") or {}
 
 
-def profile(cell: Summary) -> Mapping[str, Any] | None:
+def profile(run: Summary) -> Mapping[str, Any] | None:
     """The profile behind the batches, None where none was measured."""
-    return pipeline(cell).get("profile")
+    return pipeline(run).get("profile")
 
 
-def batches_text(cell: Summary) -> str:
+def batches_text(run: Summary) -> str:
     """As the paper writes them: `[1, 5], [6, 10], [11, 12]`; many are counted."""
-    found = pipeline(cell).get("batches") or []
+    found = pipeline(run).get("batches") or []
     if len(found) > 6:
         return f"{len(found)} batches"
     return ", ".join(f"[{first}, {last}]" for first, last in found)
 
 
-def gap(cell: Summary) -> float | None:
+def gap(run: Summary) -> float | None:
     """Executed time of the batches over that of the optimal ones, less 1; None where there is no profile."""
-    found = pipeline(cell)
+    found = pipeline(run)
     if found.get("executed_s") is None or not found.get("exact_s"):
         return None
     return found["executed_s"] / found["exact_s"] - 1
@@ -106,51 +106,51 @@ class Times:
         return self.forward_s - self.overlap_s
 
 
-def times(cell: Summary) -> Times | None:
-    """None of a cell whose workers recorded nothing.
+def times(run: Summary) -> Times | None:
+    """None of a run whose workers recorded nothing.
 
     Where servers are nodes of their own, of the first step: a later pull waits there for other workers' gradients,
     which no worker can tell from its own pull's time.
     """
-    workers = [one for one in cell.get("per_rank") or () if one.get("role") == "worker" and one.get("steps")]
+    workers = [one for one in run.get("per_rank") or () if one.get("role") == "worker" and one.get("steps")]
     if not workers:
         return None
-    if pipeline(cell).get("servers"):
+    if pipeline(run).get("servers"):
         workers = [one["first_step"] for one in workers]
     return Times(*(fmean(one[name] for one in workers) for name in Times.__dataclass_fields__))
 
 
 @dataclass(frozen=True)
 class Scaling:
-    """Cells by network, mode and number of nodes."""
+    """Runs by network, mode and number of nodes."""
 
-    cells: Mapping[Place, Sequence[Summary]]
+    summaries: Mapping[Place, Sequence[Summary]]
 
     @classmethod
-    def of(cls, cells: Iterable[Summary]) -> Scaling:
+    def of(cls, runs: Iterable[Summary]) -> Scaling:
         found: dict[Place, list[Summary]] = {}
-        for cell in cells:
-            if where := sized(cell):
-                found.setdefault((NETWORKS.get(network(cell), network(cell)), *where), []).append(cell)
+        for run in runs:
+            if where := sized(run):
+                found.setdefault((NETWORKS.get(network(run), network(run)), *where), []).append(run)
         return cls(found)
 
     @property
     def networks(self) -> list[str]:
         """In the paper's order."""
-        there = {name for name, *_ in self.cells}
+        there = {name for name, *_ in self.summaries}
         return [name for name in NETWORKS.values() if name in there] + sorted(there - set(NETWORKS.values()))
 
     def nodes(self, network: str, mode: str) -> list[int]:
-        return sorted(n for name, of, n in self.cells if (name, of) == (network, mode))
+        return sorted(n for name, of, n in self.summaries if (name, of) == (network, mode))
 
-    def cell(self, network: str, mode: str, nodes: int) -> Summary | None:
+    def one(self, network: str, mode: str, nodes: int) -> Summary | None:
         """The first seed's."""
-        return next(iter(self.cells.get((network, mode, nodes), ())), None)
+        return next(iter(self.summaries.get((network, mode, nodes), ())), None)
 
     def seconds(self, network: str, mode: str, nodes: int) -> float | None:
         """Of an iteration, median over seeds."""
-        found = self.cells.get((network, mode, nodes))
-        return spread(cell["step"]["mean_s"] for cell in found).median if found else None
+        found = self.summaries.get((network, mode, nodes))
+        return spread(run["step"]["mean_s"] for run in found).median if found else None
 
     def speedup(self, network: str, mode: str, nodes: int) -> float | None:
         """Samples a second over those of a single node: every node computes a minibatch of its own an iteration."""
@@ -158,10 +158,10 @@ class Scaling:
         return nodes * one / some if one and some else None
 
     def times(self, network: str, mode: str, nodes: int) -> Times | None:
-        cell = self.cell(network, mode, nodes)
-        return times(cell) if cell else None
+        run = self.one(network, mode, nodes)
+        return times(run) if run else None
 
     def lacking(self, wanted: Iterable[Place]) -> str:
         """Which of (network, mode, nodes) there are no results of."""
-        missing = [where for where in wanted if where not in self.cells]
+        missing = [where for where in wanted if where not in self.summaries]
         return ", ".join(f"{mode} on {nodes} node{'s' if nodes > 1 else ''} of {name}" for name, mode, nodes in missing)

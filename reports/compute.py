@@ -1,6 +1,7 @@
 """How ours is computed for a claim: small functions from a group of summaries to one number a seed.
 
-A claims file names one of these functions and its arguments; nothing of it is evaluated as code. Times are seconds an
+A claims file names one of these functions and its arguments (`setting`: a variant's label); nothing of it is
+evaluated as code. Times are seconds an
 iteration unless said otherwise. `main line` is a rank's computation thread; `exposed` means blocked on it.
 """
 
@@ -46,15 +47,15 @@ def probe_function(program: str) -> Callable[[Callable[..., Outcome]], Callable[
 
 
 def _paired(
-    group: Group, settings: list[str], number: Callable[..., float], phases: bool = False, note: str = ""
+    group: Group, variants: list[str], number: Callable[..., float], phases: bool = False, note: str = ""
 ) -> Outcome:
-    """number(*cells) for every seed that all `settings` have."""
-    runs = [(group.phase_runs if phases else group.runs)(name) for name in settings]
-    if missing := [name for name, found in zip(settings, runs, strict=True) if not found]:
+    """number(*runs) for every seed that all `variants` have."""
+    runs = [(group.phase_runs if phases else group.runs)(name) for name in variants]
+    if missing := [name for name, found in zip(variants, runs, strict=True) if not found]:
         return Outcome(reason=f"no results for {', '.join(missing)}")
     seeds = sorted(set.intersection(*(set(found) for found in runs)))
     if not seeds:
-        return Outcome(reason=f"no seed in common between {' and '.join(settings)}")
+        return Outcome(reason=f"no seed in common between {' and '.join(variants)}")
     return Outcome({seed: number(*(found[seed] for found in runs)) for seed in seeds}, note=note)
 
 
@@ -67,46 +68,46 @@ def _ratio(above: float, below: float) -> float:
     return above / below if below > 0 else math.inf if above > 0 else math.nan
 
 
-def timing_only(cell: Summary) -> bool:
-    """Whether a cell's ranks computed nothing."""
-    return (cell["testbed_model"] or {}).get("arithmetic") == "none"
+def timing_only(run: Summary) -> bool:
+    """Whether a run's ranks computed nothing."""
+    return (run["testbed_model"] or {}).get("arithmetic") == "none"
 
 
-def iteration_s(cell: Summary) -> float:
+def iteration_s(run: Summary) -> float:
     """End-to-end training time divided by its iterations."""
-    return cell["final"]["train_s"] / cell["iterations"]
+    return run["final"]["train_s"] / run["iterations"]
 
 
-def communication_s(cell: Summary) -> float:
+def communication_s(run: Summary) -> float:
     """All communication and the waiting for others that comes with it: the paper's figure knows no separate wait."""
-    return cell["communication"]["total_s"] + cell["phases"]["wait"]
+    return run["communication"]["total_s"] + run["phases"]["wait"]
 
 
-def exposed_s(cell: Summary) -> float:
+def exposed_s(run: Summary) -> float:
     """What communication costs the main line: blocked on transfers, on other ranks, and compressing."""
-    return cell["phases"]["communicate"] + cell["phases"]["wait"] + cell["phases"]["compress"]
+    return run["phases"]["communicate"] + run["phases"]["wait"] + run["phases"]["compress"]
 
 
-def computation_s(cell: Summary) -> float:
+def computation_s(run: Summary) -> float:
     """Forward, backward, update, data, other, and the compression on the main line: l_up + l_comp of equation (4)."""
-    return sum(cell["phases"][name] for name in (*COMPUTATION, "compress"))
+    return sum(run["phases"][name] for name in (*COMPUTATION, "compress"))
 
 
-def final(cell: Summary) -> float:
+def final(run: Summary) -> float:
     """The metric at the end; NaN where nothing was really computed (a testbed without arithmetic)."""
-    found = cell["final"][cell["metric"]]
+    found = run["final"][run["metric"]]
     return math.nan if found is None else found
 
 
-def target_s(cell: Summary, target: str) -> float:
+def target_s(run: Summary, target: str) -> float:
     """Training seconds to a target; infinity where it was not reached."""
-    reached = cell["targets"].get(target)
+    reached = run["targets"].get(target)
     return reached["train_s"] if reached else math.inf
 
 
 @function
 def speedup(group: Group, setting: str | list[str], over: str) -> Outcome:
-    """End-to-end training time of `over` / that of `setting`, same iterations; of several settings the fastest.
+    """End-to-end training time of `over` / that of `setting`, same iterations; of several variants the fastest.
 
     Where nothing was computed, only time passed, lengths may differ: time of an iteration.
     """
@@ -114,10 +115,10 @@ def speedup(group: Group, setting: str | list[str], over: str) -> Outcome:
     there = [name for name in names if group.runs(name)]
     if not there:
         return Outcome(reason=f"no results for {', '.join(names)}")
-    cells = [cell for name in (*there, over) for cell in group.runs(name).values()]
-    lengths = sorted({cell["iterations"] for cell in cells})
-    if len(lengths) > 1 and not all(map(timing_only, cells)):
-        return Outcome(reason="the settings ran different numbers of iterations")
+    runs = [run for name in (*there, over) for run in group.runs(name).values()]
+    lengths = sorted({run["iterations"] for run in runs})
+    if len(lengths) > 1 and not all(map(timing_only, runs)):
+        return Outcome(reason="the variants ran different numbers of iterations")
     best = min(there, key=lambda name: spread(map(iteration_s, group.runs(name).values())).median)
     missing = [name for name in names if name not in there]
     notes = [f"fastest: {best}"] * (len(names) > 1) + [f"no results for {', '.join(missing)}"] * bool(missing)
@@ -172,7 +173,7 @@ def hidden_per_compression(group: Group, setting: str, over: str) -> Outcome:
 
     At least 1: the pipeline hides as much as the whole compression overhead.
     """
-    absent = [cell for cell in group.phase_runs(over).values() if cell["phases"]["compress"] <= 0]
+    absent = [run for run in group.phase_runs(over).values() if run["phases"]["compress"] <= 0]
     if absent:
         return Outcome(reason=f"no compression time recorded for {over}")
     return _paired(
@@ -204,7 +205,7 @@ def exposed_share(group: Group, setting: str) -> Outcome:
 
 @function
 def pipeline_model(group: Group, setting: str) -> Outcome:
-    """Iteration time / max(l_up + l_comp, l_comm) of equation (4), both sides from the same cells."""
+    """Iteration time / max(l_up + l_comp, l_comm) of equation (4), both sides from the same runs."""
     return _paired(
         group,
         [setting],
@@ -232,8 +233,8 @@ def time_to_target_speedup(group: Group, setting: str | list[str], over: str, ta
     there = [name for name in names if group.runs(name)]
     if not there:
         return Outcome(reason=f"no results for {', '.join(names)}")
-    cells = [cell for name in (*there, over) for cell in group.runs(name).values()]
-    if any(target not in cell["targets"] for cell in cells):
+    runs = [run for name in (*there, over) for run in group.runs(name).values()]
+    if any(target not in run["targets"] for run in runs):
         return Outcome(reason=f"target {target} was not set")
     best = min(there, key=lambda name: spread(target_s(c, target) for c in group.runs(name).values()).median)
     note = f"fastest: {best}" if len(names) > 1 else ""

@@ -15,20 +15,20 @@ FULLY_CONNECTED = "fc"
 PULL, FORWARD = "pull", "forward"
 
 
-def _cell(group: ProbeGroup, setting: str) -> Summary | None:
-    return next((cell for cell in group.cells if cell["setting"] == setting), None)
+def _run(group: ProbeGroup, variant: str) -> Summary | None:
+    return next((run for run in group.summaries if run["setting"] == variant), None)
 
 
-def _layer(group: ProbeGroup, setting: str, number_of: Callable[[Mapping[str, Any]], tuple[float, str] | None]
+def _layer(group: ProbeGroup, variant: str, number_of: Callable[[Mapping[str, Any]], tuple[float, str] | None]
            ) -> Outcome:  # fmt: skip
-    """(number, note) of a setting's profile."""
-    if (cell := _cell(group, setting)) is None:
-        return Outcome(reason=f"no results for {setting}")
-    if (found := profile(cell)) is None:
-        return Outcome(reason=f"{setting} has no profile")
+    """(number, note) of a variant's profile."""
+    if (run := _run(group, variant)) is None:
+        return Outcome(reason=f"no results for {variant}")
+    if (found := profile(run)) is None:
+        return Outcome(reason=f"{variant} has no profile")
     if (value := number_of(found)) is None:
         return Outcome(reason="the profile has no such layer")
-    return Outcome({cell["seed"]: value[0]}, note=value[1])
+    return Outcome({run["seed"]: value[0]}, note=value[1])
 
 
 def seconds_of(found: Mapping[str, Any], layer: int, what: str) -> float:
@@ -73,30 +73,30 @@ def layers_vary(group: ProbeGroup, setting: str = "default") -> Outcome:
 @function
 def batches_count(group: ProbeGroup, setting: str = IBATCH) -> Outcome:
     """How many batches were decided on."""
-    if (cell := _cell(group, setting)) is None:
+    if (run := _run(group, setting)) is None:
         return Outcome(reason=f"no results for {setting}")
-    if not (found := pipeline(cell).get("batches")):
+    if not (found := pipeline(run).get("batches")):
         return Outcome(reason="the summary has no batches")
     note = ", ".join(f"[{first}, {last}]" for first, last in found[:8]) + (" ..." if len(found) > 8 else "")
-    return Outcome({cell["seed"]: float(len(found))}, note=note)
+    return Outcome({run["seed"]: float(len(found))}, note=note)
 
 
 @function
 def forward_ends(group: ProbeGroup, over: str, setting: str = IBATCH) -> Outcome:
-    """Seconds to the end of the forward pass, of `over` over those of a setting."""
-    return _settings(group, setting, over, "forward_end_s")
+    """Seconds to the end of the forward pass, of `over` over those of a variant."""
+    return _variants(group, setting, over, "forward_end_s")
 
 
 @function
 def pulls_of(group: ProbeGroup, setting: str, over: str) -> Outcome:
     """Seconds of all pulls of an iteration, of `setting` over those of `over`."""
-    return _settings(group, over, setting, "pull_s")
+    return _variants(group, over, setting, "pull_s")
 
 
-def _settings(group: ProbeGroup, below: str, above: str, name: str) -> Outcome:
-    base, one = _cell(group, below), _cell(group, above)
+def _variants(group: ProbeGroup, below: str, above: str, name: str) -> Outcome:
+    base, one = _run(group, below), _run(group, above)
     if base is None or one is None:
-        missing = [s for s, cell in ((below, base), (above, one)) if cell is None]
+        missing = [s for s, run in ((below, base), (above, one)) if run is None]
         return Outcome(reason=f"no results for {', '.join(missing)}")
     found = times(base), times(one)
     if None in found or not getattr(found[0], name):
@@ -107,31 +107,31 @@ def _settings(group: ProbeGroup, below: str, above: str, name: str) -> Outcome:
 @function
 def parameters_m(group: ProbeGroup, of: str) -> Outcome:
     """Millions of parameters of a network (as experiments' names end)."""
-    cell = next((cell for cell in group.cells if network(cell) == of), None)
-    if cell is None:
+    run = next((run for run in group.summaries if network(run) == of), None)
+    if run is None:
         return Outcome(reason=f"no results for {of}")
-    count = cell["model"].get("parameters")
+    count = run["model"].get("parameters")
     if not count:
         return Outcome(reason="the summary has no count")
-    return Outcome({cell["seed"]: 1e-6 * count}, note=f"{cell['model']['name']}: {count:,} parameters")
+    return Outcome({run["seed"]: 1e-6 * count}, note=f"{run['model']['name']}: {count:,} parameters")
 
 
 @function
 def least_gap(group: ProbeGroup) -> Outcome:
     """The least of executed time / least possible executed time - 1, over all runs with a profile."""
-    each = {id(cell): (value, cell) for cell in group.cells if (value := gap(cell)) is not None}
+    each = {id(run): (value, run) for run in group.summaries if (value := gap(run)) is not None}
     if not each:
         return Outcome(reason="no run has a profile")
-    value, cell = min(each.values(), key=lambda one: one[0])
-    return Outcome({group.seeds()[0]: value}, note=f"{len(each)} runs; least: {cell['setting']}, {cell['experiment']}")
+    value, run = min(each.values(), key=lambda one: one[0])
+    return Outcome({group.seeds()[0]: value}, note=f"{len(each)} runs; least: {run['setting']}, {run['experiment']}")
 
 
 @function
 def largest_gap(group: ProbeGroup, setting: str = IBATCH) -> Outcome:
     """The largest of them, over the runs of a mode."""
-    each = [(value, cell) for cell in group.cells
-            if mode_of(cell) == setting and (value := gap(cell)) is not None]  # fmt: skip
+    each = [(value, run) for run in group.summaries
+            if mode_of(run) == setting and (value := gap(run)) is not None]  # fmt: skip
     if not each:
         return Outcome(reason=f"no run of {setting} has a profile")
-    value, cell = max(each, key=lambda one: one[0])
-    return Outcome({group.seeds()[0]: value}, note=f"{len(each)} runs; largest: {cell['setting']}, {network(cell)}")
+    value, run = max(each, key=lambda one: one[0])
+    return Outcome({group.seeds()[0]: value}, note=f"{len(each)} runs; largest: {run['setting']}, {network(run)}")

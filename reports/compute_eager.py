@@ -26,16 +26,16 @@ def steps_per_second(group: Group, setting: str) -> Outcome:
 
 
 def alone(group: Group, batch: float) -> dict[int, Summary]:
-    """seed -> the latest run of one worker with that batch, whatever its setting is called."""
+    """seed -> the latest run of one worker with that batch, whatever its variant is called."""
     found: dict[int, Summary] = {}
-    for cell in sorted(group.cells, key=finished):
-        if cell["workers"] == 1 and cell["batch"] == batch and not cell["breakdown"]:
-            found[cell["seed"]] = cell
+    for run in sorted(group.summaries, key=finished):
+        if run["workers"] == 1 and run["batch"] == batch and not run["breakdown"]:
+            found[run["seed"]] = run
     return found
 
 
-def _batch(cell: Summary, scaling: str) -> float:
-    return {"strong": cell["batch"], "weak": cell["batch"] / cell["workers"]}[scaling]
+def _batch(run: Summary, scaling: str) -> float:
+    return {"strong": run["batch"], "weak": run["batch"] / run["workers"]}[scaling]
 
 
 @function
@@ -54,15 +54,15 @@ def node_speedup(group: Group, setting: str, scaling: str) -> Outcome:
     # the time of one worker does not depend on whom the others wait for: its median stands in for a seed that lacks it
     seconds = spread(map(sample_s, single.values())).median
     values = {
-        seed: (sample_s(single[seed]) if seed in single else seconds) / sample_s(cell) for seed, cell in runs.items()
+        seed: (sample_s(single[seed]) if seed in single else seconds) / sample_s(run) for seed, run in runs.items()
     }
     workers = next(iter(runs.values()))["workers"]
     return Outcome(values, note=f"{workers} workers over one with batch {batch:g}")
 
 
-def sample_s(cell: Summary) -> float:
+def sample_s(run: Summary) -> float:
     """Training seconds a sample of the global batch."""
-    return iteration_s(cell) / cell["batch"]
+    return iteration_s(run) / run["batch"]
 
 
 @function
@@ -71,7 +71,7 @@ def alone_steps(group: Group, batch: int) -> Outcome:
     single = alone(group, batch)
     if not single:
         return Outcome(reason=f"no run of one worker with batch {batch}")
-    return Outcome({seed: 1 / iteration_s(cell) for seed, cell in single.items()})
+    return Outcome({seed: 1 / iteration_s(run) for seed, run in single.items()})
 
 
 @function
@@ -80,22 +80,22 @@ def alone_seconds(group: Group, batch: int, samples: int, epochs: int) -> Outcom
     single = alone(group, batch)
     if not single:
         return Outcome(reason=f"no run of one worker with batch {batch}")
-    return Outcome({seed: sample_s(cell) * samples * epochs for seed, cell in single.items()})
+    return Outcome({seed: sample_s(run) * samples * epochs for seed, run in single.items()})
 
 
 # --- scores
 
 
-def score(cell: Summary, name: str) -> float:
+def score(run: Summary, name: str) -> float:
     """A score at the end; NaN where it was not evaluated or nothing was computed."""
-    value = cell["final"].get(name)
+    value = run["final"].get(name)
     return math.nan if value is None else value
 
 
-def _scored(group: Group, settings: list[str], name: str, found: Outcome) -> Outcome:
+def _scored(group: Group, variants: list[str], name: str, found: Outcome) -> Outcome:
     """The outcome, or why it has no number."""
     if found.values and all(math.isnan(value) for value in found.values.values()):
-        return Outcome(reason=f"no {name} was evaluated for {' and '.join(settings)}")
+        return Outcome(reason=f"no {name} was evaluated for {' and '.join(variants)}")
     return found
 
 
@@ -115,7 +115,7 @@ def score_gap(group: Group, setting: str, over: str, score_of: str) -> Outcome:
 @function
 def best_score(group: Group, setting: str, score_of: str) -> Outcome:
     """The best of the seeds' final scores ("up to")."""
-    there = {seed: score(cell, score_of) for seed, cell in group.runs(setting).items()}
+    there = {seed: score(run, score_of) for seed, run in group.runs(setting).items()}
     known = {seed: value for seed, value in there.items() if not math.isnan(value)}
     if not known:
         return Outcome(reason=f"no {score_of} was evaluated for {setting}" if there else f"no results for {setting}")
@@ -148,42 +148,42 @@ def synchronisation_gain(group: Group, strategy: str = "eager_solo") -> Outcome:
 # --- what the rounds held
 
 
-def counters(cell: Summary) -> Mapping[str, float]:
+def counters(run: Summary) -> Mapping[str, float]:
     """What an eager run counted; empty where it was no eager run."""
-    found = cell.get("counters") or {}
+    found = run.get("counters") or {}
     return found if found.get("rounds") else {}
 
 
-def eager(group: Group, setting: str | None = None) -> Iterator[tuple[str, int, Summary]]:
-    """(setting, seed, cell) of the runs that counted rounds."""
-    for name in group.covered() if setting is None else [setting]:
-        for seed, cell in group.runs(name).items():
-            if counters(cell):
-                yield name, seed, cell
+def eager(group: Group, variant: str | None = None) -> Iterator[tuple[str, int, Summary]]:
+    """(variant, seed, run) of the runs that counted rounds."""
+    for name in group.covered() if variant is None else [variant]:
+        for seed, run in group.runs(name).items():
+            if counters(run):
+                yield name, seed, run
 
 
-def conserved_share(cell: Summary) -> float:
+def conserved_share(run: Summary) -> float:
     """(accepted + pending + dropped) / (ranks x iterations): 1 if every local gradient is accounted for."""
-    of, ranks = counters(cell), cell.get("ranks", cell["workers"])
-    return sum(of.get(name, 0.0) for name in ("accepted", "pending", "dropped")) / (ranks * cell["iterations"])
+    of, ranks = counters(run), run.get("ranks", run["workers"])
+    return sum(of.get(name, 0.0) for name in ("accepted", "pending", "dropped")) / (ranks * run["iterations"])
 
 
-def active_share(cell: Summary) -> float:
+def active_share(run: Summary) -> float:
     """Share of the ranks that contribute to a round in time: NAP / ranks."""
-    return counters(cell)["active"] / counters(cell)["rounds"]
+    return counters(run)["active"] / counters(run)["rounds"]
 
 
-def staleness(cell: Summary) -> dict[int, int]:
+def staleness(run: Summary) -> dict[int, int]:
     """Rounds between a gradient's step and the round that accepted it -> how many such gradients, all ranks."""
     found: dict[int, int] = {}
-    for of_rank in cell.get("staleness") or ():
+    for of_rank in run.get("staleness") or ():
         for age, count in of_rank.items():
             found[int(age)] = found.get(int(age), 0) + int(count)
     return dict(sorted(found.items()))
 
 
-def _by_seed(group: Group, setting: str, number_of: Any, reason: str) -> Outcome:
-    found = {seed: number_of(cell) for _, seed, cell in eager(group, setting)}
+def _by_seed(group: Group, variant: str, number_of: Any, reason: str) -> Outcome:
+    found = {seed: number_of(run) for _, seed, run in eager(group, variant)}
     values = {seed: value for seed, value in found.items() if value is not None}
     return Outcome(values) if values else Outcome(reason=reason)
 
@@ -193,8 +193,8 @@ def conservation(group: Group) -> Outcome:
     """Of all eager runs of a group the share of local gradients accounted for that is farthest from 1, a seed each."""
     worst: dict[int, float] = {}
     every = list(eager(group))
-    for _, seed, cell in every:
-        share = conserved_share(cell)
+    for _, seed, run in every:
+        share = conserved_share(run)
         if seed not in worst or abs(share - 1) > abs(worst[seed] - 1):
             worst[seed] = share
     if not worst:
@@ -206,7 +206,7 @@ def conservation(group: Group) -> Outcome:
 def active_ranks(group: Group, setting: str) -> Outcome:
     """Share of the ranks that contribute to a round in time."""
     found = _by_seed(group, setting, active_share, f"no rounds counted for {setting}")
-    ranks = {cell.get("ranks") or cell["workers"] for _, _, cell in eager(group, setting)}
+    ranks = {run.get("ranks") or run["workers"] for _, _, run in eager(group, setting)}
     if not found.values:
         return found
     nap = max(ranks) * known(spread(found.values.values()).median)
@@ -217,27 +217,27 @@ def active_ranks(group: Group, setting: str) -> Outcome:
 def staleness_mean(group: Group, setting: str) -> Outcome:
     """Mean staleness in rounds of the accepted gradients."""
 
-    def mean(cell: Summary) -> float | None:
-        ages = staleness(cell)
+    def mean(run: Summary) -> float | None:
+        ages = staleness(run)
         return sum(age * n for age, n in ages.items()) / sum(ages.values()) if sum(ages.values()) else None
 
     return _by_seed(group, setting, mean, f"no staleness recorded for {setting}")
 
 
-def largest_delay(cell: Summary) -> float | None:
+def largest_delay(run: Summary) -> float | None:
     """Seconds of the longest delay that the run's injector can draw; None without a bounded injector."""
-    found = cell.get("imbalance") or {}
+    found = run.get("imbalance") or {}
     known = [found.get(name) for name in ("delay_s", "high_s")]
     return max((float(value) for value in known if value is not None), default=None)
 
 
-def rounds_of_a_delay(cell: Summary) -> int | None:
+def rounds_of_a_delay(run: Summary) -> int | None:
     """Rounds that one longest delay explains: ceil(delay / c) + 1, c the mean seconds of a step's computation.
 
     A round takes at least c, and one more is under way. Delays of one rank in steps that follow each other add up, so
     this is no bound of a whole run. None where the injector has no bound or nothing was computed.
     """
-    delay, phases = largest_delay(cell), cell["phases"]
+    delay, phases = largest_delay(run), run["phases"]
     computing = sum(phases[name] for name in ("forward", "backward", "update", "data"))
     if delay is None or computing <= 0:
         return None
@@ -248,8 +248,8 @@ def rounds_of_a_delay(cell: Summary) -> int | None:
 def staleness_explained(group: Group, setting: str) -> Outcome:
     """Share of the accepted gradients that are not later than one injected delay explains (`rounds_of_a_delay`)."""
 
-    def share(cell: Summary) -> float | None:
-        ages, most = staleness(cell), rounds_of_a_delay(cell)
+    def share(run: Summary) -> float | None:
+        ages, most = staleness(run), rounds_of_a_delay(run)
         return sum(n for age, n in ages.items() if age <= most) / sum(ages.values()) if ages and most else None
 
     return _by_seed(group, setting, share, f"no staleness, or no injector with a bound, for {setting}")
@@ -259,6 +259,6 @@ def staleness_explained(group: Group, setting: str) -> Outcome:
 def missed_results(group: Group, setting: str) -> Outcome:
     """Share of the round results that a rank never applied, because the next one had overwritten them."""
     return _by_seed(
-        group, setting, lambda cell: counters(cell).get("missed", 0.0) / counters(cell)["rounds"],
+        group, setting, lambda run: counters(run).get("missed", 0.0) / counters(run)["rounds"],
         f"no rounds counted for {setting}",
     )  # fmt: skip

@@ -9,13 +9,13 @@ from repro.reports.loading import Summary
 from repro.reports.stats import number, spread
 
 
-def step_s(cell: Summary) -> float:
+def step_s(run: Summary) -> float:
     """Median seconds of an iteration: the steady state, without a pipeline's fill and drain."""
-    return cell["step"].get("median_s", cell["step"]["mean_s"])
+    return run["step"].get("median_s", run["step"]["mean_s"])
 
 
-def K_settings(group: Group) -> dict[int, str]:
-    """K -> its setting, of those that have results and a constant learning rate."""
+def K_variants(group: Group) -> dict[int, str]:
+    """K -> its variant, of those that have results and a constant learning rate."""
     known = {name: factors.of(group.one(name)) for name in group.covered()}
     return {
         int(varied["strategy.K"]): name
@@ -27,7 +27,7 @@ def K_settings(group: Group) -> dict[int, str]:
 @function
 def best_K(group: Group) -> Outcome:
     """Median step time of K = 2 / that of the fastest K above 2: at most 1 where larger K gains nothing."""
-    known = K_settings(group)
+    known = K_variants(group)
     larger = [name for K, name in known.items() if K > 2]
     if 2 not in known or not larger:
         return Outcome(reason="no results for K = 2 and a larger K")
@@ -50,7 +50,7 @@ def staleness_harm(group: Group, setting: str, over: str) -> Outcome:
 def tolerance(group: Group, codec: str = "T") -> Outcome:
     """(metric lost by compressing parameters) - (metric lost by compressing gradients); above 0: parameters lose more.
 
-    codec: T (truncation) or Q (quantization), as in the settings' names.
+    codec: T (truncation) or Q (quantization), as in the variants' names.
     """
     names = ["Gradients", f"Gradients + {codec}", "Parameters", f"Parameters + {codec}"]
     found = _paired(group, names, lambda g, gc, p, pc: (final(p) - final(pc)) - (final(g) - final(gc)))

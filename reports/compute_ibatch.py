@@ -1,6 +1,6 @@
 """How ours is computed for iBatch's claims: scaling of simulated clusters (Figures 5 to 7), and what was measured.
 
-Functions over a cluster take a ProbeGroup of the cells of all its networks, those of what was measured a Group.
+Functions over a cluster take a ProbeGroup of the runs of all its networks, those of what was measured a Group.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _of(
     reason: str = "nothing to compare",
 ) -> Outcome:  # fmt: skip
     """value(the runs) where there are all that are wanted; several seeds of a timing are one number."""
-    runs = Scaling.of(group.cells)
+    runs = Scaling.of(group.summaries)
     if lacking := runs.lacking(wanted):
         return Outcome(reason=f"no results for {lacking}")
     found = value(runs)
@@ -72,7 +72,7 @@ def least_efficiency(
     group: ProbeGroup, networks: Sequence[str], least_nodes: int, most_nodes: int, modes: Sequence[str] = MODES
 ) -> Outcome:
     """The least speed-up over nodes of some networks and modes, over all sizes from `least_nodes` to `most_nodes`."""
-    runs = Scaling.of(group.cells)
+    runs = Scaling.of(group.summaries)
     each = {
         (name, mode, n): known(runs.speedup(name, mode, n)) / n
         for name in networks for mode in modes for n in runs.nodes(name, mode)
@@ -88,7 +88,7 @@ def least_efficiency(
 def wins_everywhere(group: ProbeGroup, networks: Sequence[str], nodes: int) -> Outcome:
     """Share of the networks in which iBatch's iteration is the shortest of the three."""
     wanted = [(name, mode, nodes) for name in networks for mode in MODES]
-    runs = Scaling.of(group.cells)
+    runs = Scaling.of(group.summaries)
     if lacking := runs.lacking(wanted):
         return Outcome(reason=f"no results for {lacking}")
     lost = [name for name in networks
@@ -101,7 +101,7 @@ def wins_everywhere(group: ProbeGroup, networks: Sequence[str], nodes: int) -> O
 def largest_gain(group: ProbeGroup, network: str, others: Sequence[str], nodes: int, over: str) -> Outcome:
     """iBatch's improvement in a network less the largest of it in the others."""
     names = (network, *others)
-    runs = Scaling.of(group.cells)
+    runs = Scaling.of(group.summaries)
     if lacking := runs.lacking([(name, mode, nodes) for name in names for mode in (IBATCH, over)]):
         return Outcome(reason=f"no results for {lacking}")
     found = {name: _ratio(runs, name, nodes, IBATCH, over) for name in names}
@@ -137,7 +137,7 @@ def gain_grows(group: ProbeGroup, networks: Sequence[str], small: int, large: in
 def _timed(group: ProbeGroup, wanted: Sequence[Place], value: Callable[[Sequence[Times]], float | None], reason: str
            ) -> Outcome:  # fmt: skip
     """value(times of each place)."""
-    runs = Scaling.of(group.cells)
+    runs = Scaling.of(group.summaries)
     if not runs.lacking(wanted) and any(runs.times(*where) is None for where in wanted):
         return Outcome(reason="the workers recorded no pulls")
     return _of(group, lambda runs: value([known(runs.times(*where)) for where in wanted]), wanted, reason=reason)
@@ -172,11 +172,11 @@ def pulls_longer(group: ProbeGroup, network: str, nodes: int, mode: str = LAYERW
     return _timed(group, wanted, lambda t: t[0].pull_s / t[1].pull_s if t[1].pull_s else None, "nothing is pulled")
 
 
-# --- measured here: settings MODE P
+# --- measured here: variants MODE P
 
 
 def _modes(group: Group, modes: Sequence[str], nodes: int, value: Callable[..., float]) -> Outcome:
-    """value(the cell of each mode) seed by seed."""
+    """value(the run of each mode) seed by seed."""
     return _paired(group, [f"{mode} {nodes}" for mode in modes], value)
 
 
@@ -200,9 +200,9 @@ def measured_overlap(group: Group, nodes: int, mode: str) -> Outcome:
 
 def _measured_times(group: Group, nodes: int, modes: Sequence[str], value: Callable[..., float]) -> Outcome:
     names = [f"{mode} {nodes}" for mode in modes]
-    if bare := [name for name in names for cell in group.runs(name).values() if times(cell) is None]:
+    if bare := [name for name in names for run in group.runs(name).values() if times(run) is None]:
         return Outcome(reason=f"the workers of {bare[0]} recorded no pulls")
-    return _paired(group, names, lambda *cells: value(*map(times, cells)))
+    return _paired(group, names, lambda *runs: value(*map(times, runs)))
 
 
 @function
@@ -227,7 +227,7 @@ def equal_weights(group: Group) -> Outcome:
 @probe_function("batching")
 def random_optimal(group: ProbeGroup, mode: str = "greedy") -> Outcome:
     """Share of random profiles of which a mode's batches execute in the least possible time."""
-    found = {cell["seed"]: _total(cell)["modes"][mode] for cell in group.cells}
+    found = {run["seed"]: _total(run)["modes"][mode] for run in group.summaries}
     one = next(iter(found.values()))
     note = f"{one['compared']} profiles; the largest gap {number(100 * one['max'])} %"
     return Outcome({seed: of["optimal"] for seed, of in found.items()}, note=note)
@@ -236,15 +236,15 @@ def random_optimal(group: ProbeGroup, mode: str = "greedy") -> Outcome:
 @probe_function("batching")
 def random_below(group: ProbeGroup) -> Outcome:
     """Share of random profiles of which EXETime of greedy's batches is less than their executed time."""
-    return Outcome({cell["seed"]: _total(cell)["exetime_below"] for cell in group.cells})
+    return Outcome({run["seed"]: _total(run)["exetime_below"] for run in group.summaries})
 
 
 @probe_function("batching")
 def random_no_pair(group: ProbeGroup, algorithm: str) -> Outcome:
     """Share of random profiles in which no pair meets constraint (5) at line 3 of an algorithm."""
-    return Outcome({cell["seed"]: _total(cell)["no_pair"][algorithm] for cell in group.cells})
+    return Outcome({run["seed"]: _total(run)["no_pair"][algorithm] for run in group.summaries})
 
 
-def _total(cell: Summary) -> dict:
+def _total(run: Summary) -> dict:
     """The row of all profiles."""
-    return next(row for row in cell["result"]["rows"] if row["family"] is None)
+    return next(row for row in run["result"]["rows"] if row["family"] is None)

@@ -18,12 +18,12 @@ MADE_UP = "standin-lengths"  # in the name of a data set whose lengths are gener
 
 def made_up(group: ProbeGroup) -> bool:
     """Are the lengths a generator's?"""
-    return any(MADE_UP in str((cell.get("dataset") or {}).get("name")) for cell in group.cells)
+    return any(MADE_UP in str((run.get("dataset") or {}).get("name")) for run in group.summaries)
 
 
-def split(cell: Summary, name: str) -> dict[str, Any] | None:
+def split(run: Summary, name: str) -> dict[str, Any] | None:
     """The statistics of a split's lengths; without that name the split whose name begins with it."""
-    splits = cell["result"]["splits"]
+    splits = run["result"]["splits"]
     return splits.get(name) or next((found for key, found in splits.items() if key.startswith(name)), None)
 
 
@@ -34,10 +34,10 @@ def length_statistic(group: ProbeGroup, statistic: str, of: str = "train") -> Ou
     if made_up(group):
         return Outcome(reason="stand-in data: the lengths are generated")
 
-    def number_of(cells: list[Summary]) -> float | None:
-        return median(found[statistic] for cell in cells if (found := split(cell, of)))
+    def number_of(runs: list[Summary]) -> float | None:
+        return median(found[statistic] for run in runs if (found := split(run, of)))
 
-    every = {key: found[statistic] for cell in group.cells for key, found in cell["result"]["splits"].items()}
+    every = {key: found[statistic] for run in group.summaries for key, found in run["result"]["splits"].items()}
     note = ", ".join(f"{key}: {number(value, 5)}" for key, value in every.items())
     return by_seed(group, number_of, f"no lengths of {of}", note)
 
@@ -49,11 +49,11 @@ def length_statistic(group: ProbeGroup, statistic: str, of: str = "train") -> Ou
 def runtime_statistic(group: ProbeGroup, statistic: str, over: str = "") -> Outcome:
     """min, max, mean or sd of a batch's seconds; over: divided by another statistic, as machines differ."""
 
-    def number_of(cells: list[Summary]) -> float | None:
-        found = [cell["result"]["statistics"] for cell in cells]
+    def number_of(runs: list[Summary]) -> float | None:
+        found = [run["result"]["statistics"] for run in runs]
         return median(one[statistic] / one[over] if over else one[statistic] for one in found)
 
-    counts = sum(cell["result"]["statistics"]["n"] for cell in group.cells)
+    counts = sum(run["result"]["statistics"]["n"] for run in group.summaries)
     return by_seed(group, number_of, "no runtimes", f"{counts:,} batches")
 
 
@@ -61,11 +61,11 @@ def runtime_statistic(group: ProbeGroup, statistic: str, over: str = "") -> Outc
 def runtime_by_length(group: ProbeGroup) -> Outcome:
     """Pearson's correlation between the seconds and the lengths of batches."""
 
-    def number_of(cells: list[Summary]) -> float | None:
+    def number_of(runs: list[Summary]) -> float | None:
         return median(
             value
-            for cell in cells
-            if (value := correlation(cell["result"].get("lengths") or (), cell["result"]["seconds"])) is not None
+            for run in runs
+            if (value := correlation(run["result"].get("lengths") or (), run["result"]["seconds"])) is not None
         )
 
     return by_seed(group, number_of, "no lengths of batches recorded", "")
@@ -83,9 +83,9 @@ def correlation(lengths: Any, seconds: Any) -> float | None:
 # --- Figure 9: latency and number of active processes
 
 
-def collectives(cells: list[Summary], name: str, ranks: int) -> dict[float, dict[str, Any]]:
+def collectives(runs: list[Summary], name: str, ranks: int) -> dict[float, dict[str, Any]]:
     """bytes -> the row of a collective with so many ranks."""
-    rows = [row for cell in cells for row in cell["result"]["rows"]]
+    rows = [row for run in runs for row in run["result"]["rows"]]
     return {row["bytes"]: row for row in rows if row["collective"] == name and row["ranks"] == ranks}
 
 
@@ -95,9 +95,9 @@ def nap(row: dict[str, Any]) -> dict[str, float]:
     return found if isinstance(found, dict) else dict.fromkeys(("mean", "min", "max"), float(found))
 
 
-def latency_ratios(cells: list[Summary], of: str, over: str, ranks: int) -> list[float]:
+def latency_ratios(runs: list[Summary], of: str, over: str, ranks: int) -> list[float]:
     """Mean latency of `over` / that of `of`, one a message size."""
-    ours, base = collectives(cells, of, ranks), collectives(cells, over, ranks)
+    ours, base = collectives(runs, of, ranks), collectives(runs, over, ranks)
     return [base[size]["latency_s"]["mean"] / ours[size]["latency_s"]["mean"] for size in sorted(set(ours) & set(base))]
 
 
@@ -105,11 +105,11 @@ def latency_ratios(cells: list[Summary], of: str, over: str, ranks: int) -> list
 def latency_reduction(group: ProbeGroup, of: str, over: str = "allreduce", ranks: int = 32) -> Outcome:
     """Mean latency of `over` / that of `of`, averaged over the message sizes."""
 
-    def number_of(cells: list[Summary]) -> float | None:
-        found = latency_ratios(cells, of, over, ranks)
+    def number_of(runs: list[Summary]) -> float | None:
+        found = latency_ratios(runs, of, over, ranks)
         return sum(found) / len(found) if found else None
 
-    every = latency_ratios(list(group.cells), of, over, ranks)
+    every = latency_ratios(list(group.summaries), of, over, ranks)
     note = f"{number(min(every))} to {number(max(every))}{TIMES} over {len(every)} sizes" if every else ""
     return by_seed(group, number_of, f"not run with {ranks} ranks", note)
 
@@ -118,8 +118,8 @@ def latency_reduction(group: ProbeGroup, of: str, over: str = "allreduce", ranks
 def active_processes(group: ProbeGroup, of: str, ranks: int = 32) -> Outcome:
     """Mean number of active processes (NAP), averaged over the message sizes."""
 
-    def number_of(cells: list[Summary]) -> float | None:
-        found = [nap(row)["mean"] for row in collectives(cells, of, ranks).values()]
+    def number_of(runs: list[Summary]) -> float | None:
+        found = [nap(row)["mean"] for row in collectives(runs, of, ranks).values()]
         return sum(found) / len(found) if found else None
 
     return by_seed(group, number_of, f"not run with {ranks} ranks", "")

@@ -1,7 +1,7 @@
 """How ours is computed for claims about throughput, speed-up and efficiency (gTop-k, Figures 10, 11; Table VII).
 
 Each function is written over `scaling.Steps`, so that the page can ask it of the paper's own table and of the time
-model too (`ON_STEPS`), and registered over the group of simulated or measured cells.
+model too (`ON_STEPS`), and registered over the group of simulated or measured runs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from repro.common.known import known
 from repro.reports.compute import Outcome, function
 from repro.reports.compute_timing import by_seed
 from repro.reports.probes import ProbeGroup
-from repro.reports.scaling import MODELS, Steps, of_cells
+from repro.reports.scaling import MODELS, Steps, of_runs
 from repro.reports.stats import number, spread
 
 ON_STEPS: dict[str, Callable[..., float | None]] = {}
@@ -31,8 +31,8 @@ def of_steps(core: Callable[..., float | None]) -> Callable[..., float | None]:
 
     @wraps(core)
     def compute(group: ProbeGroup, **arguments) -> Outcome:
-        every = of_cells([cell for cell in group.cells if not cell["breakdown"]])
-        found = by_seed(group, lambda cells: core(of_cells(cells), **arguments), "", "")
+        every = of_runs([run for run in group.summaries if not run["breakdown"]])
+        found = by_seed(group, lambda runs: core(of_runs(runs), **arguments), "", "")
         if not found.values:
             return Outcome(reason=_missing(every, arguments))
         return Outcome(found.values, note=_by_model(core, every, arguments))

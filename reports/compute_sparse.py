@@ -20,9 +20,9 @@ WORD = 4  # bytes
 # --- convergence
 
 
-def losses(cell: Summary) -> list[float]:
+def losses(run: Summary) -> list[float]:
     """The training losses of a run's stops that have one."""
-    return [point["loss"] for point in cell["curve"] if point.get("loss") is not None]
+    return [point["loss"] for point in run["curve"] if point.get("loss") is not None]
 
 
 def behind(one: Summary, base: Summary) -> float:
@@ -39,9 +39,9 @@ def loss_gap(group: Group, setting: str, over: str) -> Outcome:
 
     Above 0: `setting` converges worse. A curve's loss is the mean since the last stop, as the paper's figures plot it.
     """
-    lengths = {cell["iterations"] for name in (setting, over) for cell in group.runs(name).values()}
+    lengths = {run["iterations"] for name in (setting, over) for run in group.runs(name).values()}
     if len(lengths) > 1:
-        return Outcome(reason="the settings ran different numbers of iterations")
+        return Outcome(reason="the variants ran different numbers of iterations")
     found = _paired(group, [setting, over], behind)
     if found.values and all(math.isnan(value) for value in found.values.values()):
         return Outcome(reason=f"the loss of {over} did not fall between its first stop and its last")
@@ -57,7 +57,7 @@ def metric_ratio(group: Group, setting: str, over: str) -> Outcome:
 @function
 def lost_share(group: Group, setting: str, what: str = "lost_mass") -> Outcome:
     """Sum of |values lost| (or `dropped_mass`: dropped at merges) / sum of |values sent|, over ranks and steps."""
-    if not all((cell.get("counters") or {}).get("sent_mass") for cell in group.runs(setting).values()):
+    if not all((run.get("counters") or {}).get("sent_mass") for run in group.runs(setting).values()):
         return Outcome(reason=f"no masses counted for {setting}")
     return _paired(group, [setting], lambda one: one["counters"].get(what, 0.0) / one["counters"]["sent_mass"])
 
@@ -83,34 +83,34 @@ def extra_compression(group: Group, setting: str, over: str) -> Outcome:
 def fit_error(group: ProbeGroup) -> Outcome:
     """Relative error of the fit of alpha + beta bytes to the measured times."""
     return by_seed(
-        group, lambda cells: median(c["result"]["fit"]["relative_error"] for c in cells), "no fit", _places(group)
+        group, lambda runs: median(c["result"]["fit"]["relative_error"] for c in runs), "no fit", _places(group)
     )
 
 
 @probe_function("p2p")
 def fitted(group: ProbeGroup, what: str) -> Outcome:
     """A fitted parameter: alpha_s or beta_s_per_byte, in milliseconds (a byte)."""
-    return by_seed(group, lambda cells: median(1e3 * c["result"]["fit"][what] for c in cells), "no fit", _places(group))
+    return by_seed(group, lambda runs: median(1e3 * c["result"]["fit"][what] for c in runs), "no fit", _places(group))
 
 
 def _places(group: ProbeGroup) -> str:
-    return ", ".join(dict.fromkeys(cell["testbed"] for cell in group.cells))
+    return ", ".join(dict.fromkeys(run["testbed"] for run in group.summaries))
 
 
 # --- collectives (Table I, Figure 9)
 
 
-def rows(cells: list[Summary], algorithm: str | None = None) -> Iterator[Row]:
-    """The rows of sparse_collectives cells, each collective once: later cells before earlier ones do not matter."""
-    for cell in cells:
-        for row in cell["result"]["rows"]:
+def rows(runs: list[Summary], algorithm: str | None = None) -> Iterator[Row]:
+    """The rows of sparse_collectives runs, each collective once: later runs before earlier ones do not matter."""
+    for run in runs:
+        for row in run["result"]["rows"]:
             if algorithm is None or row["algorithm"] == algorithm:
                 yield row
 
 
-def _at(cells: list[Summary], algorithm: str, ranks: int, size: float | None) -> Row | None:
+def _at(runs: list[Summary], algorithm: str, ranks: int, size: float | None) -> Row | None:
     """The row of an algorithm, world and gradient; without a size that of 100 MB, else the largest."""
-    found = [row for row in rows(cells, algorithm) if row["ranks"] == ranks]
+    found = [row for row in rows(runs, algorithm) if row["ranks"] == ranks]
     if size is not None:
         found = [row for row in found if row["bytes"] == size]
     return min(found, key=lambda row: (abs(row["bytes"] - PAPER_BYTES), row["bytes"]), default=None)
@@ -130,21 +130,21 @@ def table1_ratio(group: ProbeGroup, algorithm: str) -> Outcome:
     Only worlds that are powers of two, which the formulas are for.
     """
 
-    def ratios(cells: list[Summary]) -> list[float]:
-        found = [row for row in rows(cells, algorithm) if row["ranks"] & (row["ranks"] - 1) == 0]
+    def ratios(runs: list[Summary]) -> list[float]:
+        found = [row for row in rows(runs, algorithm) if row["ranks"] & (row["ranks"] - 1) == 0]
         return [_seconds(row) / row["closed_form_s"] for row in found if row["closed_form_s"]]
 
-    every = ratios(list(group.cells))
+    every = ratios(list(group.summaries))
     note = f"{_range(every)} over {len(every)} collectives" if every else ""
-    return by_seed(group, lambda cells: median(ratios(cells)), f"no {ALGORITHMS[algorithm]} collectives", note)
+    return by_seed(group, lambda runs: median(ratios(runs)), f"no {ALGORITHMS[algorithm]} collectives", note)
 
 
 @probe_function("sparse_collectives")
 def collective_speedup(group: ProbeGroup, of: str, over: str, ranks: int) -> Outcome:
     """Seconds of `over` / those of `of`, same gradient (100 MB, or the nearest to it that was run), `ranks` workers."""
 
-    def ratio(cells: list[Summary]) -> float | None:
-        one, base = (_at(cells, name, ranks, None) for name in (of, over))
+    def ratio(runs: list[Summary]) -> float | None:
+        one, base = (_at(runs, name, ranks, None) for name in (of, over))
         return _ratio(_seconds(base), _seconds(one)) if one and base and one["bytes"] == base["bytes"] else None
 
     return by_seed(group, ratio, f"not run with {ranks} workers", "")
@@ -159,8 +159,8 @@ def collective_growth(group: ProbeGroup, algorithm: str, by: str) -> Outcome:
     if by not in ("log2 P", "P - 1", "bytes"):
         return Outcome(reason=f"by is '{by}', not log2 P, P - 1 or bytes")
 
-    def growth(cells: list[Summary]) -> float | None:
-        found = list(rows(cells, algorithm))
+    def growth(runs: list[Summary]) -> float | None:
+        found = list(rows(runs, algorithm))
         if by == "bytes":
             chain = _several(found, "ranks", "bytes")
             units = {id(row): row["bytes"] for row in chain}
@@ -181,9 +181,9 @@ def advantage_growth(group: ProbeGroup, of: str, over: str, by: str) -> Outcome:
     """(seconds of `over` / of `of`) at the most workers or bytes / the same at the fewest; above 1: it grows."""
     same, along = ("bytes", "ranks") if by == "ranks" else ("ranks", "bytes")
 
-    def growth(cells: list[Summary]) -> float | None:
-        one = _several([row for row in rows(cells, of) if row["ranks"] > 1], same, along)
-        base = {(row["ranks"], row["bytes"]): row for row in rows(cells, over)}
+    def growth(runs: list[Summary]) -> float | None:
+        one = _several([row for row in rows(runs, of) if row["ranks"] > 1], same, along)
+        base = {(row["ranks"], row["bytes"]): row for row in rows(runs, over)}
         both = [(row, base[row["ranks"], row["bytes"]]) for row in one if (row["ranks"], row["bytes"]) in base]
         if len(both) < 2:
             return None
@@ -208,32 +208,32 @@ def _several(found: list[Row], same: str, along: str) -> list[Row]:
 def words_on_wire(group: ProbeGroup, algorithm: str = "gtopk") -> Outcome:
     """Words of 4 bytes that a message holds for each gradient selected, of the bytes counted on the wire."""
 
-    def words(cells: list[Summary]) -> list[float]:
-        return [row["wire_bytes"] / (WORD * row["k"]) for row in rows(cells, algorithm) if row["wire_bytes"]]
+    def words(runs: list[Summary]) -> list[float]:
+        return [row["wire_bytes"] / (WORD * row["k"]) for row in rows(runs, algorithm) if row["wire_bytes"]]
 
-    every = words(list(group.cells))
+    every = words(list(group.summaries))
     note = f"{_range(every)} over {len(every)} collectives" if every else ""
-    return by_seed(group, lambda cells: median(words(cells)), "no bytes counted", note)
+    return by_seed(group, lambda runs: median(words(runs)), "no bytes counted", note)
 
 
 @probe_function("sparse_collectives")
 def message_reduction(group: ProbeGroup, algorithm: str = "gtopk") -> Outcome:
     """Bytes of the dense gradient / bytes of a sparse message."""
 
-    def factors(cells: list[Summary]) -> list[float]:
-        return [row["bytes"] / row["wire_bytes"] for row in rows(cells, algorithm) if row["wire_bytes"]]
+    def factors(runs: list[Summary]) -> list[float]:
+        return [row["bytes"] / row["wire_bytes"] for row in rows(runs, algorithm) if row["wire_bytes"]]
 
-    every = factors(list(group.cells))
+    every = factors(list(group.summaries))
     note = f"{_range(every, TIMES)} over {len(every)} collectives" if every else ""
-    return by_seed(group, lambda cells: median(factors(cells)), "no bytes counted", note)
+    return by_seed(group, lambda runs: median(factors(runs)), "no bytes counted", note)
 
 
 # --- selection (Figure 11)
 
 
-def selections(cells: list[Summary], model: str, method: str, on_gpu: bool) -> list[Row]:
+def selections(runs: list[Summary], model: str, method: str, on_gpu: bool) -> list[Row]:
     """The rows of a model and method on a GPU, or on a CPU."""
-    every = [row for cell in cells for row in cell["result"]["rows"]]
+    every = [row for run in runs for row in run["result"]["rows"]]
     return [r for r in every if r["model"] == model and r["method"] == method and is_gpu(r) == on_gpu]
 
 
@@ -246,7 +246,7 @@ def selection_share(group: ProbeGroup, model: str, method: str = "exact", gpu: b
     """Seconds of selecting k gradients / the published seconds of an iteration's computation (Table VI)."""
     return by_seed(
         group,
-        lambda cells: median(_seconds(row) / row["iteration_s"] for row in selections(cells, model, method, gpu)),
+        lambda runs: median(_seconds(row) / row["iteration_s"] for row in selections(runs, model, method, gpu)),
         f"no {method} selection of {model} on a {'GPU' if gpu else 'CPU'}",
         f"selection on {_devices(group, gpu)}; iteration: Table VI, P102-100",
     )
@@ -256,15 +256,15 @@ def selection_share(group: ProbeGroup, model: str, method: str = "exact", gpu: b
 def gpu_gain(group: ProbeGroup, model: str, method: str = "exact") -> Outcome:
     """Seconds of selecting on the CPU / on the GPU."""
 
-    def gain(cells: list[Summary]) -> float | None:
-        cpu, gpu = (median(map(_seconds, selections(cells, model, method, on))) for on in (False, True))
+    def gain(runs: list[Summary]) -> float | None:
+        cpu, gpu = (median(map(_seconds, selections(runs, model, method, on))) for on in (False, True))
         return cpu / gpu if cpu and gpu else None
 
     return by_seed(group, gain, f"no {method} selection of {model} on both CPU and GPU", "")
 
 
 def _devices(group: ProbeGroup, gpu: bool) -> str:
-    found = dict.fromkeys(str(r["device"]) for c in group.cells for r in c["result"]["rows"] if is_gpu(r) == gpu)
+    found = dict.fromkeys(str(r["device"]) for c in group.summaries for r in c["result"]["rows"] if is_gpu(r) == gpu)
     return ", ".join(found)
 
 
@@ -275,11 +275,11 @@ def _devices(group: ProbeGroup, gpu: bool) -> str:
 def step_speedup(group: ProbeGroup, of: str, over: str, workers: int, parameters: int) -> Outcome:
     """Step time of `over` / that of `of` with a model of about so many parameters (within 2 %)."""
 
-    def ratio(cells: list[Summary]) -> float | None:
+    def ratio(runs: list[Summary]) -> float | None:
         found: dict[str, list[float]] = {}
-        for cell in cells:
-            for row in cell["result"]["rows"]:
-                if cell["workers"] == workers and abs(row["bytes"] / (WORD * parameters) - 1) < 0.02:
+        for run in runs:
+            for row in run["result"]["rows"]:
+                if run["workers"] == workers and abs(row["bytes"] / (WORD * parameters) - 1) < 0.02:
                     found.setdefault(row["setting"], []).append(row["observed_s"]["median"])
         one, base = (median(found.get(name, ())) for name in (of, over))
         return base / one if one and base else None

@@ -1,6 +1,6 @@
 """How ours is computed for claims about the timing model, the ring's compression and the convergence rates.
 
-These functions take a ProbeGroup: cells of one experiment, kind and place, of several models, world sizes and testbeds.
+These functions take a ProbeGroup: runs of one experiment, kind and place, of several models, world sizes and testbeds.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Entry = dict[str, Any]  # an entry of a timing result's `settings`
 
 
 def by_seed(group: ProbeGroup, number_of: Callable[[list[Summary]], float | None], reason: str, note: str) -> Outcome:
-    """number_of(cells) for each seed that has one."""
+    """number_of(runs) for each seed that has one."""
     found = {seed: number_of(group.of_seed(seed)) for seed in group.seeds()}
     values = {seed: value for seed, value in found.items() if value is not None}
     return Outcome(values, note=note) if values else Outcome(reason=reason)
@@ -30,12 +30,12 @@ def median(values: Any) -> float | None:
     return found.median if found.n else None
 
 
-def entries(cells: list[Summary], setting: str | None = None) -> Iterator[tuple[Summary, Entry]]:
-    """(cell, entry) of every setting of timing cells, or of one setting."""
-    for cell in cells:
-        for entry in cell["result"]["settings"]:
-            if setting is None or entry["setting"] == setting:
-                yield cell, entry
+def entries(runs: list[Summary], variant: str | None = None) -> Iterator[tuple[Summary, Entry]]:
+    """(run, entry) of every variant of timing runs, or of one variant."""
+    for run in runs:
+        for entry in run["result"]["settings"]:
+            if variant is None or entry["setting"] == variant:
+                yield run, entry
 
 
 def computing(entry: Entry) -> float:
@@ -58,10 +58,10 @@ def dependency(entry: Entry) -> int:
     return int(entry["options"].get("K", 2)) if entry["strategy"] == "pipe_sgd" else 1
 
 
-def where(cell: Summary) -> str:
+def where(run: Summary) -> str:
     """`MNIST-MLP, p = 4` and, simulated, the testbed."""
-    place = f", {cell['testbed']}" if cell["kind"] == "simulated" else ""
-    return f"{model(cell)}, p = {cell['workers']}{place}"
+    place = f", {run['testbed']}" if run["kind"] == "simulated" else ""
+    return f"{model(run)}, p = {run['workers']}{place}"
 
 
 def _range(values: list[float], unit: str = "") -> str:
@@ -72,12 +72,12 @@ def _range(values: list[float], unit: str = "") -> str:
 # --- sequential against pipelined gradient communication (equations (5) and (6))
 
 
-def communication_pairs(cells: list[Summary], K: int = 2) -> list[tuple[Summary, Entry, Entry]]:
-    """(cell, entry with L = 1, fastest entry with L > 1) of Pipe-SGD with this K, a codec at a time."""
+def communication_pairs(runs: list[Summary], K: int = 2) -> list[tuple[Summary, Entry, Entry]]:
+    """(run, entry with L = 1, fastest entry with L > 1) of Pipe-SGD with this K, a codec at a time."""
     pairs = []
-    for cell in cells:
+    for run in runs:
         by_codec: dict[str, list[Entry]] = {}
-        for entry in cell["result"]["settings"]:
+        for entry in run["result"]["settings"]:
             options = entry["options"]
             if entry["strategy"] == "pipe_sgd" and dependency(entry) == K and not options.get("staleness_lr"):
                 by_codec.setdefault(str(options.get("codec", "none")), []).append(entry)
@@ -85,7 +85,7 @@ def communication_pairs(cells: list[Summary], K: int = 2) -> list[tuple[Summary,
             whole = [entry for entry in some if segments(entry) == 1]
             parts = [entry for entry in some if segments(entry) > 1]
             if whole and parts:
-                pairs.append((cell, whole[0], min(parts, key=lambda entry: entry["observed_s"]["median"])))
+                pairs.append((run, whole[0], min(parts, key=lambda entry: entry["observed_s"]["median"])))
     return pairs
 
 
@@ -96,25 +96,25 @@ def pipelined_over_sequential(pair: tuple[Summary, Entry, Entry]) -> float:
 
 @probe_function("timing")
 def sequential_over_pipelined(group: ProbeGroup, network: str | None = None) -> Outcome:
-    """Step time of the best L > 1 / that of L = 1, K = 2, where communication is the bound: median over those cells.
+    """Step time of the best L > 1 / that of L = 1, K = 2, where communication is the bound: median over those runs.
 
     Above 1: sequential gradient communication is faster. network: only this testbed.
     """
 
-    def wanted(cells: list[Summary]) -> list[Summary]:
-        return [cell for cell in cells if network in (None, cell["testbed"])]
+    def wanted(runs: list[Summary]) -> list[Summary]:
+        return [run for run in runs if network in (None, run["testbed"])]
 
-    def ratios(cells: list[Summary]) -> list[float]:
+    def ratios(runs: list[Summary]) -> list[float]:
         return [
-            pipelined_over_sequential(pair) for pair in communication_pairs(wanted(cells)) if not compute_bound(pair[1])
+            pipelined_over_sequential(pair) for pair in communication_pairs(wanted(runs)) if not compute_bound(pair[1])
         ]
 
-    every = ratios(list(group.cells))
+    every = ratios(list(group.summaries))
     return by_seed(
         group,
-        lambda cells: median(ratios(cells)),
-        "no communication-bound cell with L = 1 and L > 1" + (f" on {network}" if network else ""),
-        f"{_range(every, TIMES)} over {len(every)} communication-bound cells; {turning_point(group)}" if every else "",
+        lambda runs: median(ratios(runs)),
+        "no communication-bound run with L = 1 and L > 1" + (f" on {network}" if network else ""),
+        f"{_range(every, TIMES)} over {len(every)} communication-bound runs; {turning_point(group)}" if every else "",
     )
 
 
@@ -123,11 +123,11 @@ ROUNDING = 1e-6  # simulated times that are equal differ by less
 
 def turning_point(group: ProbeGroup) -> str:
     """Where pipelined gradient communication becomes the faster one, from slow networks to fast."""
-    pairs = sorted(communication_pairs(list(group.cells)), key=lambda pair: bandwidth(pair[0]))
+    pairs = sorted(communication_pairs(list(group.summaries)), key=lambda pair: bandwidth(pair[0]))
     faster = [pair for pair in pairs if pipelined_over_sequential(pair) < 1 - ROUNDING]
     if not faster:
         return "pipelined is faster nowhere"
-    places = list(dict.fromkeys(f"{where(cell)} (L = {segments(part)})" for cell, _, part in faster))
+    places = list(dict.fromkeys(f"{where(run)} (L = {segments(part)})" for run, _, part in faster))
     more = f" and {len(places) - 4} more" if len(places) > 4 else ""
     bound = sum(compute_bound(whole) for _, whole, _ in faster)
     return f"pipelined is faster at {'; '.join(places[:4])}{more}: {bound} of {len(faster)} compute bound"
@@ -140,16 +140,16 @@ def turning_point(group: ProbeGroup) -> str:
 def scaling_efficiency(group: ProbeGroup, setting: str) -> Outcome:
     """Observed efficiency (7) at the largest world size where the prediction says compute bound; median over models."""
 
-    def largest(cells: list[Summary]) -> list[tuple[Summary, Entry]]:
-        bound = [(cell, entry) for cell, entry in entries(cells, setting) if compute_bound(entry)]
-        top = max((cell["workers"] for cell, _ in bound), default=0)
-        return [(cell, entry) for cell, entry in bound if cell["workers"] == top]
+    def largest(runs: list[Summary]) -> list[tuple[Summary, Entry]]:
+        bound = [(run, entry) for run, entry in entries(runs, setting) if compute_bound(entry)]
+        top = max((run["workers"] for run, _ in bound), default=0)
+        return [(run, entry) for run, entry in bound if run["workers"] == top]
 
-    places = dict.fromkeys(where(cell) for cell, _ in largest(list(group.cells)))
+    places = dict.fromkeys(where(run) for run, _ in largest(list(group.summaries)))
     return by_seed(
         group,
-        lambda cells: median(
-            entry["efficiency_observed"] for _, entry in largest(cells) if entry["efficiency_observed"] is not None
+        lambda runs: median(
+            entry["efficiency_observed"] for _, entry in largest(runs) if entry["efficiency_observed"] is not None
         ),
         f"{setting} is predicted compute bound at no world size",
         f"at {'; '.join(places)}",
@@ -158,21 +158,21 @@ def scaling_efficiency(group: ProbeGroup, setting: str) -> Outcome:
 
 @probe_function("timing")
 def model_error(group: ProbeGroup, setting: str | None = None) -> Outcome:
-    """Observed step time / predicted, median over models, world sizes and settings (or over one setting's cells)."""
+    """Observed step time / predicted, median over models, world sizes and variants (or over one variant's runs)."""
 
-    def ratios(cells: list[Summary]) -> list[float]:
+    def ratios(runs: list[Summary]) -> list[float]:
         return [
             _ratio(entry["observed_s"]["median"], entry["predicted_s"])
-            for _, entry in entries(cells, setting)
+            for _, entry in entries(runs, setting)
             if entry["predicted_s"]
         ]
 
-    every = ratios(list(group.cells))
+    every = ratios(list(group.summaries))
     return by_seed(
         group,
-        lambda cells: median(ratios(cells)),
+        lambda runs: median(ratios(runs)),
         f"no results for {setting}" if setting else "no predictions",
-        f"{_range(every)} over {len(every)} cells" if every else "",
+        f"{_range(every)} over {len(every)} runs" if every else "",
     )
 
 
@@ -183,23 +183,23 @@ def model_error(group: ProbeGroup, setting: str | None = None) -> Outcome:
 def terngrad_overhead(group: ProbeGroup, over: str) -> Outcome:
     """(Decompressing, summing, compressing) / communicating, uncompressed or compressed (`over`); median of benchmarks.
 
-    At the paper's four workers where there are such cells.
+    At the paper's four workers where there are such runs.
     """
     if over not in ("uncompressed", "compressed"):
         return Outcome(reason=f"over is '{over}', not uncompressed or compressed")
 
-    def of(cells: list[Summary]) -> dict[str, float]:
-        cells = [cell for cell in cells if cell["workers"] == 4] or cells
+    def of(runs: list[Summary]) -> dict[str, float]:
+        runs = [run for run in runs if run["workers"] == 4] or runs
         return {
-            f"{entry['benchmark']}, p = {cell['workers']}": entry[f"per_{over}"]
-            for cell in cells
-            for entry in cell["result"]["overheads"]
+            f"{entry['benchmark']}, p = {run['workers']}": entry[f"per_{over}"]
+            for run in runs
+            for entry in run["result"]["overheads"]
             if "tern" in entry["codec"].lower() and entry[f"per_{over}"] is not None
         }
 
-    every = of(list(group.cells))
+    every = of(list(group.summaries))
     note = f"{_range(list(every.values()), TIMES)} over {', '.join(every)}" if every else ""
-    return by_seed(group, lambda cells: median(of(cells).values()), "no TernGrad overheads recorded", note)
+    return by_seed(group, lambda runs: median(of(runs).values()), "no TernGrad overheads recorded", note)
 
 
 CANNOT_TELL = 0.1  # share of its work that the native ring seems to hide
@@ -213,37 +213,37 @@ def hidden_in_ring(group: ProbeGroup, variant: str) -> Outcome:
     cannot tell (measured, the work of a short ring drowns in the scatter of the waiting times).
     """
 
-    def shares(cells: list[Summary], name: str = variant) -> list[float]:
-        variants = [v for cell in cells for v in cell["result"]["variants"] if v["name"] == name]
+    def shares(runs: list[Summary], name: str = variant) -> list[float]:
+        variants = [v for run in runs for v in run["result"]["variants"] if v["name"] == name]
         return [v["overlapped_s"] / v["work_s"] for v in variants if v["work_s"]]
 
-    native = median(shares(list(group.cells), variant.replace("pipelined", "native")))
+    native = median(shares(list(group.summaries), variant.replace("pipelined", "native")))
     if native is not None and native > CANNOT_TELL:
         share = f"{100 * native:.0f} %"
         return Outcome(reason=f"the measure cannot tell: it finds {share} hidden in the native ring too")
-    every = shares(list(group.cells))
-    note = f"{_range([100 * share for share in every], ' %')} over {len(every)} cells" if every else ""
-    return by_seed(group, lambda cells: median(shares(cells)), f"no results for the ring '{variant}'", note)
+    every = shares(list(group.summaries))
+    note = f"{_range([100 * share for share in every], ' %')} over {len(every)} runs" if every else ""
+    return by_seed(group, lambda runs: median(shares(runs)), f"no results for the ring '{variant}'", note)
 
 
 # --- convergence rates
 
 
 def _rates(group: ProbeGroup, objective: str) -> dict[int, list[Summary]]:
-    """K -> cells of an objective."""
+    """K -> runs of an objective."""
     found: dict[int, list[Summary]] = {}
-    for cell in group.cells:
-        if cell["result"]["objective"] == objective:
-            found.setdefault(cell["result"]["K"], []).append(cell)
+    for run in group.summaries:
+        if run["result"]["objective"] == objective:
+            found.setdefault(run["result"]["K"], []).append(run)
     return dict(sorted(found.items()))
 
 
 def _at_K2(group: ProbeGroup, objective: str, value: Callable[[Summary], float], show: Callable) -> Outcome:
-    cells = _rates(group, objective)
-    note = ", ".join(f"K = {K}: {show(some)}" for K, some in cells.items() if K != 2)
+    runs = _rates(group, objective)
+    note = ", ".join(f"K = {K}: {show(some)}" for K, some in runs.items() if K != 2)
     return by_seed(
         group,
-        lambda mine: median(value(c) for c in cells.get(2, ()) if c in mine and not math.isnan(value(c))),
+        lambda mine: median(value(c) for c in runs.get(2, ()) if c in mine and not math.isnan(value(c))),
         f"no results for K = 2 on a {objective} objective",
         note,
     )
@@ -255,7 +255,7 @@ def convergence_slope(group: ProbeGroup, objective: str) -> Outcome:
     return _at_K2(
         group,
         objective,
-        lambda cell: math.nan if cell["result"]["slope"] is None else cell["result"]["slope"],
+        lambda run: math.nan if run["result"]["slope"] is None else run["result"]["slope"],
         lambda some: number(spread(c["result"]["slope"] for c in some if c["result"]["slope"] is not None).median),
     )
 
@@ -266,6 +266,6 @@ def within_bound(group: ProbeGroup, objective: str) -> Outcome:
     return _at_K2(
         group,
         objective,
-        lambda cell: float(cell["result"]["within_bound"]),
+        lambda run: float(run["result"]["within_bound"]),
         lambda some: "within" if all(c["result"]["within_bound"] for c in some) else "not within",
     )

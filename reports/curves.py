@@ -18,35 +18,35 @@ X_LABELS = {"epoch": "epochs", "train_s": "training time (s)"}
 
 @dataclass(frozen=True)
 class Panel:
-    """One axis: which column of `stops` against which (epoch, train_s), of which settings (none given: all)."""
+    """One axis: which column of `stops` against which (epoch, train_s), of which variants (none given: all)."""
 
     value: str
     x: str
     label: str
     title: str
-    settings: tuple[str, ...] = ()
+    variants: tuple[str, ...] = ()
     log: bool = False
 
 
 def stops(group: Group, more: Sequence[str] = ()) -> pd.DataFrame:
-    """One row a setting, seed and stop: epoch, training seconds, training loss, metric and the scores `more`.
+    """One row a variant, seed and stop: epoch, training seconds, training loss, metric and the scores `more`.
 
     What was not recorded at a stop is missing there (NaN).
     """
     import pandas as pd
 
     rows = [
-        {"kind": group.kind, "setting": setting, "seed": seed, "iteration": point["iteration"],
+        {"kind": group.kind, "setting": variant, "seed": seed, "iteration": point["iteration"],
          "epoch": point["epoch"], "train_s": point["train_s"], "loss": point.get("loss"),
          "metric": point.get(group.metric), **{name: point.get(name) for name in more}}
-        for setting in group.covered() for seed, cell in group.runs(setting).items() for point in cell["curve"]
+        for variant in group.covered() for seed, run in group.runs(variant).items() for point in run["curve"]
     ]  # fmt: skip
     columns = ["kind", "setting", "seed", "iteration", "epoch", "train_s", "loss", "metric", *more]
     return pd.DataFrame(rows, columns=columns).astype(dict.fromkeys(("loss", "metric", *more), float))
 
 
 def bands(points: pd.DataFrame, value: str) -> pd.DataFrame:
-    """One row a setting and stop: medians of epoch and seconds; median, low and high of `value` over the seeds."""
+    """One row a variant and stop: medians of epoch and seconds; median, low and high of `value` over the seeds."""
     names = ["setting", "quantity", "iteration", "epoch", "train_s", "median", "low", "high", "seeds", "interval"]
     wanted = points[["kind", "setting", "iteration", "epoch", "train_s", value]].dropna(subset=[value])
     found = frames.bands(wanted.rename(columns={value: "metric"}))
@@ -54,7 +54,7 @@ def bands(points: pd.DataFrame, value: str) -> pd.DataFrame:
 
 
 def draw(points: pd.DataFrame, panels: Sequence[Panel], title: str, looks: Mapping[str, str] | None = None) -> Any:
-    """The panels in one row; one look and one legend entry a setting, or a name that `looks` has for several."""
+    """The panels in one row; one look and one legend entry a variant, or a name that `looks` has for several."""
     plt, sns = style.plotting()
     width = 14.5 if len(panels) > 2 else 5.2 * len(panels) + 0.4
     figure, axes = plt.subplots(1, len(panels), figsize=(width, 4.7), layout="constrained", squeeze=False)
@@ -63,9 +63,9 @@ def draw(points: pd.DataFrame, panels: Sequence[Panel], title: str, looks: Mappi
     known = tuple(dict.fromkeys(looks.values()))
     for axis, panel in zip(axes[0], panels, strict=True):
         middle = bands(points, panel.value)
-        for setting in panel.settings or names:
-            _line(axis, points[points["setting"] == setting].dropna(subset=[panel.value]),
-                  middle[middle["setting"] == setting], panel, style.look(looks[setting], known))  # fmt: skip
+        for variant in panel.variants or names:
+            _line(axis, points[points["setting"] == variant].dropna(subset=[panel.value]),
+                  middle[middle["setting"] == variant], panel, style.look(looks[variant], known))  # fmt: skip
         axis.set(xlim=(0, None), xlabel=X_LABELS[panel.x], ylabel=panel.label)
         if panel.log and len(middle):
             axis.set_yscale("log")

@@ -46,7 +46,7 @@ def of_training(group: Group, paper: Stated, sized: bool = False) -> list[str]:
     else:
         scale = one.get("scale", "unknown")
         found.append(f"Epochs: {one['epochs']:g} (scale {scale}), {optimized(one)}; the paper {paper.epochs}.")
-    batches = sorted({cell["batch"] / cell["workers"] for cell in group.used()})
+    batches = sorted({run["batch"] / run["workers"] for run in group.used()})
     found.append(f"Minibatch of a {paper.node}: {' or '.join(f'{b:g}' for b in batches)}; the paper {paper.minibatch}.")
     found += not_run(group)
     if group.kind == "simulated":
@@ -54,22 +54,22 @@ def of_training(group: Group, paper: Stated, sized: bool = False) -> list[str]:
     return [*found, *measured(group, paper.hardware, paper.rivals)]
 
 
-def optimized(cell: Summary) -> str:
+def optimized(run: Summary) -> str:
     """The optimizer's numbers and names: `lr 0.1, momentum 0`."""
-    given = {key: value for key, value in optimizer(cell).items() if isinstance(value, int | float | str)}
+    given = {key: value for key, value in optimizer(run).items() if isinstance(value, int | float | str)}
     return ", ".join(f"{k} {v:g}" if isinstance(v, int | float) else f"{k} {v}" for k, v in given.items())
 
 
 def not_run(group: Group) -> list[str]:
     """What there is no run of."""
-    missing = [name for name in group.settings if name not in group.covered()]
+    missing = [name for name in group.variants if name not in group.covered()]
     return [f"Not run: {', '.join(missing)}."] if missing else []
 
 
 def measured(group: Group, theirs: str = "", rivals: str = "computation and communication") -> list[str]:
     """What measured runs ran on; theirs: the paper's hardware; rivals: what competes for too few cores."""
     one, hardware = group.first, group.first["hardware"]
-    ranks = max(cell["ranks"] if "ranks" in cell else cell["workers"] for cell in group.used())
+    ranks = max(run["ranks"] if "ranks" in run else run["workers"] for run in group.used())
     network = f"{hardware.get('network') or 'network unknown'} (testbed {one['testbed']})"
     found = [f"Hardware: {machine(one)}, {network}{f'; the paper: {theirs}' if theirs else ''}."]
     if hardware.get("cores") and not hardware.get("gpu") and ranks > hardware["cores"]:

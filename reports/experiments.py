@@ -1,4 +1,4 @@
-"""The experiments that the Pipe-SGD page shows, in its order: settings, their options, and what the paper states."""
+"""The experiments that the Pipe-SGD page shows, in its order: variants, their options, and what the paper states."""
 
 from __future__ import annotations
 

@@ -18,9 +18,9 @@ from repro.experiment.grid import Value, Variant
 Factors = Mapping[str, Value]
 
 
-def of(cell: Mapping[str, Any]) -> Factors:
+def of(run: Mapping[str, Any]) -> Factors:
     """A run's factors, by name; none of a run that nobody planned."""
-    return cell.get("factors") or known(cell["paper"], cell["experiment"]).get(cell["setting"], {})
+    return run.get("factors") or known(run["paper"], run["experiment"]).get(run["setting"], {})
 
 
 @cache
@@ -45,7 +45,7 @@ def _files(paper: str) -> Mapping[str, list[str]]:
 
 
 @cache
-def settings(paper: str, figure: str) -> Mapping[str, tuple[str, Mapping[str, Any]]]:
+def variants(paper: str, figure: str) -> Mapping[str, tuple[str, Mapping[str, Any]]]:
     """Label -> (strategy, its options) as the files of a figure have them, without what they take from elsewhere."""
     return {
         variant.label: _strategy(config.own_file(name), variant)

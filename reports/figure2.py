@@ -19,7 +19,7 @@ WRITE = {"update": "U", "compute": "compute", "communicate": "", "idle": "idle",
 
 
 def draw(found: pd.DataFrame, title: str) -> Any:
-    """Panels a, b (two settings on one axis) and c, each in its own milliseconds; panels without data are left out."""
+    """Panels a, b (two variants on one axis) and c, each in its own milliseconds; panels without data are left out."""
     plt, _ = style.plotting()
     parts = list(found.groupby(["panel", "setting"], sort=False))
     order = [_rows(own) for _, own in parts]
@@ -28,11 +28,11 @@ def draw(found: pd.DataFrame, title: str) -> Any:
         layout="constrained", gridspec_kw={"height_ratios": [len(rows) + 0.6 for rows in order]},
     )  # fmt: skip
     ends = found.groupby("panel")["end_ms"].max()
-    for axis, ((panel, setting), own), rows in zip(axes[:, 0], parts, order, strict=True):
+    for axis, ((panel, variant), own), rows in zip(axes[:, 0], parts, order, strict=True):
         labels = [f"{who}" if line == "main" or panel == "c" else "communication" for who, _, line in rows]
         keys = [(rank, line) for _, rank, line in rows]
         boxes.rows(axis, own, keys, ("rank", "line"), labels, WRITE, float(ends[panel]))
-        axis.set_title(TITLES[panel].format(setting), loc="left", fontweight="bold")
+        axis.set_title(TITLES[panel].format(variant), loc="left", fontweight="bold")
         axis.set_xlabel("milliseconds")
     labels = {"communicate": "communicate: allreduce, transmit"}
     boxes.legend(figure, boxes.in_order(list(found["name"].unique())), labels)

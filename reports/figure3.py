@@ -36,4 +36,4 @@ def draw(found: pd.DataFrame, title: str) -> Any:
 
 def _rows(own: pd.DataFrame) -> list[tuple[str, str]]:
     found = {(p, s, line) for p, s, line in zip(own["pipelined"], own["setting"], own["line"], strict=True)}
-    return [(setting, line) for _, setting, line in sorted(found, key=lambda r: (r[0], r[1], r[2] != "main", r[2]))]
+    return [(variant, line) for _, variant, line in sorted(found, key=lambda r: (r[0], r[1], r[2] != "main", r[2]))]

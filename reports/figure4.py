@@ -33,13 +33,13 @@ def row(data: RowData, title: str) -> Any:
         _bars(axes["bars"], data.bars)
     else:
         figure, axes = plt.subplot_mosaic(
-            [["inset", "whole", "bars"], ["settings", "settings", "phases"]],
+            [["inset", "whole", "bars"], ["variants", "variants", "phases"]],
             figsize=(15, 5.4),
             layout="constrained",
             gridspec_kw={"width_ratios": [1, 1, 1.15], "height_ratios": [1, 0.16]},
         )
         _panels(data, axes["inset"], axes["whole"], axes["bars"])
-        _legend(axes["settings"], *_setting_handles(data.median), ncols=4)
+        _legend(axes["variants"], *_variant_handles(data.median), ncols=4)
     _legend(axes["phases"], *axes["bars"].get_legend_handles_labels(), ncols=3)
     style.titled(figure, title)
     return figure
@@ -52,7 +52,7 @@ def whole(rows: Sequence[RowData | str], title: str) -> Any:
     plt, _ = style.plotting()
     places = [[f"inset{i}", f"whole{i}", f"bars{i}"] for i in range(len(rows))]
     figure, axes = plt.subplot_mosaic(
-        [*places, ["settings", "settings", "phases"]],
+        [*places, ["variants", "variants", "phases"]],
         figsize=(15, 4.3 * len(rows) + 0.9),
         layout="constrained",
         gridspec_kw={"width_ratios": [1, 1, 1.15], "height_ratios": [*[1] * len(rows), 0.2]},
@@ -75,9 +75,9 @@ def whole(rows: Sequence[RowData | str], title: str) -> Any:
         phases |= {label: handle for handle, label in zip(handles, labels, strict=True) if label not in phases}
     there = [data.median for data in rows if not isinstance(data, str) and len(data.points)]
     if there:
-        handles, labels = _setting_handles(pd.concat(there))
-        _legend(axes["settings"], handles, labels, ncols=4)
-    axes["settings"].axis("off")
+        handles, labels = _variant_handles(pd.concat(there))
+        _legend(axes["variants"], handles, labels, ncols=4)
+    axes["variants"].axis("off")
     _legend(axes["phases"], list(phases.values()), list(phases), ncols=3)
     style.titled(figure, title)
     return figure
@@ -129,7 +129,7 @@ def convergence(points: pd.DataFrame, median: pd.DataFrame, goals: list[float], 
     axes[0].set(ylim=(low - 0.005, best + 0.08 * (best - low) + 0.002), title="accuracy against epochs")
     axes[1].set_title("accuracy against time")
     _goal_labels(axes[1], goals)
-    handles, labels = _setting_handles(median)
+    handles, labels = _variant_handles(median)
     figure.legend(handles, labels, loc="outside lower center", ncols=4)
     style.titled(figure, title)
     return figure
@@ -138,7 +138,7 @@ def convergence(points: pd.DataFrame, median: pd.DataFrame, goals: list[float], 
 def _curves(
     axis: Any, points: pd.DataFrame, median: pd.DataFrame, goals: list[float], x: str, marks: tuple | None = None
 ) -> None:
-    """Median line, band and every seed's points of each setting; `marks` ((x), (y)): where the markers must fall."""
+    """Median line, band and every seed's points of each variant; `marks` ((x), (y)): where the markers must fall."""
     _, sns = style.plotting()
     names = tuple(median["setting"].unique())
     for name in names:
@@ -176,7 +176,7 @@ def _goal_labels(axis: Any, goals: list[float]) -> None:
         axis.annotate(text, (1, goal), xycoords=("axes fraction", "data"), fontsize=7.5, color="#555555", **beside)
 
 
-def _setting_handles(median: pd.DataFrame) -> tuple[list, list]:
+def _variant_handles(median: pd.DataFrame) -> tuple[list, list]:
     from matplotlib.lines import Line2D
 
     names = tuple(median["setting"].unique())

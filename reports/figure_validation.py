@@ -22,13 +22,13 @@ def scatter(found: pd.DataFrame, title: str) -> Any:
         equal.fill_between(ends, low, high, color="#999999", alpha=shade, linewidth=0, label=f"within {goal:.0%}")
         error.axhspan(-100 * goal, 100 * goal, color="#999999", alpha=shade, linewidth=0)
     equal.plot(ends, ends, color="#777777", linestyle="--", linewidth=1, label="equal")
-    settings = tuple(dict.fromkeys(found["setting"]))
-    for i, setting in enumerate(settings):
-        own, look = found[found["setting"] == setting], style.look(setting, settings)
+    variants = tuple(dict.fromkeys(found["setting"]))
+    for i, variant in enumerate(variants):
+        own, look = found[found["setting"] == variant], style.look(variant, variants)
         point = {"color": look["color"], "marker": look["marker"], "s": 24, "alpha": 0.7, "edgecolor": "white",
                  "linewidth": 0.4, "zorder": 3}  # fmt: skip
-        equal.scatter(1e3 * own["measured_s"], 1e3 * own["simulated_s"], label=setting, **point)
-        aside = 1 + 0.035 * (i - len(settings) / 2)  # so that strategies of one size stand beside each other
+        equal.scatter(1e3 * own["measured_s"], 1e3 * own["simulated_s"], label=variant, **point)
+        aside = 1 + 0.035 * (i - len(variants) / 2)  # so that strategies of one size stand beside each other
         error.scatter(own["bytes"] * aside, 100 * own["error"], **point)
     equal.set(xscale="log", yscale="log", xlim=ends, ylim=ends, aspect="equal",
               xlabel="measured step time (ms)", ylabel="simulated step time (ms)")  # fmt: skip

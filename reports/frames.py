@@ -18,14 +18,14 @@ STACK = (*COMPUTATION, "compress", "communicate", "wait")
 
 
 def curves(group: Group) -> pd.DataFrame:
-    """One row a setting, seed and evaluation: epoch, training seconds, metric (and losses as recorded)."""
+    """One row a variant, seed and evaluation: epoch, training seconds, metric (and losses as recorded)."""
     import pandas as pd
 
     rows = [
-        {"kind": group.kind, "setting": setting, "seed": seed, "iteration": point["iteration"],
+        {"kind": group.kind, "setting": variant, "seed": seed, "iteration": point["iteration"],
          "epoch": point["epoch"], "train_s": point["train_s"], "metric": point[group.metric],
          "loss": point.get("loss"), "test_loss": point.get("test_loss")}
-        for setting in group.covered() for seed, cell in group.runs(setting).items() for point in cell["curve"]
+        for variant in group.covered() for seed, run in group.runs(variant).items() for point in run["curve"]
         if point.get(group.metric) is not None
     ]  # fmt: skip
     columns = ["kind", "setting", "seed", "iteration", "epoch", "train_s", "metric", "loss", "test_loss"]
@@ -33,16 +33,16 @@ def curves(group: Group) -> pd.DataFrame:
 
 
 def bands(points: pd.DataFrame) -> pd.DataFrame:
-    """One row a setting and evaluation: median training seconds; median, low and high of the metric over seeds."""
+    """One row a variant and evaluation: median training seconds; median, low and high of the metric over seeds."""
     import pandas as pd
 
     rows = []
-    for (setting, iteration), at in points.groupby(["setting", "iteration"], sort=False):
+    for (variant, iteration), at in points.groupby(["setting", "iteration"], sort=False):
         found = spread(at["metric"])
         rows.append(
             {
                 "kind": at["kind"].iloc[0],
-                "setting": setting,
+                "setting": variant,
                 "iteration": iteration,
                 "epoch": at["epoch"].iloc[0],
                 "train_s": float(at["train_s"].median()),
@@ -58,31 +58,31 @@ def bands(points: pd.DataFrame) -> pd.DataFrame:
 
 
 def breakdown(group: Group) -> pd.DataFrame:
-    """One row a setting: seconds of end-to-end training by phase (medians over seeds), hidden communication, top-1.
+    """One row a variant: seconds of end-to-end training by phase (medians over seeds), hidden communication, top-1.
 
     Where only time was modelled: milliseconds an iteration, because how many iterations there were means nothing.
 
-    Phases are per-iteration means over the worker ranks times the iterations; with breakdown cells they come from
+    Phases are per-iteration means over the worker ranks times the iterations; with breakdown runs they come from
     those, which synchronise the device at every phase, and may add up to more than `train_s`.
     """
     import pandas as pd
 
     rows = []
-    for setting in group.settings:
-        cells = list(group.phase_runs(setting).values())
-        if not cells:
+    for variant in group.variants:
+        phased = list(group.phase_runs(variant).values())
+        if not phased:
             continue
-        scale = {id(c): 1e3 if group.timing_only else c["iterations"] for c in cells}
-        seconds = {name: snap(spread(c["phases"][name] * scale[id(c)] for c in cells).median) for name in STACK}
-        hidden = spread(c["communication"]["overlapped_s"] * scale[id(c)] for c in cells)
-        runs = group.runs(setting).values()
+        scale = {id(c): 1e3 if group.timing_only else c["iterations"] for c in phased}
+        seconds = {name: snap(spread(c["phases"][name] * scale[id(c)] for c in phased).median) for name in STACK}
+        hidden = spread(c["communication"]["overlapped_s"] * scale[id(c)] for c in phased)
+        runs = group.runs(variant).values()
         rows.append(
             {
                 "kind": group.kind,
-                "setting": setting,
-                "seeds": len(cells),
+                "setting": variant,
+                "seeds": len(phased),
                 "unit": PER_STEP if group.timing_only else TRAINING,
-                "breakdown_cells": bool(cells[0]["breakdown"]),
+                "breakdown_cells": bool(phased[0]["breakdown"]),
                 **seconds,
                 "hidden": hidden.median,
                 "train_s": spread(c["final"]["train_s"] for c in runs).median,
@@ -96,7 +96,7 @@ def breakdown(group: Group) -> pd.DataFrame:
 
 def targets(group: Group) -> list[str]:
     """Every target that a run of the group had, as its key, lowest first."""
-    return sorted({key for cell in group.cells for key in cell["targets"]}, key=float)
+    return sorted({key for run in group.summaries for key in run["targets"]}, key=float)
 
 
 def snap(seconds: float) -> float:
@@ -107,7 +107,7 @@ def snap(seconds: float) -> float:
 def inset(points: pd.DataFrame, median: pd.DataFrame, goals: list[float]) -> tuple[tuple, tuple]:
     """((x from, to), (y from, to)) of the inset: where the curves come up to and pass the targets.
 
-    From .02 below the lowest target to just above the best value; as long as the slowest setting needs to reach the
+    From .02 below the lowest target to just above the best value; as long as the slowest variant needs to reach the
     middle target, or the whole time where one does not. Without any value up there: the upper half of the values.
     """
     best, end = float(points["metric"].max()), float(median["train_s"].max())
@@ -121,22 +121,22 @@ def inset(points: pd.DataFrame, median: pd.DataFrame, goals: list[float]) -> tup
     return (0.0, 1.04 * stop if stop > 0 else 1.0), (low, best + 2 * margin)
 
 
-def trace(group: Group, settings: list[str]) -> pd.DataFrame:
-    """Recorded intervals of the first seed of each setting, in milliseconds from the setting's first interval."""
+def trace(group: Group, variants: list[str]) -> pd.DataFrame:
+    """Recorded intervals of the first seed of each variant, in milliseconds from the variant's first interval."""
     import pandas as pd
 
     rows = []
-    for setting in settings:
-        cells = [cell for cell in group.phase_runs(setting).values() if cell.get("trace")]
-        if not cells:
+    for variant in variants:
+        runs = [run for run in group.phase_runs(variant).values() if run.get("trace")]
+        if not runs:
             continue
-        intervals = cells[0]["trace"]
+        intervals = runs[0]["trace"]
         first = min(i["start"] for i in intervals)
         rows += [
             {
                 "kind": group.kind,
-                "setting": setting,
-                "seed": cells[0]["seed"],
+                "setting": variant,
+                "seed": runs[0]["seed"],
                 "rank": i["rank"],
                 "line": i["line"],
                 "name": i["name"],

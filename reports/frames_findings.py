@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 
 def spectrum(group: Group) -> pd.DataFrame:
-    """A row a setting and seed: K, staleness-aware learning rate or not, step ms, metric, seconds to targets."""
+    """A row a variant and seed: K, staleness-aware learning rate or not, step ms, metric, seconds to targets."""
     import pandas as pd
 
     rows = []
-    for setting in group.covered():
-        if "strategy.K" not in (varied := factors.of(group.one(setting))):
+    for variant in group.covered():
+        if "strategy.K" not in (varied := factors.of(group.one(variant))):
             continue
-        for seed, cell in group.runs(setting).items():
-            targets = {f"to {goal} (s)": compute.target_s(cell, goal) for goal in cell["targets"]}
+        for seed, run in group.runs(variant).items():
+            targets = {f"to {goal} (s)": compute.target_s(run, goal) for goal in run["targets"]}
             rows.append(
-                {"kind": group.kind, "setting": setting, "K": varied["strategy.K"], "staleness_lr": "rate" in varied,
-                 "seed": seed, "step_ms": 1e3 * compute_findings.step_s(cell), "metric": compute.final(cell), **targets}
+                {"kind": group.kind, "setting": variant, "K": varied["strategy.K"], "staleness_lr": "rate" in varied,
+                 "seed": seed, "step_ms": 1e3 * compute_findings.step_s(run), "metric": compute.final(run), **targets}
             )  # fmt: skip
     return pd.DataFrame(rows).sort_values(["staleness_lr", "K", "seed"]).reset_index(drop=True)
 
@@ -38,15 +38,15 @@ def goals(found: pd.DataFrame) -> list[str]:
 
 
 def spectrum_table(found: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """A row a setting: step time, that of K = 2 over it, final metric, times to targets; over seeds."""
+    """A row a variant: step time, that of K = 2 over it, final metric, times to targets; over seeds."""
     import pandas as pd
 
     base = found[(found["K"] == 2) & ~found["staleness_lr"]]["step_ms"]
     rows = []
-    for setting, some in found.groupby("setting", sort=False):
+    for variant, some in found.groupby("setting", sort=False):
         step = spread(some["step_ms"])
         row = {
-            "kind": some["kind"].iloc[0], "setting": setting, "seeds": len(some),
+            "kind": some["kind"].iloc[0], "setting": variant, "seeds": len(some),
             "step (ms)": show(step, 4, seeds=False),
             "K = 2 over it": f"{number(spread(base).median / step.median)}{TIMES}" if len(base) else DASH,
             f"final {metric}": show(spread(some["metric"]), decimals=4, seeds=False),
@@ -56,30 +56,30 @@ def spectrum_table(found: pd.DataFrame, metric: str) -> pd.DataFrame:
 
 
 def lossy(group: Group) -> pd.DataFrame:
-    """A row a setting and seed: what was communicated, the codec, the final metric, what the codec costs of it."""
+    """A row a variant and seed: what was communicated, the codec, the final metric, what the codec costs of it."""
     import pandas as pd
 
     rows = []
-    for setting in group.covered():
-        varied = factors.of(group.one(setting))
-        what, codec = str(varied.get("method", setting)), varied.get("codec", NONE)
+    for variant in group.covered():
+        varied = factors.of(group.one(variant))
+        what, codec = str(varied.get("method", variant)), varied.get("codec", NONE)
         plain = group.runs(what)
-        for seed, cell in group.runs(setting).items():
-            lost = compute.final(plain[seed]) - compute.final(cell) if codec != NONE and seed in plain else float("nan")
-            rows.append({"kind": group.kind, "setting": setting, "communicated": what.lower(), "codec": codec,
-                         "seed": seed, "metric": compute.final(cell), "lost": lost})  # fmt: skip
+        for seed, run in group.runs(variant).items():
+            lost = compute.final(plain[seed]) - compute.final(run) if codec != NONE and seed in plain else float("nan")
+            rows.append({"kind": group.kind, "setting": variant, "communicated": what.lower(), "codec": codec,
+                         "seed": seed, "metric": compute.final(run), "lost": lost})  # fmt: skip
     return pd.DataFrame(rows)
 
 
 def lossy_table(found: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """A row a setting: final metric and what compression costs of it, seed by seed."""
+    """A row a variant: final metric and what compression costs of it, seed by seed."""
     import pandas as pd
 
     rows = []
-    for setting, some in found.groupby("setting", sort=False):
+    for variant, some in found.groupby("setting", sort=False):
         lost = spread(some["lost"].dropna())
         rows.append({
-            "kind": some["kind"].iloc[0], "setting": setting, "communicated": some["communicated"].iloc[0],
+            "kind": some["kind"].iloc[0], "setting": variant, "communicated": some["communicated"].iloc[0],
             "codec": some["codec"].iloc[0], "seeds": len(some),
             f"final {metric}": show(spread(some["metric"]), decimals=4, seeds=False),
             f"{metric} lost by compressing": show(lost, decimals=4, seeds=False),
@@ -92,9 +92,9 @@ def rates(group: ProbeGroup) -> pd.DataFrame:
     import pandas as pd
 
     rows = [
-        {"kind": group.kind, "objective": result["objective"], "K": result["K"], "seed": cell["seed"], "t": point["t"],
+        {"kind": group.kind, "objective": result["objective"], "K": result["K"], "seed": run["seed"], "t": point["t"],
          "regret": point["regret"], "bound": point["bound"]}
-        for cell, result in _results(group) for point in result["points"]
+        for run, result in _results(group) for point in result["points"]
     ]  # fmt: skip
     return pd.DataFrame(rows, columns=["kind", "objective", "K", "seed", "t", "regret", "bound"])
 
@@ -128,4 +128,4 @@ def _from(results: list[dict]) -> str:
 
 
 def _results(group: ProbeGroup) -> list[tuple[Summary, dict]]:
-    return [(cell, cell["result"]) for cell in group.cells]
+    return [(run, run["result"]) for run in group.summaries]

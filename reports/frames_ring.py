@@ -19,22 +19,22 @@ def variants(group: ProbeGroup) -> pd.DataFrame:
     import pandas as pd
 
     rows = []
-    for cells in _places(group):
-        names = list(dict.fromkeys(v["name"] for cell in cells for v in cell["result"]["variants"]))
+    for runs in _places(group):
+        names = list(dict.fromkeys(v["name"] for run in runs for v in run["result"]["variants"]))
         for name in names:
-            some = [v for cell in cells for v in cell["result"]["variants"] if v["name"] == name]
+            some = [v for run in runs for v in run["result"]["variants"] if v["name"] == name]
             closed = [v["closed_form_s"] for v in some if v["closed_form_s"] is not None]
             seconds = _over_runs(v["seconds"] for v in some)
             rows.append(
                 {
-                    "kind": group.kind, "ranks": cells[0]["workers"], "testbed": cells[0]["testbed"], "ring": name,
+                    "kind": group.kind, "ranks": runs[0]["workers"], "testbed": runs[0]["testbed"], "ring": name,
                     "codec": some[0]["codec"], "MB": number(some[0]["bytes"] / 1e6),
                     "allreduce (ms)": _ms(seconds),
                     "communicating (ms)": _ms(spread(v["communication_s"] for v in some)),
                     "work on blocks (ms)": _ms(spread(v["work_s"] for v in some)),
                     "of both at once (ms)": _ms(spread(v["overlapped_s"] for v in some)),
                     "closed form (ms)": number(1e3 * closed[0], 4) if closed else DASH,
-                    "seeds": len({cell["seed"] for cell in cells}),
+                    "seeds": len({run["seed"] for run in runs}),
                 }
             )  # fmt: skip
     return pd.DataFrame(rows).astype(str)
@@ -45,13 +45,13 @@ def overheads(group: ProbeGroup) -> pd.DataFrame:
     import pandas as pd
 
     rows = []
-    for cells in _places(group):
-        entries = [entry for cell in cells for entry in cell["result"]["overheads"]]
+    for runs in _places(group):
+        entries = [entry for run in runs for entry in run["result"]["overheads"]]
         for benchmark, codec in dict.fromkeys((entry["benchmark"], entry["codec"]) for entry in entries):
             some = [e for e in entries if (e["benchmark"], e["codec"]) == (benchmark, codec)]
             rows.append(
                 {
-                    "kind": group.kind, "ranks": cells[0]["workers"], "testbed": cells[0]["testbed"],
+                    "kind": group.kind, "ranks": runs[0]["workers"], "testbed": runs[0]["testbed"],
                     "benchmark": benchmark, "codec": codec, "MB": number(some[0]["bytes"] / 1e6),
                     "work (ms)": _ms(spread(e["work_s"] for e in some)),
                     "communication, uncompressed (ms)": _ms(spread(e["communication_uncompressed_s"] for e in some)),
@@ -64,10 +64,10 @@ def overheads(group: ProbeGroup) -> pd.DataFrame:
 
 
 def _places(group: ProbeGroup) -> Iterator[list[Summary]]:
-    """The cells of each world size and testbed, their seeds together."""
-    places = dict.fromkeys((cell["workers"], cell["testbed"]) for cell in group.cells)
+    """The runs of each world size and testbed, their seeds together."""
+    places = dict.fromkeys((run["workers"], run["testbed"]) for run in group.summaries)
     for workers, testbed in sorted(places):
-        yield [cell for cell in group.cells if (cell["workers"], cell["testbed"]) == (workers, testbed)]
+        yield [run for run in group.summaries if (run["workers"], run["testbed"]) == (workers, testbed)]
 
 
 def _over_runs(found) -> Spread:

@@ -18,22 +18,22 @@ KEYS = ["kind", "model", "testbed", "setting"]
 
 
 def predictions(group: ProbeGroup) -> pd.DataFrame:
-    """A row a cell (model, world size, testbed, seed) and setting: seconds of a step observed and predicted, terms.
+    """A row a run (model, world size, testbed, seed) and variant: seconds of a step observed and predicted, terms.
 
     error: observed / predicted - 1; printed_error the same against the equation exactly as the paper prints it.
     """
     import pandas as pd
 
     rows = []
-    for cell, entry in compute_timing.entries(list(group.cells)):
+    for run, entry in compute_timing.entries(list(group.summaries)):
         observed, predicted, printed = entry["observed_s"], entry["predicted_s"], entry.get("printed_s")
         rows.append(
             {
-                "kind": group.kind, "model": model(cell), "workers": cell["workers"], "testbed": cell["testbed"],
-                "bytes_a_second": bandwidth(cell), "setting": entry["setting"],
+                "kind": group.kind, "model": model(run), "workers": run["workers"], "testbed": run["testbed"],
+                "bytes_a_second": bandwidth(run), "setting": entry["setting"],
                 "strategy": entry["strategy"], "K": compute_timing.dependency(entry),
                 "segments": compute_timing.segments(entry), "codec": entry["options"].get("codec", "none"),
-                "seed": cell["seed"], "equation": str(entry["equation"]), "observed_s": observed["median"],
+                "seed": run["seed"], "equation": str(entry["equation"]), "observed_s": observed["median"],
                 "observed_min_s": observed["min"], "observed_max_s": observed["max"], "predicted_s": predicted,
                 "printed_s": printed, "error": _error(observed["median"], predicted),
                 "printed_error": _error(observed["median"], printed), **entry["terms"],
@@ -50,7 +50,7 @@ def _error(observed: float, predicted: float | None) -> float:
 
 
 def by_world(found: pd.DataFrame) -> pd.DataFrame:
-    """A row a model, testbed and setting, a column a world size: observed / predicted in ms, the error."""
+    """A row a model, testbed and variant, a column a world size: observed / predicted in ms, the error."""
     import pandas as pd
 
     worlds = sorted(found["workers"].unique())
@@ -100,13 +100,13 @@ def _percent(share: float, signed: bool = False) -> str:
 
 
 def fits(group: ProbeGroup) -> pd.DataFrame:
-    """A row a testbed and world size: alpha, beta, gamma and S fitted from the microbenchmark, over its cells."""
+    """A row a testbed and world size: alpha, beta, gamma and S fitted from the microbenchmark, over its runs."""
     import pandas as pd
 
     rows = []
-    for (testbed, workers), cells in _fitted(group).items():
-        found = [cell["result"]["fit"] for cell in cells]
-        true = cells[0].get("testbed_model") or {}
+    for (testbed, workers), runs in _fitted(group).items():
+        found = [run["result"]["fit"] for run in runs]
+        true = runs[0].get("testbed_model") or {}
         row = {"kind": group.kind, "testbed": testbed, "workers": workers}
         for name, label, scale in (
             ("alpha_s", "alpha (µs)", 1e6),
@@ -130,20 +130,20 @@ def fit_points(group: ProbeGroup) -> pd.DataFrame:
     rows = [
         {"kind": group.kind, "testbed": testbed, "workers": workers, "bytes": point["bytes"],
          "seconds": point["seconds"], "fitted_s": point["fitted_s"]}
-        for (testbed, workers), cells in _fitted(group).items() for point in cells[0]["result"]["fit"]["points"]
+        for (testbed, workers), runs in _fitted(group).items() for point in runs[0]["result"]["fit"]["points"]
     ]  # fmt: skip
     return pd.DataFrame(rows, columns=["kind", "testbed", "workers", "bytes", "seconds", "fitted_s"])
 
 
 def _fitted(group: ProbeGroup) -> dict[tuple[str, int], list[Summary]]:
     found: dict[tuple[str, int], list[Summary]] = {}
-    for cell in group.cells:
-        found.setdefault((cell["testbed"], cell["workers"]), []).append(cell)
+    for run in group.summaries:
+        found.setdefault((run["testbed"], run["workers"]), []).append(run)
     return dict(sorted(found.items()))
 
 
 def efficiency(found: pd.DataFrame) -> pd.DataFrame:
-    """A row a model, testbed and setting, a column a world size: observed and predicted efficiency (7) in percent."""
+    """A row a model, testbed and variant, a column a world size: observed and predicted efficiency (7) in percent."""
     import pandas as pd
 
     rows = []
@@ -165,9 +165,9 @@ def turning(group: ProbeGroup) -> pd.DataFrame:
 
     places: dict[tuple, list] = {}
     for K in (2, 1):
-        for pair in compute_timing.communication_pairs(list(group.cells), K):
-            cell, codec = pair[0], pair[1]["options"].get("codec", "none")
-            key = (-K, codec != "none", model(cell), cell["workers"], bandwidth(cell), cell["testbed"], codec)
+        for pair in compute_timing.communication_pairs(list(group.summaries), K):
+            run, codec = pair[0], pair[1]["options"].get("codec", "none")
+            key = (-K, codec != "none", model(run), run["workers"], bandwidth(run), run["testbed"], codec)
             places.setdefault(key, []).append(pair)
     rows = []
     for (K, _, name, workers, speed, testbed, codec), pairs in sorted(places.items()):

@@ -21,9 +21,9 @@ Interval = dict[str, Any]  # as in a summary's `trace`, seconds
 Box = tuple[str, float, float]  # name, start, end
 
 
-def recorded(group: Group, setting: str) -> Summary | None:
-    """The first seed's cell of a setting that has recorded intervals."""
-    return next((cell for cell in group.phase_runs(setting).values() if cell.get("trace")), None)
+def recorded(group: Group, variant: str) -> Summary | None:
+    """The first seed's run of a variant that has recorded intervals."""
+    return next((run for run in group.phase_runs(variant).values() if run.get("trace")), None)
 
 
 def lines(trace: list[Interval]) -> dict[tuple[int, str], list[Interval]]:
@@ -36,24 +36,24 @@ def lines(trace: list[Interval]) -> dict[tuple[int, str], list[Interval]]:
 
 
 def figure1(group: Group) -> pd.DataFrame:
-    """A row a box: panel, setting, seed, rank, who, line, name (update, compute or communicate), start and end.
+    """A row a box: panel, variant, seed, rank, who, line, name (update, compute or communicate), start and end.
 
     A worker with a communication line of its own does not communicate on its main line: it is blocked there, idle. Of
     the server only its updates are boxes. Neighbouring pieces of one gradient computation are one box.
     """
     rows = []
-    for panel, setting in zip("abc", group.settings, strict=False):
-        if (cell := recorded(group, setting)) is None:
+    for panel, variant in zip("abc", group.variants, strict=False):
+        if (run := recorded(group, variant)) is None:
             continue
-        found = lines(cell["trace"])
+        found = lines(run["trace"])
         zero = min(i["start"] for of_line in found.values() for i in of_line)
         own_line = {rank for rank, line in found if line != MAIN}
         for (rank, line), of_line in found.items():
-            server = rank >= cell["workers"]
+            server = rank >= run["workers"]
             who = "parameter server" if server else f"worker {rank + 1}"
             for name, start, end in merged(_boxes(of_line, line, rank in own_line, server)):
                 box = (who, line, name, start - zero, end - zero)
-                rows.append(_row(group.kind, panel, setting, cell["seed"], rank, *box))
+                rows.append(_row(group.kind, panel, variant, run["seed"], rank, *box))
     return _frame(rows)
 
 
@@ -82,20 +82,20 @@ def figure2(group: Group | None, ring: ProbeGroup | None) -> pd.DataFrame:
     """As `figure1`: panel a one worker with its idle stretches, b two iterations sequential and pipelined, c a ring."""
     rows: list[dict[str, Any]] = []
     if group is not None:
-        for panel, setting in zip("abb", group.settings, strict=False):
-            if cell := recorded(group, setting):
-                rows += _worker(group.kind, panel, setting, cell)
+        for panel, name in zip("abb", group.variants, strict=False):
+            if run := recorded(group, name):
+                rows += _worker(group.kind, panel, name, run)
     if ring is not None:
-        cell = ring_cell(ring, 3)
-        plain = [v for v in cell["result"]["variants"] if v["codec"] == "none" and not pipelined(v) and v["trace"]]
+        run = ring_run(ring, 3)
+        plain = [v for v in run["result"]["variants"] if v["codec"] == "none" and not pipelined(v) and v["trace"]]
         for variant in plain[:1]:
-            rows += _ring_blocks(ring.kind, cell, variant)
+            rows += _ring_blocks(ring.kind, run, variant)
     return _frame(rows)
 
 
-def _worker(kind: str, panel: str, setting: str, cell: Summary) -> list[dict[str, Any]]:
+def _worker(kind: str, panel: str, variant: str, run: Summary) -> list[dict[str, Any]]:
     """The first worker's lines: in panel a its boxes and where it is idle, in b the phases of two iterations."""
-    found = {line: of_line for (rank, line), of_line in lines(cell["trace"]).items() if rank == 0}
+    found = {line: of_line for (rank, line), of_line in lines(run["trace"]).items() if rank == 0}
     zero, until = _iterations(found.get(MAIN, []), 2) if panel == "b" else (None, None)
     starts = [i["start"] for of_line in found.values() for i in of_line if zero is None or i["start"] >= zero - 1e-12]
     zero = min(starts) if zero is None else zero
@@ -110,7 +110,7 @@ def _worker(kind: str, panel: str, setting: str, cell: Summary) -> list[dict[str
         for name, start, end in boxes:
             if start >= zero - 1e-12 and (until is None or start < until):
                 box = ("worker 1", line, name, start - zero, end - zero)
-                rows.append(_row(kind, panel, setting, cell["seed"], 0, *box))
+                rows.append(_row(kind, panel, variant, run["seed"], 0, *box))
     return rows
 
 
@@ -160,7 +160,7 @@ def _phases(of_line: list[Interval], line: str, own_line: bool, main: list[Inter
     return boxes
 
 
-def _ring_blocks(kind: str, cell: Summary, variant: dict[str, Any]) -> list[dict[str, Any]]:
+def _ring_blocks(kind: str, run: Summary, variant: dict[str, Any]) -> list[dict[str, Any]]:
     """Blocks of a native ring: transmitted until the last sum of a rank, sent back after it."""
     found = lines(variant["trace"])
     zero = min(i["start"] for of_line in found.values() for i in of_line)
@@ -170,7 +170,7 @@ def _ring_blocks(kind: str, cell: Summary, variant: dict[str, Any]) -> list[dict
         for i in of_line:
             name = SEND_BACK if i["name"] == "communicate" and i["start"] >= summed else i["name"]
             rows.append(
-                _row(kind, "c", variant["name"], cell["seed"], rank, f"W[{rank}]", line, name, i["start"] - zero,
+                _row(kind, "c", variant["name"], run["seed"], rank, f"W[{rank}]", line, name, i["start"] - zero,
                      i["end"] - zero)
             )  # fmt: skip
     return rows
@@ -181,21 +181,21 @@ def pipelined(variant: dict[str, Any]) -> bool:
     return "pipe" in f"{variant['algorithm']} {variant['name']}".lower()
 
 
-def ring_cell(group: ProbeGroup, workers: int = 4) -> Summary:
-    """The ring probe's cell of this world size, else of the nearest, on the paper's plain testbed if possible."""
+def ring_run(group: ProbeGroup, workers: int = 4) -> Summary:
+    """The ring probe's run of this world size, else of the nearest, on the paper's plain testbed if possible."""
     return min(
-        group.cells,
+        group.summaries,
         key=lambda c: (abs(c["workers"] - workers), c["testbed"] != "paper/pipesgd", c["testbed"], c["seed"]),
     )
 
 
-def figure3(cell: Summary) -> pd.DataFrame:
+def figure3(run: Summary) -> pd.DataFrame:
     """As `figure1` for the first rank of every variant with recorded blocks; panel a without, b with compression.
 
     What a pipelined ring does at the same time stands in lines of their own, whatever line it was recorded on.
     """
     rows = []
-    for variant in cell["result"]["variants"]:
+    for variant in run["result"]["variants"]:
         found = {line: of_line for (rank, line), of_line in lines(variant["trace"]).items() if rank == 0}
         if not found:
             continue
@@ -204,7 +204,7 @@ def figure3(cell: Summary) -> pd.DataFrame:
         for line, of_line in found.items():
             for i in of_line:
                 stage = "1. communicate" if i["name"] == COMMUNICATE else "2. work"
-                row = _row(cell["kind"], panel, variant["name"], cell["seed"], 0, "rank 0",
+                row = _row(run["kind"], panel, variant["name"], run["seed"], 0, "rank 0",
                            stage if pipelined(variant) else line, i["name"], i["start"] - zero,
                            i["end"] - zero)  # fmt: skip
                 rows.append(row | {"codec": variant["codec"], "pipelined": pipelined(variant)})

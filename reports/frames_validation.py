@@ -23,7 +23,7 @@ COLUMNS = [
 
 
 def latest(summaries: Sequence[Summary]) -> list[Summary]:
-    """Of each experiment, testbed, launcher, setting, seed and machine the cell that finished last."""
+    """Of each experiment, testbed, launcher, variant, seed and machine the run that finished last."""
     found: dict[tuple, Summary] = {}
     for one in sorted((s for s in summaries if s["program"] == PAPER), key=finished):
         place = (one["experiment"], one["testbed"], one["launcher"], one["setting"], one["seed"])
@@ -35,7 +35,7 @@ def latest(summaries: Sequence[Summary]) -> list[Summary]:
 
 
 def load(root) -> list[Summary]:
-    """The cells that the page shows."""
+    """The runs that the page shows."""
     return latest(probes.load(PAPER, root))
 
 
@@ -103,7 +103,7 @@ def worst(found: pd.DataFrame, count: int) -> pd.DataFrame:
 
 
 def networks(summaries: Sequence[Summary]) -> pd.DataFrame:
-    """A row a cell and network: what was fitted, how well, and what the links were measured to carry."""
+    """A row a run and network: what was fitted, how well, and what the links were measured to carry."""
     import pandas as pd
 
     rows = []

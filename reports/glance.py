@@ -28,7 +28,7 @@ def text(verdicts: Sequence[Verdict], shown: Mapping[tuple[str, str], Group | Pr
             files.table(counts(verdicts), "verdicts"),
             f"{len(tried)} of {len(claims)} claims are attempted; a verdict is provisional with fewer seeds than its "
             "claim asks for.",
-            "End-to-end speed-up of Pipe-SGD with compression, its faster setting (Figure 4):",
+            "End-to-end speed-up of Pipe-SGD with compression, its faster variant (Figure 4):",
             files.table(speedups(verdicts), "speedups", ["benchmark", "over"]),
             HAS_RUN,
             files.table(runs(shown), "runs", ["experiment", *KINDS, "run with"]),
@@ -96,9 +96,9 @@ def runs(
 
 def _amount(group: Group | ProbeGroup) -> str:
     if isinstance(group, ProbeGroup):
-        return f"{len(group.cells)} cells on {tables.hardware(group)}"
+        return f"{len(group.summaries)} runs on {tables.hardware(group)}"
     seeds = len(group.seeds())
     timing = ", timing only" if group.timing_only else ", stand-in data" if group.standin else ""
     return (
-        f"{len(group.covered())} settings, {seeds} seed{'s' if seeds != 1 else ''} on {tables.hardware(group)}{timing}"
+        f"{len(group.covered())} variants, {seeds} seed{'s' if seeds != 1 else ''} on {tables.hardware(group)}{timing}"
     )

@@ -14,18 +14,18 @@ from repro.reports.loading import KINDS, Summary
 
 @dataclass(frozen=True)
 class Experiment:
-    """One experiment of a paper as its page shows it: the settings in the paper's order and what defines each."""
+    """One experiment of a paper as its page shows it: the variants in the paper's order and what defines each."""
 
     paper: str
     name: str
-    settings: Mapping[str, tuple[str, Mapping[str, Any]]]  # setting -> (strategy or "" for any, options it must have)
+    variants: Mapping[str, tuple[str, Mapping[str, Any]]]  # variant -> (strategy or "" for any, options it must have)
     kinds: tuple[str, ...] = KINDS  # what its testbeds are
-    varies: tuple[str, ...] = ()  # names of `properties` in which its settings differ from each other (world sizes)
+    varies: tuple[str, ...] = ()  # names of `properties` in which its variants differ from each other (world sizes)
 
 
 def planned(paper: str, name: str, kinds: tuple[str, ...] = KINDS, varies: tuple[str, ...] = ()) -> Experiment:
-    """An experiment with the settings and options that its files give it."""
-    return Experiment(paper, name, factors.settings(paper, name), kinds, varies)
+    """An experiment with the variants and options that its files give it."""
+    return Experiment(paper, name, factors.variants(paper, name), kinds, varies)
 
 
 @dataclass(frozen=True)
@@ -33,17 +33,17 @@ class Group:
     """Summaries that may stand in one figure: of one experiment, kind, hardware class, data set, length, testbed."""
 
     key: tuple
-    cells: tuple[Summary, ...]
-    settings: tuple[str, ...]
+    summaries: tuple[Summary, ...]
+    variants: tuple[str, ...]
     _runs: dict = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def kind(self) -> str:
-        return self.cells[0]["kind"]
+        return self.summaries[0]["kind"]
 
     @property
     def first(self) -> Summary:
-        return self.cells[0]
+        return self.summaries[0]
 
     @property
     def metric(self) -> str:
@@ -60,40 +60,40 @@ class Group:
 
     @property
     def latest(self) -> str:
-        return max(map(finished, self.cells))
+        return max(map(finished, self.summaries))
 
-    def runs(self, setting: str) -> dict[int, Summary]:
-        """seed -> the latest throughput cell of a setting."""
-        return self._of(setting, breakdown=False)
+    def runs(self, variant: str) -> dict[int, Summary]:
+        """seed -> the latest throughput run of a variant."""
+        return self._of(variant, breakdown=False)
 
-    def one(self, setting: str) -> Summary:
-        """The first seed's throughput cell of a setting that is covered."""
-        return next(iter(self.runs(setting).values()))
+    def one(self, variant: str) -> Summary:
+        """The first seed's throughput run of a variant that is covered."""
+        return next(iter(self.runs(variant).values()))
 
-    def phase_runs(self, setting: str) -> dict[int, Summary]:
-        """seed -> the cell whose phases count: breakdown cells where there are any, else the throughput cells."""
-        return self._of(setting, breakdown=True) or self.runs(setting)
+    def phase_runs(self, variant: str) -> dict[int, Summary]:
+        """seed -> the run whose phases count: breakdown runs where there are any, else the throughput runs."""
+        return self._of(variant, breakdown=True) or self.runs(variant)
 
     def covered(self) -> list[str]:
-        """Settings with a throughput cell, in the experiment's order."""
-        return [name for name in self.settings if self.runs(name)]
+        """Variants with a throughput run, in the experiment's order."""
+        return [name for name in self.variants if self.runs(name)]
 
     def seeds(self) -> list[int]:
-        return sorted({seed for name in self.settings for seed in self.runs(name)})
+        return sorted({seed for name in self.variants for seed in self.runs(name)})
 
     def used(self) -> list[Summary]:
-        """Every cell that a figure or table of this group reads."""
-        cells = [c for s in self.settings for pick in (self.runs, self.phase_runs) for c in pick(s).values()]
-        return list({id(cell): cell for cell in cells}.values())
+        """Every run that a figure or table of this group reads."""
+        runs = [c for s in self.variants for pick in (self.runs, self.phase_runs) for c in pick(s).values()]
+        return list({id(run): run for run in runs}.values())
 
-    def _of(self, setting: str, breakdown: bool) -> dict[int, Summary]:
-        if (setting, breakdown) not in self._runs:
+    def _of(self, variant: str, breakdown: bool) -> dict[int, Summary]:
+        if (variant, breakdown) not in self._runs:
             found: dict[int, Summary] = {}
-            for cell in sorted(self.cells, key=finished):
-                if cell["setting"] == setting and bool(cell["breakdown"]) == breakdown:
-                    found[cell["seed"]] = cell
-            self._runs[setting, breakdown] = dict(sorted(found.items()))
-        return self._runs[setting, breakdown]
+            for run in sorted(self.summaries, key=finished):
+                if run["setting"] == variant and bool(run["breakdown"]) == breakdown:
+                    found[run["seed"]] = run
+            self._runs[variant, breakdown] = dict(sorted(found.items()))
+        return self._runs[variant, breakdown]
 
 
 def length(group: Group) -> str:
@@ -167,56 +167,56 @@ def properties(summary: Summary) -> dict[str, Any]:
 
 
 def key_of(summary: Summary, varies: Sequence[str] = ()) -> tuple:
-    """The values of `properties`, without those in which the settings of an experiment may differ."""
+    """The values of `properties`, without those in which the variants of an experiment may differ."""
     return tuple(None if name in varies else value for name, value in properties(summary).items())
 
 
 def belongs(summary: Summary, experiment: Experiment) -> bool:
-    """Is this cell one of the experiment's settings as the paper has them (not, say, Pipe-SGD with K = 3)?"""
-    if summary["experiment"] != experiment.name or summary["setting"] not in experiment.settings:
+    """Is this run one of the experiment's variants as the paper has them (not, say, Pipe-SGD with K = 3)?"""
+    if summary["experiment"] != experiment.name or summary["setting"] not in experiment.variants:
         return False
-    strategy, options = experiment.settings[summary["setting"]]
+    strategy, options = experiment.variants[summary["setting"]]
     return strategy in ("", summary["strategy"]) and all(
         summary["options"].get(name, value) == value for name, value in options.items()
     )
 
 
-def groups(summaries: Sequence[Summary], settings: Sequence[str], varies: Sequence[str] = ()) -> list[Group]:
-    """The summaries by `key_of`, in a fixed order; within a group a setting has the same options in every cell."""
+def groups(summaries: Sequence[Summary], variants: Sequence[str], varies: Sequence[str] = ()) -> list[Group]:
+    """The summaries by `key_of`, in a fixed order; within a group a variant has the same options in every run."""
     found: dict[tuple, list[Summary]] = {}
     for summary in summaries:
         found.setdefault(key_of(summary, varies), []).append(summary)
     made = []
     for key in sorted(found, key=repr):
         same, differing = _same_options(found[key])
-        made.append(Group(key, tuple(same), tuple(settings)))
+        made.append(Group(key, tuple(same), tuple(variants)))
         if differing:
-            rest = groups(differing, settings, varies)
-            made += [Group((*group.key, "other options"), group.cells, group.settings) for group in rest]
+            rest = groups(differing, variants, varies)
+            made += [Group((*group.key, "other options"), group.summaries, group.variants) for group in rest]
     return made
 
 
-def _same_options(cells: Sequence[Summary]) -> tuple[list[Summary], list[Summary]]:
-    """(cells of each setting's most seeded, then latest, set of options; all other cells)."""
+def _same_options(runs: Sequence[Summary]) -> tuple[list[Summary], list[Summary]]:
+    """(runs of each variant's most seeded, then latest, set of options; all other runs)."""
     variants: dict[str, dict[str, list[Summary]]] = {}
-    for cell in cells:
-        options = json.dumps([cell["strategy"], cell["options"]], sort_keys=True)
-        variants.setdefault(cell["setting"], {}).setdefault(options, []).append(cell)
+    for run in runs:
+        options = json.dumps([run["strategy"], run["options"]], sort_keys=True)
+        variants.setdefault(run["setting"], {}).setdefault(options, []).append(run)
     kept: set[int] = set()
-    for of_setting in variants.values():
-        best = max(of_setting.values(), key=lambda some: (len({c["seed"] for c in some}), max(map(finished, some))))
-        kept |= {id(cell) for cell in best}
-    return [c for c in cells if id(c) in kept], [c for c in cells if id(c) not in kept]
+    for of_variant in variants.values():
+        best = max(of_variant.values(), key=lambda some: (len({c["seed"] for c in some}), max(map(finished, some))))
+        kept |= {id(run) for run in best}
+    return [c for c in runs if id(c) in kept], [c for c in runs if id(c) not in kept]
 
 
 def choose(summaries: Sequence[Summary], experiment: Experiment) -> tuple[dict[str, Group], list[Group]]:
     """(kind -> the group that its figures show, the experiment's other groups).
 
-    For each kind: most settings covered; then runs with accuracies before those without; then, simulated, a testbed of
+    For each kind: most variants covered; then runs with accuracies before those without; then, simulated, a testbed of
     a paper before one with round numbers; then the group that finished last.
     """
     mine = [s for s in summaries if belongs(s, experiment)]
-    found = groups(mine, tuple(experiment.settings), experiment.varies)
+    found = groups(mine, tuple(experiment.variants), experiment.varies)
     chosen: dict[str, Group] = {}
     for kind in KINDS:
         of_kind = [group for group in found if group.kind == kind and group.covered()]
@@ -234,7 +234,7 @@ def choose(summaries: Sequence[Summary], experiment: Experiment) -> tuple[dict[s
 
 
 def strangers(summaries: Sequence[Summary], experiments: Sequence[Experiment]) -> list[Group]:
-    """Groups of cells that belong to none of the experiments: other names, settings or options."""
+    """Groups of runs that belong to none of the experiments: other names, variants or options."""
     rest = [s for s in summaries if not any(belongs(s, experiment) for experiment in experiments)]
     found = []
     for name in sorted({s["experiment"] for s in rest}):
@@ -244,7 +244,7 @@ def strangers(summaries: Sequence[Summary], experiments: Sequence[Experiment]) -
 
 
 def experiment_group(summaries: Sequence[Summary], experiment: str, kind: str) -> Group | None:
-    """For claims of an experiment that no page shows: its group with most settings, then the latest; or None."""
+    """For claims of an experiment that no page shows: its group with most variants, then the latest; or None."""
     mine = [s for s in summaries if s["experiment"] == experiment and s["kind"] == kind]
     found = [g for g in groups(mine, sorted({s["setting"] for s in mine})) if g.covered()]
     return max(found, key=lambda g: (len(g.covered()), g.latest), default=None)

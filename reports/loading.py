@@ -1,8 +1,8 @@
 """Reading summaries: each is checked for what the reports need; what is wrong with one is a line with its path.
 
 A page shows the committed results (`reference`) and those of this workspace together, each summary marked with where it
-is from (`root`). A run of the workspace takes the place of the same run (one folder's name: setting, testbed, seed and
-key) in the reference; of several runs of one setting and seed that may stand together, the latest counts, wherever it
+is from (`root`). A run of the workspace takes the place of the same run (one folder's name: variant, testbed, seed and
+key) in the reference; of several runs of one variant and seed that may stand together, the latest counts, wherever it
 is from.
 """
 
@@ -15,7 +15,7 @@ from typing import Any
 from repro.common.errors import InputError
 from repro.common.paths import reference_root, results_root
 from repro.common.phases import PHASES
-from repro.records.store import SCHEMA, cell_folders, read_summary
+from repro.records.store import SCHEMA, read_summary, run_folders
 from repro.reports import foreign
 
 KINDS = ("measured", "simulated")
@@ -76,7 +76,7 @@ INNER = {
 
 
 def load(paper: str, root: Path | None = None) -> list[Summary]:
-    """Every finished training cell's summary of a paper in path order, checked to have what the reports read."""
+    """Every finished training run's summary of a paper in path order, checked to have what the reports read."""
     return read(paper, root, lambda program: program == "train", _problem)
 
 
@@ -88,14 +88,14 @@ def read(
     root: a results folder to be read alone; None: the workspace and the reference.
     """
     found = []
-    for folder in cell_folders([root] if root else [results_root(), reference_root()], paper):
+    for folder in run_folders([root] if root else [results_root(), reference_root()], paper):
         summary = foreign.taken(read_summary(folder))
         wrong = _frame_problem(summary)
         if not wrong and wanted(summary.get("program", "train")):
             wrong = problem(summary)
         if wrong:
             path, wrong = folder / "summary.json", foreign.plain(wrong)
-            raise InputError(f"{path}: not a readable summary ({wrong}); remove the file to run the cell again")
+            raise InputError(f"{path}: not a readable summary ({wrong}); remove the file to repeat the run")
         if wanted(summary.get("program", "train")) and summary.get("status", "finished") == "finished":
             committed = folder.is_relative_to(reference_root())
             found.append(summary | {"root": "reference" if committed else "workspace"})

@@ -1,4 +1,4 @@
-"""What runs with a model in stages say: throughput, bytes, configurations; from summaries, by experiment and setting.
+"""What runs with a model in stages say: throughput, bytes, configurations; from summaries, by experiment and variant.
 
 An iteration is a minibatch of each worker, in every strategy (a pipeline takes them one after another), so that samples
 a second compare. `pipeline` and `per_rank` are in the summaries of pipelines alone.
@@ -32,19 +32,19 @@ CLUSTERS = {"paper/pipedream-a": "A", "paper/pipedream-b": "B"}  # by testbed
 REPLICATED, DATA_PARALLEL, STRAIGHTLY = "replicated pipeline", "data parallelism", "straight pipeline"
 
 
-def samples_s(cell: Summary) -> float:
+def samples_s(run: Summary) -> float:
     """Samples a second of all machines."""
-    return cell["batch"] / cell["step"]["mean_s"]
+    return run["batch"] / run["step"]["mean_s"]
 
 
-def sent_per_sample(cell: Summary) -> float:
+def sent_per_sample(run: Summary) -> float:
     """Bytes that all ranks together send for a sample."""
-    return cell["bytes_sent"] * cell.get("ranks", cell["workers"]) / cell["batch"]
+    return run["bytes_sent"] * run.get("ranks", run["workers"]) / run["batch"]
 
 
-def overhead(cell: Summary) -> float:
+def overhead(run: Summary) -> float:
     """Share of a step in which a machine stands still for communication or for others (mean over machines)."""
-    return (cell["phases"]["communicate"] + cell["phases"]["wait"]) / cell["step"]["mean_s"]
+    return (run["phases"]["communicate"] + run["phases"]["wait"]) / run["step"]["mean_s"]
 
 
 def machines(row: str) -> int:
@@ -57,14 +57,14 @@ def cluster(row: str) -> str:
     return CLUSTERS[next(iter(own_file(f"pipedream/{row}")["testbeds"]))]
 
 
-def pipeline(cell: Summary) -> Mapping[str, Any]:
+def pipeline(run: Summary) -> Mapping[str, Any]:
     """What a summary says of its stages; empty where it had none."""
-    return cell.get("pipeline") or {}
+    return run.get("pipeline") or {}
 
 
-def configuration(cell: Summary) -> str:
+def configuration(run: Summary) -> str:
     """`7-1`; nothing where a run had no stages."""
-    return str(pipeline(cell).get("config") or "")
+    return str(pipeline(run).get("config") or "")
 
 
 def replicas(config: str) -> list[int]:
@@ -86,73 +86,73 @@ def noam(config: str) -> int:
 
 @dataclass(frozen=True)
 class Runs:
-    """Cells of several experiments, found by experiment and setting."""
+    """Runs of several experiments, found by experiment and variant."""
 
-    cells: Mapping[tuple[str, str], Sequence[Summary]]
+    summaries: Mapping[tuple[str, str], Sequence[Summary]]
 
     @classmethod
-    def of(cls, cells: Iterable[Summary]) -> Runs:
+    def of(cls, runs: Iterable[Summary]) -> Runs:
         found: dict[tuple[str, str], list[Summary]] = {}
-        for cell in cells:
-            found.setdefault((cell["experiment"], cell["setting"]), []).append(cell)
+        for run in runs:
+            found.setdefault((run["experiment"], run["setting"]), []).append(run)
         return cls(found)
 
-    def cell(self, row: str, setting: str) -> Summary | None:
-        """The first seed's cell."""
-        return next(iter(self.cells.get((row, setting), ())), None)
+    def one(self, row: str, variant: str) -> Summary | None:
+        """The first seed's run."""
+        return next(iter(self.summaries.get((row, variant), ())), None)
 
-    def rate(self, row: str, setting: str) -> float | None:
+    def rate(self, row: str, variant: str) -> float | None:
         """Samples a second, median over seeds."""
-        found = self.cells.get((row, setting))
+        found = self.summaries.get((row, variant))
         return spread(map(samples_s, found)).median if found else None
 
-    def strongest(self, row: str, settings: Sequence[str]) -> str:
-        """Of several settings of a row the one with the most samples a second."""
-        return max(settings, key=lambda name: self.rate(row, name) or 0.0)
+    def strongest(self, row: str, variants: Sequence[str]) -> str:
+        """Of several variants of a row the one with the most samples a second."""
+        return max(variants, key=lambda name: self.rate(row, name) or 0.0)
 
-    def speedup(self, row: str, setting: str, over: str | Sequence[str]) -> float | None:
-        """Samples a second of one setting over those of another, or of the strongest of several, same row."""
-        one, base = self.rate(row, setting), self.rate(row, self.strongest(row, several(over)))
+    def speedup(self, row: str, variant: str, over: str | Sequence[str]) -> float | None:
+        """Samples a second of one variant over those of another, or of the strongest of several, same row."""
+        one, base = self.rate(row, variant), self.rate(row, self.strongest(row, several(over)))
         return one / base if one and base else None
 
-    def reduction(self, row: str, setting: str, over: str) -> float | None:
-        """Share of the bytes of `over` that `setting` does not send for the same samples; below 0: it sends more."""
-        one, base = self.cell(row, setting), self.cell(row, over)
+    def reduction(self, row: str, variant: str, over: str) -> float | None:
+        """Share of the bytes of `over` that `variant` does not send for the same samples; below 0: it sends more."""
+        one, base = self.one(row, variant), self.one(row, over)
         if one is None or base is None or not sent_per_sample(base):
             return None
         return 1 - sent_per_sample(one) / sent_per_sample(base)
 
-    def overhead(self, row: str, setting: str = BSP) -> float | None:
+    def overhead(self, row: str, variant: str = BSP) -> float | None:
         """Communication overhead as a share of the step."""
-        found = self.cells.get((row, setting))
+        found = self.summaries.get((row, variant))
         return spread(map(overhead, found)).median if found else None
 
-    def configuration(self, row: str, setting: str = PIPEDREAM) -> str:
-        found = self.cell(row, setting)
+    def configuration(self, row: str, variant: str = PIPEDREAM) -> str:
+        found = self.one(row, variant)
         return configuration(found) if found else ""
 
     def lacking(self, wanted: Iterable[tuple[str, str]]) -> str:
-        """Which of (experiment, setting) there are no results of."""
-        return ", ".join(f"{setting} of {row}" for row, setting in wanted if (row, setting) not in self.cells)
+        """Which of (experiment, variant) there are no results of."""
+        return ", ".join(f"{variant} of {row}" for row, variant in wanted if (row, variant) not in self.summaries)
 
 
-def several(settings: str | Sequence[str]) -> Sequence[str]:
-    """What a claim is judged against: one setting, or several of which the strongest counts."""
-    return [settings] if isinstance(settings, str) else settings
+def several(variants: str | Sequence[str]) -> Sequence[str]:
+    """What a claim is judged against: one variant, or several of which the strongest counts."""
+    return [variants] if isinstance(variants, str) else variants
 
 
 def against(strongest: str, ratios: Mapping[str, float]) -> str:
-    """`over bsp-allreduce, the stronger; over bsp 1.62×`; ratios: of every setting. Nothing to be said of one."""
+    """`over bsp-allreduce, the stronger; over bsp 1.62×`; ratios: of every variant. Nothing to be said of one."""
     rest = [f"over {name} {number(ratio)}{TIMES}" for name, ratio in ratios.items() if name != strongest]
     return "; ".join([f"over {strongest}, the stronger", *rest]) if rest else ""
 
 
-def series(cells: Iterable[Summary]) -> dict[tuple[str, str], dict[int, Summary]]:
-    """(model, device) -> workers -> cell, of Figure 1's runs; the device is the testbed's last word."""
+def series(runs: Iterable[Summary]) -> dict[tuple[str, str], dict[int, Summary]]:
+    """(model, device) -> workers -> run, of Figure 1's runs; the device is the testbed's last word."""
     found: dict[tuple[str, str], dict[int, Summary]] = {}
-    for cell in cells:
-        varied = factors.of(cell)
+    for run in runs:
+        varied = factors.of(run)
         if {"model", "workers"} <= varied.keys():
-            device = cell["testbed"].rsplit("-", 1)[-1]
-            found.setdefault((str(varied["model"]), device), {})[int(varied["workers"])] = cell
+            device = run["testbed"].rsplit("-", 1)[-1]
+            found.setdefault((str(varied["model"]), device), {})[int(varied["workers"])] = run
     return {key: dict(sorted(by_workers.items())) for key, by_workers in found.items()}

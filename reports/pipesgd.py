@@ -163,7 +163,7 @@ def _every(files: Files, table: pd.DataFrame, name: str) -> str:
 
 
 def _testbeds(found: Results, files: Files) -> str:
-    parameters = tables.testbed_parameters([cell for group in found.shown.values() for cell in group.used()])
+    parameters = tables.testbed_parameters([run for group in found.shown.values() for run in group.used()])
     return files.table(parameters, "testbed", ["parameter", "source"]) if len(parameters) else ""
 
 

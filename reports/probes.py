@@ -71,10 +71,10 @@ INNER = {
 
 @dataclass(frozen=True)
 class ProbeGroup:
-    """A probe's cells that may stand in one figure: of one experiment, kind, place and scale; the latest of each."""
+    """A probe's runs that may stand in one figure: of one experiment, kind, place and scale; the latest of each."""
 
     key: tuple
-    cells: tuple[Summary, ...]
+    summaries: tuple[Summary, ...]
 
     @property
     def kind(self) -> str:
@@ -86,11 +86,11 @@ class ProbeGroup:
 
     @property
     def first(self) -> Summary:
-        return self.cells[0]
+        return self.summaries[0]
 
     @property
     def standin(self) -> bool:
-        data = [cell.get("dataset") for cell in self.cells]
+        data = [run.get("dataset") for run in self.summaries]
         return any(isinstance(one, Mapping) and bool(one.get("standin")) for one in data)
 
     @property
@@ -99,35 +99,35 @@ class ProbeGroup:
 
     @property
     def latest(self) -> str:
-        return max(map(finished, self.cells))
+        return max(map(finished, self.summaries))
 
     def used(self) -> list[Summary]:
-        return list(self.cells)
+        return list(self.summaries)
 
     def seeds(self) -> list[int]:
-        return sorted({cell["seed"] for cell in self.cells})
+        return sorted({run["seed"] for run in self.summaries})
 
     def of_seed(self, seed: int) -> list[Summary]:
-        return [cell for cell in self.cells if cell["seed"] == seed]
+        return [run for run in self.summaries if run["seed"] == seed]
 
 
-def model(cell: Summary) -> str:
-    """What a cell is about: the model among its factors, else its model's name."""
-    if found := factors.of(cell).get("model"):
+def model(run: Summary) -> str:
+    """What a run is about: the model among its factors, else its model's name."""
+    if found := factors.of(run).get("model"):
         return str(found)
-    known = cell.get("model")
+    known = run.get("model")
     name = known.get("name") if isinstance(known, Mapping) else known
-    return str(name or cell["setting"])
+    return str(name or run["setting"])
 
 
-def bandwidth(cell: Summary) -> float:
+def bandwidth(run: Summary) -> float:
     """Bytes a second of the testbed's links; 0 where nobody knows (measured)."""
-    beta = (cell.get("testbed_model") or {}).get("beta_s_per_byte")
+    beta = (run.get("testbed_model") or {}).get("beta_s_per_byte")
     return 1 / beta if beta else 0.0
 
 
 def load(paper: str, root: Path | None = None) -> list[Summary]:
-    """Every finished probe cell's summary of a paper in path order, checked to have what the reports read."""
+    """Every finished probe run's summary of a paper in path order, checked to have what the reports read."""
     return read(paper, root, lambda program: program != "train", problem)
 
 
@@ -176,17 +176,17 @@ def key_of(summary: Summary) -> tuple:
 
 
 def groups(summaries: Sequence[Summary]) -> list[ProbeGroup]:
-    """The cells by `key_of`: of each setting, testbed, model, world size and seed the latest."""
+    """The runs by `key_of`: of each variant, testbed, model, world size and seed the latest."""
     found: dict[tuple, dict[tuple, Summary]] = {}
     for summary in sorted(_latest_parameters(summaries), key=finished):
-        cell = (summary["setting"], summary["testbed"], model(summary), summary["workers"], summary["seed"])
-        found.setdefault(key_of(summary), {})[cell] = summary
-    order = {key: sorted(cells, key=lambda c: (c[1:3], c[3], c[0], c[4])) for key, cells in found.items()}
-    return [ProbeGroup(key, tuple(found[key][cell] for cell in order[key])) for key in sorted(found, key=repr)]
+        place = (summary["setting"], summary["testbed"], model(summary), summary["workers"], summary["seed"])
+        found.setdefault(key_of(summary), {})[place] = summary
+    order = {key: sorted(by_place, key=lambda c: (c[1:3], c[3], c[0], c[4])) for key, by_place in found.items()}
+    return [ProbeGroup(key, tuple(found[key][place] for place in order[key])) for key in sorted(found, key=repr)]
 
 
 def _latest_parameters(summaries: Sequence[Summary]) -> list[Summary]:
-    """Without simulated cells whose testbed had other parameters under the same name than in its latest cell."""
+    """Without simulated runs whose testbed had other parameters under the same name than in its latest run."""
 
     def place(summary: Summary) -> tuple:
         return summary["experiment"], summary["testbed"]
@@ -199,10 +199,10 @@ def _latest_parameters(summaries: Sequence[Summary]) -> list[Summary]:
 
 
 def choose(summaries: Sequence[Summary], experiment: str) -> tuple[dict[str, ProbeGroup], list[ProbeGroup]]:
-    """(kind -> the group that figures show, the experiment's other groups): most cells, a paper's testbeds, latest."""
+    """(kind -> the group that figures show, the experiment's other groups): most runs, a paper's testbeds, latest."""
     found = groups([s for s in summaries if s["experiment"] == experiment])
     chosen: dict[str, ProbeGroup] = {}
     for kind in KINDS:
         if of_kind := [group for group in found if group.kind == kind]:
-            chosen[kind] = max(of_kind, key=lambda g: (len(g.cells), g.key[2] == ("paper",), g.latest))
+            chosen[kind] = max(of_kind, key=lambda g: (len(g.summaries), g.key[2] == ("paper",), g.latest))
     return chosen, [group for group in found if group not in chosen.values()]

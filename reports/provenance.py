@@ -31,7 +31,7 @@ def header(groups: Mapping[tuple[str, str], Group | ProbeGroup]) -> pd.DataFrame
         ("optimizer", lambda g: _optimizer(g.first) if isinstance(g, Group) else DASH),
         ("epochs, iterations", _length),
         ("scale", lambda g: ", ".join(_all(g, "scale"))),
-        ("done", lambda g: f"{len(g.covered())} settings" if isinstance(g, Group) else f"{len(g.cells)} cells"),
+        ("done", lambda g: f"{len(g.covered())} variants" if isinstance(g, Group) else f"{len(g.summaries)} runs"),
         ("seeds", _seeds),
         ("results", lambda g: origin(g.used())),
         ("commit", _commits),
@@ -46,11 +46,11 @@ def header(groups: Mapping[tuple[str, str], Group | ProbeGroup]) -> pd.DataFrame
 
 def versions(groups: Iterable[Group | ProbeGroup]) -> list[str]:
     """The versions of Python, PyTorch and so on that the shown results were made with, each once."""
-    return sorted({_versions(cell) for group in groups for cell in group.used()})
+    return sorted({_versions(run) for group in groups for run in group.used()})
 
 
 def _all(group: Group | ProbeGroup, *names: str) -> list[str]:
-    """For each name its values in the group's cells; numbers by size."""
+    """For each name its values in the group's runs; numbers by size."""
     found = [{c.get(name, DASH) for c in group.used()} for name in names]
     return [" / ".join(map(str, sorted(some, key=lambda v: (isinstance(v, str), v)))) for some in found]
 
@@ -61,17 +61,17 @@ def _network(group: Group | ProbeGroup) -> str:
     return f"modelled: {', '.join(_all(group, 'testbed'))}"
 
 
-def _model(cell: Summary) -> str:
-    model = cell.get("model")
+def _model(run: Summary) -> str:
+    model = run.get("model")
     if not isinstance(model, Mapping):
         return str(model or DASH)
     count = model.get("parameters")
     return str(model.get("name") or "no model") + (f", {_count(count)} parameters" if count is not None else "")
 
 
-def _optimizer(cell: Summary) -> str:
+def _optimizer(run: Summary) -> str:
     """`lr 0.1, momentum 0`, and the schedule of the learning rate where it is not constant."""
-    shown = {name: value for name, value in optimizer(cell).items() if value is not None}
+    shown = {name: value for name, value in optimizer(run).items() if value is not None}
     return ", ".join(f"{k} {v:g}" if isinstance(v, int | float) else f"{k} {v}" for k, v in shown.items())
 
 
@@ -86,8 +86,8 @@ def _count(value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else DASH
 
 
-def _machine(cell: Summary) -> str:
-    h = cell["hardware"]
+def _machine(run: Summary) -> str:
+    h = run["hardware"]
     parts = [
         h.get("cpu"),
         f"{h['cores']} cores" if h.get("cores") else None,
@@ -98,7 +98,7 @@ def _machine(cell: Summary) -> str:
 
 
 def _hardware(group: Group | ProbeGroup) -> str:
-    machines = " / ".join(sorted({_machine(cell) for cell in group.used()}))
+    machines = " / ".join(sorted({_machine(run) for run in group.used()}))
     if group.kind == "measured":
         return machines
     devices = {((c.get("testbed_model") or {}).get("device") or {}).get("name") or c["testbed"] for c in group.used()}
@@ -108,8 +108,8 @@ def _hardware(group: Group | ProbeGroup) -> str:
 def _dataset(group: Group | ProbeGroup) -> str:
     """Name, size and what else the run says of the data (image size, classes)."""
     found = []
-    for cell in group.used():
-        data = cell.get("dataset")
+    for run in group.used():
+        data = run.get("dataset")
         if not isinstance(data, Mapping) or not data.get("name"):
             continue
         text = data["name"] + (" (STAND-IN)" if data.get("standin") else "")
@@ -133,14 +133,14 @@ def _seeds(group: Group | ProbeGroup) -> str:
     counts = {name: len(group.runs(name)) for name in group.covered()}
     if len(set(counts.values())) <= 1:
         return f"{max(counts.values(), default=0)} ({seeds})"
-    return f"{min(counts.values())} to {max(counts.values())} a setting ({seeds})"
+    return f"{min(counts.values())} to {max(counts.values())} a variant ({seeds})"
 
 
 def _commits(group: Group | ProbeGroup) -> str:
     found = {}
-    for cell in group.used():
-        commit = str(cell["provenance"].get("commit") or "unknown")[:10]
-        found[commit] = found.get(commit, False) or bool(cell["provenance"].get("dirty"))
+    for run in group.used():
+        commit = str(run["provenance"].get("commit") or "unknown")[:10]
+        found[commit] = found.get(commit, False) or bool(run["provenance"].get("dirty"))
     return ", ".join(name + (" + uncommitted changes" if dirty else "") for name, dirty in sorted(found.items()))
 
 
@@ -149,8 +149,8 @@ def _dates(group: Group | ProbeGroup) -> str:
     return ends[0] if ends[0] == ends[-1] else f"{ends[0]} to {ends[-1]}"
 
 
-def _versions(cell: Summary) -> str:
-    return ", ".join(f"{k} {v}" for k, v in sorted((cell["provenance"].get("versions") or {}).items()) if v)
+def _versions(run: Summary) -> str:
+    return ", ".join(f"{k} {v}" for k, v in sorted((run["provenance"].get("versions") or {}).items()) if v)
 
 
 def run_deviations(training: Mapping[str, Mapping[str, Group]], rows: Sequence[Row]) -> list[tuple[str, str]]:
@@ -200,10 +200,10 @@ def deviations(group: Group, paper: Mapping[str, Any]) -> list[str]:
         found.append(f"Optimizer: {_optimizer(one)}; the paper gives none of these.")
     counts = sorted({len(group.runs(name)) for name in group.covered()})
     found.append(
-        f"Seeds: {' to '.join(map(str, dict.fromkeys((counts[0], counts[-1]))))} a setting; the paper prints "
+        f"Seeds: {' to '.join(map(str, dict.fromkeys((counts[0], counts[-1]))))} a variant; the paper prints "
         "single values and names no seeds."
     )
-    if missing := [name for name in group.settings if name not in group.covered()]:
+    if missing := [name for name in group.variants if name not in group.covered()]:
         found.append(f"Not run: {', '.join(missing)}.")
     if kind == "measured":
         cores, ranks = hardware.get("cores"), max(c.get("ranks", c["workers"]) for c in group.used())

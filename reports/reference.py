@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def read(paper: str, path: Path | None = None) -> pd.DataFrame:
-    """The table as text: place, row, setting, quantity, value, unit, source."""
+    """The table as text: place, row, variant, quantity, value, unit, source."""
     import pandas as pd
 
     path = path or CONFIGS / "reference" / f"{paper}.csv"
@@ -31,21 +31,21 @@ class Quoted:
     table: pd.DataFrame
     paper: ClassVar[str] = ""
 
-    def text(self, place: str, row: str, setting: str, quantity: str) -> str:
+    def text(self, place: str, row: str, variant: str, quantity: str) -> str:
         """A value as the paper prints it; a missing row is a mistake in the table."""
-        if (found := self.maybe(place, row, setting, quantity)) is None:
-            where = ", ".join((place, row, setting, quantity))
+        if (found := self.maybe(place, row, variant, quantity)) is None:
+            where = ", ".join((place, row, variant, quantity))
             raise InputError(f"reference/{self.paper}.csv: no row of {where}")
         return found
 
-    def maybe(self, place: str, row: str, setting: str, quantity: str) -> str | None:
+    def maybe(self, place: str, row: str, variant: str, quantity: str) -> str | None:
         """The same, None where the paper prints nothing; two such rows are a mistake."""
         t = self.table
-        found = t[(t["place"] == place) & (t["row"] == row) & (t["setting"] == setting) & (t["quantity"] == quantity)]
+        found = t[(t["place"] == place) & (t["row"] == row) & (t["setting"] == variant) & (t["quantity"] == quantity)]
         if len(found) > 1:
-            where = ", ".join((place, row, setting, quantity))
+            where = ", ".join((place, row, variant, quantity))
             raise InputError(f"reference/{self.paper}.csv: {len(found)} rows of {where}; there must be one")
         return found["value"].item() if len(found) else None
 
-    def value(self, place: str, row: str, setting: str, quantity: str) -> float:
-        return float(self.text(place, row, setting, quantity))
+    def value(self, place: str, row: str, variant: str, quantity: str) -> float:
+        return float(self.text(place, row, variant, quantity))

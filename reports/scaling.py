@@ -44,20 +44,20 @@ class Steps:
         return base / one if one and base else None
 
 
-def place(cell: Summary) -> Place | None:
+def place(run: Summary) -> Place | None:
     """(model, algorithm, workers) by the run's factors; None of a run of other ones."""
-    found = factors.of(cell)
+    found = factors.of(run)
     if not {"model", "method", "workers"} <= found.keys() or found["method"] not in ALGORITHMS:
         return None
     return str(found["model"]), str(found["method"]), int(found["workers"])
 
 
-def of_cells(cells: Sequence[Summary]) -> Steps:
-    """Medians over the cells of each place."""
+def of_runs(runs: Sequence[Summary]) -> Steps:
+    """Medians over the runs of each place."""
     by_place: dict[Place, list[Summary]] = {}
-    for cell in cells:
-        if (where := place(cell)) is not None:
-            by_place.setdefault(where, []).append(cell)
+    for run in runs:
+        if (where := place(run)) is not None:
+            by_place.setdefault(where, []).append(run)
     models: dict[str, list[Summary]] = {}
     for (model, *_), some in by_place.items():
         models.setdefault(model, []).extend(some)
@@ -72,9 +72,9 @@ def of_cells(cells: Sequence[Summary]) -> Steps:
     )  # fmt: skip
 
 
-def parts(cell: Summary) -> dict[str, float]:
+def parts(run: Summary) -> dict[str, float]:
     """Figure 11's three parts of an iteration's main line; waiting for others belongs to the communication."""
-    phases = cell["phases"]
+    phases = run["phases"]
     return {
         "computation": sum(phases[name] for name in COMPUTATION),
         "compression": phases["compress"],
@@ -82,8 +82,8 @@ def parts(cell: Summary) -> dict[str, float]:
     }
 
 
-def _passes(cell: Summary) -> float:
-    return cell["phases"]["forward"] + cell["phases"]["backward"]
+def _passes(run: Summary) -> float:
+    return run["phases"]["forward"] + run["phases"]["backward"]
 
 
 def _median(values: Iterable[float]) -> float:

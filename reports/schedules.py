@@ -53,10 +53,10 @@ def _same(last: Box, one: Box) -> bool:
     return alike and (one.start <= last.end + CLOSE or one.minibatch is not None)
 
 
-def passes(cell: Summary, rank: int | None = None) -> list[Box]:
+def passes(run: Summary, rank: int | None = None) -> list[Box]:
     """Forward and backward passes on main lines, of one machine or of all; one that had to wait inside is one."""
     found: list[Box] = []
-    for box in boxes(cell.get("trace") or ()):
+    for box in boxes(run.get("trace") or ()):
         if box.line == MAIN and box.name in PASSES and rank in (None, box.rank):
             if found and _same(found[-1], box):
                 box = replace(found.pop(), end=box.end)
@@ -64,24 +64,24 @@ def passes(cell: Summary, rank: int | None = None) -> list[Box]:
     return found
 
 
-def ranks(cell: Summary) -> list[int]:
+def ranks(run: Summary) -> list[int]:
     """The machines that computed something in the recorded time."""
-    return sorted({box.rank for box in passes(cell)})
+    return sorted({box.rank for box in passes(run)})
 
 
-def admitted(cell: Summary, rank: int = 0) -> int | None:
+def admitted(run: Summary, rank: int = 0) -> int | None:
     """Forward passes of a machine before its first backward pass; None where none of the two was recorded."""
-    of_rank = passes(cell, rank)
+    of_rank = passes(run, rank)
     first = next((place for place, box in enumerate(of_rank) if box.name == BACKWARD), None)
     return first if of_rank and first is not None else None
 
 
-def interleaved(cell: Summary, rank: int) -> list[int]:
+def interleaved(run: Summary, rank: int) -> list[int]:
     """For each minibatch whose both passes were recorded: backward passes of others between them, in steady state.
 
     Steady state: minibatches that came in after the machine's first backward pass.
     """
-    of_rank = passes(cell, rank)
+    of_rank = passes(run, rank)
     begun: dict[int, int] = {}
     backwards, found = 0, []
     for box in of_rank:
@@ -97,39 +97,39 @@ def interleaved(cell: Summary, rank: int) -> list[int]:
     return found
 
 
-def updates_before(cell: Summary, rank: int, minibatch: int) -> int | None:
+def updates_before(run: Summary, rank: int, minibatch: int) -> int | None:
     """Backward passes of a machine before the forward pass of a minibatch (from 0); None where there is none."""
-    of_rank = passes(cell, rank)
+    of_rank = passes(run, rank)
     place = next((i for i, b in enumerate(of_rank) if (b.name, b.minibatch) == (FORWARD, minibatch)), None)
     return None if place is None else sum(box.name == BACKWARD for box in of_rank[:place])
 
 
-def steady(cell: Summary) -> tuple[float, float] | None:
+def steady(run: Summary) -> tuple[float, float] | None:
     """(from, to) of the steady state: the last machine's first backward pass has come through to the first machine,
     and the first machine has forward passes left. None where that is no time at all.
     """
-    of_all = passes(cell)
-    firsts = [min((b.start for b in of_all if b.rank == r and b.name == BACKWARD), default=None) for r in ranks(cell)]
-    lasts = [max((b.start for b in of_all if b.rank == r and b.name == FORWARD), default=None) for r in ranks(cell)]
+    of_all = passes(run)
+    firsts = [min((b.start for b in of_all if b.rank == r and b.name == BACKWARD), default=None) for r in ranks(run)]
+    lasts = [max((b.start for b in of_all if b.rank == r and b.name == FORWARD), default=None) for r in ranks(run)]
     if not firsts or None in firsts or None in lasts:
         return None
     begin, end = max(map(known, firsts)), min(map(known, lasts))
     return (begin, end) if end > begin else None
 
 
-def busy(cell: Summary) -> float | None:
+def busy(run: Summary) -> float | None:
     """Share of the machines' steady-state time in which they compute."""
-    if (window := steady(cell)) is None:
+    if (window := steady(run)) is None:
         return None
     begin, end = window
-    computing = [box for box in boxes(cell["trace"]) if box.line == MAIN and box.name in COMPUTING]
+    computing = [box for box in boxes(run["trace"]) if box.line == MAIN and box.name in COMPUTING]
     spent = sum(max(0.0, min(box.end, end) - max(box.start, begin)) for box in computing)
-    return spent / ((end - begin) * len(ranks(cell)))
+    return spent / ((end - begin) * len(ranks(run)))
 
 
-def at_once(cell: Summary) -> int:
+def at_once(run: Summary) -> int:
     """The most machines that compute a forward or backward pass at the same time."""
-    moments = [(box.start + CLOSE, 1) for box in passes(cell)] + [(box.end - CLOSE, -1) for box in passes(cell)]
+    moments = [(box.start + CLOSE, 1) for box in passes(run)] + [(box.end - CLOSE, -1) for box in passes(run)]
     now = most = 0
     for _, change in sorted(moments):
         now += change

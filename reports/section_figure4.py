@@ -91,7 +91,7 @@ def _kind(row: Row, group: Group, data: figure4.RowData, quoted: pd.DataFrame, f
     where = f"{group.first['dataset']['name']}, {length(group)}, {tables.hardware(group)}, {band(group)}"
     standin = " (stand-in data: accuracies are not the paper's)" if group.standin else ""
     place = tables.hardware(group) if group.timing_only else f"{where}{standin}"
-    text = f"{kind.capitalize()}: {tables.cell(place)}; {len(group.covered())} of {len(group.settings)} settings."
+    text = f"{kind.capitalize()}: {tables.cell(place)}; {len(group.covered())} of {len(group.variants)} variants."
     bars = {"breakdown": data.bars}
     if group.timing_only:
         text += " Time is modelled at the paper's size without arithmetic: **accuracy is not computed here**."
@@ -107,10 +107,10 @@ def _kind(row: Row, group: Group, data: figure4.RowData, quoted: pd.DataFrame, f
         frames_of = {"curves": data.points, "bands": data.median, **bars}
         picture = files.picture(figure4.row(data, title), name, f"Figure 4, {row.label}, {kind}", caption, frames_of)
     part = Part(f"{row.label}, {kind}", text, picture)
-    settings = files.table(tables.settings(group, quoted_metric(quoted, row.label)), f"settings-{name}", ["setting"])
+    variants = files.table(tables.variants(group, quoted_metric(quoted, row.label)), f"settings-{name}", ["setting"])
     part.tables.append((
         "Speed-ups are of end-to-end training time for the same iterations, seed by seed; *not reached (k/n seeds)*: k "
-        "of n seeds missed the target.", settings))  # fmt: skip
+        "of n seeds missed the target.", variants))  # fmt: skip
     if not group.timing_only:
         part.folded.append(
             (f"{row.label}, {kind}: accuracy against epochs and against time", _accuracy(row, group, data, files))
@@ -133,8 +133,8 @@ PHASES = (
 
 
 def _hidden(data: figure4.RowData) -> str:
-    cells = "separate breakdown cells" if data.bars["breakdown_cells"].any() else "the same cells"
-    return f"Phases are from {cells}; hidden communication is beside the bar because it takes no time of its own."
+    runs = "separate breakdown runs" if data.bars["breakdown_cells"].any() else "the same runs"
+    return f"Phases are from {runs}; hidden communication is beside the bar because it takes no time of its own."
 
 
 def _accuracy(row: Row, group: Group, data: figure4.RowData, files: Files) -> Part:
@@ -161,15 +161,15 @@ def _timeline(row: Row, group: Group, files: Files) -> Part | None:
         f"A few iterations, **{group.kind}**, seed {seed}, from the recorded intervals: main and communication line of "
         "each rank."
     )
-    cells = {name: recorded(group, name) for name in TIMELINE}
-    chrome = {name: raw(cell["trace"]) for name, cell in cells.items() if cell}
+    runs = {name: recorded(group, name) for name in TIMELINE}
+    chrome = {name: raw(run["trace"]) for name, run in runs.items() if run}
     name = f"{row.name}-timeline-{group.kind}"
     figure = timeline.draw(intervals, title)
     return Part(picture=files.picture(figure, name, title, caption, {"intervals": intervals}, chrome))
 
 
 def quoted_metric(quoted: pd.DataFrame, label: str) -> dict[str, str]:
-    """Setting -> the final top-1 that the paper prints in a row of Figure 4."""
+    """Variant -> the final top-1 that the paper prints in a row of Figure 4."""
     row = (quoted["place"] == "Figure 4") & (quoted["row"] == label) & (quoted["quantity"] == "final top-1")
     return dict(zip(quoted[row]["setting"], quoted[row]["value"], strict=True))
 

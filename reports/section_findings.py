@@ -94,7 +94,7 @@ def _accuracy(
     verdicts: Sequence[Verdict],
     files: Files,
 ) -> Section:
-    """Accuracy against epochs and time, the settings' table and the verdicts of one experiment."""
+    """Accuracy against epochs and time, the variants' table and the verdicts of one experiment."""
     section = _start(title, text, experiment.name, experiment.kinds, groups)
     for kind, group in groups.items():
         part = Part(f"{title}, {kind}", tables.cell(_where(group)) + ".")
@@ -106,7 +106,7 @@ def _accuracy(
             figure = figure4.convergence(points, median, goals, above)
             name = f"{experiment.name}-{kind}"
             part.picture = files.picture(figure, name, above, caption, {"bands": median, "curves": points})
-        part.tables.append(("", files.table(tables.settings(group), f"{experiment.name}-{kind}", ["setting"])))
+        part.tables.append(("", files.table(tables.variants(group), f"{experiment.name}-{kind}", ["setting"])))
         section.parts.append(part)
     section.parts.append(finding(verdicts, experiment.name, files))
     return section

@@ -16,7 +16,7 @@ Groups = Mapping[str, ProbeGroup]
 
 
 def timing_model(groups: Groups, verdicts: Sequence[Verdict], files: Files) -> Section:
-    """Predicted against observed step time for every setting, model and world size, its error, and efficiency (7)."""
+    """Predicted against observed step time for every variant, model and world size, its error, and efficiency (7)."""
     import pandas as pd
 
     section = Section("Timing model", TIMING)
@@ -33,7 +33,7 @@ def timing_model(groups: Groups, verdicts: Sequence[Verdict], files: Files) -> S
     )
     title = f"Predicted against observed step time {DASH} {'; '.join(map(_where, groups.values()))}"
     caption = (
-        "Every setting, model and world size, a marker a kind: "
+        "Every variant, model and world size, a marker a kind: "
         + "; ".join(f"**{kind}** on {tables.hardware(g)}, {_seeds(g)}" for kind, g in groups.items())
         + ". Lines: the range of the observed steps."
     )

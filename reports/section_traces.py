@@ -59,7 +59,7 @@ def _figure2(groups: Mapping[str, Group], ring: Mapping[str, ProbeGroup], files:
         lines += [f"({panel}), {kind}: {not_run(f'{PAPER}/{name}').lower()}" for panel, name in
                   (("a and b", FIG2.name), ("c", RING)) if not there & set(panel.split(" and "))]  # fmt: skip
         places = [tables.hardware(group)] if group else []
-        places += [_place(traces.ring_cell(rings, 3))] if rings else []
+        places += [_place(traces.ring_run(rings, 3))] if rings else []
         made = "; ".join(_made(g) for g in (group, rings) if g)
         title = f"Figure 2 {DASH} {kind.upper()}: {', '.join(dict.fromkeys(places))}"
         caption = (
@@ -79,17 +79,17 @@ def _figure3(groups: Mapping[str, ProbeGroup], files: Files) -> Section:
     parts = []
     for kind, group in groups.items():
         part = Part(kind.capitalize())
-        cell = traces.ring_cell(group)
-        found = traces.figure3(cell)
+        run = traces.ring_run(group)
+        found = traces.figure3(run)
         shown = found[found["codec"].map(traces.light)]
         if len(shown):
-            title = f"Figure 3 {DASH} {kind.upper()}: {cell['workers']} ranks, {_place(cell)}"
+            title = f"Figure 3 {DASH} {kind.upper()}: {run['workers']} ranks, {_place(run)}"
             caption = (
-                f"Figure 3 computed from the blocks that the first rank recorded, **{kind}**, {cell['workers']} ranks, "
-                f"seed {cell['seed']}: native ring above pipelined ring, on one time "
+                f"Figure 3 computed from the blocks that the first rank recorded, **{kind}**, {run['workers']} ranks, "
+                f"seed {run['seed']}: native ring above pipelined ring, on one time "
                 "axis for each codec; a pipelined ring transfers (1) and works on blocks (2) at the same time."
             )
-            variants = cell["result"]["variants"]
+            variants = run["result"]["variants"]
             chrome = {v["name"]: traces.raw(v["trace"]) for v in variants if v["trace"]}
             picture = files.picture(
                 figure3.draw(shown, title), f"fig3-{kind}", title, caption, {"blocks": found}, chrome
@@ -121,20 +121,20 @@ def _text(what: str, name: str, groups: Mapping, parts: list[Part]) -> str:
 
 
 def _chrome(group: Group) -> dict:
-    cells = {name: traces.recorded(group, name) for name in group.covered()}
-    return {name: traces.raw(cell["trace"]) for name, cell in cells.items() if cell}
+    runs = {name: traces.recorded(group, name) for name in group.covered()}
+    return {name: traces.raw(run["trace"]) for name, run in runs.items() if run}
 
 
 def _made(group: Group | ProbeGroup) -> str:
     """`mnist_mlp, 4 workers, seed 0`, or of the ring in figure 2 `ring of 3, seed 0`."""
     if isinstance(group, Group):
         return f"{group.first['model']['name']}, {group.first['workers']} workers, seed {group.first['seed']}"
-    cell = traces.ring_cell(group, 3)
-    return f"ring of {cell['workers']}, seed {cell['seed']}"
+    run = traces.ring_run(group, 3)
+    return f"ring of {run['workers']}, seed {run['seed']}"
 
 
-def _place(cell: Summary) -> str:
-    return f"modelled: {cell['testbed']}" if cell["kind"] == "simulated" else str(cell["hardware"]["class"])
+def _place(run: Summary) -> str:
+    return f"modelled: {run['testbed']}" if run["kind"] == "simulated" else str(run["hardware"]["class"])
 
 
 def _seeds(group: ProbeGroup) -> str:

@@ -36,7 +36,7 @@ def gtopk(P: int, m: float, k: int, alpha: float, beta: float) -> float:
 FORMS: dict[str, Callable[[int, float, int, float, float], float]] = {
     "dense": dense, "topk": topk, "topk_ring": topk_ring, "gtopk": gtopk,
 }  # fmt: skip
-BY_SETTING = {ALGORITHMS[name]: form for name, form in FORMS.items()}
+BY_VARIANT = {ALGORITHMS[name]: form for name, form in FORMS.items()}
 
 
 def selected(elements: int, density: float) -> int:

@@ -1,4 +1,4 @@
-"""How every figure of the project looks: one colour and marker a setting, one colour a phase, no volatile metadata."""
+"""How every figure of the project looks: one colour and marker a variant, one colour a phase, no volatile metadata."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from repro.common.errors import InputError
 from repro.reports import foreign
 
 # Hue: the framework (grey server, blue synchronous, orange pipelined). Marker and dashes: the codec.
-SETTINGS: dict[str, dict[str, Any]] = {
+VARIANTS: dict[str, dict[str, Any]] = {
     "PS-Sync": {"color": "#4d4d4d", "marker": "X", "dash": (1, 0)},
     "D-Sync": {"color": "#08478c", "marker": "o", "dash": (1, 0)},
     "D-Sync + T": {"color": "#3d8bd1", "marker": "^", "dash": (4, 1.5)},
@@ -23,8 +23,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "Pipe-SGD with warm-up": {"color": "#8a6d1f", "marker": "D", "dash": (6, 1.5, 1.5, 1.5)},
 }
 # gTop-k: green the paper's algorithm and its variants, violet what it is compared with; Dense is D-Sync.
-SETTINGS |= {
-    "Dense": SETTINGS["D-Sync"],
+VARIANTS |= {
+    "Dense": VARIANTS["D-Sync"],
     "Top-k": {"color": "#7b4fa3", "marker": "^", "dash": (4, 1.5)},
     "Top-k, ring": {"color": "#b9a0d4", "marker": "v", "dash": (1.5, 1)},
     "gTop-k": {"color": "#1a7f4b", "marker": "s", "dash": (1, 0)},
@@ -40,15 +40,15 @@ SETTINGS |= {
     "rho = 0.0005": {"color": "#0b3d24", "marker": "v", "dash": (1.5, 1)},
 }
 # eager-SGD: rose, teal and amber the partial collectives, blue the synchronous baselines.
-SETTINGS |= {
+VARIANTS |= {
     "Synch-SGD (Deep500)": {"color": "#08478c", "marker": "o", "dash": (1, 0)},
     "Synch-SGD (Horovod)": {"color": "#3d8bd1", "marker": "^", "dash": (4, 1.5)},
     "eager-SGD (solo)": {"color": "#d1495b", "marker": "s", "dash": (1, 0)},
     "eager-SGD (majority)": {"color": "#00798c", "marker": "D", "dash": (4, 1.5)},
     "eager-SGD (quorum)": {"color": "#c98a1b", "marker": "P", "dash": (1.5, 1)},
 }
-SETTINGS |= {
-    collective: SETTINGS[strategy]
+VARIANTS |= {
+    collective: VARIANTS[strategy]
     for collective, strategy in (
         ("allreduce", "Synch-SGD (Deep500)"), ("recursive_doubling", "Synch-SGD (Horovod)"),
         ("solo", "eager-SGD (solo)"), ("majority", "eager-SGD (majority)"),
@@ -56,7 +56,7 @@ SETTINGS |= {
     )
 }  # fmt: skip
 # PipeDream: magenta its pipelines, violet a straight one, slate stages without one, amber and olive other schedules.
-SETTINGS |= {
+VARIANTS |= {
     "bsp": {"color": "#08478c", "marker": "o", "dash": (1, 0)},
     "bsp-allreduce": {"color": "#3d8bd1", "marker": "^", "dash": (4, 1.5)},
     "asp": {"color": "#4d4d4d", "marker": "X", "dash": (1.5, 1)},
@@ -70,14 +70,14 @@ SETTINGS |= {
     "vertical-sync": {"color": "#e8722a", "marker": "^", "dash": (4, 1.5)},
     "naive": {"color": "#2f3e46", "marker": "X", "dash": (1.5, 1)},
 }
-SETTINGS |= {
-    name: SETTINGS[setting]
-    for name, setting in (
+VARIANTS |= {
+    name: VARIANTS[variant]
+    for name, variant in (
         ("stashing", "pipedream"), ("model_parallel", "model-parallel"), ("one_f_one_b_flush", "1f1b-flush"),
     )
 }  # fmt: skip
 # iBatch: navy one pull, ochre layer by layer, brick its batches (darker: the optimal ones); green SSP.
-SETTINGS |= {
+VARIANTS |= {
     "ps_default": {"color": "#355070", "marker": "o", "dash": (1.5, 1)},
     "ps_layerwise": {"color": "#e09f3e", "marker": "^", "dash": (4, 1.5)},
     "ibatch": {"color": "#9e2a2b", "marker": "s", "dash": (1, 0)},
@@ -85,8 +85,8 @@ SETTINGS |= {
     "ssp-1": {"color": "#5f9e6e", "marker": "v", "dash": (4, 1.5)},
     "ssp-3": {"color": "#2f6b4f", "marker": "P", "dash": (1.5, 1)},
 }
-SETTINGS |= {"default": SETTINGS["ps_default"], "layerwise": SETTINGS["ps_layerwise"]}
-# For settings of later papers and of users, by order of appearance, until they get a line above.
+VARIANTS |= {"default": VARIANTS["ps_default"], "layerwise": VARIANTS["ps_layerwise"]}
+# For variants of later papers and of users, by order of appearance, until they get a line above.
 SPARE = ("#2a7f62", "#7b4fa3", "#b8488f", "#8a6d1f", "#1b9aaa", "#6b7a1e")
 SPARE_MARKERS = ("D", "v", "P", "<", ">", "h")
 
@@ -110,12 +110,12 @@ HIDDEN = {"facecolor": "white", "edgecolor": PHASE_COLOURS["communicate"], "hatc
 HIDDEN_LABEL = "communication, hidden behind computation (not part of the bar)"
 
 
-def look(setting: str, known: tuple[str, ...] = ()) -> dict[str, Any]:
-    """Colour, marker and dashes of a setting; one unknown to the project gets a spare by its place in `known`."""
-    if setting in SETTINGS:
-        return SETTINGS[setting]
-    extra = [name for name in known if name not in SETTINGS]
-    place = extra.index(setting) if setting in extra else 0
+def look(variant: str, known: tuple[str, ...] = ()) -> dict[str, Any]:
+    """Colour, marker and dashes of a variant; one unknown to the project gets a spare by its place in `known`."""
+    if variant in VARIANTS:
+        return VARIANTS[variant]
+    extra = [name for name in known if name not in VARIANTS]
+    place = extra.index(variant) if variant in extra else 0
     return {"color": SPARE[place % len(SPARE)], "marker": SPARE_MARKERS[place % len(SPARE_MARKERS)], "dash": (1, 0)}
 
 

@@ -15,21 +15,21 @@ PREFERRED = "shaped/1g"  # of several places the one by which claims are judged
 
 
 def widened(experiment: Experiment, summaries: Sequence[Summary]) -> Experiment:
-    """The experiment with whatever other settings are found of it."""
-    found = dict(experiment.settings)
+    """The experiment with whatever other variants are found of it."""
+    found = dict(experiment.variants)
     for summary in summaries:
         if summary["experiment"] == experiment.name:
             found.setdefault(summary["setting"], ("", {}))
-    return replace(experiment, settings=found)
+    return replace(experiment, variants=found)
 
 
-def sweep(cells: Sequence[Summary]) -> tuple[ProbeGroup | None, list[Group]]:
-    """(the simulated cells of several experiments or testbeds as one group, what is left out).
+def sweep(runs: Sequence[Summary]) -> tuple[ProbeGroup | None, list[Group]]:
+    """(the simulated runs of several experiments or testbeds as one group, what is left out).
 
-    Of each experiment the scale that is no smoke test, then the latest; of a setting, testbed and seed the latest cell;
-    no cell whose testbed had other parameters under the same name than in its model's latest cell.
+    Of each experiment the scale that is no smoke test, then the latest; of a variant, testbed and seed the latest run;
+    no run whose testbed had other parameters under the same name than in its model's latest run.
     """
-    good = [s for s in cells if s["kind"] == "simulated" and not s["breakdown"]]
+    good = [s for s in runs if s["kind"] == "simulated" and not s["breakdown"]]
     scales: dict[str, tuple] = {}
     for s in good:
         rank = (s.get("scale") != QUICK, finished(s), str(s.get("scale")))
@@ -43,7 +43,7 @@ def sweep(cells: Sequence[Summary]) -> tuple[ProbeGroup | None, list[Group]]:
         if _parameters(s) == current[_place(s)]:
             kept[(*_place(s), s["setting"], s["workers"], s["seed"])] = s
     chosen = [kept[key] for key in sorted(kept, key=repr)]
-    rest = [s for s in cells if not any(s is one for one in chosen)]
+    rest = [s for s in runs if not any(s is one for one in chosen)]
     return ProbeGroup((), tuple(chosen)) if chosen else None, groups(rest, sorted({s["setting"] for s in rest}))
 
 
@@ -57,7 +57,7 @@ def _parameters(summary: Summary) -> str:
 
 def choose_places(summaries: Sequence[Summary], experiment: Experiment) -> tuple[dict[str, list[Group]], list[Group]]:
     """(kind -> a group a machine and network, the one that claims are judged by first; what is left out)."""
-    found = groups([s for s in summaries if belongs(s, experiment)], tuple(experiment.settings), experiment.varies)
+    found = groups([s for s in summaries if belongs(s, experiment)], tuple(experiment.variants), experiment.varies)
     best: dict[tuple, Group] = {}
     for group in found:
         first = group.first

@@ -22,7 +22,7 @@ LATEX = {DASH: "--", TIMES: r"$\times$", "·": r"$\cdot$", "∞": r"$\infty$", "
          "√": r"$\surd$", "≤": r"$\le$", "≥": r"$\ge$", "±": r"$\pm$",
          "÷": r"$\div$"}  # fmt: skip
 
-# settings that speed-ups are given over
+# variants that speed-ups are given over
 BASES = ("PS-Sync", "D-Sync", "Dense", "Top-k")
 
 
@@ -52,32 +52,32 @@ def latex(table: pd.DataFrame) -> str:
 def hardware(group: Group | ProbeGroup) -> str:
     """Where a group's seconds come from: the machine's class, or the testbeds whose model they are."""
     if group.kind == "simulated":
-        testbeds = list(dict.fromkeys(cell["testbed"] for cell in group.cells))
+        testbeds = list(dict.fromkeys(run["testbed"] for run in group.summaries))
         more = f" and {len(testbeds) - 2} more testbeds" if len(testbeds) > 3 else ""
         return f"modelled: {', '.join(testbeds[: 2 if more else 3])}{more}"
-    return " / ".join(dict.fromkeys(str(cell["hardware"]["class"]) for cell in group.cells))
+    return " / ".join(dict.fromkeys(str(run["hardware"]["class"]) for run in group.summaries))
 
 
-def settings(group: Group, paper_metric: Mapping[str, str] | None = None) -> pd.DataFrame:
-    """A row a setting: accuracy (the paper's beside it where given), time, time to each target, speed-ups.
+def variants(group: Group, paper_metric: Mapping[str, str] | None = None) -> pd.DataFrame:
+    """A row a variant: accuracy (the paper's beside it where given), time, time to each target, speed-ups.
 
     Without arithmetic there are no accuracies and no targets. Speed-ups are over the baselines that are there.
     """
     import pandas as pd
 
     rows = []
-    for name in group.settings if paper_metric is not None else group.covered():
-        cells = list(group.runs(name).values())
-        line = {"kind": group.kind, "setting": name, "seeds": len(cells)}
+    for name in group.variants if paper_metric is not None else group.covered():
+        runs = list(group.runs(name).values())
+        line = {"kind": group.kind, "setting": name, "seeds": len(runs)}
         if not group.timing_only:
-            line[f"final {group.metric}"] = show(spread(map(compute.final, cells)), decimals=4, seeds=False)
+            line[f"final {group.metric}"] = show(spread(map(compute.final, runs)), decimals=4, seeds=False)
         if paper_metric is not None:
             line[f"final {group.metric}, quoted from the paper"] = paper_metric.get(name, DASH)
-        line["iteration (ms)"] = _ms(spread(c["step"]["mean_s"] for c in cells))
+        line["iteration (ms)"] = _ms(spread(c["step"]["mean_s"] for c in runs))
         if not group.timing_only:
-            line["training (s)"] = show(spread(c["final"]["train_s"] for c in cells), seeds=False)
+            line["training (s)"] = show(spread(c["final"]["train_s"] for c in runs), seeds=False)
         for goal in [] if group.timing_only else frames.targets(group):
-            line[f"to {goal} (s)"] = show_target([compute.target_s(c, goal) for c in cells if goal in c["targets"]])
+            line[f"to {goal} (s)"] = show_target([compute.target_s(c, goal) for c in runs if goal in c["targets"]])
         for base in BASES:
             if group.runs(base):
                 line[f"speed-up vs {base}"] = _speedup(group, name, base)
@@ -91,31 +91,31 @@ def _speedup(group: Group, name: str, base: str) -> str:
 
 
 def breakdown(group: Group) -> pd.DataFrame:
-    """A row a setting: milliseconds an iteration by phase (mean over worker ranks, median over seeds), bytes sent."""
+    """A row a variant: milliseconds an iteration by phase (mean over worker ranks, median over seeds), bytes sent."""
     import pandas as pd
 
     rows, phases = [], shown_phases(group)
-    for name in group.settings:
-        cells = list(group.phase_runs(name).values())
-        if not cells:
+    for name in group.variants:
+        runs = list(group.phase_runs(name).values())
+        if not runs:
             continue
 
-        def of(section: str, key: str, cells: list = cells) -> Spread:
-            return spread(c[section][key] for c in cells)
+        def of(section: str, key: str, runs: list = runs) -> Spread:
+            return spread(c[section][key] for c in runs)
 
         rows.append(
             {
                 "kind": group.kind,
                 "setting": name,
                 **{phase: _ms(of("phases", phase)) for phase in phases},
-                "all phases": _ms(spread(sum(c["phases"].values()) for c in cells)),
+                "all phases": _ms(spread(sum(c["phases"].values()) for c in runs)),
                 "all comm.": _ms(of("communication", "total_s")),
                 "hidden comm.": _ms(of("communication", "overlapped_s")),
-                "sent (kB)": number(spread(c["bytes_sent"] for c in cells).median / 1e3, 4),
-                "cells": "breakdown" if cells[0]["breakdown"] else "throughput",
+                "sent (kB)": number(spread(c["bytes_sent"] for c in runs).median / 1e3, 4),
+                "cells": "breakdown" if runs[0]["breakdown"] else "throughput",
             }
         )
-        servers = [c["server_phases"] for c in cells if c.get("server_phases")]
+        servers = [c["server_phases"] for c in runs if c.get("server_phases")]
         if servers:
             own = {phase: _ms(spread(s.get(phase, 0.0) for s in servers)) for phase in phases}
             total = _ms(spread(sum(s.get(p, 0.0) for p in PHASES) for s in servers))
@@ -128,7 +128,7 @@ def breakdown(group: Group) -> pd.DataFrame:
                     "all comm.": DASH,
                     "hidden comm.": DASH,
                     "sent (kB)": DASH,
-                    "cells": "breakdown" if cells[0]["breakdown"] else "throughput",
+                    "cells": "breakdown" if runs[0]["breakdown"] else "throughput",
                 }
             )
     return pd.DataFrame(rows)
@@ -136,9 +136,7 @@ def breakdown(group: Group) -> pd.DataFrame:
 
 def shown_phases(group: Group) -> list[str]:
     """Every phase, without injected delays where there are none."""
-    return [
-        name for name in PHASES if name not in LATER_PHASES or any(cell["phases"].get(name) for cell in group.used())
-    ]
+    return [name for name in PHASES if name not in LATER_PHASES or any(run["phases"].get(name) for run in group.used())]
 
 
 def _ms(found: Spread) -> str:
@@ -229,14 +227,14 @@ def others(groups: Sequence[Group | ProbeGroup]) -> pd.DataFrame:
     rows = []
     for group in groups:
         one = group.first
-        names = list(dict.fromkeys(c["setting"] for c in group.cells))
-        options = sorted({f"{k}={v}" for c in group.cells for k, v in (c.get("options") or {}).items()})
+        names = list(dict.fromkeys(c["setting"] for c in group.summaries))
+        options = sorted({f"{k}={v}" for c in group.summaries for k, v in (c.get("options") or {}).items()})
         rows.append(
             (
                 group.kind,
                 one["experiment"],
                 ", ".join(names),
-                len({c["seed"] for c in group.cells}),
+                len({c["seed"] for c in group.summaries}),
                 hardware(group),
                 (one.get("dataset") or {}).get("name", DASH),
                 f"{one['epochs']:g}" if "epochs" in one else DASH,
@@ -250,11 +248,11 @@ def others(groups: Sequence[Group | ProbeGroup]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=columns).astype(str)
 
 
-def testbed_parameters(cells: Sequence[Summary]) -> pd.DataFrame:
+def testbed_parameters(runs: Sequence[Summary]) -> pd.DataFrame:
     """The virtual testbeds' parameters, each with its source; of all but the first only what differs from it."""
     import pandas as pd
 
-    models = {c["testbed"]: c["testbed_model"] for c in cells if c["kind"] == "simulated" and c.get("testbed_model")}
+    models = {c["testbed"]: c["testbed_model"] for c in runs if c["kind"] == "simulated" and c.get("testbed_model")}
     rows: list[tuple[str, str, str, str]] = []
     known: dict[str, str] = {}
     for testbed in sorted(models, key=lambda name: (name != "paper/pipesgd", name)):

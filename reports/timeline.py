@@ -15,36 +15,36 @@ LABELS = {"communicate": "communicate (on a main line: blocked on it)", "compres
 
 
 def draw(intervals: pd.DataFrame, title: str) -> Any:
-    """One panel a setting, on one time axis (ms); `intervals` is the frame of `repro.reports.frames.trace`."""
+    """One panel a variant, on one time axis (ms); `intervals` is the frame of `repro.reports.frames.trace`."""
     from matplotlib.patches import Patch
 
     plt, sns = style.plotting()
-    settings = list(intervals["setting"].unique())
-    lines = [_rows(intervals[intervals["setting"] == name]) for name in settings]
+    variants = list(intervals["setting"].unique())
+    lines = [_rows(intervals[intervals["setting"] == name]) for name in variants]
     figure, axes = plt.subplots(
-        len(settings),
+        len(variants),
         1,
-        figsize=(13, 1.3 + 0.27 * sum(map(len, lines)) + 0.45 * len(settings)),
+        figsize=(13, 1.3 + 0.27 * sum(map(len, lines)) + 0.45 * len(variants)),
         sharex=True,
         squeeze=False,
         layout="constrained",
-        gridspec_kw={"height_ratios": [len(of_setting) for of_setting in lines]},
+        gridspec_kw={"height_ratios": [len(of_variant) for of_variant in lines]},
     )
     end = float(intervals["end_ms"].max())
-    for axis, name, of_setting in zip(axes[:, 0], settings, lines, strict=True):
+    for axis, name, of_variant in zip(axes[:, 0], variants, lines, strict=True):
         own = intervals[intervals["setting"] == name]
-        for place, (rank, line) in enumerate(of_setting):
+        for place, (rank, line) in enumerate(of_variant):
             at = own[(own["rank"] == rank) & (own["line"] == line)]
             for phase, some in at.groupby("name", sort=True):
                 spans = list(zip(some["start_ms"], some["end_ms"] - some["start_ms"], strict=True))
                 axis.broken_barh(
                     spans, (place - 0.4, 0.8), facecolor=colour(phase, line), edgecolor="white", linewidth=0.3
                 )
-            if place and of_setting[place - 1][0] != rank:
+            if place and of_variant[place - 1][0] != rank:
                 axis.axhline(place - 0.5, color="#cccccc", linewidth=0.8)
-        axis.set(ylim=(len(of_setting) - 0.5, -0.5), xlim=(0, end), ylabel="")
+        axis.set(ylim=(len(of_variant) - 0.5, -0.5), xlim=(0, end), ylabel="")
         axis.set_title(name, loc="left", fontweight="bold")
-        axis.set_yticks(range(len(of_setting)), [f"rank {rank} {line}" for rank, line in of_setting])
+        axis.set_yticks(range(len(of_variant)), [f"rank {rank} {line}" for rank, line in of_variant])
         axis.grid(False, axis="y")
         sns.despine(ax=axis)
     axes[-1, 0].set_xlabel("milliseconds from the first interval shown")

@@ -89,7 +89,7 @@ def at_a_glance(found: Sequence[Summary], files: Files) -> tuple[str, str]:
     (row,) = every.to_dict("records")
     met = "reached" if row["goal met"] == "yes" else "**missed**"
     line = (
-        f"{len(steps)} step times of {steps['setting'].nunique()} settings, {steps['workers'].min()} to "
+        f"{len(steps)} step times of {steps['setting'].nunique()} variants, {steps['workers'].min()} to "
         f"{steps['workers'].max()} workers: simulated times are off by {row['median error']:.1%} in the median and "
         f"{row['95th percentile']:.1%} in the 95th percentile of cases; the goal ({MEDIAN_GOAL:.0%}, {P95_GOAL:.0%}) "
         f"is {met}."
@@ -104,7 +104,7 @@ def at_a_glance(found: Sequence[Summary], files: Files) -> tuple[str, str]:
 
 
 def section(name: str, found: Sequence[Summary], files: Files) -> Section:
-    """One experiment: its scatter, errors by setting, by testbed and by size, the worst, the fitted networks."""
+    """One experiment: its scatter, errors by variant, by testbed and by size, the worst, the fitted networks."""
     heading, _, what = EXPERIMENTS[name]
     made = Section(heading, "", what)
     if not found:
@@ -178,14 +178,14 @@ def provenance(found: Sequence[Summary]) -> pd.DataFrame:
                 "experiment": f"{PAPER}/{experiment}",
                 "testbed": testbed,
                 "launcher": launcher,
-                "hardware": ", ".join(sorted({s["hardware"]["class"] for s in cells})),
-                "cells": str(len(cells)),
-                "results": origin(cells),
-                "commit": ", ".join(sorted({commit(s) for s in cells})),
-                "torch": ", ".join(sorted({str(s["provenance"]["versions"].get("torch")) for s in cells})),
-                "finished": max(map(finished, cells))[:10],
+                "hardware": ", ".join(sorted({s["hardware"]["class"] for s in runs})),
+                "cells": str(len(runs)),
+                "results": origin(runs),
+                "commit": ", ".join(sorted({commit(s) for s in runs})),
+                "torch": ", ".join(sorted({str(s["provenance"]["versions"].get("torch")) for s in runs})),
+                "finished": max(map(finished, runs))[:10],
             }
-            for (experiment, testbed, launcher), cells in rows.items()
+            for (experiment, testbed, launcher), runs in rows.items()
         ]
     )
 

@@ -128,7 +128,7 @@ def start(fabric: Any, options: Options) -> Any:
     usual = variables(Options())
     own = {variable: value for variable, value in variables(options).items() if value != usual[variable]}
     for variable in usual:
-        os.environ.pop(variable, None)  # what the user's shell has there is not in the cell's key
+        os.environ.pop(variable, None)  # what the user's shell has there is not in the run's key
     os.environ |= {"HOROVOD_CONTROLLER": "mpi", "HOROVOD_CPU_OPERATIONS": "mpi"} | own
     _given = bool(own)
     try:

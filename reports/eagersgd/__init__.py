@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from repro.reports import probes
-from repro.reports.assembly import Built, Page, cells_of, standins
+from repro.reports.assembly import Built, Page, runs_of, standins
 from repro.reports.eagersgd import (
     section_collectives,
     section_contradictions,
@@ -41,8 +41,8 @@ def build(results: Path | None, out: Path) -> Built:
     glance = page.glance(page.headlines(HEADLINES))
     sections = chapters(found, page.verdicts, paper, page.files)
     # of a testbed whose device one worker alone has otherwise, that of the others is shown
-    cells = sorted(cells_of(found), key=lambda cell: cell["workers"] > 1)
-    return page.write(sections, glance, run_deviations(found.training, paper), standins(found.used), cells)
+    runs = sorted(runs_of(found), key=lambda run: run["workers"] > 1)
+    return page.write(sections, glance, run_deviations(found.training, paper), standins(found.used), runs)
 
 
 def chapters(found: Results, verdicts: Sequence[Verdict], paper: Published, files: Files) -> list[Section]:

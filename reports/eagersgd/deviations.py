@@ -25,7 +25,7 @@ def run_deviations(training: Mapping[str, Mapping[str, Group]], paper: Published
 
 def of_group(group: Group, task: str, paper: Published, same_model: bool) -> list[str]:
     """The differences of one experiment and kind. same_model: it is meant to be Table 1's."""
-    several = [cell for cell in group.used() if cell["workers"] > 1] or group.used()
+    several = [run for run in group.used() if run["workers"] > 1] or group.used()
     one, data = several[0], several[0]["dataset"]
     stated = {key: paper.table1(task, key) for key in ("training samples", "batch size", "epochs", "processes")}
     found = []
@@ -38,7 +38,7 @@ def of_group(group: Group, task: str, paper: Published, same_model: bool) -> lis
     if one["epochs"] != stated["epochs"]:
         found.append(f"Epochs: {one['epochs']:g} (scale {one.get('scale', 'unknown')}); the paper {stated['epochs']}.")
     for name, key in (("workers", "processes"), ("batch", "batch size")):
-        values = sorted({cell[name] for cell in several})
+        values = sorted({run[name] for run in several})
         if values != [stated[key]]:
             shown = " or ".join(f"{value:,}" for value in values)
             found.append(f"{'Ranks' if name == 'workers' else 'Global batch'}: {shown}; the paper {stated[key]:,}.")
@@ -50,7 +50,7 @@ def of_group(group: Group, task: str, paper: Published, same_model: bool) -> lis
         found.append(f"Optimizer: {optimized(one)}; the paper gives none of these.")
         counts = sorted({len(group.runs(name)) for name in group.covered()})
         some = " to ".join(str(n) for n in dict.fromkeys((counts[0], counts[-1])))
-        found.append(f"Seeds: {some} a setting; the paper trains three (ResNet-50) or four times (UCF101).")
+        found.append(f"Seeds: {some} a variant; the paper trains three (ResNet-50) or four times (UCF101).")
     return [*found, *not_run(group), *_place(group, paper)]
 
 

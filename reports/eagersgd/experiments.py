@@ -1,4 +1,4 @@
-"""The experiments that the eager-SGD page shows, in its order: settings, their strategies, and what they rebuild."""
+"""The experiments that the eager-SGD page shows, in its order: variants, their strategies, and what they rebuild."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ DEEP500, HOROVOD = "Synch-SGD (Deep500)", "Synch-SGD (Horovod)"
 SOLO, MAJORITY = "eager-SGD (solo)", "eager-SGD (majority)"
 BASES = (HOROVOD, DEEP500)  # what speed-ups are given over
 
-Setting = tuple[str, Mapping[str, Any]]
+Variant = tuple[str, Mapping[str, Any]]
 _PLAIN: Mapping[str, Any] = {"codec": "none"}
 _EAGER: Mapping[str, Any] = {**_PLAIN, "density": None, "late": "accumulate"}
-KNOWN: Mapping[str, Setting] = {
+KNOWN: Mapping[str, Variant] = {
     DEEP500: ("wfbp", _PLAIN),
     SOLO: ("eager_solo", _EAGER),
     MAJORITY: ("eager_majority", _EAGER),
 }
-# In what an experiment's settings may differ: one worker alone (whose modelled device may be another), other batches,
+# In what an experiment's variants may differ: one worker alone (whose modelled device may be another), other batches,
 # and data as long as they need.
 SCALES = ("workers", "batch", "train", "test", "checksum", "epochs", "eval_every", "device")
 
 
-def _delayed(delays: tuple[int, ...], names: tuple[str, ...]) -> dict[str, Setting]:
-    """The settings with each injected delay (milliseconds) in their name."""
-    return {f"{name} {ms} ms": _setting(name) for ms in delays for name in names}
+def _delayed(delays: tuple[int, ...], names: tuple[str, ...]) -> dict[str, Variant]:
+    """The variants with each injected delay (milliseconds) in their name."""
+    return {f"{name} {ms} ms": _variant(name) for ms in delays for name in names}
 
 
-def _setting(name: str) -> Setting:
+def _variant(name: str) -> Variant:
     return KNOWN.get(name, ("", {}))  # Horovod measured is Horovod, simulated its twin: any strategy
 
 
@@ -40,19 +40,19 @@ FIG10_DELAYS, FIG11_DELAYS = (200, 300, 400), (300, 460)
 FIG10 = Experiment(PAPER, "fig10", {
     **_delayed(FIG10_DELAYS, (DEEP500, SOLO)), **_delayed((200,), (MAJORITY,)),
 }, varies=SCALES)  # fmt: skip
-FIG10_PADDED = Experiment(PAPER, "fig10-padded", FIG10.settings, varies=SCALES)
-FIG10_RATIO = Experiment(PAPER, "fig10-padded-ratio", FIG10.settings, varies=SCALES)
-FIG10_SYNC = Experiment(PAPER, "fig10-sync", {name: _setting(name) for name in (DEEP500, SOLO)}, varies=SCALES)
+FIG10_PADDED = Experiment(PAPER, "fig10-padded", FIG10.variants, varies=SCALES)
+FIG10_RATIO = Experiment(PAPER, "fig10-padded-ratio", FIG10.variants, varies=SCALES)
+FIG10_SYNC = Experiment(PAPER, "fig10-sync", {name: _variant(name) for name in (DEEP500, SOLO)}, varies=SCALES)
 UNSYNCHRONISED = f"{SOLO}, no synchronisation"
 FIG11 = Experiment(PAPER, "fig11", {
     **_delayed(FIG11_DELAYS, (DEEP500, HOROVOD, SOLO)), UNSYNCHRONISED: ("eager_solo", {**_EAGER, "sync_epochs": None}),
 }, kinds=_MODELLED, varies=SCALES)  # fmt: skip
-FIG11_SYNC = Experiment(PAPER, "fig11-sync", {name: _setting(name) for name in (DEEP500, SOLO)}, kinds=_MODELLED)
-FIG12 = Experiment(PAPER, "fig12", {name: _setting(name) for name in (DEEP500, SOLO, MAJORITY)}, kinds=_MODELLED)
+FIG11_SYNC = Experiment(PAPER, "fig11-sync", {name: _variant(name) for name in (DEEP500, SOLO)}, kinds=_MODELLED)
+FIG12 = Experiment(PAPER, "fig12", {name: _variant(name) for name in (DEEP500, SOLO, MAJORITY)}, kinds=_MODELLED)
 FIG13 = Experiment(
-    PAPER, "fig13", {name: _setting(name) for name in (HOROVOD, DEEP500, SOLO, MAJORITY)}, kinds=_MODELLED
+    PAPER, "fig13", {name: _variant(name) for name in (HOROVOD, DEEP500, SOLO, MAJORITY)}, kinds=_MODELLED
 )
-FIG13_SCALING = Experiment(PAPER, "fig13-scaling", FIG13.settings, kinds=_MODELLED, varies=SCALES)
+FIG13_SCALING = Experiment(PAPER, "fig13-scaling", FIG13.variants, kinds=_MODELLED, varies=SCALES)
 QUORUM = Experiment(PAPER, "quorum", {}, kinds=_MODELLED)
 BEYOND = Experiment(PAPER, "beyond", {}, kinds=_MODELLED)
 TRAINING = (
@@ -68,7 +68,7 @@ TRAINING = (
     QUORUM,
     BEYOND,
 )
-# Every setting that an experiment of these has is shown, whatever it is called.
+# Every variant that an experiment of these has is shown, whatever it is called.
 OPEN = (FIG10_SYNC.name, FIG11_SYNC.name, FIG13_SCALING.name, QUORUM.name, BEYOND.name)
 
 # Probes: experiment -> program.

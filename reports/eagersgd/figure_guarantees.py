@@ -15,7 +15,7 @@ COLUMNS = 4
 
 
 def staleness(found: pd.DataFrame, title: str) -> Any:
-    """A panel a setting: for each rank a bar of the shares of its gradients by staleness, light 0 to dark."""
+    """A panel a variant: for each rank a bar of the shares of its gradients by staleness, light 0 to dark."""
     from matplotlib.collections import PolyCollection
 
     plt, sns = style.plotting()

@@ -67,10 +67,10 @@ def learning(
 ) -> Any:
     """Metric against time and against epochs, then the scores `more` against time; or a panel a delay."""
     name, log = f"{style.metric_name(metric)} on the test set", metric in curves.FALLING
-    looks = {setting: method for setting, (method, _) in of.items()}
+    looks = {variant: method for variant, (method, _) in of.items()}
     by_delay: dict[str, list[str]] = {}
-    for setting in points["setting"].unique():
-        by_delay.setdefault(of[setting][1], []).append(setting)
+    for variant in points["setting"].unique():
+        by_delay.setdefault(of[variant][1], []).append(variant)
     if len(by_delay) > 1:
         panels = [
             curves.Panel("metric", "train_s", name, f"{delay} injected" if delay else "no delay", tuple(own), log)

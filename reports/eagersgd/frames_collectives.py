@@ -27,11 +27,11 @@ def latencies(groups: Mapping[str, ProbeGroup]) -> pd.DataFrame:
 
     rows = []
     for kind, group in groups.items():
-        for cell in group.cells:
+        for run in group.summaries:
             rows += [
                 {
                     "kind": kind,
-                    "seed": cell["seed"],
+                    "seed": run["seed"],
                     "collective": row["collective"],
                     "ranks": row["ranks"],
                     "bytes": row["bytes"],
@@ -40,7 +40,7 @@ def latencies(groups: Mapping[str, ProbeGroup]) -> pd.DataFrame:
                     **{f"latency_{name}_s": row["latency_s"][name] for name in ("mean", "min", "max")},
                     **{f"nap_{name}": nap(row)[name] for name in ("mean", "min", "max")},
                 }
-                for row in cell["result"]["rows"]
+                for row in run["result"]["rows"]
             ]
     found = pd.DataFrame(rows)
     keys = ["kind", "seed", "ranks", "bytes"]

@@ -19,53 +19,53 @@ MOST = 8  # staleness from which a histogram's bars are put together
 
 
 def counters(group: Group) -> pd.DataFrame:
-    """A row an eager setting: gradients by what became of them, what is conserved, NAP, results missed and repeated."""
+    """A row an eager variant: gradients by what became of them, what is conserved, NAP, results missed and repeated."""
     import pandas as pd
 
     rows = []
     for name in group.covered():
-        cells = [cell for _, _, cell in compute_eager.eager(group, name)]
-        if not cells:
+        runs = [run for _, _, run in compute_eager.eager(group, name)]
+        if not runs:
             continue
 
-        def share(key: str, of: str, cells: list = cells) -> str:
+        def share(key: str, of: str, runs: list = runs) -> str:
             """A counter's percentage of another."""
-            found = [100 * c["counters"].get(key, 0.0) / c["counters"][of] for c in cells if c["counters"].get(of)]
+            found = [100 * c["counters"].get(key, 0.0) / c["counters"][of] for c in runs if c["counters"].get(of)]
             return show(spread(found), seeds=False) if found else DASH
 
-        local = sum(cell.get("ranks", cell["workers"]) * cell["iterations"] for cell in cells)
+        local = sum(run.get("ranks", run["workers"]) * run["iterations"] for run in runs)
         rows.append(
             {
                 "setting": name,
-                "seeds": str(len(cells)),
+                "seeds": str(len(runs)),
                 "local gradients": f"{local:,}",
-                **{key: f"{_total(cells, key):,}" for key in ("accepted", "pending", "dropped")},
-                "accounted for": number(sum(map(compute_eager.conserved_share, cells)) / len(cells), 7),
-                "NAP": show(spread(compute_eager.active_share(c) * c.get("ranks", c["workers"]) for c in cells),
+                **{key: f"{_total(runs, key):,}" for key in ("accepted", "pending", "dropped")},
+                "accounted for": number(sum(map(compute_eager.conserved_share, runs)) / len(runs), 7),
+                "NAP": show(spread(compute_eager.active_share(c) * c.get("ranks", c["workers"]) for c in runs),
                             seeds=False),
-                "of ranks": str(cells[0].get("ranks", cells[0]["workers"])),
+                "of ranks": str(runs[0].get("ranks", runs[0]["workers"])),
                 "null (%)": share("null", "rounds"),
                 "with a stale gradient (%)": share("stale", "rounds"),
                 "results missed (%)": share("missed", "rounds"),
                 "results repeated (%)": share("repeated", "rounds"),
-                "model synchronisations": f"{_total(cells, 'syncs'):,}",
-                **_ages(cells),
+                "model synchronisations": f"{_total(runs, 'syncs'):,}",
+                **_ages(runs),
             }
         )  # fmt: skip
     return pd.DataFrame(rows)
 
 
-def _total(cells: list, name: str) -> int:
-    return round(sum(cell["counters"].get(name, 0.0) for cell in cells))
+def _total(runs: list, name: str) -> int:
+    return round(sum(run["counters"].get(name, 0.0) for run in runs))
 
 
-def _ages(cells: list) -> dict[str, str]:
+def _ages(runs: list) -> dict[str, str]:
     """Mean and largest staleness over the seeds, and what one injected delay explains."""
     total: dict[int, int] = {}
-    for cell in cells:
-        for age, count in compute_eager.staleness(cell).items():
+    for run in runs:
+        for age, count in compute_eager.staleness(run).items():
             total[age] = total.get(age, 0) + count
-    explained = {compute_eager.rounds_of_a_delay(cell) for cell in cells} - {None}
+    explained = {compute_eager.rounds_of_a_delay(run) for run in runs} - {None}
     counted = sum(total.values())
     return {
         "mean staleness (rounds)": number(sum(a * n for a, n in total.items()) / counted) if counted else DASH,
@@ -75,14 +75,14 @@ def _ages(cells: list) -> dict[str, str]:
 
 
 def staleness(group: Group) -> pd.DataFrame:
-    """One row a setting, rank and staleness: how many of the rank's gradients, all seeds, and which share of them."""
+    """One row a variant, rank and staleness: how many of the rank's gradients, all seeds, and which share of them."""
     import pandas as pd
 
     rows = []
     for name in group.covered():
         counts: dict[tuple[int, int], int] = {}
-        for cell in group.runs(name).values():
-            for rank, of_rank in enumerate(cell.get("staleness") or ()):
+        for run in group.runs(name).values():
+            for rank, of_rank in enumerate(run.get("staleness") or ()):
                 for age, count in of_rank.items():
                     counts[rank, int(age)] = counts.get((rank, int(age)), 0) + int(count)
         totals: dict[int, int] = {}
@@ -101,7 +101,7 @@ def staleness(group: Group) -> pd.DataFrame:
 
 
 def quorum(group: Group) -> pd.DataFrame:
-    """One row a setting and seed of the spectrum: q, step time, NAP over ranks, mean staleness, metric, loss.
+    """One row a variant and seed of the spectrum: q, step time, NAP over ranks, mean staleness, metric, loss.
 
     q is a factor; solo is 1, a synchronous allreduce all ranks; majority stands at the middle of the ranks.
     """
@@ -109,36 +109,36 @@ def quorum(group: Group) -> pd.DataFrame:
 
     rows = []
     for name in group.covered():
-        for seed, cell in group.runs(name).items():
-            ranks = cell.get("ranks", cell["workers"])
-            ages = compute_eager.staleness(cell)
-            counted = compute_eager.counters(cell)
+        for seed, run in group.runs(name).items():
+            ranks = run.get("ranks", run["workers"])
+            ages = compute_eager.staleness(run)
+            counted = compute_eager.counters(run)
             rows.append(
                 {
                     "kind": group.kind,
                     "setting": name,
                     "seed": seed,
-                    "q": _quorum(cell, ranks),
+                    "q": _quorum(run, ranks),
                     "ranks": ranks,
-                    "spectrum": QUORUM in factors.of(cell),
-                    "step_ms": 1e3 * compute.iteration_s(cell),
-                    "nap": ranks * compute_eager.active_share(cell) if counted else math.nan,
+                    "spectrum": QUORUM in factors.of(run),
+                    "step_ms": 1e3 * compute.iteration_s(run),
+                    "nap": ranks * compute_eager.active_share(run) if counted else math.nan,
                     "mean_staleness": sum(a * n for a, n in ages.items()) / sum(ages.values()) if ages else math.nan,
-                    "metric": compute.final(cell),
+                    "metric": compute.final(run),
                 }
             )
     found = pd.DataFrame(rows)
     return found.sort_values(["q", "setting", "seed"], ignore_index=True) if len(found) else found
 
 
-def _quorum(cell: Summary, ranks: int) -> float:
-    if q := factors.of(cell).get(QUORUM):
+def _quorum(run: Summary, ranks: int) -> float:
+    if q := factors.of(run).get(QUORUM):
         return float(q)
-    return {"eager_solo": 1.0, "eager_majority": (ranks + 1) / 2}.get(cell["strategy"], float(ranks))
+    return {"eager_solo": 1.0, "eager_majority": (ranks + 1) / 2}.get(run["strategy"], float(ranks))
 
 
 def quorum_table(found: pd.DataFrame, metric: str) -> pd.DataFrame:
-    """A row a setting, over seeds."""
+    """A row a variant, over seeds."""
     import pandas as pd
 
     rows = []

@@ -29,8 +29,8 @@ def parameters(found: Results) -> dict[str, dict[int, list[str]]]:
     counts: dict[str, dict[int, list[str]]] = {}
     for name in MODELS:
         for kind, group in found.training[name].items():
-            for cell in group.used():
-                if (count := cell["model"].get("parameters")) is not None:
+            for run in group.used():
+                if (count := run["model"].get("parameters")) is not None:
                     where = counts.setdefault(TASKS[name], {}).setdefault(count, [])
                     if f"{name} {kind}" not in where:
                         where.append(f"{name} {kind}")
@@ -75,10 +75,10 @@ def steps_an_epoch(paper: Published, task: str) -> int:
 
 
 def lengths(group: ProbeGroup) -> dict[str, dict]:
-    """Split -> its statistics and histogram, of the first cell that has it."""
+    """Split -> its statistics and histogram, of the first run that has it."""
     found: dict[str, dict] = {}
-    for cell in group.cells:
-        for name, split in cell["result"]["splits"].items():
+    for run in group.summaries:
+        for name, split in run["result"]["splits"].items():
             found.setdefault(name, split)
     return dict(sorted(found.items(), key=lambda item: not item[0].startswith("train")))
 
@@ -117,16 +117,16 @@ def _plain(value: float | None) -> str:
 
 
 def seconds(group: ProbeGroup) -> list[float]:
-    """Every batch's seconds, all cells."""
-    return [value for cell in group.cells for value in cell["result"]["seconds"]]
+    """Every batch's seconds, all runs."""
+    return [value for run in group.summaries for value in run["result"]["seconds"]]
 
 
 def over_mean(group: ProbeGroup) -> pd.DataFrame:
-    """Bars of each batch's runtime over the mean of its cell."""
+    """Bars of each batch's runtime over the mean of its run."""
     values = []
-    for cell in group.cells:
-        mean = cell["result"]["statistics"]["mean"]
-        values += [value / mean for value in cell["result"]["seconds"]]
+    for run in group.summaries:
+        mean = run["result"]["statistics"]["mean"]
+        values += [value / mean for value in run["result"]["seconds"]]
     return binned(values)
 
 
@@ -146,12 +146,12 @@ def runtime_table(found: Mapping[str, Mapping[str, ProbeGroup]], paper: Publishe
         rows.append({"figure": title, "kind": "paper", "what": RUNTIMES[name][2], "batches": _batches(paper, place),
                      **_line({key: 1e-3 * value for key, value in printed.items()}), "correlation": DASH})  # fmt: skip
         for kind, group in found.get(name, {}).items():
-            cells = [cell["result"] for cell in group.cells]
-            ours = {key: spread(cell["statistics"][key] for cell in cells).median for key in SHOWN}
-            pairs = [correlation(cell.get("lengths") or (), cell["seconds"]) for cell in cells]
+            runs = [run["result"] for run in group.summaries]
+            ours = {key: spread(run["statistics"][key] for run in runs).median for key in SHOWN}
+            pairs = [correlation(run.get("lengths") or (), run["seconds"]) for run in runs]
             known = [value for value in pairs if value is not None]
-            rows.append({"figure": title, "kind": kind, "what": "; ".join(dict.fromkeys(c["what"] for c in cells)),
-                         "batches": f"{sum(cell['statistics']['n'] for cell in cells):,}", **_line(ours),
+            rows.append({"figure": title, "kind": kind, "what": "; ".join(dict.fromkeys(c["what"] for c in runs)),
+                         "batches": f"{sum(run['statistics']['n'] for run in runs):,}", **_line(ours),
                          "correlation": number(spread(known).median) if known else DASH})  # fmt: skip
     return pd.DataFrame(rows).rename(columns={"correlation": "correlation with length"})
 

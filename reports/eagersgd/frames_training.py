@@ -21,13 +21,13 @@ ANY_QUORUM = "eager-SGD (quorum)"
 SCORES = ("top1", "top5", "train_top1", "train_top5")
 
 
-def method(setting: str, varied: factors.Factors) -> str:
-    """What is compared: a setting without its injected delay."""
-    return str(varied["method"]) if DELAY in varied else setting
+def method(variant: str, varied: factors.Factors) -> str:
+    """What is compared: a variant without its injected delay."""
+    return str(varied["method"]) if DELAY in varied else variant
 
 
 def methods(group: Group) -> dict[str, tuple[str, str]]:
-    """Setting -> (what is compared, a quorum being that where it is the only one; the delay that is a factor)."""
+    """Variant -> (what is compared, a quorum being that where it is the only one; the delay that is a factor)."""
     varied = {name: factors.of(group.one(name)) for name in group.covered()}
     alone = len({of[QUORUM] for of in varied.values() if QUORUM in of}) == 1
     return {
@@ -36,32 +36,32 @@ def methods(group: Group) -> dict[str, tuple[str, str]]:
     }
 
 
-def injected(cell: Summary) -> str:
+def injected(run: Summary) -> str:
     """The delay among a run's factors, else the one that its injector has."""
-    seconds = (cell.get("imbalance") or {}).get("delay_s")
-    ms = factors.of(cell).get(DELAY) or (1e3 * seconds if seconds else None)
+    seconds = (run.get("imbalance") or {}).get("delay_s")
+    ms = factors.of(run).get(DELAY) or (1e3 * seconds if seconds else None)
     return f"{ms:g} ms" if ms else ""
 
 
 def throughput(group: Group, experiment: str, paper: Published) -> pd.DataFrame:
-    """A row a setting with several workers: steps a second over seeds, speed-up over its baseline, the paper's."""
+    """A row a variant with several workers: steps a second over seeds, speed-up over its baseline, the paper's."""
     import pandas as pd
 
     rows = []
     for name in group.covered():
-        cells = list(group.runs(name).values())
-        if cells[0]["workers"] == 1:
+        summaries = list(group.runs(name).values())
+        if summaries[0]["workers"] == 1:
             continue
-        steps = spread(1 / compute.iteration_s(cell) for cell in cells)
+        steps = spread(1 / compute.iteration_s(run) for run in summaries)
         over = base(group, name, experiment)
         values = list(compute.speedup(group, name, over).values.values()) if over else []
         rows.append(
             {
                 "kind": group.kind,
                 "setting": name,
-                "strategy": method(name, factors.of(cells[0])),
-                "delay": injected(cells[0]),
-                "seeds": len(cells),
+                "strategy": method(name, factors.of(summaries[0])),
+                "delay": injected(summaries[0]),
+                "seeds": len(summaries),
                 "steps_per_second": steps.median,
                 "low": steps.low,
                 "high": steps.high,
@@ -76,7 +76,7 @@ def throughput(group: Group, experiment: str, paper: Published) -> pd.DataFrame:
 
 
 def base(group: Group, name: str, experiment: str = "") -> str:
-    """The synchronous setting that an eager one is compared with: of its delay; the experiment's, else any."""
+    """The synchronous variant that an eager one is compared with: of its delay; the experiment's, else any."""
     if factors.of(group.one(name)).get("method", name) in BASES:
         return ""
     found = (_beside(group, name, candidate) for candidate in (OVER.get(experiment, DEEP500), *BASES))
@@ -84,52 +84,52 @@ def base(group: Group, name: str, experiment: str = "") -> str:
 
 
 def _beside(group: Group, name: str, candidate: str) -> str:
-    """The setting of a baseline that has the same injected delay, else of it without one; nothing without results."""
-    cells = {one: group.one(one) for one in group.covered()}
-    of = {(method(one, factors.of(cell)), injected(cell)): one for one, cell in cells.items()}
-    plain = candidate if candidate in cells else ""
-    return of.get((candidate, injected(cells[name])), plain)
+    """The variant of a baseline that has the same injected delay, else of it without one; nothing without results."""
+    summaries = {one: group.one(one) for one in group.covered()}
+    of = {(method(one, factors.of(run)), injected(run)): one for one, run in summaries.items()}
+    plain = candidate if candidate in summaries else ""
+    return of.get((candidate, injected(summaries[name])), plain)
 
 
-def printed(paper: Published, experiment: str, setting: str) -> float | None:
-    """The paper's speed-up of a setting."""
-    if not (found := BARS.get(experiment, {}).get(setting)):
+def printed(paper: Published, experiment: str, variant: str) -> float | None:
+    """The paper's speed-up of a variant."""
+    if not (found := BARS.get(experiment, {}).get(variant)):
         return None
-    return paper.value(found[0], found[1], method(setting, factors.known(PAPER, experiment)[setting]), found[2])
+    return paper.value(found[0], found[1], method(variant, factors.known(PAPER, experiment)[variant]), found[2])
 
 
 def runs(group: Group, experiment: str) -> pd.DataFrame:
-    """A row a setting: workers, batch, throughput, speed-ups, final scores, time to targets, bytes."""
+    """A row a variant: workers, batch, throughput, speed-ups, final scores, time to targets, bytes."""
     import pandas as pd
 
     metric = group.metric
     scores = [] if group.timing_only else [
-        name for name in dict.fromkeys((metric, *SCORES)) if any(name in cell["final"] for cell in group.used())
+        name for name in dict.fromkeys((metric, *SCORES)) if any(name in run["final"] for run in group.used())
     ]  # fmt: skip
     goals = [] if group.timing_only else frames.targets(group)
     compared = {name for name, _ in methods(group).values()}
     rows = []
     for name in group.covered():
-        cells = list(group.runs(name).values())
+        summaries = list(group.runs(name).values())
         line = {
             "setting": name,
-            "seeds": str(len(cells)),
-            "workers": str(cells[0]["workers"]),
-            "batch": f"{cells[0]['batch']:,}",
-            "steps/s": show(spread(1 / compute.iteration_s(cell) for cell in cells), seeds=False),
-            "training (s)": show(spread(cell["final"]["train_s"] for cell in cells), seeds=False),
+            "seeds": str(len(summaries)),
+            "workers": str(summaries[0]["workers"]),
+            "batch": f"{summaries[0]['batch']:,}",
+            "steps/s": show(spread(1 / compute.iteration_s(run) for run in summaries), seeds=False),
+            "training (s)": show(spread(run["final"]["train_s"] for run in summaries), seeds=False),
         }
         for candidate in BASES:
             if candidate in compared:
                 line[f"over {candidate}"] = _speedup(group, name, _beside(group, name, candidate))
         for score in scores:
-            values = [compute_eager.score(cell, score) for cell in cells]
+            values = [compute_eager.score(run, score) for run in summaries]
             known = [value for value in values if value == value]
             line[f"final {metric_name(score)}"] = show(spread(known), decimals=4, seeds=False)
         for goal in goals:
-            times = [compute.target_s(cell, goal) for cell in cells if goal in cell["targets"]]
+            times = [compute.target_s(run, goal) for run in summaries if goal in run["targets"]]
             line[f"to {metric_name(metric)} {goal} (s)"] = show_target(times)
-        line["sent (kB a step)"] = number(spread(cell["bytes_sent"] for cell in cells).median / 1e3, 4)
+        line["sent (kB a step)"] = number(spread(run["bytes_sent"] for run in summaries).median / 1e3, 4)
         rows.append(line)
     return pd.DataFrame(rows).fillna(DASH).astype(str)
 
@@ -152,7 +152,7 @@ def scaling(groups: Mapping[str, Group], paper: Published) -> pd.DataFrame:
         unit = TIMES if line["unit"] == "x" else f" {line['unit']}"
         rows.append({"kind": "paper", "setting": what, "quantity": line["quantity"], "value": line["value"] + unit})
     for kind, group in groups.items():
-        batches = sorted({cell["batch"] for cell in group.used() if cell["workers"] == 1})
+        batches = sorted({run["batch"] for run in group.used() if run["workers"] == 1})
         samples, epochs = paper.table1("UCF101", "training samples"), paper.table1("UCF101", "epochs")
         for batch in batches:
             found = compute_eager.alone_seconds(group, batch, samples, epochs).values.values()

@@ -1,4 +1,4 @@
-"""The paper's own numbers (reference/eagersgd.csv), looked up by place, row, setting and quantity."""
+"""The paper's own numbers (reference/eagersgd.csv), looked up by place, row, variant and quantity."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Published(Quoted):
         return self.value(place, delay, SOLO, f"speed-up over {over}")
 
 
-# Printed ratios that belong above the bars of throughput: experiment -> setting -> (place, row, quantity).
+# Printed ratios that belong above the bars of throughput: experiment -> variant -> (place, row, quantity).
 BARS = {
     "fig10": {f"{SOLO} {ms} ms": ("Figure 10", f"{ms} ms", "speed-up over Deep500") for ms in (200, 300, 400)},
     "fig11": {f"{SOLO} {ms} ms": ("Figure 11", f"{ms} ms", "speed-up over Deep500") for ms in (300, 460)},
@@ -39,5 +39,5 @@ BARS = {
     "fig13": {name: ("Figure 13", "all", "speed-up over Horovod") for name in (SOLO, MAJORITY)},
 }
 BARS["fig10-padded"] = BARS["fig10-padded-ratio"] = BARS["fig10"]
-# The setting that those ratios are over, where it is not Deep500.
+# The variant that those ratios are over, where it is not Deep500.
 OVER = {"fig13": HOROVOD}

@@ -51,18 +51,18 @@ def gather(summaries: Sequence[Summary], measurements: Sequence[Summary]) -> Res
 
 
 def widened(experiment: Experiment, summaries: Sequence[Summary]) -> Experiment:
-    """The experiment with what is found of it besides: one worker alone, and all settings of an open one."""
-    found = dict(experiment.settings)
+    """The experiment with what is found of it besides: one worker alone, and all variants of an open one."""
+    found = dict(experiment.variants)
     for summary in summaries:
         alone = summary["workers"] == 1 and "workers" in experiment.varies
         if summary["experiment"] == experiment.name and (alone or experiment.name in OPEN):
             found.setdefault(summary["setting"], ("", {}))
-    return replace(experiment, settings=found)
+    return replace(experiment, variants=found)
 
 
-def choose_probe(cells: Sequence[Summary], name: str) -> tuple[dict[str, ProbeGroup], list[ProbeGroup]]:
-    """(kind -> the group that figures show, the others): full scale, a paper's testbed, most cells, latest."""
-    found = probes.groups([s for s in cells if s["experiment"] == name])
+def choose_probe(runs: Sequence[Summary], name: str) -> tuple[dict[str, ProbeGroup], list[ProbeGroup]]:
+    """(kind -> the group that figures show, the others): full scale, a paper's testbed, most runs, latest."""
+    found = probes.groups([s for s in runs if s["experiment"] == name])
     chosen = {}
     for kind in KINDS:
         if mine := [group for group in found if group.kind == kind]:
@@ -72,7 +72,7 @@ def choose_probe(cells: Sequence[Summary], name: str) -> tuple[dict[str, ProbeGr
 
 def _rank(group: ProbeGroup) -> tuple:
     first = group.first
-    return first.get("scale") != QUICK, first["testbed"].startswith("paper/"), len(group.cells), group.latest
+    return first.get("scale") != QUICK, first["testbed"].startswith("paper/"), len(group.summaries), group.latest
 
 
 def finder(found: Results) -> Callable[[str, str], Group | ProbeGroup | None]:

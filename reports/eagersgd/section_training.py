@@ -131,7 +131,7 @@ def throughput(
 def where(group: Group, banded: bool = True) -> str:
     """Data set, length, place, and what the band is: what a figure's title says."""
     standin = " (stand-in data: accuracies are not the paper's)" if group.standin else ""
-    workers = max(cell["workers"] for cell in group.used())
+    workers = max(run["workers"] for run in group.used())
     return (
         f"{group.first['dataset']['name']}{standin}, {length(group)}, {workers} workers, {tables.hardware(group)}"
         + (f", {band(group)}" if banded else "")
@@ -144,12 +144,12 @@ def part(title: str, experiment: Experiment, what: str, group: Group, files: Fil
     place = tables.hardware(group) if group.timing_only else where(group)
     label = title if title.lower() == what else f"{title}, {what}"
     made = Part(f"{what[0].upper()}{what[1:]}, {kind}")
-    made.text = f"{tables.cell(place)}; {len(group.covered())} settings{pads(group)}."
+    made.text = f"{tables.cell(place)}; {len(group.covered())} variants{pads(group)}."
     if group.timing_only:
         made.text += " Time only: nothing was computed, so there is no curve."
     else:
         several = [n for n in group.covered() if next(iter(group.runs(n).values()))["workers"] > 1]
-        more = tuple(score for score in ("train_top1",) if any(score in cell["final"] for cell in group.used()))
+        more = tuple(score for score in ("train_top1",) if any(score in run["final"] for run in group.used()))
         points = curves.stops(group, more)
         points = points[points["setting"].isin(several)]
         caption = (
@@ -172,15 +172,15 @@ def part(title: str, experiment: Experiment, what: str, group: Group, files: Fil
 
 def pads(group: Group) -> str:
     """What the runs were padded to, and what was injected, where summaries say so."""
-    padded = sorted({cell["min_compute_s"] for cell in group.used() if cell.get("min_compute_s")})
-    delays = sorted({_injector(cell) for cell in group.used()} - {""})
+    padded = sorted({run["min_compute_s"] for run in group.used() if run.get("min_compute_s")})
+    delays = sorted({_injector(run) for run in group.used()} - {""})
     found = [f"computation padded to {' or '.join(f'{s:g}' for s in padded)} s"] if padded else []
     return "".join(f"; {text}" for text in [*found, *([f"injected: {', '.join(delays)}"] if delays else [])])
 
 
-def _injector(cell: Mapping) -> str:
+def _injector(run: Mapping) -> str:
     """`random_one (delay_s 0.2)`"""
-    options = dict(cell.get("imbalance") or {})
+    options = dict(run.get("imbalance") or {})
     name = options.pop("name", "none")
     if name == "none":
         return ""

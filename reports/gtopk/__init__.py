@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from repro.reports import probes
-from repro.reports.assembly import Built, Page, cells_of, standins
+from repro.reports.assembly import Built, Page, runs_of, standins
 from repro.reports.groups import Group
 from repro.reports.gtopk import section_convergence, section_network, section_scaling
 from repro.reports.gtopk.deviations import run_deviations
@@ -37,7 +37,7 @@ def build(results: Path | None, out: Path) -> Built:
     )
     trained = [group for group in found.used if isinstance(group, Group)]
     sections = chapters(found, page.verdicts, data, page.files)
-    return page.write(sections, glance, run_deviations(found.training), standins(trained), cells_of(found))
+    return page.write(sections, glance, run_deviations(found.training), standins(trained), runs_of(found))
 
 
 def chapters(

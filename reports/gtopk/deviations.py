@@ -69,19 +69,19 @@ def of_group(group: Group, paper: Stated) -> list[str]:
     found += _densities(group, paper)
     counts = sorted({len(group.runs(name)) for name in group.covered()})
     some = " to ".join(str(count) for count in dict.fromkeys((counts[0], counts[-1])))
-    found.append(f"Seeds: {some} a setting; the paper shows single curves.")
+    found.append(f"Seeds: {some} a variant; the paper shows single curves.")
     return [*found, *not_run(group), *_place(group)]
 
 
 def _densities(group: Group, paper: Stated) -> list[str]:
     """Density and its warm-up where gTop-k ran with others than the paper."""
-    cells = [cell for cell in group.used() if cell["strategy"] == "gtopk" and not cell["setting"].startswith("rho")]
+    runs = [run for run in group.used() if run["strategy"] == "gtopk" and not run["setting"].startswith("rho")]
     found = []
-    densities = {cell["options"].get("density") for cell in cells} - {paper.density, None}
+    densities = {run["options"].get("density") for run in runs} - {paper.density, None}
     if densities:
         shown = ", ".join(f"{density:g}" for density in sorted(densities))
         found.append(f"Density: {shown}; the paper {paper.density:g}.")
-    warmups = {tuple(cell["options"].get("warmup_densities") or ()) for cell in cells}
+    warmups = {tuple(run["options"].get("warmup_densities") or ()) for run in runs}
     for warmup in sorted(warmups - {tuple(WARMUP)}):
         shown = ", ".join(f"{density:g}" for density in warmup) or "none"
         found.append(f"Warm-up densities: {shown}; the paper {', '.join(map(str, WARMUP))}.")

@@ -1,4 +1,4 @@
-"""The experiments that the gTop-k page shows, in its order: settings, their options, and what the paper states."""
+"""The experiments that the gTop-k page shows, in its order: variants, their options, and what the paper states."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ BEYOND = planned(PAPER, "beyond", kinds=("simulated",))
 
 
 def baseline(experiment: Experiment) -> str:
-    """What an experiment's settings are compared with."""
-    return BASE if BASE in experiment.settings else "gTop-k"
+    """What an experiment's variants are compared with."""
+    return BASE if BASE in experiment.variants else "gTop-k"
 
 
 # Experiment -> the model as the paper writes it.
@@ -33,7 +33,7 @@ CONVERGENCE = {
 TRAINING = (FIG5_VGG16, FIG5_RESNET20, FIG6_ALEXNET, FIG6_RESNET50, FIG7_LSTM, FIG12_VGG16, FIG12_RESNET20,
             CONSERVATION, BEYOND)  # fmt: skip
 
-# Experiments whose cells differ in model, world size or message and stand in one figure: name -> the program.
+# Experiments whose runs differ in model, world size or message and stand in one figure: name -> the program.
 FIG8, FIG9, FIG10, FIG10_MEASURED, FIG11 = "fig8", "fig9", "fig10", "fig10-measured", "fig11"
 SWEEPS = {FIG8: "p2p", FIG9: "sparse_collectives", FIG10: "train", FIG10_MEASURED: "validation", FIG11: "selection"}
 SWEEP_KINDS = {

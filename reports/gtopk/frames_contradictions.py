@@ -12,7 +12,7 @@ from repro.reports.gtopk.experiments import DENSITY
 from repro.reports.gtopk.frames_scaling import _images
 from repro.reports.gtopk.published import MOST, Published
 from repro.reports.scaling import ALGORITHMS, MODELS, Steps
-from repro.reports.sparse_forms import BY_SETTING, selected
+from repro.reports.sparse_forms import BY_VARIANT, selected
 from repro.reports.stats import DASH, TIMES, number
 from repro.reports.verdicts import MATCHES, Verdict, label
 
@@ -85,7 +85,7 @@ def unexplained(paper: Published, model: Steps, runs: Steps | None, elements: Ma
 
 def implied_mbit(paper: Published, model: str, algorithm: str, elements: int) -> float:
     """The bandwidth (Mbit/s) with which Table I takes all of Table VII's iteration that Table VI does not."""
-    form, size = BY_SETTING[algorithm], (MOST, 4 * elements, selected(elements, DENSITY))
+    form, size = BY_VARIANT[algorithm], (MOST, 4 * elements, selected(elements, DENSITY))
     left = MOST * paper.batch[model] / paper.throughput[model, algorithm] - paper.iteration_s[model]
     left -= form(*size, paper.alpha_s, 0.0)
     return 8e-6 * form(*size, 0.0, 1.0) / left if left > 0 else math.nan

@@ -16,35 +16,35 @@ if TYPE_CHECKING:
 
 
 def runs(group: Group, over: str = BASE) -> pd.DataFrame:
-    """A row a setting: final loss and metric, both against `over`, time, speed-up, bytes, gradients lost."""
+    """A row a variant: final loss and metric, both against `over`, time, speed-up, bytes, gradients lost."""
     import pandas as pd
 
     falling, metric = group.metric in curves.FALLING, metric_name(group.metric)
     goals = [] if group.timing_only else frames.targets(group)
     rows = []
     for name in group.covered():
-        cells = list(group.runs(name).values())
-        line = {"setting": name, "seeds": str(len(cells))}
-        line["final training loss"] = _show(_last_losses(cells))
+        summaries = list(group.runs(name).values())
+        line = {"setting": name, "seeds": str(len(summaries))}
+        line["final training loss"] = _show(_last_losses(summaries))
         line[f"loss gap to {over}"] = _paired(group, name, over, compute_sparse.loss_gap, 3)
-        line[f"final {metric}"] = show(spread(map(compute.final, cells)), decimals=1 if falling else 4, seeds=False)
+        line[f"final {metric}"] = show(spread(map(compute.final, summaries)), decimals=1 if falling else 4, seeds=False)
         against = compute_sparse.metric_ratio if falling else compute.metric_gap
         line[f"{metric}, {'over' if falling else 'minus'} {over}"] = _paired(
             group, name, over, against, 3 if falling else 4
         )
-        line["iteration (ms)"] = show(spread(1e3 * c["step"]["mean_s"] for c in cells), seeds=False)
+        line["iteration (ms)"] = show(spread(1e3 * c["step"]["mean_s"] for c in summaries), seeds=False)
         line[f"speed-up over {over}"] = _speedup(group, name, over)
         for goal in goals:
             line[f"to {metric} {goal} (s)"] = show_target(
-                [compute.target_s(c, goal) for c in cells if goal in c["targets"]]
+                [compute.target_s(c, goal) for c in summaries if goal in c["targets"]]
             )
-        line["sent (kB an iteration)"] = number(spread(c["bytes_sent"] for c in cells).median / 1e3, 4)
+        line["sent (kB an iteration)"] = number(spread(c["bytes_sent"] for c in summaries).median / 1e3, 4)
         rows.append(line)
     return pd.DataFrame(rows).astype(str)
 
 
-def _last_losses(cells: list) -> Spread:
-    return spread(found[-1] for cell in cells if (found := compute_sparse.losses(cell)))
+def _last_losses(summaries: list) -> Spread:
+    return spread(found[-1] for run in summaries if (found := compute_sparse.losses(run)))
 
 
 def _show(found: Spread) -> str:
@@ -66,12 +66,12 @@ def _speedup(group: Group, name: str, over: str) -> str:
 
 
 def masses(group: Group) -> pd.DataFrame:
-    """A row a setting with counters: what was sent, dropped at merges, lost; shares of what was sent."""
+    """A row a variant with counters: what was sent, dropped at merges, lost; shares of what was sent."""
     import pandas as pd
 
     rows = []
     for name in group.covered():
-        counters = [cell.get("counters") or {} for cell in group.runs(name).values()]
+        counters = [run.get("counters") or {} for run in group.runs(name).values()]
         found = [c for c in counters if c.get("sent_mass")]
         if not found:
             continue

@@ -18,25 +18,25 @@ NEAR = 0.06  # a gradient within this share of a size is drawn as that size
 
 
 def messages(groups: Sequence[ProbeGroup], paper: Published) -> pd.DataFrame:
-    """A row a testbed, seed and message size: mean, deviation, its cell's fitted line, the paper's line; seconds."""
+    """A row a testbed, seed and message size: mean, deviation, its run's fitted line, the paper's line; seconds."""
     import pandas as pd
 
     rows = [
         {
             "kind": group.kind,
-            "testbed": cell["testbed"],
-            "hardware": cell["hardware"]["class"],
-            "seed": cell["seed"],
+            "testbed": run["testbed"],
+            "hardware": run["hardware"]["class"],
+            "seed": run["seed"],
             "bytes": point["bytes"],
             "mean_s": point["mean_s"],
             "deviation_s": point["deviation_s"],
             "runs": point["runs"],
-            "fitted_s": cell["result"]["fit"]["alpha_s"] + cell["result"]["fit"]["beta_s_per_byte"] * point["bytes"],
+            "fitted_s": run["result"]["fit"]["alpha_s"] + run["result"]["fit"]["beta_s_per_byte"] * point["bytes"],
             "paper_s": paper.alpha_s + paper.beta_s * point["bytes"],
         }
         for group in groups
-        for cell in group.cells
-        for point in cell["result"]["points"]
+        for run in group.summaries
+        for point in run["result"]["points"]
     ]
     return pd.DataFrame(rows)
 
@@ -47,8 +47,8 @@ def fits(groups: Sequence[ProbeGroup], paper: Published) -> pd.DataFrame:
 
     rows = [_fit("paper", "their cluster", [1e3 * paper.alpha_s], [1e9 * paper.beta_s], [])]
     for group in groups:
-        for testbed in dict.fromkeys(cell["testbed"] for cell in group.cells):
-            found = [cell["result"]["fit"] for cell in group.cells if cell["testbed"] == testbed]
+        for testbed in dict.fromkeys(run["testbed"] for run in group.summaries):
+            found = [run["result"]["fit"] for run in group.summaries if run["testbed"] == testbed]
             alpha, beta = ([scale * fit[name] for fit in found] for scale, name in
                            ((1e3, "alpha_s"), (1e9, "beta_s_per_byte")))  # fmt: skip
             rows.append(_fit(group.kind, testbed, alpha, beta, [100 * fit["relative_error"] for fit in found]))
@@ -67,15 +67,15 @@ def _fit(kind: str, place: str, alpha: list[float], beta: list[float], error: li
 
 
 def collectives(groups: Sequence[ProbeGroup], paper: Published) -> pd.DataFrame:
-    """A row a testbed, algorithm, world and gradient: seconds run (medians over cells), the closed forms, the bytes."""
+    """A row a testbed, algorithm, world and gradient: seconds run (medians over runs), the closed forms, the bytes."""
     import pandas as pd
 
     found: dict[tuple, list[tuple[dict, dict]]] = {}
     for group in groups:
-        for cell in group.cells:
-            for row in cell["result"]["rows"]:
-                place = (group.kind, cell["testbed"], row["algorithm"], row["ranks"], row["bytes"], row["density"])
-                found.setdefault(place, []).append((row, cell["result"]["network"] or {}))
+        for run in group.summaries:
+            for row in run["result"]["rows"]:
+                place = (group.kind, run["testbed"], row["algorithm"], row["ranks"], row["bytes"], row["density"])
+                found.setdefault(place, []).append((row, run["result"]["network"] or {}))
     rows = []
     for (kind, testbed, algorithm, ranks, size, density), some in sorted(found.items(), key=lambda item: str(item[0])):
         one, network = some[-1]

@@ -17,16 +17,16 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def throughput_cells(group: ProbeGroup) -> list[Summary]:
-    return [cell for cell in group.cells if not cell["breakdown"]]
+def throughput_runs(group: ProbeGroup) -> list[Summary]:
+    return [run for run in group.summaries if not run["breakdown"]]
 
 
 def parameters(group: ProbeGroup | None, otherwise: Mapping[str, int]) -> dict[str, int]:
     """Trainable parameters of the models as they ran; `otherwise` of those that did not."""
     found = dict(otherwise)
-    for cell in group.cells if group else ():
-        if (where := place(cell)) and cell["model"].get("parameters"):
-            found[where[0]] = cell["model"]["parameters"]
+    for run in group.summaries if group else ():
+        if (where := place(run)) and run["model"].get("parameters"):
+            found[where[0]] = run["model"]["parameters"]
     return found
 
 
@@ -93,11 +93,11 @@ def few_workers(group: ProbeGroup, sources: Mapping[str, Steps], known: Mapping[
     import pandas as pd
 
     found: dict[tuple, list[dict]] = {}
-    for cell in group.cells:
-        for row in cell["result"]["rows"]:
+    for run in group.summaries:
+        for row in run["result"]["rows"]:
             model = next((m for m, count in known.items() if abs(row["bytes"] / (4 * count) - 1) < 0.02), None)
             if model:
-                found.setdefault((model, cell["workers"], row["setting"]), []).append(row)
+                found.setdefault((model, run["workers"], row["setting"]), []).append(row)
     rows = []
     for (model, workers, name), some in sorted(
         found.items(), key=lambda item: (_order(MODELS, item[0][0]), item[0][1], _order(ALGORITHMS, item[0][2]))
@@ -161,12 +161,12 @@ def _share(line: Mapping, part: str) -> str:
 
 
 def selection(group: ProbeGroup) -> pd.DataFrame:
-    """A row a model, device and method: milliseconds (median over cells), share of Table VI's iteration."""
+    """A row a model, device and method: milliseconds (median over runs), share of Table VI's iteration."""
     import pandas as pd
 
     found: dict[tuple, list[dict]] = {}
-    for cell in group.cells:
-        for row in cell["result"]["rows"]:
+    for run in group.summaries:
+        for row in run["result"]["rows"]:
             found.setdefault((row["model"], row["elements"], str(row["device"]), row["method"]), []).append(row)
     rows = []
     for (model, elements, device, method), some in found.items():

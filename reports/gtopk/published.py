@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from repro.reports.gtopk.experiments import DENSITY, PARAMETERS, WORLDS
 from repro.reports.scaling import ALGORITHMS, MODELS, Steps
-from repro.reports.sparse_forms import BY_SETTING, selected
+from repro.reports.sparse_forms import BY_VARIANT, selected
 from repro.reports.stats import ALPHA
 
 if TYPE_CHECKING:
@@ -34,14 +34,14 @@ class Published:
         if workers == 1:
             return 0.0
         k = selected(elements, density)
-        return BY_SETTING[algorithm](workers, 4 * elements, k, self.alpha_s, self.beta_s)
+        return BY_VARIANT[algorithm](workers, 4 * elements, k, self.alpha_s, self.beta_s)
 
 
 def published(table: pd.DataFrame) -> Published:
     """Read from the reference table; a missing row is a mistake in it."""
 
-    def value(place: str, row: str, setting: str, quantity: str) -> float:
-        found = table[(table["place"] == place) & (table["row"] == row) & (table["setting"] == setting)
+    def value(place: str, row: str, variant: str, quantity: str) -> float:
+        found = table[(table["place"] == place) & (table["row"] == row) & (table["setting"] == variant)
                       & (table["quantity"] == quantity)]  # fmt: skip
         return float(found["value"].item())
 

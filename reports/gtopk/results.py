@@ -46,8 +46,8 @@ def gather(summaries: Sequence[Summary], measurements: Sequence[Summary]) -> Res
     """The groups that the page shows, and all others."""
     sweeps, training, others = {}, {}, []
     for name, program in SWEEPS.items():
-        cells = [s for s in (*summaries, *measurements) if s["experiment"] == name]
-        sweeps[name], rest = choose_sweep([s for s in cells if s.get("program", "train") == program], name)
+        runs = [s for s in (*summaries, *measurements) if s["experiment"] == name]
+        sweeps[name], rest = choose_sweep([s for s in runs if s.get("program", "train") == program], name)
         others += rest
     plain = [s for s in summaries if s["experiment"] not in SWEEPS]
     for experiment in TRAINING:
@@ -58,9 +58,9 @@ def gather(summaries: Sequence[Summary], measurements: Sequence[Summary]) -> Res
     return Results(training, sweeps, others)
 
 
-def choose_sweep(cells: Sequence[Summary], name: str) -> tuple[dict[str, list[ProbeGroup]], list[ProbeGroup]]:
+def choose_sweep(runs: Sequence[Summary], name: str) -> tuple[dict[str, list[ProbeGroup]], list[ProbeGroup]]:
     """(kind -> groups, the one that claims are judged by first; those left out: smaller scales of the same place)."""
-    found = probes.groups(cells)
+    found = probes.groups(runs)
     best: dict[tuple, ProbeGroup] = {}
     for group in found:
         place = (group.kind, group.key[2])
@@ -78,14 +78,14 @@ def _rank(group: ProbeGroup) -> tuple:
     return (
         first.get("scale") != QUICK,
         first["testbed"].startswith(PREFERRED) or first["testbed"].startswith("paper/"),
-        len(group.cells),
+        len(group.summaries),
         group.latest,
     )
 
 
 def _merged(groups: Sequence[ProbeGroup]) -> ProbeGroup:
     """Machines side by side: each row of a selection says on which device it ran."""
-    return ProbeGroup(groups[0].key, tuple(cell for group in groups for cell in group.cells))
+    return ProbeGroup(groups[0].key, tuple(run for group in groups for run in group.summaries))
 
 
 def finder(found: Results) -> Callable[[str, str], Group | ProbeGroup | None]:

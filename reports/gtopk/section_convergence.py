@@ -93,7 +93,7 @@ def part(title: str, experiment: Experiment, group: Group, files: Files) -> Part
     kind, model = group.kind, CONVERGENCE[experiment.name]
     name, place = f"{experiment.name}-{kind}", where(group)
     made = Part(f"{model}, {kind}" if title.startswith("Figure") else f"{title}, {kind}")
-    made.text = f"{tables.cell(place)}; {len(group.covered())} of {len(group.settings)} settings."
+    made.text = f"{tables.cell(place)}; {len(group.covered())} of {len(group.variants)} variants."
     if group.timing_only:
         made.text += " Time only: nothing was computed, so there is no curve."
     else:

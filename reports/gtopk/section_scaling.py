@@ -14,7 +14,7 @@ from repro.reports.gtopk.results import Results
 from repro.reports.gtopk.section_network import bold, places, start, unrun
 from repro.reports.page import Files, Part, Section, not_run
 from repro.reports.probes import ProbeGroup
-from repro.reports.scaling import ALGORITHMS, MODELS, Steps, of_cells
+from repro.reports.scaling import ALGORITHMS, MODELS, Steps, of_runs
 from repro.reports.section_timing import finding
 from repro.reports.stats import DASH
 from repro.reports.verdicts import Verdict
@@ -43,7 +43,7 @@ def collect(found: Results, paper: Published) -> Efficiency:
     """Everything from the results and the paper's tables."""
     group = found.sweep(FIG10, "simulated")
     elements = frames_scaling.parameters(group, PARAMETERS)
-    runs = of_cells(frames_scaling.throughput_cells(group)) if group else None
+    runs = of_runs(frames_scaling.throughput_runs(group)) if group else None
     return Efficiency(paper, elements, of_tables(paper), of_model(paper, elements), group, runs)
 
 

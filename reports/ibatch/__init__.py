@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from repro.reports import probes
-from repro.reports.assembly import Built, Page, cells_of, standins
+from repro.reports.assembly import Built, Page, runs_of, standins
 from repro.reports.groups import Group
 from repro.reports.ibatch import section_case, section_contradictions, section_gap, section_measured, section_scaling
 from repro.reports.ibatch.deviations import run_deviations
@@ -41,7 +41,7 @@ def build(results: Path | None, out: Path) -> Built:
     glance = page.glance(page.headlines(HEADLINES))
     sections = chapters(found, page.verdicts, paper, page.files)
     trained = [group for group in found.used if isinstance(group, Group)]  # others compute nothing from data
-    return page.write(sections, glance, run_deviations(found, paper), standins(trained), cells_of(found))
+    return page.write(sections, glance, run_deviations(found, paper), standins(trained), runs_of(found))
 
 
 def chapters(found: Results, verdicts: Sequence[Verdict], paper: Published, files: Files) -> list[Section]:

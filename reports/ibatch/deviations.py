@@ -31,20 +31,20 @@ def run_deviations(found: Results, paper: Published) -> list[tuple[str, str]]:
 
 def of_cluster(group: ProbeGroup, paper: Published) -> list[str]:
     """The differences of simulated clusters: counts, minibatches, data, places, rates of dropping."""
-    testbeds = sorted({cell["testbed"] for cell in group.cells})
+    testbeds = sorted({run["testbed"] for run in group.summaries})
     found = [f"Hardware: modelled ({', '.join(testbeds)}, parameters below); the paper: {HARDWARE}."]
     for ending, name in NETWORKS.items():
-        counts = {cell["model"].get("parameters") for cell in group.cells if network(cell) == ending} - {None}
+        counts = {run["model"].get("parameters") for run in group.summaries if network(run) == ending} - {None}
         for count in sorted(counts):
             printed = paper.parameters(name)
             if abs(count / printed - 1) > 0.01:
                 found.append(f"Model: {name} has {count:,} parameters; the paper says {1e-6 * printed:g} million.")
-    batches = sorted({cell["batch"] / cell["workers"] for cell in group.cells})
+    batches = sorted({run["batch"] / run["workers"] for run in group.summaries})
     found.append(f"Minibatch of a node: {' or '.join(f'{b:g}' for b in batches)}; the paper gives none.")
-    data = sorted({cell["dataset"]["name"] for cell in group.cells})
+    data = sorted({run["dataset"]["name"] for run in group.summaries})
     found.append(f"Data: {', '.join(data)}; nothing is computed, only shapes and classes count.")
-    iterations = sorted({cell["iterations"] for cell in group.cells})
+    iterations = sorted({run["iterations"] for run in group.summaries})
     found.append(f"Iterations a run: {' or '.join(map(str, iterations))}; the paper says none.")
-    if drops := sorted({pipeline(cell).get("drop") or 0.0 for cell in group.cells} - {0.0}):
+    if drops := sorted({pipeline(run).get("drop") or 0.0 for run in group.summaries} - {0.0}):
         found.append(f"Gradients dropped: {' or '.join(f'{100 * d:g} %' for d in drops)}; the paper gives no rate.")
     return found

@@ -1,4 +1,4 @@
-"""The experiments that the iBatch page shows, in its order: what they are, their files and their settings."""
+"""The experiments that the iBatch page shows, in its order: what they are, their files and their variants."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from repro.reports.groups import Experiment
 from repro.reports.order import shown
 
 PAPER = "ibatch"
-Setting = tuple[str, Mapping[str, Any]]
-ANY: Setting = ("", {})
+Variant = tuple[str, Mapping[str, Any]]
+ANY: Variant = ("", {})
 STRATEGIES = {DEFAULT: "ps_default", LAYERWISE: "ps_layerwise", IBATCH: "ibatch"}
 
-# --- simulated clusters: cells of several networks, sizes and settings in one figure, a testbed each
+# --- simulated clusters: runs of several networks, sizes and variants in one figure, a testbed each
 FIG3, FIG5, FIG6, BEYOND = "fig3", "fig5", "fig6", "beyond"
 IMPLIED = "-implied"  # after a name: on the testbed whose computation follows from one of the paper's results
 CLUSTERS = (FIG3, FIG5, FIG6, BEYOND)
@@ -27,7 +27,7 @@ OF_FIG7 = ("Inception-V3", "VGG19")
 # --- training
 SYNC = Experiment(PAPER, "sync", {name: (IBATCH, {}) for name in ("bsp", "ssp-1", "ssp-3", "asp")},
                   kinds=("simulated",))  # fmt: skip
-# In what the settings of a measured experiment differ: the numbers of workers with their batches and data.
+# In what the variants of a measured experiment differ: the numbers of workers with their batches and data.
 SCALES = ("workers", "batch", "train", "test", "checksum")
 MEASURED = "measured"  # the figure of both
 _HERE = {label: (STRATEGIES[of["method"]], {}) for label, of in factors.known(PAPER, MEASURED).items()}

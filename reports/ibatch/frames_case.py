@@ -19,16 +19,16 @@ if TYPE_CHECKING:
 PULL, STARTUP, TRANSFER, FORWARD, BACKWARD = "pull", "startup", "communicate", "forward", "backward"
 
 
-def cell(group: ProbeGroup, setting: str) -> Summary | None:
-    """The first seed's cell of a setting."""
-    return next((one for one in group.cells if one["setting"] == setting), None)
+def first_run(group: ProbeGroup, variant: str) -> Summary | None:
+    """The first seed's run of a variant."""
+    return next((one for one in group.summaries if one["setting"] == variant), None)
 
 
 def layers(group: ProbeGroup) -> pd.DataFrame:
     """Figure 3: a row a layer: startup, transfer and forward milliseconds, of the first mode that has a profile."""
     import pandas as pd
 
-    found = next((p for mode in MODES if (one := cell(group, mode)) and (p := profile(one))), None)
+    found = next((p for mode in MODES if (one := first_run(group, mode)) and (p := profile(one))), None)
     columns = ["layer", "name", "parameters", "startup_ms", "transfer_ms", "forward_ms"]
     if found is None:
         return pd.DataFrame(columns=columns)
@@ -117,7 +117,7 @@ def timeline(group: ProbeGroup) -> pd.DataFrame:
 
     rows = []
     for mode in MODES:
-        if (one := cell(group, mode)) is None or (found := procedure(one)) is None:
+        if (one := first_run(group, mode)) is None or (found := procedure(one)) is None:
             continue
         batches = [span(first, last) for first, last in pipeline(one)["batches"]]
         zero = found.pulls[0][0].start  # the first pull asked
@@ -142,7 +142,7 @@ def procedures(group: ProbeGroup) -> pd.DataFrame:
 
     rows = []
     for mode in MODES:
-        if (one := cell(group, mode)) is None:
+        if (one := first_run(group, mode)) is None:
             continue
         said, took = pipeline(one), times(one)
         ms = {name: number(1e3 * said[name]) if said.get(name) is not None else DASH
@@ -168,7 +168,7 @@ def chrome(group: ProbeGroup, mode: str) -> pd.DataFrame:
     """All recorded intervals of a mode's run for a Chrome trace."""
     import pandas as pd
 
-    one = cell(group, mode)
+    one = first_run(group, mode)
     found = boxes(one.get("trace") or ())
     zero = min((box.start for box in found), default=0.0)
     return pd.DataFrame(

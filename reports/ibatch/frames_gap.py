@@ -101,7 +101,7 @@ def random(group: ProbeGroup) -> pd.DataFrame:
     rows = [
         {"seed": one["seed"], "family": row["family"], "layers": row["layers"], "startup": row["startup"], "mode": mode,
          "profiles": of["compared"], **{name: _nan(of[name]) for name in ("optimal", "median", "p95", "max")}}
-        for one in group.cells for row in one["result"]["rows"] if row["family"] is not None
+        for one in group.summaries for row in one["result"]["rows"] if row["family"] is not None
         for mode, of in row["modes"].items()
     ]  # fmt: skip
     return pd.DataFrame(rows)
@@ -116,7 +116,7 @@ def random_total(group: ProbeGroup) -> pd.DataFrame:
     import pandas as pd
 
     rows = []
-    for one in group.cells:
+    for one in group.summaries:
         for row in (row for row in one["result"]["rows"] if row["family"] is None):
             for mode, of in row["modes"].items():
                 rows.append({"seed": str(one["seed"]), "batches of": mode, "profiles": str(of["compared"]),

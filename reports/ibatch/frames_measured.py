@@ -26,7 +26,7 @@ def iterations(group: Group) -> pd.DataFrame:
     for name in group.covered():
         if (place := sized(group.one(name))) is None:
             continue
-        found = spread(1e3 * cell["step"]["mean_s"] for cell in group.runs(name).values())
+        found = spread(1e3 * run["step"]["mean_s"] for run in group.runs(name).values())
         rows.append({"kind": group.kind, "testbed": group.first["testbed"], "mode": place[0], "workers": place[1],
                      "seeds": found.n, "iteration_ms": found.median, "low_ms": found.low,
                      "high_ms": found.high})  # fmt: skip
@@ -35,41 +35,43 @@ def iterations(group: Group) -> pd.DataFrame:
 
 
 def runs(group: Group) -> pd.DataFrame:
-    """A row a setting: batches, time of an iteration, over the default, pulls and overlap, prediction, weights."""
+    """A row a variant: batches, time of an iteration, over the default, pulls and overlap, prediction, weights."""
     import pandas as pd
 
     rows = []
     for name in sorted(group.covered(), key=lambda s: (sized(group.one(s)) or ("", 0))[1]):
-        cells, (mode, workers) = list(group.runs(name).values()), sized(group.one(name)) or (name, 0)
+        summaries, (mode, workers) = list(group.runs(name).values()), sized(group.one(name)) or (name, 0)
         ratio = measured_speedup(group, workers, mode, DEFAULT).values
         rows.append(
             {
-                "workers": str(workers or cells[0]["workers"]),
+                "workers": str(workers or summaries[0]["workers"]),
                 "mode": mode,
-                "seeds": str(len(cells)),
-                "batches": batches_text(cells[0]) or DASH,
-                "iteration (ms)": show(spread(1e3 * c["step"]["mean_s"] for c in cells), seeds=False),
+                "seeds": str(len(summaries)),
+                "batches": batches_text(summaries[0]) or DASH,
+                "iteration (ms)": show(spread(1e3 * c["step"]["mean_s"] for c in summaries), seeds=False),
                 "throughput over default": show(spread(ratio.values()), seeds=False, unit=TIMES) if ratio else DASH,
-                "all pulls (ms)": _of(cells, "pull_s"),
-                "forward (ms)": _of(cells, "forward_s"),
-                "overlapping (ms)": _of(cells, "overlap_s"),
-                "end of the forward pass (ms)": _of(cells, "forward_end_s"),
-                "predicted (ms)": _said(cells, "executed_s"),
-                "EXETime (ms)": _said(cells, "exetime_s"),
-                "least possible (ms)": _said(cells, "exact_s"),
-                "weights (SHA-256)": ", ".join(dict.fromkeys(str(c.get("weights_sha256") or DASH)[:8] for c in cells)),
+                "all pulls (ms)": _of(summaries, "pull_s"),
+                "forward (ms)": _of(summaries, "forward_s"),
+                "overlapping (ms)": _of(summaries, "overlap_s"),
+                "end of the forward pass (ms)": _of(summaries, "forward_end_s"),
+                "predicted (ms)": _said(summaries, "executed_s"),
+                "EXETime (ms)": _said(summaries, "exetime_s"),
+                "least possible (ms)": _said(summaries, "exact_s"),
+                "weights (SHA-256)": ", ".join(
+                    dict.fromkeys(str(c.get("weights_sha256") or DASH)[:8] for c in summaries)
+                ),
             }
         )
     return pd.DataFrame(rows)
 
 
-def _of(cells: list[Summary], name: str) -> str:
-    known = [1e3 * getattr(took, name) for cell in cells if (took := times(cell))]
+def _of(summaries: list[Summary], name: str) -> str:
+    known = [1e3 * getattr(took, name) for run in summaries if (took := times(run))]
     return show(spread(known), seeds=False)
 
 
-def _said(cells: list[Summary], name: str) -> str:
-    known = [1e3 * value for cell in cells if (value := pipeline(cell).get(name)) is not None]
+def _said(summaries: list[Summary], name: str) -> str:
+    known = [1e3 * value for run in summaries if (value := pipeline(run).get(name)) is not None]
     return show(spread(known), seeds=False)
 
 
@@ -89,29 +91,31 @@ def synchronisations(group: Group) -> pd.DataFrame:
 
     rows = []
     for name in group.covered():
-        cells = list(group.runs(name).values())
+        summaries = list(group.runs(name).values())
         ratio = compute.speedup(group, name, "bsp").values if group.runs("bsp") else {}
-        stalled = spread(100 * (c["phases"]["communicate"] + c["phases"]["wait"]) / c["step"]["mean_s"] for c in cells)
+        stalled = spread(
+            100 * (c["phases"]["communicate"] + c["phases"]["wait"]) / c["step"]["mean_s"] for c in summaries
+        )
         rows.append(
             {
                 "synchronisation": name,
-                "seeds": str(len(cells)),
-                f"final {metric_name(group.metric)}": _final(cells),
-                "iteration (ms)": show(spread(1e3 * c["step"]["mean_s"] for c in cells), seeds=False),
+                "seeds": str(len(summaries)),
+                f"final {metric_name(group.metric)}": _final(summaries),
+                "iteration (ms)": show(spread(1e3 * c["step"]["mean_s"] for c in summaries), seeds=False),
                 "over bsp": show(spread(ratio.values()), seeds=False, unit=TIMES) if ratio else DASH,
                 "stalled (%)": show(stalled, seeds=False),
-                "staleness, largest": _staleness(cells),
+                "staleness, largest": _staleness(summaries),
             }
         )
     return pd.DataFrame(rows)
 
 
-def _final(cells: list[Summary]) -> str:
-    known = [value for cell in cells if not math.isnan(value := compute.final(cell))]
+def _final(summaries: list[Summary]) -> str:
+    known = [value for run in summaries if not math.isnan(value := compute.final(run))]
     return show(spread(known), decimals=4, seeds=False) if known else DASH
 
 
-def _staleness(cells: list[Summary]) -> str:
+def _staleness(summaries: list[Summary]) -> str:
     """The most updates between the pull that a gradient was computed from and the update that it came into."""
-    found = [max(ages) for cell in cells if (ages := staleness(cell))]
+    found = [max(ages) for run in summaries if (ages := staleness(run))]
     return str(max(found)) if found else DASH

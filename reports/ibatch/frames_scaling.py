@@ -27,7 +27,7 @@ def speedups(group: ProbeGroup, paper: Published) -> pd.DataFrame:
     """A row a network, mode and number of nodes: seconds an iteration, speed-up, the paper's where it prints one."""
     import pandas as pd
 
-    runs = Scaling.of(group.cells)
+    runs = Scaling.of(group.summaries)
     rows = [
         {
             "network": name,
@@ -62,14 +62,14 @@ def speedup_table(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def missing(group: ProbeGroup, family: str, networks: Sequence[str]) -> str:
-    """Which settings of a figure's networks have no results yet, in words; nothing where all are there."""
-    runs, found, wanted = Scaling.of(group.cells), [], factors.known(PAPER, family)
+    """Which variants of a figure's networks have no results yet, in words; nothing where all are there."""
+    runs, found, wanted = Scaling.of(group.summaries), [], factors.known(PAPER, family)
     for name in networks:
-        lacking = [label for label, of in wanted.items() if (name, *place(of)) not in runs.cells]
+        lacking = [label for label, of in wanted.items() if (name, *place(of)) not in runs.summaries]
         if lacking:
             some = ", ".join(lacking[:4]) + (f" and {len(lacking) - 4} more" if len(lacking) > 4 else "")
             found.append(f"{name} ({some if len(lacking) < len(wanted) else 'none'})")
-    return f"Settings without results yet: {'; '.join(found)}." if found else ""
+    return f"Variants without results yet: {'; '.join(found)}." if found else ""
 
 
 def decomposed(group: ProbeGroup, nodes: int = LARGEST, networks: Sequence[str] = OF_FIG7) -> pd.DataFrame:
@@ -79,7 +79,7 @@ def decomposed(group: ProbeGroup, nodes: int = LARGEST, networks: Sequence[str] 
     """
     import pandas as pd
 
-    runs, rows = Scaling.of(group.cells), []
+    runs, rows = Scaling.of(group.summaries), []
     for name in networks:
         for mode in MODES:
             if (took := runs.times(name, mode, nodes)) is not None:
@@ -106,16 +106,18 @@ def decomposed_table(found: pd.DataFrame) -> pd.DataFrame:
     })  # fmt: skip
 
 
-# --- beyond the paper: settings "MODE PUSH"
+# --- beyond the paper: variants "MODE PUSH"
 
 
 def beyond(group: ProbeGroup) -> pd.DataFrame:
-    """A row a setting: seconds an iteration, over the default with pushes after the backward pass, pulls, overlap."""
+    """A row a variant: seconds an iteration, over the default with pushes after the backward pass, pulls, overlap."""
     import pandas as pd
 
     order = {name: place for place, name in enumerate(factors.known(PAPER, BEYOND))}
     rows = []
-    for one in sorted(group.cells, key=lambda c: (c["testbed"], order.get(c["setting"], 99), c["setting"], c["seed"])):
+    for one in sorted(
+        group.summaries, key=lambda c: (c["testbed"], order.get(c["setting"], 99), c["setting"], c["seed"])
+    ):
         took, push = times(one), str(factors.of(one).get("push", ""))
         rows.append(
             {
@@ -144,5 +146,5 @@ def beyond_table(found: pd.DataFrame) -> pd.DataFrame:
 
 def single_s(group: ProbeGroup) -> dict[str, float]:
     """Seconds an iteration of a single node, by network."""
-    runs = Scaling.of(group.cells)
+    runs = Scaling.of(group.summaries)
     return {name: s for name in runs.networks if (s := runs.seconds(name, SINGLE, 1)) is not None}

@@ -1,4 +1,4 @@
-"""The paper's own numbers (reference/ibatch.csv), looked up by place, row, setting and quantity."""
+"""The paper's own numbers (reference/ibatch.csv), looked up by place, row, variant and quantity."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class Results:
 
     @property
     def decided(self) -> list[Group | ProbeGroup]:
-        """The groups whose cells may have batches."""
+        """The groups whose runs may have batches."""
         return [group for (name, _), group in self.shown.items() if name not in PROBES] + self.used[len(self.shown) :]
 
 

@@ -60,7 +60,7 @@ def _scaling(title: str, family: str, text: str, networks: Sequence[str], found:
         if family == FIG6:
             frame["paper"] = float("nan")  # Figure 5's, without dropping
         missing = frames_scaling.missing(group, family, networks)
-        absent = [n for n in networks if n not in Scaling.of(group.cells).networks]
+        absent = [n for n in networks if n not in Scaling.of(group.summaries).networks]
         runs = dict(zip(networks, files_of(family), strict=True))
         how = " ".join(not_run(f"{PAPER}/{runs[n]}") for n in absent)
         part = Part(heading(name), f"{missing} {how}".strip())

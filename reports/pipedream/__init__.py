@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from repro.reports import probes
-from repro.reports.assembly import Built, Page, cells_of, standins
+from repro.reports.assembly import Built, Page, runs_of, standins
 from repro.reports.loading import load
 from repro.reports.page import Files, Section
 from repro.reports.pipedream import (
@@ -41,7 +41,7 @@ def build(results: Path | None, out: Path) -> Built:
     paper = Published(page.quoted)
     glance = page.glance(page.headlines(HEADLINES, _ours))
     sections = chapters(found, page.verdicts, paper, page.files)
-    return page.write(sections, glance, run_deviations(found, paper), standins(found.used), cells_of(found))
+    return page.write(sections, glance, run_deviations(found, paper), standins(found.used), runs_of(found))
 
 
 def chapters(found: Results, verdicts: Sequence[Verdict], paper: Published, files: Files) -> list[Section]:

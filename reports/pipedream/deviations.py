@@ -36,13 +36,13 @@ def of_rows(group: ProbeGroup, paper: Published) -> list[str]:
     found = ["Time is modelled by the testbeds (parameters below); nothing is computed, so accuracies are not reached."]
     models = {row.name: row.model for row in TABLE}
     counts: dict[tuple[str, int], None] = {}
-    for cell in group.cells:
-        if (count := cell["model"].get("parameters")) is not None:
-            counts.setdefault((models[cell["experiment"]], count))
-        printed = paper.maybe("Models", models[cell["experiment"]], "all", "minibatch of a machine")
-        own = cell["batch"] / cell["workers"]
+    for run in group.summaries:
+        if (count := run["model"].get("parameters")) is not None:
+            counts.setdefault((models[run["experiment"]], count))
+        printed = paper.maybe("Models", models[run["experiment"]], "all", "minibatch of a machine")
+        own = run["batch"] / run["workers"]
         if printed and own != float(printed):
-            found.append(f"Minibatch of a machine: {own:g} of {models[cell['experiment']]}; the paper {printed}.")
+            found.append(f"Minibatch of a machine: {own:g} of {models[run['experiment']]}; the paper {printed}.")
     for model, count in counts:
         printed = paper.maybe("Models", model, "all", "size")
         if printed:

@@ -1,4 +1,4 @@
-"""The experiments that the PipeDream page shows, in its order: settings, their strategies, and what they rebuild."""
+"""The experiments that the PipeDream page shows, in its order: variants, their strategies, and what they rebuild."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from repro.reports.pipelines import (
 )
 
 PAPER = "pipedream"
-# In what settings of one experiment may differ: one machine alone, other numbers of machines with their batches, and
+# In what variants of one experiment may differ: one machine alone, other numbers of machines with their batches, and
 # data as long as they need.
 SCALES = ("workers", "batch", "train", "test", "checksum", "epochs", "eval_every", "device")
 _MODELLED = ("simulated",)
@@ -56,15 +56,15 @@ class Row:
 _MODELS = {"vgg16": "VGG16", "inception": "Inception-v3", "s2vt": "S2VT", "alexnet": "AlexNet", "resnet50": "ResNet-50"}
 TABLE = tuple(Row(name, _MODELS[name.split("-")[1]]) for name in ROWS)
 BY_NAME = {row.name: row for row in TABLE}
-# Settings of a row in the order in which they are shown.
+# Variants of a row in the order in which they are shown.
 OF_A_ROW = (SINGLE, BSP, ALLREDUCE, PIPEDREAM, GIVEN, STRAIGHT, MODEL)
 CLUSTERS = {"A": "Titan X, 25 Gbit/s", "B": "V100, 10 Gbit/s"}
-# Figure 1: model as in settings -> as the paper writes it; device -> what it is.
+# Figure 1: model as in variants -> as the paper writes it; device -> what it is.
 FIG1_MODELS = {"vgg16": "VGG16", "alexnet": "AlexNet", "s2vt": "S2VT", "resnet50": "ResNet-50",
                "inception_v3": "Inception-v3"}  # fmt: skip
 FIG1_DEVICES = {"k80": "K80 (Kepler)", "titanx": "Titan X (Pascal)", "v100": "V100 (Volta)"}
 
-# --- sweeps: cells of several models, numbers of machines or testbeds in one table or figure
+# --- sweeps: runs of several models, numbers of machines or testbeds in one table or figure
 TABLE_1, FIG1 = "table1", "fig1"
 SWEEPS = {TABLE_1: ROWS, FIG1: (FIG1,)}
 

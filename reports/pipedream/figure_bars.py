@@ -76,7 +76,7 @@ def figure13(found: pd.DataFrame, title: str) -> Any:
 
 
 def throughput(panels: Mapping[str, pd.DataFrame], title: str) -> Any:
-    """A panel a place: samples a second over BSP's, a bar a setting, with the seeds' interval."""
+    """A panel a place: samples a second over BSP's, a bar a variant, with the seeds' interval."""
     plt, sns = style.plotting()
     widest = max(len(own) for own in panels.values())
     figure, axes = plt.subplots(1, len(panels), figsize=(max(6.5, 0.85 * widest) * len(panels), 4.4), squeeze=False,
@@ -99,17 +99,17 @@ def throughput(panels: Mapping[str, pd.DataFrame], title: str) -> Any:
 
 
 def memory(found: pd.DataFrame, title: str) -> Any:
-    """A panel a setting: stacked bars a stage, predicted (pale) beside observed; MB."""
+    """A panel a variant: stacked bars a stage, predicted (pale) beside observed; MB."""
     from matplotlib.patches import Patch
 
     plt, sns = style.plotting()
-    settings = list(dict.fromkeys(found["setting"]))
-    counts = [found[found["setting"] == name]["stage"].nunique() for name in settings]
-    figure, axes = plt.subplots(1, len(settings), figsize=(min(18, max(6.5, 0.6 + 1.1 * sum(counts))), 4.2),
+    variants = list(dict.fromkeys(found["setting"]))
+    counts = [found[found["setting"] == name]["stage"].nunique() for name in variants]
+    figure, axes = plt.subplots(1, len(variants), figsize=(min(18, max(6.5, 0.6 + 1.1 * sum(counts))), 4.2),
                                 squeeze=False, layout="constrained", sharey=True,
                                 gridspec_kw={"width_ratios": counts})  # fmt: skip
-    for axis, setting in zip(axes[0], settings, strict=True):
-        own = found[(found["setting"] == setting) & (found["replica"] == 1)].sort_values("stage")
+    for axis, variant in zip(axes[0], variants, strict=True):
+        own = found[(found["setting"] == variant) & (found["replica"] == 1)].sort_values("stage")
         for place, line in enumerate(own.to_dict("records")):
             for shift, what, alpha in ((-0.2, "predicted", 0.45), (0.2, "observed", 1.0)):
                 bottom = 0.0
@@ -120,7 +120,7 @@ def memory(found: pd.DataFrame, title: str) -> Any:
                         bottom += value
         config = own["configuration"].iloc[0] if len(own) else ""
         axis.set_xticks(range(len(own)), [f"stage {stage}" for stage in own["stage"]])
-        axis.set(title=f"{setting}\n{config}".strip(), xlim=(-0.6, len(own) - 0.4))
+        axis.set(title=f"{variant}\n{config}".strip(), xlim=(-0.6, len(own) - 0.4))
         axis.tick_params(axis="x", length=0)
         axis.grid(False, axis="x")
         sns.despine(ax=axis)
@@ -134,12 +134,12 @@ def memory(found: pd.DataFrame, title: str) -> Any:
 
 
 def _bar(
-    axis: Any, x: float, width: float, value: float, setting: str, config: str = "", other: float = math.nan
+    axis: Any, x: float, width: float, value: float, variant: str, config: str = "", other: float = math.nan
 ) -> None:  # fmt: skip
     """A bar, its number and configuration above it in its colour; other: a mark there that must not be hidden."""
     if value is None or value != value:
         return
-    color = style.look(setting)["color"]
+    color = style.look(variant)["color"]
     axis.bar(x, value, 0.94 * width, color=color, edgecolor="white", linewidth=0.5)
     text = (f"{config}\n" if config else "") + f"{number(value)}{TIMES}"
     higher = other == other and other > value
@@ -153,10 +153,10 @@ def _star(axis: Any, x: float, value: float) -> None:
         axis.plot([x], [value], color="white", zorder=5, **STAR)
 
 
-def _patch(setting: str, label: str) -> Any:
+def _patch(variant: str, label: str) -> Any:
     from matplotlib.patches import Patch
 
-    return Patch(color=style.look(setting)["color"], label=f"{label}, SIMULATED")
+    return Patch(color=style.look(variant)["color"], label=f"{label}, SIMULATED")
 
 
 def _marks(*extra: str) -> Sequence[Any]:

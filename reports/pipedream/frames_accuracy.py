@@ -33,7 +33,7 @@ class Curve:
     strategy: str
 
     @property
-    def setting(self) -> str:
+    def variant(self) -> str:
         """Of the accuracy runs."""
         return f"{self.strategy}-{machines(self.row)}"
 
@@ -64,18 +64,18 @@ def points(group: Group, runs: Runs | None, paper: Published) -> pd.DataFrame:
     rows = []
     for curve in CURVES:
         hours, _ = epoch_hours(runs, curve, paper)
-        for seed, cell in group.runs(curve.setting).items():
-            for point in cell["curve"]:
-                if point.get(cell["metric"]) is not None:
-                    rows.append((curve.figure, curve.row, curve.setting, curve.strategy, machines(curve.row), seed,
+        for seed, run in group.runs(curve.variant).items():
+            for point in run["curve"]:
+                if point.get(run["metric"]) is not None:
+                    rows.append((curve.figure, curve.row, curve.variant, curve.strategy, machines(curve.row), seed,
                                  point["epoch"], hours * point["epoch"] if hours else math.nan,
-                                 point[cell["metric"]]))  # fmt: skip
+                                 point[run["metric"]]))  # fmt: skip
     return pd.DataFrame(rows, columns=COLUMNS)
 
 
 def targets(group: Group) -> tuple[float | None, float | None]:
     """(what is in the place of the advertised accuracy, what is in the place of ASP's 48 %)."""
-    return goal(list(group.cells)), goal(list(group.cells), SHARE)
+    return goal(list(group.summaries)), goal(list(group.summaries), SHARE)
 
 
 def table(group: Group, runs: Runs | None, paper: Published) -> pd.DataFrame:
@@ -85,20 +85,20 @@ def table(group: Group, runs: Runs | None, paper: Published) -> pd.DataFrame:
     target, lower = targets(group)
     rows = []
     for curve in CURVES:
-        cells = list(group.runs(curve.setting).values())
-        if not cells:
+        summaries = list(group.runs(curve.variant).values())
+        if not summaries:
             continue
         hours, note = epoch_hours(runs, curve, paper)
         line = {
             "figure": curve.figure,
             "row of Table 1": BY_NAME[curve.row].label,
             "strategy": curve.strategy,
-            "lr": _rates(cells),
-            f"final {metric_name(group.metric)}": show(spread(map(final, cells)), decimals=4, seeds=False),
+            "lr": _rates(summaries),
+            f"final {metric_name(group.metric)}": show(spread(map(final, summaries)), decimals=4, seeds=False),
             "hours an epoch": (number(hours) if hours else DASH) + (" (ideal)" if note else ""),
         }
         for goal_of, name in ((target, "target"), (lower, "48/68 of it")):
-            found = [epochs_to(cell, goal_of) for cell in cells] if goal_of else []
+            found = [epochs_to(run, goal_of) for run in summaries] if goal_of else []
             line[f"epochs to the {name}" if name == "target" else f"epochs to {name}"] = show_target(found)
             line[f"hours to the {name}" if name == "target" else f"hours to {name}"] = (
                 show_target([hours * epochs for epochs in found]) if hours else DASH
@@ -108,8 +108,8 @@ def table(group: Group, runs: Runs | None, paper: Published) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _rates(cells: Sequence[Summary]) -> str:
-    return " / ".join(sorted({f"{cell['optimizer'].get('lr', math.nan):g}" for cell in cells}))
+def _rates(runs: Sequence[Summary]) -> str:
+    return " / ".join(sorted({f"{run['optimizer'].get('lr', math.nan):g}" for run in runs}))
 
 
 def _printed(curve: Curve, paper: Published) -> str:

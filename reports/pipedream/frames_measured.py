@@ -20,7 +20,7 @@ PARTS = {"weights_bytes": "weights", "stash_bytes": "stashed versions", "activat
 
 
 def throughput(group: Group, base: str = BSP) -> pd.DataFrame:
-    """A row a setting: samples a second over seeds, and over the base's of the same seed."""
+    """A row a variant: samples a second over seeds, and over the base's of the same seed."""
     import pandas as pd
 
     rows = []
@@ -43,74 +43,74 @@ def throughput(group: Group, base: str = BSP) -> pd.DataFrame:
 
 
 def runs(group: Group) -> pd.DataFrame:
-    """A row a setting: stages, time of an iteration, throughput over BSP, stalls, bytes, memory, accuracy."""
+    """A row a variant: stages, time of an iteration, throughput over BSP, stalls, bytes, memory, accuracy."""
     import pandas as pd
 
     rows = []
     for name in group.covered():
-        cells = list(group.runs(name).values())
-        one = cells[0]
+        summaries = list(group.runs(name).values())
+        one = summaries[0]
         stages = pipeline(one)
         line = {
             "setting": name,
             "configuration": configuration(one) or DASH,
             "cut before block": cuts(stages),
             "NOAM": str(stages.get("noam", DASH)),
-            "seeds": str(len(cells)),
+            "seeds": str(len(summaries)),
             "workers": str(one["workers"]),
             "batch": str(one["batch"]),
             "lr": f"{optimizer(one).get('lr', float('nan')):g}",
-            "iteration (ms)": show(spread(1e3 * c["step"]["mean_s"] for c in cells), seeds=False),
-            "samples/s": show(spread(map(samples_s, cells)), seeds=False),
+            "iteration (ms)": show(spread(1e3 * c["step"]["mean_s"] for c in summaries), seeds=False),
+            "samples/s": show(spread(map(samples_s, summaries)), seeds=False),
             "over BSP": _over(group, name, BSP),
             "over BSP by allreduce": _over(group, name, ALLREDUCE),
-            "stalled (%)": show(spread(100 * overhead(c) for c in cells), seeds=False),
-            "sent an iteration (MB)": number(1e-6 * spread(_sent(c) for c in cells).median, 4),
-            "largest memory of a rank (MB)": _most(cells),
+            "stalled (%)": show(spread(100 * overhead(c) for c in summaries), seeds=False),
+            "sent an iteration (MB)": number(1e-6 * spread(_sent(c) for c in summaries).median, 4),
+            "largest memory of a rank (MB)": _most(summaries),
         }
         if not group.timing_only:
-            known = [value for cell in cells if (value := compute.final(cell)) == value]
+            known = [value for run in summaries if (value := compute.final(run)) == value]
             line[f"final {metric_name(group.metric)}"] = show(spread(known), decimals=4, seeds=False)
-            line["training (s)"] = show(spread(c["final"]["train_s"] for c in cells), seeds=False)
+            line["training (s)"] = show(spread(c["final"]["train_s"] for c in summaries), seeds=False)
         rows.append(line)
     return pd.DataFrame(rows)
 
 
-def _over(group: Group, setting: str, base: str) -> str:
+def _over(group: Group, variant: str, base: str) -> str:
     """Samples a second over the base's, seed by seed."""
-    ratio = rate_ratio(group, setting, base).values
+    ratio = rate_ratio(group, variant, base).values
     return show(spread(ratio.values()), seeds=False, unit=TIMES) if ratio else DASH
 
 
-def _sent(cell: Summary) -> float:
-    return cell["bytes_sent"] * cell.get("ranks", cell["workers"])
+def _sent(run: Summary) -> float:
+    return run["bytes_sent"] * run.get("ranks", run["workers"])
 
 
-def _most(cells: list[Summary]) -> str:
+def _most(summaries: list[Summary]) -> str:
     """Weights, stashes and activations of the fullest rank, as observed."""
     known = [
-        max(sum(entry.get(name) or 0.0 for name in MEMORY) for entry in cell["per_rank"])
-        for cell in cells if cell.get("per_rank")
+        max(sum(entry.get(name) or 0.0 for name in MEMORY) for entry in run["per_rank"])
+        for run in summaries if run.get("per_rank")
     ]  # fmt: skip
     return number(1e-6 * spread(known).median) if known else DASH
 
 
 def versions(group: Group) -> pd.DataFrame:
-    """A row a setting: final metric over seeds, and its difference to BSP and to stashing, seed by seed."""
+    """A row a variant: final metric over seeds, and its difference to BSP and to stashing, seed by seed."""
     import pandas as pd
 
     rows = []
     for name in group.covered():
-        cells = list(group.runs(name).values())
+        summaries = list(group.runs(name).values())
         line = {
             "setting": name,
-            "configuration": configuration(cells[0]) or DASH,
-            "semantics": str(pipeline(cells[0]).get("semantics") or DASH),
-            "workers": str(cells[0]["workers"]),
-            "batch": str(cells[0]["batch"]),
-            "lr": f"{optimizer(cells[0]).get('lr', float('nan')):g}",
-            "seeds": str(len(cells)),
-            f"final {metric_name(group.metric)}": show(spread(map(compute.final, cells)), decimals=4, seeds=False),
+            "configuration": configuration(summaries[0]) or DASH,
+            "semantics": str(pipeline(summaries[0]).get("semantics") or DASH),
+            "workers": str(summaries[0]["workers"]),
+            "batch": str(summaries[0]["batch"]),
+            "lr": f"{optimizer(summaries[0]).get('lr', float('nan')):g}",
+            "seeds": str(len(summaries)),
+            f"final {metric_name(group.metric)}": show(spread(map(compute.final, summaries)), decimals=4, seeds=False),
         }
         for base in ("stashing", BSP):
             values = compute.metric_gap(group, name, base).values if name != base else {}
@@ -120,15 +120,15 @@ def versions(group: Group) -> pd.DataFrame:
 
 
 def memory(group: Group) -> pd.DataFrame:
-    """A row a setting and rank of the first seed: predicted and observed MB of weights, stashes and activations."""
+    """A row a variant and rank of the first seed: predicted and observed MB of weights, stashes and activations."""
     import pandas as pd
 
     rows = []
     for name in group.covered():
-        cell = next((c for c in group.runs(name).values() if c.get("per_rank")), None)
-        for entry in cell["per_rank"] if cell else ():
+        run = next((c for c in group.runs(name).values() if c.get("per_rank")), None)
+        for entry in run["per_rank"] if run else ():
             predicted = entry.get("predicted") or {}
-            line = {"kind": group.kind, "setting": name, "configuration": configuration(cell),
+            line = {"kind": group.kind, "setting": name, "configuration": configuration(run),
                     "stage": entry["stage"] + 1, "replica": entry.get("replica", 0) + 1,
                     "in flight": entry.get("in_flight", DASH)}  # fmt: skip
             for key, part in PARTS.items():

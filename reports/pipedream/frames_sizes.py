@@ -23,15 +23,15 @@ def overheads(group: ProbeGroup) -> pd.DataFrame:
     import pandas as pd
 
     rows = []
-    for (model, device), of in series(group.cells).items():
-        for workers, cell in of.items():
+    for (model, device), of in series(group.summaries).items():
+        for workers, run in of.items():
             rows.append(
                 {
                     "model": FIG1_MODELS.get(model, model),
                     "device": FIG1_DEVICES.get(device, device),
                     "workers": workers,
-                    "overhead": overhead(cell),
-                    "scaling": samples_s(cell) / samples_s(of[1]) if 1 in of else math.nan,
+                    "overhead": overhead(run),
+                    "scaling": samples_s(run) / samples_s(of[1]) if 1 in of else math.nan,
                 }
             )
     order = {name: i for i, name in enumerate((*FIG1_MODELS.values(), *FIG1_DEVICES.values()))}
@@ -107,8 +107,8 @@ def named(entry: Mapping[str, Any]) -> str:
 
 
 def rows_of(group: ProbeGroup) -> list[dict]:
-    """Every row of a probe of configurations, all cells."""
-    return [entry for cell in group.cells for entry in cell["result"]["rows"]]
+    """Every row of a probe of configurations, all runs."""
+    return [entry for run in group.summaries for entry in run["result"]["rows"]]
 
 
 def what_if(group: ProbeGroup) -> pd.DataFrame:

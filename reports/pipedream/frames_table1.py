@@ -41,9 +41,9 @@ def table1(runs: Runs | None, paper: Published) -> pd.DataFrame:
         lines.append(place | {"source": "paper"} | _of_paper(row, paper))
         if runs is None:
             continue
-        for source, setting in ((FOUND, PIPEDREAM), (PRINTED, GIVEN)):
-            if runs.cell(row.name, setting) or (setting == PIPEDREAM and runs.cell(row.name, BSP)):
-                lines.append(place | {"source": source} | _of_runs(row, runs, setting))
+        for source, variant in ((FOUND, PIPEDREAM), (PRINTED, GIVEN)):
+            if runs.one(row.name, variant) or (variant == PIPEDREAM and runs.one(row.name, BSP)):
+                lines.append(place | {"source": source} | _of_runs(row, runs, variant))
     return pd.DataFrame(lines)
 
 
@@ -59,33 +59,33 @@ def _of_paper(row: Row, paper: Published) -> dict[str, str]:
     }
 
 
-def _of_runs(row: Row, runs: Runs, setting: str) -> dict[str, str]:
+def _of_runs(row: Row, runs: Runs, variant: str) -> dict[str, str]:
     return {
-        "configuration": runs.configuration(row.name, setting) or DASH,
+        "configuration": runs.configuration(row.name, variant) or DASH,
         "BSP over 1 machine": times(runs.speedup(row.name, BSP, SINGLE)),
-        "PipeDream over 1 machine": times(runs.speedup(row.name, setting, SINGLE)),
-        "PipeDream over BSP": times(runs.speedup(row.name, setting, BSP)),
-        "over BSP by allreduce": times(runs.speedup(row.name, setting, ALLREDUCE)),
-        "bytes less than BSP": percent(runs.reduction(row.name, setting, BSP)),
+        "PipeDream over 1 machine": times(runs.speedup(row.name, variant, SINGLE)),
+        "PipeDream over BSP": times(runs.speedup(row.name, variant, BSP)),
+        "over BSP by allreduce": times(runs.speedup(row.name, variant, ALLREDUCE)),
+        "bytes less than BSP": percent(runs.reduction(row.name, variant, BSP)),
         "overhead of BSP": percent(runs.overhead(row.name)),
     }
 
 
 def bars(runs: Runs, paper: Published) -> pd.DataFrame:
-    """A row a row of the table and setting: speed-up over one machine, and the paper's where it prints one."""
+    """A row a row of the table and variant: speed-up over one machine, and the paper's where it prints one."""
     import pandas as pd
 
     rows = []
     for row in TABLE:
-        for setting in (BSP, PIPEDREAM, GIVEN):
-            value = runs.speedup(row.name, setting, SINGLE)
-            written = PIPEDREAM if setting == GIVEN else setting
+        for variant in (BSP, PIPEDREAM, GIVEN):
+            value = runs.speedup(row.name, variant, SINGLE)
+            written = PIPEDREAM if variant == GIVEN else variant
             rows.append(
                 {
                     "row": row.label,
                     "machines": row.machines,
-                    "setting": setting,
-                    "configuration": runs.configuration(row.name, setting),
+                    "setting": variant,
+                    "configuration": runs.configuration(row.name, variant),
                     "simulated": value,
                     "paper": paper.number(row, written, OVER_ONE),
                 }
@@ -102,15 +102,15 @@ def figure13(runs: Runs, paper: Published) -> pd.DataFrame:
     rows = []
     for name in ("table1-vgg16-4a", "table1-vgg16-8a"):
         row = BY_NAME[name]
-        for setting, what in FIGURE13.items():
+        for variant, what in FIGURE13.items():
             rows.append(
                 {
                     "machines": row.machines,
-                    "setting": setting,
+                    "setting": variant,
                     "approach": what,
-                    "configuration": runs.configuration(name, setting),
-                    "simulated": runs.speedup(name, setting, SINGLE),
-                    "paper": paper.number(row, setting, OVER_ONE),
+                    "configuration": runs.configuration(name, variant),
+                    "simulated": runs.speedup(name, variant, SINGLE),
+                    "paper": paper.number(row, variant, OVER_ONE),
                 }
             )
     return pd.DataFrame(rows).astype({"simulated": float, "paper": float})
@@ -135,29 +135,29 @@ def figure13_table(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def details(runs: Runs) -> pd.DataFrame:
-    """A row a row of the table and setting that ran: time of an iteration, throughput, speed-ups, bytes, stages."""
+    """A row a row of the table and variant that ran: time of an iteration, throughput, speed-ups, bytes, stages."""
     import pandas as pd
 
     rows = []
     for row in TABLE:
-        known = [setting for name, setting in runs.cells if name == row.name]
-        for setting in sorted(known, key=lambda s: (OF_A_ROW.index(s) if s in OF_A_ROW else len(OF_A_ROW), s)):
-            cell, config = runs.cell(row.name, setting), runs.configuration(row.name, setting)
+        known = [variant for name, variant in runs.summaries if name == row.name]
+        for variant in sorted(known, key=lambda s: (OF_A_ROW.index(s) if s in OF_A_ROW else len(OF_A_ROW), s)):
+            run, config = runs.one(row.name, variant), runs.configuration(row.name, variant)
             rows.append(
                 {
                     "row": row.label,
-                    "setting": setting,
+                    "setting": variant,
                     "configuration": config or DASH,
-                    "cut before block": cuts(pipeline(cell)),
-                    "NOAM": str(pipeline(cell).get("noam", DASH)),
-                    "batch": str(cell["batch"]),
-                    "iteration (ms)": number(1e3 * cell["step"]["mean_s"], 4),
-                    "samples/s": number(runs.rate(row.name, setting), 4),
-                    "over 1 machine": times(runs.speedup(row.name, setting, SINGLE)),
-                    "over BSP": times(runs.speedup(row.name, setting, BSP)),
-                    "over BSP by allreduce": times(runs.speedup(row.name, setting, ALLREDUCE)),
-                    "sent an iteration (MB)": number(1e-6 * cell["bytes_sent"] * cell.get("ranks", cell["workers"]), 4),
-                    "overhead": percent(runs.overhead(row.name, setting)),
+                    "cut before block": cuts(pipeline(run)),
+                    "NOAM": str(pipeline(run).get("noam", DASH)),
+                    "batch": str(run["batch"]),
+                    "iteration (ms)": number(1e3 * run["step"]["mean_s"], 4),
+                    "samples/s": number(runs.rate(row.name, variant), 4),
+                    "over 1 machine": times(runs.speedup(row.name, variant, SINGLE)),
+                    "over BSP": times(runs.speedup(row.name, variant, BSP)),
+                    "over BSP by allreduce": times(runs.speedup(row.name, variant, ALLREDUCE)),
+                    "sent an iteration (MB)": number(1e-6 * run["bytes_sent"] * run.get("ranks", run["workers"]), 4),
+                    "overhead": percent(runs.overhead(row.name, variant)),
                 }
             )
     return pd.DataFrame(rows)
@@ -172,7 +172,7 @@ def cuts(stages: dict) -> str:
 
 def missing(runs: Runs | None) -> list[str]:
     """Rows without any result, as experiments."""
-    return [row.name for row in TABLE if runs is None or not any(name == row.name for name, _ in runs.cells)]
+    return [row.name for row in TABLE if runs is None or not any(name == row.name for name, _ in runs.summaries)]
 
 
 def clusters() -> str:

@@ -18,21 +18,21 @@ STALL, COMMUNICATION = "stall", "communication"
 MOST = 48  # boxes of a machine that are drawn; the CSV and the Chrome trace have all
 
 
-def recorded(group: Group, setting: str) -> Summary | None:
-    """The first seed's cell of a setting that has recorded intervals."""
-    return next((cell for cell in group.phase_runs(setting).values() if cell.get("trace")), None)
+def recorded(group: Group, variant: str) -> Summary | None:
+    """The first seed's run of a variant that has recorded intervals."""
+    return next((run for run in group.phase_runs(variant).values() if run.get("trace")), None)
 
 
-def boxes(group: Group, setting: str) -> pd.DataFrame:
+def boxes(group: Group, variant: str) -> pd.DataFrame:
     """A row a box: machine and minibatch counted from 1, milliseconds from the first one.
 
     line: `main` (passes, updates, and stalls: blocked on a transfer or on others) or `communication` (all other lines).
     """
     import pandas as pd
 
-    if (cell := recorded(group, setting)) is None:
+    if (run := recorded(group, variant)) is None:
         return pd.DataFrame(columns=COLUMNS)
-    found = schedules.boxes(cell["trace"])
+    found = schedules.boxes(run["trace"])
     zero = min(box.start for box in found)
     rows = []
     for box in found:
@@ -45,16 +45,16 @@ def boxes(group: Group, setting: str) -> pd.DataFrame:
         else:
             continue
         number_of = box.minibatch + 1 if box.minibatch is not None else None
-        rows.append((group.kind, setting, cell["seed"], box.rank + 1, line, name, number_of,
+        rows.append((group.kind, variant, run["seed"], box.rank + 1, line, name, number_of,
                      1e3 * (box.start - zero), 1e3 * (box.end - zero)))  # fmt: skip
     return pd.DataFrame(rows, columns=COLUMNS).astype({"minibatch": "Int64"})
 
 
-def chrome(group: Group, setting: str) -> pd.DataFrame:
+def chrome(group: Group, variant: str) -> pd.DataFrame:
     """All recorded intervals for a Chrome trace, minibatches in the names."""
     import pandas as pd
 
-    found = schedules.boxes(recorded(group, setting)["trace"])
+    found = schedules.boxes(recorded(group, variant)["trace"])
     zero = min(box.start for box in found)
     rows = [
         (box.rank, box.line, box.name if box.minibatch is None else f"{box.name} {box.minibatch + 1}",
@@ -71,17 +71,17 @@ def window(found: pd.DataFrame) -> float:
     return float(min(ends)) if ends else float(found["end_ms"].max())
 
 
-def schedule(group: Group, setting: str) -> pd.DataFrame:
+def schedule(group: Group, variant: str) -> pd.DataFrame:
     """A row a machine: its passes in order as text, and what is counted in them."""
     import pandas as pd
 
-    cell = recorded(group, setting)
+    run = recorded(group, variant)
     rows = []
-    for rank in schedules.ranks(cell):
-        of_rank = schedules.passes(cell, rank)
+    for rank in schedules.ranks(run):
+        of_rank = schedules.passes(run, rank)
         order = " ".join(f"{box.name[0].upper()}{box.minibatch + 1}" for box in of_rank if box.minibatch is not None)
-        between = schedules.interleaved(cell, rank)
-        first = schedules.admitted(cell, rank)
+        between = schedules.interleaved(run, rank)
+        first = schedules.admitted(run, rank)
         rows.append(
             {
                 "machine": str(rank + 1),

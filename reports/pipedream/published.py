@@ -1,4 +1,4 @@
-"""The paper's own numbers (reference/pipedream.csv), looked up by place, row, setting and quantity."""
+"""The paper's own numbers (reference/pipedream.csv), looked up by place, row, variant and quantity."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ OVER_ONE, OVER_BSP, REDUCTION = (
     "communication reduction over BSP",
 )
 OVERHEAD = "communication overhead"
-# How settings are called in the table.
+# How variants are called in the table.
 WRITTEN = {"bsp": "BSP", "pipedream": "PipeDream", "straight": "straight pipeline", "asp": "ASP"}
 
 
@@ -20,16 +20,16 @@ class Published(Quoted):
 
     paper = "pipedream"
 
-    def row(self, row: Row, setting: str, quantity: str) -> str | None:
+    def row(self, row: Row, variant: str, quantity: str) -> str | None:
         """What the paper prints of a row: in Table 1, else in section 5.2 or 5.3 (Figure 13)."""
         for place in ("Table 1", "Section 5.2", "Figure 13"):
-            if (found := self.maybe(place, row.label, WRITTEN.get(setting, setting), quantity)) is not None:
+            if (found := self.maybe(place, row.label, WRITTEN.get(variant, variant), quantity)) is not None:
                 return found
         return None
 
-    def number(self, row: Row, setting: str, quantity: str) -> float | None:
+    def number(self, row: Row, variant: str, quantity: str) -> float | None:
         """The same as a number; shares as shares, not in percent."""
-        if (found := self.row(row, setting, quantity)) is None:
+        if (found := self.row(row, variant, quantity)) is None:
             return None
         return float(found) / (100 if quantity in (REDUCTION, OVERHEAD) else 1)
 

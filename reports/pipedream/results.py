@@ -28,7 +28,7 @@ class Results:
     def table1(self) -> Runs | None:
         """The runs of Table 1's rows."""
         found = self.sweeps.get(TABLE_1)
-        return Runs.of(found.cells) if found else None
+        return Runs.of(found.summaries) if found else None
 
     @property
     def shown(self) -> dict[tuple[str, str], Group | ProbeGroup]:
@@ -84,7 +84,7 @@ def finder(found: Results) -> Callable[[str, str], Group | ProbeGroup | None]:
         group = found.shown.get((experiment, kind))
         rows = found.sweeps.get(TABLE_1)
         if experiment == ACCURACY.name and kind == "simulated" and group and rows:
-            return ProbeGroup((), (*group.used(), *rows.cells))
+            return ProbeGroup((), (*group.used(), *rows.summaries))
         return group
 
     return find

@@ -45,7 +45,7 @@ def table1(found: Results, paper: Published, verdicts: Sequence[Verdict], files:
         details = frames_table1.details(runs)
         left = ["setting", "configuration", "cut before block"]
         inner = Part(tables=[("*Sent*: by all machines together.", files.table(details, "table1-details", left))])
-        part.folded.append(("Every setting of every row", inner))
+        part.folded.append(("Every variant of every row", inner))
     section.parts.append(part)
     mine = [v for v in about(verdicts, TABLE_1) if not v.claim.id.startswith(OF_FIGURE13)]
     section.parts.append(finding(mine, "table1", files))

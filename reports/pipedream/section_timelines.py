@@ -39,9 +39,9 @@ def timelines(groups: Mapping[str, Group], verdicts: Sequence[Verdict], files: F
     return section
 
 
-def _titled(group: Group, setting: str) -> str:
-    config = configuration(next(iter(group.runs(setting).values())))
-    return PANELS.get(setting, setting) + (f" ({config})" if config else "")
+def _titled(group: Group, variant: str) -> str:
+    config = configuration(next(iter(group.runs(variant).values())))
+    return PANELS.get(variant, variant) + (f" ({config})" if config else "")
 
 
 def figure8(groups: Mapping[str, Group], verdicts: Sequence[Verdict], files: Files) -> Section:
@@ -63,17 +63,17 @@ def figure8(groups: Mapping[str, Group], verdicts: Sequence[Verdict], files: Fil
         part.heading = f"1F1B, {kind}"
         for name in names:
             shown = files.table(frames_timelines.schedule(group, name), f"schedule-fig8-{kind}-{name}", ["passes"])
-            part.tables.append((f"Passes in order (F forward, B backward), **{kind}**, setting *{name}*:", shown))
+            part.tables.append((f"Passes in order (F forward, B backward), **{kind}**, variant *{name}*:", shown))
         section.parts.append(part)
     section.parts.append(finding(about(verdicts, FIG8.name), "fig8", files))
     return section
 
 
 def gantt(group: Group, panels: Mapping[str, str], what: str, name: str, files: Files) -> Part:
-    """Timelines of some settings (title of the panel -> setting) in one picture; their intervals as Chrome traces."""
+    """Timelines of some variants (title of the panel -> variant) in one picture; their intervals as Chrome traces."""
     import pandas as pd
 
-    found = {title: frames_timelines.boxes(group, setting) for title, setting in panels.items()}
+    found = {title: frames_timelines.boxes(group, variant) for title, variant in panels.items()}
     found = {title: own for title, own in found.items() if len(own)}
     if not found:
         return Part(text="No intervals were recorded.")
@@ -82,7 +82,7 @@ def gantt(group: Group, panels: Mapping[str, str], what: str, name: str, files: 
         f"{what}: recorded intervals, **{group.kind}** ({place}); a row a machine, the number in a box is its "
         "minibatch, counted from 1; below a row the communication that its machine has beside the computation."
     )
-    traces = {setting: frames_timelines.chrome(group, setting) for setting in panels.values()}
+    traces = {variant: frames_timelines.chrome(group, variant) for variant in panels.values()}
     drawn = figure_gantt.draw(found, f"{what} {DASH} {group.kind.upper()}: {place}")
     every = pd.concat(list(found.values()), ignore_index=True)
     return Part(picture=files.picture(drawn, name, f"{what}, {group.kind}", caption, {"intervals": every}, traces))

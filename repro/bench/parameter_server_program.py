@@ -82,8 +82,8 @@ def simulate(nodes: int, strategy_name: str, iterations: int = 2) -> dict[str, f
     from repro.strategies import load
 
     overrides = [f"workers={nodes}", f"batch={4 * nodes}", f"dataset.images={8 * nodes}", f"strategy={strategy_name}"]
-    (cell, *_) = runs.expand("ibatch/fig5-vgg19-22k", [*overrides, "grid=null"])
-    config, dataset = cell.config, of(cell.config)
+    (run, *_) = runs.expand("ibatch/fig5-vgg19-22k", [*overrides, "grid=null"])
+    config, dataset = run.config, of(run.config)
     began, marks, virtual_s = time.perf_counter(), [], []
 
     def rank(fabric: Fabric) -> None:

@@ -1,4 +1,4 @@
-"""`repro list`, `repro show`, `repro run`: experiments and their cells."""
+"""`repro list`, `repro show`, `repro run`: experiments and their runs."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ def add(commands: Any) -> None:
     listing.set_defaults(command=cmd_list)
     as_json(listing)
 
-    show = commands.add_parser("show", help="an experiment's resolved configuration and its cells")
+    show = commands.add_parser("show", help="an experiment's resolved configuration and its runs")
     experiment_arguments(show)
     as_json(show)
     show.set_defaults(command=cmd_show)
 
-    run = commands.add_parser("run", help="run an experiment, or all of a paper; finished cells are skipped")
+    run = commands.add_parser("run", help="run an experiment, or all of a paper; finished runs are skipped")
     experiment_arguments(run)
-    run.add_argument("--force", action="store_true", help="run finished cells again")
+    run.add_argument("--force", action="store_true", help="repeat finished runs")
     run.add_argument("--no-mlflow", action="store_true", help="do not mirror the runs to MLflow")
     run.add_argument("--no-report", action="store_true", help="do not build the paper's page afterwards")
     as_json(run)
@@ -88,7 +88,7 @@ def cmd_show(args: argparse.Namespace) -> None:
         if not args.json:
             print(f"# {name}: {resolved['title']}")
             seeds = len(grid.seeds_of(swept, resolved["seed"], resolved["seeds"]))
-            print(f"# {count} cells: {len(variants)} variants x {len(testbeds)} testbeds x {seeds} seeds")
+            print(f"# {count} runs: {len(variants)} variants x {len(testbeds)} testbeds x {seeds} seeds")
             for reason in dict.fromkeys(map(str, lacking)):
                 print(f"# left out here: {reason}")
             print(yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True))
@@ -99,11 +99,11 @@ def cmd_show(args: argparse.Namespace) -> None:
 def cmd_run(args: argparse.Namespace) -> None:
     from repro.experiment import config
     from repro.launch import runs as expansion
-    from repro.launch.runner import check_results_folder, run_cells
+    from repro.launch.runner import check_results_folder, run_unfinished
 
     check_results_folder()
     scale = args.scale or DEFAULT_SCALE
-    names, cells = config.experiment_names(args.experiment), []
+    names, runs = config.experiment_names(args.experiment), []
     missing: NotHere | None = None
     for name in names:
         lacking: list[NotHere] = []
@@ -118,8 +118,8 @@ def cmd_run(args: argparse.Namespace) -> None:
         for reason in dict.fromkeys(map(str, lacking)):
             print(f"left out {'some of ' if own else ''}{name}: {reason}", file=sys.stderr)
         missing = missing or next(iter(lacking), None)
-        cells += own
-    summaries, fault = run_cells(cells, args.force, not args.no_mlflow)
+        runs += own
+    summaries, fault = run_unfinished(runs, args.force, not args.no_mlflow)
     if args.json:
         print(json.dumps(summaries, indent=1))
     else:

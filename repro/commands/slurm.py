@@ -14,7 +14,7 @@ from repro.common.errors import InputError, NotHere
 
 
 def add(commands: Any) -> None:
-    submit = commands.add_parser("submit", help="submit an experiment's cells that are not done to Slurm")
+    submit = commands.add_parser("submit", help="submit an experiment's runs that are not done to Slurm")
     experiment_arguments(submit)
     submit.add_argument("--site", type=Path, help="options of the cluster (default: $REPRO_SITE, else the project's)")
     submit.add_argument("--dry-run", action="store_true", help="print the job scripts; submit and write nothing")
@@ -27,8 +27,8 @@ def add(commands: Any) -> None:
     as_json(status)
     status.set_defaults(command=cmd_status)
 
-    cell = commands.add_parser("cell", help="run one prepared cell (job scripts do)")
-    cell.add_argument("folder", type=Path, help="the cell's folder, prepared by `repro submit`")
+    cell = commands.add_parser("cell", help="carry out one prepared run (job scripts do)")
+    cell.add_argument("folder", type=Path, help="the run's folder, prepared by `repro submit`")
     cell.add_argument("--no-mlflow", action="store_true", help="do not mirror the run to MLflow")
     cell.set_defaults(command=cmd_cell)
 
@@ -37,7 +37,7 @@ def cmd_submit(args: argparse.Namespace) -> None:
     from repro.experiment import config
     from repro.launch.runner import check_results_folder
     from repro.launch.slurm import client, record, site
-    from repro.launch.slurm.submit import choose, find_cells, scripts, submit
+    from repro.launch.slurm.submit import choose, find_runs, scripts, submit
 
     if args.site:
         os.environ["REPRO_SITE"] = str(args.site.resolve())
@@ -49,7 +49,7 @@ def cmd_submit(args: argparse.Namespace) -> None:
     shown: list[dict[str, Any]] = []
     for name in names:
         try:
-            cells, note = find_cells(name, args.overrides, args.scale or DEFAULT_SCALE)
+            runs, note = find_runs(name, args.overrides, args.scale or DEFAULT_SCALE)
         except NotHere as error:
             if len(names) == 1:
                 raise
@@ -58,24 +58,24 @@ def cmd_submit(args: argparse.Namespace) -> None:
             continue
         if note:
             print(note, file=sys.stderr)
-        if not cells:
+        if not runs:
             continue
-        todo, finished, busy = choose(cells)
+        todo, finished, busy = choose(runs)
         if finished or busy:
-            print(f"{name}: {finished} of {len(cells)} cells are done, {busy} wait or run in Slurm", file=sys.stderr)
+            print(f"{name}: {finished} of {len(runs)} runs are done, {busy} wait or run in Slurm", file=sys.stderr)
         if not todo:
             continue
         if args.dry_run:
             made = scripts(todo, options, record.new_folder(name), args.mlflow)
             shown += [
-                {"experiment": name, "cells": [cell.label for cell in group], "script": text} for group, text in made
+                {"experiment": name, "cells": [run.label for run in group], "script": text} for group, text in made
             ]
             continue
         done = submit(todo, options, args.mlflow)
         shown.append(done)
         if not args.json:
             for array in done["arrays"]:
-                print(f"{name}: job {array['job']}: {len(array['cells'])} cells of {array['ranks']} ranks")
+                print(f"{name}: job {array['job']}: {len(array['cells'])} runs of {array['ranks']} ranks")
             print(f"script and output: {done['folder']}")
     if args.json:
         print(json.dumps(shown, indent=1))
@@ -97,13 +97,13 @@ def cmd_status(args: argparse.Namespace) -> None:
 
 
 def cmd_cell(args: argparse.Namespace) -> None:
-    from repro.launch.runner import check_results_folder, run_cells
+    from repro.launch.runner import check_results_folder, run_unfinished
     from repro.launch.slurm.prepared import load, node
 
     check_results_folder()
-    cell = load(args.folder)
+    run = load(args.folder)
     try:
-        _, fault = run_cells([cell], track=not args.no_mlflow)
+        _, fault = run_unfinished([run], track=not args.no_mlflow)
     except InputError as error:
         raise InputError(f"node {node()}: {error}") from None
     if fault:

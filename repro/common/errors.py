@@ -26,7 +26,7 @@ class InputError(ReproError):
 class NotHere(InputError):
     """Something that this machine lacks and another may have: a data set, a library, network namespaces.
 
-    What needs it cannot run here; other experiments and settings may.
+    What needs it cannot run here; other experiments and variants may.
     """
 
 
@@ -39,7 +39,7 @@ class FaultError(ReproError):
 class Diverged(FaultError):
     """A loss or a weight is not finite (`repro.rank.divergence`): the run has no numbers, nor would it have run again.
 
-    So its cell is not run again by the same command.
+    So the same command does not run it again.
     """
 
     again = "a lower learning rate may help; the same command does not run it again, --force does"

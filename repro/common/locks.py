@@ -10,7 +10,7 @@ from typing import IO
 
 from repro.common.errors import InputError
 
-CELL, RANKS = "cell.lock", "ranks.lock"  # in a cell's folder: the command's, and that of all who write there
+RUN, RANKS = "cell.lock", "ranks.lock"  # in a run's folder: the command's, and that of all who write there
 LOOK_EVERY_S = 0.05
 
 

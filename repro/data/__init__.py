@@ -1,7 +1,7 @@
 """The data sets, one file each in `sets/`: real where the files are found, else a stand-in that needs no download and
 is named so.
 
-    of(config)                                  -> Dataset (repro.data.base) of a cell, raises InputError
+    of(config)                                  -> Dataset (repro.data.base) of a run, raises InputError
     load("mnist", root=None, standin="auto")    the same by name, with the options of its module
     shapes("imagenet")                          its sizes without its contents, for timing without arithmetic
     ensure("mnist", root=None, standin="auto")  search, else download, else stand-in; says in one line which
@@ -43,7 +43,7 @@ QUICK_S, QUICK_TOTAL_S = 5.0, 180.0
 
 
 def of(config: RunConfig) -> Dataset:
-    """The data set of a cell's configuration; the last one is kept, as the virtual ranks of one process share it.
+    """The data set of a run's configuration; the last one is kept, as the virtual ranks of one process share it.
 
     On a simulated testbed without arithmetic its shapes only: sizes are the real data set's, and no file is read but
     those that say how long each sample is.

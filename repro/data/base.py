@@ -223,7 +223,7 @@ class Split(Samples):
 @dataclass(frozen=True)
 class Dataset:
     """A loaded data set. `name` and `standin` go into every result, so that a stand-in is never taken for the real one;
-    `checksum` (sha256, of the raw files or of the stand-in's arrays) goes into the cell's key.
+    `checksum` (sha256, of the raw files or of the stand-in's arrays) goes into the run's key.
 
     classes      classes, of text words; of a regression 1: the width of the model's output
     input_shape  of a sample; where lengths differ, of one of nominal length (see `Minibatches.work`)

@@ -1,8 +1,8 @@
-"""What code a result depends on: the hash of the project modules that the given ones import, and the key of a cell.
+"""What code a result depends on: the hash of the project modules that the given ones import, and the key of a run.
 
 Imports are found by reading the source, without running it, so a module that is loaded by name (a registry's
 `import_module(f"repro.strategies.{name}")`) must be given as a root: that is what keeps one strategy's edit from
-invalidating the others' cells.
+invalidating the others' runs.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def left_out(name: str) -> bool:
     return any(name == entry or name.startswith(entry + ".") for entry in LEFT_OUT)
 
 
-def cell_key(
+def run_key(
     config: dict[str, Any],
     seed: int,
     code: str,
@@ -82,7 +82,7 @@ def cell_key(
     torch_version: str | None,
     hardware_class: str | None,
 ) -> str:
-    """The SHA-256, in hexadecimal, of all that a cell's result depends on; `code` is a `fingerprint`.
+    """The SHA-256, in hexadecimal, of all that a run's result depends on; `code` is a `fingerprint`.
 
     torch_version and hardware_class are None where there is neither arithmetic nor a wall clock.
 

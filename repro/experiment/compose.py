@@ -34,7 +34,7 @@ RESOLVERS = (
 class Composer:
     """An experiment's configurations at one scale (None: its own size), under many overrides.
 
-    Hydra reads and merges all files for each, a tenth of a second, and an experiment has up to hundreds of cells; most
+    Hydra reads and merges all files for each, a tenth of a second, and an experiment has up to hundreds of runs; most
     of them differ in values alone, and share what their files make.
     """
 
@@ -47,7 +47,7 @@ class Composer:
             if scale not in scales:
                 raise unknown("scale", scale, scales)
             self.first += [f"scale={scale}", *scales[scale]]
-        # what files make, without the overrides to come, and those: half of a configuration, which no cell changes
+        # what files make, without the overrides to come, and those: half of a configuration, which no run changes
         self._of_files: dict[tuple[str, ...], tuple[DictConfig, dict[str, Any]]] = {}
 
     def compose(self, overrides: Sequence[str] = ()) -> dict[str, Any]:

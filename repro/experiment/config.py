@@ -1,4 +1,4 @@
-"""Configuration: Hydra's files in `paper_configs/`, composed into the cells of an experiment."""
+"""Configuration: Hydra's files in `paper_configs/`, composed into the runs of an experiment."""
 
 from __future__ import annotations
 

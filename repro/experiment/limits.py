@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from repro.common.errors import InputError
 
-CELLS = 10_000  # of an experiment; ours have some hundreds
+RUNS = 10_000  # of an experiment; ours have some hundreds
 RANKS = 1_024  # of a run, a schedule, a collective; machines of a partition. The papers have up to 128
 UNITS = 200_000  # of computation in a schedule, of all ranks together
 THREADS = 1_024  # of torch in a process, which ends without a word where it gets too few

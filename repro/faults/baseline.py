@@ -19,7 +19,7 @@ ATTEMPTS = 6  # to kill a run between its second checkpoint and its end
 
 
 def of(strategy: str, folder: Path, key: str) -> Undisturbed:
-    """The baseline of a strategy, from `folder` where one with this cell key is there, else made there.
+    """The baseline of a strategy, from `folder` where one with this run key is there, else made there.
 
     Raises FaultError where the undisturbed run itself does not end well.
     """
@@ -68,5 +68,5 @@ def _kill_half_way(strategy: str, folder: Path, whole: Undisturbed) -> None:
 
 
 def _two_each(trial: Trial, ranks: int) -> bool:
-    cells = list(trial.seen.glob("*/*/*-seed0-*"))
-    return bool(cells) and all(len(damage.generations(cells[0], rank)) >= 2 for rank in range(ranks))
+    folders = list(trial.seen.glob("*/*/*-seed0-*"))
+    return bool(folders) and all(len(damage.generations(folders[0], rank)) >= 2 for rank in range(ranks))

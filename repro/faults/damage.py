@@ -16,16 +16,16 @@ GENERATION = re.compile(r"iteration(\d+)\.rank(\d+)\.pt")
 PLANTED = "executed"  # the file that code hidden in a checkpoint would make
 
 
-def generations(cell: Path, rank: int | None = None) -> list[Path]:
-    """The checkpoints of a cell (of one rank), oldest first."""
-    found = [(int(m[1]), int(m[2]), path) for path in cell.rglob("*.pt") if (m := GENERATION.fullmatch(path.name))]
+def generations(folder: Path, rank: int | None = None) -> list[Path]:
+    """The checkpoints of a run (of one rank), oldest first."""
+    found = [(int(m[1]), int(m[2]), path) for path in folder.rglob("*.pt") if (m := GENERATION.fullmatch(path.name))]
     return [path for _, of, path in sorted(found) if rank is None or of == rank]
 
 
-def _newest(cell: Path, dice: random.Random) -> Path:
+def _newest(folder: Path, dice: random.Random) -> Path:
     """The last checkpoint of some rank."""
-    ranks = sorted({int(known(GENERATION.fullmatch(path.name))[2]) for path in generations(cell)})
-    return generations(cell, dice.choice(ranks))[-1]
+    ranks = sorted({int(known(GENERATION.fullmatch(path.name))[2]) for path in generations(folder)})
+    return generations(folder, dice.choice(ranks))[-1]
 
 
 def _cut(path: Path, dice: random.Random) -> Path:
@@ -41,39 +41,39 @@ def _flip(path: Path, dice: random.Random) -> Path:
     return path
 
 
-def truncated(cell: Path, dice: random.Random) -> Path:
+def truncated(folder: Path, dice: random.Random) -> Path:
     """The newest checkpoint of a rank, cut somewhere."""
-    return _cut(_newest(cell, dice), dice)
+    return _cut(_newest(folder, dice), dice)
 
 
-def emptied(cell: Path, dice: random.Random) -> Path:
+def emptied(folder: Path, dice: random.Random) -> Path:
     """The newest checkpoint of a rank, of no length."""
-    path = _newest(cell, dice)
+    path = _newest(folder, dice)
     path.write_bytes(b"")
     return path
 
 
-def flipped(cell: Path, dice: random.Random) -> Path:
+def flipped(folder: Path, dice: random.Random) -> Path:
     """The newest checkpoint of a rank with one bit changed."""
-    return _flip(_newest(cell, dice), dice)
+    return _flip(_newest(folder, dice), dice)
 
 
-def missing(cell: Path, dice: random.Random) -> Path:
+def missing(folder: Path, dice: random.Random) -> Path:
     """The newest checkpoint of a rank is gone."""
-    path = _newest(cell, dice)
+    path = _newest(folder, dice)
     path.unlink()
     return path
 
 
-def manifest_flipped(cell: Path, dice: random.Random) -> Path:
+def manifest_flipped(folder: Path, dice: random.Random) -> Path:
     """The manifest of the newest checkpoint of a rank with one bit changed."""
-    return _flip(_newest(cell, dice).with_suffix(".json"), dice)
+    return _flip(_newest(folder, dice).with_suffix(".json"), dice)
 
 
-def all_of_a_rank(cell: Path, dice: random.Random) -> Path:
+def all_of_a_rank(folder: Path, dice: random.Random) -> Path:
     """Every checkpoint of a rank with one bit changed: there is none to step back to."""
-    path = _newest(cell, dice)
-    for each in generations(cell, int(known(GENERATION.fullmatch(path.name))[2])):
+    path = _newest(folder, dice)
+    for each in generations(folder, int(known(GENERATION.fullmatch(path.name))[2])):
         _flip(each, dice)
     return path
 
@@ -86,29 +86,29 @@ class _Bomb:
         return Path.touch, (self.mark,)
 
 
-def planted(cell: Path, dice: random.Random) -> Path:
+def planted(folder: Path, dice: random.Random) -> Path:
     """The newest checkpoint of a rank in the place of which lies a pickle that executes code."""
-    path = _newest(cell, dice)
-    path.write_bytes(pickle.dumps({"part": _Bomb(cell / PLANTED)}))
+    path = _newest(folder, dice)
+    path.write_bytes(pickle.dumps({"part": _Bomb(folder / PLANTED)}))
     return path
 
 
-def log_cut(cell: Path, dice: random.Random) -> Path:
+def log_cut(folder: Path, dice: random.Random) -> Path:
     """The event log after a random whole line, before what the newest checkpoint stands on."""
-    path = cell / "events.jsonl"
+    path = folder / "events.jsonl"
     lines = path.read_bytes().splitlines(keepends=True)
     path.write_bytes(b"".join(lines[: dice.randrange(1, max(2, len(lines) // 2))]))
     return path
 
 
-def log_torn(cell: Path, dice: random.Random) -> Path:
+def log_torn(folder: Path, dice: random.Random) -> Path:
     """The event log in the middle of a line."""
-    return _cut(cell / "events.jsonl", dice)
+    return _cut(folder / "events.jsonl", dice)
 
 
-def log_zeroed(cell: Path, dice: random.Random) -> Path:
+def log_zeroed(folder: Path, dice: random.Random) -> Path:
     """NUL bytes in the event log, as some file systems leave them after a power cut."""
-    path = cell / "events.jsonl"
+    path = folder / "events.jsonl"
     data = bytearray(path.read_bytes())
     start = dice.randrange(len(data) // 2)
     data[start : start + 64] = bytes(64)
@@ -116,23 +116,23 @@ def log_zeroed(cell: Path, dice: random.Random) -> Path:
     return path
 
 
-def log_missing(cell: Path, dice: random.Random) -> Path:
+def log_missing(folder: Path, dice: random.Random) -> Path:
     """No event log."""
-    path = cell / "events.jsonl"
+    path = folder / "events.jsonl"
     path.unlink()
     return path
 
 
-def summary_torn(cell: Path, dice: random.Random) -> Path:
+def summary_torn(folder: Path, dice: random.Random) -> Path:
     """Half a summary beside a run that is not finished."""
-    path = cell / "summary.json"
+    path = folder / "summary.json"
     path.write_text('{"schema": 1, "status": "fin')
     return path
 
 
-def config_torn(cell: Path, dice: random.Random) -> Path:
+def config_torn(folder: Path, dice: random.Random) -> Path:
     """Half a configuration."""
-    return _cut(cell / "config.yaml", dice)
+    return _cut(folder / "config.yaml", dice)
 
 
 def striking(damage: Callable[[Path, random.Random], Path]) -> Callable[[Trial], None]:
@@ -140,15 +140,15 @@ def striking(damage: Callable[[Path, random.Random], Path]) -> Callable[[Trial],
 
     def fault(trial: Trial) -> None:
         trial.take_up_killed()
-        cell = trial.cell()
-        path = damage(cell, trial.dice)
+        folder = trial.run_folder()
+        path = damage(folder, trial.dice)
         said = trial.ended(trial.start(), 2)
-        if (cell / PLANTED).exists():
+        if (folder / PLANTED).exists():
             raise Lost(f"code in {path.name} was executed")
         if trial.struck:  # refused: then the line says which file, and without what it spoilt the run starts anew
             if path.name not in said:
                 raise Lost(f"refused without naming {path.name}: {said[-1000:]}")
-            shutil.rmtree(cell)
+            shutil.rmtree(folder)
         trial.struck = True
 
     return fault

@@ -30,7 +30,7 @@ OUTCOMES = ("survived", "lost", "not possible here")
 
 
 def keys(names: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
-    """The cell keys of the strategies that can run here, and why the others cannot, both by name."""
+    """The run keys of the strategies that can run here, and why the others cannot, both by name."""
     found, lacking = {}, {}
     for name in names:
         try:
@@ -38,7 +38,7 @@ def keys(names: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
         except NotHere as error:
             lacking[name] = str(error)
     runs.identify(list(found.values()))
-    return {name: cell.key for name, cell in found.items()}, lacking
+    return {name: planned.key for name, planned in found.items()}, lacking
 
 
 def one_round(names: Sequence[str], faults: Sequence[str], seed: int, number: int) -> list[tuple[str, str, str]]:

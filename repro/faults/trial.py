@@ -131,8 +131,8 @@ class Trial:
         """The files of that name in the workspace, in order."""
         return sorted(self.seen.glob(f"*/*/*/**/{pattern}"))
 
-    def cell(self) -> Path:
-        """The folder of the one cell."""
+    def run_folder(self) -> Path:
+        """The folder of the one run."""
         (folder,) = self.seen.glob("*/*/*-seed0-*")
         return folder
 

@@ -3,7 +3,7 @@
 A file `repro/imbalance/NAME.py` with a class whose `name` is NAME is an injector (`repro.imbalance.base.Imbalance`).
 Others register theirs through the entry-point group `repro.imbalances` (NAME = "module:Class").
 
-    of(config, seed) -> Imbalance    what a cell's configuration asks for under `imbalance`; None for `none`
+    of(config, seed) -> Imbalance    what a run's configuration asks for under `imbalance`; None for `none`
     check(config)                    InputError for what no run could use
     checksum(config)                 of the file that the delays come from, where there is one
 """
@@ -41,9 +41,9 @@ def defaults(name: str) -> dict[str, Any]:
 
 
 def of(config: RunConfig, seed: int | None = None) -> Imbalance | None:
-    """The injector of a cell; None where nothing is injected, so that a run then has nothing to call.
+    """The injector of a run; None where nothing is injected, so that a run then has nothing to call.
 
-    seed: the cell's, if `config` does not have it. InputError for options that do not go with its workers.
+    seed: the run's, if `config` does not have it. InputError for options that do not go with its workers.
     """
     chosen = config.imbalance
     if chosen.name == NONE:

@@ -39,7 +39,7 @@ class Imbalance(ABC):
 
     @classmethod
     def checksum(cls, options: Any) -> str | None:
-        """The SHA-256 of a file that the delays come from, for a cell's key; None: the options say all."""
+        """The SHA-256 of a file that the delays come from, for a run's key; None: the options say all."""
         return None
 
     @property

@@ -1,4 +1,4 @@
-"""Launchers: how the ranks of a cell are started, by the testbed's `launcher`."""
+"""Launchers: how the ranks of a run are started, by the testbed's `launcher`."""
 
 from __future__ import annotations
 

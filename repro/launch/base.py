@@ -1,4 +1,4 @@
-"""What a launcher is: how the ranks of a cell are started somewhere, and what fabric they then talk over."""
+"""What a launcher is: how the ranks of a run are started somewhere, and what fabric they then talk over."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from repro.experiment.testbeds import Testbed
 
 @dataclass
 class Allocation:
-    """Where the ranks of one cell can now be started.
+    """Where the ranks of one run can now be started.
 
     command      the command line whose process lives as long as the ranks
     environment  of that process
@@ -30,7 +30,7 @@ class Launcher(ABC):
 
     kind: ClassVar[str] = "measured"  # of number that comes from it
     no_gpus: ClassVar[str] = "torch sees no working GPU here; use device=cpu or auto"
-    modules: ClassVar[Sequence[str]] = ()  # whose code decides over measured times; their edits make cells run again
+    modules: ClassVar[Sequence[str]] = ()  # whose code decides over measured times; their edits have runs repeated
 
     def __init__(self, testbed: Testbed):
         self.testbed = testbed
@@ -44,7 +44,7 @@ class Launcher(ABC):
         """InputError where so many ranks cannot be started on this testbed; changes nothing."""
 
     def hardware_class(self) -> str | None:
-        """What stands for the hardware in a cell's key; None: this machine's own class."""
+        """What stands for the hardware in a run's key; None: this machine's own class."""
         return None
 
     def gpus(self) -> bool:

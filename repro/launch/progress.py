@@ -1,4 +1,4 @@
-"""What a person sees while cells run: a bar on a terminal, a plain line every few seconds elsewhere."""
+"""What a person sees of runs under way: a bar on a terminal, a plain line every few seconds elsewhere."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DRAW_EVERY_S = 0.2
 
 @dataclass
 class Running:
-    """How far one cell is."""
+    """How far one run is."""
 
     iterations: int
     iteration: int = 0
@@ -24,18 +24,18 @@ class Running:
 
 
 class Progress:
-    """One bar over all cells of a job; its time left assumes that the cells to come cost what those so far did.
+    """One bar over all runs of a job; its time left assumes that the runs to come cost what those so far did.
 
-    Several cells may run side by side; the one last heard of is shown. Count only the cells that have to run: ones
+    Several runs may go on side by side; the one last heard of is shown. Count only those still to be done: ones
     that are found finished would make the others look fast. Safe to call from several threads.
     """
 
-    def __init__(self, total_cells: int, stream: TextIO | None = None):
-        self.total = total_cells
+    def __init__(self, total_runs: int, stream: TextIO | None = None):
+        self.total = total_runs
         self.stream = stream or sys.stderr
         self._finished = 0
         self._running: dict[str, Running] = {}
-        self._name = ""  # of the cell last heard of
+        self._name = ""  # of the run last heard of
         self._began = time.monotonic()
         self._next = 0.0  # when to show something again; 0: at once
         self._lock = threading.RLock()
@@ -47,28 +47,28 @@ class Progress:
             layout = "{desc} |{bar}| {postfix} [{elapsed}, {remaining} left]"
             # A terminal that does not know its width says 0, and tqdm would then draw nothing.
             width = {"dynamic_ncols": True} if os.get_terminal_size(self.stream.fileno()).columns else {"ncols": 100}
-            total = max(total_cells, 1)
+            total = max(total_runs, 1)
             self._bar = tqdm(total=total, file=self.stream, bar_format=layout, smoothing=0, leave=False, **width)
 
-    def cell(self, name: str, iterations: int, metric: str = "accuracy") -> None:
-        """A cell begins; `metric`: what its scores are, for people."""
+    def begin(self, name: str, iterations: int, metric: str = "accuracy") -> None:
+        """A run begins; `metric`: what its scores are, for people."""
         with self._lock:
             self._running[name] = Running(iterations, metric=metric)
             self._name, self._next = name, 0.0
             self._show()
 
     def update(self, name: str, iteration: int, score: float | None = None) -> None:
-        """A running cell has done `iteration` iterations; score: the last one measured, if there is a new one."""
+        """A run has done `iteration` iterations; score: the last one measured, if there is a new one."""
         with self._lock:
-            cell = self._running[name]
-            cell.iteration = min(iteration, cell.iterations)
+            run = self._running[name]
+            run.iteration = min(iteration, run.iterations)
             if score is not None:
-                cell.score = score
+                run.score = score
             self._name = name
             self._show()
 
     def done(self, name: str, line: str) -> None:
-        """A cell has come to its end, good or bad: print a line that stays."""
+        """A run has come to its end, good or bad: print a line that stays."""
         with self._lock:
             self._running.pop(name, None)
             self._finished += 1
@@ -96,22 +96,22 @@ class Progress:
         self.close()
 
     def _show(self) -> None:
-        cell = self._running.get(self._name)
+        run = self._running.get(self._name)
         now = time.monotonic()
-        if cell is None or now < self._next:
+        if run is None or now < self._next:
             return
         running = self._running.values()
         share = sum(c.iteration / c.iterations for c in running if c.iterations)
         done = min(self._finished + share, self.total)
         number = min(self._finished + len(running), self.total)
-        state = f"iteration {cell.iteration}/{cell.iterations}"
-        if cell.score is not None:
-            state += f", {cell.metric} {cell.score:.4f}"
+        state = f"iteration {run.iteration}/{run.iterations}"
+        if run.score is not None:
+            state += f", {run.metric} {run.score:.4f}"
         if self._bar is not None:
             self._next = now + DRAW_EVERY_S
             self._bar.set_description_str(f"{number}/{self.total} {self._name}", refresh=False)
             self._bar.postfix = state  # set_postfix_str would put a comma in front
-            self._bar.n = done  # in cells; update() would draw by its own rules
+            self._bar.n = done  # in runs; update() would draw by its own rules
             self._bar.refresh()
             return
         self._next = now + LINE_EVERY_S

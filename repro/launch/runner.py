@@ -1,4 +1,4 @@
-"""Run an experiment's cells: skip the finished, launch the rest one by one, mirror them, go on after a failure."""
+"""Carry out an experiment's runs: skip the finished, launch the rest one by one, mirror them, go on after a failure."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from repro.common.errors import Diverged, FaultError, InputError, ReproError
 from repro.common.paths import reference_root, results_root
 from repro.evaluation.metrics import METRICS
 from repro.experiment import files
-from repro.experiment.cell import Cell
+from repro.experiment.run import Run
 from repro.launch.progress import Progress
 from repro.launch.supervise import Ranks, stop_everything
 from repro.rank import programs
@@ -27,31 +27,31 @@ from repro.rank.preemption import Preempted, judged
 from repro.records import provenance
 from repro.records.events import EventLog
 from repro.records.store import read_summary
-from repro.tracking.background import INTERRUPTED_WAIT_S, Background, CellMirror
+from repro.tracking.background import INTERRUPTED_WAIT_S, Background, RunMirror
 from repro.tracking.store import Store
 
 RANKS_END_S = 30.0  # that ranks of a killed command may take to end
 SYNC_EVERY_S = 10.0  # MLflow is told at most this often while ranks run: they share the cores
 
 
-def run_cells(
-    cells: Sequence[Cell], force: bool = False, track: bool = True
+def run_unfinished(
+    runs: Sequence[Run], force: bool = False, track: bool = True
 ) -> tuple[list[dict[str, Any]], FaultError | None]:
-    """Run what is not finished; returns the summaries of all finished cells, and what went wrong, if anything did.
+    """Run what is not finished; returns the summaries of all finished runs, and what went wrong, if anything did.
 
-    An InputError ends the command. A fault in one cell does not stop the others; the first one is returned, with how
-    many cells failed.
+    An InputError ends the command. A fault in one run does not stop the others; the first one is returned, with how
+    many runs failed.
     """
     check_results_folder()
     store = Store(None, results_root()) if track else None  # a wrong URI is said before anything runs
-    todo = [cell for cell in cells if force or not cell.finished]
+    todo = [run for run in runs if force or not run.finished]
     progress = Progress(len(todo), sys.stderr)
-    if skipped := len(cells) - len(todo):
-        progress.note(f"{skipped} of {len(cells)} cells are done already (--force runs them again)")
+    if skipped := len(runs) - len(todo):
+        progress.note(f"{skipped} of {len(runs)} runs are done already (--force runs them again)")
     mirrors = Background(store, progress.note) if store else None
     limit_s: float | None = INTERRUPTED_WAIT_S
     try:
-        faults = run_all(todo, lambda cell, core: run_cell(cell, force, progress, mirrors, core), progress)
+        faults = run_all(todo, lambda run, core: run_one(run, force, progress, mirrors, core), progress)
         limit_s = None
     finally:
         progress.close()
@@ -59,38 +59,38 @@ def run_cells(
             mirrors.close(limit_s)
     failed = None
     if faults:
-        cell, fault = faults[0]
-        others = f" (and {len(faults) - 1} more cells failed)" if len(faults) > 1 else ""
-        failed = type(fault)(f"{cell.label}: {fault}{others}; {fault.again}")
-    return [summary for cell in cells if (summary := read_summary(cell.folder))], failed
+        run, fault = faults[0]
+        others = f" (and {len(faults) - 1} more runs failed)" if len(faults) > 1 else ""
+        failed = type(fault)(f"{run.label}: {fault}{others}; {fault.again}")
+    return [summary for run in runs if (summary := read_summary(run.folder))], failed
 
 
 def run_all(
-    todo: Sequence[Cell], run: Callable[[Cell, int | None], None], progress: Progress
-) -> list[tuple[Cell, FaultError]]:
-    """Measured cells one by one, for nothing may disturb them; then simulated ones side by side, one a core."""
-    faults: list[tuple[Cell, FaultError]] = []
+    todo: Sequence[Run], carry_out: Callable[[Run, int | None], None], progress: Progress
+) -> list[tuple[Run, FaultError]]:
+    """Measured runs one by one, for nothing may disturb them; then simulated ones side by side, one a core."""
+    faults: list[tuple[Run, FaultError]] = []
     cores: Queue[int] = Queue()
     for core in sorted(os.sched_getaffinity(0)):
         cores.put(core)
 
-    def attempt(cell: Cell) -> None:
-        core = cores.get() if cell.simulated else None
+    def attempt(run: Run) -> None:
+        core = cores.get() if run.simulated else None
         try:
-            run(cell, core)
+            carry_out(run, core)
         except FaultError as fault:
             word = "stopped" if isinstance(fault, Preempted) else "failed"
-            progress.done(cell.label, f"{word}: {cell.label}: {fault}")
-            faults.append((cell, fault))
+            progress.done(run.label, f"{word}: {run.label}: {fault}")
+            faults.append((run, fault))
         finally:
             if core is not None:
                 cores.put(core)
 
-    for cell in todo:
-        if not cell.simulated:
-            attempt(cell)
+    for run in todo:
+        if not run.simulated:
+            attempt(run)
     with ThreadPoolExecutor(cores.qsize()) as pool:
-        running = [pool.submit(attempt, cell) for cell in todo if cell.simulated]
+        running = [pool.submit(attempt, run) for run in todo if run.simulated]
         try:
             for future in as_completed(running):
                 future.result()
@@ -118,24 +118,24 @@ def check_results_folder() -> None:
 
 
 @contextlib.contextmanager
-def cell_folder(cell: Cell, note: Callable[[str], None]) -> Iterator[int]:
-    """The cell's folder, for this command alone. Yields the file descriptor that says so for its launcher and ranks.
+def run_folder(run: Run, note: Callable[[str], None]) -> Iterator[int]:
+    """The run's folder, for this command alone. Yields the file descriptor that says so for its launcher and ranks.
 
     Locks go with their processes, however these end. Ranks may outlive a command that is killed: others start when
     they are gone too. Launchers hand no file descriptors on, so each rank takes the lock for itself
     (`repro.rank.main`).
     """
-    cell.folder.mkdir(parents=True, exist_ok=True)
-    path = cell.folder / locks.RANKS
+    run.folder.mkdir(parents=True, exist_ok=True)
+    path = run.folder / locks.RANKS
     with contextlib.ExitStack() as held:
-        if (own := locks.take(cell.folder / locks.CELL)) is None:
-            raise InputError(f"{cell.label}: another command is running this cell ({cell.folder.name})")
+        if (own := locks.take(run.folder / locks.RUN)) is None:
+            raise InputError(f"{run.label}: another command is at work on this run ({run.folder.name})")
         held.enter_context(own)
         if (ranks := locks.take(path)) is None:
-            note(f"{cell.label}: ranks of an earlier command are still ending")
+            note(f"{run.label}: ranks of an earlier command are still ending")
             if (ranks := locks.take(path, wait_s=RANKS_END_S)) is None:
                 raise InputError(
-                    f"{cell.label}: ranks of an earlier command have not ended within {RANKS_END_S:g} s "
+                    f"{run.label}: ranks of an earlier command have not ended within {RANKS_END_S:g} s "
                     f"({locks.users(path)}); end them first"
                 )
         held.enter_context(ranks)
@@ -143,37 +143,37 @@ def cell_folder(cell: Cell, note: Callable[[str], None]) -> Iterator[int]:
         yield ranks.fileno()
 
 
-def run_cell(
-    cell: Cell, force: bool, progress: Progress, mirrors: Background | None = None, core: int | None = None
+def run_one(
+    run: Run, force: bool, progress: Progress, mirrors: Background | None = None, core: int | None = None
 ) -> None:
-    """One cell from wherever it stands to its summary; `core`: where a simulation is to run."""
-    if not force and (reason := cell.diverged):
+    """One run from wherever it stands to its summary; `core`: where a simulation is to run."""
+    if not force and (reason := run.diverged):
         raise Diverged(reason)
-    testbed = cell.config.testbed
+    testbed = run.config.testbed
     launcher, threads = launch.of(testbed), testbed.threads_per_rank
-    program = ["-m", "repro.rank.main", launcher.fabric, str(cell.folder)]
+    program = ["-m", "repro.rank.main", launcher.fabric, str(run.folder)]
     with (
-        launcher.place(programs.ranks(cell.config), program, threads) as place,
-        cell_folder(cell, progress.note) as lock,
+        launcher.place(programs.ranks(run.config), program, threads) as place,
+        run_folder(run, progress.note) as lock,
     ):
-        folder = cell.folder
+        folder = run.folder
         if force:
-            clear(cell)
+            clear(run)
         # not finished, whatever a summary from elsewhere says: an interrupted run must not find itself done
         (folder / "summary.json").unlink(missing_ok=True)
-        hardware = cell.hardware | ({"links": place.network} if place.network else {})
-        recorded = {"key": cell.key, "hardware": hardware, "provenance": provenance.provenance()}
-        config = cell.config.model_copy(update=recorded).plain()
+        hardware = run.hardware | ({"links": place.network} if place.network else {})
+        recorded = {"key": run.key, "hardware": hardware, "provenance": provenance.provenance()}
+        config = run.config.model_copy(update=recorded).plain()
         files.write_yaml(folder / "config.yaml", config)
-        mirror = mirrors.cell() if mirrors else None
+        mirror = mirrors.add() if mirrors else None
         if mirror:
-            mirror.start(config | {"cell": cell.name})
+            mirror.start(config | {"cell": run.name})
         own_core = {"REPRO_CORE": str(core)} if core is not None else {}
         processes = Ranks(place.command, place.environment | own_core, folder / "ranks.log", keep_open=[lock])
-        heard = Listener(cell, progress, mirror)
+        heard = Listener(run, progress, mirror)
         try:
             # a rank's own time limit comes first and names the peer; this one is for when nobody is left to speak
-            processes.follow(heard, 3 * cell.config.timeout_s + 60)
+            processes.follow(heard, 3 * run.config.timeout_s + 60)
             if heard.left_at is not None:
                 raise Preempted(f"asked to leave: checkpoint at iteration {heard.left_at}")
         except ReproError as error:
@@ -183,80 +183,80 @@ def run_cell(
             if not (isinstance(error, FaultError) and (folder / "summary.json").exists()):
                 if isinstance(error, Preempted):
                     if mirror:
-                        mirror.kill(cell.folder)
+                        mirror.kill(run.folder)
                 else:
-                    note_failure(cell, error)
+                    note_failure(run, error)
                     if mirror:
-                        mirror.fail(cell.folder, str(error))
+                        mirror.fail(run.folder, str(error))
                 raise error from None
-            progress.note(f"{cell.label}: {error}; its result was complete by then")
+            progress.note(f"{run.label}: {error}; its result was complete by then")
         except BaseException:
             if mirror:
-                mirror.kill(cell.folder)
+                mirror.kill(run.folder)
             raise
         finally:
             processes.stop()
-        summary = read_summary(cell.folder)
+        summary = read_summary(run.folder)
         if summary is None:
             raise FaultError("the ranks ended without a summary")
-        shutil.rmtree(cell.folder / "checkpoints", ignore_errors=True)
+        shutil.rmtree(run.folder / "checkpoints", ignore_errors=True)
         if mirror:
-            mirror.finish(cell.folder, summary)
-        progress.done(cell.label, heard.last_line(summary))
+            mirror.finish(run.folder, summary)
+        progress.done(run.label, heard.last_line(summary))
 
 
-def note_failure(cell: Cell, error: ReproError) -> None:
+def note_failure(run: Run, error: ReproError) -> None:
     """The reason, in the event log; a full disk is perhaps that very reason."""
     with contextlib.suppress(ReproError):
-        log = EventLog(cell.folder / "events.jsonl")
+        log = EventLog(run.folder / "events.jsonl")
         if isinstance(error, Diverged):
-            log.append("diverged", key=cell.key, reason=str(error))
+            log.append("diverged", key=run.key, reason=str(error))
         else:
             log.append("failed", reason=str(error))
         log.flush()
 
 
-def clear(cell: Cell) -> None:
-    """Forget an earlier run of this cell."""
+def clear(run: Run) -> None:
+    """Forget what an earlier try of this run left."""
     for name in ("events.jsonl", "summary.json", "ranks.log"):
-        (cell.folder / name).unlink(missing_ok=True)
-    shutil.rmtree(cell.folder / "checkpoints", ignore_errors=True)
+        (run.folder / name).unlink(missing_ok=True)
+    shutil.rmtree(run.folder / "checkpoints", ignore_errors=True)
 
 
 class Listener:
     """What the parent does with each message of rank 0."""
 
-    def __init__(self, cell: Cell, progress: Progress, mirror: CellMirror | None):
-        self.cell, self.progress, self.mirror = cell, progress, mirror
+    def __init__(self, run: Run, progress: Progress, mirror: RunMirror | None):
+        self.run, self.progress, self.mirror = run, progress, mirror
         self.synced = time.monotonic()
         self.signalled = False  # whether rank 0 was asked to leave
         self.left_at: int | None = None  # the iteration at which all did
 
     def __call__(self, message: dict[str, Any]) -> None:
         if message["event"] == "start":
-            label = METRICS[self.cell.config.metric].label
-            self.progress.cell(self.cell.label, message["iterations"], label)
+            label = METRICS[self.run.config.metric].label
+            self.progress.begin(self.run.label, message["iterations"], label)
             if message["resumed"]:
-                self.progress.note(f"resuming {self.cell.label} at iteration {message['resumed']}")
+                self.progress.note(f"resuming {self.run.label} at iteration {message['resumed']}")
         elif message["event"] == "note":
-            self.progress.note(f"{self.cell.label}: {message['line']}")
+            self.progress.note(f"{self.run.label}: {message['line']}")
         else:
             if message["event"] == "signalled":
                 self.signalled = True
-                self.progress.note(f"{self.cell.label}: asked to leave at iteration {message['iteration']}")
+                self.progress.note(f"{self.run.label}: asked to leave at iteration {message['iteration']}")
             if message["event"] == "preempted":
                 self.left_at = message["iteration"]
-            self.progress.update(self.cell.label, message["iteration"], message.get(self.cell.config.metric))
+            self.progress.update(self.run.label, message["iteration"], message.get(self.run.config.metric))
         due = time.monotonic() - self.synced > SYNC_EVERY_S
         if self.mirror and due and message["event"] == "progress":
-            self.mirror.sync(self.cell.folder)
+            self.mirror.sync(self.run.folder)
             self.synced = time.monotonic()
 
     def last_line(self, summary: dict[str, Any]) -> str:
         if "line" in summary:  # a probe's
-            return f"{self.cell.label}: {summary['line']} ({summary['kind']})"
+            return f"{self.run.label}: {summary['line']} ({summary['kind']})"
         score = summary["final"][summary["metric"]]
         shown = "" if score is None else f"{summary['metric']} {score:.4f}, "
         step_ms = 1e3 * summary["step"]["mean_s"]
         times = f"{summary['final']['train_s']:.1f} s of training, {step_ms:.2f} ms a step"
-        return f"{self.cell.label}: {shown}{times} ({summary['kind']})"
+        return f"{self.run.label}: {shown}{times} ({summary['kind']})"

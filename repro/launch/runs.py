@@ -1,4 +1,4 @@
-"""An experiment's cells: every setting x testbed x seed, each with the key under which its result is kept."""
+"""An experiment's runs: every variant x testbed x seed, each with the key under which its result is kept."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from repro.common.user_files import read_bytes
 from repro.evaluation import metrics
 from repro.experiment import config as configs
 from repro.experiment import grid, limits
-from repro.experiment.cell import Cell
 from repro.experiment.compose import Composer
+from repro.experiment.run import Run
 from repro.experiment.schema import Axes, RunConfig
 from repro.rank import programs
 
@@ -32,12 +32,12 @@ NOT_IN_KEY = {
 
 def expand(
     experiment: str, overrides: Sequence[str] = (), scale: str | None = None, lacking: list[NotHere] | None = None
-) -> list[Cell]:
-    """The cells of an experiment, seeds innermost, without keys.
+) -> list[Run]:
+    """The runs of an experiment, seeds innermost, without keys.
 
     What overrides of factors, of several values and of `strategy` do is said in `repro.experiment.grid`; `testbed=...`
     replaces the experiment's testbeds. Checks every strategy's options and the numbers of workers, batch and epochs
-    before anything runs. `lacking` takes the reasons of cells that this machine cannot run, which are then left out;
+    before anything runs. `lacking` takes the reasons of runs that this machine cannot do, which are then left out;
     without it they are raised.
     """
     composer = Composer(experiment, scale)
@@ -47,9 +47,9 @@ def expand(
     own = checked(Axes, base)
     many = len(swept.get("seeds", ())) or own.seeds
     axes = f"{len(variants)} variants x {len(testbeds)} testbeds x {many:,} seeds"
-    limits.check(f"{experiment}: cells ({axes})", len(variants) * len(testbeds) * many, limits.CELLS)
+    limits.check(f"{experiment}: runs ({axes})", len(variants) * len(testbeds) * many, limits.RUNS)
     seeds = grid.seeds_of(swept, own.seed, own.seeds)
-    cells = []
+    runs = []
     for testbed, conditions in testbeds.items():
         for variant in variants:
             # the user's word counts most, then the testbed's, then the variant's, then the scale's
@@ -65,16 +65,16 @@ def expand(
                     raise
                 lacking.append(error)
                 continue
-            cells += [Cell(experiment, variant.label, config.model_copy(update={"seed": seed}), seed) for seed in seeds]
+            runs += [Run(experiment, variant.label, config.model_copy(update={"seed": seed}), seed) for seed in seeds]
             if uses_gpu(config) and not config.breakdown and config.program == TRAIN:
-                # exact phases need a synchronisation at each, which spoils the overlap: a cell of their own
+                # exact phases need a synchronisation at each, which spoils the overlap: a run of their own
                 exact = config.model_copy(update={"seed": seeds[0], "breakdown": True})
-                cells.append(Cell(experiment, variant.label, exact, seeds[0]))
-    return cells
+                runs.append(Run(experiment, variant.label, exact, seeds[0]))
+    return runs
 
 
 def uses_gpu(config: RunConfig) -> bool:
-    """Whether the ranks of a cell compute on a GPU, here or where their launcher starts them."""
+    """Whether the ranks of a run compute on a GPU, here or where their launcher starts them."""
     measured = config.testbed.kind == "measured" and config.device != "cpu"
     return measured and launch.of(config.testbed).gpus()
 
@@ -104,8 +104,8 @@ def check(config: RunConfig) -> None:
     programs.check(config)
 
 
-def identify(cells: Sequence[Cell]) -> None:
-    """Give every cell its key (DESIGN section 8): configuration, seed, code, data, torch, hardware."""
+def identify(runs: Sequence[Run]) -> None:
+    """Give every run its key (DESIGN section 8): configuration, seed, code, data, torch, hardware."""
     import torch
 
     from repro import data, models
@@ -114,23 +114,23 @@ def identify(cells: Sequence[Cell]) -> None:
 
     ensured: set[tuple] = set()
     notes: dict[str, None] = {}  # each once, in order
-    for cell in cells:
-        wanted = (cell.config.dataset.name, cell.config.data.root, cell.config.dataset.options["standin"])
-        if wanted not in ensured and not cell.config.timing_only:
+    for run in runs:
+        wanted = (run.config.dataset.name, run.config.data.root, run.config.dataset.options["standin"])
+        if wanted not in ensured and not run.config.timing_only:
             data.ensure(*wanted, say=lambda line: print(line, file=sys.stderr))
             ensured.add(wanted)
-        dataset = data.of(cell.config)
-        dataset.iterations(cell.config.batch)
-        check_model(cell.config, dataset)
-        if note := models.size_note(cell.config, dataset):
+        dataset = data.of(run.config)
+        dataset.iterations(run.config.batch)
+        check_model(run.config, dataset)
+        if note := models.size_note(run.config, dataset):
             notes[note] = None
-        cell.hardware = provenance.hardware(cell.config.testbed.network, "auto" if uses_gpu(cell.config) else "cpu")
-        if elsewhere := launch.of(cell.config.testbed).hardware_class():
-            cell.hardware |= {"class": elsewhere}
-        code = cache_key.fingerprint(code_roots(cell.config))
+        run.hardware = provenance.hardware(run.config.testbed.network, "auto" if uses_gpu(run.config) else "cpu")
+        if elsewhere := launch.of(run.config.testbed).hardware_class():
+            run.hardware |= {"class": elsewhere}
+        code = cache_key.fingerprint(code_roots(run.config))
         # without arithmetic and a wall clock the numbers are the same everywhere
-        computed_by = (None, None) if cell.config.timing_only else (torch.__version__, cell.hardware["class"])
-        cell.key = cache_key.cell_key(keyed(cell.config), cell.seed, code, dataset.checksum, *computed_by)
+        computed_by = (None, None) if run.config.timing_only else (torch.__version__, run.hardware["class"])
+        run.key = cache_key.run_key(keyed(run.config), run.seed, code, dataset.checksum, *computed_by)
     data.forget()
     for note in notes:
         print(note, file=sys.stderr)
@@ -184,7 +184,7 @@ def check_model(config: RunConfig, dataset: Dataset) -> None:
 
 
 def code_roots(config: RunConfig) -> list[str]:
-    """The modules that a cell's numbers come from; what they import counts too."""
+    """The modules that a run's numbers come from; what they import counts too."""
     from repro import data, models
 
     launcher, dataset = launch.of(config.testbed), config.dataset.name

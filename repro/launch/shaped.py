@@ -96,5 +96,5 @@ class ShapedTorchrun(Shaped):
     fabric = "torch"
 
     def command(self, net: network.ShapedNetwork, ranks: int, program: list[str]) -> list[str]:
-        port = random.randint(20000, 30000)  # nobody else listens there; the last cell's port may still be fading away
+        port = random.randint(20000, 30000)  # nobody else listens there; the last run's port may still be fading away
         return [*STARTER, str(ranks), str(port), *program]

@@ -20,7 +20,7 @@ from repro.launch.slurm import site as sites
 
 NEEDED = {"mpi": ("torch", "mpi4py", "repro"), "torch": ("torch", "repro")}
 # On every node, before its ranks: what is not there is said in one line that names the node. $0: the checkout, $1: the
-# cell's folder, $2: the packages, $3: how many words the command has up to Python.
+# run's folder, $2: the packages, $3: how many words the command has up to Python.
 GUARD = r"""
 die() { echo "repro-error[2] node ${SLURMD_NODENAME:-$(hostname)}: $*" >&2; exit 2; }
 cd "$0" 2> /dev/null || die "no checkout at $0: it must lie on a file system that all nodes see"
@@ -36,7 +36,7 @@ exec "$@"
 
 
 class Srun(Launcher):
-    """One job step a cell. The site file says how many ranks are on a node and what else srun has to know."""
+    """One job step a run. The site file says how many ranks are on a node and what else srun has to know."""
 
     testbed: Measured
     modules = ("repro.launch.srun",)
@@ -72,7 +72,7 @@ class Srun(Launcher):
     def place(self, ranks: int, program: Sequence[str], threads: int) -> Iterator[Allocation]:
         if not os.environ.get("SLURM_JOB_ID"):
             raise InputError(
-                "testbed slurm: this is not inside a Slurm job; `repro submit EXPERIMENT` starts one for each cell, "
+                "testbed slurm: this is not inside a Slurm job; `repro submit EXPERIMENT` starts one for each run, "
                 "or allocate nodes with salloc first"
             )
         if self.fabric == "mpi":

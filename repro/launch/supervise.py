@@ -1,4 +1,4 @@
-"""Run the ranks of one cell to their end: read what rank 0 says, and say in one line why they ended if they failed."""
+"""Follow the ranks of a run to their end: read what rank 0 says, and say in one line why they ended if they failed."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _running: set[Ranks] = set()
 
 
 def stop_everything() -> None:
-    """End the ranks of all cells that this process runs, on an interrupt; who follows them is interrupted too."""
+    """End the ranks of all runs of this process, on an interrupt; who follows them is interrupted too."""
     for ranks in list(_running):
         ranks.interrupted = True
         ranks.stop()
@@ -57,7 +57,7 @@ def descendants(*pids: int) -> list[int]:
 
 
 class Ranks:
-    """The processes of one cell; none outlives `stop`."""
+    """The processes of one run; none outlives `stop`."""
 
     def __init__(
         self, command: list[str], environment: dict[str, str], log: Path | None, keep_open: Sequence[int] = ()
@@ -127,7 +127,7 @@ class Ranks:
             time.sleep(0.2)
 
     def stop(self) -> None:
-        """End every process of the cell, politely first; returns when none is left.
+        """End every process of the run, politely first; returns when none is left.
 
         An interrupt meanwhile (Ctrl-C again) only ends the patience.
         """

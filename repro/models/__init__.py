@@ -71,7 +71,7 @@ def _on_meta(
 
 
 def of(config: RunConfig, dataset: Dataset, device: torch.device | str = "cpu") -> nn.Sequential:
-    """The model of a cell's configuration for its data set; InputError also where one takes what the other is not."""
+    """The model of a run's configuration for its data set; InputError also where one takes what the other is not."""
     name = config.model.name
     if takes(name) != dataset.kind:
         fitting = ", ".join(other for other in names() if takes(other) == dataset.kind) or "none"
@@ -82,7 +82,7 @@ def of(config: RunConfig, dataset: Dataset, device: torch.device | str = "cpu") 
 
 
 def size_note(config: RunConfig, dataset: Dataset) -> str | None:
-    """One line where the images of a cell make its model another size than that of the published one; else None."""
+    """One line where the images of a run make its model another size than that of the published one; else None."""
     name = config.model.name
     if (side := getattr(REGISTRY.load(name), "SIDE", None)) is None:
         return None

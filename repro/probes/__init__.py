@@ -3,7 +3,7 @@
 Others register theirs through the entry-point group `repro.probes` (NAME = "module").
 
     Options                             its entries of the configuration's `probe`, a model of `repro.common.fields`
-    ranks(config) -> int                optional: how many ranks a cell needs; without it as many as workers
+    ranks(config) -> int                optional: how many ranks a run needs; without it as many as workers
     check(config) -> None               optional: InputError for a configuration that it cannot use, before ranks start
     run(fabric, config, folder)         one rank's part, ending with `finish`
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def start(fabric: Fabric, iterations: int) -> None:
-    """Tell the parent, which draws the progress, that the cell begins; `iterations`: steps that `progress` counts."""
+    """Tell the parent, which draws the progress, that the run begins; `iterations`: steps that `progress` counts."""
     if fabric.rank == 0:
         say("start", iterations=iterations, resumed=0)
 
@@ -46,7 +46,7 @@ def finish(
     """Rank 0 writes the summary; every rank waits for it and closes the fabric.
 
     facts: what only the ranks know, as in a training summary (fabric, ranks, model, dataset ...). The event log says no
-    more than that the cell ran here: a summary without one is somebody else's, and does not count as done.
+    more than that the run ran here: a summary without one is somebody else's, and does not count as done.
     """
     from repro.rank.summary import identity
     from repro.records.events import EventLog

@@ -49,8 +49,8 @@ def facts(fabric: Fabric, model: str | None, parameters: int, dataset: Dataset |
 
 
 def chosen(strategies_of: Mapping[str, Plugin]) -> dict[str, Strategy]:
-    """Setting -> a new strategy with its options."""
-    return {setting: strategies.load(one.name)(one.options) for setting, one in strategies_of.items()}
+    """Variant -> a new strategy with its options."""
+    return {variant: strategies.load(one.name)(one.options) for variant, one in strategies_of.items()}
 
 
 def most_ranks(config: RunConfig) -> int:
@@ -83,8 +83,8 @@ def _different(given: list[int]) -> list[int]:
     return given
 
 
-def _by_setting(given: Any) -> Any:
-    """Each a plugin, or an InputError that names its setting."""
+def _by_variant(given: Any) -> Any:
+    """Each a plugin, or an InputError that names its variant."""
     if not isinstance(given, dict):
         return given
     return {one: plugins.choice("strategy", f"probe.strategies.{one}")(entries) for one, entries in given.items()}
@@ -93,4 +93,4 @@ def _by_setting(given: Any) -> Any:
 Bytes = Annotated[int, Field(ge=4)]  # of float32 vectors
 Worlds = Annotated[list[Annotated[int, Field(ge=2)]], Field(min_length=1)]
 Sizes = Annotated[list[Bytes], AfterValidator(_different)]  # that a network's alpha and beta are fitted to
-Strategies = Annotated[dict[Text, plugins.Strategy], Field(min_length=1), BeforeValidator(_by_setting)]  # by setting
+Strategies = Annotated[dict[Text, plugins.Strategy], Field(min_length=1), BeforeValidator(_by_variant)]  # by variant

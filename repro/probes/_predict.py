@@ -44,7 +44,7 @@ class Basis:
 
 
 def check(name: str, options: Any) -> None:
-    """InputError for a setting that nothing here predicts."""
+    """InputError for a variant that nothing here predicts."""
     if name not in PREDICTIONS:
         raise unknown("strategy of a timing model", name, PREDICTIONS)
     if name != "ps_sync" and options.algorithm not in RINGS:

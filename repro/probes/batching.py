@@ -1,6 +1,6 @@
 """Program `batching`: iBatch's greedy algorithms against the optimum, on random profiles: how often, how far.
 
-Nothing is trained or timed. Profiles are drawn from the cell's seed (`repro.probes._random_profiles`).
+Nothing is trained or timed. Profiles are drawn from the run's seed (`repro.probes._random_profiles`).
 
 Result: {rows [{family, layers, startup, profiles,
     modes {MODE: {compared, optimal, median, p95, max}},

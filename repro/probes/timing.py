@@ -1,6 +1,6 @@
 """Program `timing`: predicted against observed step times of strategies (Pipe-SGD 3.1, equations (2), (4) to (7)).
 
-A cell is a model on p workers of a testbed. It measures the fabric (alpha, beta, gamma, S, codecs) and the computation,
+A run is a model on p workers of a testbed. It measures the fabric (alpha, beta, gamma, S, codecs) and the computation,
 each by itself; then runs every strategy (ps_sync, dsync or pipe_sgd) for some steps. Predictions use nothing of the
 latter. In virtual time they agree to rounding, which is a test; on a machine whose ranks share its cores and memory
 they need not: communication takes cores from computation there, against the model's premise of separate resources.
@@ -57,33 +57,33 @@ def check(config: RunConfig) -> None:
 def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     """One rank's part. Where a rank has none it waits in `exchange`, which leaves its core to the others."""
     probe, p = config.probe, config.workers
-    settings = chosen(probe.strategies)
+    variants = chosen(probe.strategies)
     dataset = data.of(config)
     groups: dict[int, Fabric | None] = {fabric.size: fabric}  # ranks -> a fabric over the first so many of them
-    for needed in sorted({p} | {strategy.ranks(strategy.options, p) for strategy in settings.values()}):
+    for needed in sorted({p} | {strategy.ranks(strategy.options, p) for strategy in variants.values()}):
         if needed not in groups:
             groups[needed] = fabric.subgroup(range(needed))
-    probes.start(fabric, probe.turns * (len(settings) + 1))
-    bench = Benchmarks(workers, config, dataset, settings) if (workers := groups[p]) else None
-    seen: dict[str, list] = {setting: [] for setting in settings}
+    probes.start(fabric, probe.turns * (len(variants) + 1))
+    bench = Benchmarks(workers, config, dataset, variants) if (workers := groups[p]) else None
+    seen: dict[str, list] = {variant: [] for variant in variants}
     done = 0
     for _ in range(probe.turns):
         if bench:
             bench.turn()
         fabric.exchange(None)
         probes.progress(fabric, done := done + 1)
-        for setting, strategy in chosen(probe.strategies).items():
+        for variant, strategy in chosen(probe.strategies).items():
             if group := groups[strategy.ranks(strategy.options, p)]:
                 check_ranks(group, strategy, config)
                 worker = build_worker(group, config, dataset)
-                seen[setting].append(observe(group, strategy, worker, probe.warmup, probe.steps))
+                seen[variant].append(observe(group, strategy, worker, probe.warmup, probe.steps))
             fabric.exchange(None)
             probes.progress(fabric, done := done + 1)
     result: dict[str, Any] = {"settings": []}
     if fabric.rank == 0:
         basis = known(bench).basis()
-        observed = {setting: summarise(turns, probe.steps) for setting, turns in seen.items()}
-        rows = [row(name, probe.strategies[name], settings[name], observed[name], basis) for name in settings]
+        observed = {variant: summarise(turns, probe.steps) for variant, turns in seen.items()}
+        rows = [row(name, probe.strategies[name], variants[name], observed[name], basis) for name in variants]
         result = assemble(config, basis, rows)
     parameters = bench.gradient_bytes // FLOAT32 if bench else 0
     said = facts(fabric, config.model.name, parameters, dataset)
@@ -93,14 +93,14 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
 class Benchmarks:
     """Everything that predictions come from, measured by the workers alone."""
 
-    def __init__(self, fabric: Fabric, config: RunConfig, dataset: Dataset, settings: dict[str, Strategy]):
+    def __init__(self, fabric: Fabric, config: RunConfig, dataset: Dataset, variants: dict[str, Strategy]):
         self.probe = config.probe
         worker = build_worker(fabric, config, dataset)
         blocks = worker.model_shard.blocks
-        for strategy in settings.values():
+        for strategy in variants.values():
             type(strategy).check_model(strategy.options, block_sizes(blocks))
-        counts = sorted({1} | {getattr(strategy.options, "segments", 1) for strategy in settings.values()})
-        codecs = sorted({getattr(strategy.options, "codec", "none") for strategy in settings.values()} - {"none"})
+        counts = sorted({1} | {getattr(strategy.options, "segments", 1) for strategy in variants.values()})
+        codecs = sorted({getattr(strategy.options, "codec", "none") for strategy in variants.values()} - {"none"})
         self.gradient_bytes = FLOAT32 * worker.model_shard.size
         self.buckets = {L: [FLOAT32 * (b.end - b.start) for b in balanced_buckets(blocks, L)[::-1]] for L in counts}
         self.network = Microbenchmark(fabric, self.gradient_bytes, self.probe.sizes, codecs, worker.model_shard.device)
@@ -114,11 +114,11 @@ class Benchmarks:
         return _predict.Basis(self.network.fabric.size, self.buckets, self.network.model(), self.compute.result())
 
 
-def row(setting: str, given: Plugin, strategy: Strategy, seen: dict[str, Any], basis: _predict.Basis) -> dict[str, Any]:
-    """One setting of the result."""
+def row(variant: str, given: Plugin, strategy: Strategy, seen: dict[str, Any], basis: _predict.Basis) -> dict[str, Any]:
+    """One variant of the result."""
     prediction = _predict.predict(strategy.name, strategy.options, basis)
     return {
-        "setting": setting,
+        "setting": variant,
         "strategy": strategy.name,
         "options": given.plain_options(),
         **seen,
@@ -161,4 +161,4 @@ def line(rows: list[dict[str, Any]]) -> str:
     if not rows:
         return ""
     worst = max(rows, key=lambda one: abs(error(one)))
-    return f"{len(rows)} settings, predicted step times off by at most {error(worst):+.1%} ({worst['setting']})"
+    return f"{len(rows)} variants, predicted step times off by at most {error(worst):+.1%} ({worst['setting']})"

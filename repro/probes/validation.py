@@ -1,9 +1,9 @@
 """Program `validation`: measured step times of strategies against those of their virtual twins (DESIGN section 7).
 
-A cell is p workers on a testbed whose links are limited. First the network and each workload's computation are
-measured, each by itself; then every strategy is simulated from these numbers alone; then it is run. Nothing is fitted
-to the runs. A strategy of a library (DDP, Horovod) has a twin written on our fabric (`Strategy.twin`), which runs on a
-network fitted to the library's own allreduce.
+A run has p workers on a testbed whose links are limited. First the network and each workload's computation are
+measured, each by itself; then every strategy is simulated from these numbers alone; then it is timed. Nothing is fitted
+to these times. A strategy of a library (DDP, Horovod) has a twin written on our fabric (`Strategy.twin`), which runs on
+a network fitted to the library's own allreduce.
 """
 
 from __future__ import annotations
@@ -95,29 +95,29 @@ def uses_native(strategy: Strategy) -> bool:
 def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     """One rank's part. Where a rank has none it waits in `exchange`, which leaves its core to the others."""
     probe, p = config.probe, config.workers
-    settings = chosen(probe.strategies)
+    variants = chosen(probe.strategies)
     todo = workloads(probe)
-    needs = {p} | {strategy.ranks(strategy.options, p) for strategy in settings.values()}
+    needs = {p} | {strategy.ranks(strategy.options, p) for strategy in variants.values()}
     groups = {n: fabric if n == fabric.size else fabric.subgroup(range(n)) for n in sorted(needs)}
-    probes.start(fabric, len(todo) * len(settings) * probe.turns)
-    cell = Cell(config, settings, groups)
+    probes.start(fabric, len(todo) * len(variants) * probe.turns)
+    bench = Bench(config, variants, groups)
     work = COMPUTATIONS[probe.computation](fabric)
     rows, done = [], 0
-    networks = cell.networks()
+    networks = bench.networks()
     fabric.exchange(None)
     for workload in todo:
-        measured = cell.calibrate(workload, work)
-        for setting, strategy in settings.items():
-            simulated = cell.simulate(strategy, known(measured), known(networks)) if fabric.rank == 0 else None
+        measured = bench.calibrate(workload, work)
+        for variant, strategy in variants.items():
+            simulated = bench.simulate(strategy, known(measured), known(networks)) if fabric.rank == 0 else None
             simulated = fabric.exchange(simulated)[0]
             steps = steps_for(probe, simulated["observed_s"]["median"])
             turns = []
             for _ in range(probe.turns):
-                turns.append(cell.observe(strategy, workload, work, steps))
+                turns.append(bench.observe(strategy, workload, work, steps))
                 fabric.exchange(None)
                 probes.progress(fabric, done := done + 1)
             if fabric.rank == 0:
-                rows.append(row(setting, strategy, known(measured), summarise(turns, steps), simulated))
+                rows.append(row(variant, strategy, known(measured), summarise(turns, steps), simulated))
     result: dict[str, Any] = {}
     if fabric.rank == 0:
         result = {"computation": probe.computation, "networks": _as_result(known(networks)), "rows": rows}
@@ -130,14 +130,14 @@ def steps_for(probe: Options, step_s: float) -> int:
     return max(probe.least_steps, min(MOST_STEPS, math.ceil(probe.seconds / step_s)))
 
 
-class Cell:
+class Bench:
     """What one rank does of each part; None, or nothing observed, where it has none."""
 
-    def __init__(self, config: RunConfig, settings: dict[str, Strategy], groups: dict[int, Fabric | None]):
-        self.probe, self.p, self.settings, self.groups = config.probe, config.workers, settings, groups
+    def __init__(self, config: RunConfig, variants: dict[str, Strategy], groups: dict[int, Fabric | None]):
+        self.probe, self.p, self.variants, self.groups = config.probe, config.workers, variants, groups
         self.largest = known(groups[max(groups)])  # of all ranks
-        self.codecs = sorted({getattr(s.options, "codec", "none") for s in settings.values()} - {"none"})
-        sparse = [s.options for s in settings.values() if hasattr(s.options, "selection")]
+        self.codecs = sorted({getattr(s.options, "codec", "none") for s in variants.values()} - {"none"})
+        sparse = [s.options for s in variants.values() if hasattr(s.options, "selection")]
         self.selections = {options.selection: options.density for options in sparse}
 
     def networks(self) -> dict[str, _network.Fitted] | None:
@@ -151,7 +151,7 @@ class Cell:
             return None
         fitted = found["messages"]
         found["messages"] = replace(fitted, network=replace(fitted.network, quantum=quantum))
-        if any(uses_native(twin(strategy)) for strategy in self.settings.values()):
+        if any(uses_native(twin(strategy)) for strategy in self.variants.values()):
             found["native"] = _network.native(group, given, rounds)
         return found
 
@@ -178,12 +178,12 @@ class Cell:
 
 
 def row(
-    setting: str, strategy: Strategy, measured: Measured, seen: dict[str, Any], simulated: dict[str, Any]
+    variant: str, strategy: Strategy, measured: Measured, seen: dict[str, Any], simulated: dict[str, Any]
 ) -> dict[str, Any]:
-    """One setting at one size."""
+    """One variant at one size."""
     stand_in = twin(strategy)
     return {
-        "setting": setting,
+        "setting": variant,
         "strategy": strategy.name,
         "options": vars(strategy.options),
         "twin": stand_in.name,

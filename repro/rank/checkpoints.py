@@ -30,7 +30,7 @@ class Damaged(Exception):
 
 
 class Checkpoints:
-    """The checkpoints of one rank in a cell's folder, by iteration."""
+    """The checkpoints of one rank in a run's folder, by iteration."""
 
     def __init__(self, folder: Path, rank: int):
         self.folder, self.rank = folder / "checkpoints", rank

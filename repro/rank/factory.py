@@ -1,4 +1,4 @@
-"""From a cell's configuration to what its ranks work with: the worker, its device, the virtual testbed's costs."""
+"""From a run's configuration to what its ranks work with: the worker, its device, the virtual testbed's costs."""
 
 from __future__ import annotations
 

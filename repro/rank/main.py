@@ -1,6 +1,6 @@
-"""One rank's program: start its fabric, run its part of the cell, turn errors into one line.
+"""One rank's program: start its fabric, do its part of the run, turn errors into one line.
 
-Started by a launcher as `python -m mpi4py -m repro.rank.main FABRIC CELL_FOLDER`, by torchrun, or once for all virtual
+Started by a launcher as `python -m mpi4py -m repro.rank.main FABRIC RUN_FOLDER`, by torchrun, or once for all virtual
 ranks.
 """
 
@@ -33,11 +33,11 @@ ERROR_MARK = "repro-error"
 
 
 def main(fabric: str, folder: Path) -> None:
-    """One started process. fabric: the name of what its launcher lets the ranks talk over; folder: the cell's."""
+    """One started process. fabric: the name of what its launcher lets the ranks talk over; folder: the run's."""
     end_with_parent(signal.SIGKILL)  # a launcher that is killed cannot take its ranks along
     lock = locks.take(folder / locks.RANKS, fcntl.LOCK_SH)  # as long as this process lives
     if lock is None:
-        raise FaultError(f"{folder}: another command is about to run this cell")
+        raise FaultError(f"{folder}: another command is about to start this run")
     preemption.listen()
     config = checked(RunConfig, files.read_yaml(folder / "config.yaml"))
     torch.set_num_threads(config.testbed.threads_per_rank)

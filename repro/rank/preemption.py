@@ -1,7 +1,7 @@
 """Preemption: SIGTERM is a request to checkpoint and leave, so that the job can be started again elsewhere.
 
 Slurm sends the signal to every rank, at somewhat different moments. All have to leave after the same iteration, and a
-training that nobody disturbs must not pay for that. So only a rank that has had the signal looks at files in the cell's
+training that nobody disturbs must not pay for that. So only a rank that has had the signal looks at files in the run's
 folder, after each of its steps:
 
 1. each writes down at which iteration it is (`checkpoints/preempt.rank<r>`);

@@ -1,4 +1,4 @@
-"""Whether the ranks of a cell are alike: one torch, one project, one data set, one kind of device. Asked once, at once.
+"""Whether the ranks of a run are alike: one torch, one project, one data set, one kind of device. Asked once, at once.
 
 A checkout that was not updated on one host, an environment that differs, or a data folder that one host lacks would
 give numbers that are nobody's: half of them from other code. The ranks tell each other what they are right after their
@@ -60,7 +60,7 @@ class Facts:
 
 
 def check(fabric: Fabric, config: RunConfig) -> None:
-    """InputError, the same on every rank, where the ranks of a cell do not go together. All ranks call it."""
+    """InputError, the same on every rank, where the ranks of a run do not go together. All ranks call it."""
     everybody = fabric.exchange(facts(fabric, config))
     if complaint := disagreement(everybody):
         raise InputError(complaint)

@@ -1,4 +1,4 @@
-"""What the ranks of a cell do: train, or a probe that measures something without training towards an accuracy."""
+"""What the ranks of a run do: train, or a probe that measures something without training towards an accuracy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def ranks(config: RunConfig) -> int:
-    """How many ranks a cell needs; InputError for an unknown program or strategy."""
+    """How many ranks a run needs; InputError for an unknown program or strategy."""
     if config.program == TRAIN:
         return strategy_ranks(config)
     probe = PROBES.load(config.program)
@@ -34,7 +34,7 @@ def check(config: RunConfig) -> None:
 
 
 def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
-    """One rank's whole part of a cell, from a started fabric to its close."""
+    """One rank's whole part of a run, from a started fabric to its close."""
     if config.program == TRAIN:
         from repro.rank.session import run_rank
 

@@ -1,4 +1,4 @@
-"""What one rank does in a cell, from a started fabric to the summary."""
+"""What one rank does in a run, from a started fabric to the summary."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from repro.training.worker import Worker
 
 
 def run_rank(fabric: Fabric, config: RunConfig, folder: Path) -> None:
-    """Everything that one rank does in a cell, from a started fabric to its close."""
+    """Everything that one rank does in a run, from a started fabric to its close."""
     strategy_class = load(config.strategy.name)
     strategy = strategy_class(config.strategy.options)
     check_ranks(fabric, strategy, config)

@@ -1,4 +1,4 @@
-"""A cell's summary, computed from its events: final scores, times to targets, step times, phases, communication."""
+"""A run's summary, computed from its events: final scores, times to targets, step times, phases, communication."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def summarise(folder: Path, config: RunConfig, facts: dict[str, Any]) -> dict[st
 
 
 def identity(folder: Path, config: RunConfig) -> dict[str, Any]:
-    """What every summary says of its cell, whatever program it ran."""
+    """What every summary says of its run, whatever program it ran."""
     testbed = config.testbed
     return {
         "schema": SCHEMA,

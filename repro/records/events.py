@@ -1,4 +1,4 @@
-"""The event log of one cell: JSON lines, append-only, the truth from which summary, report and MLflow mirror are made.
+"""The event log of one run: JSON lines, append-only, the truth from which summary, report and MLflow mirror are made.
 
 Kinds of event (seconds unless said otherwise; `iteration` counts from 1, 0 is "before training"):
 
@@ -117,7 +117,7 @@ class EventTail:
             try:
                 events.append(_event(line))
             except ValueError as error:
-                advice = "`repro run` goes on before it where the cell is unfinished; --force runs it again"
+                advice = "`repro run` goes on before it where the run is unfinished; --force runs it again"
                 raise InputError(f"{self.path}:{self._line}: not an event ({error}); {advice}") from None
         self._offset += len(whole)
         return events

@@ -1,10 +1,10 @@
-"""The results folder: where a cell lies, what its files hold, and how a summary is read and written.
+"""The results folder: where a run lies, what its files hold, and how a summary is read and written.
 
-`results/<paper>/<experiment>/<cell>/` holds
+`results/<paper>/<experiment>/<run>/` holds
 
 - `config.yaml`    the resolved configuration, written before the run starts
 - `events.jsonl`   what happened, one JSON object a line (`repro.records.events`); the truth, append-only, not committed
-- `summary.json`   computed from the events when the cell is finished; a run that diverged has none
+- `summary.json`   computed from the events when the run is finished; a run that diverged has none
 - `checkpoints/`   while the run is not finished
 
 `results/reference/` has the same below it, without events: the committed runs that the reports cite. Runs only read it.
@@ -12,7 +12,7 @@
 A summary is a dictionary with these keys (seconds unless said otherwise; per-iteration numbers are means over the
 worker ranks):
 
-    schema, status ("finished"), key, cell, program ("train"), paper, experiment, setting (the
+    schema, status ("finished"), key, cell (its name), program ("train"), paper, experiment, setting (the
     label that the factors had), factors {method, workers, ... of the experiment's grid: value}, strategy, options,
     kind ("measured" | "simulated"), testbed, fabric, launcher, workers, ranks, seed, scale, threads_per_rank,
     breakdown, batch (global), epochs, eval_every (epochs), iterations, iterations_per_epoch, metric,
@@ -52,7 +52,7 @@ worker ranks):
     provenance {commit, dirty, versions {...}, started_at, finished_at, command}
     wall       {train_s, training_s, evaluation_s, checkpoint_s, synchronisation_s, logging_s, total_s, resumes}
 
-The summary of a probe (`program` is not "train") identifies its cell with the same keys, without those of training:
+The summary of a probe (`program` is not "train") identifies its run with the same keys, without those of training:
 
     result     what the probe found; its module in `repro/probes/` says what is in it
     metrics    {name: number}: the few that MLflow shows
@@ -77,9 +77,9 @@ VOLATILE = ("provenance", "wall")
 LATER_PHASES = ("imbalance",)  # older summaries do not have them: `read_summary` adds them
 
 
-def cell_dir(paper: str, experiment: str, cell: str, root: Path | None = None) -> Path:
-    """The folder of one cell (not created)."""
-    return (root or results_root()) / paper / experiment / cell
+def run_dir(paper: str, experiment: str, run: str, root: Path | None = None) -> Path:
+    """The folder of one run (not created)."""
+    return (root or results_root()) / paper / experiment / run
 
 
 def write_summary(folder: Path, summary: dict[str, Any]) -> None:
@@ -87,7 +87,7 @@ def write_summary(folder: Path, summary: dict[str, Any]) -> None:
 
 
 def read_summary(folder: Path) -> dict[str, Any] | None:
-    """The summary of a finished cell, or None; InputError for a file without one (`repro.records.summary_schema`)."""
+    """The summary of a finished run, or None; InputError for a file without one (`repro.records.summary_schema`)."""
     path = folder / "summary.json"
     if not path.is_file():
         return None
@@ -96,7 +96,7 @@ def read_summary(folder: Path) -> dict[str, Any] | None:
         summary_schema.check(summary)
         return _completed(summary)
     except (OSError, ValueError) as error:
-        raise InputError(f"{path}: not a readable summary ({error}); remove the file to run the cell again") from None
+        raise InputError(f"{path}: not a readable summary ({error}); remove the file to repeat the run") from None
 
 
 def _completed(summary: Any) -> Any:
@@ -107,10 +107,10 @@ def _completed(summary: Any) -> Any:
     return summary
 
 
-def cell_folders(roots: Sequence[Path], paper: str = "*", having: Sequence[str] = ("summary.json",)) -> list[Path]:
-    """The folders of the cells below several roots, in path order; one that is in more than one is the first root's.
+def run_folders(roots: Sequence[Path], paper: str = "*", having: Sequence[str] = ("summary.json",)) -> list[Path]:
+    """The folders of the runs below several roots, in path order; one that is in more than one is the first root's.
 
-    having: the files of which a cell has one.
+    having: the files of which a run has one.
     """
     found = {
         path.parent.relative_to(root): path.parent
@@ -118,4 +118,4 @@ def cell_folders(roots: Sequence[Path], paper: str = "*", having: Sequence[str] 
         for name in having
         for path in root.glob(f"{paper}/*/*/{name}")
     }
-    return [found[cell] for cell in sorted(found)]
+    return [found[run] for run in sorted(found)]

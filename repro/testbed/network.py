@@ -109,7 +109,7 @@ def why_not() -> str:
 
 
 def acquire(rate_gbit: float, hosts: int) -> ShapedNetwork:
-    """The network for cells of this command: the one that is up where it suits, else one of its own, until its end.
+    """The network for runs of this command: the one that is up where it suits, else one of its own, until its end.
 
     InputError where the rate cannot be reached, or another command uses a shaped network.
     """

@@ -1,10 +1,10 @@
 """MLflow, as a mirror of the event logs that may always be deleted and made again: `repro track sync`.
 
     store       where it is: the URI, its check, how a client is opened, and what an error of it comes to
-    format      how a cell looks in MLflow: names and values, no MLflow needed
-    mirror      one cell's run in MLflow: opened, brought up to date, ended; can go on from any state of it
-    background  the mirror of a command that runs cells: a thread of its own, that nothing ever waits for long
-    sync        all cells below the results folder, each once
+    format      how a run looks in MLflow: names and values, no MLflow needed
+    mirror      one run in MLflow: opened, brought up to date, ended; can go on from any state of it
+    background  the mirror of a command's runs: a thread of its own, that nothing ever waits for long
+    sync        all runs below the results folder, each once
 
 Only the launching process talks to MLflow, over HTTP or to a file; ranks never import it and never wait for it. Their
 events on disk are the truth.

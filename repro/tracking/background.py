@@ -1,11 +1,11 @@
-"""The mirror of a command that runs cells: one thread of its own, so that MLflow never delays a rank or a cell.
+"""The mirror of a command's runs: one thread of its own, so that MLflow never delays a rank or a run.
 
 A tracking server may be down, slow or silent. What it is asked is a queue that only this thread works on; the command
-waits for it once, at its very end, and not for long. What was not sent by then is in the cells' folders, and
+waits for it once, at its very end, and not for long. What was not sent by then is in the runs' folders, and
 `repro track sync` sends it.
 
 A file is another matter: it cannot hang, but opening it is work for the cores that the ranks are about to be timed on.
-So a cell waits for its own start (and with it for the end of the one before), as long as the store is a file.
+So a run waits for its own start (and with it for the end of the one before), as long as the store is a file.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ SERVER_WAIT_S, FILE_WAIT_S = 10.0, 120.0  # at the end of the command, for what 
 INTERRUPTED_WAIT_S = 3.0  # the same where somebody pressed Ctrl-C
 SAY_AFTER_S = 1.0  # of such a wait
 LOST_S = 60.0  # seconds spent on requests that failed, after which MLflow is not asked again
-MOST_CELLS = 200  # that a slow server may be behind
+MOST_RUNS = 200  # that a slow server may be behind
 
 
 @dataclass
 class Job:
-    """One call of a cell's mirror; `ended` also when it was given up."""
+    """One call of a run's mirror; `ended` also when it was given up."""
 
-    cell: CellMirror
+    run: RunMirror
     name: str
     arguments: tuple[Any, ...]
     ended: threading.Event = field(default_factory=threading.Event)
 
 
-class CellMirror:
-    """What a cell's run tells MLflow, as `Mirror` does, but at once: each call only queues the work."""
+class RunMirror:
+    """What a run tells MLflow, as `Mirror` does, but at once: each call only queues the work."""
 
     def __init__(self, background: Background):
         self.mirror = Mirror(background.store)
-        self.on = True  # until something of this cell could not be sent
+        self.on = True  # until something of this run could not be sent
         self._background = background
 
-    def start(self, cell: dict[str, Any]) -> None:
-        job = self._background.put(Job(self, "start", (cell,)))
+    def start(self, record: dict[str, Any]) -> None:
+        job = self._background.put(Job(self, "start", (record,)))
         if not self._background.store.is_server:
             job.ended.wait(FILE_WAIT_S)
 
@@ -66,7 +66,7 @@ class CellMirror:
 
 
 class Background:
-    """The mirrors of all cells of one command; `close` at its end. Safe to call from several threads."""
+    """The mirrors of all runs of one command; `close` at its end. Safe to call from several threads."""
 
     def __init__(self, store: Store, warn: Callable[[str], None] | None = None):
         """warn: called with each line for the user, from any thread; by default prints it to standard error."""
@@ -80,19 +80,19 @@ class Background:
         self._lost_s = 0.0
         self._thread: threading.Thread | None = None
 
-    def cell(self) -> CellMirror:
-        return CellMirror(self)
+    def add(self) -> RunMirror:
+        return RunMirror(self)
 
     def put(self, job: Job) -> Job:
-        """Queue a job; drops it where the cell or the store is given up. A sync that is still waiting covers another,
-        and the end of a cell covers them all."""
+        """Queue a job; drops it where the run or the store is given up. A sync that is still waiting covers another,
+        and the end of a run covers them all."""
         self._prepare()
         with self._changed:
-            waiting = [other for other in self._jobs if other.cell is job.cell]
-            if job.name == "start" and sum(other.name == "start" for other in self._jobs) >= MOST_CELLS:
-                job.cell.on = False
+            waiting = [other for other in self._jobs if other.run is job.run]
+            if job.name == "start" and sum(other.name == "start" for other in self._jobs) >= MOST_RUNS:
+                job.run.on = False
                 self._say("is far behind")
-            if self._off or not job.cell.on or (job.name == "sync" and any(old.name == "sync" for old in waiting)):
+            if self._off or not job.run.on or (job.name == "sync" and any(old.name == "sync" for old in waiting)):
                 job.ended.set()
                 return job
             for old in waiting:
@@ -138,7 +138,7 @@ class Background:
                 job, self._busy = self._jobs.popleft(), True
             began = time.monotonic()
             try:
-                getattr(job.cell.mirror, job.name)(*job.arguments)
+                getattr(job.run.mirror, job.name)(*job.arguments)
             except Exception as error:  # whatever it is: nothing of MLflow stops a run
                 self._failed(job, error, time.monotonic() - began)
             finally:
@@ -148,10 +148,10 @@ class Background:
                     self._changed.notify_all()
 
     def _failed(self, job: Job, error: Exception, seconds: float) -> None:
-        """This cell is left to `repro track sync`; the next one is tried again, until too much time was lost so."""
+        """This run is left to `repro track sync`; the next one is tried again, until too much time was lost so."""
         with self._changed:
-            job.cell.on = False
-            for other in [other for other in self._jobs if other.cell is job.cell]:
+            job.run.on = False
+            for other in [other for other in self._jobs if other.run is job.run]:
                 self._drop(other)
             self._say(f"does not take this run: {reason(error)}")
             self._lost_s += seconds

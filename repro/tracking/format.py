@@ -1,4 +1,4 @@
-"""How a cell looks in MLflow: the names and values of its metrics, tags and parameters. No MLflow needed.
+"""How a run looks in MLflow: the names and values of its metrics, tags and parameters. No MLflow needed.
 
 Names before a slash are the sections of MLflow's chart page; the curve's metrics have none.
 """
@@ -77,34 +77,34 @@ def staleness(histogram: dict[str, int]) -> dict[str, float]:
     return {"mean": mean, "late": 1 - histogram.get("0", 0) / total}
 
 
-def named(cell: dict[str, Any], key: str, name: str = "name") -> Any:
+def named(record: dict[str, Any], key: str, name: str = "name") -> Any:
     """The name of a part: a configuration has {name: ..., options} where a summary has just the name."""
-    value = cell.get(key)
+    value = record.get(key)
     return value.get(name) if isinstance(value, dict) else value
 
 
-def kind_of(cell: dict[str, Any]) -> str | None:
+def kind_of(record: dict[str, Any]) -> str | None:
     """ "measured" or "simulated", of a summary or of a configuration."""
-    return cell.get("kind") or (named(cell, "testbed", "kind") if isinstance(cell.get("testbed"), dict) else None)
+    return record.get("kind") or (named(record, "testbed", "kind") if isinstance(record.get("testbed"), dict) else None)
 
 
-def tags(cell: dict[str, Any]) -> dict[str, str]:
-    """What runs are grouped and filtered by. `group` is the same for the seeds of one setting on one testbed."""
+def tags(record: dict[str, Any]) -> dict[str, str]:
+    """What runs are grouped and filtered by. `group` is the same for the seeds of one variant on one testbed."""
 
-    summarised = isinstance(cell.get("dataset"), dict) and isinstance(cell["dataset"].get("standin"), bool)
+    summarised = isinstance(record.get("dataset"), dict) and isinstance(record["dataset"].get("standin"), bool)
     plain = ("setting", "seed", "scale", "breakdown", "workers", "fabric", "launcher")
-    found = {"kind": kind_of(cell)} | {key: cell.get(key) for key in plain}
-    found["imbalance"] = named(cell, "imbalance")
-    found |= {key: named(cell, key) for key in ("strategy", "testbed", "dataset")}
+    found = {"kind": kind_of(record)} | {key: record.get(key) for key in plain}
+    found["imbalance"] = named(record, "imbalance")
+    found |= {key: named(record, key) for key in ("strategy", "testbed", "dataset")}
     found |= {
         # A configuration says "auto": what that came to is known from the summary.
-        "stand_in": named(cell, "dataset", "standin") if summarised else None,
-        "hardware": named(cell, "hardware", "class"),
-        "group": " / ".join(str(part) for part in (cell.get("setting"), named(cell, "testbed")) if part),
-        "repro.key": cell["key"],
-        "repro.cell": cell.get("cell"),
+        "stand_in": named(record, "dataset", "standin") if summarised else None,
+        "hardware": named(record, "hardware", "class"),
+        "group": " / ".join(str(part) for part in (record.get("setting"), named(record, "testbed")) if part),
+        "repro.key": record["key"],
+        "repro.cell": record.get("cell"),
     }
-    if commit := (cell.get("provenance") or {}).get("commit"):
+    if commit := (record.get("provenance") or {}).get("commit"):
         found["mlflow.source.git.commit"] = commit
     return {key: str(value) for key, value in found.items() if value is not None}
 

@@ -1,10 +1,10 @@
-"""One cell's run in MLflow. Errors are MLflow's own: who calls this decides what they stop.
+"""One run in MLflow. Errors are MLflow's own: who calls this decides what they stop.
 
-One MLflow experiment a figure (`<paper>/<experiment>`), one run a cell, found again by its tag `repro.key`. Runs are
-flat (the UI collapses nested ones and leaves them out of its charts); tags group them.
+One MLflow experiment a figure (`<paper>/<experiment>`), one MLflow run a run, found again by its tag `repro.key`.
+Runs are flat (the UI collapses nested ones and leaves them out of its charts); tags group them.
 
 Every call may be the last (the server or this process is killed), and `start` goes on from whatever there is: it sends
-what is missing, and never twice. The tag `repro.mirrored`, a digest of what the cell's folder held, is set after
+what is missing, and never twice. The tag `repro.mirrored`, a digest of what the run's folder held, is set after
 everything else, and taken away before anything: it is there only on a run that is complete.
 
 Time axis: MLflow draws a metric over "relative time" as the time since that metric's first point. So a curve point
@@ -45,38 +45,38 @@ MIRRORED = "repro.mirrored"
 
 
 class Mirror:
-    """Mirrors one cell: start, sync now and then, and one of finish, fail, kill."""
+    """Mirrors one run: start, sync now and then, and one of finish, fail, kill."""
 
     def __init__(self, store: Store):
         self.store = store
 
-    def has(self, cell: dict[str, Any], digest: str) -> bool:
-        """Whether the cell was mirrored to its end in the state of that digest (see `digest_of`)."""
-        experiment = self.store.client.get_experiment_by_name(_experiment_name(cell))
+    def has(self, record: dict[str, Any], digest: str) -> bool:
+        """Whether the run was mirrored to its end in the state of that digest (see `digest_of`)."""
+        experiment = self.store.client.get_experiment_by_name(_experiment_name(record))
         if not experiment:
             return False
         self._experiment = experiment.experiment_id
         # A retried request may have made a run twice, which only `start` mends.
-        return len(found := self._runs(cell["key"])) == 1 and found[0].data.tags.get(MIRRORED) == digest
+        return len(found := self._runs(record["key"])) == 1 and found[0].data.tags.get(MIRRORED) == digest
 
-    def start(self, cell: dict[str, Any]) -> None:
-        """Open the cell's run, or go on with the one of an earlier try.
+    def start(self, record: dict[str, Any]) -> None:
+        """Open the run in MLflow, or go on with that of an earlier try.
 
-        cell: a resolved configuration with `key`, `cell`, `hardware` and `provenance` added, or a summary with the
+        record: a resolved configuration with `key`, `cell`, `hardware` and `provenance` added, or a summary with the
         configuration as `config`: that becomes the run's parameters. Needed: key, paper, experiment (or figure). The
         run starts at provenance.started_at, else now.
         """
-        self._cell = {"config": cell, **cell}
+        self._record = {"config": record, **record}
         self._tail: EventTail | None = None
         self._evaluations: list[dict[str, Any]] = []
-        self._experiment = self._open_experiment(_experiment_name(cell))
-        run, *doubles = self._runs(cell["key"]) or [None]
+        self._experiment = self._open_experiment(_experiment_name(record))
+        run, *doubles = self._runs(record["key"]) or [None]
         for double in doubles:
             self.store.client.delete_run(double.info.run_id)
         if run:
             self._go_on(run)
         else:
-            started = (cell.get("provenance") or {}).get("started_at")
+            started = (record.get("provenance") or {}).get("started_at")
             self._create(_milliseconds(started) or round(1000 * time.time()))
 
     def sync(self, folder: Path) -> None:
@@ -88,7 +88,7 @@ class Mirror:
         self._log_curve([event for event in self._evaluations if event["event"] == "evaluation"])
 
     def finish(self, folder: Path, summary: dict[str, Any]) -> None:
-        """Log the rest of the curve, the final numbers and the cell's files; the run is then FINISHED."""
+        """Log the rest of the curve, the final numbers and the run's files; it is then FINISHED."""
         final = final_metrics(summary)
         if any(self._final.get(key, value) != value for key, value in final.items()):
             self._replace()  # made again with --force: of two values at one place MLflow would show the larger
@@ -165,22 +165,22 @@ class Mirror:
 
     def _create(self, base: int) -> None:
         self._base, self._logged, self._final = base, set(), {}
-        parts = [self._cell.get("setting") or named(self._cell, "strategy"), kind_of(self._cell)]
-        name = ", ".join([str(part) for part in parts if part] + [f"seed {self._cell.get('seed', 0)}"])
+        parts = [self._record.get("setting") or named(self._record, "strategy"), kind_of(self._record)]
+        name = ", ".join([str(part) for part in parts if part] + [f"seed {self._record.get('seed', 0)}"])
         # all of the tags with it, or a run that gets no further would not be found again
-        run = self.store.client.create_run(self._experiment, start_time=base, tags=tags(self._cell), run_name=name)
+        run = self.store.client.create_run(self._experiment, start_time=base, tags=tags(self._record), run_name=name)
         self._run = run.info.run_id
         self._send_parameters({})
 
     def _send_parameters(self, there: dict[str, str]) -> None:
         from mlflow.entities import Param
 
-        missing = [(key, value) for key, value in parameters(self._cell["config"]).items() if key not in there]
+        missing = [(key, value) for key, value in parameters(self._record["config"]).items() if key not in there]
         for batch in _batches(missing, PARAMETERS_A_CALL):
             self.store.client.log_batch(self._run, params=[Param(key, value) for key, value in batch])
 
     def _runs(self, key: str) -> list[Any]:
-        """The cell's runs, the fullest first: more than one where a request was made twice."""
+        """The runs in MLflow with this key, the fullest first: more than one where a request was made twice."""
         found = self.store.client.search_runs([self._experiment], f"tags.`repro.key` = '{key}'", max_results=100)
         return sorted(found, key=lambda run: (-len(run.data.metrics), -len(run.data.params), run.info.run_id))
 
@@ -200,7 +200,7 @@ class Mirror:
             found = client.get_experiment_by_name(name)
         if found.lifecycle_stage != "active":
             client.restore_experiment(found.experiment_id)
-        view = json.dumps(shared_view(self._cell.get("metric", "top1")))
+        view = json.dumps(shared_view(self._record.get("metric", "top1")))
         for key, value in {
             # Without this the UI greets with its page for language-model projects.
             "mlflow.experimentKind": "custom_model_development",
@@ -212,7 +212,7 @@ class Mirror:
 
 
 def digest_of(folder: Path) -> str:
-    """What stands for all that there is to mirror of a cell's folder now."""
+    """What stands for all that there is to mirror of a run's folder now."""
     if summary := read_summary(folder):
         return digest(summary)
     events = folder / "events.jsonl"
@@ -223,8 +223,8 @@ def digest(summary: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(summary, sort_keys=True).encode()).hexdigest()[:16]
 
 
-def _experiment_name(cell: dict[str, Any]) -> str:
-    return f"{cell['paper']}/{cell.get('experiment') or cell['figure']}"
+def _experiment_name(record: dict[str, Any]) -> str:
+    return f"{record['paper']}/{record.get('experiment') or record['figure']}"
 
 
 def _batches(items: list[Any], size: int) -> Iterable[list[Any]]:

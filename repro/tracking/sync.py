@@ -1,4 +1,4 @@
-"""`repro track sync`: every cell below the results folder into MLflow, complete and once."""
+"""`repro track sync`: every run below the results folder into MLflow, complete and once."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from typing import Any, NamedTuple
 from repro.common.errors import FaultError, ReproError
 from repro.common.paths import REFERENCE, results_root
 from repro.records.events import read_events
-from repro.records.store import cell_folders, read_summary
+from repro.records.store import read_summary, run_folders
 from repro.tracking.mirror import Mirror, digest_of
 from repro.tracking.store import Store, reason
 
 
 class Synced(NamedTuple):
-    """How many cells were mirrored now, were there already, and are being run (and mirrored) by another command."""
+    """How many runs were mirrored now, were there already, and are being run (and mirrored) by another command."""
 
     done: int
     already: int
@@ -23,14 +23,14 @@ class Synced(NamedTuple):
 
 
 def sync_all(root: Path | None = None, uri: str | None = None) -> Synced:
-    """Mirror every cell folder below `root`, and of a reference in it, that is not in MLflow as it is now.
+    """Mirror every run folder below `root`, and of a reference in it, that is not in MLflow as it is now.
 
-    Finished cells come from their summary and, where it is still there, their event log. A cell without a summary gets
+    Finished runs come from their summary and, where it is still there, their event log. A run without a summary gets
     its curve so far and the status KILLED or FAILED. FaultError where MLflow cannot be reached or does not take
     something: the next call goes on from there.
     """
     store = Store(uri, root or results_root())
-    folders = cell_folders((store.root, store.root / REFERENCE), having=("summary.json", "events.jsonl"))
+    folders = run_folders((store.root, store.root / REFERENCE), having=("summary.json", "events.jsonl"))
     counts = {"done": 0, "already": 0, "running": 0}
     for folder in folders:
         try:
@@ -39,23 +39,23 @@ def sync_all(root: Path | None = None, uri: str | None = None) -> Synced:
         except ReproError:
             raise
         except Exception as error:
-            sent = f"{counts['done']} of {len(folders)} cells were mirrored"
+            sent = f"{counts['done']} of {len(folders)} runs were mirrored"
             raise FaultError(f"MLflow ({store.name}): {reason(error)}; {sent}, the same command goes on") from None
     return Synced(**counts)
 
 
 def sync_one(store: Store, folder: Path) -> str | None:
-    """Mirror one cell's folder; which of `Synced`'s fields it counts for, None where it holds no cell yet."""
+    """Mirror one run's folder; which of `Synced`'s fields it counts for, None where it holds no run yet."""
     if _is_running(folder):
         return "running"
     state, summary, events = digest_of(folder), read_summary(folder), read_events(folder / "events.jsonl")
-    cell = describe(folder, summary, events)
-    if "key" not in cell:
+    record = describe(folder, summary, events)
+    if "key" not in record:
         return None  # nothing but a torn first line
     mirror = Mirror(store)
-    if mirror.has(cell, state):
+    if mirror.has(record, state):
         return "already"
-    mirror.start(cell)
+    mirror.start(record)
     failures = [event["reason"] for event in events[-1:] if event["event"] in ("failed", "diverged")]
     if summary:
         mirror.finish(folder, summary)
@@ -67,19 +67,19 @@ def sync_one(store: Store, folder: Path) -> str | None:
 
 
 def describe(folder: Path, summary: dict[str, Any] | None, events: list[dict[str, Any]]) -> dict[str, Any]:
-    """What `Mirror.start` wants to know of a cell, from its folder `<paper>/<experiment>/<cell>`."""
+    """What `Mirror.start` wants to know of a run, from its folder `<paper>/<experiment>/<run>`."""
     from omegaconf import OmegaConf
 
-    cell: dict[str, Any] = dict(zip(("paper", "experiment", "cell"), folder.parts[-3:]))
+    record: dict[str, Any] = dict(zip(("paper", "experiment", "cell"), folder.parts[-3:]))
     config: Any = {}
     if (folder / "config.yaml").is_file():
         config = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"))
     started = [event for event in events if event["event"] == "run_start"]
-    return cell | {"config": config} | config | (started[-1] if started else {}) | (summary or {})
+    return record | {"config": config} | config | (started[-1] if started else {}) | (summary or {})
 
 
 def _is_running(folder: Path) -> bool:
-    """Whether a command holds the cell (`repro.launch.runner.cell_folder`): that command mirrors it too."""
+    """Whether a command holds the run (`repro.launch.runner.run_folder`): that command mirrors it too."""
     try:
         with open(folder / "cell.lock") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)

@@ -18,7 +18,7 @@ from repro.strategies import horovod
 from repro.strategies.horovod import Options
 from repro.testing import real, small
 from tests.distributed.test_ddp import MOMENTUM, N, dropping, frozen, normed
-from tests.support.cli import run as run_cells
+from tests.support.cli import run as run_cli
 from tests.support.cli import summary
 from tests.support.waiting import LIMIT_S
 
@@ -67,10 +67,10 @@ HERE = ("testbed=here", "strategy=horovod")
 @pytest.mark.ranks
 def test_a_killed_run_resumes_to_the_same_bits(installed, tmp_path):
     own = (*HERE, "strategy.fusion_mb=0.01", "strategy.cycle_ms=0.5")
-    whole = summary(run_cells(tmp_path / "whole", *own))
-    killed = run_cells(tmp_path / "killed", *own, fault="kill:1:13")
+    whole = summary(run_cli(tmp_path / "whole", *own))
+    killed = run_cli(tmp_path / "killed", *own, fault="kill:1:13")
     assert killed.returncode == 1 and "rank 1" in killed.stderr and "Traceback" not in killed.stderr
-    again = summary(run_cells(tmp_path / "killed", *own, fault="kill:1:13"))
+    again = summary(run_cli(tmp_path / "killed", *own, fault="kill:1:13"))
     assert again["wall"]["resumes"] == 1
     assert (again["weights_sha256"], again["bytes_sent"]) == (whole["weights_sha256"], whole["bytes_sent"])
     assert whole["fabric"] == "mpi" and whole["phases"]["communicate"] > 0
@@ -79,7 +79,7 @@ def test_a_killed_run_resumes_to_the_same_bits(installed, tmp_path):
 
 @pytest.mark.ranks
 def test_a_stopped_rank_ends_the_run_with_its_name(installed, tmp_path):
-    done = run_cells(tmp_path, *HERE, "workers=3", "batch=60", "timeout_s=4", fault="stop:1:5")
+    done = run_cli(tmp_path, *HERE, "workers=3", "batch=60", "timeout_s=4", fault="stop:1:5")
     assert done.returncode == 1 and "Traceback" not in done.stderr
     assert "Horovod's allreduce: nothing after 4 s; no word from rank 1" in done.stderr
 

@@ -242,7 +242,7 @@ def test_bytes_go_by_the_link_and_no_faster_than_it(apart, launcher, ranks):
     # buckets at both ends of a link let pass
     seconds = max(mine["ended"] for mine in found) - min(mine["started"] for mine in found)
     assert seconds > 8e-9 * (share - 2 * links.BURST[RATE]) / RATE
-    assert network._mine[0].daemon.poll() is None  # kept for the next cell of this command
+    assert network._mine[0].daemon.poll() is None  # kept for the next run of this command
 
 
 @pytest.mark.ranks
@@ -283,13 +283,13 @@ def test_nothing_survives_a_parent_that_is_killed(apart, tmp_path, launcher):
 
 
 @pytest.mark.ranks
-def test_a_cell_resumes_to_the_bits_of_other_testbeds_and_records_its_links(apart, tmp_path):
-    cell = ("strategy=dsync", "strategy.algorithm=ring")
-    killed = on_links(tmp_path / "shaped", *cell, fault="kill:1:17")
+def test_a_run_resumes_to_the_bits_of_other_testbeds_and_records_its_links(apart, tmp_path):
+    overrides = ("strategy=dsync", "strategy.algorithm=ring")
+    killed = on_links(tmp_path / "shaped", *overrides, fault="kill:1:17")
     assert killed.returncode == 1 and "rank 1 was lost: ended by SIGKILL" in killed.stderr
-    resumed = on_links(tmp_path / "shaped", *cell, fault="kill:1:17")
+    resumed = on_links(tmp_path / "shaped", *overrides, fault="kill:1:17")
     assert "resuming" in resumed.stderr
-    again, here = summary(resumed), summary(run(tmp_path / "here", *cell, "testbed=here"))
+    again, here = summary(resumed), summary(run(tmp_path / "here", *overrides, "testbed=here"))
     assert again["weights_sha256"] == here["weights_sha256"] and again["key"] != here["key"]
     facts = again["hardware"]["links"]
     assert facts["rate_gbit"] == RATE and facts["hosts"] == 2 and facts["goodput_gbit_min"] > 0.8 * RATE
@@ -301,11 +301,11 @@ def test_a_cell_resumes_to_the_bits_of_other_testbeds_and_records_its_links(apar
 
 
 @pytest.mark.ranks
-def test_cells_by_torch_in_a_network_that_is_up(apart, tmp_path):
+def test_runs_by_torch_in_a_network_that_is_up(apart, tmp_path):
     kept = up(tmp_path, "--hosts", "4")
-    cell = ("strategy=dsync", "strategy.algorithm=ring", "workers=3", "batch=60")
-    shaped = summary(on_links(tmp_path / "shaped", *cell, "testbed.launcher=torchrun"))
-    virtual = summary(run(tmp_path / "virtual", *cell, "testbed=virtual"))
+    overrides = ("strategy=dsync", "strategy.algorithm=ring", "workers=3", "batch=60")
+    shaped = summary(on_links(tmp_path / "shaped", *overrides, "testbed.launcher=torchrun"))
+    virtual = summary(run(tmp_path / "virtual", *overrides, "testbed=virtual"))
     assert shaped["fabric"] == "torch" and shaped["weights_sha256"] == virtual["weights_sha256"]
     facts = shaped["hardware"]["links"]
     assert facts["hosts"] == 4 and facts["checked_at"] == kept["measured"]["checked_at"]

@@ -82,10 +82,10 @@ def submit(cluster, *overrides, flags=(), **changes):
     return json.loads(done.stdout)
 
 
-def cells_of(cluster, **changes):
+def runs_of(cluster, **changes):
     done = repro(cluster, "status", "--json", **changes)
     assert done.returncode == 0, done.stderr
-    return [cell for found in json.loads(done.stdout) for array in found["arrays"] for cell in array["cells"]]
+    return [run for found in json.loads(done.stdout) for array in found["arrays"] for run in array["cells"]]
 
 
 def queue_is_empty(cluster):
@@ -133,7 +133,7 @@ def test_bad_input_is_one_line(cluster, tmp_path, fabric):
     assert "nothing was submitted" in refused("status")
 
 
-def test_an_array_runs_cells_over_several_nodes(cluster, tmp_path, without_mpi):
+def test_an_array_does_its_runs_over_several_nodes(cluster, tmp_path, without_mpi):
     if without_mpi:
         pytest.skip(without_mpi)
     results = {"REPRO_RESULTS": str(tmp_path / "results")}
@@ -147,9 +147,9 @@ def test_an_array_runs_cells_over_several_nodes(cluster, tmp_path, without_mpi):
     again = repro(cluster, "submit", EXPERIMENT, *QUICK, "strategy=dsync", "seeds=2", **results)
     assert "nothing to submit" in again.stdout
     wait_until(lambda: queue_is_empty(cluster), "the jobs end")
-    found = cells_of(cluster, **results)
-    assert [cell["state"] for cell in found] == ["done"] * 3, found
-    assert all(cell["iteration"] == cell["iterations"] == 35 and cell["score"] > 0.3 for cell in found)
+    found = runs_of(cluster, **results)
+    assert [run["state"] for run in found] == ["done"] * 3, found
+    assert all(run["iteration"] == run["iterations"] == 35 and run["score"] > 0.3 for run in found)
     ends = {(end["fabric"], end["seed"]): end for end in summaries(tmp_path / "results")}
     assert set(ends) == {("mpi", 0), ("mpi", 1), ("torch", 0)}
     assert ends["mpi", 0]["weights_sha256"] == ends["torch", 0]["weights_sha256"] != ends["mpi", 1]["weights_sha256"]
@@ -174,10 +174,10 @@ def test_cancelled_and_preempted_runs_end_with_the_same_bits(cluster, tmp_path, 
     wait_until(lambda: evaluated(broken), "the run is under way")
     cluster.run("scancel", job)
     wait_until(lambda: job not in cluster.run("squeue", "-h", "-o", "%F").stdout.split(), "the job ends")
-    (cell,) = cells_of(cluster, REPRO_RESULTS=str(broken))
-    assert cell["state"] == "cancelled" and 0 < cell["iteration"] < cell["iterations"] == 1050
+    (run,) = runs_of(cluster, REPRO_RESULTS=str(broken))
+    assert run["state"] == "cancelled" and 0 < run["iteration"] < run["iterations"] == 1050
     left_at = [event["iteration"] for event in events(broken) if event["event"] == "preempted"]
-    assert left_at == [cell["iteration"]] and not summaries(broken)
+    assert left_at == [run["iteration"]] and not summaries(broken)
 
     # submitted again it goes on from there; preempted: checkpoint, requeue, on from exactly that iteration
     (second,) = submit(cluster, *pipe, REPRO_RESULTS=str(broken))
@@ -187,10 +187,10 @@ def test_cancelled_and_preempted_runs_end_with_the_same_bits(cluster, tmp_path, 
         "the run goes on",
     )
     cluster.run("scancel", "--signal=TERM", job)
-    wait_until(lambda: cells_of(cluster, REPRO_RESULTS=str(broken))[0]["state"] == "requeued", "Slurm queues it again")
+    wait_until(lambda: runs_of(cluster, REPRO_RESULTS=str(broken))[0]["state"] == "requeued", "Slurm queues it again")
     wait_until(lambda: queue_is_empty(cluster), "the jobs end")
-    (cell,) = cells_of(cluster, REPRO_RESULTS=str(broken))
-    assert cell["state"] == "done" and cell["restarts"] == 2
+    (run,) = runs_of(cluster, REPRO_RESULTS=str(broken))
+    assert run["state"] == "done" and run["restarts"] == 2
     told = [
         (event["event"], event["iteration"]) for event in events(broken) if event["event"] in ("preempted", "resume")
     ]
@@ -214,9 +214,9 @@ def test_a_node_that_lacks_the_environment_is_named(cluster, tmp_path, fabric):
     for number, option in enumerate(lacking):
         site = tmp_path / f"{number}.yaml"
         site.write_text(SITE + option + "\n")
-        cell = [*QUICK, fabric, "strategy=dsync"]
-        submit(cluster, *cell, flags=[f"--site={site}"], REPRO_RESULTS=str(tmp_path / str(number)))
+        run = [*QUICK, fabric, "strategy=dsync"]
+        submit(cluster, *run, flags=[f"--site={site}"], REPRO_RESULTS=str(tmp_path / str(number)))
     wait_until(lambda: queue_is_empty(cluster), "the jobs end")
     for number, reason in enumerate(lacking.values()):
-        (cell,) = cells_of(cluster, REPRO_RESULTS=str(tmp_path / str(number)))
-        assert cell["state"] == "failed" and re.search(reason, cell["reason"]), cell
+        (run,) = runs_of(cluster, REPRO_RESULTS=str(tmp_path / str(number)))
+        assert run["state"] == "failed" and re.search(reason, run["reason"]), run

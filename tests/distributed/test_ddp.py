@@ -13,7 +13,7 @@ from repro.common.errors import InputError
 from repro.launch import runs
 from repro.strategies.ddp import Options, ring_share, sent_bytes
 from repro.testing import small
-from tests.support.cli import run as run_cells
+from tests.support.cli import run as run_cli
 from tests.support.cli import summary
 
 pytestmark = pytest.mark.ranks
@@ -142,10 +142,10 @@ TORCHRUN = ("testbed=here", "testbed.launcher=torchrun", "strategy=ddp", "worker
 
 def test_a_killed_run_resumes_to_the_same_bits(tmp_path):
     powersgd = (*TORCHRUN, "strategy.hook=powersgd", "strategy.powersgd_start=4", "strategy.powersgd_rank=2")
-    whole = summary(run_cells(tmp_path / "whole", *powersgd))
-    killed = run_cells(tmp_path / "killed", *powersgd, fault="kill:1:13")
+    whole = summary(run_cli(tmp_path / "whole", *powersgd))
+    killed = run_cli(tmp_path / "killed", *powersgd, fault="kill:1:13")
     assert killed.returncode == 1 and "rank 1" in killed.stderr and "Traceback" not in killed.stderr
-    again = summary(run_cells(tmp_path / "killed", *powersgd, fault="kill:1:13"))
+    again = summary(run_cli(tmp_path / "killed", *powersgd, fault="kill:1:13"))
     assert again["wall"]["resumes"] == 1
     assert (again["weights_sha256"], again["bytes_sent"]) == (whole["weights_sha256"], whole["bytes_sent"])
     assert whole["fabric"] == "torch" and whole["phases"]["communicate"] == 0
@@ -153,7 +153,7 @@ def test_a_killed_run_resumes_to_the_same_bits(tmp_path):
 
 
 def test_a_stopped_rank_ends_the_run_with_its_name(tmp_path):
-    done = run_cells(tmp_path, *TORCHRUN, "timeout_s=4", fault="stop:1:5")
+    done = run_cli(tmp_path, *TORCHRUN, "timeout_s=4", fault="stop:1:5")
     assert done.returncode == 1 and "Traceback" not in done.stderr
     assert "DistributedDataParallel: nothing after 4 s" in done.stderr and "rank 1" in done.stderr
 

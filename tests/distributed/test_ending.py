@@ -13,18 +13,25 @@ import pytest
 
 from repro.common.paths import PROJECT
 from repro.launch import local, runs, supervise
-from repro.launch.runner import run_cells
+from repro.launch.runner import run_unfinished
 from tests.support.waiting import LIMIT_S, wait_until
 
 pytestmark = pytest.mark.ranks
-CELL = ["dataset.standin=always", "workers=3", "batch=60", "epochs=0.857", "checkpoint_every=0.143", "strategy=dsync"]
+OVERRIDES = [
+    "dataset.standin=always",
+    "workers=3",
+    "batch=60",
+    "epochs=0.857",
+    "checkpoint_every=0.143",
+    "strategy=dsync",
+]
 LONG = ["epochs=200", "eval_every=1"]
 
 
 def start(results: Path, *overrides: str, fault: str = "") -> subprocess.Popen:
     """The command, its standard error in a file beside the results."""
     own = {"REPRO_RESULTS": str(results), "REPRO_REPORTS": str(results / "pages"), "REPRO_FAULT": fault}
-    command = [sys.executable, "-m", "repro.cli", "run", "pipesgd/fig4-mnist", "--json", "--no-mlflow", *CELL]
+    command = [sys.executable, "-m", "repro.cli", "run", "pipesgd/fig4-mnist", "--json", "--no-mlflow", *OVERRIDES]
     results.mkdir(exist_ok=True)
     with open(results / "err", "a") as err:
         return subprocess.Popen([*command, *overrides], env=os.environ | own, stdout=subprocess.PIPE, stderr=err)
@@ -100,9 +107,9 @@ def test_a_rank_lost_after_the_summary_has_spoilt_nothing(tmp_path, monkeypatch,
     monkeypatch.setattr(local, "mpirun_command", command)
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", str(PROJECT))
-    own = runs.expand("pipesgd/fig4-mnist", [*CELL, "testbed=here"])
+    own = runs.expand("pipesgd/fig4-mnist", [*OVERRIDES, "testbed=here"])
     runs.identify(own)
-    (summary,), fault = run_cells(own, track=False)
+    (summary,), fault = run_unfinished(own, track=False)
     assert fault is None and summary["iterations"] == 20
     assert "rank 1 was lost: ended by SIGKILL; its result was complete by then" in capsys.readouterr().err
     assert not (own[0].folder / "checkpoints").exists()

@@ -71,8 +71,8 @@ def test_the_contents_of_a_profile_count_in_the_key(tmp_path):
     profile, found = tmp_path / "profile.json", []
     for text in ("one", "another", "one"):
         profile.write_text(text)
-        (cell,) = runs.expand(EXPERIMENT, ["strategy=pipedream", f"strategy.profile={profile}", "testbed=here"])
-        found.append(runs.keyed(cell.config))
+        (planned,) = runs.expand(EXPERIMENT, ["strategy=pipedream", f"strategy.profile={profile}", "testbed=here"])
+        found.append(runs.keyed(planned.config))
     assert found[0] == found[2] != found[1]
-    (cell,) = runs.expand(EXPERIMENT, ["strategy=pipedream", "testbed=here"])
-    assert "files" not in runs.keyed(cell.config)
+    (planned,) = runs.expand(EXPERIMENT, ["strategy=pipedream", "testbed=here"])
+    assert "files" not in runs.keyed(planned.config)

@@ -125,9 +125,9 @@ def evaluations(results):
 def run(results, *overrides, signalled=False):
     """A run to its end, or to where it leaves if its ranks get SIGTERM after their first evaluations."""
     command = [sys.executable, "-m", "repro.cli", "run", "pipesgd/fig4-mnist", "--json", "--no-mlflow", *overrides]
-    settings = {"REPRO_RESULTS": str(results), "REPRO_REPORTS": str(results / "pages"), "REPRO_PREEMPT": "0.2"}
+    variables = {"REPRO_RESULTS": str(results), "REPRO_REPORTS": str(results / "pages"), "REPRO_PREEMPT": "0.2"}
     process = subprocess.Popen(
-        command, env=os.environ | settings, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        command, env=os.environ | variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     try:
         if signalled:
@@ -144,16 +144,16 @@ def run(results, *overrides, signalled=False):
 
 @pytest.mark.ranks
 def test_a_preempted_run_goes_on_to_the_same_bits(tmp_path):
-    cell = [*QUICK, "workers=2", "strategy=pipe_sgd", "strategy.codec=quantize8"]
-    status, out, err = run(tmp_path / "whole", *cell)
+    overrides = [*QUICK, "workers=2", "strategy=pipe_sgd", "strategy.codec=quantize8"]
+    status, out, err = run(tmp_path / "whole", *overrides)
     assert status == 0, err
     (whole,) = json.loads(out)
-    status, _, err = run(tmp_path / "broken", *cell, signalled=True)
+    status, _, err = run(tmp_path / "broken", *overrides, signalled=True)
     assert status == 75 and "asked to leave: checkpoint at iteration" in err and "Traceback" not in err
     (log,) = (tmp_path / "broken").rglob("events.jsonl")
     last = json.loads(log.read_text().splitlines()[-1])
     assert last["event"] == "preempted" and 0 < last["iteration"] < whole["iterations"]
-    status, out, err = run(tmp_path / "broken", *cell)
+    status, out, err = run(tmp_path / "broken", *overrides)
     assert status == 0 and f"at iteration {last['iteration']}" in err, err
     (again,) = json.loads(out)
     assert again["weights_sha256"] == whole["weights_sha256"]

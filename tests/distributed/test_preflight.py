@@ -19,7 +19,7 @@ from repro.experiment.schema import RunConfig
 from repro.fabric import gpus, torch_start
 from repro.fabric.torch_start import Seat, choose
 from repro.launch import local, runs
-from repro.launch.runner import run_cells
+from repro.launch.runner import run_unfinished
 from repro.rank import preflight
 from repro.rank.preflight import Facts, disagreement
 
@@ -144,7 +144,7 @@ def imagenet(folder, *more):
 
 
 def refusal(tmp_path, monkeypatch, *prefix) -> str:
-    """What is said of a cell with two ranks, the second of which is started by `env prefix...`."""
+    """What is said of a run with two ranks, the second of which is started by `env prefix...`."""
 
     def command(ranks, program):
         rank = [sys.executable, "-m", "mpi4py", *program]
@@ -157,7 +157,7 @@ def refusal(tmp_path, monkeypatch, *prefix) -> str:
     own = runs.expand("pipesgd/fig4-mnist", [*overrides, "strategy=dsync", "testbed=here"])
     runs.identify(own)
     with pytest.raises(InputError) as caught:
-        run_cells(own, track=False)
+        run_unfinished(own, track=False)
     assert caught.value.status == 2
     left = {path.name for path in own[0].folder.iterdir()}
     assert left <= {"config.yaml", "cell.lock", "ranks.lock", "events.jsonl", "ranks.log"} and not own[0].finished

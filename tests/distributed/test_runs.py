@@ -103,8 +103,8 @@ def test_every_launcher_gives_the_same_bits(tmp_path, name):
     """The same through the command line: with a rank more, with stages (for all: test_pipedream)."""
     torchrun = ["testbed=here", "testbed.launcher=torchrun"]
     beds = {"mpi": ["testbed=here"], "torch": torchrun, "virtual": ["testbed=virtual"]}
-    cell = (f"strategy={name}", "workers=3", "batch=60")
-    ends = {bed: summary(run(tmp_path / bed, *cell, *overrides)) for bed, overrides in beds.items()}
+    chosen = (f"strategy={name}", "workers=3", "batch=60")
+    ends = {bed: summary(run(tmp_path / bed, *chosen, *overrides)) for bed, overrides in beds.items()}
     assert {bed: end["fabric"] for bed, end in ends.items()} == {bed: bed for bed in beds}
     assert len({end["weights_sha256"] for end in ends.values()}) == 1
 
@@ -142,17 +142,17 @@ def test_a_simulation_without_arithmetic_takes_the_same_virtual_time(tmp_path):
     assert none["dataset"]["name"] == "cifar10 (shapes only)" and real["dataset"]["name"].startswith("cifar10-s")
 
 
-def test_finished_cells_are_skipped_and_force_runs_them(results):
-    cell = ("strategy=dsync", "testbed=virtual")
-    first = summary(run(results, *cell))
-    second = run(results, *cell)
-    assert "1 of 1 cells are done already" in second.stderr
+def test_finished_runs_are_skipped_and_force_runs_them(results):
+    chosen = ("strategy=dsync", "testbed=virtual")
+    first = summary(run(results, *chosen))
+    second = run(results, *chosen)
+    assert "1 of 1 runs are done already" in second.stderr
     assert summary(second)["provenance"] == first["provenance"]
-    forced = summary(run(results, *cell, flags=("--no-mlflow", "--force")))
+    forced = summary(run(results, *chosen, flags=("--no-mlflow", "--force")))
     assert forced["weights_sha256"] == first["weights_sha256"]
     assert forced["provenance"]["started_at"] >= first["provenance"]["started_at"]
     assert len(list(results.rglob("summary.json"))) == 1
-    other = summary(run(results, *cell, "optimizer.lr=0.05"))
+    other = summary(run(results, *chosen, "optimizer.lr=0.05"))
     assert other["key"] != first["key"] and len(list(results.rglob("summary.json"))) == 2
 
 
@@ -168,17 +168,17 @@ def test_an_interrupted_run_is_not_done_because_of_a_committed_summary(results, 
 
 
 def test_a_committed_summary_without_its_events_is_not_ours(results):
-    cell = ("strategy=dsync", "testbed=virtual")
-    first = summary(run(results, *cell))
+    chosen = ("strategy=dsync", "testbed=virtual")
+    first = summary(run(results, *chosen))
     (events,) = results.rglob("events.jsonl")
     events.unlink()
-    again = run(results, *cell)
+    again = run(results, *chosen)
     assert "done already" not in again.stderr
     assert summary(again)["weights_sha256"] == first["weights_sha256"]
 
 
 def test_runs_are_mirrored_to_mlflow_and_no_page_is_built_where_none_is_wanted(results):
-    done = repro(results, "run", EXPERIMENT, "--no-report", *QUICK, "testbed=virtual")  # all settings, side by side
+    done = repro(results, "run", EXPERIMENT, "--no-report", *QUICK, "testbed=virtual")  # all variants, side by side
     assert done.returncode == 0, done.stderr
     assert "building the page" not in done.stderr and not (results.parent / "reports").exists()
     assert str(results / "pipesgd") in done.stdout and "MLflow UI" in done.stdout

@@ -22,7 +22,7 @@ from tests.support import cli
 from tests.support.cli import EXPERIMENT, QUICK
 from tests.support.waiting import LIMIT_S, wait_until
 
-CELL = [*QUICK, "strategy=dsync", "testbed=here"]
+OVERRIDES = [*QUICK, "strategy=dsync", "testbed=here"]
 
 
 def free_port() -> int:
@@ -44,10 +44,10 @@ class Server:
         command = [sys.executable, "-m", "mlflow", "server", "--workers", "1", "--port", str(self.port)]
         command += ["--host", "127.0.0.1", "--backend-store-uri", f"sqlite:///{self.folder}/server.db"]
         command += ["--serve-artifacts", "--artifacts-destination", str(self.folder / "files")]
-        settings = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true"}
+        variables = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true"}
         log = open(self.folder / "server.log", "a")  # noqa: SIM115 - the server's
         self.process = subprocess.Popen(
-            command, env=os.environ | settings, stdout=log, stderr=log, start_new_session=True
+            command, env=os.environ | variables, stdout=log, stderr=log, start_new_session=True
         )
         try:
             wait_until(self.answers, "the server answers", over=lambda: self.process.poll() is not None)
@@ -106,7 +106,7 @@ def repro(results: Path, uri: str, *arguments: str) -> tuple[str, str]:
 
 
 def run(results: Path, uri: str, *overrides: str) -> tuple[dict, str]:
-    out, err = repro(results, uri, "run", EXPERIMENT, "--json", *CELL, *overrides)
+    out, err = repro(results, uri, "run", EXPERIMENT, "--json", *OVERRIDES, *overrides)
     (summary,) = json.loads(out)
     return summary, err
 
@@ -119,7 +119,7 @@ def runs_of(server: Server, key: str):
 
 
 def check_complete(server: Server, summary: dict, tmp_path: Path) -> None:
-    """One run of that cell: curve, numbers, parameters, tags and files, each once."""
+    """One run of that run: curve, numbers, parameters, tags and files, each once."""
     client, [run] = runs_of(server, summary["key"])
     assert run.info.status == "FINISHED"
     history = client.get_metric_history(run.info.run_id, "top1")
@@ -162,19 +162,19 @@ def test_with_the_server_down_the_run_goes_on_and_sync_sends_it_later(server, tm
 
 
 @pytest.mark.ranks
-def test_a_silent_server_delays_no_cell_and_the_command_only_so_long(tmp_path):
-    """Two cells: the second is done while the first one's first request still waits for its answer."""
+def test_a_silent_server_delays_no_run_and_the_command_only_so_long(tmp_path):
+    """Two runs: the second is done while the first one's first request still waits for its answer."""
     results = tmp_path / "results"
     with silent_server() as (uri, accepted):
-        out, err = repro(results, uri, "run", EXPERIMENT, "--json", *CELL, "seeds=2")
+        out, err = repro(results, uri, "run", EXPERIMENT, "--json", *OVERRIDES, "seeds=2")
         assert accepted
     assert len(json.loads(out)) == 2 and all(read_summary(path.parent) for path in results.rglob("events.jsonl"))
     lines = [line for line in err.splitlines() if "MLflow" in line]
-    # on a slow machine the first cell's request has its time limit while the second cell is still running
+    # on a slow machine the first run's request has its time limit while the second run is still running
     assert sum(line.startswith("warning") for line in lines) == 1 and "`repro track sync`" in err, err
     assert "secret" not in err and "Traceback" not in err
-    last_cell = max(index for index, line in enumerate(err.splitlines()) if "ms a step" in line)
-    assert any("waiting up to" in line for line in err.splitlines()[last_cell + 1 :]), err
+    last_run = max(index for index, line in enumerate(err.splitlines()) if "ms a step" in line)
+    assert any("waiting up to" in line for line in err.splitlines()[last_run + 1 :]), err
 
 
 def test_jobs_are_queued_and_dropped_while_the_server_is_silent(tmp_path):
@@ -183,7 +183,7 @@ def test_jobs_are_queued_and_dropped_while_the_server_is_silent(tmp_path):
     with silent_server() as (uri, accepted):
         mirrors = Background(Store(uri, tmp_path), said.append)
         for key in ("a", "b"):
-            mirror = mirrors.cell()
+            mirror = mirrors.add()
             mirror.start({"key": key, "paper": "p", "experiment": "e"})
             for _ in range(1000):
                 mirror.sync(tmp_path)
@@ -204,7 +204,7 @@ def test_after_enough_lost_time_the_server_is_not_asked_again(tmp_path, monkeypa
     monkeypatch.setattr("repro.tracking.background.LOST_S", -1.0)
     said = []
     mirrors = Background(Store(f"http://127.0.0.1:{free_port()}", tmp_path), said.append)
-    first, second = mirrors.cell(), mirrors.cell()
+    first, second = mirrors.add(), mirrors.add()
     first.start({"key": "a", "paper": "p", "experiment": "e"})
     mirrors._thread.join(LIMIT_S)
     assert not mirrors._thread.is_alive() and not first.on
@@ -219,7 +219,7 @@ def test_a_server_killed_in_the_middle_gets_the_rest_once(tmp_path):
     folder.mkdir()
     server = Server(folder)
     try:
-        process = command(results, server.uri, "run", EXPERIMENT, "--json", *CELL, "epochs=40", "eval_every=1")
+        process = command(results, server.uri, "run", EXPERIMENT, "--json", *OVERRIDES, "epochs=40", "eval_every=1")
         client = open_store(server.uri, folder)
 
         def running():
@@ -242,7 +242,7 @@ def test_a_server_killed_in_the_middle_gets_the_rest_once(tmp_path):
 
 
 def test_a_malformed_address_ends_the_command_before_anything_runs(tmp_path):
-    done = cli.repro(tmp_path / "results", "run", EXPERIMENT, *CELL, tracking_uri="htp://ann:secret@host")
+    done = cli.repro(tmp_path / "results", "run", EXPERIMENT, *OVERRIDES, tracking_uri="htp://ann:secret@host")
     err = done.stderr
     assert done.returncode == 2 and "Traceback" not in err and "secret" not in err
     [line] = [line for line in err.splitlines() if "MLFLOW_TRACKING_URI" in line]

@@ -79,25 +79,25 @@ def test_claims_and_reference_agree_with_each_other_and_with_the_experiments():
         for statistic in ("min", "mean", "sd", "max"):
             assert CLAIMS[f"{first}-{statistic}"].low == pytest.approx(printed[statistic] / 1e3)
         assert CLAIMS[f"{first}-sd-over-mean"].low == pytest.approx(printed["sd"] / printed["mean"], abs=1e-4)
-    settings = {name for experiment in TRAINING for name in experiment.settings}
+    variants = {name for experiment in TRAINING for name in experiment.variants}
     for claim in content.claims:
         for key in ("setting", "over"):
             name = claim.arguments.get(key)
-            assert name is None or name in settings or name in ("mean", "majority"), claim.id
-    assert {row for bars in BARS.values() for row in bars} <= settings
+            assert name is None or name in variants or name in ("mean", "majority"), claim.id
+    assert {row for bars in BARS.values() for row in bars} <= variants
     with pytest.raises(InputError, match=r"reference/eagersgd\.csv: no row of Table 1, none, all, epochs"):
         PAPER.table1("none", "epochs")
 
 
-def test_the_experiments_files_have_the_page_s_settings_and_programs():
+def test_the_experiments_files_have_the_page_s_variants_and_programs():
     folder = CONFIGS / "experiment" / "eagersgd"
     read = {path.stem: yaml.safe_load(path.read_text()) for path in folder.glob("*.yaml")}
     assert set(SHOWN) == set(PROBES) | {experiment.name for experiment in TRAINING}
     assert set(read) == {file for name in SHOWN for file in files(name)}
     for experiment in TRAINING:
         one, named = read[experiment.name], set(labels(f"eagersgd/{experiment.name}"))
-        assert one["figure"] == experiment.name and set(experiment.settings) <= named, experiment.name
-        others = named - set(experiment.settings)
+        assert one["figure"] == experiment.name and set(experiment.variants) <= named, experiment.name
+        others = named - set(experiment.variants)
         assert experiment.name in OPEN or all(name.startswith("Single node") for name in others), others
         testbeds = list(one["testbeds"])
         assert ("measured" in experiment.kinds) == ("here" in testbeds), experiment.name
@@ -123,19 +123,19 @@ def test_the_paper_s_parameters_are_those_of_the_models():
 # --- groups
 
 
-def test_settings_may_differ_in_what_an_experiment_says_and_in_nothing_else():
-    cells = [s for s in made.hyperplane(1) if s["experiment"] == FIG10_PADDED.name and s["kind"] == "simulated"]
-    group = gathered(cells).training[FIG10_PADDED.name]["simulated"]
+def test_variants_may_differ_in_what_an_experiment_says_and_in_nothing_else():
+    runs = [s for s in made.hyperplane(1) if s["experiment"] == FIG10_PADDED.name and s["kind"] == "simulated"]
+    group = gathered(runs).training[FIG10_PADDED.name]["simulated"]
     assert len(group.covered()) == 8 and compute_eager.alone(group, 2048)[0]["setting"] == "Single node"
-    assert len(groups(cells, tuple(group.settings))) == 2  # the single node is apart
-    other = cells[0] | {"dataset": cells[0]["dataset"] | {"name": "another"}}
-    assert key_of(other, FIG10_PADDED.varies) != key_of(cells[0], FIG10_PADDED.varies)
-    network = cells[0] | {"testbed_model": cells[0]["testbed_model"] | {"alpha_s": 1.0}}
-    assert key_of(network, FIG10_PADDED.varies) != key_of(cells[0], FIG10_PADDED.varies)
-    assert gathered([cells[0] | {"setting": "mine"}]).others[0].first["setting"] == "mine"
+    assert len(groups(runs, tuple(group.variants))) == 2  # the single node is apart
+    other = runs[0] | {"dataset": runs[0]["dataset"] | {"name": "another"}}
+    assert key_of(other, FIG10_PADDED.varies) != key_of(runs[0], FIG10_PADDED.varies)
+    network = runs[0] | {"testbed_model": runs[0]["testbed_model"] | {"alpha_s": 1.0}}
+    assert key_of(network, FIG10_PADDED.varies) != key_of(runs[0], FIG10_PADDED.varies)
+    assert gathered([runs[0] | {"setting": "mine"}]).others[0].first["setting"] == "mine"
 
 
-def test_measured_and_simulated_horovod_are_the_same_setting():
+def test_measured_and_simulated_horovod_are_the_same_variant():
     both = [made.run(FIG13, HOROVOD, kind) for kind in ("measured", "simulated")]
     assert {one["strategy"] for one in both} == {"horovod", "wfbp"}
     assert set(gathered(both).training[FIG13.name]) == {"measured", "simulated"}
@@ -147,16 +147,16 @@ def test_results_of_fig9_measured_stand_with_fig9():
 
 
 def test_looks_do_not_depend_on_delays_and_tell_quorums_apart():
-    def looks(experiment, *settings):
-        cells = tuple(made.run(experiment, setting) for setting in settings)
-        of = frames_training.methods(Group((), cells, settings))
+    def looks(experiment, *variants):
+        runs = tuple(made.run(experiment, variant) for variant in variants)
+        of = frames_training.methods(Group((), runs, variants))
         drawn = tuple(dict.fromkeys(method for method, _ in of.values()))
-        return [style.look(of[setting][0], drawn) for setting in settings], curves.handles(drawn)
+        return [style.look(of[variant][0], drawn) for variant in variants], curves.handles(drawn)
 
     found, handles = looks(FIG10, f"{SOLO} 200 ms", f"{SOLO} 400 ms", f"{DEEP500} 200 ms")
-    assert found[0] == found[1] == style.SETTINGS[SOLO] != found[2]
+    assert found[0] == found[1] == style.VARIANTS[SOLO] != found[2]
     assert len(handles) == 2
-    assert looks(QUORUM, "eager-SGD (quorum 4)")[0] == [style.SETTINGS["eager-SGD (quorum)"]]
+    assert looks(QUORUM, "eager-SGD (quorum 4)")[0] == [style.VARIANTS["eager-SGD (quorum)"]]
     several, _ = looks(QUORUM, "eager-SGD (quorum 4)", "eager-SGD (quorum 8)")
     assert several[0] != several[1]
 
@@ -165,18 +165,18 @@ def test_looks_do_not_depend_on_delays_and_tell_quorums_apart():
 
 
 def test_verdicts_on_throughput_and_scaling():
-    cells = made.hyperplane(3)
-    one = judged("ratio-200", cells)
+    runs = made.hyperplane(3)
+    one = judged("ratio-200", runs)
     assert one.ours.median == pytest.approx(0.6 / 0.425, rel=0.01) and one.label == "matches"
-    assert judged("hyperplane-200", cells, "measured").label == "same direction"
-    assert judged("ratio-strong-scaling", cells, "measured").ours.median == pytest.approx(1.5625 / 0.45, rel=0.01)
-    assert "8 workers over one with batch 2048" in judged("ratio-strong-scaling", cells).note
-    assert judged("hyperplane-single-node", cells).ours.median == pytest.approx(0.64, rel=0.01)
-    assert judged("padded-eager-stable", cells).label == "matches"
-    assert judged("padded-sync-worse", cells).label == "matches"
-    several = [cell for cell in cells if cell["workers"] > 1]
+    assert judged("hyperplane-200", runs, "measured").label == "same direction"
+    assert judged("ratio-strong-scaling", runs, "measured").ours.median == pytest.approx(1.5625 / 0.45, rel=0.01)
+    assert "8 workers over one with batch 2048" in judged("ratio-strong-scaling", runs).note
+    assert judged("hyperplane-single-node", runs).ours.median == pytest.approx(0.64, rel=0.01)
+    assert judged("padded-eager-stable", runs).label == "matches"
+    assert judged("padded-sync-worse", runs).label == "matches"
+    several = [run for run in runs if run["workers"] > 1]
     assert "no run of one worker with batch 2048" in judged("ratio-strong-scaling", several).text
-    assert judged("ratio-loss-equivalent-300", cells).ours.median == pytest.approx(1)
+    assert judged("ratio-loss-equivalent-300", runs).ours.median == pytest.approx(1)
     weak = judged("resnet50-weak-scaling", made.resnet50())
     assert weak.ours.median == pytest.approx(64 * 0.64 / (0.64 + 0.46 / 64)) and weak.label == "same direction"
     seconds = judged("ucf101-one-node-16", made.scaling())
@@ -186,61 +186,61 @@ def test_verdicts_on_throughput_and_scaling():
 
 def test_verdicts_on_scores_and_synchronisation():
     real = {"name": "ucf101", "standin": False}
-    cells = [cell | {"dataset": cell["dataset"] | real} for cell in made.curves(3)]
-    assert judged("ucf101-solo-lower", cells).label == "matches"
-    assert judged("ucf101-majority-equal", cells).label == "matches"
-    best = judged("ucf101-horovod-best-top1", cells)
-    assert "best of 3 seeds" in best.note and best.ours.median > judged("ucf101-horovod-top1", cells).ours.median
-    without = [cell | {"final": {k: v for k, v in cell["final"].items() if k != "top5"}} for cell in cells]
+    runs = [run | {"dataset": run["dataset"] | real} for run in made.curves(3)]
+    assert judged("ucf101-solo-lower", runs).label == "matches"
+    assert judged("ucf101-majority-equal", runs).label == "matches"
+    best = judged("ucf101-horovod-best-top1", runs)
+    assert "best of 3 seeds" in best.note and best.ours.median > judged("ucf101-horovod-top1", runs).ours.median
+    without = [run | {"final": {k: v for k, v in run["final"].items() if k != "top5"}} for run in runs]
     assert f"no top5 was evaluated for {HOROVOD}" in judged("ucf101-horovod-top5", without).text
     assert judged("ucf101-horovod-top1", made.curves(1)).text == "not attempted (stand-in data)"
     assert "timing only" in judged("resnet50-solo-top1", made.resnet50()).text
     gain = judged("synchronisation-gain", made.synchronisation(3))
     assert gain.ours.median == pytest.approx(0.012) and gain.label == "matches" and "no synchronisation" in gain.note
-    alone = [cell for cell in made.synchronisation(1) if not cell["setting"].endswith("no synchronisation")]
+    alone = [run for run in made.synchronisation(1) if not run["setting"].endswith("no synchronisation")]
     assert "no results of eager_solo without" in judged("synchronisation-gain", alone).text
 
 
 def test_what_rounds_held_is_counted_and_lost_gradients_are_seen():
-    cells = made.hyperplane(1)
-    assert judged("conserved-fig10", cells).ours.median == 1 and judged("conserved-fig10", cells).label == "matches"
-    broken = [dict(cell) for cell in cells]
-    for cell in broken:
-        if cell["setting"] == f"{SOLO} 300 ms":
-            cell["counters"] = cell["counters"] | {"pending": 0.0}
+    runs = made.hyperplane(1)
+    assert judged("conserved-fig10", runs).ours.median == 1 and judged("conserved-fig10", runs).label == "matches"
+    broken = [dict(run) for run in runs]
+    for run in broken:
+        if run["setting"] == f"{SOLO} 300 ms":
+            run["counters"] = run["counters"] | {"pending": 0.0}
     lost = judged("conserved-fig10", broken)
     assert lost.ours.median == pytest.approx(304 / 320) and lost.label == "differs"
-    half = judged("majority-half-fig10", cells)
+    half = judged("majority-half-fig10", runs)
     assert half.ours.median == pytest.approx(0.9) and half.note == "NAP 7.20 of 8 ranks" and half.label == "matches"
-    assert judged("staleness-bound", cells, "measured").ours.median == 1  # 400 ms of delay on steps of 20 ms
-    assert judged("staleness-bound", cells).label == "same direction"
+    assert judged("staleness-bound", runs, "measured").ours.median == 1  # 400 ms of delay on steps of 20 ms
+    assert judged("staleness-bound", runs).label == "same direction"
     assert judged("same-output-fig13", made.curves(1)).ours.median == pytest.approx(0.025)
-    plain = [cell | {"counters": {}, "staleness": []} for cell in cells]
+    plain = [run | {"counters": {}, "staleness": []} for run in runs]
     assert "no eager run counted its rounds" in judged("conserved-fig10", plain).text
     assert "no rounds counted" in judged("majority-half-fig10", plain).text
-    cell = made.run(FIG10, f"{SOLO} 400 ms", compute=0.3, delay=0.4)
-    assert compute_eager.rounds_of_a_delay(cell) == 3 and compute_eager.largest_delay(make()) is None
-    table = frames_guarantees.counters(gathered(cells).training[FIG10.name]["measured"]).set_index("setting")
+    run = made.run(FIG10, f"{SOLO} 400 ms", compute=0.3, delay=0.4)
+    assert compute_eager.rounds_of_a_delay(run) == 3 and compute_eager.largest_delay(make()) is None
+    table = frames_guarantees.counters(gathered(runs).training[FIG10.name]["measured"]).set_index("setting")
     row = table.loc[f"{SOLO} 200 ms"]
     assert (row["accepted"], row["pending"], row["NAP"], row["largest"]) == ("304", "16", "6.40", "10")
     assert float(row["accounted for"]) == 1 and row["one delay explains"] == "11"
-    ages = frames_guarantees.staleness(gathered(cells).training[FIG10.name]["measured"])
+    ages = frames_guarantees.staleness(gathered(runs).training[FIG10.name]["measured"])
     assert ages.groupby(["setting", "rank"])["share"].sum().round(9).eq(1).all()
     assert not ages["setting"].str.startswith("Synch").any()
 
 
 def test_verdicts_on_probes():
-    cells = made.probes()
-    majority = judged("majority-latency", cells)
+    runs = made.probes()
+    majority = judged("majority-latency", runs)
     rows = {(r["collective"], r["bytes"]): r["latency_s"]["mean"] for r in made.partial()["result"]["rows"]}
     sizes = {size for _, size in rows}
     mean = sum(rows["allreduce", size] / rows["majority", size] for size in sizes) / len(sizes)
     assert majority.ours.median == pytest.approx(mean) and majority.label == "same direction"
-    assert judged("solo-nap", cells, "measured").label == "matches"
-    assert judged("majority-nap", cells).ours.median == 16.5
+    assert judged("solo-nap", runs, "measured").label == "matches"
+    assert judged("majority-nap", runs).ours.median == 16.5
     assert judged("solo-nap", [made.partial(ranks=8)]).text == "not attempted (not run with 32 ranks)"
-    assert judged("lstm-proportional", cells, "measured").ours.median == pytest.approx(1)
-    assert judged("length-median", cells, "measured").label == "matches"
+    assert judged("lstm-proportional", runs, "measured").ours.median == pytest.approx(1)
+    assert judged("length-median", runs, "measured").label == "matches"
     assert judged("length-median", [made.lengths(median=168)], "measured").label == "same direction"
     assert "the lengths are generated" in judged("length-median", [made.lengths(standin=True)], "measured").text
     assert "no lengths of batches" in judged("lstm-proportional", [

@@ -17,8 +17,8 @@ from tests.reports.data.summaries import findings, pictures
 @pytest.fixture(scope="module")
 def chosen():
     """experiment -> simulated group"""
-    cells = [*pictures(), *findings(2)]
-    found = {e.name: groups.choose(cells, e)[0]["simulated"] for e in (FIG1, FIG2, K_SPECTRUM, LOSSY)}
+    runs = [*pictures(), *findings(2)]
+    found = {e.name: groups.choose(runs, e)[0]["simulated"] for e in (FIG1, FIG2, K_SPECTRUM, LOSSY)}
     measured = [*timings(2), *rings(1)]
     for name in ("timing-model", "gradient-communication", "fig3-ring"):
         found[name] = probes.choose(measured, name)[0]["simulated"]
@@ -59,15 +59,15 @@ def test_figure_2_marks_idle_stretches_numbers_allreduces_and_sends_back(chosen)
 
 
 def test_figure_3_has_native_and_pipelined_rings_of_every_codec(chosen):
-    cell = traces.ring_cell(chosen["fig3-ring"])
-    assert cell["workers"] == 4
-    found = traces.figure3(cell)
+    run = traces.ring_run(chosen["fig3-ring"])
+    assert run["workers"] == 4
+    found = traces.figure3(run)
     assert set(found[found["codec"].map(traces.light)]["codec"]) == {"none", "truncate16", "quantize8"}
     assert set(found[found["codec"] == "none"]["name"]) == {"communicate", "reduce"}
     assert set(found[found["codec"] == "truncate16"]["name"]) == {"communicate", "decompress+sum+compress"}
     assert set(found[found["pipelined"]]["line"]) == {"1. communicate", "2. work"}
     assert set(found[~found["pipelined"]]["line"]) == {"main"}
-    assert len(traces.raw(cell["result"]["variants"][0]["trace"])) == 4 * 9
+    assert len(traces.raw(run["result"]["variants"][0]["trace"])) == 4 * 9
 
 
 def test_the_ring_s_tables_have_every_world_variant_and_benchmark(chosen):
@@ -79,7 +79,7 @@ def test_the_ring_s_tables_have_every_world_variant_and_benchmark(chosen):
     assert tern["work / uncompressed"] == f"2.20{TIMES}" and tern["work / compressed"] == f"22.0{TIMES}"
 
 
-def test_predictions_have_an_error_a_setting_model_and_world_size(chosen):
+def test_predictions_have_an_error_a_variant_model_and_world_size(chosen):
     found = frames_timing.predictions(chosen["timing-model"])
     assert len(found) == 2 * 4 * 4 and found["error"].tolist() == pytest.approx([0.01] * len(found))
     server = found[found["equation"] == "server"]
@@ -111,7 +111,7 @@ def test_segments_turn_with_the_network(chosen):
     assert table["faster"].iloc[0] == "sequential" and table["faster"].iloc[-1] == "pipelined"
 
 
-def test_K_and_lossy_tables_are_by_setting_and_over_seeds(chosen):
+def test_K_and_lossy_tables_are_by_variant_and_over_seeds(chosen):
     found = frames_findings.spectrum(chosen["k-spectrum"])
     assert len(found) == 7 * 2 and set(found[found["staleness_lr"]]["K"]) == {4, 8}
     table = frames_findings.spectrum_table(found, "top1").set_index("setting")

@@ -9,13 +9,13 @@ import pytest
 from repro.reports import compute, frames, groups, provenance, tables
 from repro.reports.experiments import ALEXNET, FIGURE4, K_SPECTRUM, MNIST, MORE, TRAINING
 from repro.reports.section_figure4 import TIMELINE, row_data
-from tests.reports.data.summaries import FIG4, all_cells, labels, make, rows, timing_only
+from tests.reports.data.summaries import FIG4, all_runs, labels, make, rows, timing_only
 
 # --- groups
 
 
 def test_a_figure_never_mixes_machines_lengths_data_or_testbeds():
-    mine = all_cells(["measured"], 1)
+    mine = all_runs(["measured"], 1)
     strangers = [make("D-Sync", seed=9, hardware={"class": "gpu-1x-h200"}), make("D-Sync", seed=9, epochs=30),
                  make("D-Sync", seed=9, dataset={"name": "mnist-standin-digits", "standin": True}),
                  make("D-Sync", seed=9, testbed="shaped"), make("D-Sync", seed=9, launcher="torchrun"),
@@ -39,46 +39,46 @@ def test_simulated_results_group_by_testbed_parameters_and_not_by_machine():
 
 
 def test_runs_without_arithmetic_are_a_group_of_their_own_with_a_breakdown_and_no_accuracies():
-    cells = [cell for cell in rows(1) if cell["experiment"] == ALEXNET.name]
-    group = groups.choose(cells, ALEXNET.experiment)[0]["simulated"]
+    runs = [run for run in rows(1) if run["experiment"] == ALEXNET.name]
+    group = groups.choose(runs, ALEXNET.experiment)[0]["simulated"]
     assert group.timing_only and len(group.covered()) == 7 and math.isnan(compute.final(group.first))
     data = row_data(ALEXNET, group)
     assert not len(data.points) and not data.goals and data.bars["metric"].isna().all()
     assert set(data.bars["unit"]) == {frames.PER_STEP} and data.bars["step_ms"].iloc[0] == pytest.approx(15.5)
     assert data.bars.set_index("setting").loc["D-Sync", "communicate"] == pytest.approx(6)  # ms an iteration
-    assert "final top1" not in tables.settings(group, {}) and "to 0.2 (s)" not in tables.settings(group, {})
+    assert "final top1" not in tables.variants(group, {}) and "to 0.2 (s)" not in tables.variants(group, {})
     # never with runs that compute: those win if they cover as much
     real = make("D-Sync", "simulated", finished="2020-01-01")
     chosen, others = groups.choose([timing_only(make("D-Sync", "simulated")), real], FIG4)
     assert not chosen["simulated"].timing_only and len(others) == 1
 
 
-def test_warm_up_may_differ_between_kinds_and_never_within_a_setting():
-    cells = [cell for cell in rows(2) if cell["experiment"] == ALEXNET.name]
-    chosen, others = groups.choose(cells, ALEXNET.experiment)
+def test_warm_up_may_differ_between_kinds_and_never_within_a_variant():
+    runs = [run for run in rows(2) if run["experiment"] == ALEXNET.name]
+    chosen, others = groups.choose(runs, ALEXNET.experiment)
     assert {c["options"]["warmup_epochs"] for c in chosen["measured"].runs("Pipe-SGD").values()} == {4} and not others
     other = make("Pipe-SGD", seed=7, experiment=ALEXNET.experiment, best=0.48)
     other |= {key: chosen["measured"].first[key] for key in ("dataset", "epochs")}
     other["options"] = other["options"] | {"warmup_epochs": 1}
-    mixed, others = groups.choose([*cells, other], ALEXNET.experiment)
+    mixed, others = groups.choose([*runs, other], ALEXNET.experiment)
     assert sorted(mixed["measured"].runs("Pipe-SGD")) == [0, 1] and len(others) == 1
     # the paper has none for small models
     assert not groups.belongs(make("Pipe-SGD") | {"options": {"warmup_epochs": 5}}, MNIST.experiment)
 
 
-def test_every_setting_of_the_page_has_its_options_and_the_experiments_files_name_the_same():
+def test_every_variant_of_the_page_has_its_options_and_the_experiments_files_name_the_same():
     from repro.common.paths import CONFIGS
 
     for experiment in TRAINING:
         named = set(labels(f"pipesgd/{experiment.name}"))
-        assert named <= set(experiment.settings), experiment.name
-        assert experiment is K_SPECTRUM or named == set(experiment.settings), experiment.name
+        assert named <= set(experiment.variants), experiment.name
+        assert experiment is K_SPECTRUM or named == set(experiment.variants), experiment.name
     for figure, names in MORE.items():
         for name in names:
             text = (CONFIGS / "experiment" / "pipesgd" / f"{name}.yaml").read_text()
             assert f"\nfigure: {figure}\n" in text and "\nprogram: timing\n" in text
     for row in FIGURE4:
-        assert ("Pipe-SGD + Q" in row.experiment.settings) == (row.label in ("MNIST-MLP", "AlexNet"))
+        assert ("Pipe-SGD + Q" in row.experiment.variants) == (row.label in ("MNIST-MLP", "AlexNet"))
 
 
 def test_a_constant_schedule_is_no_difference_and_another_one_is():
@@ -93,7 +93,7 @@ def test_a_constant_schedule_is_no_difference_and_another_one_is():
     )
 
 
-def test_most_settings_win_then_the_latest_and_the_latest_of_a_seed():
+def test_most_variants_win_then_the_latest_and_the_latest_of_a_seed():
     early, late = "2026-01-01T00:00:00+00:00", "2026-03-01T00:00:00+00:00"
     few_but_late = [make("D-Sync", finished=late, epochs=9)]
     many = [make("D-Sync", finished=early), make("PS-Sync", finished=early)]
@@ -108,7 +108,7 @@ def test_most_settings_win_then_the_latest_and_the_latest_of_a_seed():
     assert groups.choose([paper, rough], FIG4)[0]["simulated"].first["testbed"] == "paper/pipesgd"
 
 
-def test_breakdown_cells_give_phases_and_never_times():
+def test_breakdown_runs_give_phases_and_never_times():
     slow = make(
         "D-Sync", breakdown=True, phases={"communicate": 1.0}, final={"train_s": 99.0, "top1": 0.5, "test_loss": 1}
     )
@@ -117,11 +117,11 @@ def test_breakdown_cells_give_phases_and_never_times():
     assert bars.loc["D-Sync", "communicate"] == pytest.approx(1200) and bars.loc["D-Sync", "train_s"] < 99
     assert bars.loc["PS-Sync", "communicate"] < 1200
     alone = groups.choose([slow], FIG4)[0]
-    assert not alone  # breakdown cells alone are no figure
+    assert not alone  # breakdown runs alone are no figure
 
 
 def test_frames_hold_every_seed_and_a_band():
-    group = groups.choose(all_cells(["measured"], 3), FIG4)[0]["measured"]
+    group = groups.choose(all_runs(["measured"], 3), FIG4)[0]["measured"]
     points = frames.curves(group)
     assert len(points) == 7 * 3 * 9
     median = frames.bands(points)
@@ -134,10 +134,10 @@ def test_frames_hold_every_seed_and_a_band():
 
 def test_deviations_come_from_the_summaries():
     small = {"train": 1000, "classes": 4, "input_shape": [1, 14, 14]}
-    cells = all_cells(["measured"], 1, dataset=small, model={"parameters": 5})
-    group = groups.choose(cells, FIG4)[0]["measured"]
+    runs = all_runs(["measured"], 1, dataset=small, model={"parameters": 5})
+    group = groups.choose(runs, FIG4)[0]["measured"]
     text = " ".join(provenance.deviations(group, MNIST.stated))
-    same = all_cells(["measured"], 1, dataset={"classes": 10, "input_shape": [1, 28, 28]})
+    same = all_runs(["measured"], 1, dataset={"classes": 10, "input_shape": [1, 28, 28]})
     assert "Data:" not in " ".join(provenance.deviations(groups.choose(same, FIG4)[0]["measured"], MNIST.stated))
     for part in (
         "1,000 train examples",
@@ -154,9 +154,9 @@ def test_deviations_come_from_the_summaries():
 
 
 def test_differences_that_rows_share_are_said_once():
-    chosen = {row.name: groups.choose([*all_cells(seeds=1), *rows(1)], row.experiment)[0] for row in FIGURE4}
+    chosen = {row.name: groups.choose([*all_runs(seeds=1), *rows(1)], row.experiment)[0] for row in FIGURE4}
     found = dict(provenance.run_deviations(chosen, FIGURE4))
-    assert found["Seeds: 1 a setting; the paper prints single values and names no seeds."].count(",") == 7
+    assert found["Seeds: 1 a variant; the paper prints single values and names no seeds."].count(",") == 7
     assert any("imagenet-standin stands in for ImageNet" in line for line in found)
     warm = [where for line, where in found.items() if line.startswith("Warm-up: 0 epochs")]
     assert warm == ["AlexNet simulated, ResNet18 simulated"]

@@ -26,7 +26,7 @@ from repro.reports.gtopk.experiments import (
 from repro.reports.gtopk.published import of_model, of_tables, published
 from repro.reports.gtopk.section_convergence import difference
 from repro.reports.reference import read as read_reference
-from repro.reports.scaling import ALGORITHMS, MODELS, of_cells
+from repro.reports.scaling import ALGORITHMS, MODELS, of_runs
 from tests.reports.data.gtopk import (
     collectives,
     links,
@@ -63,13 +63,13 @@ def test_claims_and_reference_agree_with_each_other_and_with_the_experiments():
     assert parameters == set(PARAMETERS.values())
 
 
-def test_the_experiments_files_have_the_page_s_settings_and_programs():
+def test_the_experiments_files_have_the_page_s_variants_and_programs():
     folder = CONFIGS / "experiment" / "gtopk"
     read = {path.stem: yaml.safe_load(path.read_text()) for path in folder.glob("*.yaml")}
     assert set(SHOWN) == set(SWEEPS) | {experiment.name for experiment in TRAINING}
     for experiment in TRAINING:
         assert read[experiment.name]["figure"] == experiment.name
-        assert set(labels(f"gtopk/{experiment.name}")) == set(experiment.settings), experiment.name
+        assert set(labels(f"gtopk/{experiment.name}")) == set(experiment.variants), experiment.name
     for name, program in SWEEPS.items():
         for file in files(name):
             assert read[file]["figure"] == name and read[file].get("program", "train") == program
@@ -105,22 +105,22 @@ def test_the_paper_s_tables_hold_its_claims_and_its_time_model_does_not():
     assert again["AlexNet"].startswith("12.95") and again["average"].startswith("6.708")
 
 
-def test_verdicts_on_scaling_come_from_the_cells():
-    cells = sweep()
-    one = judged("vgg16-throughput-gtopk", cells)
+def test_verdicts_on_scaling_come_from_the_runs():
+    runs = sweep()
+    one = judged("vgg16-throughput-gtopk", runs)
     assert one.ours.median == pytest.approx(32 * 128 / (0.097 + 4 * PARAMETERS["VGG-16"] * 1.5e-9 + 0.01497), rel=1e-3)
-    assert one.label == "differs" and judged("dense-worst", cells).label == "matches"
-    least = judged("over-dense-least", cells)
+    assert one.label == "differs" and judged("dense-worst", runs).label == "matches"
+    least = judged("over-dense-least", runs)
     assert least.label == "same direction" and "ResNet-20" in least.note and "AlexNet" in least.note
-    assert judged("topk-small", cells).ours.median == 1
-    assert judged("vgg16-compression-comparable", cells).ours.median == pytest.approx(0.911, abs=1e-3)
-    assert judged("resnet50-overheads-small", cells).label == "matches"
-    assert judged("vgg16-communication-large", cells).label == "differs"
-    assert judged("gtopk-stable", cells).ours.median > 1
-    few = [cell for cell in cells if not cell["setting"].startswith("AlexNet")]
+    assert judged("topk-small", runs).ours.median == 1
+    assert judged("vgg16-compression-comparable", runs).ours.median == pytest.approx(0.911, abs=1e-3)
+    assert judged("resnet50-overheads-small", runs).label == "matches"
+    assert judged("vgg16-communication-large", runs).label == "differs"
+    assert judged("gtopk-stable", runs).ours.median > 1
+    few = [run for run in runs if not run["setting"].startswith("AlexNet")]
     assert "no results with 32 workers for AlexNet, gTop-k; AlexNet, Dense" in judged("over-dense-least", few).text
     assert judged("vgg16-over-dense", few).label == "same direction"
-    assert of_cells([scaled("VGG-16", "Dense", 4)]).throughput("VGG-16", "Dense", 2) is None
+    assert of_runs([scaled("VGG-16", "Dense", 4)]).throughput("VGG-16", "Dense", 2) is None
     assert judged("over-dense-least", [], "measured").text == "not attempted (no results)"
 
 
@@ -145,45 +145,45 @@ def test_verdicts_on_convergence_compare_losses_and_metrics():
 
 
 def test_lost_gradients_are_a_share_of_what_was_sent():
-    runs = [training(CONSERVATION, name, "simulated") for name in CONSERVATION.settings]
+    runs = [training(CONSERVATION, name, "simulated") for name in CONSERVATION.variants]
     lost = judged("nothing-lost", runs)
     assert lost.ours.median == pytest.approx(0.03) and lost.label == "same direction"
     none = [run | {"counters": {}} for run in runs]
     assert "no masses counted" in judged("nothing-lost", none).text
     group = gathered(runs).training["conservation"]["simulated"]
     assert "one seed says nothing" in difference(group)
-    two = [*runs, *(training(CONSERVATION, name, "simulated", 1) for name in CONSERVATION.settings)]
+    two = [*runs, *(training(CONSERVATION, name, "simulated", 1) for name in CONSERVATION.variants)]
     assert "better in every seed" in difference(gathered(two).training["conservation"]["simulated"])
 
 
 def test_verdicts_on_the_network_come_from_the_probes():
-    cells = [*collectives(), *collectives("measured", 1.2), message_times(), message_times(testbed="here", beta=1e-10)]
+    runs = [*collectives(), *collectives("measured", 1.2), message_times(), message_times(testbed="here", beta=1e-10)]
     for name in ("dense", "topk", "gtopk"):
-        assert judged(f"table1-{name}", cells).ours.median == pytest.approx(1)
-        assert judged(f"table1-{name}", cells, "measured").label == "same direction"
-    assert judged("gtopk-logarithmic", cells).ours.median == pytest.approx(1)
-    assert judged("topk-linear", cells).label == "matches"
-    assert judged("few-workers-topk", cells).ours.median == pytest.approx(8.94 / 6.27, rel=0.01)
-    assert judged("many-workers-gtopk", cells).ours.median == pytest.approx(2.59, abs=0.01)
-    assert judged("many-workers-gtopk", cells, "measured").text == "not attempted (not run with 32 workers)"
+        assert judged(f"table1-{name}", runs).ours.median == pytest.approx(1)
+        assert judged(f"table1-{name}", runs, "measured").label == "same direction"
+    assert judged("gtopk-logarithmic", runs).ours.median == pytest.approx(1)
+    assert judged("topk-linear", runs).label == "matches"
+    assert judged("few-workers-topk", runs).ours.median == pytest.approx(8.94 / 6.27, rel=0.01)
+    assert judged("many-workers-gtopk", runs).ours.median == pytest.approx(2.59, abs=0.01)
+    assert judged("many-workers-gtopk", runs, "measured").text == "not attempted (not run with 32 workers)"
     for name in ("advantage-with-workers", "advantage-with-size", "two-words", "message-reduction"):
-        assert judged(name, cells).label == "matches", name
+        assert judged(name, runs).label == "matches", name
     # of two testbeds that were measured the paper's network counts
-    beta = judged("beta", cells, "measured")
+    beta = judged("beta", runs, "measured")
     assert beta.ours.median == pytest.approx(8.4e-6) and beta.label == "matches" and beta.note == "shaped/1g"
-    assert judged("alpha", cells, "measured").label == "differs"
-    assert judged("alpha-beta-linear", cells, "measured").label == "matches"
+    assert judged("alpha", runs, "measured").label == "differs"
+    assert judged("alpha-beta-linear", runs, "measured").label == "matches"
 
 
 def test_verdicts_on_selection_and_on_links_find_device_and_model():
-    cells = [selections(), selections("NVIDIA Synthetic", 2e-10), links(2), links(4)]
-    share = judged("vgg16-selection-cpu", cells, "measured")
+    runs = [selections(), selections("NVIDIA Synthetic", 2e-10), links(2), links(4)]
+    share = judged("vgg16-selection-cpu", runs, "measured")
     assert share.ours.median == pytest.approx(4e-9 * PARAMETERS["VGG-16"] / 0.097) and share.label == "matches"
-    assert "cpu" in share.note and judged("vgg16-selection-gpu", cells, "measured").label == "differs"
-    assert judged("gpu-selects-faster", cells, "measured").ours.median == pytest.approx(20)
-    alone = judged("gpu-selects-faster", cells[:1], "measured")
+    assert "cpu" in share.note and judged("vgg16-selection-gpu", runs, "measured").label == "differs"
+    assert judged("gpu-selects-faster", runs, "measured").ours.median == pytest.approx(20)
+    alone = judged("gpu-selects-faster", runs[:1], "measured")
     assert alone.text == "not attempted (no exact selection of AlexNet on both CPU and GPU)"
-    assert judged("vgg16-links-over-dense", cells, "measured").label == "matches"
+    assert judged("vgg16-links-over-dense", runs, "measured").label == "matches"
     assert "no steps of gTop-k and Dense" in judged("vgg16-links-over-dense", [links(2)], "measured").text
 
 

@@ -92,7 +92,7 @@ def test_claims_name_networks_modes_and_sizes_that_there_are():
     assert len(set(looks)) == 4 and style.look("default") == style.look("ps_default")
 
 
-def test_the_experiments_files_have_the_page_s_settings_and_programs():
+def test_the_experiments_files_have_the_page_s_variants_and_programs():
     read = {path.stem: yaml.safe_load(path.read_text()) for path in (CONFIGS / "experiment/ibatch").glob("*.yaml")}
     assert set(SHOWN) == set(SWEEPS) | set(PROBES) | {SYNC.name} | {e.name for e in PLACES}
     for name, (family, _) in SWEEPS.items():
@@ -105,7 +105,7 @@ def test_the_experiments_files_have_the_page_s_settings_and_programs():
         if experiment.name in read:
             one = read[experiment.name]
             assert one["figure"] == (SYNC.name if experiment is SYNC else MEASURED)
-            assert set(labels(f"ibatch/{experiment.name}")) == set(experiment.settings)
+            assert set(labels(f"ibatch/{experiment.name}")) == set(experiment.variants)
     if RANDOM in read:
         assert read[RANDOM]["program"] == PROBES[RANDOM]
         assert WITH.get(read[RANDOM]["figure"], read[RANDOM]["figure"]) == RANDOM
@@ -114,18 +114,18 @@ def test_the_experiments_files_have_the_page_s_settings_and_programs():
 # --- which results are shown
 
 
-def test_a_figure_s_cells_are_told_apart_by_their_network_and_testbed():
+def test_a_figure_s_runs_are_told_apart_by_their_network_and_testbed():
     some = [made.scaling(networks=(name,), sizes=(6,), testbed=testbed) for name in NETWORKS for testbed in
             made.TESTBEDS]  # fmt: skip
-    cells = [cell for one in some for cell in one]
-    found = gathered(cells)
+    runs = [run for one in some for run in one]
+    found = gathered(runs)
     assert set(found.sweeps) == {FIG5, FIG5 + IMPLIED} and not found.others
-    assert Scaling.of(found.sweeps[FIG5].cells).networks == list(NETWORKS.values())
-    assert {cell["experiment"] for cell in found.sweeps[FIG5].cells} == {f"fig5-{name}" for name in NETWORKS}
-    named = gathered([cell | {"experiment": f"fig5-{batched_pulls.network(cell)}"} for cell in cells])
-    assert len(named.sweeps[FIG5].cells) == len(found.sweeps[FIG5].cells) == 16
-    smoke = [cell | {"scale": "quick", "provenance": cell["provenance"] | {"finished_at": "2027"}} for cell in cells]
-    assert all(cell["scale"] != "quick" for cell in gathered([*smoke, *cells]).sweeps[FIG5].cells)
+    assert Scaling.of(found.sweeps[FIG5].summaries).networks == list(NETWORKS.values())
+    assert {run["experiment"] for run in found.sweeps[FIG5].summaries} == {f"fig5-{name}" for name in NETWORKS}
+    named = gathered([run | {"experiment": f"fig5-{batched_pulls.network(run)}"} for run in runs])
+    assert len(named.sweeps[FIG5].summaries) == len(found.sweeps[FIG5].summaries) == 16
+    smoke = [run | {"scale": "quick", "provenance": run["provenance"] | {"finished_at": "2027"}} for run in runs]
+    assert all(run["scale"] != "quick" for run in gathered([*smoke, *runs]).sweeps[FIG5].summaries)
 
 
 def test_measured_places_are_groups_of_their_own_and_the_shaped_network_is_judged():
@@ -140,70 +140,70 @@ def test_measured_places_are_groups_of_their_own_and_the_shaped_network_is_judge
 
 
 def test_verdicts_on_scaling_come_from_seconds_an_iteration():
-    cells = made.scaling()
-    step = {(c["model"]["parameters"], c["setting"]): c["step"]["mean_s"] for c in cells}
+    runs = made.scaling()
+    step = {(c["model"]["parameters"], c["setting"]): c["step"]["mean_s"] for c in runs}
     large = max(count for count, _ in step)
     speedup = LARGEST * step[large, "single"] / step[large, f"ibatch {LARGEST}"]
-    one = judged("vgg19-22k-72-ibatch", cells)
+    one = judged("vgg19-22k-72-ibatch", runs)
     assert one.ours.median == pytest.approx(speedup) and one.label == "same direction"
     gain = step[large, "default 72"] / step[large, "ibatch 72"] - 1
-    assert judged("improvement-over-default", cells).ours.median == pytest.approx(gain)
-    assert judged("linear-to-6", cells).note == "VGG19-22K, default, 6 nodes"
-    assert judged("best-of-three-30", cells).text.startswith("same direction")
-    assert judged("vgg-scales-worse", cells).label == "matches"
-    assert "VGG19-22K 1." in judged("largest-improvement", cells).note
-    assert judged("gain-grows", cells).ours.median == pytest.approx(0.75)
-    assert judged("parameters-vgg19-22k", cells).note == "vgg19: 229,100,000 parameters"
-    few = [cell for cell in cells if cell["setting"] != "layerwise 72"]
+    assert judged("improvement-over-default", runs).ours.median == pytest.approx(gain)
+    assert judged("linear-to-6", runs).note == "VGG19-22K, default, 6 nodes"
+    assert judged("best-of-three-30", runs).text.startswith("same direction")
+    assert judged("vgg-scales-worse", runs).label == "matches"
+    assert "VGG19-22K 1." in judged("largest-improvement", runs).note
+    assert judged("gain-grows", runs).ours.median == pytest.approx(0.75)
+    assert judged("parameters-vgg19-22k", runs).note == "vgg19: 229,100,000 parameters"
+    few = [run for run in runs if run["setting"] != "layerwise 72"]
     assert "no results for layerwise on 72 nodes of VGG19-22K" in judged("vgg19-22k-72-layerwise", few).text
     assert "layerwise on 72 nodes of GoogLeNet" in judged("best-of-three-72", few).text
-    alone = [cell for cell in cells if cell["setting"] == "single"]
+    alone = [run for run in runs if run["setting"] == "single"]
     assert "no results for default of GoogLeNet" in judged("linear-to-6", alone).text
-    without = [cell for cell in cells if cell["setting"] != "single"]
+    without = [run for run in runs if run["setting"] != "single"]
     assert "single on 1 node of GoogLeNet" in judged("googlenet-30-default", without).text
     assert judged("sparsified-vgg19", made.scaling(FIG6, ("vgg19",), push=0.01)).ours.median < 0.9
 
 
 def test_verdicts_on_overlap_come_from_recorded_intervals():
-    cells = made.scaling(networks=("vgg19",), sizes=(72,))
-    assert judged("overlap-default-vgg19", cells).label == "matches"
-    took = {c["setting"]: c["per_rank"][0] for c in cells}
+    runs = made.scaling(networks=("vgg19",), sizes=(72,))
+    assert judged("overlap-default-vgg19", runs).label == "matches"
+    took = {c["setting"]: c["per_rank"][0] for c in runs}
     wanted = took["ibatch 72"]["overlap_s"] / took["layerwise 72"]["overlap_s"]
-    assert judged("overlap-longer-vgg19", cells).ours.median == pytest.approx(wanted)
+    assert judged("overlap-longer-vgg19", runs).ours.median == pytest.approx(wanted)
     exposed = {name: one["pull_s"] - one["overlap_s"] for name, one in took.items()}
-    one = judged("exposed-longer-vgg19", cells)
+    one = judged("exposed-longer-vgg19", runs)
     assert one.ours.median == pytest.approx(exposed["layerwise 72"] / exposed["ibatch 72"]) and one.label == "matches"
-    assert judged("startup-vgg19", cells).ours.median == pytest.approx(
+    assert judged("startup-vgg19", runs).ours.median == pytest.approx(
         took["layerwise 72"]["pull_s"] / took["default 72"]["pull_s"]
     )
-    assert "no results for default on 72 nodes of Inception-V3" in judged("overlap-default-inception", cells).text
-    bare = [cell | {"per_rank": []} for cell in cells]
+    assert "no results for default on 72 nodes of Inception-V3" in judged("overlap-default-inception", runs).text
+    bare = [run | {"per_rank": []} for run in runs]
     assert "the workers recorded no pulls" in judged("exposed-longer-vgg19", bare).text
-    hidden = [cell | {"per_rank": [one | {"overlap_s": 0.0} for one in cell["per_rank"]]} for cell in cells]
+    hidden = [run | {"per_rank": [one | {"overlap_s": 0.0} for one in run["per_rank"]]} for run in runs]
     assert "layerwise overlaps nothing" in judged("overlap-longer-vgg19", hidden).text
 
 
 def test_verdicts_on_the_case_study():
-    cells = made.fig3()
-    heavy = judged("case-fully-connected", cells)
+    runs = made.fig3()
+    heavy = judged("case-fully-connected", runs)
     assert heavy.label == "matches" and heavy.note.startswith("layer 12 (fc):")
-    assert judged("case-convolutional", cells).note.startswith("layer 2 (block2):")
-    assert judged("case-startup", cells).label == "matches"
-    assert judged("case-over-default", cells).ours.median > 1
-    three = judged("case-batches", cells)
+    assert judged("case-convolutional", runs).note.startswith("layer 2 (block2):")
+    assert judged("case-startup", runs).label == "matches"
+    assert judged("case-over-default", runs).ours.median > 1
+    three = judged("case-batches", runs)
     assert three.ours.median == 3 and three.note == "[1, 1], [2, 7], [8, 12]"
-    bare = [cell | {"pipeline": None, "per_rank": []} for cell in cells]
+    bare = [run | {"pipeline": None, "per_rank": []} for run in runs]
     assert "default has no profile" in judged("case-fully-connected", bare).text
     assert "the summary has no batches" in judged("case-batches", bare).text
     assert "the workers recorded no pulls" in judged("case-over-default", bare).text
-    assert "no results for ibatch" in judged("case-batches", cells[:2]).text
+    assert "no results for ibatch" in judged("case-batches", runs[:2]).text
 
 
 def test_servers_of_their_own_take_times_from_the_first_step():
     """Later pulls wait there for other workers' gradients."""
-    cell = made.fig3()[0]
-    late = [one | {"pull_s": 9.0} if one["role"] == "worker" else one for one in cell["per_rank"]]
-    assert batched_pulls.times(cell | {"per_rank": late}) == batched_pulls.times(cell)
+    run = made.fig3()[0]
+    late = [one | {"pull_s": 9.0} if one["role"] == "worker" else one for one in run["per_rank"]]
+    assert batched_pulls.times(run | {"per_rank": late}) == batched_pulls.times(run)
     shared = made.scaling(networks=("vgg19",), sizes=(6,))[1]
     late = [one | {"pull_s": 9.0} for one in shared["per_rank"]]
     assert batched_pulls.times(shared | {"per_rank": late}).pull_s == pytest.approx(9.0)
@@ -211,33 +211,33 @@ def test_servers_of_their_own_take_times_from_the_first_step():
 
 
 def test_greedy_is_never_judged_better_than_exact():
-    cells = made.scaling()
-    never = judged("never-below-exact", cells)
+    runs = made.scaling()
+    never = judged("never-below-exact", runs)
     assert never.label == "matches" and never.ours.median >= 0
-    assert "largest" in judged("greedy-near-exact", cells).note
-    wrong = [dict(cell) for cell in cells]
+    assert "largest" in judged("greedy-near-exact", runs).note
+    wrong = [dict(run) for run in runs]
     wrong[-1]["pipeline"] = wrong[-1]["pipeline"] | {"exact_s": 2 * wrong[-1]["pipeline"]["executed_s"]}
     assert judged("never-below-exact", wrong).label == "differs"
-    assert "no run has a profile" in judged("never-below-exact", [c | {"pipeline": None} for c in cells]).text
+    assert "no run has a profile" in judged("never-below-exact", [c | {"pipeline": None} for c in runs]).text
     random = judged("random-optimal", [made.random_profiles()])
     assert random.ours.median == pytest.approx(0.85) and random.label == "same direction" and not random.limits
     assert judged("random-no-pair-2", [made.random_profiles()]).ours.median == pytest.approx(0.02)
 
 
 def test_verdicts_on_what_was_measured():
-    cells = made.measured(seeds=3)
-    assert judged("measured-vgg-over-default", cells, "measured").label == "matches"
-    assert judged("measured-vgg-startup", cells, "measured").ours.median > 1
-    assert judged("measured-vgg-default-overlap", cells, "measured").ours.median == 0
-    same = judged("measured-vgg-weights", cells, "measured")
+    runs = made.measured(seeds=3)
+    assert judged("measured-vgg-over-default", runs, "measured").label == "matches"
+    assert judged("measured-vgg-startup", runs, "measured").ours.median > 1
+    assert judged("measured-vgg-default-overlap", runs, "measured").ours.median == 0
+    same = judged("measured-vgg-weights", runs, "measured")
     assert same.label == "matches" and same.note == "seed 0: 3 of 3; seed 1: 3 of 3; seed 2: 3 of 3"
     other = made.measured(equal=False)
     assert judged("measured-vgg-weights", other, "measured").label == "differs"
     assert "DIFFERENT WEIGHTS" in frames_measured.weights(gathered(other).places[PLACES[0].name]["measured"][0])
-    one = [cell for cell in other if cell["setting"] == "ibatch 4"]
+    one = [run for run in other if run["setting"] == "ibatch 4"]
     assert "no number of workers with all three modes" in judged("measured-vgg-weights", one, "measured").text
     assert "no results for default 4" in judged("measured-vgg-over-default", one, "measured").text
-    bare = [cell | {"per_rank": []} for cell in cells]
+    bare = [run | {"per_rank": []} for run in runs]
     assert "recorded no pulls" in judged("measured-vgg-startup", bare, "measured").text
     assert "provisional (1 of 3 seeds)" in judged("measured-vgg-over-default", made.measured(), "measured").text
 
@@ -253,31 +253,31 @@ def test_a_procedure_is_the_first_iteration_that_was_recorded_whole():
     assert (own["what"] == "startup").sum() == 3 and own["start_ms"].min() == 0
     assert list(own[own["what"] == "forward"]["layers"]) == [str(n) for n in range(1, 13)]
     ends = found.groupby("mode")["end_ms"].max()
-    for cell in group.cells:
-        assert ends[cell["setting"]] == pytest.approx(1e3 * cell["pipeline"]["executed_s"])
+    for run in group.summaries:
+        assert ends[run["setting"]] == pytest.approx(1e3 * run["pipeline"]["executed_s"])
     profile = made.profile("googlenet", 300, servers=6, scale=0.2)
     cut = made.trace(profile, "greedy", steps=2, by_batch=True)
     late = [one for one in cut if one["rank"] == 0][2:]  # the first pull's intervals are lost: the second iteration
-    cell = made.fig3()[2] | {"trace": late}
-    procedure = frames_case.procedure(cell)
+    run = made.fig3()[2] | {"trace": late}
+    procedure = frames_case.procedure(run)
     assert len(procedure.pulls) == 3 and len(procedure.forward) == 3 and procedure.pulls[0][0].start > 0.01
-    one = gathered([cell]).sweeps[FIG3]
+    one = gathered([run]).sweeps[FIG3]
     spans = frames_case.timeline(one)
     assert list(spans[spans["what"] == "forward"]["layers"]) == ["1", "2\N{EN DASH}7", "8\N{EN DASH}12"]
     for trace in ([], late[:3]):
-        assert frames_case.procedure(cell | {"trace": trace}) is None
+        assert frames_case.procedure(run | {"trace": trace}) is None
 
 
 def test_frames_of_scaling_and_gaps():
-    cells = made.scaling()
-    group = gathered(cells).sweeps[FIG5]
+    runs = made.scaling()
+    group = gathered(runs).sweeps[FIG5]
     found = frames_scaling.speedups(group, PAPER)
     at = found[(found["network"] == "VGG19-22K") & (found["nodes"] == 72)].set_index("mode")
     assert at.loc[IBATCH, "paper"] == 45 and at.loc[LAYERWISE, "paper"] == 32
     table = frames_scaling.speedup_table(found)
     assert table.iloc[0]["30"].endswith("(paper 26\N{MULTIPLICATION SIGN})")
     assert not frames_scaling.missing(group, FIG5, list(NETWORKS.values()))
-    few = gathered([cell for cell in cells if cell["setting"] != "ibatch 6" and "incep" not in cell["model"]["name"]])
+    few = gathered([run for run in runs if run["setting"] != "ibatch 6" and "incep" not in run["model"]["name"]])
     lacking = frames_scaling.missing(few.sweeps[FIG5], FIG5, list(NETWORKS.values()))
     assert "GoogLeNet (ibatch 6)" in lacking and "Inception-V3 (none)" in lacking
     bars = frames_scaling.decomposed(group)

@@ -15,7 +15,7 @@ from repro.reports import compute, groups, page, style
 from repro.reports.build import build
 from repro.reports.experiments import PROBES, SHOWN, TRAINING
 from tests.reports.data.probes import everything
-from tests.reports.data.summaries import all_cells, make, put
+from tests.reports.data.summaries import all_runs, make, put
 
 PIXEL = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b550000000a49444154789c6360000000020001e221bc33000000"
@@ -156,12 +156,12 @@ def test_a_page_without_results_says_how_to_get_each(tmp_path):
     assert {path: path.read_bytes() for path in build(results=tmp_path / "none", out=tmp_path / "out")} == before
 
 
-def test_a_page_from_one_cell_of_stand_in_data_without_trace_or_targets(tmp_path):
+def test_a_page_from_one_run_of_stand_in_data_without_trace_or_targets(tmp_path):
     one = make("D-Sync", dataset={"name": "mnist-standin-digits", "standin": True}, trace=[], best=0.6)
     one["targets"] = {}
     pages = build(results=put(tmp_path / "results", [one]), out=tmp_path / "out")
     text = pages[0].read_text()
-    assert "Stand-in data" in text and "mnist-standin-digits (STAND-IN)" in text and "1 of 7 settings" in text
+    assert "Stand-in data" in text and "mnist-standin-digits (STAND-IN)" in text and "1 of 7 variants" in text
     assert not (tmp_path / "out/figures/pipesgd/fig4-mnist-timeline-measured.png").exists()
 
 
@@ -201,4 +201,4 @@ def test_reports_import_neither_training_nor_tracking():
 
 
 def test_make_is_a_fresh_dictionary():
-    assert make() == copy.deepcopy(make()) and len(all_cells()) == 28
+    assert make() == copy.deepcopy(make()) and len(all_runs()) == 28

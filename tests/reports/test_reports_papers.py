@@ -60,7 +60,7 @@ FIGURES = {
 }  # fmt: skip
 TRACES = {
     "ibatch": [f"trace-fig4-{mode}" for mode in MODES],
-    "pipedream": [f"trace-timelines-simulated-{name}" for name in TIMELINES.settings],
+    "pipedream": [f"trace-timelines-simulated-{name}" for name in TIMELINES.variants],
 }
 EVERY_TABLE = ["headlines", "claims", "reference", "provenance", "testbed", "verdicts", "runs"]
 TABLES = {
@@ -224,8 +224,8 @@ def test_a_page_without_results_says_how_to_get_each_and_still_shows_what_does_n
     assert all(v.text == "not attempted (no results)" for v in state["verdicts"])
 
 
-def _bare(cells):
-    return [cell | {"per_rank": [], "pipeline": None, "trace": []} for cell in cells]
+def _bare(runs):
+    return [run | {"per_rank": [], "pipeline": None, "trace": []} for run in runs]
 
 
 ALONE = {
@@ -253,7 +253,7 @@ ALONE = {
         pipedream.row("throughput-alexnet-8b"), pipedream.fig1(("vgg16",), ("k80",)), pipedream.timelines()[:1],
         [pipedream.fig8() | {"trace": []}], pipedream.accuracy(1)[:1], pipedream.versions(seeds=1)[:1],
         pipedream.measured(seeds=1)[5:6], pipedream.memory()[:1], [pipedream.layer_sizes()],
-        [pipedream.configurations()], [pipedream.what_if()], [cell | {"per_rank": []} for cell in pipedream.memory()],
+        [pipedream.configurations()], [pipedream.what_if()], [run | {"per_rank": []} for run in pipedream.memory()],
         [pipedream.timing(pipedream.measured(seeds=1)[0])],
     ],
 }  # fmt: skip

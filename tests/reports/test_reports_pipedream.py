@@ -88,31 +88,31 @@ def test_claims_and_reference_agree_with_each_other():
         assert CLAIMS[name].low == pytest.approx(as_good, abs=1e-3)
 
 
-def test_claims_name_rows_settings_and_machines_that_there_are():
-    settings = {name for experiment in (*TRAINING, *PLACES) for name in experiment.settings}
-    settings |= {SINGLE, BSP, pipelines.ALLREDUCE, PIPEDREAM, GIVEN, STRAIGHT, MODEL}
+def test_claims_name_rows_variants_and_machines_that_there_are():
+    variants = {name for experiment in (*TRAINING, *PLACES) for name in experiment.variants}
+    variants |= {SINGLE, BSP, pipelines.ALLREDUCE, PIPEDREAM, GIVEN, STRAIGHT, MODEL}
     for claim in CLAIMS.values():
         for key in ("setting", "over", "other_setting", "per"):
-            assert set(pipelines.several(claim.arguments.get(key, []))) <= settings, claim.id
+            assert set(pipelines.several(claim.arguments.get(key, []))) <= variants, claim.id
         if "over BSP" in claim.text and claim.compute in ("row_speedup", "rate_ratio"):
             assert claim.arguments["over"] == list(pipelines.BASELINES), claim.id
         for key in ("row", "other_row", "over_row"):
             assert claim.arguments.get(key) is None or claim.arguments[key] in BY_NAME, claim.id
-    assert all(style.look(name) for name in settings) and style.SETTINGS["stashing"] == style.SETTINGS["pipedream"]
+    assert all(style.look(name) for name in variants) and style.VARIANTS["stashing"] == style.VARIANTS["pipedream"]
     for name in ("pipedream", "model_parallel", "gpipe", "one_f_one_b_flush"):
-        assert name in style.SETTINGS
+        assert name in style.VARIANTS
     with pytest.raises(InputError, match=r"reference/pipedream\.csv: no row of Models, none, all, size"):
         PAPER.value("Models", "none", "all", "size")
 
 
-def test_the_experiments_files_have_the_page_s_settings_and_programs():
+def test_the_experiments_files_have_the_page_s_variants_and_programs():
     folder = CONFIGS / "experiment" / "pipedream"
     read = {path.stem: yaml.safe_load(path.read_text()) for path in folder.glob("*.yaml")}
     assert set(SHOWN) == set(SWEEPS) | set(PROBES) | {e.name for e in (*TRAINING, *PLACES)}
     assert set(read) >= {file for name in SHOWN for file in files(name)}
     for experiment in (*TRAINING, *PLACES):
         one = read[experiment.name]
-        assert one["figure"] == experiment.name and set(experiment.settings) <= set(
+        assert one["figure"] == experiment.name and set(experiment.variants) <= set(
             labels(f"pipedream/{experiment.name}")
         ), experiment.name
     for name, program in PROBES.items():
@@ -127,19 +127,19 @@ def test_the_experiments_files_have_the_page_s_settings_and_programs():
 # --- which results are shown
 
 
-def test_table_1_is_of_the_latest_simulated_cells_that_are_no_smoke_test():
-    cells = made.row("table1-vgg16-8a")
-    smoke = [cell | {"scale": "quick", "provenance": cell["provenance"] | {"finished_at": "2027"}} for cell in cells]
-    old = cells[1] | {"provenance": cells[1]["provenance"] | {"finished_at": "2020"}, "batch": 1}
-    breakdown = cells[1] | {"breakdown": True}
-    found = gathered([*smoke, old, *cells, breakdown])
-    assert found.table1.cell("table1-vgg16-8a", BSP) is cells[1] or found.table1.rate("table1-vgg16-8a", BSP) == 352.0
-    assert sum(len(group.cells) for group in found.others) == len(smoke) + 2
-    other = cells[3] | {"testbed_model": cells[3]["testbed_model"] | {"alpha_s": 1.0},
-                        "provenance": cells[3]["provenance"] | {"finished_at": "2020"}}  # fmt: skip
-    stale = gathered([*cells[:3], *cells[4:], other])
-    assert stale.table1.cell("table1-vgg16-8a", PIPEDREAM) is None  # another network under the same name
-    measured = gathered([cell | {"kind": "measured"} for cell in cells])
+def test_table_1_is_of_the_latest_simulated_runs_that_are_no_smoke_test():
+    runs = made.row("table1-vgg16-8a")
+    smoke = [run | {"scale": "quick", "provenance": run["provenance"] | {"finished_at": "2027"}} for run in runs]
+    old = runs[1] | {"provenance": runs[1]["provenance"] | {"finished_at": "2020"}, "batch": 1}
+    breakdown = runs[1] | {"breakdown": True}
+    found = gathered([*smoke, old, *runs, breakdown])
+    assert found.table1.one("table1-vgg16-8a", BSP) is runs[1] or found.table1.rate("table1-vgg16-8a", BSP) == 352.0
+    assert sum(len(group.summaries) for group in found.others) == len(smoke) + 2
+    other = runs[3] | {"testbed_model": runs[3]["testbed_model"] | {"alpha_s": 1.0},
+                        "provenance": runs[3]["provenance"] | {"finished_at": "2020"}}  # fmt: skip
+    stale = gathered([*runs[:3], *runs[4:], other])
+    assert stale.table1.one("table1-vgg16-8a", PIPEDREAM) is None  # another network under the same name
+    measured = gathered([run | {"kind": "measured"} for run in runs])
     assert measured.table1 is None and measured.others
 
 
@@ -147,7 +147,7 @@ def test_places_are_groups_of_their_own_and_the_shaped_network_is_judged():
     both = [*made.measured(testbed="here", slow=0.5), *made.measured()]
     found = gathered(both).places[MEASURED_VGG.name]["measured"]
     assert [group.first["testbed"] for group in found] == ["shaped/1g", "here"]
-    fast = [cell for cell in made.measured(testbed="here") if cell["setting"] in (BSP, PIPEDREAM)]
+    fast = [run for run in made.measured(testbed="here") if run["setting"] in (BSP, PIPEDREAM)]
     assert judged("measured-vgg-pipedream", fast, "measured").group.first["testbed"] == "here"
     assert judged("measured-vgg-pipedream", both, "measured").group.first["testbed"] == "shaped/1g"
     with_fig8 = gathered([made.fig8("measured", experiment="fig8-measured"), made.fig8()])
@@ -160,30 +160,30 @@ def test_places_are_groups_of_their_own_and_the_shaped_network_is_judged():
 
 
 def test_verdicts_on_table_1_come_from_samples_a_second_and_bytes_a_sample():
-    cells = made.table1()
-    one = judged("vgg16-8a-bsp", cells)
+    runs = made.table1()
+    one = judged("vgg16-8a-bsp", runs)
     assert one.ours.median == pytest.approx(2.2) and one.label == "matches"
-    assert judged("vgg16-8a-over-bsp", cells).ours.median == pytest.approx(6.8 / 2.42)
-    assert judged("vgg16-16a-over-bsp", cells).label == "same direction"
-    assert judged("resnet50-over-bsp", cells).label == "differs"
-    reduction = judged("vgg16-8a-reduction", cells)
+    assert judged("vgg16-8a-over-bsp", runs).ours.median == pytest.approx(6.8 / 2.42)
+    assert judged("vgg16-16a-over-bsp", runs).label == "same direction"
+    assert judged("resnet50-over-bsp", runs).label == "differs"
+    reduction = judged("vgg16-8a-reduction", runs)
     assert reduction.ours.median == pytest.approx(0.89) and reduction.label == "same direction"
-    assert judged("vgg16-overhead", cells).ours.median == pytest.approx(1 - 2.2 / 8)
-    labels = {row: judged(f"{row}-configuration", cells).label for row in ("vgg16-4a", "vgg16-16a", "s2vt-4a")}
+    assert judged("vgg16-overhead", runs).ours.median == pytest.approx(1 - 2.2 / 8)
+    labels = {row: judged(f"{row}-configuration", runs).label for row in ("vgg16-4a", "vgg16-16a", "s2vt-4a")}
     assert labels == {"vgg16-4a": "matches", "vgg16-16a": "same direction", "s2vt-4a": "differs"}
-    assert judged("s2vt-4a-configuration", cells).note == "1-1-1-1, straight pipeline"
-    assert judged("mixed-configurations", cells).ours.median == 5
-    assert judged("reduction-most", cells).note == "in table1-s2vt-4a"
-    assert judged("speedup-most", cells).ours.median == pytest.approx(6.1 / 0.99)
-    assert judged("four-as-good-as-sixteen", cells).ours.median == pytest.approx(2.9 / 4.84)
-    assert judged("faster-gpus-gain", cells).ours.median == pytest.approx(6.1 / 0.9 / (6.8 / 2.2))
-    assert judged("faster-gpus-bsp-scaling", cells).ours.median == pytest.approx(0.9 / 2.2)
-    assert judged("gain-follows-overhead", cells).ours.median > 0.9
-    assert judged("vgg16-megabytes", cells).ours.median == pytest.approx(553.43, abs=0.01)
-    assert judged("noam-formula", cells).label == "matches"
-    assert "timing only" in judged("vgg16-advertised", cells).text
-    assert judged("straight-over-bsp-4", cells).ours.median == pytest.approx(2 / 1.55 / 1.1)
-    assert judged("model-parallel-8", cells).label == "matches"
+    assert judged("s2vt-4a-configuration", runs).note == "1-1-1-1, straight pipeline"
+    assert judged("mixed-configurations", runs).ours.median == 5
+    assert judged("reduction-most", runs).note == "in table1-s2vt-4a"
+    assert judged("speedup-most", runs).ours.median == pytest.approx(6.1 / 0.99)
+    assert judged("four-as-good-as-sixteen", runs).ours.median == pytest.approx(2.9 / 4.84)
+    assert judged("faster-gpus-gain", runs).ours.median == pytest.approx(6.1 / 0.9 / (6.8 / 2.2))
+    assert judged("faster-gpus-bsp-scaling", runs).ours.median == pytest.approx(0.9 / 2.2)
+    assert judged("gain-follows-overhead", runs).ours.median > 0.9
+    assert judged("vgg16-megabytes", runs).ours.median == pytest.approx(553.43, abs=0.01)
+    assert judged("noam-formula", runs).label == "matches"
+    assert "timing only" in judged("vgg16-advertised", runs).text
+    assert judged("straight-over-bsp-4", runs).ours.median == pytest.approx(2 / 1.55 / 1.1)
+    assert judged("model-parallel-8", runs).label == "matches"
 
 
 @pytest.mark.parametrize(("allreduce", "stronger", "label"), [(0.4, ALLREDUCE, "differs"), (1.1, BSP, "matches")])
@@ -192,17 +192,17 @@ def test_a_speedup_over_bsp_is_judged_against_the_faster_of_its_two_ways_and_nam
 
     The issue's case: over the server 1.62 "matched" while the same runs gave 0.70 against the allreduce.
     """
-    cells = made.measured(seeds=3)
-    for cell in cells:
-        if cell["setting"] == ALLREDUCE:
-            cell["step"] = {"mean_s": allreduce * (1 + 0.01 * cell["seed"])}
-    one = judged("measured-vgg-pipedream", cells, "measured")
+    runs = made.measured(seeds=3)
+    for run in runs:
+        if run["setting"] == ALLREDUCE:
+            run["step"] = {"mean_s": allreduce * (1 + 0.01 * run["seed"])}
+    one = judged("measured-vgg-pipedream", runs, "measured")
     times = {BSP: "2.00\N{MULTIPLICATION SIGN}", ALLREDUCE: f"{allreduce / 0.5:.3g}"}
     other = ({BSP, ALLREDUCE} - {stronger}).pop()
     assert one.ours.median == pytest.approx(min(allreduce, 1) / 0.5) and one.label == label
     assert one.note.startswith(f"over {stronger}, the stronger; over {other} {times[other]}")
-    row = [cell for cell in made.row("table1-vgg16-8a") if cell["setting"] != ALLREDUCE]
-    (server,) = (cell for cell in row if cell["setting"] == BSP)
+    row = [run for run in made.row("table1-vgg16-8a") if run["setting"] != ALLREDUCE]
+    (server,) = (run for run in row if run["setting"] == BSP)
     fast = server | {"setting": ALLREDUCE, "step": {"mean_s": allreduce * server["step"]["mean_s"]}}
     simulated = judged("vgg16-8a-over-bsp", [*row, fast])
     assert f"over {stronger}, the stronger; over {other}" in simulated.note
@@ -217,10 +217,10 @@ def test_rows_that_are_not_there_are_named():
     assert "no configuration of table1-vgg16-4a" in judged("mixed-configurations", some).text
     assert "no results for pipedream of table1-vgg16-4a" in judged("reduction-most", some).text
     assert "fewer than four rows" in judged("gain-follows-overhead", some).text
-    plain = [cell | {"pipeline": None} for cell in made.row("table1-vgg16-8a")]
+    plain = [run | {"pipeline": None} for run in made.row("table1-vgg16-8a")]
     assert "the summary has no configuration" in judged("vgg16-8a-configuration", plain).text
     assert "no run had stages" in judged("noam-formula", plain).text
-    without = [{k: v for k, v in cell.items() if k not in ("pipeline", "per_rank")} for cell in plain]
+    without = [{k: v for k, v in run.items() if k not in ("pipeline", "per_rank")} for run in plain]
     assert judged("vgg16-8a-over-bsp", without).ours.median == pytest.approx(6.8 / 2.42)
     wrong = made.row("table1-vgg16-8a")
     wrong[3]["pipeline"] = wrong[3]["pipeline"] | {"noam": 7}
@@ -236,33 +236,33 @@ def test_configurations_are_of_a_kind():
 
 
 def test_verdicts_on_figure_1():
-    cells = made.fig1()
-    most = judged("fig1-vgg16-most", cells)
+    runs = made.fig1()
+    most = judged("fig1-vgg16-most", runs)
     assert most.ours.median == pytest.approx(0.8 * (1 - 0.5 / 32)) and most.note == "32 workers, v100"
-    assert judged("fig1-workers", cells).ours.median == 1 and judged("fig1-compute", cells).note == "25 of 25 series"
-    heavy = judged("fig1-heavy-k80", cells)
+    assert judged("fig1-workers", runs).ours.median == 1 and judged("fig1-compute", runs).note == "25 of 25 series"
+    heavy = judged("fig1-heavy-k80", runs)
     assert heavy.ours.median == pytest.approx((0.5 - 0.35) * 0.5 * 0.75) and heavy.label == "same direction"
-    assert judged("fig1-slower-than-one", cells).ours.median == pytest.approx(2 * (1 - 0.6))
-    fallen = [cell if cell["setting"] != "vgg16-32" else cell | {"phases": cell["phases"] | {"communicate": 0.0}}
-              for cell in cells]  # fmt: skip
+    assert judged("fig1-slower-than-one", runs).ours.median == pytest.approx(2 * (1 - 0.6))
+    fallen = [run if run["setting"] != "vgg16-32" else run | {"phases": run["phases"] | {"communicate": 0.0}}
+              for run in runs]  # fmt: skip
     broken = judged("fig1-workers", fallen)
     assert broken.ours.median == pytest.approx(12 / 15) and "vgg16 k80" in broken.note
     few = made.fig1(models=("vgg16",))
     assert "no results on k80 for alexnet" in judged("fig1-heavy-k80", few).text
-    alone = [cell for cell in few if cell["workers"] == 1]
+    alone = [run for run in few if run["workers"] == 1]
     assert "nothing to compare" in judged("fig1-workers", alone).text
     assert "one worker and of several" in judged("fig1-slower-than-one", alone).text
-    table = frames_sizes.overhead_table(frames_sizes.overheads(gathered(cells).sweeps[FIG1]))
+    table = frames_sizes.overhead_table(frames_sizes.overheads(gathered(runs).sweeps[FIG1]))
     assert list(table["model"].unique()) == ["VGG16", "AlexNet", "S2VT", "ResNet-50", "Inception-v3"]
 
 
 def test_verdicts_on_schedules_are_counted_in_intervals():
-    cells = made.timelines()
-    assert judged("fig3-one-at-a-time", cells).ours.median == 1
-    assert judged("fig4-all-at-once", cells).ours.median == 4
-    assert judged("fig6-replicated", cells).ours.median == pytest.approx(1)
-    assert judged("fig2-stalls", cells).ours.median == pytest.approx(0.5)
-    overlap = judged("fig4-overlap", cells)
+    runs = made.timelines()
+    assert judged("fig3-one-at-a-time", runs).ours.median == 1
+    assert judged("fig4-all-at-once", runs).ours.median == 4
+    assert judged("fig6-replicated", runs).ours.median == pytest.approx(1)
+    assert judged("fig2-stalls", runs).ours.median == pytest.approx(0.5)
+    overlap = judged("fig4-overlap", runs)
     assert overlap.ours.median == pytest.approx(8 / 8.6, abs=0.02) and overlap.label == "same direction"
     for name in ("fig8-admitted-1", "fig8-admitted-4", *(f"fig8-interleaved-{m}" for m in (1, 2, 3, 4)),
                  "fig8-version-1", "fig8-version-2", "fig8-busy"):  # fmt: skip
@@ -275,7 +275,7 @@ def test_verdicts_on_schedules_are_counted_in_intervals():
 
 
 def test_pieces_of_a_pass_are_one_box():
-    cell = {"trace": [
+    run = {"trace": [
         {"rank": 0, "line": "main", "name": "forward", "start": 0.0, "end": 1.0, "minibatch": 0},
         {"rank": 0, "line": "main", "name": "forward", "start": 1.001, "end": 2.0, "minibatch": 0},
         {"rank": 0, "line": "main", "name": "forward", "start": 2.0, "end": 3.0, "minibatch": 1},
@@ -284,68 +284,68 @@ def test_pieces_of_a_pass_are_one_box():
         {"rank": 0, "line": "main", "name": "backward", "start": 5.0, "end": 5.0, "minibatch": 0},
         {"rank": 0, "line": "main", "name": "backward", "start": 5.0, "end": 6.0, "minibatch": 0},
     ]}  # fmt: skip
-    found = [(box.name, box.minibatch, box.start, box.end) for box in schedules.passes(cell)]
+    found = [(box.name, box.minibatch, box.start, box.end) for box in schedules.passes(run)]
     assert found == [("forward", 0, 0.0, 2.0), ("forward", 1, 2.0, 5.0), ("backward", 0, 5.0, 6.0)]
-    assert schedules.admitted(cell) == 2 and schedules.at_once(cell) == 1 and schedules.steady(cell) is None
+    assert schedules.admitted(run) == 2 and schedules.at_once(run) == 1 and schedules.steady(run) is None
     assert schedules.admitted({"trace": []}) is None and schedules.at_once({}) == 0
 
 
 def test_verdicts_on_time_to_accuracy_multiply_epochs_and_epoch_times():
-    rows = [cell for name in ("table1-vgg16-4a", "table1-vgg16-8a", "table1-vgg16-16a", "table1-vgg16-8b")
-            for cell in made.row(name)]  # fmt: skip
-    cells = [*made.accuracy(3), *rows]
-    one = judged("vgg16-8a-time-to-accuracy", cells)
+    rows = [run for name in ("table1-vgg16-4a", "table1-vgg16-8a", "table1-vgg16-16a", "table1-vgg16-8b")
+            for run in made.row(name)]  # fmt: skip
+    runs = [*made.accuracy(3), *rows]
+    one = judged("vgg16-8a-time-to-accuracy", runs)
     assert one.ours.median == pytest.approx(6.8 / 2.42) and one.label == "matches"  # 4 epochs each
     assert one.note == (
         "to 0.600: 4.00 epochs against 4.00; 2.81\N{MULTIPLICATION SIGN} the samples a second; "
         "epoch times over bsp-allreduce, the stronger"
     )
-    asp = judged("asp-slower", cells)
+    asp = judged("asp-slower", runs)
     assert asp.ours.median == pytest.approx(6 / 2 * 2.9 / 4) and "ASP without any communication time" in asp.note
     timed = made.row("table1-vgg16-4a", [BSP])[0] | {"setting": "asp", "step": {"mean_s": 0.4}}
-    assert judged("asp-slower", [*cells, timed]).ours.median == pytest.approx(6 / 2 * 0.4 / (0.8 / 2.9))
-    assert judged("asp-statistical-efficiency", cells).ours.median == pytest.approx(3)
-    assert judged("four-as-good-as-sixteen-accuracy", cells).ours.median == pytest.approx(2.9 / 4.84)
+    assert judged("asp-slower", [*runs, timed]).ours.median == pytest.approx(6 / 2 * 0.4 / (0.8 / 2.9))
+    assert judged("asp-statistical-efficiency", runs).ours.median == pytest.approx(3)
+    assert judged("four-as-good-as-sixteen-accuracy", runs).ours.median == pytest.approx(2.9 / 4.84)
     without = judged("vgg16-8a-time-to-accuracy", made.accuracy(1))
     assert "no results for pipedream of table1-vgg16-8a" in without.text
     assert judged("statistical-efficiency-8", made.accuracy(1)).label == "matches"
-    untold = [cell | {"targets": {}} for cell in made.accuracy(1)]
+    untold = [run | {"targets": {}} for run in made.accuracy(1)]
     assert "no target in common" in judged("statistical-efficiency-8", untold).text
-    low = [cell | {"curve": cell["curve"][:2]} for cell in made.accuracy(1)]
+    low = [run | {"curve": run["curve"][:2]} for run in made.accuracy(1)]
     assert "not reached by pipedream-8 nor bsp-8" in judged("statistical-efficiency-8", low).text
-    half = [cell | {"curve": cell["curve"][:2]} if cell["setting"] == "bsp-8" else cell for cell in cells]
+    half = [run | {"curve": run["curve"][:2]} if run["setting"] == "bsp-8" else run for run in runs]
     assert math.isinf(judged("vgg16-8a-time-to-accuracy", half).ours.median)
-    found = gathered(cells)
+    found = gathered(runs)
     table = frames_accuracy.table(found.training[ACCURACY.name]["simulated"], found.table1, PAPER)
     line = table[(table["row of Table 1"] == "VGG16, 4 (A)") & (table["strategy"] == "asp")].iloc[0]
     assert line["hours an epoch"].endswith("(ideal)") and line["epochs to 48/68 of it"] == "6.00"
-    standin = [cell | {"dataset": cell["dataset"] | {"standin": True}} for cell in made.accuracy(1)]
+    standin = [run | {"dataset": run["dataset"] | {"standin": True}} for run in made.accuracy(1)]
     assert judged("statistical-efficiency-8", standin).text == "not attempted (stand-in data)"
 
 
 def test_verdicts_on_weight_versions():
-    cells = made.versions(seeds=3)
-    critical = judged("stashing-critical", cells)
+    runs = made.versions(seeds=3)
+    critical = judged("stashing-critical", runs)
     assert critical.label == "matches" and critical.ours.median == pytest.approx(0.15, abs=0.005)
-    assert judged("vertical-sync-negligible", cells).ours.median == pytest.approx(0.002, abs=1e-4)
-    assert judged("stashing-between", cells).ours.median == 0
-    worse = [cell | {"final": cell["final"] | {"top1": 0.5}} if cell["setting"] == "stashing" else cell
-             for cell in cells]  # fmt: skip
+    assert judged("vertical-sync-negligible", runs).ours.median == pytest.approx(0.002, abs=1e-4)
+    assert judged("stashing-between", runs).ours.median == 0
+    worse = [run | {"final": run["final"] | {"top1": 0.5}} if run["setting"] == "stashing" else run
+             for run in runs]  # fmt: skip
     assert (
         judged("stashing-between", worse).label == "differs" and judged("stashing-critical", worse).label == "differs"
     )
     two = made.versions(seeds=2)
     assert "provisional (2 of 3 seeds)" in judged("stashing-critical", two).text
-    table = frames_measured.versions(gathered(cells).training[SEMANTICS.name]["simulated"]).set_index("setting")
+    table = frames_measured.versions(gathered(runs).training[SEMANTICS.name]["simulated"]).set_index("setting")
     assert table.loc["naive", "minus stashing"].startswith("-0.1") and table.loc["naive", "semantics"] == "naive"
 
 
 def test_verdicts_on_what_was_measured_and_on_memory():
-    cells = made.measured(seeds=3)
-    assert judged("measured-vgg-pipedream", cells, "measured").ours.median == pytest.approx(0.9 / 0.5)
-    assert judged("measured-vgg-asp", cells, "measured").label == "matches"
-    assert judged("measured-vgg-model-parallel", cells, "measured").ours.median == pytest.approx(1.3 / 0.6)
-    assert judged("measured-vgg-backward", cells, "measured").ours.median == pytest.approx(2)
+    runs = made.measured(seeds=3)
+    assert judged("measured-vgg-pipedream", runs, "measured").ours.median == pytest.approx(0.9 / 0.5)
+    assert judged("measured-vgg-asp", runs, "measured").label == "matches"
+    assert judged("measured-vgg-model-parallel", runs, "measured").ours.median == pytest.approx(1.3 / 0.6)
+    assert judged("measured-vgg-backward", runs, "measured").ours.median == pytest.approx(2)
     off = judged("memory-predicted", made.memory(), "measured")
     assert off.ours.median == pytest.approx(1.02) and off.label == "matches" and "stage" in off.note
     for name in ("memory-input-stage", "memory-output-stage"):
@@ -354,9 +354,9 @@ def test_verdicts_on_what_was_measured_and_on_memory():
     more[0]["per_rank"] = [entry | {"in_flight": 3} for entry in more[0]["per_rank"]]
     assert judged("memory-output-stage", more, "measured").ours.median == 3
     assert judged("memory-input-stage", more, "measured").ours.median == pytest.approx(3 / 4)
-    flushed = [cell | {"pipeline": cell["pipeline"] | {"schedule": "gpipe"}} for cell in more]
+    flushed = [run | {"pipeline": run["pipeline"] | {"schedule": "gpipe"}} for run in more]
     assert "no run with 1F1B" in judged("memory-input-stage", flushed, "measured").text
-    bare = [cell | {"per_rank": []} for cell in made.memory()]
+    bare = [run | {"per_rank": []} for run in made.memory()]
     assert "no run says its memory" in judged("memory-predicted", bare, "measured").text
     assert compute_pipelines.memory_ratio({"stage": 0, "weights_bytes": 1.0}) is None
     table = frames_measured.memory_table(frames_measured.memory(gathered(made.memory()).training["memory"]["measured"]))
@@ -382,8 +382,8 @@ def test_verdicts_on_probes_and_their_broken_results():
 
 
 def test_table_1_has_a_line_of_the_paper_and_ours_for_each_row():
-    cells = [s for s in made.table1() if s["experiment"] != "table1-s2vt-4a"]
-    runs = Runs.of(cells)
+    summaries = [s for s in made.table1() if s["experiment"] != "table1-s2vt-4a"]
+    runs = Runs.of(summaries)
     table = frames_table1.table1(runs, PAPER)
     lines = table[(table["model"] == "VGG16") & (table["machines"] == "16")].set_index("source")
     assert lines.loc["paper", "configuration"] == "9-5-1-1" == lines.loc[frames_table1.PRINTED, "configuration"]

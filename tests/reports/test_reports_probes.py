@@ -55,27 +55,27 @@ def test_a_broken_probe_summary_is_one_line_with_its_path(tmp_path, program, cha
 
 
 def test_testbeds_are_an_axis_machines_and_scales_are_not():
-    cells = timings(1)
-    group = probes.choose(cells, "gradient-communication")[0]["simulated"]
-    assert len({cell["testbed"] for cell in group.cells}) == 4 and "and 2 more testbeds" in tables.hardware(group)
+    runs = timings(1)
+    group = probes.choose(runs, "gradient-communication")[0]["simulated"]
+    assert len({run["testbed"] for run in group.summaries}) == 4 and "and 2 more testbeds" in tables.hardware(group)
     measured = [timing(workers=p) for p in (2, 3)]
     stranger = timing(workers=2, hardware={"class": "gpu-1x-h200"}, seed=5)
     smoke = timing(workers=2, scale="quick", seed=6)
     rough = timing(kind="simulated", testbed="virtual")
     chosen, others = probes.choose([*measured, stranger, smoke, rough, timing(kind="simulated")], "timing-model")
-    assert [cell["workers"] for cell in chosen["measured"].cells] == [2, 3]
+    assert [run["workers"] for run in chosen["measured"].summaries] == [2, 3]
     assert chosen["simulated"].first["testbed"] == "paper/pipesgd" and len(others) == 3
     assert set(tables.others(others)["experiment"]) == {"timing-model"}
 
 
-def test_of_each_cell_the_latest_counts_and_of_a_testbed_its_latest_parameters():
+def test_of_each_run_the_latest_counts_and_of_a_testbed_its_latest_parameters():
     old, new = timing(key="old"), timing(key="new")
     new["provenance"] = new["provenance"] | {"finished_at": "2027-01-01T00:00:00+00:00"}
-    assert [cell["key"] for cell in probes.groups([new, old])[0].cells] == ["new"]
+    assert [run["key"] for run in probes.groups([new, old])[0].summaries] == ["new"]
     before = timing(kind="simulated", workers=2)
     after = timing(kind="simulated", workers=4, testbed_model={"alpha_s": 1.0})
     after["provenance"] = new["provenance"]
-    assert [cell["workers"] for cell in probes.groups([before, after])[0].cells] == [4]
+    assert [run["workers"] for run in probes.groups([before, after])[0].summaries] == [4]
 
 
 # --- what claims compute
@@ -98,7 +98,7 @@ def test_tolerance_is_what_parameters_lose_beyond_gradients():
     assert compute_findings.tolerance(group, codec="Q").values[0] == pytest.approx(0.03, rel=0.01)
 
 
-def test_sequential_over_pipelined_looks_only_at_communication_bound_cells():
+def test_sequential_over_pipelined_looks_only_at_communication_bound_runs():
     group = probes.choose(timings(1), "gradient-communication")[0]["simulated"]
     found = compute_timing.sequential_over_pipelined(group)
     assert found.values[0] > 1 and "1 communication-bound" in found.note
@@ -119,8 +119,8 @@ def test_scaling_efficiency_is_taken_at_the_largest_compute_bound_world():
 def test_model_error_is_observed_over_predicted():
     group = probes.choose(timings(2), "timing-model")[0]["measured"]
     found = compute_timing.model_error(group)
-    assert found.values == {0: pytest.approx(1.3), 1: pytest.approx(1.4)} and "24 cells" in found.note
-    assert "6 cells" in compute_timing.model_error(group, "D-Sync").note
+    assert found.values == {0: pytest.approx(1.3), 1: pytest.approx(1.4)} and "24 runs" in found.note
+    assert "6 runs" in compute_timing.model_error(group, "D-Sync").note
     assert compute_timing.model_error(group, "nothing").reason == "no results for nothing"
 
 
@@ -133,7 +133,7 @@ def test_terngrad_overhead_is_the_median_benchmark_at_four_workers():
     hidden = compute_timing.hidden_in_ring(group, variant="pipelined + T")
     assert hidden.values == {0: pytest.approx(2 / 3)}
     assert "no results" in compute_timing.hidden_in_ring(group, variant="x").reason
-    for variant in (v for cell in group.cells for v in cell["result"]["variants"] if v["name"] == "native + T"):
+    for variant in (v for run in group.summaries for v in run["result"]["variants"] if v["name"] == "native + T"):
         variant["overlapped_s"] = variant["work_s"]  # nothing overlaps there: a measure that says so cannot tell
     assert "100 % hidden in the native ring" in compute_timing.hidden_in_ring(group, variant="pipelined + T").reason
 

@@ -14,7 +14,7 @@ from repro.reports.claims import read_claims
 from repro.reports.experiments import FIGURE4, PROBES, TRAINING
 from repro.reports.pipesgd import finder, gather, reference
 from tests.reports.data.probes import everything, timings
-from tests.reports.data.summaries import FIG4, all_cells, claim, judged, make, timing_only
+from tests.reports.data.summaries import FIG4, all_runs, claim, judged, make, timing_only
 
 # --- numbers over seeds
 
@@ -82,37 +82,37 @@ def test_verdict_of_a_range(ours, expected):
 
 
 def test_verdicts_of_synthetic_results():
-    cells = all_cells()
-    fast = judged("speedup-vs-dsync", cells)
+    runs = all_runs()
+    fast = judged("speedup-vs-dsync", runs)
     # (3.5 + 6) / (3.5 + 0.5) with truncation, which is faster here than quantization
     assert fast.ours.median == pytest.approx(9.5 / 4) and fast.label == "matches" and "Pipe-SGD + T" in fast.note
     assert fast.text == "matches; provisional (2 of 3 seeds)"
-    assert judged("speedup-vs-dsync", cells, "simulated").text == "matches"  # modelled time needs one seed
-    halved = judged("communication-halved", cells)
+    assert judged("speedup-vs-dsync", runs, "simulated").text == "matches"  # modelled time needs one seed
+    halved = judged("communication-halved", runs)
     assert halved.ours.median == pytest.approx(0.5) and halved.label == "matches"
     assert "p = 4: 81 % less" in halved.note
-    assert judged("dsync-truncation-not-ideal", cells).ours.median == pytest.approx(6 / 3.7)
-    assert judged("compression-overhead-hidden", cells).ours.median == pytest.approx(3.2 / 0.5)
-    assert judged("quantization-communication-hidden", cells).ours.median == 0
-    assert judged("timing-model-pipe", cells).ours.median == pytest.approx(1)
-    assert judged("accuracy-d-sync", cells).label == "matches"
+    assert judged("dsync-truncation-not-ideal", runs).ours.median == pytest.approx(6 / 3.7)
+    assert judged("compression-overhead-hidden", runs).ours.median == pytest.approx(3.2 / 0.5)
+    assert judged("quantization-communication-hidden", runs).ours.median == 0
+    assert judged("timing-model-pipe", runs).ours.median == pytest.approx(1)
+    assert judged("accuracy-d-sync", runs).label == "matches"
     # every pair of claim and kind gets one of the four verdicts
-    chosen, _ = groups.choose(cells, FIG4)
+    chosen, _ = groups.choose(runs, FIG4)
     every = verdicts.judge_all(read_claims("pipesgd").claims, lambda e, k: chosen.get(k) if e == FIG4.name else None)
     assert len(every) == 2 * len(read_claims("pipesgd").claims)
     assert {v.label for v in every} <= set(verdicts.VERDICTS)
     assert all(v.label == "not attempted" for v in every if v.claim.experiment != FIG4.name)
 
 
-def test_missing_settings_and_seeds_are_not_attempted_with_the_reason():
-    cells = [make("D-Sync"), make("Pipe-SGD + T", seed=1)]
-    assert judged("speedup-vs-ps", cells).text == "not attempted (no results for PS-Sync)"
-    assert "no seed in common" in judged("speedup-vs-dsync", cells).text
-    assert judged("speedup-vs-dsync", cells, "simulated").text == "not attempted (no results)"
+def test_missing_variants_and_seeds_are_not_attempted_with_the_reason():
+    runs = [make("D-Sync"), make("Pipe-SGD + T", seed=1)]
+    assert judged("speedup-vs-ps", runs).text == "not attempted (no results for PS-Sync)"
+    assert "no seed in common" in judged("speedup-vs-dsync", runs).text
+    assert judged("speedup-vs-dsync", runs, "simulated").text == "not attempted (no results)"
     other = [make("D-Sync"), make("Pipe-SGD + T", iterations=7)]
     assert "different numbers of iterations" in judged("speedup-vs-dsync", other).text
-    for cell in other:  # only time passed: an iteration is worth the same in a shorter run
-        cell["testbed_model"] = (cell["testbed_model"] or {}) | {"arithmetic": "none"}
+    for run in other:  # only time passed: an iteration is worth the same in a shorter run
+        run["testbed_model"] = (run["testbed_model"] or {}) | {"arithmetic": "none"}
     assert "an iteration, timing only, of 7 and" in judged("speedup-vs-dsync", other).note
     part = judged("speedup-vs-dsync", [make("D-Sync"), make("Pipe-SGD + T")])
     assert part.label == "matches" and "no results for Pipe-SGD + Q" in part.note
@@ -129,25 +129,25 @@ def test_targets_not_reached_decide_convergence_claims():
 
 
 def test_stand_in_data_never_compare_accuracies_and_mark_times():
-    cells = all_cells(dataset={"name": "mnist-standin-digits", "standin": True})
+    runs = all_runs(dataset={"name": "mnist-standin-digits", "standin": True})
     for one in read_claims("pipesgd").claims:
         if one.about == "accuracy" and one.experiment == FIG4.name:
-            assert judged(one.id, cells).text == "not attempted (stand-in data)"
-    assert "on stand-in data" in judged("speedup-vs-dsync", cells).text
+            assert judged(one.id, runs).text == "not attempted (stand-in data)"
+    assert "on stand-in data" in judged("speedup-vs-dsync", runs).text
 
 
 def test_an_interval_over_several_verdicts_is_said():
-    cells = [make("D-Sync", seed=s) for s in range(3)]
-    cells += [
+    runs = [make("D-Sync", seed=s) for s in range(3)]
+    runs += [
         make("Pipe-SGD", seed=s, final={"top1": 0.9, "train_s": c["final"]["train_s"] * f, "test_loss": 0.1})
-        for s, c, f in zip(range(3), cells, (0.9, 0.95, 1.2), strict=True)
+        for s, c, f in zip(range(3), runs, (0.9, 0.95, 1.2), strict=True)
     ]
-    assert "spans more than one verdict" in judged("pipe-faster-than-dsync", cells).text
+    assert "spans more than one verdict" in judged("pipe-faster-than-dsync", runs).text
 
 
 def test_every_claim_gets_a_verdict_where_there_are_results():
-    cells = everything(1)
-    train, measured = ([c for c in cells if ("program" in c) == probe] for probe in (False, True))
+    runs = everything(1)
+    train, measured = ([c for c in runs if ("program" in c) == probe] for probe in (False, True))
     every = verdicts.judge_all(read_claims("pipesgd").claims, finder(train, measured, gather(train, measured)))
     attempted = {v.claim.id for v in every if v.label != "not attempted"}
     unsaid = {v.claim.id: v.text for v in every if v.claim.id not in attempted}
@@ -159,9 +159,9 @@ def test_every_claim_gets_a_verdict_where_there_are_results():
 
 
 def test_accuracies_are_not_judged_where_only_time_was_modelled():
-    cells = [timing_only(make("D-Sync", "simulated")), timing_only(make("Pipe-SGD + T", "simulated"))]
-    assert judged("accuracy-d-sync", cells, "simulated").text == "not attempted (timing only: no accuracy is computed)"
-    assert judged("speedup-vs-dsync", cells, "simulated").label == "matches"
+    runs = [timing_only(make("D-Sync", "simulated")), timing_only(make("Pipe-SGD + T", "simulated"))]
+    assert judged("accuracy-d-sync", runs, "simulated").text == "not attempted (timing only: no accuracy is computed)"
+    assert judged("speedup-vs-dsync", runs, "simulated").label == "matches"
 
 
 def test_a_function_over_another_program_is_a_reason_and_no_crash():

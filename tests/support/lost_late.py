@@ -1,6 +1,6 @@
-"""A rank that is killed on its way out, when the cell's summary is written.
+"""A rank that is killed on its way out, when the run's summary is written.
 
-`python -m tests.support.lost_late CELL_FOLDER`
+`python -m tests.support.lost_late RUN_FOLDER`
 """
 
 import os

@@ -1,4 +1,4 @@
-"""What the tests of the probes share: a made-up testbed, and a cell of a probe run in this process."""
+"""What the tests of the probes share: a made-up testbed, and a run of a probe run in this process."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ def composed(experiment: str) -> dict[str, Any]:
 def configuration(experiment: str, workers: int, **probe: Any) -> dict[str, Any]:
     """An experiment on the made-up testbed, with digits for data."""
     config = composed(experiment) | {"workers": workers}
-    cell = {"setting": "s", "key": "k", "hardware": {"class": "none"}, "provenance": {}, "testbed": TESTBED}
-    return config | cell | {"batch": 4 * workers, "probe": config["probe"] | probe}
+    record = {"setting": "s", "key": "k", "hardware": {"class": "none"}, "provenance": {}, "testbed": TESTBED}
+    return config | record | {"batch": 4 * workers, "probe": config["probe"] | probe}
 
 
 def check(config: dict[str, Any]) -> RunConfig:
@@ -62,7 +62,7 @@ def check(config: dict[str, Any]) -> RunConfig:
 
 
 def run(config: dict[str, Any], folder, testbed: dict[str, Any] | None = None) -> dict[str, Any]:
-    """The summary of a probe's cell, all ranks in this process.
+    """The summary of a probe's run, all ranks in this process.
 
     testbed: what they run on, where that is another than the configuration says.
     """

@@ -3,7 +3,7 @@
     {"experiment", "submitted_at", "command", "arrays": [{"job", "script", "ranks", "nodes", "partition",
      "cells": [{"path" (below the results folder), "label", "key", "metric"}, ...]}, ...]}
 
-The n-th cell of an array is its task n.
+The n-th run of an array is its task n.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ from typing import Any
 
 from repro.common.errors import InputError
 from repro.common.paths import PROJECT, results_root
-from repro.experiment.cell import Cell
+from repro.experiment.run import Run
 from repro.launch.slurm import site as sites
 from repro.rank import programs
 from repro.rank.preemption import STATUS
@@ -30,8 +30,8 @@ def _on_one_line(value: Any) -> Any:
     return value
 
 
-def render(cells: Sequence[Cell], site: sites.Site, folder: Path, mlflow: bool = False) -> str:
-    """The script of one array over `cells`, which all need as many ranks.
+def render(runs: Sequence[Run], site: sites.Site, folder: Path, mlflow: bool = False) -> str:
+    """The script of one array over `runs`, which all need as many ranks.
 
     folder: of the submission, for the tasks' output and the copy of the site's options; absolute. InputError for a
     name, path, option or command that does not stay on its line.
@@ -45,7 +45,7 @@ def render(cells: Sequence[Cell], site: sites.Site, folder: Path, mlflow: bool =
         undefined=jinja2.StrictUndefined,
         finalize=_on_one_line,
     )
-    ranks, root = programs.ranks(cells[0].config), results_root()
+    ranks, root = programs.ranks(runs[0].config), results_root()
     options = {
         "gres": site.gres,
         "partition": site.partition,
@@ -54,9 +54,9 @@ def render(cells: Sequence[Cell], site: sites.Site, folder: Path, mlflow: bool =
         "time": site.time,
     }
     return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
-        experiment=cells[0].experiment,
-        job_name=re.sub(r"[^\w./-]+", "-", f"repro-{cells[0].experiment}"),
-        cells=[{"path": str(cell.folder.relative_to(root)), "label": cell.label} for cell in cells],
+        experiment=runs[0].experiment,
+        job_name=re.sub(r"[^\w./-]+", "-", f"repro-{runs[0].experiment}"),
+        runs=[{"path": str(run.folder.relative_to(root)), "label": run.label} for run in runs],
         ranks=ranks,
         nodes=site.nodes(ranks),
         options=[(name, value) for name, value in options.items() if value],

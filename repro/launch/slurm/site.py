@@ -98,7 +98,7 @@ class Site:
         return -(-ranks // self.per_node)
 
     def hardware_class(self) -> str:
-        """What stands for the hardware in a cell's key: the place, and how ranks are laid out there; no host names.
+        """What stands for the hardware in a run's key: the place, and how ranks are laid out there; no host names.
 
         Time limits, accounts and queues are not in it: they do not change a measured time.
         """

@@ -1,4 +1,4 @@
-"""`repro status`: what Slurm does with the cells of every submission, and how far each is."""
+"""`repro status`: what Slurm does with the runs of every submission, and how far each is."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from repro.launch.slurm import client, record
 from repro.records.events import read_events
 from repro.records.store import read_summary
 
-ORDER = ("running", "pending", "requeued", "stopped", "cancelled", "failed", "done")  # a cell's state
+ORDER = ("running", "pending", "requeued", "stopped", "cancelled", "failed", "done")  # a run's state
 WAITING = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT")
 REASON = re.compile(r"^(?:repro|sbatch|srun|slurmstepd\S*): (?:error|fatal): (.*)$", re.MULTILINE)
 
 
 def status(experiment: str | None = None) -> list[dict[str, Any]]:
-    """Every submission with its arrays and their cells; oldest first, a cell only where it was submitted last.
+    """Every submission with its arrays and their runs; oldest first, a run only where it was submitted last.
 
-    Of a cell: path, label, task, state (see ORDER), nodes, reason, log, iteration, iterations, metric, score, restarts.
+    Of a run: path, label, task, state (see ORDER), nodes, reason, log, iteration, iterations, metric, score, restarts.
     InputError without squeue, FaultError where it does not answer.
     """
     submissions = list(record.read(experiment))
@@ -30,37 +30,37 @@ def status(experiment: str | None = None) -> list[dict[str, Any]]:
     client.need("squeue")
     tasks = client.queued()
     latest = {
-        cell["path"]: (str(folder), array["job"])
+        run["path"]: (str(folder), array["job"])
         for folder, submission in submissions
         for array in submission["arrays"]
-        for cell in array["cells"]
+        for run in array["cells"]
     }
     found = []
     for folder, submission in submissions:
         arrays = []
         for array in submission["arrays"]:
-            mine = [n for n, cell in enumerate(array["cells"]) if latest[cell["path"]] == (str(folder), array["job"])]
+            mine = [n for n, run in enumerate(array["cells"]) if latest[run["path"]] == (str(folder), array["job"])]
             if not mine:
                 continue
             gone = any((array["job"], number) not in tasks for number in mine)
             ends = client.ended([array["job"]]) if gone else {}
-            cells = [
-                cell_status(folder, array, number, tasks.get((array["job"], number)), ends.get((array["job"], number)))
+            runs = [
+                run_status(folder, array, number, tasks.get((array["job"], number)), ends.get((array["job"], number)))
                 for number in mine
             ]
-            arrays.append({name: array[name] for name in ("job", "ranks", "nodes", "partition")} | {"cells": cells})
+            arrays.append({name: array[name] for name in ("job", "ranks", "nodes", "partition")} | {"cells": runs})
         if arrays:
             found.append({name: submission[name] for name in ("experiment", "submitted_at")} | {"arrays": arrays})
     return found
 
 
-def cell_status(
+def run_status(
     folder: Path, array: dict[str, Any], number: int, task: client.ArrayTask | None, end: str | None
 ) -> dict[str, Any]:
-    """One cell, from its folder, its task in Slurm while that is there, and how Slurm says that it ended."""
-    cell = array["cells"][number]
-    place = results_root() / cell["path"]
-    progress = progress_of(place, cell)
+    """One run, from its folder, its task in Slurm while that is there, and how Slurm says that it ended."""
+    run = array["cells"][number]
+    place = results_root() / run["path"]
+    progress = progress_of(place, run)
     log = record.log_of(folder, array["job"], number)
     reason = ""
     if task:
@@ -75,20 +75,20 @@ def cell_status(
         reason = progress["failure"] or last_error(log) or (f"Slurm: {end}" if end and end != "COMPLETED" else "")
         state = "failed" if reason or end else "stopped"
     return {
-        "path": cell["path"],
-        "label": cell["label"],
+        "path": run["path"],
+        "label": run["label"],
         "task": number,
         "state": state,
         "nodes": task.nodes if task else "",
-        "metric": cell["metric"],
+        "metric": run["metric"],
         "reason": reason,
         "log": str(log) if log.exists() else None,
         **{name: progress[name] for name in ("iteration", "iterations", "score", "restarts")},
     }
 
 
-def progress_of(place: Path, cell: dict[str, Any]) -> dict[str, Any]:
-    """How far a cell is, by its events and summary."""
+def progress_of(place: Path, run: dict[str, Any]) -> dict[str, Any]:
+    """How far a run is, by its events and summary."""
     events = read_events(place / "events.jsonl")
     summary = read_summary(place)
     begun = [event for event in events if event["event"] == "run_start"]
@@ -96,11 +96,11 @@ def progress_of(place: Path, cell: dict[str, Any]) -> dict[str, Any]:
     last = events[-1] if events else {"event": None}
     return {
         "started": bool(begun),
-        "finished": bool(events) and summary is not None and summary.get("key") == cell["key"],
+        "finished": bool(events) and summary is not None and summary.get("key") == run["key"],
         "failure": last["reason"] if last["event"] in ("failed", "diverged") else None,
         "iteration": max((event.get("iteration") or 0 for event in events), default=0),
         "iterations": begun[-1].get("iterations") if begun else None,
-        "score": evaluations[-1].get(cell["metric"]) if evaluations else None,
+        "score": evaluations[-1].get(run["metric"]) if evaluations else None,
         "restarts": sum(event["event"] == "resume" for event in events),
     }
 
@@ -115,33 +115,33 @@ def last_error(log: Path) -> str | None:
 
 
 def lines(found: list[dict[str, Any]]) -> list[str]:
-    """The same for people: a head for each array, a line for each cell, and one that counts."""
+    """The same for people: a head for each array, a line for each run, and one that counts."""
     shown: list[str] = []
     counts = dict.fromkeys(ORDER, 0)
-    width = max(len(cell["label"]) for submission in found for array in submission["arrays"] for cell in array["cells"])
+    width = max(len(run["label"]) for submission in found for array in submission["arrays"] for run in array["cells"])
     for submission in found:
         for array in submission["arrays"]:
             where = f"{array['ranks']} ranks on {array['nodes']} node{'s' * (array['nodes'] > 1)}"
             partition = f", partition {array['partition']}" if array["partition"] else ""
             at = submission["submitted_at"].replace("T", " ")[:16]
             shown.append(f"{submission['experiment']}: job {array['job']}, {where}{partition}, submitted {at} UTC")
-            for cell in array["cells"]:
-                counts[cell["state"]] += 1
-                shown.append(f"  {cell['state']:9} {cell['label']:{width}}  {details(cell)}".rstrip())
+            for run in array["cells"]:
+                counts[run["state"]] += 1
+                shown.append(f"  {run['state']:9} {run['label']:{width}}  {details(run)}".rstrip())
     shown.append(", ".join(f"{number} {state}" for state, number in counts.items() if number))
     return shown
 
 
-def details(cell: dict[str, Any]) -> str:
+def details(run: dict[str, Any]) -> str:
     parts = []
-    if cell["iterations"]:
-        parts.append(f"iteration {cell['iteration']} of {cell['iterations']}")
-    if cell["score"] is not None:
-        parts.append(f"{cell['metric']} {cell['score']:.4f}")
-    if cell["restarts"]:
-        parts.append(f"resumed {cell['restarts']}x")
-    if cell["nodes"]:
-        parts.append(f"on {cell['nodes']}")
-    if cell["reason"]:
-        parts.append(cell["reason"])
+    if run["iterations"]:
+        parts.append(f"iteration {run['iteration']} of {run['iterations']}")
+    if run["score"] is not None:
+        parts.append(f"{run['metric']} {run['score']:.4f}")
+    if run["restarts"]:
+        parts.append(f"resumed {run['restarts']}x")
+    if run["nodes"]:
+        parts.append(f"on {run['nodes']}")
+    if run["reason"]:
+        parts.append(run["reason"])
     return ", ".join(parts)

@@ -1,4 +1,4 @@
-"""`repro submit`: an experiment's cells that are not done, as one job array for each number of ranks."""
+"""`repro submit`: an experiment's runs that are not done, as one job array for each number of ranks."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from repro import launch
 from repro.common.errors import InputError
 from repro.experiment import config as configs
 from repro.experiment import grid
-from repro.experiment.cell import Cell
+from repro.experiment.run import Run
 from repro.experiment.testbeds import testbed_of
 from repro.launch import runs as expansion
 from repro.launch.local import Mpirun, Torchrun
@@ -23,20 +23,18 @@ from repro.launch.srun import Srun
 from repro.rank import programs
 from repro.records import provenance
 
-ANYWHERE = (Mpirun, Torchrun, Srun)  # measured cells of these launchers may as well run on a cluster
+ANYWHERE = (Mpirun, Torchrun, Srun)  # measured runs of these launchers may as well run on a cluster
 TESTBED = "slurm"
 
 
-def find_cells(experiment: str, overrides: Sequence[str], scale: str) -> tuple[list[Cell], str | None]:
-    """An experiment's measured cells on testbed slurm, with their keys, and a line on what was left out, if anything.
+def find_runs(experiment: str, overrides: Sequence[str], scale: str) -> tuple[list[Run], str | None]:
+    """An experiment's measured runs on testbed slurm, with their keys, and a line on what was left out, if anything.
 
     A testbed of this machine is replaced by the cluster and keeps its overrides; simulated and shaped ones are not.
     """
     given = [word.partition("=")[2] for word in overrides if word.startswith("testbed=")]
     if any(name != TESTBED for name in given):
-        raise InputError(
-            f"testbed={given[-1]}: `repro submit` runs cells on testbed={TESTBED}; `repro run` on the others"
-        )
+        raise InputError(f"testbed={given[-1]}: `repro submit` is for testbed={TESTBED}, `repro run` for the others")
     ours = [word for word in overrides if not word.startswith("testbed")]
     testbeds = configs.axes(configs.compose(experiment, grid.split(ours)[0], scale), ours)[1]
     conditions, left_out = None, []
@@ -46,61 +44,61 @@ def find_cells(experiment: str, overrides: Sequence[str], scale: str) -> tuple[l
             left_out.append(name)
         elif conditions is None or name == TESTBED:
             conditions = changes
-    note = f"{experiment}: left out testbed {', '.join(left_out)} (`repro run` runs those cells)" if left_out else None
+    note = f"{experiment}: left out testbed {', '.join(left_out)} (`repro run` does those)" if left_out else None
     if conditions is None:
         return [], note
     keys = {word.partition("=")[0] for word in overrides}
     kept = [change for change in conditions if change.partition("=")[0] not in keys]
     others = [word for word in overrides if word not in (f"testbed={TESTBED}",)]
-    cells = expansion.expand(experiment, [f"testbed={TESTBED}", *kept, *others], scale)
-    expansion.identify(cells)
-    return cells, note
+    runs = expansion.expand(experiment, [f"testbed={TESTBED}", *kept, *others], scale)
+    expansion.identify(runs)
+    return runs, note
 
 
-def choose(cells: Sequence[Cell]) -> tuple[list[Cell], int, int]:
+def choose(runs: Sequence[Run]) -> tuple[list[Run], int, int]:
     """Those to submit, and how many are finished, and how many wait or run in Slurm already."""
-    unfinished = [cell for cell in cells if not cell.finished]
+    unfinished = [run for run in runs if not run.finished]
     busy = busy_keys() if unfinished and shutil.which("squeue") else set()
-    todo = [cell for cell in unfinished if cell.key not in busy]
-    return todo, len(cells) - len(unfinished), len(unfinished) - len(todo)
+    todo = [run for run in unfinished if run.key not in busy]
+    return todo, len(runs) - len(unfinished), len(unfinished) - len(todo)
 
 
 def busy_keys() -> set[str]:
-    """The keys of cells that wait or run in arrays of this results folder."""
+    """The keys of runs that wait or run in arrays of this results folder."""
     submissions = list(record.read())
     tasks = client.queued() if submissions else {}
     return {
-        cell["key"]
+        run["key"]
         for _, submission in submissions
         for array in submission["arrays"]
-        for number, cell in enumerate(array["cells"])
+        for number, run in enumerate(array["cells"])
         if (array["job"], number) in tasks
     }
 
 
-def groups(cells: Sequence[Cell]) -> list[list[Cell]]:
-    """The cells by number of ranks: each array asks for as many nodes as its cells need, and no more."""
-    found: dict[int, list[Cell]] = {}
-    for cell in cells:
-        found.setdefault(programs.ranks(cell.config), []).append(cell)
+def groups(runs: Sequence[Run]) -> list[list[Run]]:
+    """The runs by number of ranks: each array asks for as many nodes as its runs need, and no more."""
+    found: dict[int, list[Run]] = {}
+    for run in runs:
+        found.setdefault(programs.ranks(run.config), []).append(run)
     return [found[ranks] for ranks in sorted(found)]
 
 
-def scripts(cells: Sequence[Cell], site: sites.Site, folder: Path, mlflow: bool) -> list[tuple[list[Cell], str]]:
-    return [(group, script.render(group, site, folder, mlflow)) for group in groups(cells)]
+def scripts(runs: Sequence[Run], site: sites.Site, folder: Path, mlflow: bool) -> list[tuple[list[Run], str]]:
+    return [(group, script.render(group, site, folder, mlflow)) for group in groups(runs)]
 
 
-def submit(cells: Sequence[Cell], site: sites.Site, mlflow: bool) -> dict[str, Any]:
-    """Prepare the cells, write the scripts, hand them to sbatch, record what was submitted; returns the record.
+def submit(runs: Sequence[Run], site: sites.Site, mlflow: bool) -> dict[str, Any]:
+    """Prepare the runs, write the scripts, hand them to sbatch, record what was submitted; returns the record.
 
     InputError with Slurm's own words where it refuses; arrays that it took before that stay recorded.
     """
     client.need("sbatch")
-    if any(launch.of(cell.config.testbed).fabric == "mpi" for cell in cells):
+    if any(launch.of(run.config.testbed).fabric == "mpi" for run in runs):
         client.need_mpi(site.mpi)
-    experiment = cells[0].experiment
+    experiment = runs[0].experiment
     folder = record.new_folder(experiment)
-    made = scripts(cells, site, folder, mlflow)
+    made = scripts(runs, site, folder, mlflow)
     folder.mkdir(parents=True)
     shutil.copyfile(sites.path(), folder / "site.yaml")
     submission: dict[str, Any] = {
@@ -113,12 +111,12 @@ def submit(cells: Sequence[Cell], site: sites.Site, mlflow: bool) -> dict[str, A
         ranks = programs.ranks(group[0].config)
         path = folder / (f"job-{ranks}ranks.sbatch" if len(made) > 1 else "job.sbatch")
         path.write_text(text, encoding="utf-8")
-        new = [cell for cell in group if prepare(cell)]
+        new = [run for run in group if prepare(run)]
         try:
             job = client.submit(path)
         except InputError:
-            for cell in new:
-                shutil.rmtree(cell.folder)
+            for run in new:
+                shutil.rmtree(run.folder)
             if not submission["arrays"]:
                 shutil.rmtree(folder)
             raise
@@ -131,12 +129,12 @@ def submit(cells: Sequence[Cell], site: sites.Site, mlflow: bool) -> dict[str, A
                 "partition": site.partition,
                 "cells": [
                     {
-                        "path": str(cell.folder.relative_to(folder.parents[1])),
-                        "label": cell.label,
-                        "key": cell.key,
-                        "metric": cell.config.metric,
+                        "path": str(run.folder.relative_to(folder.parents[1])),
+                        "label": run.label,
+                        "key": run.key,
+                        "metric": run.config.metric,
                     }
-                    for cell in group
+                    for run in group
                 ],
             }
         )

@@ -38,25 +38,25 @@ ACTIVE = {SOLO: 0.8, MAJORITY: 0.9}
 FINAL = {DEEP500: 0.70, HOROVOD: 0.696, SOLO: 0.61, MAJORITY: 0.697}
 
 
-def strategy(setting, kind):
-    """(strategy, options) of a setting by its name."""
+def strategy(variant, kind):
+    """(strategy, options) of a variant by its name."""
     for name, plugin in ((DEEP500, "wfbp"), (HOROVOD, "wfbp" if kind == "simulated" else "horovod")):
-        if setting.startswith(name):
+        if variant.startswith(name):
             return plugin, {"codec": "none"} if plugin == "wfbp" else {}
     eager = {"codec": "none", "density": None, "late": "accumulate", "sync_epochs": None}
-    if "majority" in setting:
+    if "majority" in variant:
         return "eager_majority", eager
-    if "quorum" in setting:
-        return "eager_quorum", eager | {"quorum": int(setting.rpartition("quorum ")[2].rstrip(")"))}
-    return "eager_solo", eager | ({"late": "drop"} if "late" in setting else {})
+    if "quorum" in variant:
+        return "eager_quorum", eager | {"quorum": int(variant.rpartition("quorum ")[2].rstrip(")"))}
+    return "eager_solo", eager | ({"late": "drop"} if "late" in variant else {})
 
 
-def run(experiment, setting, kind="measured", seed=0, compute=0.02, delay=0.0, workers=8, batch=None, **changes):
+def run(experiment, variant, kind="measured", seed=0, compute=0.02, delay=0.0, workers=8, batch=None, **changes):
     """A training run: c seconds of computation, `delay` seconds that a synchronous step waits for."""
     model = MODELS.get(experiment.name, "hyperplane")
     name, samples = DATA[model]
-    plugin, options = strategy(setting, kind)
-    base = next((b for b in PACE if setting.startswith(b)), SOLO)
+    plugin, options = strategy(variant, kind)
+    base = next((b for b in PACE if variant.startswith(b)), SOLO)
     synchronous = base in (DEEP500, HOROVOD) or workers == 1
     step = compute * PACE[base] * (1 + 0.01 * seed) + (delay if synchronous else delay / workers)
     metric = "mse" if model == "hyperplane" else "top1"
@@ -79,7 +79,7 @@ def run(experiment, setting, kind="measured", seed=0, compute=0.02, delay=0.0, w
         "wait": max(0.0, step - compute - delay / workers),
     }  # fmt: skip
     summary = one | {
-        "paper": "eagersgd", "experiment": experiment.name, "setting": setting, "program": "train", "metric": metric,
+        "paper": "eagersgd", "experiment": experiment.name, "setting": variant, "program": "train", "metric": metric,
         "strategy": plugin, "options": options, "curve": curve, "epochs": 4, "iterations": iterations,
         "iterations_per_epoch": per_epoch, "targets": {}, "workers": workers, "ranks": workers,
         "batch": batch or BATCH[model], "phases": phases, "step": dict.fromkeys(("mean_s", "median_s"), step),
@@ -89,11 +89,11 @@ def run(experiment, setting, kind="measured", seed=0, compute=0.02, delay=0.0, w
         "model": {"name": model, "parameters": PARAMETERS[model]},
         "testbed": f"paper/eagersgd-{model.replace('_', '-')}" if simulated else "here", "min_compute_s": None,
         "imbalance": {"name": "random_one", "delay_s": delay} if delay else {"name": "none"},
-        "counters": {}, "staleness": [], "key": f"{experiment.name}-{setting}-{kind}-{seed}-{workers}",
-        "cell": f"{setting}-{kind}-{seed}-{workers}",
+        "counters": {}, "staleness": [], "key": f"{experiment.name}-{variant}-{kind}-{seed}-{workers}",
+        "cell": f"{variant}-{kind}-{seed}-{workers}",
     }  # fmt: skip
     if plugin.startswith("eager") and workers > 1:
-        summary |= rounds(workers, iterations, 1.0 if "quorum" in setting else ACTIVE[base], options["late"] == "drop")
+        summary |= rounds(workers, iterations, 1.0 if "quorum" in variant else ACTIVE[base], options["late"] == "drop")
     return summary | changes
 
 
@@ -131,8 +131,8 @@ def hyperplane(seeds=2):
     ):  # fmt: skip
         pad = {} if experiment is FIG10 else {"min_compute_s": compute}
         for seed in range(seeds):
-            for setting in experiment.settings:
-                found.append(run(experiment, setting, kind, seed, compute, int(setting.split()[-2]) / 1e3, **pad))
+            for variant in experiment.variants:
+                found.append(run(experiment, variant, kind, seed, compute, int(variant.split()[-2]) / 1e3, **pad))
             one = run(experiment, "Single node", kind, seed, 1.5625, workers=1, **pad)
             if kind == "simulated":  # modelled as another device
                 one["testbed_model"] = one["testbed_model"] | {"device": {"name": "Synthetic, other"}}
@@ -143,23 +143,23 @@ def hyperplane(seeds=2):
 def resnet50():
     """Figure 11: time only, simulated; one worker with a rank's batch."""
     found = []
-    for setting in FIG11.settings:
-        delay = int(setting.split()[-2]) / 1e3 if setting.endswith("ms") else 0.3
-        found.append(timing(run(FIG11, setting, "simulated", 0, 0.64, delay, workers=64)))
+    for variant in FIG11.variants:
+        delay = int(variant.split()[-2]) / 1e3 if variant.endswith("ms") else 0.3
+        found.append(timing(run(FIG11, variant, "simulated", 0, 0.64, delay, workers=64)))
     return [*found, timing(run(FIG11, "Single node", "simulated", 0, 0.64, workers=1, batch=128))]
 
 
 def synchronisation(seeds=2):
     """fig10-sync and fig11-sync: with model synchronisation and without."""
     found = [
-        run(FIG10_SYNC, setting, kind, 0, 0.61, 0.3, min_compute_s=0.61)
+        run(FIG10_SYNC, variant, kind, 0, 0.61, 0.3, min_compute_s=0.61)
         for kind in FIG10_SYNC.kinds
-        for setting in (DEEP500, SOLO, f"{SOLO}, no synchronisation")
+        for variant in (DEEP500, SOLO, f"{SOLO}, no synchronisation")
     ]
     for seed in range(seeds):
         found.append(run(FIG11_SYNC, DEEP500, "simulated", seed))
-        for setting, epochs, gain in ((SOLO, 1, 0.012), (f"{SOLO}, no synchronisation", None, 0.0)):
-            one = run(FIG11_SYNC, setting, "simulated", seed)
+        for variant, epochs, gain in ((SOLO, 1, 0.012), (f"{SOLO}, no synchronisation", None, 0.0)):
+            one = run(FIG11_SYNC, variant, "simulated", seed)
             one["options"] = one["options"] | {"sync_epochs": epochs}
             one["final"] = one["final"] | {"top1": one["final"]["top1"] + gain}
             found.append(one)
@@ -170,8 +170,8 @@ def curves(seeds=2):
     """Figures 12 and 13."""
     found = []
     for seed in range(seeds):
-        found += [run(FIG12, setting, "simulated", seed, 0.3, 0.2) for setting in FIG12.settings]
-        found += [run(FIG13, setting, "simulated", seed, 0.3, 0.15) for setting in FIG13.settings]
+        found += [run(FIG12, variant, "simulated", seed, 0.3, 0.2) for variant in FIG12.variants]
+        found += [run(FIG13, variant, "simulated", seed, 0.3, 0.15) for variant in FIG13.variants]
     return found
 
 
@@ -193,8 +193,8 @@ def spectrum(seeds=2):
             one = run(QUORUM, f"eager-SGD (quorum {q})", "simulated", seed, 0.3 + 0.03 * q)
             found.append(one | rounds(8, one["iterations"], 0.4 + 0.075 * q))
         found += [run(QUORUM, name, "simulated", seed, 0.35, 0.1) for name in (DEEP500, SOLO, MAJORITY)]
-        for setting in (SOLO, f"{SOLO} + quantize8", f"{SOLO} + top-k", f"{SOLO}, late dropped"):
-            found.append(run(BEYOND, setting, "simulated", seed, 0.3, 0.1))
+        for variant in (SOLO, f"{SOLO} + quantize8", f"{SOLO} + top-k", f"{SOLO}, late dropped"):
+            found.append(run(BEYOND, variant, "simulated", seed, 0.3, 0.1))
     return found
 
 

@@ -13,7 +13,7 @@ from repro.reports.gtopk.experiments import (
 )
 from repro.reports.scaling import ALGORITHMS, MODELS
 from repro.reports.sparse_forms import ALGORITHMS as NAMES
-from repro.reports.sparse_forms import BY_SETTING, FORMS, selected
+from repro.reports.sparse_forms import BY_VARIANT, FORMS, selected
 from tests.reports.data.probes import probe
 from tests.reports.data.summaries import make
 
@@ -21,14 +21,14 @@ ALPHA, BETA = 0.436e-3, 9e-9
 ITERATION = {"VGG-16": 0.097, "ResNet-20": 0.146, "AlexNet": 0.369, "ResNet-50": 4.842}
 BATCH = {"VGG-16": 128, "ResNet-20": 128, "AlexNet": 64, "ResNet-50": 256}
 SELECT = 1.5e-9  # seconds a byte
-# final training loss of each setting, of 2.3 at the start, and final top-1
+# final training loss of each variant, of 2.3 at the start, and final top-1
 LOSS = {"Dense": 0.50, "Top-k": 0.52, "gTop-k": 0.53, "gTop-k, exact residual": 0.51, "rho = 0.0005": 0.60}
 STRATEGIES = {"Dense": "dsync", "Top-k": "topk", "gTop-k": "gtopk"}
 
 
-def curve(setting, seed, metric, step, epochs=4, per_epoch=20):
+def curve(variant, seed, metric, step, epochs=4, per_epoch=20):
     """Loss and metric that come down (or up) exponentially; at iteration 0 there is no loss yet."""
-    last, points = LOSS.get(setting, 0.55) + 0.01 * seed, []
+    last, points = LOSS.get(variant, 0.55) + 0.01 * seed, []
     for i in range(0, epochs * per_epoch + 1, per_epoch // 2):
         fallen = math.exp(-i / (0.25 * epochs * per_epoch))
         loss = last + (2.3 - last) * fallen
@@ -38,26 +38,26 @@ def curve(setting, seed, metric, step, epochs=4, per_epoch=20):
     return points
 
 
-def training(experiment, setting, kind, seed=0, **changes):
+def training(experiment, variant, kind, seed=0, **changes):
     """A convergence run of one of the page's experiments."""
     metric = "perplexity" if experiment is FIG7_LSTM else "top1"
     model = CONVERGENCE[experiment.name]
     one = make("D-Sync", kind, seed)
-    strategy, options = experiment.settings[setting]
+    strategy, options = experiment.variants[variant]
     warmup = {} if strategy == "dsync" else {"density": 0.001, "warmup_densities": [0.25, 0.0725]}
-    points = curve(setting, seed, metric, one["step"]["mean_s"])
-    lossy = {"sent_mass": 100.0, "dropped_mass": 40.0, "lost_mass": 0.0 if "exact" in setting else 3.0}
+    points = curve(variant, seed, metric, one["step"]["mean_s"])
+    lossy = {"sent_mass": 100.0, "dropped_mass": 40.0, "lost_mass": 0.0 if "exact" in variant else 3.0}
     simulated = kind == "simulated"
     more = {
-        "paper": "gtopk", "experiment": experiment.name, "setting": setting, "program": "train", "strategy": strategy,
+        "paper": "gtopk", "experiment": experiment.name, "setting": variant, "program": "train", "strategy": strategy,
         "options": warmup | dict(options), "metric": metric, "curve": points, "epochs": 4, "iterations": 80,
         "final": {metric: points[-1][metric], "test_loss": 1.0, "train_s": points[-1]["train_s"]}, "targets": {},
         "dataset": {"name": "ptb" if metric == "perplexity" else "cifar10-subset", "standin": False, "train": 5000,
                     "test": 1000, "checksum": "0"},
         "model": {"name": model.lower(), "parameters": PARAMETERS.get(model, 5_000_000)},
         "testbed": f"paper/gtopk-{model.lower().replace('-', '')}" if simulated else "shaped/1g", "batch": 512,
-        "counters": lossy if strategy == "gtopk" else {}, "key": f"{experiment.name}-{setting}-{kind}-{seed}",
-        "cell": f"{setting}-{kind}-{seed}", "optimizer": {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.0},
+        "counters": lossy if strategy == "gtopk" else {}, "key": f"{experiment.name}-{variant}-{kind}-{seed}",
+        "cell": f"{variant}-{kind}-{seed}", "optimizer": {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.0},
     }  # fmt: skip
     return one | more | changes
 
@@ -65,9 +65,9 @@ def training(experiment, setting, kind, seed=0, **changes):
 def convergence(seeds=2):
     """Every training experiment in the kinds that it has."""
     return [
-        training(experiment, setting, kind, seed)
+        training(experiment, variant, kind, seed)
         for experiment in TRAINING
-        for setting in experiment.settings
+        for variant in experiment.variants
         for kind in experiment.kinds
         for seed in range(seeds)
     ]
@@ -76,29 +76,29 @@ def convergence(seeds=2):
 def step(model, algorithm, workers, compression=1.0):
     """(iteration, computation, compression, communication) in seconds by the published numbers."""
     n = PARAMETERS[model]
-    form = BY_SETTING[algorithm]
+    form = BY_VARIANT[algorithm]
     sent = form(workers, 4 * n, selected(n, 0.001), ALPHA, BETA) if workers > 1 else 0.0
     select = 0.0 if algorithm == "Dense" or workers == 1 else compression * 4 * n * SELECT
     return ITERATION[model] + select + sent, ITERATION[model], select, sent
 
 
 def scaled(model, algorithm, workers, compression=1.0, seed=0):
-    """A cell of fig10: time only."""
+    """A run of fig10: time only."""
     total, passes, select, sent = step(model, algorithm, workers, compression)
     one = make("D-Sync", "simulated", seed)
-    setting = f"{model}, {algorithm}, P={workers}"
+    variant = f"{model}, {algorithm}, P={workers}"
     phases = dict.fromkeys(one["phases"], 0.0) | {
         "forward": passes / 3, "backward": 2 * passes / 3, "compress": select, "communicate": sent,
     }  # fmt: skip
     return one | {
-        "paper": "gtopk", "experiment": "fig10", "setting": setting, "program": "train", "workers": workers,
+        "paper": "gtopk", "experiment": "fig10", "setting": variant, "program": "train", "workers": workers,
         "strategy": STRATEGIES[algorithm], "options": {}, "ranks": workers, "batch": workers * BATCH[model],
         "testbed": f"paper/gtopk-{model.lower().replace('-', '')}", "phases": phases, "targets": {}, "curve": [],
         "step": dict.fromkeys(("mean_s", "median_s", "min_s", "max_s"), total),
         "communication": {"total_s": sent, "exposed_s": sent, "overlapped_s": 0.0},
         "final": {"top1": None, "test_loss": None, "train_s": 10 * total}, "iterations": 10,
         "model": {"name": model.lower(), "parameters": PARAMETERS[model]}, "counters": {},
-        "key": setting, "cell": setting.replace(", ", "-"),
+        "key": variant, "cell": variant.replace(", ", "-"),
     }  # fmt: skip
 
 
@@ -126,19 +126,19 @@ def row(algorithm, ranks, size, slow=1.0, alpha=ALPHA, beta=BETA):
 
 
 def collectives(kind="simulated", slow=1.0):
-    """fig9: cells of worlds and of sizes."""
+    """fig9: runs of worlds and of sizes."""
     network = {"alpha_s": ALPHA, "beta_s_per_byte": BETA} if kind == "simulated" else {
         "alpha_s": 1e-4, "beta_s_per_byte": 8.4e-9}  # fmt: skip
     given = {"alpha": network["alpha_s"], "beta": network["beta_s_per_byte"]}
     worlds = (2, 4, 8, 16, 32, 64, 128) if kind == "simulated" else (2, 4)
-    cells = [[row(a, P, 100_000_000, slow, **given) for a in NAMES] for P in worlds]
+    runs = [[row(a, P, 100_000_000, slow, **given) for a in NAMES] for P in worlds]
     if kind == "simulated":
-        cells += [[row(a, 32, size, slow, **given) for a in NAMES] for size in (10**6, 10**7, 10**8, 10**9)]
+        runs += [[row(a, 32, size, slow, **given) for a in NAMES] for size in (10**6, 10**7, 10**8, 10**9)]
     testbed = "paper/gtopk" if kind == "simulated" else "shaped/1g"
     return [
-        probe("sparse_collectives", "fig9", f"cell {i}", {"network": network, "rows": rows}, kind, testbed=testbed,
+        probe("sparse_collectives", "fig9", f"run {i}", {"network": network, "rows": rows}, kind, testbed=testbed,
               workers=rows[0]["ranks"], paper="gtopk")
-        for i, rows in enumerate(cells)
+        for i, rows in enumerate(runs)
     ]  # fmt: skip
 
 

@@ -110,7 +110,7 @@ def merged(boxes):
     return found
 
 
-def run(experiment, setting, mode, found, testbed=TESTBEDS[0], kind="simulated", seed=0, workers=None, push=1.0,
+def run(experiment, variant, mode, found, testbed=TESTBEDS[0], kind="simulated", seed=0, workers=None, push=1.0,
         network="vgg19", slow=1.0, **changes):  # fmt: skip
     """A run; push: how long pushing takes over pulling without startups."""
     model, millions, _ = NETWORKS[network]
@@ -125,7 +125,7 @@ def run(experiment, setting, mode, found, testbed=TESTBEDS[0], kind="simulated",
     }  # fmt: skip
     own = found.servers if found.servers else 0
     return one | {
-        "paper": "ibatch", "experiment": experiment, "setting": setting, "program": "train",
+        "paper": "ibatch", "experiment": experiment, "setting": variant, "program": "train",
         "strategy": STRATEGIES.get(mode, "ibatch"), "options": {}, "workers": workers, "ranks": workers + own,
         "batch": 4 * workers, "iterations": 3, "iterations_per_epoch": 3, "epochs": 1, "targets": {}, "phases": phases,
         "trace": [], "step": dict.fromkeys(("mean_s", "median_s", "min_s", "max_s"), step), "testbed": testbed,
@@ -134,8 +134,8 @@ def run(experiment, setting, mode, found, testbed=TESTBEDS[0], kind="simulated",
         "dataset": {"name": "imagenet (shapes only)", "standin": False, "train": 12 * workers, "test": 4},
         "pipeline": described(found, mode, STRATEGIES.get(mode, "ibatch")),
         "per_rank": [worker(found, mode)] * workers + [{"role": "server"}] * own,
-        "key": f"{experiment}-{model}-{setting}-{testbed}-{kind}-{seed}",
-        "cell": f"{model}-{setting}-{testbed}-{kind}-{seed}".replace("/", "-"),
+        "key": f"{experiment}-{model}-{variant}-{testbed}-{kind}-{seed}",
+        "cell": f"{model}-{variant}-{testbed}-{kind}-{seed}".replace("/", "-"),
     } | changes  # fmt: skip
 
 
@@ -153,7 +153,7 @@ def fig3(testbed=TESTBEDS[0], modes=MODES):
 
 
 def mode_of(name):
-    """The mode of a setting's first word, as `decide` knows it."""
+    """The mode of a variant's first word, as `decide` knows it."""
     return {"ibatch": "greedy"}.get(name, name)
 
 
@@ -208,10 +208,10 @@ def sync(seeds=1):
     """Synchronisations of a small network."""
     found = []
     for seed in range(seeds):
-        for setting, slow in (("bsp", 1.0), ("ssp-1", 0.9), ("ssp-3", 0.8), ("asp", 0.7)):
+        for variant, slow in (("bsp", 1.0), ("ssp-1", 0.9), ("ssp-3", 0.8), ("asp", 0.7)):
             at = profile("googlenet", 4, scale=0.01)
-            one = run("sync", setting, "greedy", at, "virtual", seed=seed, network="googlenet", slow=slow)
-            staleness = [{"0": 10} if setting == "bsp" else {"0": 6, "2": 4}]
+            one = run("sync", variant, "greedy", at, "virtual", seed=seed, network="googlenet", slow=slow)
+            staleness = [{"0": 10} if variant == "bsp" else {"0": 6, "2": 4}]
             data = {"name": "mnist", "standin": False, "train": 60000, "test": 10000}
             found.append(one | {"staleness": staleness, "dataset": data})
     return found

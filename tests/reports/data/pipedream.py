@@ -91,10 +91,10 @@ def per_rank(config, off=1.0):
     return found
 
 
-def run(experiment, setting, kind="simulated", seed=0, step=0.1, workers=4, batch=128, testbed=None, config=None,
+def run(experiment, variant, kind="simulated", seed=0, step=0.1, workers=4, batch=128, testbed=None, config=None,
         stall=0.0, hidden=0.0, **changes):  # fmt: skip
     """A run of an experiment (its name); step: seconds of an iteration, stall: of it blocked on communication."""
-    name = setting.rsplit("-", 1)[0] if setting.rsplit("-", 1)[-1].isdigit() else setting
+    name = variant.rsplit("-", 1)[0] if variant.rsplit("-", 1)[-1].isdigit() else variant
     strategy, options = PLUGINS.get(name, STAGES)
     one = make("D-Sync", kind, seed)
     computing = step - stall
@@ -102,7 +102,7 @@ def run(experiment, setting, kind="simulated", seed=0, step=0.1, workers=4, batc
         "forward": computing / 3, "backward": 2 * computing / 3, "communicate": stall,
     }  # fmt: skip
     return one | {
-        "paper": "pipedream", "experiment": experiment, "setting": setting, "program": "train", "strategy": strategy,
+        "paper": "pipedream", "experiment": experiment, "setting": variant, "program": "train", "strategy": strategy,
         "options": options, "workers": workers, "ranks": workers, "batch": batch, "iterations": 40,
         "iterations_per_epoch": 10, "epochs": 4, "targets": {}, "phases": phases, "trace": [],
         "step": dict.fromkeys(("mean_s", "median_s", "min_s", "max_s"), step),
@@ -111,8 +111,8 @@ def run(experiment, setting, kind="simulated", seed=0, step=0.1, workers=4, batc
         "pipeline": stages(config, semantics=options.get("semantics", "stashing")) if config else None,
         "per_rank": per_rank(config) if config else [],
         "testbed": testbed or ("paper/pipedream-a" if kind == "simulated" else "here"),
-        "key": f"{experiment}-{setting}-{kind}-{seed}-{testbed}",
-        "cell": f"{setting}-{kind}-{seed}-{testbed}",
+        "key": f"{experiment}-{variant}-{kind}-{seed}-{testbed}",
+        "cell": f"{variant}-{kind}-{seed}-{testbed}",
     } | changes  # fmt: skip
 
 
@@ -122,8 +122,8 @@ def timing(summary):
     return summary | {"final": summary["final"] | {"top1": None, "test_loss": None}, "curve": curve}
 
 
-def row(name, settings=None):
-    """All settings of a row of Table 1, or some: time only."""
+def row(name, variants=None):
+    """All variants of a row of Table 1, or some: time only."""
     bsp, pipedream, config, share = ROWS[name]
     at, alone = BY_NAME[name], 0.2
     batch = (80 if at.model == "S2VT" else 32) * at.machines
@@ -136,13 +136,13 @@ def row(name, settings=None):
         MODEL: (0.9, "-".join("1" * at.machines), 0.04),
     }  # fmt: skip
     found = []
-    for setting in settings or [s for s in every if s != GIVEN or name in PRINTED]:
-        speedup, stages_of, part = every[setting]
-        workers = 1 if setting == SINGLE else at.machines
+    for variant in variants or [s for s in every if s != GIVEN or name in PRINTED]:
+        speedup, stages_of, part = every[variant]
+        workers = 1 if variant == SINGLE else at.machines
         step = alone * at.machines / speedup if workers > 1 else alone
-        one = run(name, setting, step=step, workers=workers, batch=batch if workers > 1 else batch // at.machines,
+        one = run(name, variant, step=step, workers=workers, batch=batch if workers > 1 else batch // at.machines,
                   testbed=f"paper/pipedream-{at.cluster.lower()}", config=stages_of, bytes_sent=part * sent,
-                  stall=max(0.0, step - alone) if setting == BSP else 0.0)  # fmt: skip
+                  stall=max(0.0, step - alone) if variant == BSP else 0.0)  # fmt: skip
         one |= {
             "dataset": {"name": "imagenet (shapes only)", "standin": False, "train": 1_281_167, "test": 50_000},
             "model": {"name": at.model.lower(), "parameters": COUNTS[at.model]},
@@ -153,7 +153,7 @@ def row(name, settings=None):
 
 def table1():
     """Every row of Table 1, AlexNet and ResNet-50."""
-    return [cell for name in ROWS for cell in row(name)]
+    return [summary for name in ROWS for summary in row(name)]
 
 
 def fig1(models=("vgg16", "alexnet", "s2vt", "resnet50", "inception_v3"), devices=("k80", "titanx", "v100")):
@@ -273,7 +273,7 @@ def fig8(kind="simulated", backward=1.0, experiment="fig8"):
 # --- training
 
 
-def learned(experiment, setting, seed, best, speed, kind="simulated", step=0.1, **changes):
+def learned(experiment, variant, seed, best, speed, kind="simulated", step=0.1, **changes):
     """A run whose accuracy rises to `best`; speed: epochs to two thirds of it."""
     curve = [
         {"iteration": 10 * e, "epoch": float(e), "train_s": 10 * step * e, "loss": 1 / (1 + e), "test_loss": 1.0,
@@ -281,7 +281,7 @@ def learned(experiment, setting, seed, best, speed, kind="simulated", step=0.1, 
         for e in range(13)
     ]  # fmt: skip
     data = {"name": "cifar10", "standin": False, "train": 50_000, "test": 10_000}
-    one = run(experiment, setting, kind, seed, step, dataset=data, **changes)
+    one = run(experiment, variant, kind, seed, step, dataset=data, **changes)
     targets = {goal: None for goal in ("0.4", "0.6")}
     return one | {"curve": curve, "epochs": 12, "final": one["final"] | {"top1": curve[-1]["top1"]}, "targets": targets,
                   "model": {"name": "vgg_small", "parameters": 500_000}}  # fmt: skip
@@ -304,25 +304,25 @@ def versions(experiment=SEMANTICS.name, seeds=3):
     finals = {STASHING: 0.70, VERTICAL: 0.698, NAIVE: 0.55, BSP: 0.695, SINGLE: 0.71}
     found = []
     for seed in range(seeds):
-        for setting, best in finals.items():
-            config = "1-1-1-1" if setting in (STASHING, VERTICAL, NAIVE) else None
-            workers = 1 if setting == SINGLE else 4
-            found.append(learned(experiment, setting, seed, best, 2.0, config=config, workers=workers,
+        for variant, best in finals.items():
+            config = "1-1-1-1" if variant in (STASHING, VERTICAL, NAIVE) else None
+            workers = 1 if variant == SINGLE else 4
+            found.append(learned(experiment, variant, seed, best, 2.0, config=config, workers=workers,
                                  batch=32 * workers))  # fmt: skip
     return found
 
 
 def measured(experiment=MEASURED_VGG.name, testbed="shaped/1g", seeds=2, slow=1.0):
-    """What is measured here: step times by setting."""
+    """What is measured here: step times by variant."""
     steps = {BSP: 1.0, ALLREDUCE: 0.9, ASP: 0.7, MODEL: 1.3, STRAIGHT: 0.6, PIPEDREAM: 0.5, GPIPE: 0.8, FLUSH: 0.75}
     found = []
     for seed in range(seeds):
-        for setting, step in steps.items():
+        for variant, step in steps.items():
             stages_of = {MODEL: "1-1-1-1", STRAIGHT: "1-1-1-1", PIPEDREAM: "3-1", GPIPE: "1-1-1-1", FLUSH: "1-1-1-1"}
-            one = learned(experiment, setting, seed, 0.6, 2.0, "measured", slow * step * (1 + 0.01 * seed),
-                          testbed=testbed, config=stages_of.get(setting), stall=0.1)  # fmt: skip
+            one = learned(experiment, variant, seed, 0.6, 2.0, "measured", slow * step * (1 + 0.01 * seed),
+                          testbed=testbed, config=stages_of.get(variant), stall=0.1)  # fmt: skip
             if one["pipeline"]:
-                one["pipeline"]["schedule"] = setting if setting in (GPIPE, FLUSH) else "1f1b"
+                one["pipeline"]["schedule"] = variant if variant in (GPIPE, FLUSH) else "1f1b"
             found.append(one)
     return found
 
@@ -330,8 +330,8 @@ def measured(experiment=MEASURED_VGG.name, testbed="shaped/1g", seeds=2, slow=1.
 def memory(kind="measured"):
     """Two configurations; what is observed is a little more than what is predicted."""
     found = []
-    for setting, config in (("straight", "1-1-1-1"), ("pipedream", "3-1")):
-        found.append(run(MEMORY.name, setting, kind, config=config) | {"per_rank": per_rank(config, 1.02)})
+    for variant, config in (("straight", "1-1-1-1"), ("pipedream", "3-1")):
+        found.append(run(MEMORY.name, variant, kind, config=config) | {"per_rank": per_rank(config, 1.02)})
     return found
 
 

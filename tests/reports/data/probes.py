@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.reports.data.summaries import (
     MS,
     _ms,
-    all_cells,
+    all_runs,
     findings,
     make,
     pictures,
@@ -13,26 +13,26 @@ from tests.reports.data.summaries import (
 )
 
 
-def probe(program, experiment, setting, result, kind="measured", seed=0, testbed=None, workers=4, **changes):
+def probe(program, experiment, variant, result, kind="measured", seed=0, testbed=None, workers=4, **changes):
     """A synthetic summary of a probe."""
     one = make("D-Sync", kind, seed)
     keep = ("schema", "status", "paper", "kind", "fabric", "launcher", "seed", "scale", "hardware", "testbed_model",
             "provenance", "batch", "breakdown")  # fmt: skip
     testbed = testbed or one["testbed"]
-    name = f"{setting}-{testbed}-{workers}-{kind}-{seed}"
+    name = f"{variant}-{testbed}-{workers}-{kind}-{seed}"
     return {key: one[key] for key in keep} | {
-        "experiment": experiment, "setting": setting, "program": program, "testbed": testbed, "workers": workers,
+        "experiment": experiment, "setting": variant, "program": program, "testbed": testbed, "workers": workers,
         "ranks": workers, "strategy": "dsync", "options": {}, "model": {"name": "mnist_mlp", "parameters": 648010},
         "dataset": {"name": "mnist", "standin": False}, "key": name, "cell": name, "metrics": {}, "line": "",
         "result": result,
     } | changes  # fmt: skip
 
 
-def timing_entry(setting, step, predicted, comp, comm, equation, strategy="pipe_sgd", **options):
-    """One of a timing result's settings; seconds."""
+def timing_entry(variant, step, predicted, comp, comm, equation, strategy="pipe_sgd", **options):
+    """One of a timing result's variants; seconds."""
     options = {"codec": "none", "algorithm": "ring"} | options
     return {
-        "setting": setting, "strategy": strategy, "options": options, "steps": 20,
+        "setting": variant, "strategy": strategy, "options": options, "steps": 20,
         "observed_s": {"median": step, "min": 0.95 * step, "max": 1.2 * step}, "predicted_s": predicted,
         "equation": equation, "printed_s": None if equation == "server" else 0.98 * predicted,
         "terms": {"l_up": 0.1 * comp, "l_comp": 0.9 * comp, "l_comm": comm},
@@ -175,6 +175,6 @@ def rates(seeds=2):
 def everything(seeds=2):
     """Results for every section of the page."""
     return [
-        *all_cells(seeds=seeds), *rows(seeds), *pictures(), *findings(seeds), *timings(seeds), *rings(seeds),
+        *all_runs(seeds=seeds), *rows(seeds), *pictures(), *findings(seeds), *timings(seeds), *rings(seeds),
         *rates(seeds),
     ]  # fmt: skip

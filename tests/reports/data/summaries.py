@@ -15,7 +15,7 @@ FIG4 = MNIST.experiment
 
 MS = 1e-3
 FORWARD, BACKWARD, UPDATE = 1 * MS, 2 * MS, 0.5 * MS
-# setting -> (compression, communication in all, of it hidden behind computation), seconds an iteration
+# variant -> (compression, communication in all, of it hidden behind computation), seconds an iteration
 SYNTHETIC = {
     "PS-Sync": (0.0, 12 * MS, 0.0),
     "D-Sync": (0.0, 6 * MS, 0.0),
@@ -29,7 +29,7 @@ PER_EPOCH = 600
 
 
 def make(
-    setting="D-Sync",
+    variant="D-Sync",
     kind="measured",
     seed=0,
     epochs=2,
@@ -41,10 +41,10 @@ def make(
 ):
     """A synthetic summary with the schema of `repro.records.store`; `changes` replace entries, dictionaries by update.
 
-    like: the setting of Figure 4 whose times it has, if its own is none of those.
+    like: the variant of Figure 4 whose times it has, if its own is none of those.
     """
-    strategy, options = experiment.settings[setting]
-    compress, total, hidden = SYNTHETIC[like or setting]
+    strategy, options = experiment.variants[variant]
+    compress, total, hidden = SYNTHETIC[like or variant]
     slow = 1.0 if kind == "simulated" else 2.0 + 0.05 * seed  # obviously made up
     phases = {
         "forward": FORWARD,
@@ -77,20 +77,20 @@ def make(
     }
     simulated = kind == "simulated"
     summary = {
-        "schema": 1, "status": "finished", "key": f"{setting}-{seed}", "cell": f"{setting}-{kind}-{seed}",
-        "paper": "pipesgd", "experiment": experiment.name, "setting": setting, "strategy": strategy,
+        "schema": 1, "status": "finished", "key": f"{variant}-{seed}", "cell": f"{variant}-{kind}-{seed}",
+        "paper": "pipesgd", "experiment": experiment.name, "setting": variant, "strategy": strategy,
         "options": dict(options), "kind": kind, "testbed": "paper/pipesgd" if simulated else "here",
         "fabric": "virtual" if simulated else "mpi", "launcher": "virtual" if simulated else "mpirun", "workers": 4,
-        "ranks": 5 if setting == "PS-Sync" else 4, "seed": seed, "scale": "full", "breakdown": False, "batch": 100,
+        "ranks": 5 if variant == "PS-Sync" else 4, "seed": seed, "scale": "full", "breakdown": False, "batch": 100,
         "epochs": epochs, "iterations": iterations, "iterations_per_epoch": PER_EPOCH, "metric": "top1",
         "dataset": {"name": "mnist", "standin": False, "checksum": "0" * 8, "train": 60000, "test": 10000},
         "model": {"name": "mnist_mlp", "parameters": 648010},
         "optimizer": {"lr": 0.1, "momentum": 0.0, "weight_decay": 0.0}, "curve": curve,
         "final": {"top1": curve[-1]["top1"], "test_loss": 0.1, "train_s": step * iterations}, "targets": reached,
         "step": {"mean_s": step, "median_s": step, "min_s": step, "max_s": step}, "phases": phases,
-        "server_phases": {"communicate": step, "update": 1 * MS} if setting == "PS-Sync" else None,
+        "server_phases": {"communicate": step, "update": 1 * MS} if variant == "PS-Sync" else None,
         "communication": {"total_s": slow * total, "exposed_s": slow * (total - hidden), "overlapped_s": slow * hidden},
-        "bytes_sent": 3888060.0, "weights_sha256": "0" * 64, "trace": _trace(phases, like or setting, slow * total),
+        "bytes_sent": 3888060.0, "weights_sha256": "0" * 64, "trace": _trace(phases, like or variant, slow * total),
         "hardware": {"class": "cpu-2core-synthetic", "cpu": "Synthetic CPU <1>", "cores": 2, "memory_gb": 8,
                      "gpu": None, "network": "shared memory"},
         "testbed_model": {"alpha_s": 5e-5, "device": {"name": "Synthetic XP", "peak_flops": 1e12},
@@ -105,7 +105,7 @@ def make(
     return summary
 
 
-def _trace(phases, setting, communication):
+def _trace(phases, variant, communication):
     intervals, step = [], sum(phases.values())
     for rank in range(4):
         for i in range(3):
@@ -116,7 +116,7 @@ def _trace(phases, setting, communication):
                         {"rank": rank, "line": "main", "name": name, "start": at, "end": at + phases[name]}
                     )
                     at += phases[name]
-            if setting.startswith("Pipe"):
+            if variant.startswith("Pipe"):
                 intervals.append(
                     {
                         "rank": rank,
@@ -134,13 +134,13 @@ def labels(experiment):
     return [variant.label for variant in config.own_variants(experiment)]
 
 
-def all_cells(kinds=("measured", "simulated"), seeds=2, settings=SYNTHETIC, **changes):
-    return [make(s, kind, seed, **changes) for kind in kinds for s in settings for seed in range(seeds)]
+def all_runs(kinds=("measured", "simulated"), seeds=2, variants=SYNTHETIC, **changes):
+    return [make(s, kind, seed, **changes) for kind in kinds for s in variants for seed in range(seeds)]
 
 
 def put(root: Path, summaries) -> Path:
     for i, summary in enumerate(summaries):
-        folder = root / summary["paper"] / summary["experiment"] / f"cell-{i:03d}"
+        folder = root / summary["paper"] / summary["experiment"] / f"run-{i:03d}"
         folder.mkdir(parents=True)
         write_summary(folder, summary)
     return root
@@ -173,10 +173,10 @@ def rows(seeds=2):
     """Figure 4's other rows: AlexNet and ResNet18 simulated without arithmetic, all measured scaled down."""
     found = []
     for row in FIGURE4[1:]:
-        for setting in row.experiment.settings:
+        for variant in row.experiment.variants:
             for kind in ("measured", "simulated"):
                 for seed in range(seeds):
-                    one = make(setting, kind, seed, experiment=row.experiment, best=0.48)
+                    one = make(variant, kind, seed, experiment=row.experiment, best=0.48)
                     one["targets"] = {"0.2": one["curve"][2] | {"train_s": 1.0 + seed}}
                     if row.label != "CIFAR100-Convex":
                         one["dataset"] = one["dataset"] | IMAGENET
@@ -226,9 +226,9 @@ def pictures(seeds=1):
     for kind in ("measured", "simulated"):
         for seed in range(seeds):
             for experiment in (FIG1, FIG2):
-                for setting, (strategy, options) in experiment.settings.items():
+                for variant, (strategy, options) in experiment.variants.items():
                     like = "Pipe-SGD" if options.get("K") == 2 else "D-Sync"
-                    one = make(setting, kind, seed, experiment=experiment, like=like)
+                    one = make(variant, kind, seed, experiment=experiment, like=like)
                     if strategy == "ps_async":
                         one["trace"] = asynchronous_trace()
                     if options.get("K") == 1:
@@ -249,14 +249,14 @@ def findings(seeds=2):
                     one = make(f"K = {K}{suffix}", kind, seed, experiment=K_SPECTRUM, like=like, best=best)
                     found.append(one)
     for seed in range(seeds):
-        for setting in LOSSY.settings:
-            best = 0.98 - (0.02 if setting == "Parameters + T" else 0.03 if setting == "Parameters + Q" else 0)
-            found.append(make(setting, "simulated", seed, experiment=LOSSY, like="D-Sync", best=best))
-        for experiment, setting in [(e, s) for e in (RESNET20, RESNET20_PLAIN) for s in e.settings]:
-            like = setting if setting in SYNTHETIC else "Pipe-SGD"
+        for variant in LOSSY.variants:
+            best = 0.98 - (0.02 if variant == "Parameters + T" else 0.03 if variant == "Parameters + Q" else 0)
+            found.append(make(variant, "simulated", seed, experiment=LOSSY, like="D-Sync", best=best))
+        for experiment, variant in [(e, s) for e in (RESNET20, RESNET20_PLAIN) for s in e.variants]:
+            like = variant if variant in SYNTHETIC else "Pipe-SGD"
             data = {"name": "cifar10", "train": 5000, "test": 1000}
-            one = make(setting, "simulated", seed, experiment=experiment, like=like, best=0.6, dataset=data)
-            if "warm-up" in setting:
+            one = make(variant, "simulated", seed, experiment=experiment, like=like, best=0.6, dataset=data)
+            if "warm-up" in variant:
                 one["options"] = one["options"] | {"warmup_epochs": 1}
             found.append(one)
     return found

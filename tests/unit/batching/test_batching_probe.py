@@ -24,13 +24,13 @@ def composed(*overrides: str):
     return configs.compose("ibatch/random-profiles", ["testbed=virtual", *overrides])
 
 
-def cell(probe: dict, *overrides: str, seed: int = 0) -> dict:
+def configured(probe: dict, *overrides: str, seed: int = 0) -> dict:
     more = {"program": "batching", "probe": probe, "seed": seed, "setting": "random", "key": "k"}
     return composed(*overrides) | more | {"hardware": {"class": "none"}, "provenance": {}}
 
 
 def test_a_run_sums_up_its_profiles(tmp_path):
-    found = run(cell(PROBE, seed=7), tmp_path)
+    found = run(configured(PROBE, seed=7), tmp_path)
     *rows, total = found["result"]["rows"]
     conditions = [(row["family"], row["layers"], row["startup"]) for row in rows]
     assert conditions == [(f, n, s) for f in PROBE["families"] for n in (2, 5) for s in (0, 0.5)]
@@ -86,7 +86,7 @@ def test_metrics_of_what_there_is_none_are_left_out(tmp_path):
     without = [
         s for s in seeds if batching.compare(next(_random_profiles.draw("computation", 2, 0, 1, s)))["no_pair"][1]
     ]
-    found = run(cell(probe, seed=without[0]), tmp_path)
+    found = run(configured(probe, seed=without[0]), tmp_path)
     assert found["result"]["rows"][-1]["modes"]["constrained"]["compared"] == 0
     assert "greedy/max" in found["metrics"] and "constrained/max" not in found["metrics"]
 
@@ -131,10 +131,10 @@ def test_families(family):
 )
 def test_parameters_that_cannot_be(change, words):
     with pytest.raises(InputError) as refusal:
-        check(cell(PROBE | change))
+        check(configured(PROBE | change))
     assert words in str(refusal.value) and "\n" not in str(refusal.value)
 
 
 def test_one_worker():
     with pytest.raises(InputError, match="workers=2: program batching only computes"):
-        check(cell(PROBE, "workers=2", "batch=2"))
+        check(configured(PROBE, "workers=2", "batch=2"))

@@ -108,18 +108,18 @@ def test_an_unwritable_results_folder(tmp_path):
 
 
 def test_a_full_disk_is_named_and_nothing_is_half_written(tmp_path):
-    """/dev/full takes nothing: the events of the cell cannot be written."""
+    """/dev/full takes nothing: the events of the run cannot be written."""
     results = tmp_path / "results"
-    cell = ["strategy=dsync", "testbed=virtual", "--no-report"]
-    assert repro(results, "run", FIG4, "--no-mlflow", *QUICK, *cell).returncode == 0
+    overrides = ["strategy=dsync", "testbed=virtual", "--no-report"]
+    assert repro(results, "run", FIG4, "--no-mlflow", *QUICK, *overrides).returncode == 0
     (events,) = results.rglob("events.jsonl")
     (events.parent / "summary.json").unlink()
     events.unlink()
     events.symlink_to("/dev/full")
-    refused(repro(results, "run", FIG4, "--no-mlflow", *QUICK, *cell), "events.jsonl", "No space left on device")
+    refused(repro(results, "run", FIG4, "--no-mlflow", *QUICK, *overrides), "events.jsonl", "No space left on device")
     assert not list(results.rglob("summary.json"))
     events.unlink()
-    assert repro(results, "run", FIG4, "--no-mlflow", *QUICK, *cell).returncode == 0
+    assert repro(results, "run", FIG4, "--no-mlflow", *QUICK, *overrides).returncode == 0
 
 
 def test_no_mpirun_says_how_to_get_one(tmp_path, monkeypatch):
@@ -187,7 +187,7 @@ def test_every_experiment_composes_at_every_scale(name, files_are_merged_once):
             (len(config.axes(resolved, [])[0]) * len(resolved["testbeds"]) - len(lacking))
             * config.compose(name, (), scale)["seeds"]
         )
-        assert len({cell.label for cell in found}) == len(found)
+        assert len({run.label for run in found}) == len(found)
 
 
 @pytest.mark.parametrize("overrides", [
@@ -206,23 +206,23 @@ def test_a_composer_has_what_hydra_alone_composes(overrides, scale):
     assert composer.compose(overrides) == composer.compose(overrides) == hydra
 
 
-def test_what_this_machine_lacks_is_left_out_by_the_setting(monkeypatch):
+def test_what_this_machine_lacks_is_left_out_by_the_variant(monkeypatch):
     monkeypatch.setattr("repro.strategies.horovod.missing", lambda: "Horovod is not installed")
     with pytest.raises(NotHere, match="make setup-horovod"):
         runs.expand("baselines/side-by-side", ["testbed=here"])
     lacking = []
     found = runs.expand("baselines/side-by-side", ["testbed=here"], lacking=lacking)
     assert len(found) == 9 and [str(error) for error in lacking] == 2 * [str(lacking[0])]
-    assert "DDP" in {cell.setting for cell in found} and "Horovod" not in {cell.setting for cell in found}
+    assert "DDP" in {run.variant for run in found} and "Horovod" not in {run.variant for run in found}
 
 
-def test_a_gpu_adds_breakdown_cells_to_the_measured_ones(monkeypatch):
+def test_a_gpu_adds_breakdown_runs_to_the_measured_ones(monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     found = runs.expand(FIG4, ["seeds=2"])
-    exact = [cell for cell in found if cell.config.breakdown]
+    exact = [run for run in found if run.config.breakdown]
     assert len(found) == 7 * 2 * 2 + 7 and len(exact) == 7
-    assert not any(cell.simulated for cell in exact) and len({cell.label for cell in found}) == len(found)
-    assert not any(cell.config.breakdown for cell in runs.expand(FIG4, ["device=cpu"]))
+    assert not any(run.simulated for run in exact) and len({run.label for run in found}) == len(found)
+    assert not any(run.config.breakdown for run in runs.expand(FIG4, ["device=cpu"]))
 
 
 @pytest.mark.parametrize("group", files.GROUPS)

@@ -93,7 +93,7 @@ def said(capsys, *arguments: str) -> str:
         ("epochs=inf", ["epochs=inf: must be a finite number"]),
         ("data.root=5", ["data.root=5: must be a text"]),
         ("breakdown=5", ["breakdown=5: must be true or false"]),
-        ("seeds=1000000", ["cells (7 variants x 2 testbeds x 1,000,000 seeds): 14,000,000; must be 10,000 or less"]),
+        ("seeds=1000000", ["runs (7 variants x 2 testbeds x 1,000,000 seeds): 14,000,000; must be 10,000 or less"]),
     ],
 )
 def test_an_override_that_cannot_be_is_one_line_of_show_too(capsys, override, words):
@@ -137,7 +137,7 @@ def test_only_files_that_end_and_are_not_too_large_are_read(capsys, monkeypatch,
         assert str(path) in line and words in line
 
 
-def test_show_counts_the_cells_that_run_has(capsys):
+def test_show_counts_the_runs_that_run_has(capsys):
     assert cli.main(["show", FIG4, "--json", "seeds=3"]) == 0
     (shown,) = json.loads(capsys.readouterr().out)
     assert shown["cells"] == len(runs.expand(FIG4, ["seeds=3"]))
@@ -190,7 +190,7 @@ def test_nothing_leaves_its_line_of_a_job_script(tmp_path, monkeypatch, capsys):
     assert "line break" in said(capsys, "submit", FIG4, f"+grid.method.new=['title={evil}']", "--dry-run")
     (tmp_path / "site.yaml").write_text("")
     monkeypatch.setenv("REPRO_SITE", str(tmp_path / "site.yaml"))
-    found, _ = submit.find_cells(FIG4, ["dataset.standin=always", "strategy=dsync"], "quick")
+    found, _ = submit.find_runs(FIG4, ["dataset.standin=always", "strategy=dsync"], "quick")
     options = site.load()
 
     def refused():
@@ -208,11 +208,11 @@ def test_nothing_leaves_its_line_of_a_job_script(tmp_path, monkeypatch, capsys):
         refused()
     ((_, text),) = submit.scripts(found, options, tmp_path, False)
     assert subprocess.run(["bash", "-n"], input=text, text=True).returncode == 0
-    found[0].setting = evil
+    found[0].variant = evil
     refused()
 
 
-def test_a_prepared_cell_cannot_lead_out_of_the_results(tmp_path):
+def test_a_prepared_run_cannot_lead_out_of_the_results(tmp_path):
     for text, words in (
         ("[" * 100_000, "not a readable configuration"),
         ("a: [", "not a readable configuration"),

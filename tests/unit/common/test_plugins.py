@@ -73,14 +73,14 @@ def test_its_options_start_at_their_defaults_and_can_be_set(foreign):
 def test_it_runs_as_ours_do(foreign):
     dsync, mine = (small.run(name, workers=3).weights[0] for name in ("dsync", "foreign_wire"))
     torch.testing.assert_close(mine, dsync)
-    cells = runs.expand(FIG4, [*foreign_package.CHOSEN, *REGRESSION, "testbed=paper/pipesgd"])
-    runs.identify(cells)
-    (cell,) = cells
-    roots = runs.code_roots(cell.config)
+    planned = runs.expand(FIG4, [*foreign_package.CHOSEN, *REGRESSION, "testbed=paper/pipesgd"])
+    runs.identify(planned)
+    (run,) = planned
+    roots = runs.code_roots(run.config)
     assert {f"foreign_plugins.{name}" for name in ("wire", "line", "points", "late")} <= set(roots)
-    dataset = data.of(cell.config)
-    assert dataset.input_shape == (8,) and models.of(cell.config, dataset)[0].weight.mean() == 1
-    assert imbalance.of(cell.config).delays(0) == [0.01] * 4
+    dataset = data.of(run.config)
+    assert dataset.input_shape == (8,) and models.of(run.config, dataset)[0].weight.mean() == 1
+    assert imbalance.of(run.config).delays(0) == [0.01] * 4
 
 
 def test_the_conformance_kit_holds_it_and_finds_what_another_forgets(foreign):
@@ -100,9 +100,9 @@ def test_the_conformance_kit_holds_it_and_finds_what_another_forgets(foreign):
 
 def test_its_code_is_in_the_key(foreign):
     def key() -> str:
-        (cell,) = cells = runs.expand(FIG4, ["strategy=foreign_wire", "testbed=paper/pipesgd"])
-        runs.identify(cells)
-        return cell.key
+        (run,) = planned = runs.expand(FIG4, ["strategy=foreign_wire", "testbed=paper/pipesgd"])
+        runs.identify(planned)
+        return run.key
 
     before = key()
     path = foreign / "foreign_plugins" / "wire.py"

@@ -341,7 +341,7 @@ def configuration(testbed: dict, **options) -> RunConfig:
     return probes.check(probes.composed("fig4-mnist") | parts)
 
 
-def test_a_cells_data_set_follows_its_testbed():
+def test_a_runs_data_set_follows_its_testbed():
     data.forget()
     none, real_arithmetic = (probes.TESTBED | {"arithmetic": which} for which in ("none", "real"))
     timing = data.of(configuration(none))

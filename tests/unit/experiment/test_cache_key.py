@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from repro.common.errors import InputError
-from repro.experiment.cache_key import cell_key, fingerprint, modules
+from repro.experiment.cache_key import fingerprint, modules, run_key
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_the_registry_does_not_pull_in_every_strategy(project):
     assert modules(["fakestrat"]) == ["fakestrat"]
 
 
-def test_editing_a_strategy_touches_its_own_cells_and_the_ring_all_of_them(project):
+def test_editing_a_strategy_touches_its_own_runs_and_the_ring_all_of_them(project):
     before = {name: fingerprint([f"fakestrat.{name}"]) for name in ("dsync", "pipe")}
     assert before["dsync"] != before["pipe"]
     edit(project / "pipe.py", "def f", "x = 1\ndef f")
@@ -90,10 +90,10 @@ def test_fingerprints_agree_between_processes():
     assert done.stdout.strip() == fingerprint(["repro.fabric.base"])
 
 
-def test_a_cell_key_depends_on_everything_but_the_order_of_keys():
+def test_a_run_key_depends_on_everything_but_the_order_of_keys():
     whole = ({"lr": 0.1, "strategy": {"name": "dsync", "K": 1}}, 0, "code", "data", "2.13.0", "cpu")
-    key = cell_key(*whole)
-    assert key == cell_key({"strategy": {"K": 1, "name": "dsync"}, "lr": 0.1}, *whole[1:])
+    key = run_key(*whole)
+    assert key == run_key({"strategy": {"K": 1, "name": "dsync"}, "lr": 0.1}, *whole[1:])
     changed = [({"lr": 0.2}, *whole[1:]), (whole[0], 1, *whole[2:])]
     changed += [(*whole[:place], "other", *whole[place + 1 :]) for place in range(2, 6)]
-    assert len({key, *(cell_key(*each) for each in changed)}) == 7
+    assert len({key, *(run_key(*each) for each in changed)}) == 7

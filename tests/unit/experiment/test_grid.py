@@ -134,9 +134,9 @@ def test_a_sweep_makes_runs_with_their_factors_in_the_configuration():
         (name, epochs, seed) for name in ("dsync", "pipe_sgd") for epochs in (1, 2) for seed in (0, 2)
     }
     assert found[0].config.factors == {"strategy": "dsync", "epochs": 1}
-    assert found[0].setting == "dsync, epochs=1" and len({(c.setting, c.seed) for c in found}) == len(found)
+    assert found[0].variant == "dsync, epochs=1" and len({(c.variant, c.seed) for c in found}) == len(found)
 
 
 def test_factors_change_no_key():
-    (cell,) = runs.expand(FIG4, ["strategy=dsync", "testbed=virtual"], "quick")
-    assert cell.config.factors and not {"grid", "exclude", "label", "factors"} & runs.keyed(cell.config).keys()
+    (run,) = runs.expand(FIG4, ["strategy=dsync", "testbed=virtual"], "quick")
+    assert run.config.factors and not {"grid", "exclude", "label", "factors"} & runs.keyed(run.config).keys()

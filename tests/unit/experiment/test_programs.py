@@ -31,11 +31,11 @@ def test_a_chosen_testbed_keeps_what_the_experiment_says_of_it():
 
 def test_a_testbeds_overrides_yield_to_the_users_and_win_over_the_scales():
     found = runs.expand("pipesgd/fig4-alexnet", [], "full")
-    batch = {(cell.testbed, cell.config.batch) for cell in found}
+    batch = {(run.testbed, run.config.batch) for run in found}
     assert batch == {("here", 64), ("paper/pipesgd-alexnet", 256)}
-    warm_up = {(c.testbed, c.config.strategy.options.warmup_epochs) for c in found if "Pipe" in c.setting}
+    warm_up = {(c.testbed, c.config.strategy.options.warmup_epochs) for c in found if "Pipe" in c.variant}
     assert warm_up == {("here", 4), ("paper/pipesgd-alexnet", 0)}
-    assert {cell.config.batch for cell in runs.expand("pipesgd/fig4-alexnet", ["batch=32"], "full")} == {32}
+    assert {run.config.batch for run in runs.expand("pipesgd/fig4-alexnet", ["batch=32"], "full")} == {32}
 
 
 def test_an_unknown_program_is_named_with_the_valid_ones():
@@ -54,30 +54,30 @@ def experiment_of(program: str) -> str:
 @pytest.mark.parametrize("name", programs.PROBES.names())
 def test_a_probe_says_how_many_ranks_it_needs_and_its_code_counts(name):
     found = runs.expand(experiment_of(name), [], "quick")
-    for cell in found:
-        assert programs.ranks(cell.config) >= cell.config.workers
-        roots = runs.code_roots(cell.config)
+    for run in found:
+        assert programs.ranks(run.config) >= run.config.workers
+        roots = runs.code_roots(run.config)
         assert f"repro.probes.{name}" in roots
         assert all(isinstance(cache_key.fingerprint([root]), str) for root in roots)
 
 
 def test_training_depends_on_its_strategy_alone():
-    found = {cell.setting: runs.code_roots(cell.config) for cell in runs.expand("pipesgd/fig4-mnist", [], "quick")}
+    found = {run.variant: runs.code_roots(run.config) for run in runs.expand("pipesgd/fig4-mnist", [], "quick")}
     assert "repro.strategies.ps_sync" in found["PS-Sync"] and "repro.strategies.ps_sync" not in found["D-Sync"]
 
 
 def test_a_probe_that_ran_here_is_done(tmp_path, monkeypatch):
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
-    cell = runs.expand("pipesgd/fig3-ring", ["testbed=virtual"], "quick")[0]
-    cell.key = "0" * 16
-    cell.folder.mkdir(parents=True)
-    config = cell.config.model_copy(update={"key": cell.key, "hardware": {}, "provenance": {}})
-    assert not cell.finished
+    run = runs.expand("pipesgd/fig3-ring", ["testbed=virtual"], "quick")[0]
+    run.key = "0" * 16
+    run.folder.mkdir(parents=True)
+    config = run.config.model_copy(update={"key": run.key, "hardware": {}, "provenance": {}})
+    assert not run.finished
 
     def rank(fabric: virtual.VirtualFabric) -> None:
-        probes.finish(fabric, config, cell.folder, {}, {}, {}, "a line")
+        probes.finish(fabric, config, run.folder, {}, {}, {}, "a line")
 
     virtual.run(2, rank, virtual.Network(0, 0))
-    assert cell.finished
-    (cell.folder / "events.jsonl").unlink()  # as in a clone, where summaries are committed and event logs are not
-    assert not cell.finished
+    assert run.finished
+    (run.folder / "events.jsonl").unlink()  # as in a clone, where summaries are committed and event logs are not
+    assert not run.finished

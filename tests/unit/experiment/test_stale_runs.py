@@ -114,9 +114,9 @@ def key_on(overrides, monkeypatch, **machine):
     """The key of one run on a machine with that torch and hardware."""
     monkeypatch.setattr(torch, "__version__", machine["torch"])
     monkeypatch.setattr(provenance, "hardware", lambda *_: {"class": machine["hardware"]})
-    (cell,) = runs.expand(FIG4, ["strategy=dsync", "seeds=1", "dataset.standin=always", *overrides])
-    runs.identify([cell])
-    return cell.key
+    (run,) = runs.expand(FIG4, ["strategy=dsync", "seeds=1", "dataset.standin=always", *overrides])
+    runs.identify([run])
+    return run.key
 
 
 @pytest.mark.parametrize("overrides", [["testbed.arithmetic=none"], []], ids=["without arithmetic", "with arithmetic"])

@@ -300,8 +300,8 @@ def test_every_strategy_meets_the_delays(name, tmp_path, monkeypatch):
         f"strategy={name}", "testbed=virtual", "workers=2", "batch=40", "epochs=0.1", "eval_every=0.1",
         "dataset.standin=always", "imbalance=shifting", "imbalance.low_s=0.5", "imbalance.high_s=1.5",
     ]  # fmt: skip
-    (cell,) = runs.expand(FIG4, overrides)
-    config = cell.config.model_copy(update={"key": "k", "hardware": {}, "provenance": {}})
+    (planned,) = runs.expand(FIG4, overrides)
+    config = planned.config.model_copy(update={"key": "k", "hardware": {}, "provenance": {}})
     ranks = programs.ranks(config)
     virtual.run(ranks, lambda fabric: programs.run(fabric, config, tmp_path), small.NETWORK, small.COSTS)
     summary = read_summary(tmp_path)

@@ -28,14 +28,14 @@ def clock(monkeypatch):
 def test_plain_lines_come_every_few_seconds_and_tell_the_time_left(clock):
     stream = io.StringIO()
     with Progress(2, stream) as shown:
-        shown.cell("D-Sync, seed 0", 100)
+        shown.begin("D-Sync, seed 0", 100)
         for iteration in range(1, 51):
             clock.now += 0.2
             shown.update("D-Sync, seed 0", iteration, 0.9 if iteration == 20 else None)
         clock.now += 10
         shown.note("something to know")
         shown.done("D-Sync, seed 0", "D-Sync, seed 0: 0.95 in 20 s")
-        shown.cell("Pipe-SGD, seed 0", 100)
+        shown.begin("Pipe-SGD, seed 0", 100)
     assert stream.getvalue().splitlines() == [
         "1/2 D-Sync, seed 0: iteration 0/100",
         "1/2 D-Sync, seed 0: iteration 25/100, accuracy 0.9000, about 35 s left",
@@ -46,11 +46,11 @@ def test_plain_lines_come_every_few_seconds_and_tell_the_time_left(clock):
     ]
 
 
-def test_cells_side_by_side_both_count(clock):
+def test_runs_side_by_side_both_count(clock):
     stream = io.StringIO()
     with Progress(4, stream) as shown:
-        shown.cell("a", 10)
-        shown.cell("b", 10)
+        shown.begin("a", 10)
+        shown.begin("b", 10)
         clock.now += 10
         shown.update("a", 5)
         clock.now += 10
@@ -63,10 +63,10 @@ def test_cells_side_by_side_both_count(clock):
     ]
 
 
-def test_no_iterations_and_no_cells_are_no_problem(clock):
+def test_no_iterations_and_no_runs_are_no_problem(clock):
     stream = io.StringIO()
     with Progress(0, stream) as shown:
-        shown.cell("x", 0)
+        shown.begin("x", 0)
         shown.update("x", 3)
         shown.done("x", "fine")
     assert "fine" in stream.getvalue()
@@ -91,11 +91,11 @@ def test_a_terminal_gets_a_bar_and_lines_that_stay():
     parent, child = pty.openpty()
     with os.fdopen(child, "w") as stream:
         with Progress(2, stream) as shown:
-            shown.cell("D-Sync, seed 0", 10)
+            shown.begin("D-Sync, seed 0", 10)
             shown._next = 0
             shown.update("D-Sync, seed 0", 5, 0.5)
             shown.done("D-Sync, seed 0", "D-Sync finished")
-            shown.cell("Pipe-SGD", 10)
+            shown.begin("Pipe-SGD", 10)
             shown.update("Pipe-SGD", 10)
     text = everything(parent)
     assert "1/2 D-Sync, seed 0 |" in text and "iteration 5/10, accuracy 0.5000" in text and "left]" in text

@@ -1,4 +1,4 @@
-"""Slurm's part without Slurm: site options, job script, srun's command line, ranks' environment, states of cells."""
+"""Slurm's part without Slurm: site options, job script, srun's command line, ranks' environment, states of runs."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def options(tmp_path, monkeypatch):
     return write
 
 
-def cells(*overrides):
-    found, _ = submit.find_cells(EXPERIMENT, [*DIGITS, *overrides], "quick")
+def planned(*overrides):
+    found, _ = submit.find_runs(EXPERIMENT, [*DIGITS, *overrides], "quick")
     return found
 
 
@@ -89,23 +89,23 @@ def test_too_few_gpus_for_the_ranks(options):
         expansion.expand(EXPERIMENT, ["testbed=slurm", "device=cuda"])
 
 
-# --- cells and scripts
+# --- runs and scripts
 
 
-def test_measured_cells_go_to_the_cluster_and_simulated_ones_stay(options):
-    found, note = submit.find_cells(EXPERIMENT, DIGITS, "quick")
-    assert {cell.testbed for cell in found} == {"slurm"} and len(found) == 7
+def test_measured_runs_go_to_the_cluster_and_simulated_ones_stay(options):
+    found, note = submit.find_runs(EXPERIMENT, DIGITS, "quick")
+    assert {run.testbed for run in found} == {"slurm"} and len(found) == 7
     assert "left out testbed paper/pipesgd" in note
-    assert submit.find_cells("pipesgd/convergence", [], "quick")[0] == []
-    with pytest.raises(InputError, match="testbed=virtual: `repro submit` runs cells on testbed=slurm"):
-        submit.find_cells(EXPERIMENT, ["testbed=virtual"], "quick")
+    assert submit.find_runs("pipesgd/convergence", [], "quick")[0] == []
+    with pytest.raises(InputError, match="testbed=virtual: `repro submit` is for testbed=slurm"):
+        submit.find_runs(EXPERIMENT, ["testbed=virtual"], "quick")
 
 
 def test_the_key_knows_the_hardware_but_no_queue(options):
     keys = []
     for text in ("", "time: 60\naccount: me\nqos: low", "partition: other", "ranks_per_node: 2"):
         options(text)
-        keys.append(cells("strategy=dsync")[0].key)
+        keys.append(planned("strategy=dsync")[0].key)
     assert keys[0] == keys[1] and len(set(keys)) == 3
 
 
@@ -114,8 +114,8 @@ def test_one_array_for_each_number_of_ranks(options, tmp_path):
         "partition: gpu\naccount: me\ntime: 01:00:00\nranks_per_node: 2\ncpus_per_rank: 3\nmax_tasks: 2\n"
         'modules: [openmpi/4]\nsbatch: ["--constraint=fast"]\nsignal_seconds: 60\n'
     )
-    (four, text), (five, _) = submit.scripts(cells(), found, tmp_path / "100 %", False)
-    assert len(four) == 6 and [cell.setting for cell in five] == ["PS-Sync"]
+    (four, text), (five, _) = submit.scripts(planned(), found, tmp_path / "100 %", False)
+    assert len(four) == 6 and [run.variant for run in five] == ["PS-Sync"]
     for line in (
         "--array=0-5%2",
         "--nodes=2",
@@ -134,7 +134,7 @@ def test_one_array_for_each_number_of_ranks(options, tmp_path):
         assert f"#SBATCH {line}\n" in text
     assert "module load openmpi/4\n" in text and "--qos" not in text and "--gres" not in text
     assert subprocess.run(["bash", "-n"], input=text, text=True).returncode == 0
-    assert all(str(cell.folder.relative_to(tmp_path / "results")) in text for cell in four)
+    assert all(str(run.folder.relative_to(tmp_path / "results")) in text for run in four)
 
 
 # --- srun and the ranks
@@ -144,7 +144,7 @@ def test_sruns_command_line(options, monkeypatch):
     options("cpus_per_rank: 4\nmpi: pmi2\npython: /env/bin/python\nsrun: [--cpu-bind=cores]\ninterface: ib0")
     given = {"name": "slurm", "kind": "measured", "launcher": "srun", "fabric": "mpi", "network": "fast"}
     testbed = testbeds.testbed_of(given)
-    command = launch.of(testbed).command(3, ["-m", "repro.rank.main", "/cell"])
+    command = launch.of(testbed).command(3, ["-m", "repro.rank.main", "/run"])
     assert command[:7] == [
         "srun",
         "--ntasks=3",
@@ -154,10 +154,10 @@ def test_sruns_command_line(options, monkeypatch):
         "--mpi=pmi2",
         "--cpu-bind=cores",
     ]
-    assert command[-6:] == ["/env/bin/python", "-m", "mpi4py", "-m", "repro.rank.main", "/cell"]
+    assert command[-6:] == ["/env/bin/python", "-m", "mpi4py", "-m", "repro.rank.main", "/run"]
     options("container: [apptainer, exec, image.sif]")
-    command = launch.of(testbed.model_copy(update={"fabric": "torch"})).command(3, ["-m", "repro.rank.main", "/cell"])
-    ranks = ["apptainer", "exec", "image.sif", "python3", "-m", "repro.rank.main", "/cell"]
+    command = launch.of(testbed.model_copy(update={"fabric": "torch"})).command(3, ["-m", "repro.rank.main", "/run"])
+    ranks = ["apptainer", "exec", "image.sif", "python3", "-m", "repro.rank.main", "/run"]
     assert "--mpi=none" in command and command[-7:] == ranks
     monkeypatch.delenv("SLURM_JOB_ID", raising=False)
     with pytest.raises(InputError, match="not inside a Slurm job"):
@@ -211,7 +211,7 @@ def test_the_ranks_environment():
 # --- what happened
 
 
-def test_the_states_of_cells(options, tmp_path, monkeypatch):
+def test_the_states_of_runs(options, tmp_path, monkeypatch):
     names = ["done", "running", "pending", "requeued", "cancelled", "failed", "early", "stopped"]
     root = tmp_path / "results"
     listed = [{"path": f"p/e/{name}", "label": name, "key": name, "metric": "top1"} for name in names]
@@ -236,9 +236,14 @@ def test_the_states_of_cells(options, tmp_path, monkeypatch):
     monkeypatch.setattr(client, "queued", lambda: tasks)
     monkeypatch.setattr(client, "ended", lambda jobs: {("7", 4): "CANCELLED", ("7", 6): "FAILED"})
     found = status.status("p")
-    cells = {cell["label"]: cell for cell in found[0]["arrays"][0]["cells"]}
-    assert {name: cell["state"] for name, cell in cells.items()} == {name: name for name in names} | {"early": "failed"}
-    assert cells["early"]["reason"] == "node n3: no checkout at /x" and cells["failed"]["reason"] == "rank 1 was lost"
+    by_label = {run["label"]: run for run in found[0]["arrays"][0]["cells"]}
+    assert {name: run["state"] for name, run in by_label.items()} == {name: name for name in names} | {
+        "early": "failed"
+    }
+    assert (
+        by_label["early"]["reason"] == "node n3: no checkout at /x"
+        and by_label["failed"]["reason"] == "rank 1 was lost"
+    )
     text = "\n".join(status.lines(found))
     assert "running   running    iteration 30 of 90, top1 0.5000, on n[1-2]" in text
     assert text.endswith("1 running, 1 pending, 1 requeued, 1 stopped, 1 cancelled, 2 failed, 1 done")

@@ -365,8 +365,11 @@ def test_the_end_of_a_run_waits_for_the_slowest_push(tmp_path):
     def whole(name: str) -> dict:
         quick = ["testbed=virtual", "dataset.standin=always", "batch=60", "epochs=0.2", "workers=3", "trace_steps=0"]
         late = ["imbalance=random_one", "imbalance.delay_s=0.5"]
-        (cell,) = runs.expand("pipesgd/fig4-mnist", [*quick, *late, f"strategy={name}", "grid=null", "seeds=1"])
-        config, folder = cell.config.model_copy(update={"key": "k", "hardware": {}, "provenance": {}}), tmp_path / name
+        (planned,) = runs.expand("pipesgd/fig4-mnist", [*quick, *late, f"strategy={name}", "grid=null", "seeds=1"])
+        config, folder = (
+            planned.config.model_copy(update={"key": "k", "hardware": {}, "provenance": {}}),
+            tmp_path / name,
+        )
         folder.mkdir()
         ranks = programs.ranks(config)
         virtual.run(ranks, lambda fabric: programs.run(fabric, config, folder), small.NETWORK, small.COSTS)

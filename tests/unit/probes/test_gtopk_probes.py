@@ -14,7 +14,7 @@ from repro.common.errors import InputError
 from repro.experiment import testbeds
 from repro.fabric import virtual
 from repro.launch import runs
-from repro.launch.runner import run_cells
+from repro.launch.runner import run_unfinished
 from repro.probes import _ping_pong, p2p, selection, sparse_collectives
 from repro.rank import factory, programs
 from repro.records.store import read_summary
@@ -33,12 +33,12 @@ def composed(experiment: str, testbed: str = "paper/gtopk") -> dict[str, Any]:
 
 def configuration(experiment: str, workers: int, testbed: str = "paper/gtopk", **probe: Any) -> dict[str, Any]:
     config = composed(experiment, testbed)
-    cell = {"setting": "s", "key": "k", "hardware": {"class": "none"}, "provenance": {}, "workers": workers}
-    return config | cell | {"batch": workers, "probe": config["probe"] | probe}
+    record = {"setting": "s", "key": "k", "hardware": {"class": "none"}, "provenance": {}, "workers": workers}
+    return config | record | {"batch": workers, "probe": config["probe"] | probe}
 
 
 def run(config: dict[str, Any], folder: Any) -> dict[str, Any]:
-    """The result of a probe's cell, all ranks in this process."""
+    """The result of a probe's run, all ranks in this process."""
     return probes_common.run(config, folder)["result"]
 
 
@@ -110,7 +110,7 @@ def test_128_workers_are_simulated(tmp_path):
         assert row["seconds"]["median"] == exactly(row["closed_form_s"])
 
 
-def test_a_measured_network_is_fitted_in_the_cell(tmp_path, monkeypatch):
+def test_a_measured_network_is_fitted_in_the_run(tmp_path, monkeypatch):
     """On a fabric without costs, as a real one is: values that come out are those of the fit."""
     config = configuration("fig9", 2, ranks=[2], bytes=[4000], sizes=[1024, 65536], runs=2)
     measured = {"name": "made up", "kind": "measured", "launcher": "mpirun", "network": "made up"}
@@ -129,7 +129,7 @@ def test_collectives_on_real_ranks(tmp_path, monkeypatch):
     small = ["probe.bytes=[400000]", "probe.ranks=[2,3]", "probe.repeat=1", "probe.runs=2", "probe.sizes=[1024,65536]"]
     one = runs.expand("gtopk/fig9-measured", ["testbed=here", "grid=null", "workers=3", "batch=3", *small])
     runs.identify(one)
-    [summary], fault = run_cells(one, track=False)
+    [summary], fault = run_unfinished(one, track=False)
     assert fault is None and summary["kind"] == "measured" and summary["ranks"] == 3
     result = summary["result"]
     assert {(row["algorithm"], row["ranks"]) for row in result["rows"]} == set(product(NAMES, (2, 3)))

@@ -23,7 +23,7 @@ def composed() -> dict[str, Any]:
 
 def configuration(workers: int, **probe: Any) -> dict[str, Any]:
     config = composed()
-    cell = {"setting": "s", "key": "k", "hardware": {"class": "none"}, "provenance": {}, "workers": workers}
+    record = {"setting": "s", "key": "k", "hardware": {"class": "none"}, "provenance": {}, "workers": workers}
     given = {
         "collectives": ["allreduce", "solo", "majority"],
         "ranks": [workers],
@@ -31,7 +31,7 @@ def configuration(workers: int, **probe: Any) -> dict[str, Any]:
         "calls": 40,
         "step_s": STEP_S,
     } | probe
-    return config | cell | {"batch": workers, "probe": config["probe"] | given}
+    return config | record | {"batch": workers, "probe": config["probe"] | given}
 
 
 @pytest.mark.parametrize("workers", [3, 8])
@@ -58,7 +58,7 @@ def test_latencies_are_the_waits_that_follow_from_the_skew(workers, tmp_path):
 
 
 def test_some_of_the_ranks(tmp_path):
-    """Smaller worlds of a larger cell; the others wait."""
+    """Smaller worlds of a larger run; the others wait."""
     rows = run(configuration(4, ranks=[2, 3, 4], collectives=["allreduce", "solo"], calls=2), tmp_path)["result"][
         "rows"
     ]

@@ -27,14 +27,14 @@ def composed(*overrides: str):
     return configs.compose("pipesgd/fig4-mnist", ["testbed=virtual", "testbed.arithmetic=none", *overrides])
 
 
-def cell(program: str, probe: dict, *overrides: str) -> dict:
+def configured(program: str, probe: dict, *overrides: str) -> dict:
     config = composed("workers=1", *overrides) | {"program": program, "probe": probe}
     return config | {"setting": "s", "key": "k", "hardware": {"class": "none"}, "provenance": {}}
 
 
 def test_layer_sizes_of_alexnet(tmp_path):
     large = ["dataset=imagenet", "dataset.image_size=227", "dataset.classes=1000", "model=alexnet", "batch=32"]
-    found = run(cell("layer_sizes", {}, *large), tmp_path)
+    found = run(configured("layer_sizes", {}, *large), tmp_path)
     result = found["result"]
     assert result["batch"] == 32 and result["parameter_bytes"] == 4 * 60_965_224
     sizes = {layer["name"]: (layer["activation_bytes"], layer["parameter_bytes"]) for layer in result["layers"]}
@@ -49,7 +49,7 @@ def test_layer_sizes_of_alexnet(tmp_path):
 def test_configurations_are_the_partitioners(tmp_path):
     second = MLP | {"cluster": "B", "device": TITAN_X, "machines": [3], "bandwidth_Bps": [1e6, 1e12]}
     probe = {"cost_models": ["paper", "released-sum"], "clusters": CLUSTERS, "rows": [MLP, second]}
-    found = run(cell("configurations", probe), tmp_path)
+    found = run(configured("configurations", probe), tmp_path)
     rows = found["result"]["rows"]
     conditions = [(row["cluster"], row["machines"], row["bandwidth_Bps"], row["cost_model"]) for row in rows]
     assert conditions == [
@@ -77,7 +77,7 @@ def test_a_row_may_read_its_profile(tmp_path):
     path.write_text(pipedream_vgg16.text())
     row = {"profile": str(path), "cluster": "A", "machines": [8], "bandwidth_Bps": [1.25e9]}
     probe = {"cost_models": ["released-sum"], "clusters": CLUSTERS, "rows": [row]}
-    (found,) = run(cell("configurations", probe), tmp_path)["result"]["rows"]
+    (found,) = run(configured("configurations", probe), tmp_path)["result"]["rows"]
     assert found["config"] == "7-1" and found["pipeline_s"] == pytest.approx(0.10084139337142857, abs=1e-9)
     assert found["batch"] is None and found["model"] == "vgg16"
 
@@ -111,7 +111,7 @@ def test_a_row_may_read_its_profile(tmp_path):
 def test_configurations_that_cannot_be(change, words):
     probe = {"cost_models": ["paper"], "clusters": CLUSTERS, "rows": [MLP]} | change
     with pytest.raises(InputError) as refusal:
-        check(cell("configurations", probe))
+        check(configured("configurations", probe))
     assert words in str(refusal.value) and "\n" not in str(refusal.value)
 
 
@@ -121,4 +121,4 @@ def test_configurations_that_cannot_be(change, words):
 )
 def test_one_worker(program, probe):
     with pytest.raises(InputError, match=f"workers=2: program {program}"):
-        check(cell(program, probe, "workers=2"))
+        check(configured(program, probe, "workers=2"))

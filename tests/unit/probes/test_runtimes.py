@@ -19,10 +19,10 @@ SMALL = ["dataset.videos=404", "dataset.test_videos=101", "dataset.features=8", 
 
 
 def run(experiment, folder, *overrides):
-    """The summary of a cell of a probe on the paper's testbed, in this process."""
+    """The summary of a run of a probe on the paper's testbed, in this process."""
     testbed = () if any(each.startswith("testbed=") for each in overrides) else ("testbed=paper/eagersgd-lstm",)
-    (cell,) = runs.expand(f"eagersgd/{experiment}", [*SMALL, *testbed, *overrides], "quick")
-    config = cell.config.model_copy(update={"key": "k", "hardware": {"class": "none"}, "provenance": {}})
+    (planned,) = runs.expand(f"eagersgd/{experiment}", [*SMALL, *testbed, *overrides], "quick")
+    config = planned.config.model_copy(update={"key": "k", "hardware": {"class": "none"}, "provenance": {}})
     network = virtual.Network(config.testbed.alpha_s, config.testbed.beta_s_per_byte)
     costs = factory.virtual_costs(config.testbed)
     virtual.run(programs.ranks(config), lambda fabric: programs.run(fabric, config, folder), network, costs)

@@ -44,17 +44,17 @@ NATIVE = {"D-Sync, native": {"name": "dsync", "algorithm": "auto"}}
 
 def configuration(workers: int, **probe):
     config = configs.compose("validation/shaped")
-    cell = {"setting": f"p={workers}", "key": "k", "seed": 0, "hardware": {"class": "none"}}
-    settings = {"turns": 2, "rounds": 1, "workloads": WORKLOADS, "sizes": [480, 48000, 480000]}
+    record = {"setting": f"p={workers}", "key": "k", "seed": 0, "hardware": {"class": "none"}}
+    small = {"turns": 2, "rounds": 1, "workloads": WORKLOADS, "sizes": [480, 48000, 480000]}
     return (
         config
-        | cell
+        | record
         | {
             "workers": workers,
             "batch": workers,
             "testbed": TESTBED,
             "provenance": {"versions": {}},
-            "probe": config["probe"] | settings | probe,
+            "probe": config["probe"] | small | probe,
         }
     )
 
@@ -145,7 +145,7 @@ def test_steps_follow_the_simulated_time():
 # --- the page
 
 
-def summary(error: float, setting: str = "p=2", finished: str = "2026-01-01T00:00:00+00:00", scale: str = "full"):
+def summary(error: float, variant: str = "p=2", finished: str = "2026-01-01T00:00:00+00:00", scale: str = "full"):
     row = {
         "setting": "D-Sync",
         "strategy": "dsync",
@@ -162,7 +162,7 @@ def summary(error: float, setting: str = "p=2", finished: str = "2026-01-01T00:0
         "program": "validation",
         "paper": "validation",
         "experiment": "shaped",
-        "setting": setting,
+        "setting": variant,
         "kind": "measured",
         "testbed": "shaped-1g",
         "fabric": "mpi",
@@ -204,7 +204,7 @@ def test_the_latest_whole_run_counts(tmp_path):
 
 def test_errors_by_strategy_are_closed_forms(tmp_path):
     for i, error in enumerate((0.01, -0.02, 0.03, 0.5)):
-        write(tmp_path, str(i), summary(error, setting=f"p={i}"))
+        write(tmp_path, str(i), summary(error, variant=f"p={i}"))
     (row,) = frames_validation.errors(frames_validation.steps(frames_validation.load(tmp_path)), []).to_dict("records")
     assert row["median error"] == pytest.approx(0.025) and row["worst"] == pytest.approx(0.5)
     assert row["mean (signed)"] == pytest.approx(0.13) and row["goal met"] == "no"

@@ -163,7 +163,7 @@ def test_the_example_of_an_imbalance_runs(tmp_path, monkeypatch):
 
 
 def test_the_example_of_an_experiment_is_one(tmp_path, monkeypatch):
-    """Found, composed at every size, and with two settings on two testbeds."""
+    """Found, composed at every size, and with two variants on two testbeds."""
     (code,) = [code for code in blocks(PROJECT / "docs/paper.md", "yaml") if code.startswith("# @package _global_\n")]
     configs = tmp_path / "paper_configs"
     configs.mkdir()

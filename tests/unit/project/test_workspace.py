@@ -12,13 +12,13 @@ import pytest
 from repro.common.errors import InputError
 from repro.common.paths import PROJECT, reference_root, reports_root
 from repro.launch.runner import check_results_folder
-from repro.records.store import cell_folders, write_summary
+from repro.records.store import run_folders, write_summary
 from repro.reports import loading
 from repro.reports.build import build
 from tests.reports.data.summaries import make
 from tests.support.waiting import LIMIT_S
 
-CELL = ["strategy=dsync", "testbed=virtual", "dataset.standin=always", "workers=2", "batch=40", "epochs=0.2"]
+OVERRIDES = ["strategy=dsync", "testbed=virtual", "dataset.standin=always", "workers=2", "batch=40", "epochs=0.2"]
 TOKENS = ("REPRO_RESULTS", "REPRO_REPORTS", "MLFLOW_TRACKING_URI")
 
 
@@ -45,7 +45,7 @@ def test_a_run_in_a_fresh_clone_leaves_git_clean(tmp_path):
     git("clone", "-q", PROJECT, clone)
     environment = {name: value for name, value in os.environ.items() if name not in TOKENS}
     environment |= {"PYTHONPATH": str(clone)}
-    command = [sys.executable, "-m", "repro.cli", "run", "baselines/side-by-side", *CELL]
+    command = [sys.executable, "-m", "repro.cli", "run", "baselines/side-by-side", *OVERRIDES]
     done = subprocess.run(command, cwd=clone, env=environment, capture_output=True, text=True, timeout=LIMIT_S)
     assert done.returncode == 0, done.stderr
     assert len(list(clone.glob("results/baselines/side-by-side/*/summary.json"))) == 1
@@ -97,7 +97,7 @@ def test_a_run_of_the_workspace_takes_the_place_of_the_same_in_the_reference(tmp
     assert [(s["seed"], s["batch"], s["root"]) for s in found] == [
         (0, 100, "reference"), (1, 7, "workspace"), (2, 7, "workspace")]  # fmt: skip
     assert [s["seed"] for s in loading.load("pipesgd", workspace)] == [1, 2]  # a folder that is named is read alone
-    assert [f.name for f in cell_folders((workspace, reference), "pipesgd")] == ["a", "b", "c"]
+    assert [f.name for f in run_folders((workspace, reference), "pipesgd")] == ["a", "b", "c"]
 
 
 def test_the_committed_results_are_no_workspace(monkeypatch):

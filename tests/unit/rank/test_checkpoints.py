@@ -139,12 +139,12 @@ QUICK = ("testbed=virtual", "dataset.standin=always", "batch=60", "eval_every=0.
 
 @functools.cache
 def composed(*overrides: str) -> dict:
-    (cell,) = runs.expand(EXPERIMENT, [*QUICK, "workers=3", *overrides])
-    return cell.config.model_copy(update={"key": "k", "hardware": {}, "provenance": {}})
+    (planned,) = runs.expand(EXPERIMENT, [*QUICK, "workers=3", *overrides])
+    return planned.config.model_copy(update={"key": "k", "hardware": {}, "provenance": {}})
 
 
 def run(folder: Path, *overrides: str) -> dict:
-    """The summary of a cell."""
+    """The summary of a run."""
     config = composed(*overrides)
     folder.mkdir(exist_ok=True)
     ranks = programs.ranks(config)
@@ -153,7 +153,7 @@ def run(folder: Path, *overrides: str) -> dict:
 
 
 def killed(folder: Path, monkeypatch, steps: int, *overrides: str) -> dict[int, list[Path]]:
-    """A cell that ends after so many steps of all ranks together: the checkpoints that it leaves, newest first."""
+    """A run that ends after so many steps of all ranks together: the checkpoints that it leaves, newest first."""
     step, left = recorder.RunLog.step, [steps]
 
     def dies(self, work):
@@ -231,17 +231,17 @@ def test_a_run_whose_disk_is_full_goes_on_when_there_is_room(tmp_path, whole, na
 
 @pytest.mark.ranks
 def test_the_user_is_told_of_damage_and_of_a_full_disk(tmp_path):
-    cell = ("strategy=pipe_sgd", "testbed=virtual")
-    undisturbed = summary(cli(tmp_path / "whole", *cell))
-    assert cli(tmp_path / "killed", *cell, fault="kill:0:18").returncode == 1
+    overrides = ("strategy=pipe_sgd", "testbed=virtual")
+    undisturbed = summary(cli(tmp_path / "whole", *overrides))
+    assert cli(tmp_path / "killed", *overrides, fault="kill:0:18").returncode == 1
     *_, newest = sorted((tmp_path / "killed").rglob("*.rank1.pt"))
     flip(newest)
     newest.with_suffix(".tmp").symlink_to("/dev/full")
-    full = cli(tmp_path / "killed", *cell)
+    full = cli(tmp_path / "killed", *overrides)
     assert f"{newest}: is not what was written" in full.stderr and "at iteration 10" in full.stderr
     assert full.returncode == 2 and f"cannot write {newest}: disk full" in full.stderr.splitlines()[-1]
     assert "Traceback" not in full.stderr
-    again = cli(tmp_path / "killed", *cell)
+    again = cli(tmp_path / "killed", *overrides)
     assert summary(again)["weights_sha256"] == undisturbed["weights_sha256"] and "at iteration 10" in again.stderr
 
 

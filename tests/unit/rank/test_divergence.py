@@ -30,10 +30,10 @@ OURS = [name for name in strategies.names() if not real.library(name)]
 
 
 def run(folder: Path, workers: int, *overrides: str) -> None:
-    """A whole cell, all ranks in this process; an iteration has 20 minibatch samples a worker."""
+    """A whole run, all ranks in this process; an iteration has 20 minibatch samples a worker."""
     fixed = ("testbed=virtual", f"workers={workers}", f"batch={20 * workers}")
-    (cell,) = runs.expand(EXPERIMENT, [*QUICK, *fixed, *overrides])
-    config = cell.config.model_copy(update={"key": "k", "hardware": {}, "provenance": {}})
+    (planned,) = runs.expand(EXPERIMENT, [*QUICK, *fixed, *overrides])
+    config = planned.config.model_copy(update={"key": "k", "hardware": {}, "provenance": {}})
     ranks = programs.ranks(config)
     virtual.run(ranks, lambda fabric: programs.run(fabric, config, folder), small.NETWORK, small.COSTS)
 
@@ -120,8 +120,8 @@ def test_a_command_says_so_keeps_it_and_does_not_run_it_again(tmp_path, monkeypa
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path / "results"))
     monkeypatch.setenv("REPRO_REPORTS", str(tmp_path / "reports"))
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    cell = [*QUICK, *TOO_LONG, "strategy=dsync", "testbed=virtual", "workers=2", "batch=40"]
-    command = ["run", EXPERIMENT, "--no-mlflow", "--json", *cell]
+    overrides = [*QUICK, *TOO_LONG, "strategy=dsync", "testbed=virtual", "workers=2", "batch=40"]
+    command = ["run", EXPERIMENT, "--no-mlflow", "--json", *overrides]
     seen, logs = [], []
     for flags in ([], [], ["--force"]):
         assert cli.main([*command, *flags]) == 1
@@ -149,8 +149,8 @@ def test_real_ranks_end_so(name, tmp_path):
     if real.library(name):
         real.need(name)
     launcher = ["testbed.launcher=torchrun"] if name == "ddp" else []
-    cell = [*QUICK, *TOO_LONG, f"strategy={name}", "testbed=here", *launcher, "workers=3", "batch=60"]
-    done = repro(tmp_path, "run", EXPERIMENT, "--no-mlflow", "--json", *cell)
+    overrides = [*QUICK, *TOO_LONG, f"strategy={name}", "testbed=here", *launcher, "workers=3", "batch=60"]
+    done = repro(tmp_path, "run", EXPERIMENT, "--no-mlflow", "--json", *overrides)
     assert done.returncode == 1 and done.stdout.strip() == "[]"
     assert "seed 0: diverged: " in done.stderr.splitlines()[-1] and "Traceback" not in done.stderr
     assert not list(tmp_path.rglob("summary.json"))

@@ -20,8 +20,8 @@ ALONE = (*STAGES, "eval_every=0.33", "checkpoint_every=0.12")
 
 
 @pytest.fixture(scope="module", params=[(TOGETHER, 3), (ALONE, 9)], ids=["together", "alone"])
-def cell(request, tmp_path_factory):
-    """The overrides of a cell, the steps that its ranks take in an iteration, the summary of its undisturbed run."""
+def undisturbed(request, tmp_path_factory):
+    """The overrides of a run, the steps that its ranks take in an iteration, the summary of its undisturbed run."""
     overrides, steps = request.param
     return overrides, steps, run(tmp_path_factory.mktemp("whole"), *overrides)
 
@@ -72,8 +72,8 @@ def assert_as_if_undisturbed(again: dict, whole: dict) -> None:
 
 
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_a_log_without_its_iterations_is_found_before_training(tmp_path, monkeypatch, capsys, cell, damage):
-    overrides, steps, whole = cell
+def test_a_log_without_its_iterations_is_found_before_training(tmp_path, monkeypatch, capsys, undisturbed, damage):
+    overrides, steps, whole = undisturbed
     killed(tmp_path, monkeypatch, 19 * steps, *overrides)
     damage(tmp_path / "events.jsonl")
     capsys.readouterr()
@@ -83,9 +83,9 @@ def test_a_log_without_its_iterations_is_found_before_training(tmp_path, monkeyp
     assert_as_if_undisturbed(again, whole)
 
 
-def test_a_log_that_lacks_its_end_costs_a_step_back(tmp_path, monkeypatch, capsys, cell):
+def test_a_log_that_lacks_its_end_costs_a_step_back(tmp_path, monkeypatch, capsys, undisturbed):
     """Cut before the last line of steps: as many checkpoints as lie behind it are passed over."""
-    overrides, steps, whole = cell
+    overrides, steps, whole = undisturbed
     left = killed(tmp_path, monkeypatch, 19 * steps, *overrides)
     log = tmp_path / "events.jsonl"
     found = lines(log)
@@ -103,9 +103,9 @@ def test_a_log_that_lacks_its_end_costs_a_step_back(tmp_path, monkeypatch, capsy
 
 
 @pytest.mark.parametrize("keep", [0, 1, 2])
-def test_what_follows_the_checkpoint_may_be_lost(tmp_path, monkeypatch, capsys, cell, keep):
+def test_what_follows_the_checkpoint_may_be_lost(tmp_path, monkeypatch, capsys, undisturbed, keep):
     """What the log says after its last checkpoint, all or a part of it, costs nothing but a bad line's note."""
-    overrides, steps, whole = cell
+    overrides, steps, whole = undisturbed
     left = killed(tmp_path, monkeypatch, 19 * steps, *overrides)
     log = tmp_path / "events.jsonl"
     found = lines(log)
@@ -119,8 +119,8 @@ def test_what_follows_the_checkpoint_may_be_lost(tmp_path, monkeypatch, capsys, 
     assert_as_if_undisturbed(again, whole)
 
 
-def test_the_log_is_on_the_disk_before_the_manifest(tmp_path, monkeypatch, cell):
-    overrides, *_ = cell
+def test_the_log_is_on_the_disk_before_the_manifest(tmp_path, monkeypatch, undisturbed):
+    overrides, *_ = undisturbed
     log, on_disk, seen = tmp_path / "events.jsonl", [0], []
     fsync, replace = os.fsync, os.replace
 
@@ -141,8 +141,8 @@ def test_the_log_is_on_the_disk_before_the_manifest(tmp_path, monkeypatch, cell)
     assert len(seen) >= 7 and all(seen)
 
 
-def test_no_summary_is_made_of_a_log_that_lost_steps_under_way(tmp_path, monkeypatch, cell):
-    overrides, steps, whole = cell
+def test_no_summary_is_made_of_a_log_that_lost_steps_under_way(tmp_path, monkeypatch, undisturbed):
+    overrides, steps, whole = undisturbed
     step, left = recorder.RunLog.step, [21 * steps]
 
     def cuts(self, work):

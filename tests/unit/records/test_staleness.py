@@ -16,16 +16,16 @@ from repro.records.store import read_summary
 from repro.testing import small
 from repro.tracking import Mirror, Store, open_store, tracking_uri
 from repro.tracking.format import final_metrics, staleness
-from tests.unit.tracking.test_tracking import CELL, evaluation, summary_of, write_events
+from tests.unit.tracking.test_tracking import RECORD, evaluation, summary_of, write_events
 
 EXPERIMENT = "pipesgd/fig4-mnist"
 QUICK = ("testbed=virtual", "dataset.standin=always", "batch=60", "eval_every=0.1", "checkpoint_every=0.1", "epochs=1")
 
 
 def run(folder: Path, *overrides: str) -> dict:
-    """The summary of a whole cell, all ranks in this process: 24 iterations of three workers."""
-    (cell,) = runs.expand(EXPERIMENT, [*QUICK, "workers=3", *overrides])
-    config = cell.config.model_copy(update={"key": "k", "hardware": {}, "provenance": {}})
+    """The summary of a whole run, all ranks in this process: 24 iterations of three workers."""
+    (planned,) = runs.expand(EXPERIMENT, [*QUICK, "workers=3", *overrides])
+    config = planned.config.model_copy(update={"key": "k", "hardware": {}, "provenance": {}})
     folder.mkdir(exist_ok=True)
     ranks = programs.ranks(config)
     virtual.run(ranks, lambda fabric: programs.run(fabric, config, folder), small.NETWORK, small.COSTS)
@@ -54,7 +54,7 @@ def test_a_rank_that_is_late_shows_in_its_own_histogram(tmp_path):
     """Worker 0 needs a millisecond more in every step: solo takes what it has a round or more later."""
     (tmp_path / "delays").write_text("0.5,0,0\n0,0,0\n")
     delays = ("imbalance=trace", f"imbalance.file={tmp_path / 'delays'}")
-    found = run(tmp_path / "cell", "strategy=eager_solo", *delays)
+    found = run(tmp_path / "run", "strategy=eager_solo", *delays)
     first, *others = found["staleness"]
     late = [sum(count for rounds, count in rank.items() if rounds != "0") for rank in (first, *others)]
     assert late[0] > 0 and late[0] > max(late[1:])
@@ -107,7 +107,7 @@ def test_the_histograms_are_an_artifact_in_mlflow(tmp_path, monkeypatch):
     write_events(folder, evaluation(10, 1.0, 0.8))
     ranks = [{"0": 8, "1": 2}, {"0": 10}]
     mirror = Mirror(Store(root=tmp_path))
-    mirror.start(CELL)
+    mirror.start(RECORD)
     mirror.finish(folder, summary_of([], staleness=ranks))
     client = open_store(tracking_uri(None, tmp_path), tmp_path)
     (run_,) = client.search_runs([client.get_experiment_by_name("pipesgd/fig4-mnist").experiment_id])

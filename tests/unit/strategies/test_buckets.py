@@ -15,7 +15,7 @@ from repro import strategies
 from repro.common.errors import InputError
 from repro.fabric import collectives
 from repro.fabric.codecs import CODECS
-from repro.launch import runs as cells
+from repro.launch import runs as planning
 from repro.testing import small
 from repro.timing import closed_forms
 from repro.timing.costs import Costs
@@ -192,9 +192,9 @@ def test_more_segments_than_blocks_with_parameters_are_refused():
 
 def test_they_are_refused_before_ranks_start():
     for overrides in (["strategy=pipe_sgd", "strategy.segments=4"], ["strategy=pipe_sgd", "strategy.segments=99"]):
-        found = cells.expand("pipesgd/fig4-mnist", [*overrides, "dataset.standin=always"])
+        found = planning.expand("pipesgd/fig4-mnist", [*overrides, "dataset.standin=always"])
         with pytest.raises(InputError, match="3 blocks with parameters to train; must be 1 to 3"):
-            cells.identify(found)
+            planning.identify(found)
 
 
 @pytest.mark.parametrize(
@@ -217,9 +217,9 @@ def test_bad_options_are_named(options, words):
 def test_a_warm_up_as_long_as_the_run_is_refused(warmup, epochs):
     overrides = ["strategy=pipe_sgd", f"strategy.warmup_epochs={warmup}", f"epochs={epochs}"]
     with pytest.raises(InputError, match=f"warmup_epochs={warmup}: must be less than epochs={epochs}"):
-        cells.expand("pipesgd/fig4-mnist", overrides)
+        planning.expand("pipesgd/fig4-mnist", overrides)
     longer = [*overrides[:2], f"epochs={warmup + 1}"]
-    assert cells.expand("pipesgd/fig4-mnist", longer)
+    assert planning.expand("pipesgd/fig4-mnist", longer)
 
 
 # --- virtual time

@@ -12,7 +12,7 @@ from repro.common.errors import InputError
 from repro.fabric import virtual
 from repro.testing import small
 from repro.timing.device import BlockSeconds
-from tests.support.cli import run as run_cells
+from tests.support.cli import run as run_cli
 from tests.support.cli import summary
 
 MOMENTUM = small.SGD.model_copy(update={"momentum": 0.9, "weight_decay": 0.01})
@@ -185,17 +185,17 @@ HERE = ("testbed=here", "workers=3", "batch=60")
 
 @pytest.mark.ranks
 def test_a_stopped_rank_ends_the_run_though_others_pass_it_by(tmp_path):
-    done = run_cells(tmp_path, "strategy=eager_solo", *HERE, "timeout_s=6", fault="stop:1:5")
+    done = run_cli(tmp_path, "strategy=eager_solo", *HERE, "timeout_s=6", fault="stop:1:5")
     assert done.returncode == 1 and "nothing after 6 s" in done.stderr and "Traceback" not in done.stderr
 
 
 @pytest.mark.ranks
 def test_a_killed_run_resumes_and_conserves(tmp_path):
     """The killed rank's progress thread is gone with it: rounds cannot end, and the survivors do not hang."""
-    killed = run_cells(tmp_path, "strategy=eager_majority", *HERE, fault="kill:2:12")
+    killed = run_cli(tmp_path, "strategy=eager_majority", *HERE, fault="kill:2:12")
     assert killed.returncode == 1 and "Traceback" not in killed.stderr
     assert "rank 2 was lost: ended by SIGKILL" in killed.stderr
-    again = summary(run_cells(tmp_path, "strategy=eager_majority", *HERE))
+    again = summary(run_cli(tmp_path, "strategy=eager_majority", *HERE))
     counted, steps = again["counters"], again["iterations"]
     assert again["wall"]["resumes"] == 1
     assert counted["accepted"] + counted["pending"] == 3 * steps == counted["rounds"]
@@ -236,7 +236,7 @@ def test_bad_options(name, options, words):
 
 
 def test_a_quorum_of_more_than_all_is_refused_before_ranks_start(tmp_path):
-    done = run_cells(tmp_path, "strategy=eager_quorum", "strategy.quorum=5", "testbed=here", "workers=4")
+    done = run_cli(tmp_path, "strategy=eager_quorum", "strategy.quorum=5", "testbed=here", "workers=4")
     assert done.returncode == 2 and len(done.stderr.strip().splitlines()) == 1
     assert "strategy.quorum=5: must be a whole number from 1 (solo) to workers=4 (all)" in done.stderr
 

@@ -1,4 +1,4 @@
-"""RMSProp and the exponential schedule: what they compute, resumes, and that keys of SGD's cells stay as they were."""
+"""RMSProp and the exponential schedule: what they compute, resumes, and that keys of SGD's runs stay as they were."""
 
 from __future__ import annotations
 

@@ -47,7 +47,7 @@ def on_ranks(config: RunConfig, work: Any) -> list[Any]:
 
 
 def run(config: RunConfig, folder) -> dict[str, Any]:
-    """The summary of a cell, all ranks in this process."""
+    """The summary of a run, all ranks in this process."""
     folder.mkdir(exist_ok=True)
     on_ranks(config, lambda fabric: run_rank(fabric, config, folder))
     return read_summary(folder)
@@ -81,22 +81,22 @@ def test_a_killed_run_ends_with_the_same_bits(whole, tmp_path, monkeypatch):
 
     monkeypatch.setattr(DSync, "step", failing)
     with pytest.raises(KeyboardInterrupt):
-        run(configuration(), tmp_path / "cell")
+        run(configuration(), tmp_path / "run")
     monkeypatch.setattr(DSync, "step", step)
-    again = run(configuration(), tmp_path / "cell")
+    again = run(configuration(), tmp_path / "run")
     assert again["wall"]["resumes"] == 1
     assert again["weights_sha256"] == whole["weights_sha256"]
     assert [p["perplexity"] for p in again["curve"]] == [p["perplexity"] for p in whole["curve"]]
 
 
 def test_evaluating_more_often_changes_nothing(whole, tmp_path):
-    often = run(configuration(eval_every=0.1), tmp_path / "cell")
+    often = run(configuration(eval_every=0.1), tmp_path / "run")
     assert len(often["curve"]) > len(whole["curve"]) and often["weights_sha256"] == whole["weights_sha256"]
 
 
 def test_without_arithmetic_the_same_virtual_time(whole, tmp_path):
     config = configuration("testbed.arithmetic=none")
-    none = run(config, tmp_path / "cell")
+    none = run(config, tmp_path / "run")
     assert none["final"]["train_s"] == whole["final"]["train_s"] and none["final"]["perplexity"] is None
     assert none["dataset"]["name"] == "ptb (shapes only)" and none["dataset"]["train"] == 1999
 

@@ -209,5 +209,5 @@ def test_it_is_its_own_twin():
 
 
 def test_its_configuration_is_the_default():
-    (cell, *_) = runs.expand("pipesgd/fig4-mnist", ["strategy=wfbp", "testbed=virtual"])
-    assert cell.config.strategy.options == strategies.load("wfbp").parse({})
+    (planned, *_) = runs.expand("pipesgd/fig4-mnist", ["strategy=wfbp", "testbed=virtual"])
+    assert planned.config.strategy.options == strategies.load("wfbp").parse({})

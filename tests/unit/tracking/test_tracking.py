@@ -15,7 +15,7 @@ from repro.records.store import write_summary
 from repro.tracking import Background, Mirror, Store, open_store, store, sync_all, tracking_uri
 from repro.tracking.format import curve_points, final_metrics, parameters, shared_view, tags
 
-CELL = {
+RECORD = {
     "key": "k1",
     "paper": "pipesgd",
     "experiment": "fig4-mnist",
@@ -37,7 +37,7 @@ def evaluation(iteration, train_s, top1):
 
 def summary_of(curve, **more):
     return {
-        **{key: value for key, value in CELL.items() if key != "config"},
+        **{key: value for key, value in RECORD.items() if key != "config"},
         "batch": 100,
         "iterations": 20,
         "curve": curve,
@@ -82,7 +82,7 @@ def runs_of(root):
 
 def write_events(folder, *evaluations, end=None):
     with EventLog(folder / "events.jsonl") as log:
-        log.append("run_start", **CELL)
+        log.append("run_start", **RECORD)
         for each in evaluations:
             log.append("evaluation", **each)
         if end:
@@ -92,7 +92,7 @@ def write_events(folder, *evaluations, end=None):
 def test_a_finished_run_has_curve_numbers_tags_parameters_and_files(root, folder, capfd):
     write_events(folder, evaluation(0, 0.0, 0.1), evaluation(10, 1.0, 0.8), evaluation(20, 2.0, 0.9))
     mirror = Mirror(Store(root=root))
-    mirror.start(CELL)
+    mirror.start(RECORD)
     mirror.sync(folder)
     write_summary(folder, summary_of([]))
     mirror.finish(folder, summary_of([]))
@@ -118,7 +118,7 @@ def test_a_finished_run_has_curve_numbers_tags_parameters_and_files(root, folder
 def test_going_on_in_another_process_repeats_no_point(root, folder):
     write_events(folder, evaluation(10, 1.0, 0.8))
     first = Mirror(Store(root=root))
-    first.start(CELL)
+    first.start(RECORD)
     first.sync(folder)
     first.kill(folder)
     assert runs_of(root)[1][0].info.status == "KILLED"
@@ -126,7 +126,7 @@ def test_going_on_in_another_process_repeats_no_point(root, folder):
         log.append("resume", iteration=10)
         log.append("evaluation", **evaluation(20, 2.0, 0.9))
     second = Mirror(Store(root=root))
-    second.start(CELL)
+    second.start(RECORD)
     assert runs_of(root)[1][0].info.status == "RUNNING"
     second.sync(folder)
     second.sync(folder)
@@ -139,7 +139,7 @@ def test_going_on_in_another_process_repeats_no_point(root, folder):
 def test_iterations_done_again_replace_the_run(root, folder):
     write_events(folder, evaluation(10, 1.0, 0.8), evaluation(20, 2.0, 0.9))
     mirror = Mirror(Store(root=root))
-    mirror.start(CELL)
+    mirror.start(RECORD)
     mirror.sync(folder)
     with EventLog(folder / "events.jsonl") as log:
         log.append("resume", iteration=10)
@@ -152,7 +152,7 @@ def test_iterations_done_again_replace_the_run(root, folder):
 
 def test_a_failed_run_says_why(root, folder):
     mirror = Mirror(Store(root=root))
-    mirror.start(CELL)
+    mirror.start(RECORD)
     mirror.fail(folder, "rank 2 was lost")
     [run] = runs_of(root)[1]
     assert run.info.status == "FAILED" and run.data.tags["failed"] == "rank 2 was lost"
@@ -163,8 +163,8 @@ def test_a_database_that_is_none_costs_one_warning(tmp_path, folder):
     warnings = []
     mirrors = Background(Store(f"sqlite:///{tmp_path}/mlflow.db", tmp_path), warnings.append)
     for _ in range(2):
-        mirror = mirrors.cell()
-        mirror.start(CELL)
+        mirror = mirrors.add()
+        mirror.start(RECORD)
         mirror.sync(folder)
         assert not mirror.on
     mirrors.close()
@@ -180,13 +180,13 @@ def test_a_run_that_stopped_half_way_is_completed_and_made_once(root, folder):
     client = open_store(tracking_uri(None, root), root)
     writes = ("create_experiment", "set_experiment_tag", "create_run", "log_batch", "log_artifact", "set_tag")
     writes += ("set_terminated", "delete_tag", "update_run", "delete_run")
-    cell, count, complete = CELL | {"config": {"optimizer": {"lr": 0.1}}}, 0, False
+    record, count, complete = RECORD | {"config": {"optimizer": {"lr": 0.1}}}, 0, False
 
     def attempt(key, most):
         store = Store(root=root)
         store._client = Dying(client, writes, iter(range(most)))
         mirror = Mirror(store)
-        mirror.start(cell | {"key": key})
+        mirror.start(record | {"key": key})
         mirror.finish(folder, summary_of([], key=key))
 
     while not complete:
@@ -197,7 +197,7 @@ def test_a_run_that_stopped_half_way_is_completed_and_made_once(root, folder):
         except ConnectionError:
             if count == 5:  # a request whose answer came too late for its sender was made again
                 experiment = client.get_experiment_by_name("pipesgd/fig4-mnist")
-                client.create_run(experiment.experiment_id, tags=tags(CELL | {"key": key}))
+                client.create_run(experiment.experiment_id, tags=tags(RECORD | {"key": key}))
             attempt(key, 100)
         count += 1
     client, runs = runs_of(root)
@@ -227,7 +227,7 @@ def test_a_run_made_again_with_other_numbers_shows_those(root, folder):
     write_events(folder)
     for top1 in (0.9, 0.7):
         mirror = Mirror(Store(root=root))
-        mirror.start(CELL)
+        mirror.start(RECORD)
         mirror.finish(folder, summary_of([], final={"top1": top1, "train_s": 2.0}))
     [run] = runs_of(root)[1]
     assert run.data.metrics["final/top1"] == 0.7
@@ -257,31 +257,31 @@ def test_sync_all_mirrors_what_is_missing_once(root, folder):
     folder.mkdir(parents=True)
     write_summary(folder, summary_of(curve))  # as in a fresh clone: no events
     (folder / "config.yaml").write_text("optimizer: {lr: 0.1}\n")
-    cells = [("killed", None), ("failed", {"event": "failed", "reason": "no"})]
-    for name, end in cells:
+    ends = [("killed", None), ("failed", {"event": "failed", "reason": "no"})]
+    for name, end in ends:
         other = folder.with_name(name)
         with EventLog(other / "events.jsonl") as log:
-            log.append("run_start", **(CELL | {"key": name, "setting": name}))
+            log.append("run_start", **(RECORD | {"key": name, "setting": name}))
             log.append("evaluation", **curve[0])
             if end:
                 log.append(**end)
     assert sync_all(root) == (3, 0, 0)
     assert sync_all(root) == (0, 3, 0)
     client, runs = runs_of(root)
-    by_setting = {run.data.tags["setting"]: run for run in runs}
-    assert {key: run.info.status for key, run in by_setting.items()} == {
+    by_variant = {run.data.tags["setting"]: run for run in runs}
+    assert {key: run.info.status for key, run in by_variant.items()} == {
         "Pipe-SGD + T": "FINISHED",
         "killed": "KILLED",
         "failed": "FAILED",
     }
-    run = by_setting["Pipe-SGD + T"]
+    run = by_variant["Pipe-SGD + T"]
     assert run.info.start_time == 1769860800000 and run.info.end_time == run.info.start_time + 9000
     assert [point.step for point in client.get_metric_history(run.info.run_id, "top1")] == [0, 10, 20]
     assert run.data.params == {"optimizer.lr": "0.1"}
     write_summary(folder, summary_of([evaluation(10, 1.1, 0.8)]))
     assert sync_all(root) == (1, 2, 0)
     assert len(runs_of(root)[1]) == 3
-    with open(folder / "cell.lock", "w") as lock:  # as a command that runs the cell holds it
+    with open(folder / "cell.lock", "w") as lock:  # as a command that is at work on the run holds it
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert sync_all(root) == (0, 2, 1)
 
@@ -294,9 +294,9 @@ def test_a_lock_that_is_never_free_costs_one_line_and_only_the_mirror(tmp_path, 
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
         holder.stdout.readline()
         mirrors = Background(Store(root=tmp_path), said.append)
-        cell = mirrors.cell()
-        cell.start(CELL)
-        cell.finish(folder, summary_of([]))
+        mirror = mirrors.add()
+        mirror.start(RECORD)
+        mirror.finish(folder, summary_of([]))
         mirrors.close()
         (line,) = said
         assert f"{tmp_path}/mlflow.lock is held by process {holder.pid}, not free within 0.1 s" in line
@@ -311,12 +311,12 @@ def test_a_lock_that_is_never_free_costs_one_line_and_only_the_mirror(tmp_path, 
 def test_sync_all_says_when_it_cannot(tmp_path, folder, monkeypatch):
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     write_events(tmp_path / "pipesgd" / "x" / "y", evaluation(10, 1.0, 0.8))
-    with pytest.raises(FaultError, match=r"MLflow \(http://127.0.0.1:9\): connection refused; 0 of 1 cells"):
+    with pytest.raises(FaultError, match=r"MLflow \(http://127.0.0.1:9\): connection refused; 0 of 1 runs"):
         sync_all(tmp_path, "http://ann:secret@127.0.0.1:9")
 
 
 def test_nothing_imports_mlflow_before_a_run_starts():
-    code = "import sys; from repro.tracking import Background, Store; Background(Store()).cell();"
+    code = "import sys; from repro.tracking import Background, Store; Background(Store()).add();"
     code += "assert 'mlflow' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 

@@ -18,7 +18,7 @@ from repro.tracking.ui import serve
 from tests.reports.data.summaries import make
 from tests.support.waiting import LIMIT_S, wait_until
 
-CELL = {"key": "k", "paper": "pipesgd", "experiment": "fig4-mnist", "setting": "D-Sync", "seed": 0}
+RECORD = {"key": "k", "paper": "pipesgd", "experiment": "fig4-mnist", "setting": "D-Sync", "seed": 0}
 
 
 @pytest.fixture(autouse=True)
@@ -39,9 +39,9 @@ def test_without_a_database_it_says_how_to_fill_it(tmp_path):
 
 def test_sync_fills_the_database_before_the_page(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
-    cell = tmp_path / "pipesgd" / "fig4-mnist" / "one"
-    cell.mkdir(parents=True)
-    (cell / "summary.json").write_text(json.dumps(make() | CELL))
+    run = tmp_path / "pipesgd" / "fig4-mnist" / "one"
+    run.mkdir(parents=True)
+    (run / "summary.json").write_text(json.dumps(make() | RECORD))
     served = []
     monkeypatch.setattr("repro.tracking.ui.serve", lambda *where: served.append((tmp_path / "mlflow.db").is_file()))
     assert cli.main(["ui", "--sync", "--port", str(free_port())]) == 0
@@ -79,7 +79,7 @@ def processes_with(text):
 @pytest.mark.skipif(not os.path.isdir("/proc"), reason="looks for processes in /proc")
 def test_the_page_comes_up_and_goes_without_leaving_a_process(tmp_path):
     mirror = Mirror(Store(root=tmp_path))
-    mirror.start(CELL)
+    mirror.start(RECORD)
     mirror.kill(tmp_path)
     port = free_port()
     root = f"Path({str(tmp_path)!r})"

@@ -1,4 +1,4 @@
-"""A cell of an experiment: one run, the key under which its result is kept, and whether it is there."""
+"""A run of an experiment, the key under which its result is kept, and whether it is there."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Any
 from repro.common.errors import InputError
 from repro.experiment.schema import RunConfig
 from repro.records.events import read_events
-from repro.records.store import cell_dir, read_summary
+from repro.records.store import read_summary, run_dir
 
 
 @dataclass
-class Cell:
-    """One run: a resolved configuration, a setting's name and a seed. `key` is set by `identify`."""
+class Run:
+    """One run: a resolved configuration, a variant's name and a seed. `key` is set by `identify`."""
 
     experiment: str
-    setting: str
+    variant: str
     config: RunConfig
     seed: int
     key: str = ""
@@ -34,24 +34,24 @@ class Cell:
 
     @property
     def name(self) -> str:
-        setting = re.sub(r"[^a-z0-9]+", "-", self.setting.lower()).strip("-")
+        variant = re.sub(r"[^a-z0-9]+", "-", self.variant.lower()).strip("-")
         testbed = re.sub(r"[^a-z0-9]+", "-", self.testbed.lower()).strip("-")
         breakdown = "-breakdown" if self.config.breakdown else ""
-        return f"{setting}-{testbed}-seed{self.seed}{breakdown}-{self.key[:8]}"
+        return f"{variant}-{testbed}-seed{self.seed}{breakdown}-{self.key[:8]}"
 
     @property
     def label(self) -> str:
-        """For people: setting, testbed, seed."""
+        """For people: variant, testbed, seed."""
         breakdown = " · breakdown" if self.config.breakdown else ""
-        return f"{self.setting} · {self.testbed} · seed {self.seed}{breakdown}"
+        return f"{self.variant} · {self.testbed} · seed {self.seed}{breakdown}"
 
     @property
     def folder(self) -> Path:
-        return cell_dir(self.config.paper, self.config.figure, self.name)
+        return run_dir(self.config.paper, self.config.figure, self.name)
 
     @property
     def finished(self) -> bool:
-        """Whether this cell was run to its end here: a committed summary without its events is somebody else's."""
+        """Whether this run came to its end here: a committed summary without its events is somebody else's."""
         if not (self.folder / "events.jsonl").is_file():
             return False
         summary = read_summary(self.folder)
@@ -59,7 +59,7 @@ class Cell:
 
     @property
     def diverged(self) -> str | None:
-        """Why this cell, when it was run, ended without a result, and would again; None where it did not diverge."""
+        """Why this run ended without a result, and would again; None where it did not diverge."""
         events = self.folder / "events.jsonl"
         try:
             last = read_events(events)[-1:] if events.is_file() else []

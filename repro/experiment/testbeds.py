@@ -16,7 +16,7 @@ Seconds = dict[str, NonNegative]  # a byte, by codec or way to select
 class Rate(Model):
     """What computes, by its rate of operations."""
 
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(extra="allow")
     part = "testbed.device"
 
     name: Text = "device"
@@ -28,7 +28,7 @@ class Rate(Model):
 class Published(Model):
     """What computes, by the published seconds of an iteration of so many samples; a rate beside them does not count."""
 
-    model_config = ConfigDict(extra="ignore")
+    model_config = ConfigDict(extra="allow")
     part = "testbed.device"
 
     name: Text = "device"

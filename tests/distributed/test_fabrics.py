@@ -79,6 +79,7 @@ def test_the_others_end_when_a_rank_stops(fabric):
 def test_ranks_that_wait_for_nobody_in_particular_name_who_does_not_come(fabric, fault):
     end = ranks.fault_ends()[fabric, fault].result()
     assert isinstance(end, FaultError)
+    # on a busy machine a rank that is slow to answer may stand beside the one that never does
     assert re.search(
-        rf"rank [02] \(.*\brank {ranks.FAULTY_RANK}\b", str(end)
+        rf"rank [02] \(.*\brank ([02], )*{ranks.FAULTY_RANK}\b", str(end)
     ) and f"nothing after {ranks.FAULT_TIMEOUT_S:g} s" in str(end), end

@@ -126,7 +126,13 @@ def test_a_measured_network_is_fitted_in_the_run(tmp_path, monkeypatch):
 @pytest.mark.ranks
 def test_collectives_on_real_ranks(tmp_path, monkeypatch):
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
-    small = ["probe.bytes=[400000]", "probe.ranks=[2,3]", "probe.repeat=1", "probe.runs=2", "probe.sizes=[1024,65536]"]
+    small = [
+        "probe.bytes=[400000]",
+        "probe.ranks=[2,3]",
+        "probe.repeat=1",
+        "probe.runs=2",
+        "probe.sizes=[1024,4194304]",
+    ]
     one = runs.expand("gtopk/fig9-measured", ["testbed=here", "grid=null", "workers=3", "batch=3", *small])
     runs.identify(one)
     [summary], fault = run_unfinished(one, track=False)
@@ -134,7 +140,7 @@ def test_collectives_on_real_ranks(tmp_path, monkeypatch):
     result = summary["result"]
     assert {(row["algorithm"], row["ranks"]) for row in result["rows"]} == set(product(NAMES, (2, 3)))
     network = result["network"]
-    assert network["beta_s_per_byte"] > 0 and [point["bytes"] for point in network["points"]] == [1024, 65536]
+    assert network["beta_s_per_byte"] > 0 and [point["bytes"] for point in network["points"]] == [1024, 4194304]
     for row in result["rows"]:
         times = row["seconds"]
         assert 0 < times["min"] <= times["median"] <= times["max"] and row["closed_form_s"] > 0

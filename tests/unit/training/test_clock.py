@@ -149,6 +149,5 @@ def test_the_plan_stops_where_the_configuration_says():
         Stop(10, True, False),
     ]
     assert [stop.iteration for stop in plan.stops(after=6)] == [9, 10]
-    assert [
-        s.evaluate for s in TrainingPlan.of({"epochs": 0.7, "eval_every": 5, "checkpoint_every": 5}, 10).stops(0)
-    ] == [True]
+    rare = RunConfig.model_construct(epochs=0.7, eval_every=5, checkpoint_every=5)
+    assert [stop.evaluate for stop in TrainingPlan.of(rare, 10).stops(0)] == [True]

@@ -78,7 +78,7 @@ def check(rate_gbit: Any, hosts: Any, ranks: int = 2) -> None:
     """InputError for a rate or a number of hosts that there cannot be, or where namespaces are not permitted."""
     if rate_gbit not in RATES or isinstance(rate_gbit, bool):
         valid = ", ".join(f"{rate:g}" for rate in RATES)
-        raise InputError(f"rate of {rate_gbit} Gbit/s: a shaped network has one of {valid}")
+        raise InputError(f"rate of {rate_gbit:g} Gbit/s: a shaped network has one of {valid}")
     if not isinstance(hosts, int) or isinstance(hosts, bool) or not 2 <= hosts <= links.MOST_HOSTS:
         raise InputError(f"{hosts} hosts: a shaped network has 2 to {links.MOST_HOSTS}")
     if hosts < ranks:

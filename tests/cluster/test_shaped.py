@@ -15,6 +15,7 @@ import pytest
 
 from repro import launch
 from repro.common.errors import FaultError, InputError
+from repro.experiment import testbeds
 from repro.launch.supervise import Ranks
 from repro.records.provenance import versions
 from repro.testbed import links, network, sweep
@@ -30,8 +31,9 @@ TESTBED = "testbed=shaped/100m"
 pytestmark = pytest.mark.shaped
 
 
-def bed(launcher: str = "mpirun", **changes) -> dict:
-    return {"name": "shaped/100m", "kind": "measured", "launcher": launcher, "hosts": None, "rate_gbit": RATE} | changes
+def bed(launcher: str = "mpirun", **changes) -> testbeds.Measured:
+    given = {"name": "shaped/100m", "kind": "measured", "network": "limited", "launcher": launcher, "rate_gbit": RATE}
+    return testbeds.testbed_of(given | changes)
 
 
 @pytest.fixture(scope="module")
@@ -170,10 +172,10 @@ def test_one_command_at_a_time_and_the_other_is_named(tmp_path, apart):
     ("changes", "words"),
     [
         ({"rate_gbit": 3}, ["rate of 3 Gbit/s", "0.1, 1, 2.5, 10, 25"]),
-        ({"rate_gbit": "fast"}, ["rate of fast Gbit/s"]),
+        ({"rate_gbit": "fast"}, ["testbed.rate_gbit=fast: must be a number"]),
         ({"hosts": 2}, ["2 hosts for 3 ranks", "one host a rank"]),
         ({"hosts": 1000}, ["1000 hosts", "2 to 32"]),
-        ({"hosts": "all"}, ["all hosts"]),
+        ({"hosts": "all"}, ["testbed.hosts=all: must be a whole number"]),
         ({"launcher": "slurm"}, ["unknown launcher 'slurm'", "mpirun, torchrun"]),
     ],
 )

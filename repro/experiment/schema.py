@@ -10,7 +10,6 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
-    SerializeAsAny,
     ValidationInfo,
     field_validator,
     model_validator,
@@ -60,7 +59,7 @@ class RunConfig(Model):
     model_config = ConfigDict(extra="ignore")  # an experiment's grid, scales, and values that its file gives a name
 
     program: Text
-    probe: SerializeAsAny[Any]  # the program's `Options`
+    probe: Any  # the program's `Options`
     paper: Folder
     figure: Folder
     title: Text

@@ -13,25 +13,26 @@ from repro.experiment import limits
 Seconds = dict[str, NonNegative]  # a byte, by codec or way to select
 
 
-class Rate(Model):
-    """What computes, by its rate of operations."""
+class Computing(Model):
+    """What computes; entries of the other way to say how fast stay in its record, and do not count."""
 
     model_config = ConfigDict(extra="allow")
     part = "testbed.device"
 
     name: Text = "device"
+
+
+class Rate(Computing):
+    """By its rate of operations."""
+
     peak_flops: Positive
     utilisation: Positive
     launch_s: NonNegative  # of each block's passes
 
 
-class Published(Model):
-    """What computes, by the published seconds of an iteration of so many samples; a rate beside them does not count."""
+class Published(Computing):
+    """By the published seconds of an iteration of so many samples, which count where a rate stands beside them."""
 
-    model_config = ConfigDict(extra="allow")
-    part = "testbed.device"
-
-    name: Text = "device"
     iteration_s: Positive
     batch: Positive
 
@@ -58,32 +59,33 @@ AS_GIVEN = PlainSerializer(lambda part: part.model_dump(exclude_unset=True))  # 
 Device = Annotated[Rate | Published, PlainValidator(_by), AS_GIVEN]
 
 
-class Measured(Model):
-    """Real ranks, on this machine or a cluster; with `rate_gbit` in a network of namespaces with limited links."""
+class Ranks(Model):
+    """Where the ranks of a run are, of either kind; `sources` says where the numbers come from."""
 
     part = "testbed"
 
     name: Text
-    kind: Literal["measured"]
     launcher: Text
-    network: Text
     ranks: Annotated[int, Field(ge=1, le=limits.RANKS)] | None = None  # null: as many as the strategy needs
     threads_per_rank: Annotated[int, Field(ge=1, le=limits.THREADS)] = 1
     backend: Text = "auto"  # of torch.distributed
-    fabric: Text | None = None  # that srun starts
-    rate_gbit: Positive | None = None
-    hosts: Count | None = None  # with rate_gbit; null: one a rank
     sources: Entries = Field(default_factory=dict)
 
 
-class Simulated(Model):
-    """Virtual ranks in one process; `sources` says where the numbers of seconds come from."""
+class Measured(Ranks):
+    """Real ranks, on this machine or a cluster; with `rate_gbit` in a network of namespaces with limited links."""
 
-    part = "testbed"
+    kind: Literal["measured"]
+    network: Text
+    fabric: Text | None = None  # that srun starts
+    rate_gbit: Positive | None = None
+    hosts: Count | None = None  # with rate_gbit; null: one a rank
 
-    name: Text
+
+class Simulated(Ranks):
+    """Virtual ranks in one process."""
+
     kind: Literal["simulated"]
-    launcher: Text
     alpha_s: NonNegative
     beta_s_per_byte: NonNegative
     gamma_s_per_byte: NonNegative
@@ -93,9 +95,6 @@ class Simulated(Model):
     decode_s_per_byte: Seconds
     device: Device
     network: Text = "modelled"
-    ranks: Annotated[int, Field(ge=1, le=limits.RANKS)] | None = None
-    threads_per_rank: Annotated[int, Field(ge=1, le=limits.THREADS)] = 1
-    backend: Text = "auto"
     arithmetic: Literal["real", "none"] = "real"  # none: timing alone, on meta tensors
     hosts: Count | None = None  # on which the ranks are in turn; null: one a rank
     local_alpha_s: NonNegative = 0.0  # between ranks of one host
@@ -105,7 +104,6 @@ class Simulated(Model):
     startup_s: NonNegative = 0.0  # of a pull of parameters, before its messages (iBatch's T_s)
     select_s_per_byte: Seconds = Field(default_factory=dict)
     merge_s_per_byte: NonNegative = 0.0
-    sources: Entries = Field(default_factory=dict)
 
 
 def testbed_of(given: Any) -> Measured | Simulated:

@@ -55,8 +55,8 @@ def check(config: RunConfig) -> None:
     """InputError for an injector or padding that no run could use; a delay must end before others give a rank up."""
     injector, limit = of(config), config.timeout_s
     if injector and injector.longest > limit:
-        options = config.imbalance.plain().items()
-        given = ", ".join(f"imbalance.{key}={value}" for key, value in options if key != "name")
+        options = config.imbalance.plain_options()
+        given = ", ".join(f"imbalance.{key}={value}" for key, value in options.items())
         named = f"imbalance={injector.name}{f' with {given}' if given else ''}"
         raise InputError(
             f"{named}: a delay of {injector.longest:g} s is longer "

@@ -17,7 +17,6 @@ from repro.training.clock import Clock
 
 REQUEST, PULLED, PUSHED = 0, 0, 0  # tags, of channels SIGNALS, BACKGROUND and MAIN
 PULL, PUSH, LEAVE, NOTHING = range(4)  # kinds of requests; NOTHING: a pull of one element that means nothing
-SYNCS = ("bsp", "ssp", "asp")
 MOST_REPLIES = 256  # under way before the oldest is waited for
 
 

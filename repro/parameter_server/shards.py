@@ -10,8 +10,6 @@ import torch
 
 from repro.fabric.collectives import bounds
 
-PLACEMENTS = ("layers", "vector")
-
 
 @dataclass(frozen=True)
 class Shards:

@@ -63,7 +63,7 @@ def selected(nbytes: int, density: float) -> int:
 
 def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     """One rank's part. Where it has none it waits in `exchange`, which leaves its core to the others."""
-    probe, simulated = config.probe, config.testbed.kind == "simulated"
+    probe, simulated = config.probe, config.simulated
     device = torch.device("meta") if simulated else pick_device(config.device, fabric.rank)
     worlds = {p: fabric if p == fabric.size else fabric.subgroup(range(p)) for p in sorted(set(probe.ranks))}
     places = list(product(worlds, probe.bytes))

@@ -139,7 +139,7 @@ def assemble(config: RunConfig, basis: _predict.Basis, rows: list[dict[str, Any]
         "codecs": codecs,
         "compute": basis.compute.as_result(),
         "segments_bytes": {str(L): list(given) for L, given in basis.buckets.items()},
-        "note": SHARED if config.testbed.kind == "measured" else None,
+        "note": None if config.simulated else SHARED,
         "settings": rows,
     }
 

@@ -71,7 +71,7 @@ def build_worker(fabric: Fabric, config: RunConfig, dataset: Dataset) -> Worker:
     """The worker of this rank: the same initial weights on every rank, drawn from the seed."""
     device = torch.device("cpu") if config.simulated else pick_device(config.device, fabric.rank)
     testbed, workers = config.testbed, config.workers
-    arithmetic = testbed.kind == "measured" or testbed.arithmetic == "real"
+    arithmetic = not config.timing_only
     iterations_per_epoch = dataset.iterations(config.batch)
 
     blocks = None

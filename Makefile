@@ -2,7 +2,8 @@
 
 SCALE ?= quick
 ARGS ?=
-JOBS ?= 2
+# one more than there are cores: many tests wait
+JOBS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 SITE ?=
 REPRO := .venv/bin/repro
 # mpirun may come with the environment.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import copy
+import pickle
 import re
 from collections.abc import Sequence
 from contextlib import suppress
@@ -47,8 +47,9 @@ class Composer:
             if scale not in scales:
                 raise unknown("scale", scale, scales)
             self.first += [f"scale={scale}", *scales[scale]]
-        # what files make, without the overrides to come, and those: half of a configuration, which no run changes
-        self._of_files: dict[tuple[str, ...], tuple[DictConfig, dict[str, Any]]] = {}
+        # what files make, without the overrides to come, and those: half of a configuration, which no run changes.
+        # Pickled, because to read that takes a fifth of the time of a deep copy
+        self._of_files: dict[tuple[str, ...], bytes] = {}
 
     def compose(self, overrides: Sequence[str] = ()) -> dict[str, Any]:
         """The resolved configuration under overrides (`key=value`) (`repro.experiment.schema` checks it)."""
@@ -66,11 +67,11 @@ class Composer:
         try:
             if files not in self._of_files:
                 merged = _merged(files)
-                self._of_files[files] = merged, _taken(merged)
-            merged, later = self._of_files[files]
-            found = copy.deepcopy(merged)
-            _set(found, values)
-            return _resolved(found) | copy.deepcopy(later)
+                later = _taken(merged)
+                self._of_files[files] = pickle.dumps((merged, later))
+            merged, later = pickle.loads(self._of_files[files])
+            _set(merged, values)
+            return _resolved(merged) | later
         except FAULTS:
             return _compose(everything)  # all by Hydra, which says best what is wrong
 

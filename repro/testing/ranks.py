@@ -22,8 +22,13 @@ def launch(
 
     They import what this process can, and leave what they say in `folder/log`.
     """
+    follow(COMMANDS[fabric](size, list(program)), folder, stall_s, limit_s)
+
+
+def follow(command: Sequence[str], folder: Path, stall_s: float = LIMIT_S, limit_s: float = 2 * LIMIT_S) -> None:
+    """As `launch`, of ranks that a command starts."""
     surroundings = environment(threads=1) | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    ranks = Ranks(COMMANDS[fabric](size, list(program)), surroundings, folder / "log")
+    ranks = Ranks(list(command), surroundings, folder / "log")
     end = threading.Timer(limit_s, ranks.stop)
     end.start()
     try:

@@ -203,7 +203,9 @@ def test_dropped_late_gradients_are_counted_as_such_and_only_there(whole):
     ],
     ids=["ibatch", "pipedream"],
 )  # fmt: skip
-def test_the_same_results_give_the_same_bytes(paper, some, tmp_path):
+def test_the_same_results_give_the_same_bytes(paper, some, tmp_path, monkeypatch):
+    """Of pictures, too: `test_rebuilding_gives_the_same_bytes_elsewhere_and_sweeps_old_figures`."""
+    monkeypatch.setattr(page, "save", undrawn)
     results = put(tmp_path / "results", some)
     first = build(paper, results, tmp_path / "one")
     again = build(paper, results, tmp_path / "two")

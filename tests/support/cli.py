@@ -18,7 +18,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 from tests.support.waiting import LIMIT_S
-from tests.support.zygote import Zygote
+from tests.support.zygote import mpirun, zygote
 
 # 2 workers on the digits: 30 iterations of 60 ms or less
 QUICK = ["dataset.standin=always", "workers=2", "batch=40", "epochs=0.857", "eval_every=0.28", "checkpoint_every=0.143"]
@@ -40,7 +40,7 @@ def repro(
         environment["REPRO_FAULT"] = fault
     with tempfile.TemporaryDirectory() as folder:
         said = [Path(folder) / name for name in ("stdout", "stderr")]
-        given = arguments, dict(environment), os.getcwd(), said, str(_zygote().python)
+        given = arguments, dict(environment), os.getcwd(), said, str(zygote().python)
         process = FORKED.Process(target=_command, args=given)
         process.start()
         process.join(timeout)
@@ -50,11 +50,6 @@ def repro(
             raise subprocess.TimeoutExpired(["repro", *arguments], timeout)
         stdout, stderr = (text.read_text() for text in said)
         return subprocess.CompletedProcess(["repro", *arguments], process.exitcode, stdout, stderr)
-
-
-@functools.cache
-def _zygote() -> Zygote:
-    return Zygote()
 
 
 def _command(
@@ -69,10 +64,7 @@ def _command(
     from repro.launch import local
 
     local.sys = SimpleNamespace(executable=python)
-    # not `apart`: ranks that the zygote forks are not in a network of mpirun's own, and would not find it there
-    local.mpirun_command = lambda ranks, program: [
-        local.find_mpirun(), "-n", str(ranks), python, "-m", "mpi4py", *program
-    ]  # fmt: skip
+    local.mpirun_command = functools.partial(mpirun, python)
     sys.argv = [cli.__file__, *arguments]
     sys.exit(cli.main(arguments))
 

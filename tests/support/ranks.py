@@ -17,18 +17,25 @@ from tests.support.waiting import LIMIT_S
 
 FAULTY_RANK = 1
 FAULT_TIMEOUT_S = 8.0  # of the others, where that is what ends them
+FRESH = ("kill", "stop", "listeners")  # what a rank means to its launcher, as users start them
 
 
 def launch(fabric, size, program, folder):
     """Run `size` ranks of a program below to their end; raises what `supervise` says of them if they failed."""
     from repro.testing import ranks  # not in the ranks
+    from tests.support.zygote import COMMANDS, zygote
 
-    ranks.launch(fabric, size, ["-m", "tests.support.ranks", program, fabric, str(folder)], folder)
+    arguments = ["-m", "tests.support.ranks", program, fabric, str(folder)]
+    if program in FRESH:
+        ranks.launch(fabric, size, arguments, folder)
+    else:
+        ranks.follow(COMMANDS[fabric](str(zygote().python), size, arguments), folder)
 
 
 @functools.cache
 def fault_ends():
     """{(fabric, fault): what will be raised}: all at once, because most of it is waiting."""
+    from tests.support.zygote import zygote
 
     def end(fabric, fault):
         with tempfile.TemporaryDirectory() as folder:
@@ -37,6 +44,7 @@ def fault_ends():
             except Exception as error:
                 return error
 
+    zygote()  # one for all threads
     pool = ThreadPoolExecutor(4)
     each = [(fabric, fault) for fabric in ("mpi", "torch") for fault in ("kill", "stop", "missing", "silent", *UNHEARD)]
     return {key: pool.submit(end, *key) for key in each}

@@ -11,6 +11,7 @@ theirs without this.
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import json
 import os
@@ -21,7 +22,10 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+
+from repro.launch import local
 
 ROOT = Path(__file__).resolve().parents[2]
 PASSED_ON = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCONT, signal.SIGUSR1, signal.SIGUSR2]
@@ -67,6 +71,24 @@ class Zygote:
             command, env=environment, stdin=subprocess.PIPE, pass_fds=[listener.fileno()], start_new_session=True
         )
         listener.close()
+
+
+def mpirun(python: str, ranks: int, program: Sequence[str]) -> list[str]:
+    """Not `apart`: the forked ranks are not in a network of mpirun's own, and would not find it there."""
+    return [local.find_mpirun(), "-n", str(ranks), python, "-m", "mpi4py", *program]
+
+
+def torchrun(python: str, ranks: int, program: Sequence[str]) -> list[str]:
+    return [python, "-m", "repro.launch.torchrun", "--nproc-per-node", str(ranks), *program]
+
+
+COMMANDS = {"mpi": mpirun, "torch": torchrun}
+
+
+@functools.cache
+def zygote() -> Zygote:
+    """This process's own."""
+    return Zygote()
 
 
 def serve(python: str, listener: socket.socket) -> int:

@@ -18,7 +18,7 @@ from repro.timing.costs import Costs
 
 ROUNDING = 1e-11
 BETA = 1e-9
-RANKS = [2, 3, 4, 6, 8]
+RANKS = [2, 3, 6]
 
 
 def simulate(ranks: int, elements: int, network: virtual.Network, costs: Costs, pieces: int, device="meta") -> float:
@@ -50,7 +50,7 @@ def test_equal_pieces(p: int, m: int) -> None:
 
 
 @pytest.mark.parametrize("p", [1, *RANKS])
-@pytest.mark.parametrize("elements", [1, 2, 5, 13, 50, 1001])
+@pytest.mark.parametrize("elements", [1, 5, 13, 1001])
 def test_any_length(p: int, elements: int) -> None:
     """Pieces that differ by an element, empty ones, fewer elements than ranks: exact by recursion, bounded in closed
     form with the largest piece."""

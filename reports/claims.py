@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from repro.common import yaml_files
 from repro.common.errors import InputError
 from repro.common.paths import CONFIGS
 from repro.reports import (  # noqa: F401  they add to FUNCTIONS
@@ -70,7 +71,7 @@ def read_claims(paper: str, folder: Path | None = None) -> Claims:
 
     path = (folder or CONFIGS / "claims") / f"{paper}.yaml"
     try:
-        content = yaml.safe_load(path.read_text(encoding="utf-8"))
+        content = yaml_files.read(path)
     except (OSError, yaml.YAMLError) as error:
         raise InputError(f"{path}: not a readable claims file ({' '.join(str(error).split())})") from None
     try:

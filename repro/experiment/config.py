@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Any
 
-import yaml
-
+from repro.common import yaml_files
 from repro.common.errors import unknown
 from repro.common.fields import checked
 from repro.common.paths import CONFIGS
@@ -47,9 +45,8 @@ def own_strategy(own: Mapping[str, Any]) -> str:
     return [part[key] for part in parts for key in ("strategy", "override /strategy") if key in part][-1]
 
 
-@cache
 def _base() -> dict[str, Any]:
-    return yaml.safe_load((CONFIGS / "config.yaml").read_text(encoding="utf-8"))
+    return yaml_files.read(CONFIGS / "config.yaml")
 
 
 def compose(experiment: str, overrides: Sequence[str] = (), scale: str | None = None) -> dict[str, Any]:

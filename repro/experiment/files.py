@@ -8,6 +8,7 @@ from typing import Any
 
 import yaml
 
+from repro.common import yaml_files
 from repro.common.atomic import write_atomically
 from repro.common.errors import InputError
 from repro.common.paths import CONFIGS
@@ -42,7 +43,7 @@ def group_file(group: str, name: str) -> dict[str, Any]:
     """A file of a config group, uncomposed; empty where there is none; InputError for one that is no YAML."""
     path = CONFIGS / group / f"{name}.yaml"
     try:
-        return yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else {}
+        return yaml_files.read(path) if path.is_file() else {}
     except yaml.YAMLError as error:
         raise InputError(f"{path}: {' '.join(str(error).split())}") from None
 

@@ -7,8 +7,7 @@ from collections.abc import Collection, Mapping
 from functools import cache
 from typing import Any
 
-import yaml
-
+from repro.common import yaml_files
 from repro.common.errors import InputError, unknown
 from repro.common.paths import CONFIGS
 from repro.experiment.files import GROUPS, group_names
@@ -52,4 +51,4 @@ def _entries(part: str) -> set[str]:
 
 @cache
 def _of_file(name: str) -> Mapping[str, Any]:
-    return yaml.safe_load((CONFIGS / f"{name}.yaml").read_text(encoding="utf-8"))
+    return yaml_files.read(CONFIGS / f"{name}.yaml")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any, NamedTuple
 
-import yaml
-
+from repro.common import yaml_files
 from repro.common.errors import InputError
 from repro.common.paths import CONFIGS
 
@@ -34,7 +33,7 @@ class Entry(NamedTuple):
 def entries(paper: str) -> tuple[Entry, ...]:
     """The experiments of a paper in its order; none of one without a file."""
     path = CONFIGS / "papers" / f"{paper}.yaml"
-    found: list[dict[str, Any]] = yaml.safe_load(path.read_text(encoding="utf-8")) if path.is_file() else []
+    found: list[dict[str, Any]] = yaml_files.read(path) if path.is_file() else []
     try:
         return tuple(Entry(**entry) for entry in found)
     except TypeError as error:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 AnyGroup = Group | ProbeGroup
 Built = tuple[list[Path], list[Path], dict[str, Any]]
+Finder = Callable[[str, str], AnyGroup | None]  # (experiment, kind) -> the results that speak to a claim
 
 
 class Found(Protocol):
@@ -53,12 +54,12 @@ class Page:
 
     @classmethod
     def of(
-        cls, paper: str, found: Found, find: Callable[[str, str], AnyGroup | None], experiments: Mapping[str, str],
+        cls, paper: str, found: Found, find: Finder, experiments: Mapping[str, str],
         commands: Callable[[str], Sequence[str]], out: Path,
     ) -> Page:  # fmt: skip
         """A paper's claims judged by its results.
 
-        find: (experiment, kind) -> the results that speak to a claim; commands: experiment -> what to run.
+        commands: experiment -> what to run.
         """
         content = read_claims(paper)
         verdicts, run_with = judge_all(content.claims, find), {name: commands(name) for name in experiments}

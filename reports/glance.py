@@ -10,30 +10,12 @@ from repro.reports.experiments import FIGURE4, MORE, PAPER, SHOWN
 from repro.reports.groups import Group
 from repro.reports.loading import KINDS
 from repro.reports.order import headline
-from repro.reports.page import Files
 from repro.reports.probes import ProbeGroup
 from repro.reports.stats import DASH
 from repro.reports.verdicts import NOT_ATTEMPTED, VERDICTS, Verdict
 
 BASES = ("D-Sync", "PS-Sync")
 HAS_RUN = "What has been run; the claims that the paper is known for rest on what is marked *headline*:"
-
-
-def text(verdicts: Sequence[Verdict], shown: Mapping[tuple[str, str], Group | ProbeGroup], files: Files) -> str:
-    """Three tables: verdicts by kind, speed-ups of compressed Pipe-SGD by benchmark, experiments by kind."""
-    claims = {v.claim.id for v in verdicts}
-    tried = {v.claim.id for v in verdicts if v.label != NOT_ATTEMPTED}
-    return "\n\n".join(
-        (
-            files.table(counts(verdicts), "verdicts"),
-            f"{len(tried)} of {len(claims)} claims are attempted; a verdict is provisional with fewer seeds than its "
-            "claim asks for.",
-            "End-to-end speed-up of Pipe-SGD with compression, its faster variant (Figure 4):",
-            files.table(speedups(verdicts), "speedups", ["benchmark", "over"]),
-            HAS_RUN,
-            files.table(runs(shown), "runs", ["experiment", *KINDS, "run with"]),
-        )
-    )
 
 
 def counts(verdicts: Sequence[Verdict]):

@@ -2,22 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from repro.reports import (
-    glance,
-    probes,
-    provenance,
-    section_figure4,
-    section_findings,
-    section_timing,
-    section_traces,
-    tables,
-)
-from repro.reports.claims import read_claims
+from repro.reports import glance, probes, provenance, section_figure4, section_findings, section_timing, section_traces
+from repro.reports.assembly import Built, Finder, Page, runs_of, standins
 from repro.reports.experiments import (
     CONVERGENCE,
     FIG1,
@@ -26,6 +17,7 @@ from repro.reports.experiments import (
     GRADIENT,
     K_SPECTRUM,
     LOSSY,
+    MORE,
     PAPER,
     PROBES,
     RESNET20,
@@ -37,12 +29,10 @@ from repro.reports.experiments import (
 )
 from repro.reports.groups import Group, choose, experiment_group, strangers
 from repro.reports.loading import Summary, load
-from repro.reports.order import in_order
 from repro.reports.page import Files, Section
 from repro.reports.probes import ProbeGroup
 from repro.reports.reference import read as read_reference
-from repro.reports.render import template, write_page
-from repro.reports.verdicts import Verdict, judge_all
+from repro.reports.verdicts import Verdict
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -62,50 +52,31 @@ class Results:
         every = self.training | self.probes
         return {(name, kind): group for name, groups in every.items() for kind, group in groups.items()}
 
+    @property
+    def used(self) -> list[Group | ProbeGroup]:
+        """Every group in a figure or table."""
+        return list(self.shown.values())
 
-def build(results: Path | None, out: Path) -> tuple[list[Path], list[Path], dict[str, Any]]:
+
+def build(results: Path | None, out: Path) -> Built:
     """(pages, other files, what the overview says): everything about Pipe-SGD under `out`."""
+    found, find = gathered(results)
+    page = Page.of(PAPER, found, find, SHOWN, lambda name: (name, *MORE.get(name, ())), out)
+    speedups = page.files.table(glance.speedups(page.verdicts), "speedups", ["benchmark", "over"])
+    at_a_glance = page.glance(
+        "End-to-end speed-up of Pipe-SGD with compression, its faster variant (Figure 4):", speedups
+    )
+    sections = chapters(found, page.verdicts, page.quoted, page.files)
+    trained = [group for group in found.used if isinstance(group, Group)]
+    deviations = provenance.run_deviations(found.training, FIGURE4)
+    return page.write(sections, at_a_glance, deviations, standins(trained), runs_of(found))
+
+
+def gathered(results: Path | None) -> tuple[Results, Finder]:
+    """What the page shows, and which results speak to a claim."""
     summaries, measurements = load(PAPER, results), probes.load(PAPER, results)
     found = gather(summaries, measurements)
-    content = read_claims(PAPER)
-    verdicts = judge_all(content.claims, finder(summaries, measurements, found))
-    quoted, files = reference(), Files(PAPER, out)
-    sections = in_order(SHOWN, chapters(found, verdicts, quoted, files))
-    standins = sorted({g.first["dataset"]["name"] for g in found.shown.values() if isinstance(g, Group) and g.standin})
-    spoken, rest = tables.split(verdicts)
-    text = template(
-        "pipesgd.md.j2",
-        sections=[section.markdown() for section in sections],
-        contents=[(section.title, section.anchor) for section in sections],
-        anything=bool(found.shown),
-        standin=standins,
-        glance=glance.text(verdicts, found.shown, files),
-        claims=_every(files, tables.claims(spoken), "claims") if spoken else "",
-        unattempted=_every(files, tables.unattempted(rest), "claims-not-attempted") if rest else "",
-        run_deviations=[
-            (tables.cell(line), where) for line, where in provenance.run_deviations(found.training, FIGURE4)
-        ],
-        deviations=content.deviations,
-        contradictions=content.contradictions,
-        provenance=_every(files, provenance.header(found.shown), "provenance") if found.shown else "",
-        versions=[tables.cell(line) for line in provenance.versions(found.shown.values())],
-        testbed=_testbeds(found, files),
-        reference=files.table(quoted, "reference", [c for c in quoted.columns if c != "value"]),
-        others=tables.markdown(tables.others(found.others), list(tables.others(found.others).columns))
-        if found.others
-        else "",
-    )
-    pages = write_page(text, PAPER, out, files.written)
-    return (
-        pages,
-        files.written,
-        {
-            "verdicts": verdicts,
-            "standins": standins,
-            "shown": sorted(found.shown),
-            "experiments": [*PROBES, *(e.name for e in TRAINING)],
-        },
-    )
+    return found, finder(summaries, measurements, found)
 
 
 def gather(summaries: Sequence[Summary], measurements: Sequence[Summary]) -> Results:
@@ -123,9 +94,7 @@ def gather(summaries: Sequence[Summary], measurements: Sequence[Summary]) -> Res
     return Results(training, of_probes, others)
 
 
-def finder(
-    summaries: Sequence[Summary], measurements: Sequence[Summary], found: Results
-) -> Callable[[str, str], Group | ProbeGroup | None]:
+def finder(summaries: Sequence[Summary], measurements: Sequence[Summary], found: Results) -> Finder:
     """Which results speak to a claim: those that the page shows, else any of its experiment."""
 
     def find(experiment: str, kind: str) -> Group | ProbeGroup | None:
@@ -155,16 +124,6 @@ def chapters(found: Results, verdicts: Sequence[Verdict], quoted: pd.DataFrame, 
         section_findings.resnet20_plain(train[RESNET20_PLAIN.name], about(RESNET20_PLAIN.name), files),
         section_findings.convergence(probe[CONVERGENCE], about(CONVERGENCE), files),
     ]
-
-
-def _every(files: Files, table: pd.DataFrame, name: str) -> str:
-    """A table of text, all columns to the left."""
-    return files.table(table, name, list(table.columns))
-
-
-def _testbeds(found: Results, files: Files) -> str:
-    parameters = tables.testbed_parameters([run for group in found.shown.values() for run in group.used()])
-    return files.table(parameters, "testbed", ["parameter", "source"]) if len(parameters) else ""
 
 
 def reference(path: Path | None = None) -> pd.DataFrame:

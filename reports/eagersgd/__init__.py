@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from repro.reports import probes
-from repro.reports.assembly import Built, Page, runs_of, standins
+from repro.reports.assembly import Built, Finder, Page, runs_of, standins
 from repro.reports.eagersgd import (
     section_collectives,
     section_contradictions,
@@ -35,14 +35,20 @@ HEADLINES = (
 
 def build(results: Path | None, out: Path) -> Built:
     """(pages, other files, what the overview says): everything about eager-SGD under `out`."""
-    found = gather(load(PAPER, results), probes.load(PAPER, results))
-    page = Page.of(PAPER, found, finder(found), SHOWN, files_of, out)
+    found, find = gathered(results)
+    page = Page.of(PAPER, found, find, SHOWN, files_of, out)
     paper = Published(page.quoted)
     glance = page.glance(page.headlines(HEADLINES))
     sections = chapters(found, page.verdicts, paper, page.files)
     # of a testbed whose device one worker alone has otherwise, that of the others is shown
     runs = sorted(runs_of(found), key=lambda run: run["workers"] > 1)
     return page.write(sections, glance, run_deviations(found.training, paper), standins(found.used), runs)
+
+
+def gathered(results: Path | None) -> tuple[Results, Finder]:
+    """What the page shows, and which results speak to a claim."""
+    found = gather(load(PAPER, results), probes.load(PAPER, results))
+    return found, finder(found)
 
 
 def chapters(found: Results, verdicts: Sequence[Verdict], paper: Published, files: Files) -> list[Section]:

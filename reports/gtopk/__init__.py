@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from repro.reports import probes
-from repro.reports.assembly import Built, Page, runs_of, standins
+from repro.reports.assembly import Built, Finder, Page, runs_of, standins
 from repro.reports.groups import Group
 from repro.reports.gtopk import section_convergence, section_network, section_scaling
 from repro.reports.gtopk.deviations import run_deviations
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 def build(results: Path | None, out: Path) -> Built:
     """(pages, other files, what the overview says): everything about gTop-k under `out`."""
-    found = gather(load(PAPER, results), probes.load(PAPER, results))
-    page = Page.of(PAPER, found, finder(found), SHOWN, files_of, out)
+    found, find = gathered(results)
+    page = Page.of(PAPER, found, find, SHOWN, files_of, out)
     data = section_scaling.collect(found, published(page.quoted))
     known = page.files.table(speedups(data), "speedups", ["model", "over"])
     glance = page.glance(
@@ -38,6 +38,12 @@ def build(results: Path | None, out: Path) -> Built:
     trained = [group for group in found.used if isinstance(group, Group)]
     sections = chapters(found, page.verdicts, data, page.files)
     return page.write(sections, glance, run_deviations(found.training), standins(trained), runs_of(found))
+
+
+def gathered(results: Path | None) -> tuple[Results, Finder]:
+    """What the page shows, and which results speak to a claim."""
+    found = gather(load(PAPER, results), probes.load(PAPER, results))
+    return found, finder(found)
 
 
 def chapters(

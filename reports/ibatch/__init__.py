@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from repro.reports import probes
-from repro.reports.assembly import Built, Page, runs_of, standins
+from repro.reports.assembly import Built, Finder, Page, runs_of, standins
 from repro.reports.groups import Group
 from repro.reports.ibatch import section_case, section_contradictions, section_gap, section_measured, section_scaling
 from repro.reports.ibatch.deviations import run_deviations
@@ -35,13 +35,19 @@ HEADLINES = (
 
 def build(results: Path | None, out: Path) -> Built:
     """(pages, other files, what the overview says): everything about iBatch under `out`."""
-    found = gather(load(PAPER, results), probes.load(PAPER, results))
-    page = Page.of(PAPER, found, finder(found), SHOWN, files_of, out)
+    found, find = gathered(results)
+    page = Page.of(PAPER, found, find, SHOWN, files_of, out)
     paper = Published(page.quoted)
     glance = page.glance(page.headlines(HEADLINES))
     sections = chapters(found, page.verdicts, paper, page.files)
     trained = [group for group in found.used if isinstance(group, Group)]  # others compute nothing from data
     return page.write(sections, glance, run_deviations(found, paper), standins(trained), runs_of(found))
+
+
+def gathered(results: Path | None) -> tuple[Results, Finder]:
+    """What the page shows, and which results speak to a claim."""
+    found = gather(load(PAPER, results), probes.load(PAPER, results))
+    return found, finder(found)
 
 
 def chapters(found: Results, verdicts: Sequence[Verdict], paper: Published, files: Files) -> list[Section]:

@@ -11,7 +11,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 .PHONY: help setup setup-horovod setup-cluster test test-cluster test-all reproduce-pipesgd reproduce-pipedream reproduce-gtopk reproduce-eagersgd
 .PHONY: reproduce-ibatch reproduce-all profile-pipedream slurm-pipedream slurm-ibatch
-.PHONY: baselines validate slurm-pipesgd slurm-gtopk slurm-eagersgd report ui bench faults lock doctor clean
+.PHONY: baselines validate slurm-pipesgd slurm-gtopk slurm-eagersgd report verify ui bench faults lock doctor clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 20
@@ -80,6 +80,9 @@ report: setup  ## build all pages from results, in results/pages
 
 ui: setup  ## open the MLflow UI on 127.0.0.1
 	$(REPRO) ui
+
+verify: setup  ## are the committed results, and the verdicts on them, as published?
+	$(REPRO) verify
 
 bench: setup  ## measure the harness itself; writes results/bench/
 	$(REPRO) bench all

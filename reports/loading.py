@@ -1,9 +1,8 @@
 """Reading summaries: each is checked for what the reports need; what is wrong with one is a line with its path.
 
 A page shows the committed results (`reference`) and those of this workspace together, each summary marked with where it
-is from (`root`). A run of the workspace takes the place of the same run (one folder's name: variant, testbed, seed and
-key) in the reference; of several runs of one variant and seed that may stand together, the latest counts, wherever it
-is from.
+is from (`root`); `repro.records.catalogue` tells which run takes the place of which. Of several runs of one variant and
+seed that may stand together, the latest counts, wherever it is from.
 """
 
 from __future__ import annotations
@@ -13,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from repro.common.errors import InputError
-from repro.common.paths import reference_root, results_root
 from repro.common.phases import PHASES
-from repro.records.store import SCHEMA, read_summary, run_folders
+from repro.records import catalogue
+from repro.records.store import SCHEMA
 from repro.reports import foreign
 
 KINDS = ("measured", "simulated")
@@ -85,20 +84,18 @@ def read(
 ) -> list[Summary]:
     """Every finished summary of the programs `wanted`, in path order; `problem` says in one line what is wrong.
 
-    root: a results folder to be read alone; None: the workspace and the reference.
+    root: a results folder or the reference, to be read alone; None: the workspace and the reference.
     """
     found = []
-    for folder in run_folders([root] if root else [results_root(), reference_root()], paper):
-        summary = foreign.taken(read_summary(folder))
+    for origin, path, summary in catalogue.runs(paper, root):
+        summary = foreign.taken(summary)
         wrong = _frame_problem(summary)
         if not wrong and wanted(summary.get("program", "train")):
             wrong = problem(summary)
         if wrong:
-            path, wrong = folder / "summary.json", foreign.plain(wrong)
-            raise InputError(f"{path}: not a readable summary ({wrong}); remove the file to repeat the run")
+            raise InputError(f"{path}: not a readable summary ({foreign.plain(wrong)}); remove it to repeat the run")
         if wanted(summary.get("program", "train")) and summary.get("status", "finished") == "finished":
-            committed = folder.is_relative_to(reference_root())
-            found.append(summary | {"root": "reference" if committed else "workspace"})
+            found.append(summary | {"root": origin})
     return found
 
 

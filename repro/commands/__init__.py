@@ -11,6 +11,7 @@ from repro.commands import (
     machine,
     pages,
     planning,
+    results,
     schedules,
     slurm,
     testbed,
@@ -18,4 +19,7 @@ from repro.commands import (
 )
 
 # in the order of `repro --help`
-MODULES = (experiments, slurm, pages, planning, batching, schedules, benchmarks, faults, machine, tracking, testbed)
+MODULES = (
+    *(experiments, results, slurm, pages, planning, batching, schedules, benchmarks, faults, machine, tracking),
+    testbed,
+)

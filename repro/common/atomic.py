@@ -7,15 +7,15 @@ import os
 from pathlib import Path
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Write to a temporary file beside `path`, then rename: readers see the old text or the new, never a part.
+def write_atomically(path: Path, content: str | bytes) -> None:
+    """Write to a temporary file beside `path`, then rename: readers see the old content or the new, never a part.
 
     Both are on the disk when this returns, and so is what was renamed in the same folder before.
     """
     temporary = path.with_name(path.name + ".tmp")
     try:
-        with open(temporary, "w", encoding="utf-8") as file:
-            file.write(text)
+        with open(temporary, "wb") as file:
+            file.write(content.encode() if isinstance(content, str) else content)
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)

@@ -7,7 +7,7 @@
 - `summary.json`   computed from the events when the run is finished; a run that diverged has none
 - `checkpoints/`   while the run is not finished
 
-`results/reference/` has the same below it, without events: the committed runs that the reports cite. Runs only read it.
+What is published of them is in `results/reference/` (`repro.records.reference`).
 
 A summary is a dictionary with these keys (seconds unless said otherwise; per-iteration numbers are means over the
 worker ranks):
@@ -107,15 +107,6 @@ def _completed(summary: Any) -> Any:
     return summary
 
 
-def run_folders(roots: Sequence[Path], paper: str = "*", having: Sequence[str] = ("summary.json",)) -> list[Path]:
-    """The folders of the runs below several roots, in path order; one that is in more than one is the first root's.
-
-    having: the files of which a run has one.
-    """
-    found = {
-        path.parent.relative_to(root): path.parent
-        for root in reversed(roots)
-        for name in having
-        for path in root.glob(f"{paper}/*/*/{name}")
-    }
-    return [found[run] for run in sorted(found)]
+def run_folders(root: Path, paper: str = "*", having: Sequence[str] = ("summary.json",)) -> list[Path]:
+    """The folders of the runs below a results folder, in path order; having: the files of which a run has one."""
+    return sorted({path.parent for name in having for path in root.glob(f"{paper}/*/*/{name}")})

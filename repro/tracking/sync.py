@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import fcntl
+import tempfile
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from repro.common.errors import FaultError, ReproError
 from repro.common.paths import REFERENCE, results_root
+from repro.experiment.files import write_yaml
+from repro.records import reference
 from repro.records.events import read_events
-from repro.records.store import read_summary, run_folders
+from repro.records.store import read_summary, run_dir, run_folders, write_summary
 from repro.tracking.mirror import Mirror, digest_of
 from repro.tracking.store import Store, reason
+
+FILES = ("summary.json", "events.jsonl")  # a run has one of these
 
 
 class Synced(NamedTuple):
@@ -30,18 +35,33 @@ def sync_all(root: Path | None = None, uri: str | None = None) -> Synced:
     something: the next call goes on from there.
     """
     store = Store(uri, root or results_root())
-    folders = run_folders((store.root, store.root / REFERENCE), having=("summary.json", "events.jsonl"))
     counts = {"done": 0, "already": 0, "running": 0}
-    for folder in folders:
-        try:
-            if what := sync_one(store, folder):
-                counts[what] += 1
-        except ReproError:
-            raise
-        except Exception as error:
-            sent = f"{counts['done']} of {len(folders)} runs were mirrored"
-            raise FaultError(f"MLflow ({store.name}): {reason(error)}; {sent}, the same command goes on") from None
+    with tempfile.TemporaryDirectory() as unpacked:
+        own = {folder.relative_to(store.root): folder for folder in run_folders(store.root, "*", FILES)}
+        folders = (_unpacked(store.root / REFERENCE, Path(unpacked)) | own).values()
+        for folder in folders:
+            try:
+                if what := sync_one(store, folder):
+                    counts[what] += 1
+            except ReproError:
+                raise
+            except Exception as error:
+                sent = f"{counts['done']} of {len(folders)} runs were mirrored"
+                raise FaultError(f"MLflow ({store.name}): {reason(error)}; {sent}, the same command goes on") from None
     return Synced(**counts)
+
+
+def _unpacked(root: Path, folder: Path) -> dict[Path, Path]:
+    """The runs of a reference in folders of their own below `folder`, by the names that these have in a workspace."""
+    found = {}
+    for paper in reference.papers(root):
+        for summary, config in reference.read(paper, root):
+            place = run_dir(paper, summary["experiment"], summary["cell"], folder)
+            place.mkdir(parents=True)
+            write_summary(place, summary)
+            write_yaml(place / "config.yaml", config)
+            found[place.relative_to(folder)] = place
+    return found
 
 
 def sync_one(store: Store, folder: Path) -> str | None:

@@ -12,10 +12,7 @@ import pytest
 from repro.common.errors import InputError
 from repro.common.paths import PROJECT, reference_root, reports_root
 from repro.launch.runner import check_results_folder
-from repro.records.store import run_folders, write_summary
-from repro.reports import loading
 from repro.reports.build import build
-from tests.reports.data.summaries import make
 from tests.support.waiting import LIMIT_S
 
 OVERRIDES = ["strategy=dsync", "testbed=virtual", "dataset.standin=always", "workers=2", "batch=40", "epochs=0.2"]
@@ -30,13 +27,6 @@ def below(*folders: Path) -> dict[Path, tuple[int, int]]:
     """Every file below the folders, with its time and size."""
     files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
     return {path: (path.stat().st_mtime_ns, path.stat().st_size) for path in files}
-
-
-def put(root: Path, name: str, **changes) -> Path:
-    folder = root / "pipesgd" / "fig4-mnist" / name
-    folder.mkdir(parents=True)
-    write_summary(folder, make("D-Sync") | changes)
-    return folder
 
 
 @pytest.mark.skipif(not (PROJECT / ".git").exists(), reason="not a checkout")
@@ -82,22 +72,6 @@ def test_out_comes_before_the_variable(tmp_path, monkeypatch):
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=LIMIT_S)
     assert done.stdout.split() == [str(tmp_path / "out" / "baselines.html")]
     assert (tmp_path / "out" / "baselines.md").is_file() and not (tmp_path / "variable").exists()
-
-
-def test_a_run_of_the_workspace_takes_the_place_of_the_same_in_the_reference(tmp_path, monkeypatch):
-    workspace, reference = tmp_path / "workspace", tmp_path / "reference"
-    monkeypatch.setattr(loading, "results_root", lambda: workspace)
-    monkeypatch.setattr(loading, "reference_root", lambda: reference)
-    put(reference, "a", seed=0, batch=100)
-    put(reference, "b", seed=1, batch=100)
-    assert [s["root"] for s in loading.load("pipesgd")] == ["reference", "reference"]
-    put(workspace, "b", seed=1, batch=7)
-    put(workspace, "c", seed=2, batch=7)
-    found = loading.load("pipesgd")
-    assert [(s["seed"], s["batch"], s["root"]) for s in found] == [
-        (0, 100, "reference"), (1, 7, "workspace"), (2, 7, "workspace")]  # fmt: skip
-    assert [s["seed"] for s in loading.load("pipesgd", workspace)] == [1, 2]  # a folder that is named is read alone
-    assert [f.name for f in run_folders((workspace, reference), "pipesgd")] == ["a", "b", "c"]
 
 
 def test_the_committed_results_are_no_workspace(monkeypatch):

@@ -1,0 +1,67 @@
+"""The verdicts that were published with a paper's reference, and those that its claims have today."""
+
+from __future__ import annotations
+
+import json
+from importlib import import_module
+from pathlib import Path
+
+from repro.common import strict_json
+from repro.common.atomic import write_atomically
+from repro.common.errors import InputError
+from repro.common.paths import reference_root
+from repro.reports.claims import read_claims
+from repro.reports.verdicts import Verdict, judge_all
+
+DIGITS = 9  # of ours: what machines agree on
+
+
+def write(paper: str) -> Path:
+    """Publish the verdicts on a paper's claims, from the reference alone."""
+    lines = [json.dumps(entry) for entry in today(paper)]
+    write_atomically(_path(paper), "[\n" + ",\n".join(lines) + "\n]\n")
+    return _path(paper)
+
+
+def today(paper: str) -> list[dict[str, str]]:
+    """An entry a claim and kind, from the reference alone: its verdict, and ours with the seeds' interval."""
+    return [_entry(verdict) for verdict in judged(paper, reference_root())]
+
+
+def differences(paper: str) -> tuple[int, list[str]]:
+    """How many verdicts were published, and a line for each that is another today; InputError for another file."""
+    path = _path(paper)
+    try:
+        entries = strict_json.parse(path.read_bytes())
+        if not isinstance(entries, list):
+            raise ValueError("must be a list")
+        before = {(entry["claim"], entry["kind"]): entry for entry in entries}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path}: not the verdicts of a paper ({error})") from None
+    now = {(entry["claim"], entry["kind"]): entry for entry in today(paper)}
+    return len(before), [
+        f"{claim} ({kind}): {_said(now.get((claim, kind)))}, published: {_said(before.get((claim, kind)))}"
+        for claim, kind in sorted({*before, *now})
+        if before.get((claim, kind)) != now.get((claim, kind))
+    ]
+
+
+def judged(paper: str, results: Path | None) -> list[Verdict]:
+    """The verdicts on a paper's claims, as its page has them."""
+    _, find = import_module(f"repro.reports.{paper}").gathered(results)
+    return judge_all(read_claims(paper).claims, find)
+
+
+def _path(paper: str) -> Path:
+    return reference_root() / paper / "verdicts.json"
+
+
+def _entry(verdict: Verdict) -> dict[str, str]:
+    entry = {"claim": verdict.claim.id, "kind": verdict.kind, "verdict": verdict.text}
+    if ours := verdict.ours:
+        entry["ours"] = " ".join(f"{value:.{DIGITS}g}" for value in (ours.median, ours.low, ours.high))
+    return entry
+
+
+def _said(entry: dict[str, str] | None) -> str:
+    return "nothing" if entry is None else "; ours ".join(filter(None, (entry["verdict"], entry.get("ours"))))

@@ -1,0 +1,145 @@
+"""`repro results`, `repro publish`, `repro verify`: finished runs as tables, and those that are the reference."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from repro.common.errors import FaultError, InputError, unknown
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# what a terminal shows of a run; --csv and --json have every column
+SHOWN = ("variant", "testbed", "kind", "workers", "seed", "step_s", "train_s", "metric", "final", "origin")
+
+
+def add(commands: Any) -> None:
+    results = commands.add_parser("results", help="finished runs as a table: yours and the committed ones")
+    results.add_argument("paper", nargs="?", help="of one paper (default: all)")
+    where(results)
+    results.add_argument("--table", default="runs", help="runs (the default), points, rows or intervals")
+    form = results.add_mutually_exclusive_group()
+    form.add_argument("--csv", action="store_true", help="as CSV, all columns")
+    form.add_argument("--json", action="store_true", help="as JSON, a list of rows")
+    form.add_argument("--parquet", type=Path, metavar="FILE", help="into a Parquet file, all columns")
+    results.set_defaults(command=cmd_results)
+
+    publish = commands.add_parser("publish", help="move finished runs into the reference, with the page's pictures")
+    publish.add_argument("paper", help="whose runs")
+    where(publish)
+    publish.set_defaults(command=cmd_publish)
+
+    verify = commands.add_parser("verify", help="are the committed results, and the verdicts on them, as published?")
+    verify.set_defaults(command=cmd_verify)
+
+
+def where(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--where", action="append", default=[], metavar="CONDITION", help="workers=4, step_s<0.1, ...")
+
+
+def cmd_results(args: argparse.Namespace) -> None:
+    from repro.common.atomic import write_atomically
+    from repro.records import catalogue, tidy
+    from repro.records.selection import chosen
+
+    if args.table not in tidy.TABLES:
+        raise unknown("--table", args.table, tidy.TABLES)
+    found = [run for paper in papers(args.paper) for run in catalogue.runs(paper)]
+    table = chosen(catalogue.table(args.table, found), args.where)
+    if args.parquet:
+        write_atomically(args.parquet, table.to_parquet(None, index=False))
+    elif args.json:
+        print(json.dumps(json.loads(table.to_json(orient="records", double_precision=15)), indent=1))
+    elif args.csv:
+        print(table.to_csv(index=False), end="")
+    else:
+        print(shown(table) if args.table == "runs" else table.to_string(index=False))
+
+
+def shown(runs: pd.DataFrame) -> str:
+    """Runs for people: a table an experiment."""
+    parts = []
+    for (paper, experiment), of in runs.groupby(["paper", "experiment"], sort=False):
+        columns = [column for column in SHOWN if column in of and of[column].notna().any()]
+        parts.append(f"{paper}/{experiment}\n{of[columns].to_string(index=False, na_rep='-')}")
+    return "\n\n".join(parts) or "no runs"
+
+
+def papers(paper: str | None) -> list[str]:
+    """Papers with finished runs, or the one that is named; InputError where it has none."""
+    from repro.common.paths import results_root
+    from repro.records import reference
+    from repro.records.store import run_folders
+
+    known = sorted({*reference.papers(), *(folder.parts[-3] for folder in run_folders(results_root()))})
+    if paper is None:
+        return known
+    if paper not in known:
+        raise unknown("paper with results", paper, known)
+    return [paper]
+
+
+def cmd_publish(args: argparse.Namespace) -> None:
+    from repro.common.paths import is_checkout, reference_root, results_root
+    from repro.experiment.files import read_yaml
+    from repro.records import catalogue, reference, tidy
+    from repro.records.selection import chosen
+
+    if not is_checkout():
+        raise InputError("publish: only a checkout of the project has a reference to publish to")
+    own = {tidy.name(run.summary): run for run in catalogue.runs(args.paper, results_root())}
+    if not own:
+        raise unknown("paper with results of yours", args.paper, papers(None))
+    names = list(chosen(catalogue.table("runs", list(own.values())), args.where)["run"])
+    if not names:
+        raise InputError(f"publish: no run of {args.paper} is one of --where {' '.join(args.where)}")
+    unclean = [name for name in names if own[name].summary["provenance"].get("dirty") is not False]
+    if unclean:
+        raise InputError(f"publish: {unclean[0]} was made by code that was not committed ({len(unclean)} such runs)")
+    new = [reference.Published(own[name].summary, read_yaml(own[name].path.with_name("config.yaml"))) for name in names]
+    replaced = {what_it_is(run.summary) for run in new}
+    kept = [run for run in reference.read(args.paper) if what_it_is(run.summary) not in replaced]
+    reference.write(args.paper, [*kept, *new])
+    print(f"{len(new)} runs of {args.paper} are in {reference_root() / args.paper}, {len(kept)} as they were")
+    render(args.paper)
+
+
+def what_it_is(summary: dict[str, Any]) -> tuple[Any, ...]:
+    """What a published run is the only one of."""
+    return tuple(summary.get(name) for name in ("experiment", "setting", "testbed", "seed", "breakdown", "scale"))
+
+
+def render(paper: str) -> None:
+    """The committed page and verdicts of a paper, from the reference alone."""
+    from repro.common.paths import PROJECT, reference_root
+    from repro.reports import published_verdicts
+    from repro.reports.build import PAGES, build
+
+    build(paper, reference_root(), PROJECT / "reports" / "out", lambda line: print(line, file=sys.stderr, flush=True))
+    if paper in PAGES:
+        published_verdicts.write(paper)
+
+
+def cmd_verify(args: argparse.Namespace) -> None:
+    from repro.common.paths import reference_root
+    from repro.records import reference
+    from repro.reports import published_verdicts
+    from repro.reports.build import PAGES
+
+    wrong = 0
+    for paper in reference.papers():
+        tables = reference.check(reference_root() / paper)
+        line = f"{paper}: {len(tables['runs'])} runs, tables as published"
+        if paper in PAGES:
+            count, different = published_verdicts.differences(paper)
+            wrong += len(different)
+            line += f"; {count} verdicts, {len(different) or 'none'} of them different"
+            for each in different:
+                print(f"{paper}: {each}")
+        print(line)
+    if wrong:
+        raise FaultError(f"verify: {wrong} verdicts are not as published; `repro publish` publishes new ones")

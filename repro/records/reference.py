@@ -1,0 +1,141 @@
+"""The reference: published runs, a few tables a paper, committed and only read.
+
+`results/reference/<paper>/` has
+
+- `runs.parquet`       a row a run: the columns of `repro.records.tidy`, and as JSON `summary`, whole but for what
+                       points and intervals hold, and `config`, the resolved configuration
+- `points.parquet`     a row an evaluation
+- `rows.parquet`       a row of what a probe found, in columns; the summary has it too
+- `intervals.parquet`  a row an interval of a traced step
+- `manifest.json`      the schema, and how many rows each table has and its SHA-256: written last
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from repro.common import strict_json
+from repro.common.atomic import write_atomically
+from repro.common.errors import InputError
+from repro.common.paths import reference_root
+from repro.records import summary_schema, tidy
+
+SCHEMA = 1
+MANIFEST = "manifest.json"
+# of a summary -> the table that holds it: lists of mappings without inner ones
+LISTS = {"curve": "points", "trace": "intervals"}
+
+
+class Published(NamedTuple):
+    """A run of the reference: its summary and its resolved configuration."""
+
+    summary: dict[str, Any]
+    config: dict[str, Any]
+
+
+def papers(root: Path | None = None) -> list[str]:
+    """Whose runs there are, in order."""
+    return sorted(path.parent.name for path in (root or reference_root()).glob(f"*/{MANIFEST}"))
+
+
+def read(paper: str, root: Path | None = None) -> list[Published]:
+    """A paper's runs, in the order of their names; none of one without a reference.
+
+    Raises InputError where a table is not the one that was published.
+    """
+    folder = (root or reference_root()) / paper
+    if not (folder / MANIFEST).is_file():
+        return []
+    found = check(folder)
+    lists = {part: _lists(found[table]) for part, table in LISTS.items()}
+    return [_published(row, lists, folder) for row in found["runs"]]
+
+
+def write(paper: str, runs: Sequence[Published], root: Path | None = None) -> Path:
+    """A paper's reference, with these runs and no others; returns its folder. The same runs give the same bytes."""
+    import pyarrow
+    import pyarrow.parquet
+
+    folder = (root or reference_root()) / paper
+    folder.mkdir(parents=True, exist_ok=True)
+    ordered = sorted(runs, key=lambda run: tidy.name(run.summary))
+    tables = {
+        name: tidy.frame([row for run in ordered for row in tidy.rows(name, run.summary)]) for name in tidy.TABLES
+    }
+    tables["runs"]["summary"] = [_text(_without_lists(run.summary)) for run in ordered]
+    tables["runs"]["config"] = [_text(run.config) for run in ordered]
+    said: dict[str, Any] = {"schema": SCHEMA, "tables": {}}
+    (folder / MANIFEST).unlink(missing_ok=True)
+    for name, table in tables.items():
+        sink = pyarrow.BufferOutputStream()
+        content = pyarrow.Table.from_pandas(table, preserve_index=False).replace_schema_metadata(None)
+        pyarrow.parquet.write_table(content, sink, compression="zstd", compression_level=19)
+        data = sink.getvalue().to_pybytes()
+        write_atomically(folder / f"{name}.parquet", data)
+        said["tables"][name] = {"rows": len(table), "sha256": hashlib.sha256(data).hexdigest()}
+    write_atomically(folder / MANIFEST, json.dumps(said, indent=1) + "\n")
+    return folder
+
+
+def check(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """The rows of a paper's tables; InputError naming the file that is missing, altered or of another schema."""
+    import pyarrow.parquet
+
+    manifest = folder / MANIFEST
+    try:
+        said = strict_json.parse(manifest.read_bytes())
+        digests = {name: said["tables"][name]["sha256"] for name in tidy.TABLES}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{manifest}: not a readable manifest ({error!r})") from None
+    if said.get("schema") != SCHEMA:
+        raise InputError(f"{manifest}: schema {said.get('schema')}, this version reads {SCHEMA}")
+    found = {}
+    for name, digest in digests.items():
+        path = folder / f"{name}.parquet"
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            raise InputError(f"{path}: {error.strerror}") from None
+        if hashlib.sha256(data).hexdigest() != digest:
+            raise InputError(f"{path}: not as it was published (SHA-256); `git checkout {path.name}` brings it back")
+        found[name] = pyarrow.parquet.read_table(pyarrow.BufferReader(data)).to_pylist()
+    return found
+
+
+def _published(row: Mapping[str, Any], lists: Mapping[str, Mapping[str, list[Any]]], folder: Path) -> Published:
+    try:
+        summary, config = strict_json.parse(row["summary"]), strict_json.parse(row["config"])
+        for part, of_run in lists.items():
+            if part in summary:
+                names, entries = summary[part], of_run.get(row["run"], [])
+                summary[part] = [{name: entry.get(name) for name in names} | entry for entry in entries]
+        summary_schema.check(summary)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise InputError(f"{folder / 'runs.parquet'}: {row.get('run')}: not a readable run ({error})") from None
+    return Published(summary, config)
+
+
+def _without_lists(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """The summary with, in the place of each list that a table holds, the names that all entries of it have."""
+    made = dict(summary)
+    for part in LISTS:
+        if part in made:
+            made[part] = sorted(set.intersection(*map(set, made[part]))) if made[part] else []
+    return made
+
+
+def _lists(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """run -> its entries in order, each without what the table leaves empty."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for row in rows:
+        entry = {name: value for name, value in row.items() if value is not None and name != "run"}
+        found.setdefault(row["run"], []).append(entry)
+    return found
+
+
+def _text(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, allow_nan=False, separators=(",", ":"))

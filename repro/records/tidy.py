@@ -1,0 +1,121 @@
+"""Runs as four tables: `runs`, `points` (evaluations), `rows` (what probes found) and `intervals` (of traced steps).
+
+A column has one meaning and one type; entries of a mapping have its name before theirs: `factors.codec`, `options.K`.
+A row of the other tables says with `run` whose it is: `<experiment>/<run>`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TABLES = ("runs", "points", "rows", "intervals")
+# of a summary: column -> where it stands
+_PLAIN = (
+    *(
+        "experiment",
+        "strategy",
+        "program",
+        "kind",
+        "testbed",
+        "fabric",
+        "launcher",
+        "workers",
+        "ranks",
+        "seed",
+        "scale",
+    ),
+    *("breakdown", "batch", "epochs", "iterations", "metric", "bytes_sent", "min_compute_s", "key"),
+)
+_WITHIN = {
+    "model": ("model", "name"),
+    "parameters": ("model", "parameters"),
+    "dataset": ("dataset", "name"),
+    "standin": ("dataset", "standin"),
+    "imbalance": ("imbalance", "name"),
+    "step_s": ("step", "mean_s"),
+    "train_s": ("final", "train_s"),
+    "test_loss": ("final", "test_loss"),
+    "communication_s": ("communication", "total_s"),
+    "exposed_s": ("communication", "exposed_s"),
+    "hidden_s": ("communication", "overlapped_s"),
+    "hardware": ("hardware", "class"),
+    "commit": ("provenance", "commit"),
+    "finished_at": ("provenance", "finished_at"),
+}
+_SPREAD = ("factors", "options", "phases")  # mappings of which each entry is a column
+
+
+def name(summary: Mapping[str, Any]) -> str:
+    """How rows of other tables call a run: `<experiment>/<run>`."""
+    return f"{summary['experiment']}/{summary['cell']}"
+
+
+def rows(table: str, summary: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """What a run has in one of `TABLES`."""
+    own = {"run": name(summary)}
+    if table == "runs":
+        return [own | run(summary)]
+    if table == "rows":
+        return [own | row for row in _found(summary)]
+    return [own | entry for entry in summary.get({"points": "curve", "intervals": "trace"}[table]) or ()]
+
+
+def run(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """A run's row: seconds (of an iteration, the mean over the worker ranks, but for `train_s`), bytes, names."""
+    row = {"variant": summary["setting"]}
+    row |= {column: summary.get(column) for column in _PLAIN}
+    row |= {column: (summary.get(part) or {}).get(entry) for column, (part, entry) in _WITHIN.items()}
+    row["final"] = (summary.get("final") or {}).get(summary.get("metric"))
+    for target, reached in (summary.get("targets") or {}).items():
+        row[f"to_{target}_s"] = reached and reached["train_s"]
+    for part in _SPREAD:
+        row |= {f"{part}.{entry}": value for entry, value in (summary.get(part) or {}).items() if _is_one(value)}
+    return row
+
+
+def frame(found: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
+    """Rows as a frame whose columns have one type each; one whose values are of several holds them as text."""
+    import pandas as pd
+
+    columns: dict[str, list[Any]] = {column: [] for row in found or [{"run": ""}] for column in row}
+    for row in found:
+        for column, values in columns.items():
+            values.append(row.get(column))
+    return pd.DataFrame({column: _typed(values) for column, values in columns.items()})
+
+
+def _typed(values: Sequence[Any]) -> pd.Series:
+    import pandas as pd
+
+    types = {type(value) for value in values if value is not None}
+    if types == {int, float}:
+        types = {float}
+    if len(types) > 1:
+        return pd.Series([None if value is None else str(value) for value in values], dtype="object")
+    dtype = {bool: "boolean", int: "Int64", float: "float64"}.get(next(iter(types), str), "object")
+    return pd.Series(list(values), dtype=dtype)
+
+
+def _found(summary: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The lists of mappings in a probe's result; `table` is the list's name."""
+    for table, entries in (summary.get("result") or {}).items():
+        if isinstance(entries, list):
+            for entry in entries:
+                if isinstance(entry, dict):
+                    yield {"table": table} | dict(_flat(entry))
+
+
+def _flat(entry: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in entry.items():
+        if isinstance(value, dict):
+            yield from _flat(value, f"{above}{key}.")
+        elif _is_one(value):
+            yield f"{above}{key}", value
+
+
+def _is_one(value: Any) -> bool:
+    return value is None or isinstance(value, bool | int | float | str)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
@@ -40,12 +41,19 @@ class Quoted:
 
     def maybe(self, place: str, row: str, variant: str, quantity: str) -> str | None:
         """The same, None where the paper prints nothing; two such rows are a mistake."""
-        t = self.table
-        found = t[(t["place"] == place) & (t["row"] == row) & (t["setting"] == variant) & (t["quantity"] == quantity)]
+        found = self._values.get((place, row, variant, quantity), ())
         if len(found) > 1:
             where = ", ".join((place, row, variant, quantity))
             raise InputError(f"reference/{self.paper}.csv: {len(found)} rows of {where}; there must be one")
-        return found["value"].item() if len(found) else None
+        return found[0] if found else None
+
+    @cached_property
+    def _values(self) -> dict[tuple[str, str, str, str], list[str]]:
+        made: dict[tuple[str, str, str, str], list[str]] = {}
+        t = self.table
+        for *key, value in zip(t["place"], t["row"], t["setting"], t["quantity"], t["value"]):
+            made.setdefault(tuple(key), []).append(value)
+        return made
 
     def value(self, place: str, row: str, variant: str, quantity: str) -> float:
         return float(self.text(place, row, variant, quantity))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,14 @@ ALLOWED = r"https?://|#|[\w./-]+(#|\")"  # what a link may begin with: the web, 
 
 def template(name: str, **values: object) -> str:
     """A filled template; no blank lines pile up where a section is left out."""
+    return re.sub(r"\n{3,}", "\n\n", _environment().get_template(name).render(**values))
+
+
+@cache
+def _environment() -> Any:
     import jinja2
 
-    environment = jinja2.Environment(
+    return jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         autoescape=jinja2.select_autoescape(["html.j2"]),  # for Markdown that is done in `repro.reports.foreign`
         undefined=jinja2.StrictUndefined,
@@ -29,7 +35,6 @@ def template(name: str, **values: object) -> str:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    return re.sub(r"\n{3,}", "\n\n", environment.get_template(name).render(**values))
 
 
 def html(text: str, figures: Mapping[str, Path]) -> str:

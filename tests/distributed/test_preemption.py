@@ -16,6 +16,7 @@ from repro.common.errors import FaultError
 from repro.launch.supervise import descendants
 from repro.rank import preemption
 from repro.training.stops import Stop
+from tests.support import cli
 from tests.support.waiting import LIMIT_S, wait_until
 
 WORKERS, SIZE = 2, 3
@@ -122,40 +123,40 @@ def evaluations(results):
     return sum(path.read_text().count('"evaluation"') for path in results.rglob("events.jsonl"))
 
 
-def run(results, *overrides, signalled=False):
-    """A run to its end, or to where it leaves if its ranks get SIGTERM after their first evaluations."""
-    command = [sys.executable, "-m", "repro.cli", "run", "pipesgd/fig4-mnist", "--json", "--no-mlflow", *overrides]
-    variables = {"REPRO_RESULTS": str(results), "REPRO_REPORTS": str(results / "pages"), "REPRO_PREEMPT": "0.2"}
+def signalled(results, arguments):
+    """Exit status and standard error of a run that leaves because its ranks get SIGTERM after their first
+    evaluations."""
+    command = [sys.executable, "-m", "repro.cli", *arguments]
+    variables = {"REPRO_RESULTS": str(results), "REPRO_REPORTS": str(results / "pages")}
     process = subprocess.Popen(
         command, env=os.environ | variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
     try:
-        if signalled:
-            wait_until(lambda: evaluations(results) > 1, "two evaluations", over=lambda: process.poll() is not None)
-        for pid in descendants(process.pid) if signalled else ():
+        wait_until(lambda: evaluations(results) > 1, "two evaluations", over=lambda: process.poll() is not None)
+        for pid in descendants(process.pid):
             words = Path(f"/proc/{pid}/cmdline").read_text()
             if "repro.rank.main" in words and "mpirun" not in words:
                 os.kill(pid, signal.SIGTERM)
-        out, err = process.communicate(timeout=LIMIT_S)
+        _, err = process.communicate(timeout=LIMIT_S)
     finally:
         process.kill()
-    return process.returncode, out, err
+    return process.returncode, err
 
 
 @pytest.mark.ranks
-def test_a_preempted_run_goes_on_to_the_same_bits(tmp_path):
+def test_a_preempted_run_goes_on_to_the_same_bits(tmp_path, monkeypatch):
+    monkeypatch.setenv("REPRO_PREEMPT", "0.2")
     overrides = [*QUICK, "workers=2", "strategy=pipe_sgd", "strategy.codec=quantize8"]
-    status, out, err = run(tmp_path / "whole", *overrides)
-    assert status == 0, err
-    (whole,) = json.loads(out)
-    status, _, err = run(tmp_path / "broken", *overrides, signalled=True)
+    arguments = ["run", "pipesgd/fig4-mnist", "--json", "--no-mlflow", *overrides]
+    whole = cli.summary(cli.repro(tmp_path / "whole", *arguments))
+    status, err = signalled(tmp_path / "broken", arguments)
     assert status == 75 and "asked to leave: checkpoint at iteration" in err and "Traceback" not in err
     (log,) = (tmp_path / "broken").rglob("events.jsonl")
     last = json.loads(log.read_text().splitlines()[-1])
     assert last["event"] == "preempted" and 0 < last["iteration"] < whole["iterations"]
-    status, out, err = run(tmp_path / "broken", *overrides)
-    assert status == 0 and f"at iteration {last['iteration']}" in err, err
-    (again,) = json.loads(out)
+    done = cli.repro(tmp_path / "broken", *arguments)
+    again = cli.summary(done)
+    assert f"at iteration {last['iteration']}" in done.stderr
     assert again["weights_sha256"] == whole["weights_sha256"]
     assert [point["top1"] for point in again["curve"]] == [point["top1"] for point in whole["curve"]]
     assert again["bytes_sent"] == whole["bytes_sent"] and again["wall"]["resumes"] == 1

@@ -214,31 +214,29 @@ def test_after_enough_lost_time_the_server_is_not_asked_again(tmp_path, monkeypa
 
 
 @pytest.mark.ranks
-def test_a_server_killed_in_the_middle_gets_the_rest_once(tmp_path):
-    results, folder = tmp_path / "results", tmp_path / "server"
-    folder.mkdir()
-    server = Server(folder)
+def test_a_server_killed_in_the_middle_gets_the_rest_once(server, tmp_path):
+    results = tmp_path / "results"
+    process = command(results, server.uri, "run", EXPERIMENT, "--json", *OVERRIDES, "epochs=40", "eval_every=1")
+    client = open_store(server.uri, server.folder)
+
+    def running():
+        experiment = client.get_experiment_by_name(EXPERIMENT)
+        return experiment and client.search_runs([experiment.experiment_id], "status = 'RUNNING'")
+
+    wait_until(running, "the run is mirrored", over=lambda: process.poll() is not None)
+    server.stop()
     try:
-        process = command(results, server.uri, "run", EXPERIMENT, "--json", *OVERRIDES, "epochs=40", "eval_every=1")
-        client = open_store(server.uri, folder)
-
-        def running():
-            experiment = client.get_experiment_by_name(EXPERIMENT)
-            return experiment and client.search_runs([experiment.experiment_id], "status = 'RUNNING'")
-
-        wait_until(running, "the run is mirrored", over=lambda: process.poll() is not None)
-        server.stop()
         assert process.poll() is None, "the run was over before its server"
         out, err = process.communicate(timeout=LIMIT_S)
-        assert process.returncode == 0 and err.count("warning: MLflow") == 1, err
-        (summary,) = json.loads(out)
-        server.start()
-        assert [run.info.status for run in runs_of(server, summary["key"])[1]] == ["RUNNING"]
-        assert repro(results, server.uri, "track", "sync")[0].startswith("1 runs mirrored to MLflow, 0 were")
-        check_complete(server, summary, tmp_path)
-        assert repro(results, server.uri, "track", "sync")[0].startswith("0 runs mirrored to MLflow, 1 were")
     finally:
-        server.stop()
+        process.kill()
+        server.start()
+    assert process.returncode == 0 and err.count("warning: MLflow") == 1, err
+    (summary,) = json.loads(out)
+    assert [run.info.status for run in runs_of(server, summary["key"])[1]] == ["RUNNING"]
+    assert repro(results, server.uri, "track", "sync")[0].startswith("1 runs mirrored to MLflow, 0 were")
+    check_complete(server, summary, tmp_path)
+    assert repro(results, server.uri, "track", "sync")[0].startswith("0 runs mirrored to MLflow, 1 were")
 
 
 def test_a_malformed_address_ends_the_command_before_anything_runs(tmp_path):

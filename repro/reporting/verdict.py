@@ -1,0 +1,96 @@
+"""Whether a claim holds, from an interval alone (DESIGN section 9): an effect has a direction and a size, all else one
+answer. Nothing is ever typed in, and what cannot be told is said not to be."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from repro.reporting.interval import Interval
+
+HOLDS, FAILS, INCONCLUSIVE = "holds", "fails", "inconclusive"
+NO_EFFECT, OPPOSITE = "no effect", "opposite"
+WITHIN, WEAKER, STRONGER = "within", "weaker", "stronger"
+WIDEST = 2.0  # of an interval that can be said to lie within the paper's range, in widths of that range
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What a claim of an effect claims: a value on one side of `none`; nearer than the margin is no effect.
+
+    ratio: sizes are compared on a log scale, and the margin is a factor of 1 + `margin`.
+    """
+
+    none: float
+    margin: float
+    side: Literal["above", "below"]
+    ratio: bool = True
+
+    @property
+    def band(self) -> tuple[float, float]:
+        """Between which values there is no effect."""
+        if self.ratio:
+            return self.none / (1 + self.margin), self.none * (1 + self.margin)
+        return self.none - self.margin, self.none + self.margin
+
+    def size(self, value: float) -> float:
+        """How large the effect of a value is, on the claim's side positive."""
+        size = math.log(value / self.none) if self.ratio else value - self.none
+        return size if self.side == "above" else -size
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """An answer; of an effect also its size, and which share of the paper's nearest number ours is."""
+
+    answer: str
+    size: str = ""
+    share: float | None = None
+
+    @property
+    def text(self) -> str:
+        """`holds, weaker (61 % of the effect)`"""
+        share = f" ({100 * self.share:.0f} % of the effect)" if self.share is not None else ""
+        return ", ".join(filter(None, (self.answer, f"{self.size}{share}" if self.size else "")))
+
+
+def of_effect(ours: Interval, effect: Effect, low: float, high: float) -> Verdict:
+    """A claim that something makes a difference; low, high: the paper's range, widened by the tolerance."""
+    answer = direction(ours, effect)
+    size = of_size(ours, effect, low, high)
+    share = None
+    if size in (WEAKER, STRONGER):
+        nearest = min((low, high), key=lambda end: abs(effect.size(end) - effect.size(ours.point)))
+        share = effect.size(ours.point) / effect.size(nearest) if effect.size(nearest) else None
+    return Verdict(answer, size, share)
+
+
+def direction(ours: Interval, effect: Effect) -> str:
+    """On which side of no effect all of the interval is."""
+    low, high = effect.band
+    above, below = ours.beyond(high, above=True), ours.beyond(low, above=False)
+    if ours.within(low, high):
+        return NO_EFFECT
+    if above or below:
+        return HOLDS if above == (effect.side == "above") else OPPOSITE
+    return INCONCLUSIVE
+
+
+def of_size(ours: Interval, effect: Effect, low: float, high: float) -> str:
+    """Ours beside the paper's range: within it where the point is and the interval is not much wider than the range."""
+    if ours.beyond(high, above=True) or ours.beyond(low, above=False):
+        far = effect.size(ours.point) > max(effect.size(low), effect.size(high))
+        return STRONGER if far else WEAKER
+    range_ = Interval(low, low, high).width(effect.ratio)
+    if low <= ours.point <= high and ours.width(effect.ratio) <= WIDEST * range_:
+        return WITHIN
+    return INCONCLUSIVE
+
+
+def of_value(ours: Interval, low: float | None, high: float | None) -> Verdict:
+    """A value or a bound (an end is None), the tolerance in it: all of the interval has to be on one side of an end."""
+    least, most = -math.inf if low is None else low, math.inf if high is None else high
+    if ours.within(least, most):
+        return Verdict(HOLDS)
+    return Verdict(FAILS if ours.beyond(most, above=True) or ours.beyond(least, above=False) else INCONCLUSIVE)

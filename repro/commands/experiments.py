@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 from repro.commands.options import DEFAULT_SCALE, as_json, experiment_arguments
@@ -123,9 +124,23 @@ def cmd_run(args: argparse.Namespace) -> None:
     if args.json:
         print(json.dumps(summaries, indent=1))
     else:
+        show_ending(summaries)
         show_where(args.experiment.split("/")[0], not args.no_report)
     if wrong := fault or missing:
         raise wrong
+
+
+def show_ending(summaries: Sequence[dict[str, Any]]) -> None:
+    """The variants side by side, beside what the committed runs of the same took."""
+    from repro.records import catalogue, comparison
+
+    own = [catalogue.of_workspace(summary) for summary in summaries]
+    committed = [
+        run for paper in {s["paper"] for s in summaries} for run in catalogue.runs(paper, catalogue.reference_root())
+    ]
+    if any("step" in summary for summary in summaries):
+        tables = [catalogue.table("runs", runs) for runs in (own, committed)]
+        print(comparison.of(comparison.ending(*tables)))
 
 
 def show_where(paper: str, report: bool) -> None:

@@ -28,6 +28,14 @@ def add(commands: Any) -> None:
     form.add_argument("--parquet", type=Path, metavar="FILE", help="into a Parquet file, all columns")
     results.set_defaults(command=cmd_results)
 
+    compare = commands.add_parser("compare", help="two variants or strategies, wherever both were run")
+    compare.add_argument("first", help="a variant as `repro results` shows it, or a strategy")
+    compare.add_argument("second")
+    compare.add_argument("--paper", help="of one paper (default: all)")
+    where(compare)
+    compare.add_argument("--json", action="store_true", help="as JSON, a list of rows")
+    compare.set_defaults(command=cmd_compare)
+
     publish = commands.add_parser("publish", help="move finished runs into the reference, with the page's pictures")
     publish.add_argument("paper", help="whose runs")
     where(publish)
@@ -58,6 +66,25 @@ def cmd_results(args: argparse.Namespace) -> None:
         print(table.to_csv(index=False), end="")
     else:
         print(shown(table) if args.table == "runs" else table.to_string(index=False))
+
+
+def cmd_compare(args: argparse.Namespace) -> None:
+    from repro.records import catalogue, comparison
+    from repro.records.selection import chosen
+
+    found = [run for paper in papers(args.paper) for run in catalogue.runs(paper)]
+    table = chosen(catalogue.table("runs", found), args.where)
+    for name in (args.first, args.second):
+        if name not in (known := {*table["variant"], *table["strategy"]}):
+            raise unknown("variant or strategy with results", name, known, most=5, all_of="repro results")
+    both = comparison.compare(table, args.first, args.second)
+    if args.json:
+        print(json.dumps(json.loads(both.to_json(orient="records", double_precision=15)), indent=1))
+    elif both.empty:
+        print(f"no experiment has runs of {args.first} and of {args.second} on one testbed at one scale")
+    else:
+        print(f"A: {args.first}, B: {args.second}; ms: of an iteration, medians over seeds")
+        print(comparison.text(both, index=False))
 
 
 def shown(runs: pd.DataFrame) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from repro.common.paths import reference_root, results_root
 from repro.records import reference, tidy
-from repro.records.store import read_summary, run_folders
+from repro.records.store import read_summary, run_dir, run_folders
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -38,6 +38,12 @@ def runs(paper: str, root: Path | None = None) -> list[Found]:
         if summary := read_summary(folder):
             found["/".join(folder.parts[-2:])] = Found(WORKSPACE, folder / "summary.json", summary)
     return [found[name] for name in sorted(found)]
+
+
+def of_workspace(summary: dict[str, Any]) -> Found:
+    """A run of this workspace by its summary."""
+    folder = run_dir(summary["paper"], summary["experiment"], summary["cell"])
+    return Found(WORKSPACE, folder / "summary.json", summary)
 
 
 def table(which: str, found: Sequence[Found]) -> pd.DataFrame:

@@ -1,0 +1,53 @@
+"""Runs side by side: only what stands in one place is compared, yours before the committed ones."""
+
+from __future__ import annotations
+
+import pytest
+
+from repro.records import catalogue, comparison
+from repro.records.catalogue import REFERENCE, WORKSPACE, Found
+from tests.reports.data.summaries import make
+
+
+def table(*found):
+    return catalogue.table("runs", [Found(origin, None, run) for origin, run in found])
+
+
+def run(variant, step_s, origin=WORKSPACE, cell="", **changes):
+    changed = {"step": {"mean_s": step_s}, "scale": "quick", "cell": cell or f"{variant}-{step_s}"} | changes
+    return origin, make(variant, **changed)
+
+
+def test_the_end_of_a_run_shows_each_variant_over_the_first_and_the_committed_ones():
+    own = table(run("PS-Sync", 0.4), run("D-Sync", 0.1), run("D-Sync", 0.3, seed=1), run("Pipe-SGD", 0.1))
+    committed = table(run("D-Sync", 0.25, REFERENCE), run("D-Sync", 9.0, REFERENCE, scale="full"))
+    ((title, found),) = comparison.ending(own, committed)
+    assert title == "pipesgd/fig4-mnist: mnist_mlp on here (measured, quick)"
+    assert list(found.index) == ["PS-Sync", "D-Sync", "Pipe-SGD"] and list(found["seeds"]) == [1, 2, 1]
+    assert list(found["ms"]) == pytest.approx([400, 200, 100])
+    assert list(found["over PS-Sync"]) == pytest.approx([1, 2, 4])
+    assert found.loc["D-Sync", "ms, reference"] == pytest.approx(250)
+    assert "s to 0.98" in found and found["final"].notna().all()
+    assert "400" in comparison.of([(title, found)]) and title in comparison.of([(title, found)])
+
+
+def test_without_committed_runs_nothing_stands_beside_yours():
+    ((_, found),) = comparison.ending(table(run("D-Sync", 0.1)), table())
+    assert "ms, reference" not in found
+
+
+def test_breakdown_runs_and_probes_are_not_compared():
+    assert comparison.ending(table(run("D-Sync", 0.1, breakdown=True)), table()) == []
+
+
+def test_two_names_are_compared_where_both_were_run():
+    runs = table(
+        run("D-Sync", 0.4), run("D-Sync", 0.2, REFERENCE, cell="old"), run("D-Sync", 1.0, workers=8),
+        run("Pipe-SGD", 0.1), run("Pipe-SGD + T", 0.05, REFERENCE), run("Pipe-SGD", 5.0, kind="simulated"),
+    )  # fmt: skip
+    found = comparison.compare(runs, "pipe_sgd", "D-Sync")
+    rows = found.set_index("variant A").sort_index()
+    assert list(rows.index) == ["Pipe-SGD", "Pipe-SGD + T"]
+    assert rows[["ms A", "ms B", "A / B"]].to_numpy().tolist() == [
+        pytest.approx([100, 400, 0.25]), pytest.approx([50, 400, 0.125])]  # fmt: skip
+    assert comparison.compare(runs, "D-Sync", "dsync").empty

@@ -56,10 +56,13 @@ TRAINING = (*(row.experiment for row in FIGURE4), FIG1, FIG2, K_SPECTRUM, LOSSY,
 RING, TIMING, GRADIENT, CONVERGENCE = "fig3-ring", "timing-model", "gradient-communication", "convergence"
 PROBES = {RING: "ring", TIMING: "timing", GRADIENT: "timing", CONVERGENCE: "convergence"}
 
+APART = ("fig4-alexnet-inputs", "fig4-alexnet-emulated")  # shown by `repro.reports.figure4_alexnet`
+
 # Experiments whose results stand with another's: what one machine or testbed is too small for.
 MORE = {
     TIMING: ("timing-model-cifar100", "timing-model-scaled", "timing-model-large"),
     GRADIENT: ("gradient-communication-large",),
+    ALEXNET.name: APART,
 }
 
 # What each experiment is on the page, for the list of what has been run.

@@ -11,7 +11,10 @@ from repro.reports.page import Section
 def shown(paper: str, files: Mapping[str, Sequence[str]]) -> dict[str, str]:
     """Experiment of the page -> what it is there; files: those of experiments that show several files' results."""
     of = {file: name for name, some in files.items() for file in some}
-    return {of.get(entry.experiment, entry.experiment): entry.shows for entry in entries(paper)}
+    found: dict[str, str] = {}
+    for entry in entries(paper):
+        found.setdefault(of.get(entry.experiment, entry.experiment), entry.shows)
+    return found
 
 
 def headline(paper: str, files: Sequence[str]) -> bool:

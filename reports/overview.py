@@ -24,7 +24,11 @@ PAPERS: dict[str, tuple[str, str]] = {
     "ibatch": ("iBatch", "Scalable Distributed DL Training: Batching Communication and Computation"),
 }  # fmt: skip
 # pages that belong to no paper -> title
-ACROSS = {"validation": "Validation of the simulation", "baselines": "Libraries side by side"}
+ACROSS = {
+    "figure4_alexnet": "Pipe-SGD, Figure 4, row AlexNet: one short page",
+    "validation": "Validation of the simulation",
+    "baselines": "Libraries side by side",
+}
 
 
 def build(done: Mapping[str, Any], out: Path) -> list[Path]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from repro.reports import glance, probes, provenance, section_figure4, section_findings, section_timing, section_traces
 from repro.reports.assembly import Built, Finder, Page, runs_of, standins
 from repro.reports.experiments import (
+    APART,
     CONVERGENCE,
     FIG1,
     FIG2,
@@ -89,8 +90,9 @@ def gather(summaries: Sequence[Summary], measurements: Sequence[Summary]) -> Res
         mine = [s for s in measurements if s["experiment"] == name and s["program"] == PROBES[name]]
         of_probes[name], rest = probes.choose(mine, name)
         others += rest
-    others += strangers(summaries, TRAINING)
-    others += probes.groups([s for s in measurements if PROBES.get(s["experiment"]) != s["program"]])
+    others += strangers([s for s in summaries if s["experiment"] not in APART], TRAINING)
+    unknown = [s for s in measurements if PROBES.get(s["experiment"]) != s["program"] and s["experiment"] not in APART]
+    others += probes.groups(unknown)
     return Results(training, of_probes, others)
 
 

@@ -82,6 +82,15 @@ class Measured(Ranks):
     hosts: Count | None = None  # with rate_gbit; null: one a rank
 
 
+class Bounds(Model):
+    """Between which values an assumed parameter may lie."""
+
+    part = "testbed.bounds"
+
+    low: NonNegative
+    high: Positive
+
+
 class Simulated(Ranks):
     """Virtual ranks in one process."""
 
@@ -91,6 +100,7 @@ class Simulated(Ranks):
     gamma_s_per_byte: NonNegative
     update_s_per_byte: NonNegative
     sync_s: NonNegative
+    bounds: dict[str, Bounds] = Field(default_factory=dict)  # of what is not printed; `sources` says why
     encode_s_per_byte: Seconds
     decode_s_per_byte: Seconds
     device: Device

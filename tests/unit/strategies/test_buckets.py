@@ -81,7 +81,7 @@ def test_frozen_blocks_are_no_segments():
 
 
 @pytest.mark.parametrize("L", [1, 2, 3, TRAINED])
-@pytest.mark.parametrize("workers", [1, 2, 3, 4, 6])
+@pytest.mark.parametrize("workers", [1, 3, 4, 6])
 @pytest.mark.parametrize("algorithm", ["recursive_doubling", "tree"])
 def test_K_1_is_dsync(L, workers, algorithm):
     """With algorithms that add in the same order wherever the gradient is cut."""
@@ -143,9 +143,9 @@ def delayed_sgd(K, L, workers, steps, staleness_lr=False, warmup=0):
     return before, weights
 
 
-@pytest.mark.parametrize("K", [1, 2, 3])
+@pytest.mark.parametrize("K", [1, 3])
 @pytest.mark.parametrize("L", [1, 2, 3, TRAINED])
-@pytest.mark.parametrize("workers", [1, 2, 3, 4])
+@pytest.mark.parametrize("workers", [1, 3, 4])
 def test_it_is_delayed_sgd(K, L, workers):
     """In ring order within each segment; the drain applies the rest, each gradient once."""
     before, after = delayed_sgd(K, L, workers, steps=8)

@@ -197,7 +197,7 @@ def test_replicated_stages_update_in_rounds(config, cuts, overlap, vertical):
     replayed(config, cuts, 5, rounds(config, overlap, vertical)).assert_same(found)
 
 
-@pytest.mark.parametrize("workers", [2, 3, 4, 6])
+@pytest.mark.parametrize("workers", [2, 3, 6])
 @pytest.mark.parametrize("algorithm", ["sharded_server", "tree"])
 def test_one_replicated_stage_is_data_parallel_bsp(workers, algorithm):
     options = {"algorithm": algorithm}

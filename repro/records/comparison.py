@@ -65,8 +65,10 @@ def _targets(runs: pd.DataFrame) -> list[str]:
 def _medians(runs: pd.DataFrame, place: list[str]) -> pd.DataFrame:
     """Medians over seeds by place and variant, in the order of the runs; throughput runs of training alone."""
     trained = runs[runs["step_s"].notna() & ~runs["breakdown"].astype(bool)]
+    numbers = ["step_s", "final", *_targets(runs)]  # nothing but nulls where no accuracy is computed
+    trained = trained.astype(dict.fromkeys(numbers, "float64"))
     groups = trained.groupby([*place, "variant"], sort=False)
-    made = groups[["step_s", "final", *_targets(runs)]].median(numeric_only=True)
+    made = groups[numbers].median()
     made.insert(0, "seeds", groups["seed"].nunique())
     made.insert(1, "ms", 1e3 * made.pop("step_s"))
     return made

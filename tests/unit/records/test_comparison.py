@@ -6,7 +6,7 @@ import pytest
 
 from repro.records import catalogue, comparison
 from repro.records.catalogue import REFERENCE, WORKSPACE, Found
-from tests.reports.data.summaries import make
+from tests.reports.data.summaries import make, timing_only
 
 
 def table(*found):
@@ -34,6 +34,12 @@ def test_the_end_of_a_run_shows_each_variant_over_the_first_and_the_committed_on
 def test_without_committed_runs_nothing_stands_beside_yours():
     ((_, found),) = comparison.ending(table(run("D-Sync", 0.1)), table())
     assert "ms, reference" not in found
+
+
+def test_where_time_alone_was_modelled_there_is_no_score():
+    origin, timed = run("D-Sync", 0.1)
+    ((_, found),) = comparison.ending(table((origin, timing_only(timed))), table())
+    assert list(found) == ["seeds", "ms", "over D-Sync"]
 
 
 def test_breakdown_runs_and_probes_are_not_compared():

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from repro.reporting import claims as claim_files
 from repro.reporting import figures as figure_files
 from repro.reporting.claims import Claim
-from repro.reporting.evaluate import Judged, judge_all
+from repro.reporting.evaluate import Error, Judged, judge_all
 from repro.reports.figure4_alexnet import frames
 from repro.reports.page import Files, not_run
 from repro.reports.render import template, write_page
 from repro.reports.stats import DASH, number
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 PAGE = "figure4_alexnet"
 KINDS = ("emulated", "simulated")
@@ -24,10 +27,8 @@ def build(results: Path | None, out: Path) -> tuple[list[Path], list[Path], str]
     """(pages, other files, a line for the overview): the page under `out`."""
     files, steps, errors = Files(PAGE, out), frames.steps(results), frames.errors(results)
     claims = claim_files.read(HERE / "claims.yaml")
-    if not set(KINDS) <= set(steps["kind"]):
-        missing = {"emulated": frames.EMULATED, "simulated": frames.INPUTS}
-        lacking = next(kind for kind in KINDS if kind not in set(steps["kind"]))
-        line = not_run(f"pipesgd/{missing[lacking]}")
+    if lacking := missing(steps, errors):
+        line = not_run(lacking)
         text = template("figure4_alexnet.md.j2", missing=line)
         return write_page(text, PAGE, out, files.written), files.written, line
     judged = judge_all(claims, steps, KINDS, errors, "simulated")
@@ -47,9 +48,17 @@ def build(results: Path | None, out: Path) -> tuple[list[Path], list[Path], str]
         pictures=pictures,
         flips=flips(judged),
         error=errors["simulated"].source,
-        runs=sorted({(kind, origin) for kind, origin in zip(steps["kind"], steps["origin"])}),
+        runs=sorted(set(zip(steps["kind"], steps["hardware"], steps["origin"]))),
     )
     return write_page(text, PAGE, out, files.written), files.written, sentence(judged)
+
+
+def missing(steps: pd.DataFrame, errors: Mapping[str, Error]) -> str:
+    """The first experiment without which there is no page; "" where all were run."""
+    there = set(steps["kind"])
+    needed = {f"pipesgd/{frames.EMULATED}": "emulated" in there, f"pipesgd/{frames.SIMULATED}": "simulated" in there,
+              f"pipesgd/{frames.INPUTS}": steps["input"].nunique() > 1, "validation/shaped": bool(errors)}  # fmt: skip
+    return next((experiment for experiment, run in needed.items() if not run), "")
 
 
 def said(judged: Mapping[str, Sequence[Judged]]) -> dict[str, str]:

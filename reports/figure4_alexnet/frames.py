@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 GRADIENT_BYTES = 4 * 60_965_224  # AlexNet's with 1,000 classes
 FAMILY = ("dsync", "pipe_sgd", "ps_sync")
 EMULATED, SIMULATED, INPUTS = "fig4-alexnet-emulated", "fig4-alexnet", "fig4-alexnet-inputs"
-COLUMNS = ["kind", "variant", "input", "seed", "step_s", "step_s_low", "step_s_high", "run", "origin"]
+COLUMNS = ["kind", "variant", "input", "seed", "step_s", "step_s_low", "step_s_high", "run", "origin", "hardware"]
 
 
 def steps(results: Path | None) -> pd.DataFrame:
@@ -38,7 +38,7 @@ def steps(results: Path | None) -> pd.DataFrame:
         parts.append(runs)
     if len(rows):
         runs_of = catalogue.table("runs", [each for each in found if each.summary["experiment"] == EMULATED])
-        rows = rows[rows["table"] == "rows"].merge(runs_of[["run", "seed", "factors.slow_down"]], on="run")
+        rows = rows[rows["table"] == "rows"].merge(runs_of[["run", "seed", "hardware", "factors.slow_down"]], on="run")
         slow = rows["factors.slow_down"].astype(float)
         seconds = {"step_s": "median", "step_s_low": "min", "step_s_high": "max"}
         rows = rows.assign(**{name: rows[f"observed_s.{column}"] / slow for name, column in seconds.items()})
@@ -50,9 +50,8 @@ def steps(results: Path | None) -> pd.DataFrame:
 def errors(results: Path | None) -> Mapping[str, Error]:
     """By how much ratios are off: simulated ones as the validation found; repetitions say it of emulated ones."""
     found = [each for each in catalogue.runs("validation", results) if each.summary["experiment"] == "shaped"]
-    if not found:
-        return {}
-    return {"simulated": ratio_error(catalogue.table("rows", found), FAMILY, GRADIENT_BYTES)}
+    error = ratio_error(catalogue.table("rows", found), FAMILY, GRADIENT_BYTES) if found else None
+    return {"simulated": error} if error else {}
 
 
 def ends(judged: Mapping[str, Sequence[Judged]]) -> pd.DataFrame:

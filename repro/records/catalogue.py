@@ -36,7 +36,8 @@ def runs(paper: str, root: Path | None = None) -> list[Found]:
         found = {tidy.name(run): Found(REFERENCE, table, run) for run, _ in reference.read(paper)}
     for folder in run_folders(root or results_root(), paper) if root != reference_root() else ():
         if summary := read_summary(folder):
-            found["/".join(folder.parts[-2:])] = Found(WORKSPACE, folder / "summary.json", summary)
+            named = {"cell": folder.name} | summary
+            found["/".join(folder.parts[-2:])] = Found(WORKSPACE, folder / "summary.json", named)
     return [found[name] for name in sorted(found)]
 
 

@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 SHARE = 0.95  # of the cases are off by less
 
 
-def ratio_error(rows: pd.DataFrame, family: Collection[str], nbytes: float) -> Error:
+def ratio_error(rows: pd.DataFrame, family: Collection[str], nbytes: float) -> Error | None:
     """The error of a ratio of two step times of this family, a gradient of so many bytes.
 
     rows: those of the validation's runs (`repro.records.tidy`): run, setting, strategy, bytes, observed_s.median,
     simulated_s. Errors of single times that a ratio shares fall out of it. Of the largest size that was validated;
-    beyond it the error is extrapolated, and says so.
+    beyond it the error is extrapolated, and says so. None where no ratio of the family was validated.
     """
     largest = rows["bytes"].max()
     mine = rows[(rows["bytes"] == largest) & rows["strategy"].isin(family)]
@@ -27,6 +27,8 @@ def ratio_error(rows: pd.DataFrame, family: Collection[str], nbytes: float) -> E
     for _, of in mine.groupby("run"):
         errors = dict(zip(of["setting"], of["simulated_s"] / of["observed_s.median"]))
         off += [max(errors[a] / errors[b], errors[b] / errors[a]) - 1 for a, b in permutations(errors, 2) if a < b]
+    if not off:
+        return None
     off.sort()
     share = off[min(len(off) - 1, int(SHARE * len(off)))]
     beyond = ", extrapolated" if nbytes > largest else ""

@@ -1,4 +1,4 @@
-"""The short page of Figure 4's row AlexNet: from the committed runs, from none, and from what somebody altered."""
+"""The short page of Figure 4's row AlexNet: from made-up runs, and from none."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import re
 
 import pytest
 
-from repro.common.paths import reference_root
 from repro.reports import figure4_alexnet, page
 from repro.reports.figure4_alexnet import frames
+from tests.reports.data import alexnet
+from tests.reports.data.summaries import put
 from tests.reports.test_reports_page import undrawn
 
 MOST_WORDS = 1000  # of the 4,000 that a page of all rows may have
@@ -19,7 +20,7 @@ def built(tmp_path_factory):
     out = tmp_path_factory.mktemp("page")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(page, "save", undrawn)
-        pages, files, line = figure4_alexnet.build(reference_root(), out)
+        pages, files, line = figure4_alexnet.build(put(out / "results", alexnet.everything()), out)
     return pages[0].read_text(), files, line
 
 
@@ -37,8 +38,8 @@ def test_it_is_short_and_shows_both_kinds_beside_the_paper(built):
         pytest.fail(word)
 
 
-def test_every_input_of_a_claim_was_tried_at_both_ends(built):
-    steps = frames.steps(reference_root())
+def test_every_input_of_a_claim_was_tried_at_both_ends(tmp_path):
+    steps = frames.steps(put(tmp_path, alexnet.everything()))
     simulated = set(steps.loc[steps["kind"] == "simulated", "input"]) - {"base"}
     names = {end.rpartition(", ")[0] for end in simulated}
     assert simulated == {f"{name}, {end}" for name in names for end in ("low", "high")}

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 GRADIENT_BYTES = 4 * 60_965_224  # AlexNet's with 1,000 classes
 FAMILY = ("dsync", "pipe_sgd", "ps_sync")
+TESTBED = "paper/pipesgd-alexnet"
 EMULATED, SIMULATED, INPUTS = "fig4-alexnet-emulated", "fig4-alexnet", "fig4-alexnet-inputs"
 COLUMNS = ["kind", "variant", "input", "seed", "step_s", "step_s_low", "step_s_high", "run", "origin", "hardware"]
 
@@ -25,19 +26,20 @@ def steps(results: Path | None) -> pd.DataFrame:
     import pandas as pd
 
     found = catalogue.runs("pipesgd", results)
-    runs = catalogue.table("runs", [each for each in found if each.summary["experiment"] in (SIMULATED, INPUTS)])
-    rows = catalogue.table("rows", [each for each in found if each.summary["experiment"] == EMULATED])
+    of = {
+        name: [each for each in found if each.summary["experiment"] == name] for name in (SIMULATED, INPUTS, EMULATED)
+    }
     parts = [pd.DataFrame(columns=COLUMNS)]
-    if len(runs):
-        runs = runs[runs["testbed"] == "paper/pipesgd-alexnet"].assign(kind="simulated", input=BASE)
-        at_ends = runs["experiment"] == INPUTS
-        runs.loc[at_ends, "input"] = runs.loc[at_ends, "factors.input"] if "factors.input" in runs else BASE
-        runs["variant"] = [name.partition("; ")[0] for name in _labels(runs)]
-        # the base of the inputs' own experiment is that of Figure 4: of both, the experiment's of the figure counts
-        runs = runs[~(at_ends & (runs["input"] == BASE))]
-        parts.append(runs)
+    if of[SIMULATED]:
+        runs = catalogue.table("runs", of[SIMULATED]).assign(input=BASE)
+        parts.append(runs[runs["testbed"] == TESTBED])
+    if of[INPUTS]:  # its base is Figure 4's
+        runs = catalogue.table("runs", of[INPUTS])
+        runs = runs.assign(variant=_variants(runs), input=runs["factors.input"])
+        parts.append(runs[runs["input"] != BASE])
+    rows = catalogue.table("rows", of[EMULATED])
     if len(rows):
-        runs_of = catalogue.table("runs", [each for each in found if each.summary["experiment"] == EMULATED])
+        runs_of = catalogue.table("runs", of[EMULATED])
         rows = rows[rows["table"] == "rows"].merge(runs_of[["run", "seed", "hardware", "factors.slow_down"]], on="run")
         slow = rows["factors.slow_down"].astype(float)
         seconds = {"step_s": "median", "step_s_low": "min", "step_s_high": "max"}
@@ -67,9 +69,9 @@ def ends(judged: Mapping[str, Sequence[Judged]]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["claim", "kind", "end", "value"])
 
 
-def _labels(runs: pd.DataFrame) -> list[str]:
-    """The variant by its factors: the method, and the codec where there is one."""
-    codecs = runs["factors.codec"].fillna("none") if "factors.codec" in runs else ["none"] * len(runs)
+def _variants(runs: pd.DataFrame) -> list[str]:
+    """What Figure 4 calls a method with a codec."""
     return [
-        method if codec == "none" else f"{method} + {codec}" for method, codec in zip(runs["factors.method"], codecs)
+        method if codec == "none" else f"{method} + {codec}"
+        for method, codec in zip(runs["factors.method"], runs["factors.codec"])
     ]

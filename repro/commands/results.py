@@ -141,12 +141,12 @@ def what_it_is(summary: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def render(paper: str) -> None:
-    """The committed page and verdicts of a paper, from the reference alone."""
+    """The committed pages, and the verdicts of a paper, from the reference alone."""
     from repro.common.paths import PROJECT, reference_root
     from repro.reports import published_verdicts
     from repro.reports.build import PAGES, build
 
-    build(paper, reference_root(), PROJECT / "reports" / "out", lambda line: print(line, file=sys.stderr, flush=True))
+    build(None, reference_root(), PROJECT / "reports" / "out", lambda line: print(line, file=sys.stderr, flush=True))
     if paper in PAGES:
         published_verdicts.write(paper)
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +15,7 @@ from repro.common.errors import FaultError, InputError, unknown
 if TYPE_CHECKING:
     import pandas as pd
 
+NOT_COMMITTED = (".html", ".pdf", ".csv", ".tex")  # of a page: `repro report` makes them
 # what a terminal shows of a run; --csv and --json have every column
 SHOWN = ("variant", "testbed", "kind", "workers", "seed", "step_s", "train_s", "metric", "final", "origin")
 
@@ -146,7 +149,11 @@ def render(paper: str) -> None:
     from repro.reports import published_verdicts
     from repro.reports.build import PAGES, build
 
-    build(None, reference_root(), PROJECT / "reports" / "out", lambda line: print(line, file=sys.stderr, flush=True))
+    out = PROJECT / "reports" / "out"
+    with tempfile.TemporaryDirectory() as built:
+        build(None, reference_root(), Path(built), lambda line: print(line, file=sys.stderr, flush=True))
+        shutil.rmtree(out, ignore_errors=True)
+        shutil.copytree(built, out, ignore=shutil.ignore_patterns(*(f"*{suffix}" for suffix in NOT_COMMITTED)))
     if paper in PAGES:
         published_verdicts.write(paper)
 

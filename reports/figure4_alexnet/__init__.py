@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from repro.reporting import claims as claim_files
 from repro.reporting import figures as figure_files
 from repro.reporting.claims import Claim
-from repro.reporting.evaluate import Error, Judged, judge_all
+from repro.reporting.evaluate import BASE, Error, Judged, judge_all
 from repro.reports.figure4_alexnet import frames
 from repro.reports.page import Files, not_run
 from repro.reports.render import template, write_page
@@ -43,6 +43,7 @@ def build(results: Path | None, out: Path) -> tuple[list[Path], list[Path], str]
         "figure4_alexnet.md.j2",
         missing="",
         numbers=said(judged),
+        ps=number(ratio_of_kinds(steps, "PS-Sync")),
         headlines=[row(claim, judged[claim.id]) for claim in claims if claim.headline],
         others=[row(claim, judged[claim.id]) for claim in claims if not claim.headline],
         pictures=pictures,
@@ -59,6 +60,12 @@ def missing(steps: pd.DataFrame, errors: Mapping[str, Error]) -> str:
     needed = {f"pipesgd/{frames.EMULATED}": "emulated" in there, f"pipesgd/{frames.SIMULATED}": "simulated" in there,
               f"pipesgd/{frames.INPUTS}": steps["input"].nunique() > 1, "validation/shaped": bool(errors)}  # fmt: skip
     return next((experiment for experiment, run in needed.items() if not run), "")
+
+
+def ratio_of_kinds(steps: pd.DataFrame, variant: str) -> float:
+    """Seconds of an iteration emulated over simulated."""
+    mine = steps[(steps["variant"] == variant) & (steps["input"] == BASE)].groupby("kind")["step_s"].median()
+    return float(mine["emulated"] / mine["simulated"])
 
 
 def said(judged: Mapping[str, Sequence[Judged]]) -> dict[str, str]:

@@ -78,17 +78,30 @@ def draw(figure: Figure, table: pd.DataFrame) -> Any:
     common: dict[str, Any] = {"data": shown} | {name: getattr(figure, name) for name in names}
     if figure.hue:
         common["palette"] = "colorblind"
+    if figure.kind == "strip":
+        common["jitter"] = False
     with sns.axes_style("whitegrid"):
         if figure.kind in ("line", "scatter"):
-            grid = sns.relplot(**common)
+            grid = sns.relplot(legend=False, **common)
         else:
-            grid = sns.catplot(order=figure.order, **common)
+            grid = sns.catplot(order=figure.order, legend=False, **common)
     grid.set_axis_labels(figure.labels.get(figure.x, ""), figure.labels.get(figure.y, figure.y))
-    for axis in grid.axes.flat:
-        for bars in axis.containers:
-            axis.bar_label(bars, fmt="{:.3g}", fontsize=8, padding=2)
-    if grid.legend is not None:
-        grid.legend.set_title(figure.labels.get(str(figure.hue), ""))
-    grid.figure.suptitle(figure.title, y=1.02, fontsize=11)
-    grid.figure.set_layout_engine("tight")
+    (axis,) = grid.axes.flat
+    for bars in axis.containers:
+        axis.bar_label(bars, fmt="{:.3g}", fontsize=8, padding=2)
+    axis.set_title(figure.title, loc="left", fontsize=11)
+    grid.figure.set_layout_engine("constrained")
+    if figure.hue:
+        _legend(grid.figure, figure, shown)
     return grid.figure
+
+
+def _legend(drawn: Any, figure: Figure, shown: pd.DataFrame) -> None:
+    """Below the axes, where it hides nothing."""
+    import seaborn as sns
+    from matplotlib.patches import Patch
+
+    names = figure.hue_order or list(dict.fromkeys(shown[str(figure.hue)]))
+    colours = sns.color_palette("colorblind", len(names))
+    marks = [Patch(color=colour, label=name) for name, colour in zip(names, colours)]
+    drawn.legend(handles=marks, loc="outside lower right", ncols=len(names), frameon=False)

@@ -28,7 +28,7 @@ setup-cluster: setup-horovod  ## what tests of clusters need besides: Slurm, mun
 test: setup  ## run the tests, JOBS at a time (ARGS=... is handed to pytest)
 	.venv/bin/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
-test-cluster: setup  ## run the tests of Slurm, Horovod and network namespaces; skipped, with the reason, where these are not
+test-cluster: setup  ## run the tests of Slurm, Horovod, network namespaces, an MLflow server, preemption and faults; those that lack something are skipped
 	.venv/bin/python -m pytest tests/cluster $(ARGS)
 
 test-all: test test-cluster  ## run all tests

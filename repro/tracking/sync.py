@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import fcntl
 import tempfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from repro.common.errors import FaultError, ReproError
 from repro.common.paths import REFERENCE, results_root
 from repro.experiment.files import write_yaml
-from repro.records import reference
+from repro.records import reference, tidy
 from repro.records.events import read_events
-from repro.records.store import read_summary, run_dir, run_folders, write_summary
-from repro.tracking.mirror import Mirror, digest_of
+from repro.records.reference import Published
+from repro.records.store import read_summary, run_folders, write_summary
+from repro.tracking.mirror import Mirror, digest, digest_of
 from repro.tracking.store import Store, reason
 
 FILES = ("summary.json", "events.jsonl")  # a run has one of these
@@ -35,33 +38,39 @@ def sync_all(root: Path | None = None, uri: str | None = None) -> Synced:
     something: the next call goes on from there.
     """
     store = Store(uri, root or results_root())
+    own = {folder.relative_to(store.root): folder for folder in run_folders(store.root, "*", FILES)}
+    published = [
+        run
+        for paper in reference.papers(store.root / REFERENCE)
+        for run in reference.read(paper, store.root / REFERENCE)
+        if Path(paper, tidy.name(run.summary)) not in own
+    ]
+    todo: list[Callable[[], str | None]] = [partial(sync_one, store, folder) for folder in own.values()]
+    todo += [partial(sync_published, store, run) for run in published]
     counts = {"done": 0, "already": 0, "running": 0}
-    with tempfile.TemporaryDirectory() as unpacked:
-        own = {folder.relative_to(store.root): folder for folder in run_folders(store.root, "*", FILES)}
-        folders = (_unpacked(store.root / REFERENCE, Path(unpacked)) | own).values()
-        for folder in folders:
-            try:
-                if what := sync_one(store, folder):
-                    counts[what] += 1
-            except ReproError:
-                raise
-            except Exception as error:
-                sent = f"{counts['done']} of {len(folders)} runs were mirrored"
-                raise FaultError(f"MLflow ({store.name}): {reason(error)}; {sent}, the same command goes on") from None
+    for one in todo:
+        try:
+            if what := one():
+                counts[what] += 1
+        except ReproError:
+            raise
+        except Exception as error:
+            sent = f"{counts['done']} of {len(todo)} runs were mirrored"
+            raise FaultError(f"MLflow ({store.name}): {reason(error)}; {sent}, the same command goes on") from None
     return Synced(**counts)
 
 
-def _unpacked(root: Path, folder: Path) -> dict[Path, Path]:
-    """The runs of a reference in folders of their own below `folder`, by the names that these have in a workspace."""
-    found = {}
-    for paper in reference.papers(root):
-        for summary, config in reference.read(paper, root):
-            place = run_dir(paper, summary["experiment"], summary["cell"], folder)
-            place.mkdir(parents=True)
-            write_summary(place, summary)
-            write_yaml(place / "config.yaml", config)
-            found[place.relative_to(folder)] = place
-    return found
+def sync_published(store: Store, run: Published) -> str:
+    """Mirror one run of the reference, which has no folder: its files are written where MLflow lacks them."""
+    record, mirror = {"config": run.config} | run.config | run.summary, Mirror(store)
+    if mirror.has(record, digest(run.summary)):
+        return "already"
+    mirror.start(record)
+    with tempfile.TemporaryDirectory() as folder:
+        write_summary(Path(folder), run.summary)
+        write_yaml(Path(folder) / "config.yaml", run.config)
+        mirror.finish(Path(folder), run.summary)
+    return "done"
 
 
 def sync_one(store: Store, folder: Path) -> str | None:

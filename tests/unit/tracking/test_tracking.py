@@ -10,7 +10,9 @@ import sys
 import pytest
 
 from repro.common.errors import FaultError, InputError
+from repro.records import reference
 from repro.records.events import EventLog
+from repro.records.reference import Published
 from repro.records.store import write_summary
 from repro.tracking import Background, Mirror, Store, open_store, store, sync_all, tracking_uri
 from repro.tracking.format import curve_points, final_metrics, parameters, shared_view, tags
@@ -286,6 +288,23 @@ def test_sync_all_mirrors_what_is_missing_once(root, folder):
     with open(folder / "cell.lock", "w") as lock:  # as a command that is at work on the run holds it
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert sync_all(root) == (0, 2, 1)
+
+
+def test_sync_all_mirrors_published_runs_that_the_workspace_has_not(root, folder):
+    folder.mkdir(parents=True)
+    write_summary(folder, summary_of([evaluation(20, 2.0, 0.9)], cell=folder.name))
+    elsewhere = summary_of([evaluation(20, 2.0, 0.8)], cell="published", key="published")
+    same = summary_of([], cell=folder.name)
+    places = {"setting": "D-Sync"}
+    runs = [Published(each | places, {"optimizer": {"lr": 0.5}}) for each in (elsewhere, same)]
+    reference.write("pipesgd", runs, root / "reference")
+    assert sync_all(root) == (2, 0, 0)
+    assert sync_all(root) == (0, 2, 0)
+    client, found = runs_of(root)
+    (mirrored,) = [run for run in found if run.data.tags["repro.key"] == "published"]
+    assert mirrored.info.status == "FINISHED" and mirrored.data.params["optimizer.lr"] == "0.5"
+    files = {file.path for file in client.list_artifacts(mirrored.info.run_id)}
+    assert {"summary.json", "config.yaml"} <= files
 
 
 def test_a_lock_that_is_never_free_costs_one_line_and_only_the_mirror(tmp_path, folder, monkeypatch):

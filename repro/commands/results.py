@@ -10,7 +10,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repro.common.errors import FaultError, InputError, unknown
+from repro.commands.options import as_json
+from repro.common.errors import FaultError, InputError, cannot, unknown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,7 +37,7 @@ def add(commands: Any) -> None:
     compare.add_argument("second")
     compare.add_argument("--paper", help="of one paper (default: all)")
     where(compare)
-    compare.add_argument("--json", action="store_true", help="as JSON, a list of rows")
+    as_json(compare)
     compare.set_defaults(command=cmd_compare)
 
     publish = commands.add_parser("publish", help="move finished runs into the reference, with the page's pictures")
@@ -54,17 +55,18 @@ def where(parser: argparse.ArgumentParser) -> None:
 
 def cmd_results(args: argparse.Namespace) -> None:
     from repro.common.atomic import write_atomically
-    from repro.records import catalogue, tidy
-    from repro.records.selection import chosen
+    from repro.records import tidy
 
     if args.table not in tidy.TABLES:
         raise unknown("--table", args.table, tidy.TABLES)
-    found = [run for paper in papers(args.paper) for run in catalogue.runs(paper)]
-    table = chosen(catalogue.table(args.table, found), args.where)
+    table = rows(args.table, args)
     if args.parquet:
-        write_atomically(args.parquet, table.to_parquet(None, index=False))
+        try:
+            write_atomically(args.parquet, table.to_parquet(None, index=False))
+        except OSError as error:
+            raise cannot("write", args.parquet, error) from None
     elif args.json:
-        print(json.dumps(json.loads(table.to_json(orient="records", double_precision=15)), indent=1))
+        print_json(table)
     elif args.csv:
         print(table.to_csv(index=False), end="")
     else:
@@ -72,22 +74,34 @@ def cmd_results(args: argparse.Namespace) -> None:
 
 
 def cmd_compare(args: argparse.Namespace) -> None:
-    from repro.records import catalogue, comparison
-    from repro.records.selection import chosen
+    from repro.records import comparison
 
-    found = [run for paper in papers(args.paper) for run in catalogue.runs(paper)]
-    table = chosen(catalogue.table("runs", found), args.where)
+    table = rows("runs", args)
     for name in (args.first, args.second):
         if name not in (known := {*table["variant"], *table["strategy"]}):
             raise unknown("variant or strategy with results", name, known, most=5, all_of="repro results")
     both = comparison.compare(table, args.first, args.second)
     if args.json:
-        print(json.dumps(json.loads(both.to_json(orient="records", double_precision=15)), indent=1))
+        print_json(both)
     elif both.empty:
         print(f"no experiment has runs of {args.first} and of {args.second} on one testbed at one scale")
     else:
         print(f"A: {args.first}, B: {args.second}; ms: of an iteration, medians over seeds")
         print(comparison.text(both, index=False))
+
+
+def rows(table: str, args: argparse.Namespace) -> pd.DataFrame:
+    """What the arguments `paper` and `where` choose of a table."""
+    from repro.records import catalogue
+    from repro.records.selection import chosen
+
+    found = [run for paper in papers(args.paper) for run in catalogue.runs(paper)]
+    return chosen(catalogue.table(table, found), args.where)
+
+
+def print_json(table: pd.DataFrame) -> None:
+    """A list of rows; what is not there is null."""
+    print(json.dumps(json.loads(table.to_json(orient="records", double_precision=15)), indent=1))
 
 
 def shown(runs: pd.DataFrame) -> str:

@@ -90,6 +90,8 @@ def test_tables_that_there_are_not(places, capsys):
     put(places, "a-1")
     status, _, err = said(capsys, "results", "--table", "run")
     assert status == 2 and "unknown --table 'run'; valid: runs" in err
+    status, _, err = said(capsys, "results", "--parquet", str(places / "none" / "runs.parquet"))
+    assert status == 2 and "cannot write" in err and err.count("\n") == 1
     status, _, err = said(capsys, "results", "pipedream")
     assert status == 2 and "unknown paper with results 'pipedream'; valid: pipesgd" in err
 

@@ -39,7 +39,7 @@ class Published(NamedTuple):
 
 def papers(root: Path | None = None) -> list[str]:
     """Whose runs there are, in order."""
-    return sorted(path.parent.name for path in (root or reference_root()).glob(f"*/{MANIFEST}"))
+    return sorted(path.parent.name for path in (root or reference_root()).glob("*/runs.parquet"))
 
 
 def read(paper: str, root: Path | None = None) -> list[Published]:
@@ -48,7 +48,7 @@ def read(paper: str, root: Path | None = None) -> list[Published]:
     Raises InputError where a table is not the one that was published.
     """
     folder = (root or reference_root()) / paper
-    if not (folder / MANIFEST).is_file():
+    if not folder.is_dir():
         return []
     found = check(folder)
     lists = {part: _lists(found[table]) for part, table in LISTS.items()}
@@ -69,7 +69,6 @@ def write(paper: str, runs: Sequence[Published], root: Path | None = None) -> Pa
     tables["runs"]["summary"] = [_text(_without_lists(run.summary)) for run in ordered]
     tables["runs"]["config"] = [_text(run.config) for run in ordered]
     said: dict[str, Any] = {"schema": SCHEMA, "tables": {}}
-    (folder / MANIFEST).unlink(missing_ok=True)
     for name, table in tables.items():
         sink = pyarrow.BufferOutputStream()
         content = pyarrow.Table.from_pandas(table, preserve_index=False).replace_schema_metadata(None)

@@ -58,6 +58,7 @@ def test_its_tables_are_tidy(runs, tmp_path):
     [
         ("points.parquet", lambda data: data[:-1] + b"0", "points.parquet: not as it was published"),
         ("runs.parquet", None, "runs.parquet: No such file"),
+        ("manifest.json", None, "manifest.json: not a readable manifest"),
         ("manifest.json", lambda data: b"{", "manifest.json: not a readable manifest"),
         ("manifest.json", lambda data: b"[]", "manifest.json: not a readable manifest"),
         ("manifest.json", lambda data: data.replace(b'"schema": 1', b'"schema": 2'), "schema 2, this version reads 1"),

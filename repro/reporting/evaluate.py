@@ -72,7 +72,15 @@ def judge(claim: Claim, steps: pd.DataFrame, kind: str, errors: Mapping[str, Err
         raise InputError(f"claim {claim.id}: no run at the ends of input '{missing[0]}'")
     ours = Interval.exact(point).and_these(repetitions(claim.value, mine[mine["input"] == BASE]))
     ours = ours.and_these(ends.values()).off_by(errors[kind].share if kind in errors else 0.0)
+    if claim.value.verb == "reduction":
+        ours = Interval(*(reduction(ratio) for ratio in (ours.low, ours.point, ours.high)))
+        ends = {end: reduction(ratio) for end, ratio in ends.items()}
     return Judged(claim, kind, ours, verdict(claim, ours), ends)
+
+
+def reduction(ratio: float) -> float:
+    """The share that is saved where over's number is so many times of's: what makes a ratio uncertain makes it so."""
+    return 1 - 1 / ratio
 
 
 def verdict(claim: Claim, ours: Interval) -> Verdict:
@@ -84,12 +92,12 @@ def verdict(claim: Claim, ours: Interval) -> Verdict:
 
 
 def number(value: Value, rows: pd.DataFrame, suffixes: tuple[str, str] = ("", "")) -> float | None:
-    """The claim's number; None where there are no rows for it. suffixes: of the columns of `of` and of `over`."""
+    """The claim's number, of a reduction its ratio; None without rows. suffixes: of the columns of `of` and `over`."""
     first = taken(value, rows, value.of, suffixes[0])
     second = taken(value, rows, value.over, suffixes[1]) if value.over else 1.0
     if first is None or second is None:
         return None
-    return {"value": first, "ratio": second / first, "reduction": 1 - first / second}[value.verb]
+    return second / first if value.over else first
 
 
 def taken(value: Value, rows: pd.DataFrame, of: Filter, suffix: str) -> float | None:

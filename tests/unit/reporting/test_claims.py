@@ -89,6 +89,9 @@ def test_other_verbs(tmp_path):
     assert [one.verdict.text for one in judged["mean"]] == ["holds", "fails"]
     assert [one.ours.point for one in judged["half"]] == pytest.approx([0.5, 0.75])
     assert judged["never"] == []
+    erring = judge_all(found, steps(), ["emulated"], {"emulated": Error(0.1, "10 %")}, "simulated")["half"][0].ours
+    # of the ratio, 2 and a tenth more or less, after repetitions of a tenth each
+    assert (erring.low, erring.high) == pytest.approx((1 - 1.1 * 0.55 / 0.9, 1 - 0.45 / 1.1 / 1.1))
 
 
 @pytest.mark.parametrize(

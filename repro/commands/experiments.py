@@ -132,15 +132,16 @@ def cmd_run(args: argparse.Namespace) -> None:
 
 def show_ending(summaries: Sequence[dict[str, Any]]) -> None:
     """The variants side by side, beside what the committed runs of the same took."""
+    from repro.common.paths import reference_root
     from repro.records import catalogue, comparison
 
-    own = [catalogue.of_workspace(summary) for summary in summaries]
-    committed = [
-        run for paper in {s["paper"] for s in summaries} for run in catalogue.runs(paper, catalogue.reference_root())
-    ]
-    if any("step" in summary for summary in summaries):
-        tables = [catalogue.table("runs", runs) for runs in (own, committed)]
-        print(comparison.of(comparison.ending(*tables)))
+    trained = [summary for summary in summaries if "step" in summary]
+    if not trained:
+        return
+    own = [catalogue.of_workspace(summary) for summary in trained]
+    committed = [run for paper in {s["paper"] for s in trained} for run in catalogue.runs(paper, reference_root())]
+    tables = [catalogue.table("runs", runs) for runs in (own, committed)]
+    print(comparison.of(comparison.ending(*tables)))
 
 
 def show_where(paper: str, report: bool) -> None:

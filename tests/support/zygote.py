@@ -79,7 +79,7 @@ def mpirun(python: str, ranks: int, program: Sequence[str]) -> list[str]:
 
 
 def torchrun(python: str, ranks: int, program: Sequence[str]) -> list[str]:
-    return [python, "-m", "repro.launch.torchrun", "--nproc-per-node", str(ranks), *program]
+    return [python, *local.torchrun_command(ranks, list(program))[1:]]
 
 
 COMMANDS = {"mpi": mpirun, "torch": torchrun}

@@ -35,10 +35,11 @@ def build(results: Path | None, out: Path) -> tuple[list[Path], list[Path], str]
     ends = frames.ends(judged)
     drawn = figure_files.read(HERE / "figures.yaml")
     tables = {"step": steps, "inputs": ends}
-    pictures = {
-        name: files.picture(figure_files.draw(figure, tables[name]), name, figure.alt, figure.title, {"": tables[name]})
-        for name, figure in drawn.items()
-    }
+    pictures = {}
+    for name, figure in drawn.items():
+        shown_rows = figure_files.rows(figure, tables[name])
+        picture = figure_files.draw(figure, tables[name])
+        pictures[name] = files.picture(picture, name, figure.alt, figure.title, {"": shown_rows})
     text = template(
         "figure4_alexnet.md.j2",
         missing="",
@@ -49,6 +50,7 @@ def build(results: Path | None, out: Path) -> tuple[list[Path], list[Path], str]
         pictures=pictures,
         flips=flips(judged),
         error=errors["simulated"].source,
+        seeds=steps["seed"].nunique(),
         runs=sorted(set(zip(steps["kind"], steps["hardware"], steps["origin"]))),
     )
     return write_page(text, PAGE, out, files.written), files.written, sentence(judged)
@@ -89,7 +91,7 @@ def row(claim: Claim, of_kinds: Sequence[Judged]) -> dict[str, Any]:
     elif unsettled and claim.because:
         basis = f"tested by {claim.because.tested}" if claim.because.tested else "conjecture"
         why = f"{claim.because.cause} ({basis})"
-    return {"text": claim.text, "source": claim.source, "paper": claim.paper.shown, "fixed": claim.tolerance.fixed,
+    return {"text": claim.text, "source": claim.source, "scope": claim.scope, "paper": claim.paper.shown, "fixed": claim.tolerance.fixed,
             "why": why or DASH, **{kind: by_kind.get(kind, DASH) for kind in KINDS}}  # fmt: skip
 
 

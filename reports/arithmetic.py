@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from repro.reports.stats import DASH
+from repro.reporting.stats import DASH
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from repro.reports.page import Files, Part, Section, not_run
+
+from repro.reporting.stats import DASH, TIMES, show, show_target, spread
 from repro.reports import compute, groups
 from repro.reports.groups import finished
 from repro.reports.loading import Summary, load, origin
-from repro.reports.page import Files, Part, Section, not_run
 from repro.reports.render import template, write_page
-from repro.reports.stats import DASH, TIMES, show, show_target, spread
 from repro.reports.validation import commit
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
+from repro.reporting.stats import spread
 from repro.reports import factors
 from repro.reports.loading import Summary
-from repro.reports.stats import spread
 
 SINGLE, DEFAULT, LAYERWISE, IBATCH, EXACT = "single", "default", "layerwise", "ibatch", "exact"
 MODES = (DEFAULT, LAYERWISE, IBATCH)

@@ -9,24 +9,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
+from repro.reporting.evaluate import Outcome
+from repro.reporting.evaluate import ratio as _ratio
+from repro.reporting.stats import spread
 from repro.reports.groups import Group
 from repro.reports.loading import Summary
-from repro.reports.stats import spread
 from repro.reports.style import COMPUTATION
 
-
-@dataclass(frozen=True)
-class Outcome:
-    """One number a seed, or the reason why there is none; `note` goes beside the number."""
-
-    values: dict[int, float] = field(default_factory=dict)
-    reason: str = ""
-    note: str = ""
-
-
-FUNCTIONS: dict[str, Callable[..., Outcome]] = {}  # `repro.reports.claims` imports all that add to it
+FUNCTIONS: dict[str, Callable[..., Outcome]] = {}  # `repro.reports.evidence` imports all that add to it
 OF_PROBES: dict[str, str] = {}  # those over a probe's results (a ProbeGroup) -> the program
 
 
@@ -57,15 +48,6 @@ def _paired(
     if not seeds:
         return Outcome(reason=f"no seed in common between {' and '.join(variants)}")
     return Outcome({seed: number(*(found[seed] for found in runs)) for seed in seeds}, note=note)
-
-
-def _ratio(above: float, below: float) -> float:
-    """above / below where either may be infinite (not reached) or zero (nothing recorded)."""
-    if math.isinf(above) and math.isinf(below):
-        return math.nan
-    if math.isinf(below):
-        return 0.0
-    return above / below if below > 0 else math.inf if above > 0 else math.nan
 
 
 def timing_only(run: Summary) -> bool:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from repro.reporting.stats import number
 from repro.reports.batched_pulls import IBATCH, gap, mode_of, network, pipeline, profile, times
 from repro.reports.compute import Outcome, function
 from repro.reports.loading import Summary
 from repro.reports.probes import ProbeGroup
-from repro.reports.stats import number
 
 FULLY_CONNECTED = "fc"
 PULL, FORWARD = "pull", "forward"

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from repro.common.known import known
+from repro.reporting.stats import number, spread
 from repro.reports.compute import Outcome, _paired, _ratio, final, function, iteration_s
 from repro.reports.groups import Group, finished
 from repro.reports.loading import Summary
-from repro.reports.stats import number, spread
 
 # --- throughput and scaling
 

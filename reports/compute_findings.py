@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from repro.reporting.stats import number, spread
 from repro.reports import factors
 from repro.reports.compute import Outcome, _paired, _ratio, final, function, metric_gap
 from repro.reports.groups import Group
 from repro.reports.loading import Summary
-from repro.reports.stats import number, spread
 
 
 def step_s(run: Summary) -> float:

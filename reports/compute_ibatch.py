@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from repro.common.known import known
+from repro.reporting.stats import TIMES, number
 from repro.reports.batched_pulls import (
     DEFAULT,
     IBATCH,
@@ -24,7 +25,6 @@ from repro.reports.compute import Outcome, _paired, function, probe_function
 from repro.reports.groups import Group
 from repro.reports.loading import Summary
 from repro.reports.probes import ProbeGroup
-from repro.reports.stats import TIMES, number
 
 
 def _of(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from repro.reporting.stats import TIMES, number
 from repro.reports.compute import Outcome, probe_function
 from repro.reports.compute_timing import by_seed, median
 from repro.reports.loading import Summary
 from repro.reports.probes import ProbeGroup
-from repro.reports.stats import TIMES, number
 
 # --- Figure 2 (a): lengths
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from repro.common.known import known
+from repro.reporting.stats import TIMES, number, spread
 from repro.reports.compute import Outcome, _ratio, final, function
 from repro.reports.loading import Summary
 from repro.reports.pipelines import (
@@ -31,7 +32,6 @@ from repro.reports.pipelines import (
     shape,
 )
 from repro.reports.probes import ProbeGroup
-from repro.reports.stats import TIMES, number, spread
 
 DEVICES = ("k80", "titanx", "v100")  # Figure 1's, in the order of their compute capacity
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
+from repro.reporting.stats import number, spread
 from repro.reports import schedules
 from repro.reports.compute import Outcome, _paired, final, function, probe_function
 from repro.reports.compute_pipedream import DEVICES
@@ -14,7 +15,6 @@ from repro.reports.groups import Group
 from repro.reports.loading import Summary
 from repro.reports.pipelines import against, overhead, pipeline, samples_s, series, several
 from repro.reports.probes import ProbeGroup
-from repro.reports.stats import number, spread
 
 MEMORY = ("weights_bytes", "stash_bytes", "activation_bytes")
 

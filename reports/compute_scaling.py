@@ -10,11 +10,11 @@ from collections.abc import Callable
 from functools import wraps
 
 from repro.common.known import known
+from repro.reporting.stats import number, spread
 from repro.reports.compute import Outcome, function
 from repro.reports.compute_timing import by_seed
 from repro.reports.probes import ProbeGroup
 from repro.reports.scaling import MODELS, Steps, of_runs
-from repro.reports.stats import number, spread
 
 ON_STEPS: dict[str, Callable[..., float | None]] = {}
 TAKES: dict[str, Callable[[list[float]], float | None]] = {

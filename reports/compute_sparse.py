@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from repro.reporting.stats import TIMES
 from repro.reports.compute import Outcome, _paired, _ratio, final, function, probe_function
 from repro.reports.compute_timing import _range, by_seed, median
 from repro.reports.groups import Group
 from repro.reports.loading import Summary
 from repro.reports.probes import ProbeGroup
 from repro.reports.sparse_forms import ALGORITHMS
-from repro.reports.stats import TIMES
 
 Row = dict[str, Any]  # an entry of a probe's result.rows
 WORD = 4  # bytes

@@ -9,10 +9,10 @@ import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from repro.reporting.stats import DASH, TIMES, number, spread
 from repro.reports.compute import Outcome, _ratio, probe_function
 from repro.reports.loading import Summary
 from repro.reports.probes import ProbeGroup, bandwidth, model
-from repro.reports.stats import DASH, TIMES, number, spread
 
 Entry = dict[str, Any]  # an entry of a timing result's `settings`
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from repro.reporting.stats import spread
 from repro.reports import frames_findings, style
-from repro.reports.stats import spread
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from repro.reporting.stats import spread
 from repro.reports.groups import Group
-from repro.reports.stats import spread
 from repro.reports.style import COMPUTATION
 
 if TYPE_CHECKING:

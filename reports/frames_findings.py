@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from repro.experiment.grid import NONE
+from repro.reporting.stats import DASH, TIMES, number, show, show_target, spread
 from repro.reports import compute, compute_findings, factors
 from repro.reports.groups import Group
 from repro.reports.loading import Summary
 from repro.reports.probes import ProbeGroup
-from repro.reports.stats import DASH, TIMES, number, show, show_target, spread
 
 if TYPE_CHECKING:
     import pandas as pd

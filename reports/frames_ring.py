@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from repro.reporting.stats import DASH, TIMES, Spread, number, show, spread
 from repro.reports.loading import Summary
 from repro.reports.probes import ProbeGroup
-from repro.reports.stats import DASH, TIMES, Spread, number, show, spread
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

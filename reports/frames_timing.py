@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
+from repro.reporting.stats import DASH, TIMES, number, show, spread
 from repro.reports import compute_timing
 from repro.reports.frames import snap
 from repro.reports.loading import Summary
 from repro.reports.probes import ProbeGroup, bandwidth, model
-from repro.reports.stats import DASH, TIMES, number, show, spread
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from repro.reports.page import Files, Picture
+
+from repro.reporting.stats import DASH
 from repro.reports import curves, tables
 from repro.reports.groups import Group, length
-from repro.reports.page import Files, Picture
 from repro.reports.section_figure4 import band
-from repro.reports.stats import DASH
 from repro.reports.style import metric_name
 
 

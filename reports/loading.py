@@ -17,7 +17,7 @@ from repro.records import catalogue
 from repro.records.store import SCHEMA
 from repro.reports import foreign
 
-KINDS = ("measured", "simulated")
+KINDS = ("emulated", "measured", "measured, padded", "simulated")
 Summary = dict[str, Any]
 
 # What the reports read of every summary (the schema stands in `repro.records.store`).

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from repro.experiment.papers import entries
-from repro.reports.page import Section
 
 
 def shown(paper: str, files: Mapping[str, Sequence[str]]) -> dict[str, str]:
@@ -20,9 +19,3 @@ def shown(paper: str, files: Mapping[str, Sequence[str]]) -> dict[str, str]:
 def headline(paper: str, files: Sequence[str]) -> bool:
     """Whether claims that the paper is known for rest on one of these experiments."""
     return any(entry.headline for entry in entries(paper) if entry.experiment in files)
-
-
-def in_order(experiments: Iterable[str], sections: Iterable[Section]) -> list[Section]:
-    """Sections as their experiments follow one another here; those of one experiment as they are given."""
-    place = ["", *experiments].index
-    return sorted(sections, key=lambda section: place(section.experiment))

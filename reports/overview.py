@@ -7,11 +7,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from repro.reports.verdicts import NOT_ATTEMPTED, VERDICTS
+
+from repro.reporting.stats import DASH
 from repro.reports import tables
 from repro.reports.loading import KINDS
 from repro.reports.render import template, write_page
-from repro.reports.stats import DASH
-from repro.reports.verdicts import NOT_ATTEMPTED, VERDICTS
 
 # paper -> (short name, title)
 PAPERS: dict[str, tuple[str, str]] = {

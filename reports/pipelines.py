@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from repro.experiment.config import own_file
+from repro.reporting.stats import TIMES, number, spread
 from repro.reports import factors
 from repro.reports.loading import Summary
-from repro.reports.stats import TIMES, number, spread
 
 SINGLE, BSP, ALLREDUCE, ASP = "single", "bsp", "bsp-allreduce", "asp"
 PIPEDREAM, GIVEN, STRAIGHT, MODEL = "pipedream", "paper-config", "straight", "model-parallel"

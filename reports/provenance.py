@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from repro.reports.experiments import Row
+from repro.reporting.stats import DASH
 from repro.reports.groups import Group, finished, optimizer
 from repro.reports.loading import Summary, origin
+from repro.reports.pipesgd.experiments import Row
 from repro.reports.probes import ProbeGroup
-from repro.reports.stats import DASH
 
 if TYPE_CHECKING:
     import pandas as pd

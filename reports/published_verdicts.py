@@ -10,8 +10,9 @@ from repro.common import strict_json
 from repro.common.atomic import write_atomically
 from repro.common.errors import InputError
 from repro.common.paths import reference_root
-from repro.reports.claims import read_claims
-from repro.reports.verdicts import Verdict, judge_all
+from repro.reporting import claims
+from repro.reporting.evaluate import Judged
+from repro.reports.evidence import Court
 
 DIGITS = 9  # of ours: what machines agree on
 
@@ -46,20 +47,21 @@ def differences(paper: str) -> tuple[int, list[str]]:
     ]
 
 
-def judged(paper: str, results: Path | None) -> list[Verdict]:
+def judged(paper: str, results: Path | None) -> list[Judged]:
     """The verdicts on a paper's claims, as its page has them."""
-    _, find = import_module(f"repro.reports.{paper}").gathered(results)
-    return judge_all(read_claims(paper).claims, find)
+    _, find, summaries = import_module(f"repro.reports.{paper}.results").gathered(results)
+    file = claims.read(Path(__file__).parent / paper / "claims.yaml")
+    return Court(paper, file, find, results, summaries).judged()
 
 
 def _path(paper: str) -> Path:
     return reference_root() / paper / "verdicts.json"
 
 
-def _entry(verdict: Verdict) -> dict[str, str]:
-    entry = {"claim": verdict.claim.id, "kind": verdict.kind, "verdict": verdict.text}
-    if ours := verdict.ours:
-        entry["ours"] = " ".join(f"{value:.{DIGITS}g}" for value in (ours.median, ours.low, ours.high))
+def _entry(one: Judged) -> dict[str, str]:
+    entry = {"claim": one.claim.id, "kind": one.kind, "verdict": one.verdict.text}
+    if ours := one.ours:
+        entry["ours"] = " ".join(f"{value:.{DIGITS}g}" for value in (ours.point, ours.low, ours.high))
     return entry
 
 

@@ -9,10 +9,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+from repro.reporting.verdict import UNJUDGED as VERDICTS
+
 from repro.common.errors import InputError
 from repro.reports import foreign
 from repro.reports.style import write_text
-from repro.reports.verdicts import VERDICTS
 
 TEMPLATES = Path(__file__).parent / "templates"
 ALLOWED = r"https?://|#|[\w./-]+(#|\")"  # what a link may begin with: the web, a place on the page, a file beside it
@@ -28,7 +29,7 @@ def _environment() -> Any:
     import jinja2
 
     return jinja2.Environment(
-        loader=jinja2.FileSystemLoader(TEMPLATES),
+        loader=jinja2.FileSystemLoader([Path(__file__).parent, TEMPLATES]),
         autoescape=jinja2.select_autoescape(["html.j2"]),  # for Markdown that is done in `repro.reports.foreign`
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

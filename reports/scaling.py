@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from repro.reporting.stats import spread
 from repro.reports import factors
 from repro.reports.loading import Summary
-from repro.reports.stats import spread
 from repro.reports.style import COMPUTATION
 
 ALGORITHMS = ("Dense", "Top-k", "gTop-k")

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from repro.reports.page import Files, Part, Section, not_run
+
+from repro.reporting.stats import DASH
 from repro.reports import figure4, frames, tables, timeline
-from repro.reports.experiments import FIGURE4, PAPER, Row
 from repro.reports.frames_traces import raw, recorded
 from repro.reports.groups import Group, length
 from repro.reports.loading import KINDS
-from repro.reports.page import Files, Part, Section, not_run
-from repro.reports.stats import DASH
+from repro.reports.pipesgd.experiments import FIGURE4, PAPER, Row
 
 if TYPE_CHECKING:
     import pandas as pd

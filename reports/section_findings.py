@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from repro.reports import figure4, figure_findings, frames, frames_findings, tables
-from repro.reports.experiments import CONVERGENCE, K_SPECTRUM, LOSSY, PAPER, RESNET20, RESNET20_PLAIN
-from repro.reports.groups import Experiment, Group, length
 from repro.reports.page import Files, Part, Section, not_run
+from repro.reports.verdicts import Verdict
+
+from repro.reporting.stats import DASH
+from repro.reports import figure4, figure_findings, frames, frames_findings, tables
+from repro.reports.groups import Experiment, Group, length
+from repro.reports.pipesgd.experiments import CONVERGENCE, K_SPECTRUM, LOSSY, PAPER, RESNET20, RESNET20_PLAIN
 from repro.reports.probes import ProbeGroup
 from repro.reports.section_figure4 import band
 from repro.reports.section_timing import finding
-from repro.reports.stats import DASH
-from repro.reports.verdicts import Verdict
 
 
 def _start(title: str, text: str, experiment: str, kinds: Sequence[str], groups: Mapping) -> Section:

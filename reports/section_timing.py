@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from repro.reports import figure_timing, frames_timing, tables
-from repro.reports.experiments import GRADIENT, PAPER, TIMING
-from repro.reports.loading import KINDS
 from repro.reports.page import Files, Part, Section, not_run
-from repro.reports.probes import ProbeGroup
-from repro.reports.stats import DASH
 from repro.reports.verdicts import Verdict
+
+from repro.reporting.stats import DASH
+from repro.reports import figure_timing, frames_timing, tables
+from repro.reports.loading import KINDS
+from repro.reports.pipesgd.experiments import GRADIENT, PAPER, TIMING
+from repro.reports.probes import ProbeGroup
 
 Groups = Mapping[str, ProbeGroup]
 

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from repro.reports.page import Files, Part, Section, not_run
+from repro.reports.verdicts import Verdict
+
+from repro.reporting.stats import DASH
 from repro.reports import figure1, figure2, figure3, frames_ring, tables
 from repro.reports import frames_traces as traces
-from repro.reports.experiments import FIG1, FIG2, PAPER, RING
 from repro.reports.groups import Group
 from repro.reports.loading import KINDS, Summary
-from repro.reports.page import Files, Part, Section, not_run
+from repro.reports.pipesgd.experiments import FIG1, FIG2, PAPER, RING
 from repro.reports.probes import ProbeGroup
 from repro.reports.section_timing import finding
-from repro.reports.stats import DASH
-from repro.reports.verdicts import Verdict
 
 
 def sections(

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from repro.common.phases import PHASES
 from repro.records.store import LATER_PHASES
+from repro.reporting.stats import ALPHA, DASH, RHO, TIMES, Spread, number, show, show_target, spread
 from repro.reports import compute, foreign, frames
 from repro.reports.groups import Group
 from repro.reports.loading import Summary
 from repro.reports.probes import ProbeGroup
-from repro.reports.stats import ALPHA, DASH, RHO, TIMES, Spread, number, show, show_target, spread
-from repro.reports.verdicts import NOT_ATTEMPTED, Verdict
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -143,67 +142,6 @@ def _ms(found: Spread) -> str:
     median, low, high = (1e3 * frames.snap(value) for value in (found.median, found.low, found.high))
     scaled = Spread(median, low, high, found.n, found.interval)
     return show(scaled, seeds=False)
-
-
-def claims(verdicts: Sequence[Verdict]) -> pd.DataFrame:
-    """A row a claim and kind."""
-    import pandas as pd
-
-    columns = ("claim", "where in the paper", "paper", "kind", "ours", "hardware", "verdict", "note")
-    rows = [
-        (
-            v.claim.text,
-            v.claim.source,
-            v.claim.shown,
-            v.kind,
-            v.ours_text,
-            hardware(v.group) if v.group else DASH,
-            v.text,
-            v.note or DASH,
-        )
-        for v in verdicts
-    ]
-    return pd.DataFrame(rows, columns=columns)
-
-
-def unattempted(verdicts: Sequence[Verdict]) -> pd.DataFrame:
-    """Claims of which no kind was attempted, their kinds in one row."""
-    import pandas as pd
-
-    rows: dict[str, list] = {}
-    for v in verdicts:
-        rows.setdefault(v.claim.id, []).append(v)
-    columns = ("claim", "where in the paper", "paper", "kinds", "verdict")
-    return pd.DataFrame(
-        [
-            (
-                some[0].claim.text,
-                some[0].claim.source,
-                some[0].claim.shown,
-                " and ".join(v.kind for v in some),
-                " / ".join(dict.fromkeys(v.text for v in some)),
-            )
-            for some in rows.values()
-        ],
-        columns=columns,
-    )
-
-
-def found(verdicts: Sequence[Verdict]) -> pd.DataFrame:
-    """The verdicts beside a finding: a row a claim and kind; a kind without results only where neither has any."""
-    import pandas as pd
-
-    columns = ("claim", "kind", "paper", "ours", "verdict", "note")
-    with_results = {v.claim.id for v in verdicts if v.group is not None}
-    verdicts = [v for v in verdicts if v.group is not None or v.claim.id not in with_results]
-    rows = [(v.claim.text, v.kind, v.claim.shown, v.ours_text, v.text, v.note or DASH) for v in verdicts]
-    return pd.DataFrame(rows, columns=columns)
-
-
-def split(verdicts: Sequence[Verdict]) -> tuple[list[Verdict], list[Verdict]]:
-    """(verdicts of claims that some results speak to, verdicts of all other claims)."""
-    spoken = {v.claim.id for v in verdicts if v.label != NOT_ATTEMPTED}
-    return [v for v in verdicts if v.claim.id in spoken], [v for v in verdicts if v.claim.id not in spoken]
 
 
 def others(groups: Sequence[Group | ProbeGroup]) -> pd.DataFrame:

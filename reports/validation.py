@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from repro.reports.page import Files, Part, Section, not_run
+
+from repro.reporting.stats import DASH, number
 from repro.reports import figure_validation, frames_validation
 from repro.reports.frames_validation import MEDIAN_GOAL, P95_GOAL, PAPER
 from repro.reports.groups import finished
 from repro.reports.loading import Summary, origin
-from repro.reports.page import Files, Part, Section, not_run
 from repro.reports.render import template, write_page
-from repro.reports.stats import DASH, number
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from repro.reports import curves, style
-from repro.reports.stats import TIMES, number
+from repro.reporting.stats import TIMES, number
 
 if TYPE_CHECKING:
     import pandas as pd

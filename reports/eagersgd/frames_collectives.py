@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from repro.reports.compute_imbalance import nap
 from repro.reports.eagersgd.published import Published
 from repro.reports.probes import ProbeGroup
-from repro.reports.stats import DASH, TIMES, number, spread
+from repro.reporting.stats import DASH, TIMES, number, spread
 
 if TYPE_CHECKING:
     import pandas as pd

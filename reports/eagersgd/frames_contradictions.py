@@ -11,7 +11,7 @@ from repro.reports.arithmetic import Check, check, plain
 from repro.reports.eagersgd.experiments import FIG10_DELAYS, FIG11_DELAYS, HOROVOD, MAJORITY, SOLO
 from repro.reports.eagersgd.frames_imbalance import steps_an_epoch
 from repro.reports.eagersgd.published import Published
-from repro.reports.stats import DASH, TIMES, number
+from repro.reporting.stats import DASH, TIMES, number
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,7 +9,7 @@ from repro.reports import compute, compute_eager, factors
 from repro.reports.eagersgd.frames_training import QUORUM
 from repro.reports.groups import Group
 from repro.reports.loading import Summary
-from repro.reports.stats import DASH, number, show, spread
+from repro.reporting.stats import DASH, number, show, spread
 from repro.reports.style import metric_name
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from repro.reports.eagersgd.published import Published
 from repro.reports.eagersgd.results import Results
 from repro.reports.histograms import binned
 from repro.reports.probes import ProbeGroup
-from repro.reports.stats import DASH, number, spread
+from repro.reporting.stats import DASH, number, spread
 
 if TYPE_CHECKING:
     import pandas as pd

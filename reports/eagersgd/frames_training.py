@@ -10,7 +10,7 @@ from repro.reports.eagersgd.experiments import BASES, DEEP500, PAPER
 from repro.reports.eagersgd.published import BARS, OVER, Published
 from repro.reports.groups import Group
 from repro.reports.loading import Summary
-from repro.reports.stats import DASH, TIMES, number, show, show_target, spread
+from repro.reporting.stats import DASH, TIMES, number, show, show_target, spread
 from repro.reports.style import metric_name
 
 if TYPE_CHECKING:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from repro.reports import probes
-from repro.reports.eagersgd.experiments import OPEN, PROBES, TRAINING, WITH
+from repro.reports.gathering import Gathered
+from repro.reports.eagersgd.experiments import OPEN, PAPER, PROBES, TRAINING, WITH
 from repro.reports.groups import Experiment, Group, choose, strangers
-from repro.reports.loading import KINDS, Summary
+from repro.reports.loading import KINDS, Summary, load
 from repro.reports.probes import ProbeGroup
 from repro.reports.sweeps import QUICK
 
@@ -78,3 +80,10 @@ def _rank(group: ProbeGroup) -> tuple:
 def finder(found: Results) -> Callable[[str, str], Group | ProbeGroup | None]:
     """Which results speak to a claim: those that the page shows."""
     return lambda experiment, kind: found.shown.get((experiment, kind))
+
+
+def gathered(results: Path | None) -> Gathered:
+    """The results of the page, from a folder alone or from workspace and reference."""
+    summaries, measurements = load(PAPER, results), probes.load(PAPER, results)
+    found = gather(summaries, measurements)
+    return Gathered(found, finder(found), tuple(summaries))

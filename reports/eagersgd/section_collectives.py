@@ -12,7 +12,7 @@ from repro.reports.eagersgd.section_imbalance import about
 from repro.reports.page import Files, Part, Section, not_run
 from repro.reports.probes import ProbeGroup
 from repro.reports.section_timing import finding
-from repro.reports.stats import DASH, TIMES, number
+from repro.reporting.stats import DASH, TIMES, number
 from repro.reports.verdicts import Verdict
 
 TEXT = (

@@ -12,7 +12,7 @@ from repro.reports.eagersgd.section_imbalance import about
 from repro.reports.eagersgd.section_training import eager_runs, part, where
 from repro.reports.page import Files, Part, Section, not_run
 from repro.reports.section_timing import finding
-from repro.reports.stats import DASH
+from repro.reporting.stats import DASH
 from repro.reports.verdicts import Verdict
 
 GUARANTEES = ("conservation", "active_ranks", "staleness_explained", "missed_results")

@@ -14,7 +14,7 @@ from repro.reports.histograms import Distribution
 from repro.reports.page import Files, Part, Section, not_run
 from repro.reports.probes import ProbeGroup
 from repro.reports.section_timing import finding
-from repro.reports.stats import DASH, number
+from repro.reporting.stats import DASH, number
 from repro.reports.verdicts import Verdict
 
 Groups = Mapping[str, ProbeGroup]  # kind -> group

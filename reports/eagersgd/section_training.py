@@ -26,7 +26,7 @@ from repro.reports.groups import Experiment, Group, length
 from repro.reports.page import Files, Part, Section, not_run
 from repro.reports.section_figure4 import band
 from repro.reports.section_timing import finding
-from repro.reports.stats import DASH
+from repro.reporting.stats import DASH
 from repro.reports.verdicts import Verdict
 
 Training = Mapping[str, Mapping[str, Group]]  # experiment -> kind -> group

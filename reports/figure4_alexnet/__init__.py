@@ -13,7 +13,7 @@ from repro.reporting.evaluate import BASE, Error, Judged, judge_all
 from repro.reports.figure4_alexnet import frames
 from repro.reports.page import Files, not_run
 from repro.reports.render import template, write_page
-from repro.reports.stats import DASH, number
+from repro.reporting.stats import DASH, number
 
 if TYPE_CHECKING:
     import pandas as pd

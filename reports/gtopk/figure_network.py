@@ -8,7 +8,7 @@ from repro.reports import style
 from repro.reports.gtopk.experiments import DENSITY
 from repro.reports.gtopk.frames_network import LEFT_BYTES, NEAR, curve
 from repro.reports.gtopk.published import Published
-from repro.reports.stats import ALPHA, RHO
+from repro.reporting.stats import ALPHA, RHO
 
 if TYPE_CHECKING:
     import pandas as pd

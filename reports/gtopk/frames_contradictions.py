@@ -13,7 +13,7 @@ from repro.reports.gtopk.frames_scaling import _images
 from repro.reports.gtopk.published import MOST, Published
 from repro.reports.scaling import ALGORITHMS, MODELS, Steps
 from repro.reports.sparse_forms import BY_VARIANT, selected
-from repro.reports.stats import DASH, TIMES, number
+from repro.reporting.stats import DASH, TIMES, number
 from repro.reports.verdicts import MATCHES, Verdict, label
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from repro.reports import compute, compute_sparse, curves, frames
 from repro.reports.groups import Group
 from repro.reports.gtopk.experiments import BASE
-from repro.reports.stats import DASH, TIMES, Spread, number, show, show_target, spread
+from repro.reporting.stats import DASH, TIMES, Spread, number, show, show_target, spread
 from repro.reports.style import metric_name
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from repro.reports.gtopk.published import Published
 from repro.reports.probes import ProbeGroup
 from repro.reports.sparse_forms import ALGORITHMS, FORMS
-from repro.reports.stats import DASH, number, show, spread
+from repro.reporting.stats import DASH, number, show, spread
 
 if TYPE_CHECKING:
     import pandas as pd

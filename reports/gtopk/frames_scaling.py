@@ -11,7 +11,7 @@ from repro.reports.gtopk.published import MOST, Published
 from repro.reports.loading import Summary
 from repro.reports.probes import ProbeGroup
 from repro.reports.scaling import ALGORITHMS, MODELS, PARTS, Steps, place
-from repro.reports.stats import DASH, TIMES, number, spread
+from repro.reporting.stats import DASH, TIMES, number, spread
 
 if TYPE_CHECKING:
     import pandas as pd

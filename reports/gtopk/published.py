@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from repro.reports.gtopk.experiments import DENSITY, PARAMETERS, WORLDS
 from repro.reports.scaling import ALGORITHMS, MODELS, Steps
 from repro.reports.sparse_forms import BY_VARIANT, selected
-from repro.reports.stats import ALPHA
+from repro.reporting.stats import ALPHA
 
 if TYPE_CHECKING:
     import pandas as pd

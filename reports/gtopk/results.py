@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from repro.reports import probes
+from repro.reports.gathering import Gathered
 from repro.reports.groups import Group, choose, strangers
-from repro.reports.gtopk.experiments import FIG11, PREFERRED, SWEEPS, TRAINING
-from repro.reports.loading import KINDS, Summary
+from repro.reports.gtopk.experiments import FIG11, PAPER, PREFERRED, SWEEPS, TRAINING
+from repro.reports.loading import KINDS, Summary, load
 from repro.reports.probes import ProbeGroup
 from repro.reports.sweeps import QUICK
 
@@ -97,3 +99,10 @@ def finder(found: Results) -> Callable[[str, str], Group | ProbeGroup | None]:
         return found.training.get(experiment, {}).get(kind)
 
     return find
+
+
+def gathered(results: Path | None) -> Gathered:
+    """The results of the page, from a folder alone or from workspace and reference."""
+    summaries, measurements = load(PAPER, results), probes.load(PAPER, results)
+    found = gather(summaries, measurements)
+    return Gathered(found, finder(found), tuple(summaries))

@@ -25,7 +25,7 @@ from repro.reports.gtopk.experiments import (
 from repro.reports.page import Files, Part, Section, not_run
 from repro.reports.section_figure4 import band
 from repro.reports.section_timing import finding
-from repro.reports.stats import DASH, number, spread
+from repro.reporting.stats import DASH, number, spread
 from repro.reports.style import metric_name
 from repro.reports.verdicts import Verdict
 

@@ -12,7 +12,7 @@ from repro.reports.gtopk.published import Published
 from repro.reports.page import Files, Part, Section, not_run
 from repro.reports.probes import ProbeGroup
 from repro.reports.section_timing import finding
-from repro.reports.stats import ALPHA, DASH
+from repro.reporting.stats import ALPHA, DASH
 from repro.reports.verdicts import Verdict
 
 Groups = Mapping[str, Sequence[ProbeGroup]]  # kind -> groups, a testbed each

@@ -16,7 +16,7 @@ from repro.reports.page import Files, Part, Section, not_run
 from repro.reports.probes import ProbeGroup
 from repro.reports.scaling import ALGORITHMS, MODELS, Steps, of_runs
 from repro.reports.section_timing import finding
-from repro.reports.stats import DASH
+from repro.reporting.stats import DASH
 from repro.reports.verdicts import Verdict
 
 MODEL = "time model"

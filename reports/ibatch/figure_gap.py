@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from repro.reports import style
 from repro.reports.batched_pulls import MODES, NETWORKS
 from repro.reports.ibatch.figure_scaling import NAMES
-from repro.reports.stats import number
+from repro.reporting.stats import number
 
 if TYPE_CHECKING:
     import pandas as pd

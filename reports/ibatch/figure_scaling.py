@@ -9,7 +9,7 @@ from repro.reports import style
 from repro.reports.batched_pulls import MODES
 from repro.reports.curves import dashes
 from repro.reports.ibatch.frames_scaling import PARTS
-from repro.reports.stats import TIMES, number
+from repro.reporting.stats import TIMES, number
 
 if TYPE_CHECKING:
     import pandas as pd

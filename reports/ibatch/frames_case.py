@@ -11,7 +11,7 @@ from repro.reports.batched_pulls import MODES, pipeline, profile, times
 from repro.reports.loading import Summary
 from repro.reports.probes import ProbeGroup
 from repro.reports.schedules import CLOSE, MAIN, Box, boxes
-from repro.reports.stats import DASH, number
+from repro.reporting.stats import DASH, number
 
 if TYPE_CHECKING:
     import pandas as pd

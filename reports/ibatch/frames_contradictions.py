@@ -9,7 +9,7 @@ from repro.reports.arithmetic import Check, check
 from repro.reports.batched_pulls import DEFAULT, IBATCH, LAYERWISE, VGG19, VGG19_22K
 from repro.reports.ibatch.experiments import LARGEST, MEDIUM
 from repro.reports.ibatch.published import SCALING, Published
-from repro.reports.stats import TIMES, number
+from repro.reporting.stats import TIMES, number
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -20,7 +20,7 @@ from repro.reports.batched_pulls import (
 )
 from repro.reports.groups import Group
 from repro.reports.probes import ProbeGroup
-from repro.reports.stats import DASH, number
+from repro.reporting.stats import DASH, number
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -11,7 +11,7 @@ from repro.reports.compute_eager import staleness
 from repro.reports.compute_ibatch import equal_weights, measured_speedup
 from repro.reports.groups import Group
 from repro.reports.loading import Summary
-from repro.reports.stats import DASH, TIMES, show, spread
+from repro.reporting.stats import DASH, TIMES, show, spread
 from repro.reports.style import metric_name
 
 if TYPE_CHECKING:

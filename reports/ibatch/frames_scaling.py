@@ -11,7 +11,7 @@ from repro.reports.batched_pulls import MODES, SINGLE, Scaling, batches_text, mo
 from repro.reports.ibatch.experiments import BEYOND, LARGEST, OF_FIG7, PAPER
 from repro.reports.ibatch.published import Published
 from repro.reports.probes import ProbeGroup
-from repro.reports.stats import DASH, TIMES, number
+from repro.reporting.stats import DASH, TIMES, number
 
 if TYPE_CHECKING:
     import pandas as pd

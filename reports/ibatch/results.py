@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from repro.reports import probes
+from repro.reports.gathering import Gathered
 from repro.reports.batched_pulls import implied, network
 from repro.reports.groups import Group, choose, strangers
-from repro.reports.ibatch.experiments import FIG5, FIG6, MEASURED, PLACES, PROBES, SHOWN, SWEEPS, SYNC, WITH
-from repro.reports.loading import KINDS, Summary
+from repro.reports.ibatch.experiments import FIG5, FIG6, MEASURED, PAPER, PLACES, PROBES, SHOWN, SWEEPS, SYNC, WITH
+from repro.reports.loading import KINDS, Summary, load
 from repro.reports.probes import ProbeGroup
 from repro.reports.sweeps import choose_places, sweep, widened
 
@@ -91,3 +93,10 @@ def _family(summary: Summary) -> str:
 def finder(found: Results) -> Callable[[str, str], Group | ProbeGroup | None]:
     """Which results speak to a claim: those that the page shows."""
     return lambda experiment, kind: found.shown.get((experiment, kind))
+
+
+def gathered(results: Path | None) -> Gathered:
+    """The results of the page, from a folder alone or from workspace and reference."""
+    summaries, measurements = load(PAPER, results), probes.load(PAPER, results)
+    found = gather(summaries, measurements)
+    return Gathered(found, finder(found), tuple(summaries))

@@ -11,7 +11,7 @@ from repro.reports.ibatch.results import Results
 from repro.reports.page import Files, Part, Section, not_run
 from repro.reports.probes import ProbeGroup
 from repro.reports.section_timing import finding
-from repro.reports.stats import DASH
+from repro.reporting.stats import DASH
 from repro.reports.verdicts import Verdict, about
 
 OF_FIGURE4 = ("case-over", "case-batches", "case-startup")  # begin its claims' names

@@ -11,7 +11,7 @@ from repro.reports.ibatch.results import Results
 from repro.reports.ibatch.section_scaling import OF_DECISIONS
 from repro.reports.page import Files, Part, Section, not_run
 from repro.reports.section_timing import finding
-from repro.reports.stats import DASH
+from repro.reporting.stats import DASH
 from repro.reports.verdicts import Verdict, about
 
 

@@ -11,7 +11,7 @@ from repro.reports.ibatch import figure_gap, frames_measured
 from repro.reports.ibatch.experiments import PAPER, PLACES, WHAT
 from repro.reports.ibatch.results import Results
 from repro.reports.page import Files, Part, Section
-from repro.reports.stats import DASH
+from repro.reporting.stats import DASH
 from repro.reports.verdicts import Verdict
 
 

@@ -16,7 +16,7 @@ from repro.reports.ibatch.section_case import heading, note, testbeds
 from repro.reports.learning import learning, where
 from repro.reports.page import Files, Part, Section, not_run
 from repro.reports.section_timing import finding
-from repro.reports.stats import DASH, number
+from repro.reporting.stats import DASH, number
 from repro.reports.verdicts import Verdict, about
 
 # How claims about Figures 7 and Table 1, and about decisions, begin; those stand elsewhere.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from repro.reports import style
 from repro.reports.curves import dashes
-from repro.reports.stats import spread
+from repro.reporting.stats import spread
 
 if TYPE_CHECKING:
     import pandas as pd

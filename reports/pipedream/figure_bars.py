@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from repro.reports import style
 from repro.reports.pipedream.frames_measured import PARTS
-from repro.reports.stats import TIMES, number
+from repro.reporting.stats import TIMES, number
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -14,7 +14,7 @@ from repro.reports.loading import Summary
 from repro.reports.pipedream.experiments import BY_NAME
 from repro.reports.pipedream.published import OVER_BSP, Published
 from repro.reports.pipelines import ASP, BSP, PIPEDREAM, Runs, machines
-from repro.reports.stats import DASH, TIMES, number, show, show_target, spread
+from repro.reporting.stats import DASH, TIMES, number, show, show_target, spread
 from repro.reports.style import metric_name
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from repro.reports.arithmetic import Check, check
 from repro.reports.pipedream.experiments import BY_NAME, TABLE, Row
 from repro.reports.pipedream.published import OVER_BSP, OVER_ONE, OVERHEAD, Published
 from repro.reports.pipelines import BSP, PIPEDREAM, replicas
-from repro.reports.stats import DASH, TIMES, number
+from repro.reporting.stats import DASH, TIMES, number
 
 if TYPE_CHECKING:
     import pandas as pd

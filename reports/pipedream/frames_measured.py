@@ -10,7 +10,7 @@ from repro.reports.groups import Group, optimizer
 from repro.reports.loading import Summary
 from repro.reports.pipedream.frames_table1 import cuts
 from repro.reports.pipelines import ALLREDUCE, BSP, configuration, overhead, pipeline, samples_s
-from repro.reports.stats import DASH, TIMES, number, show, spread
+from repro.reporting.stats import DASH, TIMES, number, show, spread
 from repro.reports.style import metric_name
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from repro.reports.pipedream.experiments import FIG1_DEVICES, FIG1_MODELS, TABLE
 from repro.reports.pipedream.published import Published
 from repro.reports.pipelines import overhead, samples_s, series
 from repro.reports.probes import ProbeGroup
-from repro.reports.stats import DASH, TIMES, number
+from repro.reporting.stats import DASH, TIMES, number
 
 if TYPE_CHECKING:
     import pandas as pd

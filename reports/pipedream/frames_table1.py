@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from repro.reports.pipedream.experiments import BY_NAME, CLUSTERS, OF_A_ROW, TABLE, Row
 from repro.reports.pipedream.published import OVER_BSP, OVER_ONE, OVERHEAD, REDUCTION, Published
 from repro.reports.pipelines import ALLREDUCE, BSP, GIVEN, MODEL, PIPEDREAM, SINGLE, STRAIGHT, Runs, pipeline
-from repro.reports.stats import DASH, TIMES, number
+from repro.reporting.stats import DASH, TIMES, number
 
 if TYPE_CHECKING:
     import pandas as pd

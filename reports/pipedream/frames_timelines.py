@@ -8,7 +8,7 @@ from repro.reports import schedules
 from repro.reports.groups import Group
 from repro.reports.loading import Summary
 from repro.reports.schedules import COMPUTING, MAIN, PASSES
-from repro.reports.stats import DASH, number
+from repro.reporting.stats import DASH, number
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from repro.reports import probes
+from repro.reports.gathering import Gathered
 from repro.reports.groups import Group, choose, strangers
-from repro.reports.loading import KINDS, Summary
-from repro.reports.pipedream.experiments import ACCURACY, PLACES, PROBES, SWEEPS, TABLE_1, TRAINING, WITH
+from repro.reports.loading import KINDS, Summary, load
+from repro.reports.pipedream.experiments import ACCURACY, PAPER, PLACES, PROBES, SWEEPS, TABLE_1, TRAINING, WITH
 from repro.reports.pipelines import Runs
 from repro.reports.probes import ProbeGroup
 from repro.reports.sweeps import choose_places, sweep, widened
@@ -88,3 +90,10 @@ def finder(found: Results) -> Callable[[str, str], Group | ProbeGroup | None]:
         return group
 
     return find
+
+
+def gathered(results: Path | None) -> Gathered:
+    """The results of the page, from a folder alone or from workspace and reference."""
+    summaries, measurements = load(PAPER, results), probes.load(PAPER, results)
+    found = gather(summaries, measurements)
+    return Gathered(found, finder(found), tuple(summaries))

@@ -14,7 +14,7 @@ from repro.reports.pipedream.experiments import MEASURED_ALEXNET, MEASURED_VGG, 
 from repro.reports.pipedream.results import Results
 from repro.reports.pipelines import BSP, FLUSH, GPIPE, PIPEDREAM, STRAIGHT
 from repro.reports.section_timing import finding
-from repro.reports.stats import DASH
+from repro.reporting.stats import DASH
 from repro.reports.verdicts import Verdict, about
 
 WHAT = {MEASURED_VGG.name: "VGG-style network", MEASURED_ALEXNET.name: "AlexNet-style network"}

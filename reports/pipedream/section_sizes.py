@@ -13,7 +13,7 @@ from repro.reports.pipedream.published import Published
 from repro.reports.pipedream.results import Results
 from repro.reports.probes import ProbeGroup
 from repro.reports.section_timing import finding
-from repro.reports.stats import DASH
+from repro.reporting.stats import DASH
 from repro.reports.verdicts import Verdict, about
 
 Groups = Mapping[str, ProbeGroup]

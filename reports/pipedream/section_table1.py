@@ -11,7 +11,7 @@ from repro.reports.pipedream.experiments import ACCURACY, PAPER, TABLE_1
 from repro.reports.pipedream.published import Published
 from repro.reports.pipedream.results import Results
 from repro.reports.section_timing import finding
-from repro.reports.stats import DASH
+from repro.reporting.stats import DASH
 from repro.reports.verdicts import Verdict, about
 
 OF_FIGURE13 = ("model-parallel-", "straight-", "pipedream-over-straight-")  # begin its claims' names

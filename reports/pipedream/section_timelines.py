@@ -12,7 +12,7 @@ from repro.reports.pipedream.experiments import DATA_PARALLEL, FIG8, PAPER, REPL
 from repro.reports.pipedream.experiments import files as files_of
 from repro.reports.pipelines import MODEL, PIPEDREAM, configuration
 from repro.reports.section_timing import finding
-from repro.reports.stats import DASH
+from repro.reporting.stats import DASH
 from repro.reports.verdicts import Verdict, about
 
 PANELS = {

@@ -14,7 +14,7 @@ from repro.reports.pipedream.published import Published
 from repro.reports.pipedream.results import Results
 from repro.reports.section_figure4 import band
 from repro.reports.section_timing import finding
-from repro.reports.stats import DASH, number
+from repro.reporting.stats import DASH, number
 from repro.reports.style import metric_name
 from repro.reports.verdicts import Verdict, about
 

@@ -70,6 +70,8 @@ class Ranks(Model):
     threads_per_rank: Annotated[int, Field(ge=1, le=limits.THREADS)] = 1
     backend: Text = "auto"  # of torch.distributed
     sources: Entries = Field(default_factory=dict)
+    # entry -> the claims of the paper that it has as its source: what these say is no result
+    claims: dict[str, list[Text]] = Field(default_factory=dict)
 
 
 class Measured(Ranks):

@@ -65,10 +65,13 @@ def rows(table: str, summary: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def run(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """A run's row: seconds (of an iteration, the mean over the worker ranks, but for `train_s`), bytes, names."""
+    """A run's row: seconds (of an iteration, the mean over the worker ranks; `iteration_s`: `train_s`, that of
+    all iterations end to end, by their number), bytes, names."""
     row = {"variant": summary["setting"]}
     row |= {column: summary.get(column) for column in _PLAIN}
     row |= {column: (summary.get(part) or {}).get(entry) for column, (part, entry) in _WITHIN.items()}
+    if summary.get("iterations") and row["train_s"] is not None:
+        row["iteration_s"] = row["train_s"] / summary["iterations"]
     row["final"] = (summary.get("final") or {}).get(summary.get("metric"))
     for target, reached in (summary.get("targets") or {}).items():
         row[f"to_{target}_s"] = reached and reached["train_s"]

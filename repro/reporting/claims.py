@@ -1,13 +1,13 @@
-"""Claims as data: which numbers of a table one is about, what is done with them, the paper's own, what they rest on."""
+"""Claims as data: what a paper says, from which of our numbers it is judged, and what the verdict rests on."""
 
 from __future__ import annotations
 
 from datetime import date
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import yaml
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from repro.common import yaml_files
 from repro.common.errors import InputError
@@ -17,89 +17,138 @@ from repro.reporting.verdict import Effect
 
 
 class Value(Model):
-    """A number from the rows that `of` and `over` choose of a table.
+    """How ours is computed, a number a seed: by a verb on the rows that `of` and `over` choose of the runs, or by a
+    named function of the paper's own (`function`, with its arguments).
 
-    value: of's; ratio: over's to of's; reduction: the share of over's that of has less. `take`: of several rows.
+    value: of's; ratio: of's to over's; speedup: over's to of's; difference: of's less over's; reduction: the share of
+    over's that of has less. `take`: which variant, where `of` or `over` chooses several, by its median over seeds.
+    `phases`: of the breakdown runs, where there are any.
     """
 
     part = "value"
 
-    verb: Literal["value", "ratio", "reduction"]
-    column: Text
-    of: Filter
+    verb: Literal["value", "ratio", "speedup", "difference", "reduction"] | None = None  # or:
+    function: Text | None = None
+    arguments: dict[str, Any] = Field(default_factory=dict)
+    column: Text | None = None
+    of: Filter = Field(default_factory=dict)
     over: Filter | None = None
-    take: Literal["min", "max", "mean"] = "min"
+    take: Literal["min", "max"] = "min"
+    phases: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_arguments(cls, given: Any) -> Any:
+        """`{function: speedup, over: D-Sync}`: what stands beside a function are its arguments."""
+        if isinstance(given, dict) and "function" in given:
+            return {"function": given["function"], "arguments": {k: v for k, v in given.items() if k != "function"}}
+        return given
 
     @model_validator(mode="after")
-    def _two_sides(self) -> Value:
-        if (self.verb == "value") != (self.over is None):
+    def _one_way(self) -> Value:
+        if (self.verb is None) == (self.function is None):
+            raise ValueError("needs verb or function, and not both")
+        if self.verb and not self.column:
+            raise ValueError(f"{self.verb} needs column")
+        if self.verb and (self.verb == "value") != (self.over is None):
             raise ValueError(f"{self.verb} {'has no over' if self.over else 'needs over'}")
         return self
 
 
 class Paper(Model):
-    """The paper's range (an end that is left out is open), as it prints it."""
+    """The paper's range (an end that is left out is open) as it prints it; `unit`: x, % (printed x 100) or ""."""
 
     part = "paper"
 
     low: float | None = None
     high: float | None = None
     shown: Text
+    unit: Literal["", "x", "%"] = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_number(cls, given: Any) -> Any:
+        """`value` stands for both ends."""
+        if isinstance(given, dict) and "value" in given:
+            value = given["value"]
+            return {"shown": str(value), "low": value, "high": value} | {k: v for k, v in given.items() if k != "value"}
+        return given
+
+    @model_validator(mode="after")
+    def _some_end(self) -> Paper:
+        if self.low is None and self.high is None:
+            raise ValueError("needs value, low or high")
+        return self
 
 
 class Tolerance(Model):
-    """By how much the range is wider than printed, and since when."""
+    """By how much the range is wider than printed; `fixed`: since when, if not since the file's date."""
 
     part = "tolerance"
 
     absolute: NonNegative = 0.0
     relative: NonNegative = 0.0
-    fixed: date
+    fixed: date | None = None
 
 
 class Claimed(Model):
-    """Of a claim of an effect: where there is none, how near to that is none, and on which side it is claimed."""
+    """Of a claim of an effect: the value of no effect, how near to it is none, and on which side it is claimed."""
 
     part = "effect"
 
     none: float
-    margin: NonNegative
     side: Literal["above", "below"]
+    margin: NonNegative | None = None  # of ratios a factor of 1 + margin; else the file's
 
 
-class Because(Model):
-    """Why a claim does not hold as printed; tested: the experiment that decided it, else it is a conjecture."""
+class Reason(Model):
+    """Why claims do not hold as printed; tested: the experiment that decided it, else it is a conjecture.
 
-    part = "because"
+    kind: of which numbers alone. authors_reply: what they said to it.
+    """
 
+    part = "reasons"
+
+    claims: list[Text]
     cause: str
     tested: Text | None = None
+    kind: Text | None = None
+    authors_reply: str = ""
 
 
 class Claim(Model):
-    """One claim of a paper. Without `value` it cannot be tried here, for the reason that `not_here` gives."""
+    """One claim of a paper.
+
+    about: time, accuracy (not judged on stand-in data), theory, or data. minimum_seeds: with fewer of them nothing is
+    concluded. own_cores: judged only where every rank has a core or a GPU of its own. not_here: why it cannot be tried.
+    """
 
     part = "claim"
 
     id: Text
+    about: Literal["time", "accuracy", "theory", "data"]
     text: str
-    source: Text
-    scope: str
+    source: str
+    experiment: Text
     paper: Paper
     tolerance: Tolerance
-    headline: bool = False
+    minimum_seeds: int | dict[str, int] = 1
     value: Value | None = None
     not_here: str | None = None
     effect: Claimed | None = None
-    because: Because | None = None
-    inputs: list[Text] = Field(default_factory=list)  # names of assumed inputs, of which the table has both ends
+    scope: str = ""
+    headline: bool = False
+    own_cores: bool = True
+
+    @field_validator("text", mode="after")
+    @classmethod
+    def _on_one_line(cls, text: str) -> str:
+        return " ".join(text.split())
 
     @model_validator(mode="after")
     def _tried_or_not(self) -> Claim:
         if (self.value is None) == (self.not_here is None):
             raise ValueError("needs value, or not_here, and not both")
-        if self.effect and (self.paper.low is None or self.paper.high is None):
-            raise ValueError("a claim of an effect needs both ends of the paper's range")
         return self
 
     @property
@@ -112,32 +161,76 @@ class Claim(Model):
         )
 
     @property
-    def claimed(self) -> Effect | None:
-        """The effect as verdicts take it; sizes of ratios are compared on a log scale."""
-        if self.effect is None or self.value is None:
-            return None
-        return Effect(self.effect.none, self.effect.margin, self.effect.side, ratio=self.value.verb == "ratio")
+    def is_ratio(self) -> bool:
+        """Whether ours is a factor, whose sizes are compared on a log scale."""
+        return self.paper.unit == "x"
+
+    def seeds_for(self, kind: str) -> int:
+        """How many seeds a verdict takes; padded runs are measured ones."""
+        if isinstance(self.minimum_seeds, int):
+            return self.minimum_seeds
+        return self.minimum_seeds.get(kind.partition(",")[0], 1)
+
+
+class Finding(Model):
+    """A sentence about what was found, each number a placeholder `{claim:kind}`; it holds while the verdicts do."""
+
+    part = "finding"
+
+    text: str
+    rests_on: dict[str, str] = Field(default_factory=dict)  # claim:kind -> the verdict's text
+
+
+class Margins(Model):
+    """How near to no effect is none, of each unit, and since when."""
+
+    part = "margins"
+
+    x: NonNegative = 0.05
+    percent: NonNegative = 0.05
+    number: NonNegative = 0.0
+    fixed: date
+
+    def of(self, unit: str) -> float:
+        return {"x": self.x, "%": self.percent, "": self.number}[unit]
 
 
 class File(Model):
-    """A claims file."""
+    """A claims file. fixed: since when its ranges and tolerances stand. inputs: experiment -> the one that repeats it
+    at the ends of its assumed inputs (factor `input`). emulated: experiment -> the one that emulates it."""
 
     part = "claims"
 
+    fixed: date
+    margins: Margins
+    scope: str = ""
     claims: list[Claim]
+    reasons: list[Reason] = Field(default_factory=list)
+    findings: list[Finding] = Field(default_factory=list)
+    inputs: dict[str, str] = Field(default_factory=dict)
+    emulated: dict[str, str] = Field(default_factory=dict)
+    deviations: list[dict[str, str]] = Field(default_factory=list)
+    contradictions: list[dict[str, str]] = Field(default_factory=list)
+
+    def effect(self, claim: Claim) -> Effect | None:
+        """The claim's effect as verdicts take it."""
+        if claim.effect is None:
+            return None
+        margin = claim.effect.margin if claim.effect.margin is not None else self.margins.of(claim.paper.unit)
+        return Effect(claim.effect.none, margin, claim.effect.side, ratio=claim.is_ratio)
 
 
-def read(path: Path) -> list[Claim]:
-    """The claims of a file, each name once; InputError in one line for anything else."""
+def read(path: Path) -> File:
+    """A claims file, each name once; InputError in one line for anything else."""
     try:
         content = yaml_files.read(path)
     except (OSError, yaml.YAMLError) as error:
         raise InputError(f"{path}: not a readable claims file ({' '.join(str(error).split())})") from None
     try:
-        claims = checked(File, content, "claims").claims
+        file = checked(File, content, "claims")
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
-    names = [claim.id for claim in claims]
+    names = [claim.id for claim in file.claims]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise InputError(f"{path}: claim '{twice}' stands there twice")
-    return claims
+    return file

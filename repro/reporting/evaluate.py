@@ -1,126 +1,176 @@
-"""A claim's number from a table of steps, with all that makes it uncertain, and what follows for the claim.
-
-The table has a row a variant, kind, input and seed. `kind`: how the number came to be (DESIGN section 2). `input`:
-which assumed input is not at its best guess but at an end, `base` where none is. A column `X` may have `X_low` and
-`X_high` beside it: between which values repetitions of one run lay.
-"""
+"""A claim's numbers from a table of runs, all that makes them uncertain, and what follows for the claim."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from repro.common.errors import InputError, unknown
+from repro.common.errors import unknown
+from repro.reporting import verdict as answers
 from repro.reporting.claims import Claim, Value
 from repro.reporting.filters import Filter, chosen
 from repro.reporting.interval import Interval
-from repro.reporting.verdict import Verdict, direction, of_effect, of_value
+from repro.reporting.stats import spread
+from repro.reporting.verdict import Effect, Verdict, direction, of_effect, of_value
 
 if TYPE_CHECKING:
     import pandas as pd
 
-BASE = "base"
+
+@dataclass(frozen=True)
+class Outcome:
+    """One number a seed, or the reason why there is none; `note` goes beside the number."""
+
+    values: dict[int, float] = field(default_factory=dict)
+    reason: str = ""
+    note: str = ""
 
 
 @dataclass(frozen=True)
 class Error:
-    """By which share a ratio of this kind may be off, and how that is known."""
+    """By which share a number of this kind may be off, and how that is known."""
 
     share: float
     source: str
 
 
 @dataclass(frozen=True)
+class Evidence:
+    """What one kind of number says of a claim.
+
+    ends: `input, low` or `input, high` -> ours with that input there, all else as guessed. repeated: the least and most
+    that repetitions of one run make of it. by_construction, out_of_scope, not_testable: why it is not judged.
+    """
+
+    outcome: Outcome
+    ends: Mapping[str, float] = field(default_factory=dict)
+    repeated: Sequence[float] = ()
+    error: Error | None = None
+    by_construction: str = ""
+    out_of_scope: str = ""
+    not_testable: str = ""
+
+    @property
+    def values(self) -> list[float]:
+        return [value for value in self.outcome.values.values() if not math.isnan(value)]
+
+
+@dataclass(frozen=True)
 class Judged:
-    """A claim beside one kind of number: ours, the verdict, and what the number becomes at the ends of each input."""
+    """A claim beside one kind of number: the verdict, ours where there is one, over how many seeds."""
 
     claim: Claim
     kind: str
-    ours: Interval
     verdict: Verdict
+    ours: Interval | None = None
+    seeds: int = 0
+    note: str = ""
     ends: Mapping[str, float] = field(default_factory=dict)
+    error: Error | None = None
+    effect: Effect | None = None
 
     @property
     def flips(self) -> list[str]:
         """The ends of inputs at which the claim's direction is another, all else as guessed."""
-        effect = self.claim.claimed
-        if effect is None:
+        if self.effect is None or self.ours is None:
             return []
-        here = direction(Interval.exact(self.ours.point), effect)
-        return [end for end, value in self.ends.items() if direction(Interval.exact(value), effect) != here]
+        here = direction(Interval.exact(self.ours.point), self.effect)
+        return [end for end, value in self.ends.items() if direction(Interval.exact(value), self.effect) != here]
 
 
-def judge(claim: Claim, steps: pd.DataFrame, kind: str, errors: Mapping[str, Error], inputs_of: str) -> Judged | None:
-    """The claim judged by one kind of number, None where there is none.
+def judge(claim: Claim, kind: str, evidence: Evidence | None, effect: Effect | None) -> Judged:
+    """The verdict of one kind of number on a claim; evidence: None where nothing has been run."""
+    if claim.not_here is not None:
+        return Judged(claim, kind, Verdict(answers.NOT_TESTABLE, reason=claim.not_here))
+    if evidence is None:
+        return Judged(claim, kind, Verdict(answers.NOT_RUN))
+    if evidence.not_testable:
+        return Judged(claim, kind, Verdict(answers.NOT_TESTABLE, reason=evidence.not_testable))
+    if not evidence.values:
+        reason = evidence.outcome.reason or "nothing recorded to compute it from"
+        return Judged(claim, kind, Verdict(answers.NOT_RUN, reason=reason))
+    ours = interval(claim, evidence, effect)
+    seeds, least = len(evidence.values), claim.seeds_for(kind)
+    if evidence.by_construction:
+        verdict = Verdict(answers.BY_CONSTRUCTION, reason=evidence.by_construction)
+    elif evidence.out_of_scope:
+        verdict = Verdict(answers.OUT_OF_SCOPE, reason=evidence.out_of_scope)
+    elif seeds < least:
+        verdict = Verdict(answers.INCONCLUSIVE, reason=f"{seeds} of {least} seeds")
+    else:
+        verdict = of_effect(ours, effect, *claim.widened) if effect else of_value(ours, *claim.widened)
+    return Judged(claim, kind, verdict, ours, seeds, evidence.outcome.note, evidence.ends, evidence.error, effect)
 
-    errors: kind -> by how much its ratios may be off. inputs_of: the kind that was repeated at the ends of the inputs;
-    another kind, which shares them, is taken to change by the same factor.
+
+def interval(claim: Claim, evidence: Evidence, effect: Effect | None) -> Interval:
+    """The median over seeds and all that is known to make it uncertain: seeds, repetitions, inputs, the kind's error.
+
+    What an error of a ratio makes of a reduction (an effect in percent) is computed on the ratio, 1 / (1 - reduction).
     """
-    assert claim.value is not None
-    mine, repeated = steps[steps["kind"] == kind], steps[steps["kind"] == inputs_of]
-    point = number(claim.value, mine[mine["input"] == BASE])
-    if point is None:
-        return None
-    guessed = number(claim.value, repeated[repeated["input"] == BASE])
-    ends = {}
-    for end in sorted(set(repeated["input"]) - {BASE}):
-        value = number(claim.value, repeated[repeated["input"] == end])
-        if value is not None and guessed and end.rpartition(", ")[0] in claim.inputs:
-            ends[end] = point * value / guessed
-    if missing := [name for name in claim.inputs if not any(end.startswith(f"{name}, ") for end in ends)]:
-        raise InputError(f"claim {claim.id}: no run at the ends of input '{missing[0]}'")
-    ours = Interval.exact(point).and_these(repetitions(claim.value, mine[mine["input"] == BASE]))
-    ours = ours.and_these(ends.values()).off_by(errors[kind].share if kind in errors else 0.0)
-    if claim.value.verb == "reduction":
-        ours = Interval(*(reduction(ratio) for ratio in (ours.low, ours.point, ours.high)))
-        ends = {end: reduction(ratio) for end, ratio in ends.items()}
-    return Judged(claim, kind, ours, verdict(claim, ours), ends)
+    found = spread(evidence.values)
+    ours = Interval(found.low, found.median, found.high).and_these(evidence.repeated).and_these(evidence.ends.values())
+    if evidence.error is None:
+        return ours
+    if claim.paper.unit == "%" and effect is not None and ours.high < 1:
+        ratio = Interval(*(1 / (1 - share) for share in (ours.low, ours.point, ours.high))).off_by(evidence.error.share)
+        return Interval(*(1 - 1 / value for value in (ratio.low, ratio.point, ratio.high)))
+    return ours.off_by(evidence.error.share)
 
 
-def reduction(ratio: float) -> float:
-    """The share that is saved where over's number is so many times of's: what makes a ratio uncertain makes it so."""
-    return 1 - 1 / ratio
+def numbers(value: Value, rows: pd.DataFrame, suffixes: tuple[str, str] = ("", "")) -> Outcome:
+    """The number of a verb, one a seed that both sides have.
+
+    rows: one a run, with variant, seed, breakdown and the claim's column. suffixes: of the columns of `of` and `over`.
+    """
+    best, of = taken(value, rows, value.of, suffixes[0])
+    note = f"fastest: {best}" if isinstance(value.of.get("variant"), list) else ""
+    if not of:
+        return Outcome(reason=f"no results for {_shown(value.of)}")
+    if value.over is None:
+        return Outcome(of, note=note)
+    _, over = taken(value, rows, value.over, suffixes[1])
+    if not over:
+        return Outcome(reason=f"no results for {_shown(value.over)}")
+    if not (seeds := sorted({*of} & {*over})):
+        return Outcome(reason=f"no seed in common between {_shown(value.of)} and {_shown(value.over)}")
+    return Outcome({seed: _number(value.verb or "", of[seed], over[seed]) for seed in seeds}, note=note)
 
 
-def verdict(claim: Claim, ours: Interval) -> Verdict:
-    """What the interval says of the claim."""
-    low, high = claim.widened
-    if (effect := claim.claimed) and low is not None and high is not None:
-        return of_effect(ours, effect, low, high)
-    return of_value(ours, low, high)
+def _number(verb: str, of: float, over: float) -> float:
+    if verb == "difference":
+        return of - over
+    if verb == "reduction":
+        return 1 - ratio(of, over)
+    return ratio(over, of) if verb == "speedup" else ratio(of, over)
 
 
-def number(value: Value, rows: pd.DataFrame, suffixes: tuple[str, str] = ("", "")) -> float | None:
-    """The claim's number, of a reduction its ratio; None without rows. suffixes: of the columns of `of` and `over`."""
-    first = taken(value, rows, value.of, suffixes[0])
-    second = taken(value, rows, value.over, suffixes[1]) if value.over else 1.0
-    if first is None or second is None:
-        return None
-    return second / first if value.over else first
+def ratio(above: float, below: float) -> float:
+    """above / below where either may be infinite (not reached) or zero (nothing recorded)."""
+    if math.isinf(above) and math.isinf(below):
+        return math.nan
+    if math.isinf(below):
+        return 0.0
+    return above / below if below > 0 else math.inf if above > 0 else math.nan
 
 
-def taken(value: Value, rows: pd.DataFrame, of: Filter, suffix: str) -> float | None:
-    """One number of the rows that a filter chooses: the median over seeds of each variant, then `take` of these."""
-    column, mine = value.column + suffix, chosen(rows, of)
+def taken(value: Value, rows: pd.DataFrame, of: Filter, suffix: str = "") -> tuple[str, dict[int, float]]:
+    """(variant, seed -> its number) of the rows that a filter chooses: the variant that `take` takes of several."""
+    column, mine = f"{value.column}{suffix}", chosen(rows, of)
     if column not in rows:
         raise unknown("column", column, rows.columns)
-    return None if mine.empty else float(mine.groupby("variant")[column].median().agg(value.take))
+    found = {}
+    for variant, some in mine.groupby("variant", sort=False):
+        broken = some["breakdown"].fillna(False).astype(bool)
+        some = some[broken if value.phases and broken.any() else ~broken]
+        found[str(variant)] = {int(seed): float(number) for seed, number in zip(some["seed"], some[column])}
+    found = {variant: by_seed for variant, by_seed in found.items() if by_seed}
+    if not found:
+        return "", {}
+    best = {"min": min, "max": max}[value.take](found, key=lambda variant: spread(found[variant].values()).median)
+    return best, dict(sorted(found[best].items()))
 
 
-def repetitions(value: Value, rows: pd.DataFrame) -> list[float]:
-    """The least and the most that the number can be, where the repetitions of a run say between which it was."""
-    if f"{value.column}_low" not in rows or rows[f"{value.column}_low"].isna().any():
-        return []
-    found = [number(value, rows, ends) for ends in (("_low", "_high"), ("_high", "_low"))]
-    return [each for each in found if each is not None]
-
-
-def judge_all(
-    claims: Sequence[Claim], steps: pd.DataFrame, kinds: Sequence[str], errors: Mapping[str, Error], inputs_of: str
-) -> dict[str, list[Judged]]:
-    """claim -> one for each kind of number that there is."""
-    return {
-        claim.id: [judged for kind in kinds if claim.value and (judged := judge(claim, steps, kind, errors, inputs_of))]
-        for claim in claims
-    }
+def _shown(of: Filter) -> str:
+    return ", ".join(", ".join(map(str, wanted)) if isinstance(wanted, list) else str(wanted) for wanted in of.values())

@@ -38,4 +38,6 @@ class Interval:
 
     def width(self, ratio: bool) -> float:
         """On a log scale of a ratio."""
-        return math.log(self.high / self.low) if ratio and self.low > 0 else self.high - self.low
+        if ratio and self.low > 0 and math.isfinite(self.high):
+            return math.log(self.high / self.low)
+        return self.high - self.low

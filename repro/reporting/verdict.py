@@ -11,6 +11,9 @@ from repro.reporting.interval import Interval
 
 HOLDS, FAILS, INCONCLUSIVE = "holds", "fails", "inconclusive"
 NO_EFFECT, OPPOSITE = "no effect", "opposite"
+# in the place of a verdict
+BY_CONSTRUCTION, OUT_OF_SCOPE, NOT_TESTABLE, NOT_RUN = "by construction", "out of scope", "not testable here", "not run"
+UNJUDGED = (BY_CONSTRUCTION, OUT_OF_SCOPE, NOT_TESTABLE, NOT_RUN)
 WITHIN, WEAKER, STRONGER = "within", "weaker", "stronger"
 WIDEST = 2.0  # of an interval that can be said to lie within the paper's range, in widths of that range
 
@@ -36,33 +39,53 @@ class Effect:
 
     def size(self, value: float) -> float:
         """How large the effect of a value is, on the claim's side positive."""
+        if self.ratio and (value <= 0 or math.isinf(value)):  # no time at all, or a target never reached
+            return math.inf if (value > 0) == (self.side == "above") else -math.inf
         size = math.log(value / self.none) if self.ratio else value - self.none
         return size if self.side == "above" else -size
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """An answer; of an effect also its size, and which share of the paper's nearest number ours is."""
+    """An answer; of an effect also its size, and which share of the paper's nearest number ours is.
+
+    reason: why there is no verdict, or none that can be relied on.
+    """
 
     answer: str
     size: str = ""
     share: float | None = None
+    reason: str = ""
+
+    @property
+    def judged(self) -> bool:
+        return self.answer not in UNJUDGED
+
+    @property
+    def settled(self) -> bool:
+        """Whether the claim holds as it is printed."""
+        return self.answer == HOLDS and self.size in ("", WITHIN)
 
     @property
     def text(self) -> str:
         """`holds, weaker (61 % of the effect)`"""
         share = f" ({100 * self.share:.0f} % of the effect)" if self.share is not None else ""
-        return ", ".join(filter(None, (self.answer, f"{self.size}{share}" if self.size else "")))
+        text = ", ".join(filter(None, (self.answer, f"{self.size}{share}" if self.size else "")))
+        return f"{text} ({self.reason})" if self.reason else text
 
 
-def of_effect(ours: Interval, effect: Effect, low: float, high: float) -> Verdict:
-    """A claim that something makes a difference; low, high: the paper's range, widened by the tolerance."""
+def of_effect(ours: Interval, effect: Effect, low: float | None, high: float | None) -> Verdict:
+    """A claim that something makes a difference; low, high: the paper's range, widened by the tolerance, if it has two
+    ends: else the claim has a direction alone."""
     answer = direction(ours, effect)
+    if low is None or high is None:
+        return Verdict(answer)
     size = of_size(ours, effect, low, high)
     share = None
     if size in (WEAKER, STRONGER):
         nearest = min((low, high), key=lambda end: abs(effect.size(end) - effect.size(ours.point)))
         share = effect.size(ours.point) / effect.size(nearest) if effect.size(nearest) else None
+        share = share if share is not None and math.isfinite(share) else None
     return Verdict(answer, size, share)
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from repro.reports import frames_findings, frames_ring, frames_timing, groups, probes
 from repro.reports import frames_traces as traces
-from repro.reports.experiments import FIG1, FIG2, K_SPECTRUM, LOSSY
-from repro.reports.stats import DASH, TIMES
+from repro.reports.pipesgd.experiments import FIG1, FIG2, K_SPECTRUM, LOSSY
+from repro.reporting.stats import DASH, TIMES
 from tests.reports.data.probes import rates, rings, timings
 from tests.reports.data.summaries import findings, pictures
 

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from repro.reports import compute, frames, groups, provenance, tables
-from repro.reports.experiments import ALEXNET, APART, FIGURE4, K_SPECTRUM, MNIST, MORE, TRAINING
+from repro.reports.pipesgd.experiments import ALEXNET, APART, FIGURE4, K_SPECTRUM, MNIST, MORE, TRAINING
 from repro.reports.section_figure4 import TIMELINE, row_data
 from tests.reports.data.summaries import FIG4, all_runs, labels, make, rows, timing_only
 

@@ -13,7 +13,7 @@ import pytest
 from repro.common.errors import InputError
 from repro.reports import compute, groups, page, style
 from repro.reports.build import OTHERS, PAGES, build
-from repro.reports.experiments import PROBES, SHOWN, TRAINING
+from repro.reports.pipesgd.experiments import PROBES, SHOWN, TRAINING
 from tests.reports.data.probes import everything
 from tests.reports.data.summaries import all_runs, make, put
 

@@ -9,7 +9,7 @@ import pytest
 
 from repro.common.errors import InputError
 from repro.reports import compute_findings, compute_timing, groups, loading, probes, tables
-from repro.reports.experiments import K_SPECTRUM, LOSSY
+from repro.reports.pipesgd.experiments import K_SPECTRUM, LOSSY
 from tests.reports.data.probes import probe, rates, rings, timing_result, timings
 from tests.reports.data.summaries import findings, make, put
 

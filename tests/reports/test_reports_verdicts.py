@@ -11,7 +11,7 @@ import pytest
 from repro.common.errors import InputError
 from repro.reports import compute, groups, probes, stats, verdicts
 from repro.reports.claims import read_claims
-from repro.reports.experiments import FIGURE4, PROBES, TRAINING
+from repro.reports.pipesgd.experiments import FIGURE4, PROBES, TRAINING
 from repro.reports.pipesgd import finder, gather, reference
 from tests.reports.data.probes import everything, timings
 from tests.reports.data.summaries import FIG4, all_runs, claim, judged, make, timing_only

@@ -9,7 +9,7 @@ from repro.experiment import config
 from repro.records.store import write_summary
 from repro.reports import groups, verdicts
 from repro.reports.claims import read_claims
-from repro.reports.experiments import FIG1, FIG2, FIGURE4, K_SPECTRUM, LOSSY, MNIST, RESNET20, RESNET20_PLAIN
+from repro.reports.pipesgd.experiments import FIG1, FIG2, FIGURE4, K_SPECTRUM, LOSSY, MNIST, RESNET20, RESNET20_PLAIN
 
 FIG4 = MNIST.experiment
 

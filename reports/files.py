@@ -1,4 +1,4 @@
-"""What a page is made of: sections of parts, each with text, a picture, tables; and where their files are written."""
+"""Where a page's figures and tables are written, and how a picture stands on it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repro.reports import tables, timeline
-from repro.reports.render import template
 from repro.reports.style import save, write_csv, write_text
 
 if TYPE_CHECKING:
@@ -25,36 +24,9 @@ class Picture:
     caption: str
     links: list[tuple[str, str]] = field(default_factory=list)
 
-
-@dataclass
-class Part:
-    """A heading (or none), text, a picture, tables with the sentence before each, and what is folded away."""
-
-    heading: str = ""
-    text: str = ""
-    picture: Picture | None = None
-    tables: list[tuple[str, str]] = field(default_factory=list)
-    folded: list[tuple[str, Part]] = field(default_factory=list)
-
-
-@dataclass
-class Section:
-    """A chapter of the page; `anchor` is what Markdown and HTML make of its title.
-
-    experiment: the one of the page whose place in the paper is the section's; "" for one that stands before them all.
-    """
-
-    title: str
-    experiment: str = ""
-    text: str = ""
-    parts: list[Part] = field(default_factory=list)
-
-    @property
-    def anchor(self) -> str:
-        return re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", self.title.lower())).strip("-")
-
     def markdown(self) -> str:
-        return template("section.md.j2", section=self)
+        links = " ".join(f"[{name}]({link})" for name, link in self.links)
+        return f"![{self.alt}]({self.path}.png)\n\n*{self.caption}* {links}"
 
 
 @dataclass
@@ -107,8 +79,3 @@ class Files:
 def slug(text: str) -> str:
     """`Pipe-SGD + T` as a part of a file's name: `pipe-sgd-t`."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
-
-
-def not_run(experiment: str, kind: str = "") -> str:
-    """What stands where there are no results."""
-    return f"No {f'{kind} ' if kind else ''}results, not run yet: `repro run {experiment}`."

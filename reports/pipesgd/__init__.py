@@ -1,0 +1,1 @@
+"""Pipe-SGD: which of its results are shown, its claims and figures, the words of its page."""

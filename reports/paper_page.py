@@ -12,6 +12,7 @@ from importlib import import_module
 from pathlib import Path
 
 from repro.common.errors import InputError, unknown
+from repro.records.kinds import EMULATED, MEASURED, PADDED, SIMULATED
 from repro.reporting import claims
 from repro.reporting.evaluate import Judged
 from repro.reporting.stats import DASH
@@ -25,8 +26,7 @@ from repro.reports.render import template, write_page
 from repro.reports.specs import Specs
 
 HERE = Path(__file__).parent
-COLUMNS = ("emulated", "measured", "simulated")  # of verdicts; what is padded says so in the column of what is measured
-PADDED = "measured, padded"
+COLUMNS = (EMULATED, MEASURED, SIMULATED)  # of verdicts; what is padded says so in the column of what is measured
 
 
 @dataclass(frozen=True)

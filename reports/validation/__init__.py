@@ -39,5 +39,6 @@ def sentence(every: list[dict]) -> str:
     reached = "reached" if row["met"] == "yes" else "missed"
     return (
         f"Simulated step times are off by {row['median']:.1f} % in the median and {row['p95']:.1f} % in the 95th "
-        f"percentile of {row['times']} cases; the goal of {tables.MEDIAN_GOAL:.0%} and {tables.P95_GOAL:.0%} is {reached}."
+        f"percentile of {row['times']} cases; the goal of {tables.MEDIAN_GOAL:.0%} and {tables.P95_GOAL:.0%} is "
+        f"{reached}."
     )

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from repro.common.errors import InputError, unknown
 from repro.experiment import config, files
 from repro.records import catalogue, tidy
 from repro.records.kinds import EMULATED, SIMULATED
-from repro.reporting import evaluate, validated
+from repro.reporting import claims, evaluate, validated
 from repro.reporting.claims import Claim, File
 from repro.reporting.evaluate import Error, Evidence, Judged, Outcome
 from repro.reporting.stats import spread
@@ -38,6 +40,22 @@ if TYPE_CHECKING:
     import pandas as pd
 
 ENDS = {"": "median", "_low": "min", "_high": "max"}  # of a column of repeated steps
+
+
+def claims_of(paper: str, folder: Path = Path(__file__).parent) -> File:
+    """`reports/<paper>/claims.yaml`; InputError for a claim whose function is none, or has other arguments."""
+    path = folder / paper / "claims.yaml"
+    file = claims.read(path)
+    for claim in file.claims:
+        if claim.value is None or (name := claim.value.function) is None:
+            continue
+        if name not in FUNCTIONS:
+            raise InputError(f"{path}: {unknown(f'function of claim {claim.id}', name, FUNCTIONS)}")
+        try:
+            inspect.signature(FUNCTIONS[name]).bind(None, **claim.value.arguments)
+        except TypeError as error:
+            raise InputError(f"{path}: claim {claim.id}: {name}: {error}") from None
+    return file
 
 
 @dataclass(frozen=True)
@@ -187,8 +205,8 @@ def shared_cores(claim: Claim, group: AnyGroup) -> str:
 def by_construction(claim: Claim, group: AnyGroup) -> str:
     """Which input of the testbeds has this claim as its source."""
     for testbed in dict.fromkeys(run["testbed"] for run in group.used()):
-        for entry, claims in restating(testbed).items():
-            if claim.id in claims:
+        for entry, restated in restating(testbed).items():
+            if claim.id in restated:
                 return f"{entry} of {testbed} was taken from it"
     return ""
 

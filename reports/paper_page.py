@@ -71,8 +71,7 @@ class PaperPage:
 
     @cached_property
     def judged(self) -> list[Judged]:
-        _, find, summaries = self.gathered
-        return Court(self.paper, self.file, find, self.results, summaries).judged()
+        return Court(self.paper, self.file, self.gathered.find, self.results).judged()
 
     @cached_property
     def by_claim(self) -> Mapping[str, list[Judged]]:

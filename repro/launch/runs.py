@@ -71,7 +71,10 @@ def expand(
                 continue
             if at_ends:
                 for end, changes in inputs.ends(config.testbed).items():
-                    named = {"setting": f"{variant.label}; {end}", "factors": variant.factors | {inputs.FACTOR: end}}
+                    named: dict[str, Any] = {
+                        "setting": f"{variant.label}; {end}",
+                        "factors": variant.factors | {inputs.FACTOR: end},
+                    }
                     config = checked(RunConfig, composer.compose([*given, *changes]) | named)
                     runs.append(
                         Run(experiment, named["setting"], config.model_copy(update={"seed": seeds[0]}), seeds[0])

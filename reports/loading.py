@@ -114,8 +114,16 @@ def read(
         if wrong:
             raise InputError(f"{path}: not a readable summary ({foreign.plain(wrong)}); remove it to repeat the run")
         if wanted(summary.get("program", "train")) and summary.get("status", "finished") == "finished":
-            found.append(summary | {"root": origin})
+            found.append(summary | _testbed(summary) | {"root": origin})
     return found
+
+
+def _testbed(summary: Summary) -> dict[str, Any]:
+    """The parameters of a run's testbed, without what its file says of how far they may be off: no parameter."""
+    model = summary.get("testbed_model")
+    if not isinstance(model, dict):
+        return {}
+    return {"testbed_model": {name: value for name, value in model.items() if name not in ("bounds", "claims")}}
 
 
 def origin(summaries: Iterable[Summary]) -> str:

@@ -39,7 +39,7 @@ class Part:
 
 @dataclass
 class Section:
-    """A chapter of the page; `anchor` is what Markdown and HTML make of its title.
+    """A chapter of the page; `anchor` is what Markdown makes of its title.
 
     experiment: the one of the page whose place in the paper is the section's; "" for one that stands before them all.
     """

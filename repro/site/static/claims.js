@@ -1,14 +1,16 @@
-// Above every table of claims: a field for words and a choice of verdicts; rows without them are hidden.
+// Above every table of claims: a field for text and a choice of verdicts; rows without them are hidden.
 "use strict";
+
+const plain = (text) => text.toLowerCase().replace(/\s+/g, " ").trim();
 
 function filtered(table) {
   const rows = [...table.tBodies[0].rows].map((row) => ({
     row,
-    text: row.textContent.toLowerCase(),
+    text: plain(row.textContent),
     verdicts: new Set([...row.querySelectorAll(".verdict")].map((chip) => chip.textContent)),
   }));
-  const words = Object.assign(document.createElement("input"), { type: "search", placeholder: "words in a row" });
-  words.setAttribute("aria-label", "Show rows with these words");
+  const words = Object.assign(document.createElement("input"), { type: "search", placeholder: "text in a row" });
+  words.setAttribute("aria-label", "Show rows with this text");
   const verdict = document.createElement("select");
   verdict.setAttribute("aria-label", "Show rows with this verdict");
   verdict.add(new Option("all verdicts", ""));
@@ -19,9 +21,9 @@ function filtered(table) {
   count.setAttribute("role", "status");
 
   function show() {
-    const wanted = words.value.toLowerCase().split(/\s+/).filter(Boolean);
+    const wanted = plain(words.value);
     for (const { row, text, verdicts } of rows) {
-      row.hidden = !wanted.every((word) => text.includes(word)) || (verdict.value && !verdicts.has(verdict.value));
+      row.hidden = !text.includes(wanted) || (verdict.value !== "" && !verdicts.has(verdict.value));
     }
     count.textContent = `${rows.filter(({ row }) => !row.hidden).length} of ${rows.length} claims`;
   }

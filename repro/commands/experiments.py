@@ -149,7 +149,7 @@ def show_ending(summaries: Sequence[dict[str, Any]]) -> None:
 
 def show_where(paper: str, report: bool) -> None:
     """Say where everything lies; `report`: build the paper's page first, from what there is."""
-    from repro.commands.pages import say
+    from repro.commands.pages import build_site, say
     from repro.common.paths import reports_root, results_root
 
     print()
@@ -157,7 +157,9 @@ def show_where(paper: str, report: bool) -> None:
         from repro.reports.build import build
 
         build(paper, say=say)
-        print(f"report page   {reports_root() / (paper + '.html')}")
+        site = build_site(reports_root())
+        print(f"report page   {site.page(paper)}")
+        print(f"all pages     {site.index}")
         print(f"figures       {reports_root() / 'figures' / paper}")
     print(f"results       {results_root() / paper}")
     print("MLflow UI     make ui   (repro ui; then open the address that it prints)")

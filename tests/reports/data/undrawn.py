@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 
-def undrawn(figure, path):
-    """Empty files in the place of a figure's, which takes most of the time of a page."""
+from repro.reports import style
+
+PIXEL = bytes.fromhex(
+    "89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b550000000a49444154789c6360000000020001e221bc33000000"
+    "0049454e44ae426082"
+)
+
+
+def undrawn(figure, stem: Path) -> list[Path]:
+    """In place of `style.save`: the same files, without drawing, which takes a second a figure."""
     import matplotlib.pyplot as plt
 
     plt.close(figure)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    made = [path.with_suffix(suffix) for suffix in (".png", ".pdf")]
-    for each in made:
-        each.write_bytes(b"")
-    return made
+    return [style.write_bytes(stem.with_name(stem.name + suffix), PIXEL + b" " * 99) for suffix in (".png", ".pdf")]

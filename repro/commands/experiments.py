@@ -125,7 +125,7 @@ def cmd_run(args: argparse.Namespace) -> None:
         print(json.dumps(summaries, indent=1))
     else:
         show_ending(summaries)
-        show_where(args.experiment.split("/")[0], not args.no_report)
+        show_where(args.experiment.split("/")[0], not args.no_report, [] if args.no_mlflow else summaries)
     if wrong := fault or missing:
         raise wrong
 
@@ -144,10 +144,12 @@ def show_ending(summaries: Sequence[dict[str, Any]]) -> None:
     print(comparison.of(comparison.ending(*tables)))
 
 
-def show_where(paper: str, report: bool) -> None:
-    """Say where everything lies; `report`: build the paper's page first, from what there is."""
+def show_where(paper: str, report: bool, mirrored: Sequence[dict[str, Any]]) -> None:
+    """Say where everything lies; `report`: build the paper's page first, from what there is. `mirrored`: runs that
+    MLflow has."""
     from repro.commands.pages import say
     from repro.common.paths import reports_root, results_root
+    from repro.tracking.ui import addresses
 
     print()
     if report:
@@ -157,4 +159,7 @@ def show_where(paper: str, report: bool) -> None:
         print(f"report page   {reports_root() / (paper + '.html')}")
         print(f"figures       {reports_root() / 'figures' / paper}")
     print(f"results       {results_root() / paper}")
-    print("MLflow UI     make ui   (repro ui; then open the address that it prints)")
+    # importing MLflow takes seconds: a command that mirrored a run has done it
+    known = addresses(mirrored) if "mlflow" in sys.modules else []
+    where = f"; then open {known[0]}" if len(known) == 1 else ", which prints a link for each experiment"
+    print(f"MLflow UI     make ui (repro ui){where}")

@@ -76,31 +76,50 @@ def cmd_show(args: argparse.Namespace) -> None:
     import yaml
 
     from repro.experiment import config, grid
+    from repro.experiment.compose import Composer
     from repro.launch import runs as expansion
+    from repro.launch.standing import standing, together
+    from repro.records import catalogue
 
-    shown = []
+    shown, found, keys, finished = [], [], expansion.Keys(), {}
+    scale = args.scale or DEFAULT_SCALE
     for name in config.experiment_names(args.experiment):
         lacking: list[NotHere] = []
-        count = len(expansion.expand(name, args.overrides, args.scale, lacking))  # says what `run` would refuse
+        composer = Composer(name, scale)
+        runs = expansion.expand(name, args.overrides, scale, lacking, composer)  # says what `run` would refuse
+        for run in runs:
+            try:
+                keys.give(run)
+            except NotHere as error:
+                lacking.append(error)
+        paper = name.split("/")[0]
+        if paper not in finished:
+            finished[paper] = catalogue.runs(paper)
+        found.append(standing(runs, finished[paper]))
         plain, swept = grid.split(args.overrides)
-        resolved = config.compose(name, plain, args.scale)
+        resolved = composer.compose(plain)
         variants, testbeds = config.axes(resolved, args.overrides)
-        shown.append({"experiment": name, "cells": count, "config": resolved})
+        shown.append({"experiment": name, "cells": len(runs), "runs": found[-1]._asdict(), "config": resolved})
         if not args.json:
             print(f"# {name}: {resolved['title']}")
             seeds = len(grid.seeds_of(swept, resolved["seed"], resolved["seeds"]))
-            print(f"# {count} runs: {len(variants)} variants x {len(testbeds)} testbeds x {seeds} seeds")
+            print(f"# {len(runs)} runs: {len(variants)} variants x {len(testbeds)} testbeds x {seeds} seeds")
+            print(f"# at scale {scale}: {found[-1]}")
             for reason in dict.fromkeys(map(str, lacking)):
                 print(f"# left out here: {reason}")
             print(yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True))
     if args.json:
         print(json.dumps(shown, indent=1))
+    elif len(shown) > 1:
+        print(f"# {args.experiment} at scale {scale}: {together(found)}")
 
 
 def cmd_run(args: argparse.Namespace) -> None:
     from repro.experiment import config
     from repro.launch import runs as expansion
     from repro.launch.runner import check_results_folder, run_unfinished
+    from repro.launch.standing import standing
+    from repro.records import catalogue
 
     check_results_folder()
     scale = args.scale or DEFAULT_SCALE
@@ -120,6 +139,8 @@ def cmd_run(args: argparse.Namespace) -> None:
             print(f"left out {'some of ' if own else ''}{name}: {reason}", file=sys.stderr)
         missing = missing or next(iter(lacking), None)
         runs += own
+    finished = catalogue.runs(args.experiment.split("/")[0])
+    print(f"{args.experiment} at scale {scale}: {standing(runs, finished)}", file=sys.stderr)
     summaries, fault = run_unfinished(runs, args.force, not args.no_mlflow)
     if args.json:
         print(json.dumps(summaries, indent=1))

@@ -6,10 +6,13 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from repro.commands.options import DEFAULT_SCALE, as_json, experiment_arguments
 from repro.common.errors import NotHere
+
+if TYPE_CHECKING:
+    from repro.experiment.run import Run
 
 
 def add(commands: Any) -> None:
@@ -77,6 +80,7 @@ def cmd_show(args: argparse.Namespace) -> None:
 
     from repro.experiment import config, grid
     from repro.experiment.compose import Composer
+    from repro.experiment.quoted import quoted
     from repro.launch import runs as expansion
     from repro.launch.standing import standing, together
     from repro.records import catalogue
@@ -99,7 +103,10 @@ def cmd_show(args: argparse.Namespace) -> None:
         plain, swept = grid.split(args.overrides)
         resolved = composer.compose(plain)
         variants, testbeds = config.axes(resolved, args.overrides)
-        shown.append({"experiment": name, "cells": len(runs), "runs": found[-1]._asdict(), "config": resolved})
+        printed = quoted(name)
+        shown.append(
+            {"experiment": name, "cells": len(runs), "runs": found[-1]._asdict(), "paper": printed, "config": resolved}
+        )
         if not args.json:
             print(f"# {name}: {resolved['title']}")
             seeds = len(grid.seeds_of(swept, resolved["seed"], resolved["seeds"]))
@@ -107,6 +114,9 @@ def cmd_show(args: argparse.Namespace) -> None:
             print(f"# at scale {scale}: {found[-1]}")
             for reason in dict.fromkeys(map(str, lacking)):
                 print(f"# left out here: {reason}")
+            for column, values in printed.items():
+                numbers = ", ".join(f"{variant} {value:g}" for variant, value in values.items())
+                print(f"# the paper's {column}: {numbers}")
             print(yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True))
     if args.json:
         print(json.dumps(shown, indent=1))
@@ -145,15 +155,16 @@ def cmd_run(args: argparse.Namespace) -> None:
     if args.json:
         print(json.dumps(summaries, indent=1))
     else:
-        show_ending(summaries)
+        show_ending(summaries, runs)
         show_where(args.experiment.split("/")[0], not args.no_report, [] if args.no_mlflow else summaries)
     if wrong := fault or missing:
         raise wrong
 
 
-def show_ending(summaries: Sequence[dict[str, Any]]) -> None:
-    """The variants side by side, beside what the committed runs of the same took."""
+def show_ending(summaries: Sequence[dict[str, Any]], runs: Sequence[Run]) -> None:
+    """The variants side by side, beside what the committed runs of the same took and what the papers print."""
     from repro.common.paths import reference_root
+    from repro.experiment.quoted import quoted
     from repro.records import catalogue, comparison
 
     trained = [summary for summary in summaries if "step" in summary]
@@ -161,8 +172,13 @@ def show_ending(summaries: Sequence[dict[str, Any]]) -> None:
         return
     own = [catalogue.of_workspace(summary) for summary in trained]
     committed = [run for paper in {s["paper"] for s in trained} for run in catalogue.runs(paper, reference_root())]
-    tables = [catalogue.table("runs", runs) for runs in (own, committed)]
-    print(comparison.of(comparison.ending(*tables)))
+    mine, theirs = (catalogue.table("runs", found) for found in (own, committed))
+    named = {run.name: run.experiment for run in runs}
+    papers = {
+        (each["paper"], each["experiment"], each["model"]["name"], each["dataset"]["name"]): quoted(named[each["cell"]])
+        for each in trained
+    }
+    print(comparison.of(comparison.ending(mine, theirs, papers)))
 
 
 def show_where(paper: str, report: bool, mirrored: Sequence[dict[str, Any]]) -> None:

@@ -47,9 +47,7 @@ def test_what_the_paper_prints_stands_beside_what_there_is_of_ours():
     assert list(found["over Pipe-SGD"]) == pytest.approx([0.25, 1, 2 * 200 / (2 * 100)])
     assert found.loc["Pipe-SGD + T", "over Pipe-SGD, paper"] == 1.5
     assert not [column for column in found if "Q" in column.split(",")[0] or column == "ms, paper"]
-    ((_, elsewhere),) = comparison.ending(
-        own, table(), {("pipesgd", "fig4-mnist", "alexnet", data): printed}
-    )
+    ((_, elsewhere),) = comparison.ending(own, table(), {("pipesgd", "fig4-mnist", "alexnet", data): printed})
     assert not [column for column in elsewhere if "paper" in column]
     origin, timed = run("D-Sync", 0.1)
     ((_, found),) = comparison.ending(table((origin, timing_only(timed))), table(), papers)

@@ -13,7 +13,7 @@ from repro.reports.overview import PAPERS
 # papers with a page of their own: module reports.<paper> has build(results, out)
 PAGES = ("pipesgd", "pipedream", "gtopk", "eagersgd", "ibatch")
 # pages beside those of the papers; their build returns a line for the overview
-OTHERS = ("figure4_alexnet", "validation", "baselines")
+OTHERS = ("validation", "baselines")
 GENERATED = {".png", ".pdf", ".csv", ".json", ".tex"}
 
 

@@ -17,14 +17,12 @@ from repro.reporting.stats import spread
 from repro.reports import (  # noqa: F401  the compute modules add to FUNCTIONS
     compute_batches,
     compute_eager,
-    compute_findings,
     compute_ibatch,
     compute_imbalance,
     compute_pipedream,
     compute_pipelines,
     compute_scaling,
     compute_sparse,
-    compute_timing,
     factors,
 )
 from repro.reports.compute import FUNCTIONS, OF_PROBES

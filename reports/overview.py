@@ -26,7 +26,6 @@ PAPERS: dict[str, tuple[str, str]] = {
 }  # fmt: skip
 # pages that belong to no paper -> title
 ACROSS = {
-    "figure4_alexnet": "Pipe-SGD, Figure 4, row AlexNet: one short page",
     "validation": "Validation of the simulation",
     "baselines": "Libraries side by side",
 }

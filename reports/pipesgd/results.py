@@ -10,7 +10,8 @@ from repro.reports import probes
 from repro.reports.gathering import Gathered
 from repro.reports.groups import Group, choose, experiment_group, strangers
 from repro.reports.loading import Summary, load
-from repro.reports.pipesgd.experiments import APART, PAPER, PROBES, TRAINING
+from repro.reports.pipesgd import derived, derived_probes  # noqa: F401  they add to the functions of claims
+from repro.reports.pipesgd.experiments import INPUTS, PAPER, PROBES, TRAINING
 from repro.reports.probes import ProbeGroup
 
 
@@ -44,9 +45,8 @@ def gather(summaries: Sequence[Summary], measurements: Sequence[Summary]) -> Res
         mine = [s for s in measurements if s["experiment"] == name and s["program"] == PROBES[name]]
         of_probes[name], rest = probes.choose(mine, name)
         others += rest
-    others += strangers([s for s in summaries if s["experiment"] not in APART], TRAINING)
-    unknown = [s for s in measurements if PROBES.get(s["experiment"]) != s["program"] and s["experiment"] not in APART]
-    others += probes.groups(unknown)
+    others += strangers([s for s in summaries if s["experiment"] != INPUTS], TRAINING)
+    others += probes.groups([s for s in measurements if PROBES.get(s["experiment"]) != s["program"]])
     return Results(training, of_probes, others)
 
 

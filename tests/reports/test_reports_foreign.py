@@ -12,7 +12,6 @@ import pytest
 from repro.common.errors import InputError
 from repro.reports import foreign, page, render, style
 from repro.reports.build import OTHERS, PAGES
-from tests.reports.data import alexnet as reports_alexnet_data
 from tests.reports.data import eagersgd as reports_eagersgd_data
 from tests.reports.data import gtopk as reports_gtopk_data
 from tests.reports.data import ibatch as reports_ibatch_data
@@ -32,7 +31,6 @@ DATA = {
     "gtopk": reports_gtopk_data,
     "eagersgd": reports_eagersgd_data,
     "ibatch": reports_ibatch_data,
-    "figure4_alexnet": reports_alexnet_data,
 }
 
 

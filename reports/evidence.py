@@ -63,8 +63,8 @@ class Court:
             return None
         emulating = self.file.emulated.get(claim.experiment) if kind == EMULATED else None
         group = self.find(emulating or claim.experiment, kind)
-        if group is None or (emulating and claim.value.function):
-            return None
+        if group is None or (emulating and (claim.value.function or claim.about != "time")):
+            return None  # an emulation has times of iterations, and nothing else
         if reason := not_testable(claim, group):
             return Evidence(Outcome(), not_testable=reason)
         outcome = self.outcome(claim, group)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from repro.common.errors import InputError, unknown
 from repro.reporting import claims, figures
 from repro.reporting.evaluate import Judged
+from repro.reporting.filters import chosen
 from repro.reporting.stats import DASH
 from repro.reports import provenance, spec_tables, tables, wording
 from repro.reports.evidence import Court
@@ -121,7 +122,7 @@ class PaperPage:
         found = spec_tables.table(spec, self.gathered.found, self.made)
         if not len(found):
             return f"*{spec.title}: not run yet.*"
-        said = kinds(found) if "kind" not in (*spec.columns, *spec.index) else ""
+        said = kinds(chosen(found, spec.where)) if "kind" not in (*spec.columns, *spec.index, spec.across) else ""
         caption = f"*{spec.title}{f' ({said})' if said else ''}. {spec.caption}".strip()
         return f"{caption}*\n\n{self.files.table(figures.cells(spec, found), name)}"
 

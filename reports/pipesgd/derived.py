@@ -10,7 +10,7 @@ import math
 
 from repro.reporting.evaluate import Outcome
 from repro.reporting.evaluate import ratio as _ratio
-from repro.reporting.stats import number, spread
+from repro.reporting.stats import spread
 from repro.reports import factors
 from repro.reports.compute import _paired, final, function, iteration_s, target_s
 from repro.reports.groups import Group
@@ -36,18 +36,8 @@ def computation_s(run: Summary) -> float:
 @function
 def communication_reduction(group: Group, setting: str, over: str) -> Outcome:
     """Share of `over`'s communication time that `setting` saves (waiting included on both sides)."""
-    workers = group.first["workers"]
-    note = (
-        f"closed forms, p = {workers}: {100 * incast_reduction(workers):.0f} % less where pushes and pulls meet at the "
-        f"server (2p·nβ against 2(p-1)/p·nβ); {100 * staggered_reduction(workers):.0f} % where its card serves one "
-        f"after another, as the simulated one does ((p+1)·nβ)"
-    )
     return _paired(
-        group,
-        [setting, over],
-        lambda one, base: 1 - _ratio(communication_s(one), communication_s(base)),
-        phases=True,
-        note=note,
+        group, [setting, over], lambda one, base: 1 - _ratio(communication_s(one), communication_s(base)), phases=True
     )
 
 
@@ -130,13 +120,10 @@ def time_to_target_speedup(group: Group, setting: str | list[str], over: str, ta
     if any(target not in run["targets"] for run in runs):
         return Outcome(reason=f"target {target} was not set")
     best = min(there, key=lambda name: spread(target_s(c, target) for c in group.runs(name).values()).median)
-    note = f"fastest: {best}" if len(names) > 1 else ""
-    found = _paired(
-        group, [best, over], lambda one, base: _ratio(target_s(base, target), target_s(one, target)), note=note
-    )
+    found = _paired(group, [best, over], lambda one, base: _ratio(target_s(base, target), target_s(one, target)))
     if found.values and all(math.isnan(value) for value in found.values.values()):
         return Outcome(reason=f"target {target} not reached by {best} nor {over}")
-    return Outcome({seed: v for seed, v in found.values.items() if not math.isnan(v)}, found.reason, found.note)
+    return Outcome({seed: v for seed, v in found.values.items() if not math.isnan(v)}, found.reason)
 
 
 def step_s(run: Summary) -> float:
@@ -162,12 +149,7 @@ def best_K(group: Group) -> Outcome:
     if 2 not in known or not larger:
         return Outcome(reason="no results for K = 2 and a larger K")
     best = min(larger, key=lambda name: spread(map(step_s, group.runs(name).values())).median)
-    return _paired(
-        group,
-        [known[2], best],
-        lambda two, more: _ratio(step_s(two), step_s(more)),
-        note=f"fastest above 2: {best} (of {', '.join(larger)})",
-    )
+    return _paired(group, [known[2], best], lambda two, more: _ratio(step_s(two), step_s(more)))
 
 
 @function
@@ -177,11 +159,4 @@ def tolerance(group: Group, codec: str = "T") -> Outcome:
     codec: T (truncation) or Q (quantization), as in the variants' names.
     """
     names = ["Gradients", f"Gradients + {codec}", "Parameters", f"Parameters + {codec}"]
-    found = _paired(group, names, lambda g, gc, p, pc: (final(p) - final(pc)) - (final(g) - final(gc)))
-    if not found.values:
-        return found
-    lost = []
-    for what in ("Gradients", "Parameters"):
-        pair = _paired(group, [what, f"{what} + {codec}"], lambda plain, lossy: final(plain) - final(lossy))
-        lost.append(f"{what.lower()}: {number(spread(pair.values.values()).median)}")
-    return Outcome(found.values, note=f"lost by compressing {', '.join(lost)}")
+    return _paired(group, names, lambda g, gc, p, pc: (final(p) - final(pc)) - (final(g) - final(gc)))

@@ -17,11 +17,12 @@ from repro.reports.probes import ProbeGroup
 
 @dataclass(frozen=True)
 class Results:
-    """What the page shows: experiment -> kind -> group, of training and of the probes; and all other groups."""
+    """What the page shows: experiment -> kind -> group, of training and of the probes; and what it does not show."""
 
     training: dict[str, dict[str, Group]]
     probes: dict[str, dict[str, ProbeGroup]]
     others: list[Group | ProbeGroup]
+    at_ends: tuple[Summary, ...] = ()  # runs at the ends of assumed inputs
 
     @property
     def shown(self) -> dict[tuple[str, str], Group | ProbeGroup]:
@@ -37,17 +38,19 @@ class Results:
 
 def gather(summaries: Sequence[Summary], measurements: Sequence[Summary]) -> Results:
     """The groups that the page shows, and all others."""
-    training, of_probes, others = {}, {}, []
+    training: dict[str, dict[str, Group]] = {}
+    of_probes: dict[str, dict[str, ProbeGroup]] = {}
+    others: list[Group | ProbeGroup] = []
     for experiment in TRAINING:
         training[experiment.name], rest = choose(summaries, experiment)
         others += rest
     for name in PROBES:
         mine = [s for s in measurements if s["experiment"] == name and s["program"] == PROBES[name]]
-        of_probes[name], rest = probes.choose(mine, name)
-        others += rest
+        of_probes[name], more = probes.choose(mine, name)
+        others += more
     others += strangers([s for s in summaries if s["experiment"] != INPUTS], TRAINING)
     others += probes.groups([s for s in measurements if PROBES.get(s["experiment"]) != s["program"]])
-    return Results(training, of_probes, others)
+    return Results(training, of_probes, others, tuple(s for s in summaries if s["experiment"] == INPUTS))
 
 
 def finder(

@@ -229,7 +229,7 @@ def reductions(found: Results) -> pd.DataFrame:
 
 
 def resolution(found: Results) -> pd.DataFrame:
-    """The paper's gaps of accuracy to D-Sync, and one standard error of a difference of two results on its test sets."""
+    """The paper's gaps of accuracy to D-Sync, and one standard error of the difference of two results."""
     import pandas as pd
 
     every = quoted("final top-1").pivot(index="row", columns="setting", values="value").astype(float)

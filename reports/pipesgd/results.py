@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from repro.reporting import claims
 from repro.reports import probes
+from repro.reports.evidence import Court
 from repro.reports.gathering import Gathered
 from repro.reports.groups import Group, choose, experiment_group, strangers
 from repro.reports.loading import Summary, load
@@ -22,7 +24,7 @@ class Results:
     training: dict[str, dict[str, Group]]
     probes: dict[str, dict[str, ProbeGroup]]
     others: list[Group | ProbeGroup]
-    at_ends: tuple[Summary, ...] = ()  # runs at the ends of assumed inputs
+    court: Court | None = None  # which judges the claims by them
 
     @property
     def shown(self) -> dict[tuple[str, str], Group | ProbeGroup]:
@@ -50,7 +52,7 @@ def gather(summaries: Sequence[Summary], measurements: Sequence[Summary]) -> Res
         others += more
     others += strangers([s for s in summaries if s["experiment"] != INPUTS], TRAINING)
     others += probes.groups([s for s in measurements if PROBES.get(s["experiment"]) != s["program"]])
-    return Results(training, of_probes, others, tuple(s for s in summaries if s["experiment"] == INPUTS))
+    return Results(training, of_probes, others)
 
 
 def finder(
@@ -71,4 +73,6 @@ def gathered(results: Path | None) -> Gathered:
     """The results of the page, from a folder alone or from workspace and reference."""
     summaries, measurements = load(PAPER, results), probes.load(PAPER, results)
     found = gather(summaries, measurements)
-    return Gathered(found, finder(summaries, measurements, found), tuple(summaries))
+    find = finder(summaries, measurements, found)
+    court = Court(PAPER, claims.read(Path(__file__).parent / "claims.yaml"), find, results, tuple(summaries))
+    return Gathered(replace(found, court=court), find, tuple(summaries))

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repro.reporting import claims
-from repro.reporting.claims import Claim
 from repro.reports import reference
-from repro.reports.evidence import Court, frame
+from repro.reports.evidence import frame
 from repro.reports.groups import Group
 from repro.reports.pipesgd.derived import incast_reduction, staggered_reduction
 from repro.reports.pipesgd.experiments import EMULATED, FIGURE4, GRADIENT, PAPER, RING
@@ -19,6 +16,8 @@ from repro.reports.style import COMPUTATION
 if TYPE_CHECKING:
     import pandas as pd
 
+    from repro.reporting.claims import Claim
+    from repro.reports.evidence import Court
     from repro.reports.pipesgd.results import Results
 
 
@@ -29,12 +28,13 @@ def quoted(quantity: str) -> pd.DataFrame:
 
 
 def court(found: Results) -> Court:
-    """What speaks to claims, without the error of simulated times."""
-    file = claims.read(Path(__file__).parent / "claims.yaml")
-    return Court(PAPER, file, lambda experiment, kind: found.shown.get((experiment, kind)), None, found.at_ends)
+    """What judges the claims."""
+    assert found.court is not None
+    return found.court
 
 
 def known(found: Results) -> dict[str, Claim]:
+    """The claims by name."""
     return {claim.id: claim for claim in court(found).file.claims}
 
 

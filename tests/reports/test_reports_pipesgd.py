@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from math import log
 from statistics import median
 
 import pytest
@@ -103,6 +104,8 @@ def test_the_answer_says_what_the_verdicts_say(page):
     for row in ("resnet18", "cifar100-convex"):
         assert page.one(f"{row}-speedup-vs-dsync", "simulated").ours.high < 2
     assert set(table(page, "accuracy")["benchmark"]) == {"MNIST-MLP"}  # the only one of the paper's data
+    compressed, both = (page.one(f"alexnet-{name}", "emulated").ours for name in ("quantization", "speedup-vs-dsync"))
+    assert log(compressed.point) > 0.5 * log(both.point)  # most of it is compression
     assert wording.deciding(page.by_claim["alexnet-drop"]).verdict.answer == "not testable here"
 
 

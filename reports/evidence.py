@@ -47,7 +47,7 @@ class Court:
     find: Finder
     results: Path | None
     summaries: tuple[Summary, ...] = ()  # every training run of the paper, for those at the ends of inputs
-    _frames: dict[int, pd.DataFrame] = field(default_factory=dict, repr=False)
+    _frames: dict[int, tuple[AnyGroup, pd.DataFrame]] = field(default_factory=dict, repr=False)
 
     def judged(self) -> list[Judged]:
         """One a claim and kind, in the file's order."""
@@ -91,8 +91,8 @@ class Court:
     def frame(self, group: AnyGroup) -> pd.DataFrame:
         """A row a run (of the validation: a strategy), with what verbs need."""
         if id(group) not in self._frames:
-            self._frames[id(group)] = frame(group)
-        return self._frames[id(group)]
+            self._frames[id(group)] = (group, frame(group))  # kept with it: another may get the id of one that is gone
+        return self._frames[id(group)][1]
 
     def repeated(self, claim: Claim, group: AnyGroup) -> list[float]:
         """Between what ours lies by the repetitions of one run, where the run says so."""

@@ -21,14 +21,12 @@ from repro.reporting.stats import spread
 from repro.reports import (  # noqa: F401  the compute modules add to FUNCTIONS
     compute_batches,
     compute_eager,
-    compute_findings,
     compute_ibatch,
     compute_imbalance,
     compute_pipedream,
     compute_pipelines,
     compute_scaling,
     compute_sparse,
-    compute_timing,
     factors,
 )
 from repro.reports.compute import FUNCTIONS, OF_PROBES
@@ -68,7 +66,7 @@ class Court:
     file: File
     find: Finder
     results: Path | None
-    _frames: dict[int, pd.DataFrame] = field(default_factory=dict, repr=False)
+    _frames: dict[int, tuple[AnyGroup, pd.DataFrame]] = field(default_factory=dict, repr=False)
 
     def judged(self) -> list[Judged]:
         """One a claim and kind, in the file's order."""
@@ -84,8 +82,8 @@ class Court:
             return None
         emulating = self.file.emulated.get(claim.experiment) if kind == EMULATED else None
         group = self.find(emulating or claim.experiment, kind)
-        if group is None or (emulating and claim.value.function):
-            return None
+        if group is None or (emulating and (claim.value.function or claim.about != "time")):
+            return None  # an emulation has times of iterations, and nothing else
         if reason := not_testable(claim, group):
             return Evidence(Outcome(), not_testable=reason)
         outcome = self.outcome(claim, group)
@@ -112,8 +110,8 @@ class Court:
     def frame(self, group: AnyGroup) -> pd.DataFrame:
         """A row a run (of the validation: a strategy), with what verbs need."""
         if id(group) not in self._frames:
-            self._frames[id(group)] = frame(group)
-        return self._frames[id(group)]
+            self._frames[id(group)] = (group, frame(group))  # kept with it: another may get the id of one that is gone
+        return self._frames[id(group)][1]
 
     def repeated(self, claim: Claim, group: AnyGroup) -> list[float]:
         """Between what ours lies by the repetitions of one run, where the run says so."""
@@ -173,7 +171,9 @@ class Court:
 
 def place(run: Summary) -> Place:
     """What is the same of a run at every end of an input."""
-    same = (run["testbed"], run["model"]["name"], run["dataset"]["name"], run["workers"], run["batch"], run["strategy"])
+    model, data = (run.get(part) or {} for part in ("model", "dataset"))
+    names = (model.get("name"), data.get("name")) if isinstance(model, dict) else (model, None)
+    same = (run["testbed"], *names, run["workers"], run.get("batch"), run.get("strategy"))
     varied = {name: value for name, value in factors.of(run).items() if name != FACTOR}
     return (*same, *sorted(map(str, varied.items())))
 

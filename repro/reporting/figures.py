@@ -122,7 +122,7 @@ def draw(figure: Figure, shown: pd.DataFrame) -> Any:
         for which, value in figure.at.items():
             (axis.axvline if which == "x" else axis.axhline)(value, color="0.4", linewidth=0.8, linestyle="--")
         if figure.lowest is not None:
-            axis.set_ylim(bottom=figure.lowest)
+            axis.set_ylim(figure.lowest, figure.lowest + 1.05 * (axis.dataLim.y1 - figure.lowest))
     grid.figure.suptitle(figure.title, x=0.01, ha="left", fontsize=11)
     grid.figure.set_layout_engine("constrained")
     return grid.figure

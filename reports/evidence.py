@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from repro.experiment import config, files
 from repro.records import catalogue, tidy
+from repro.records.kinds import EMULATED, SIMULATED
 from repro.reporting import evaluate, validated
 from repro.reporting.claims import Claim, File
 from repro.reporting.evaluate import Error, Evidence, Judged, Outcome
@@ -36,7 +37,6 @@ from repro.reports.probes import ProbeGroup
 if TYPE_CHECKING:
     import pandas as pd
 
-EMULATED, SIMULATED = "emulated", "simulated"
 ENDS = {"": "median", "_low": "min", "_high": "max"}  # of a column of repeated steps
 
 

@@ -13,11 +13,11 @@ from typing import Any
 
 from repro.common.errors import InputError
 from repro.common.phases import PHASES
-from repro.records import catalogue, kinds
+from repro.records import catalogue
+from repro.records.kinds import KINDS
 from repro.records.store import SCHEMA
 from repro.reports import foreign
 
-KINDS = ("emulated", "measured", "measured, padded", "simulated")
 Summary = dict[str, Any]
 
 # What the reports read of every summary (the schema stands in `repro.records.store`).
@@ -89,8 +89,6 @@ def read(
     found = []
     for origin, path, summary in catalogue.runs(paper, root):
         summary = foreign.taken(summary)
-        if summary.get("kind") in (kinds.PADDED, kinds.EMULATED):
-            summary["kind"] = kinds.MEASURED  # the pages' own kinds are to come
         wrong = _frame_problem(summary)
         if not wrong and wanted(summary.get("program", "train")):
             wrong = problem(summary)

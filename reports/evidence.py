@@ -76,7 +76,7 @@ class Court:
             repeated=self.repeated(claim, group),
             error=self.error(claim, group) if kind == SIMULATED and claim.about == "time" else None,
             by_construction=by_construction(claim, group),
-            implied=implied(group),
+            implied=implied(group) if claim.about == "time" else "",
             out_of_scope=shared_cores(claim, group),
         )
 

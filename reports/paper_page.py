@@ -13,11 +13,11 @@ from pathlib import Path
 
 from repro.common.errors import InputError, unknown
 from repro.records.kinds import EMULATED, MEASURED, PADDED, SIMULATED
-from repro.reporting import claims
+from repro.reporting.claims import File
 from repro.reporting.evaluate import Judged
 from repro.reporting.stats import DASH
 from repro.reports import provenance, spec_tables, tables, wording
-from repro.reports.evidence import Court
+from repro.reports.evidence import Court, claims_of
 from repro.reports.files import Files
 from repro.reports.gathering import Gathered
 from repro.reports.loading import KINDS
@@ -60,8 +60,8 @@ class PaperPage:
     files: Files
 
     @cached_property
-    def file(self) -> claims.File:
-        return claims.read(HERE / self.paper / "claims.yaml")
+    def file(self) -> File:
+        return claims_of(self.paper)
 
     @cached_property
     def specs(self) -> Specs:
@@ -71,8 +71,7 @@ class PaperPage:
 
     @cached_property
     def judged(self) -> list[Judged]:
-        _, find, summaries = self.gathered
-        return Court(self.paper, self.file, find, self.results, summaries).judged()
+        return Court(self.paper, self.file, self.gathered.find, self.results).judged()
 
     @cached_property
     def by_claim(self) -> Mapping[str, list[Judged]]:

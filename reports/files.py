@@ -24,37 +24,6 @@ class Picture:
     caption: str
     links: list[tuple[str, str]] = field(default_factory=list)
 
-<<<<<<< HEAD:reports/files.py
-=======
-
-@dataclass
-class Part:
-    """A heading (or none), text, a picture, tables with the sentence before each, and what is folded away."""
-
-    heading: str = ""
-    text: str = ""
-    picture: Picture | None = None
-    tables: list[tuple[str, str]] = field(default_factory=list)
-    folded: list[tuple[str, Part]] = field(default_factory=list)
-
-
-@dataclass
-class Section:
-    """A chapter of the page; `anchor` is what Markdown makes of its title.
-
-    experiment: the one of the page whose place in the paper is the section's; "" for one that stands before them all.
-    """
-
-    title: str
-    experiment: str = ""
-    text: str = ""
-    parts: list[Part] = field(default_factory=list)
-
-    @property
-    def anchor(self) -> str:
-        return re.sub(r"[\s-]+", "-", re.sub(r"[^\w\s-]", "", self.title.lower())).strip("-")
-
->>>>>>> site:reports/page.py
     def markdown(self) -> str:
         links = " ".join(f"[{name}]({link})" for name, link in self.links)
         return f"![{self.alt}]({self.path}.png)\n\n*{self.caption}* {links}"

@@ -214,8 +214,8 @@ def shared_cores(claim: Claim, group: AnyGroup) -> str:
 def by_construction(claim: Claim, group: AnyGroup) -> str:
     """Which input of the testbeds fixes this claim's number: it was taken from it, or decides over it alone."""
     for testbed in testbeds_of(group):
-        for entry, claims in restating(testbed, "claims").items():
-            if claim.id in claims:
+        for entry, restated in restating(testbed, "claims").items():
+            if claim.id in restated:
                 return f"fixed by {entry} of {testbed}"
     return ""
 

@@ -21,7 +21,6 @@ from repro.reports.eagersgd.experiments import DEEP500, FIG9, FIG10, FIG12, FIG1
 from repro.reports.eagersgd.published import published
 from repro.reports.eagersgd.tables import TABLES
 from repro.reports.evidence import Court, claims_of, restating
-from repro.reports.files import Files
 from tests.reports.data import eagersgd as made
 
 FILE = claims_of("eagersgd")
@@ -31,9 +30,7 @@ MOST_WORDS = 4000
 
 @pytest.fixture(scope="module")
 def page(tmp_path_factory):
-    out = tmp_path_factory.mktemp("page")
-    found = results.gathered(reference_root())
-    return paper_page.PaperPage("eagersgd", reference_root(), found, Files("eagersgd", out))
+    return paper_page.PaperPage.of("eagersgd", reference_root(), tmp_path_factory.mktemp("page"))
 
 
 @pytest.fixture(scope="module")
@@ -95,10 +92,10 @@ def test_headlines_are_few_and_say_why_they_do_not_hold(page):
             assert {(one.claim.id, None), (one.claim.id, one.kind)} & told, (one.claim.id, one.kind)
 
 
-def test_findings_hold_and_break_where_a_verdict_changes(page):
+def test_findings_hold_and_break_where_a_verdict_changes(page, tmp_path):
     assert 3 <= len(page.findings) <= 8 and not any("{" in text for text in page.findings)
     other = FILE.findings[0].model_copy(update={"rests_on": {"majority-nap:simulated": "opposite"}})
-    broken = paper_page.PaperPage("eagersgd", page.results, page.gathered, page.files)
+    broken = paper_page.PaperPage.of("eagersgd", reference_root(), tmp_path)
     broken.__dict__["file"] = FILE.model_copy(update={"findings": [other]})
     with pytest.raises(InputError, match="a finding rests on"):
         _ = broken.findings

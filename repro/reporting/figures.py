@@ -54,6 +54,7 @@ class Figure(Shown):
     hue_order: list[str] | None = None
     col_order: list[str] | None = None
     log: Literal["", "x", "y", "xy"] = ""
+    stat: Literal["count", "percent"] = "count"  # of a histogram; percent: of the rows of each panel and hue
     share_x: bool = True
     share_y: bool = True
     at: dict[Literal["x", "y"], float] = Field(default_factory=dict)  # where a thin line stands: a target, no effect
@@ -138,7 +139,9 @@ def _grid(figure: Figure, shown: pd.DataFrame) -> Any:
     given["facet_kws"] = {"sharex": figure.share_x, "sharey": figure.share_y}
     if figure.hue:
         given["palette"] = sns.color_palette("colorblind", shown[figure.hue].nunique())
-    if function is not sns.displot:
+    if function is sns.displot:
+        given |= {"stat": figure.stat, "common_norm": False, "element": "step"}
+    else:
         spread = {"estimator": "median", "errorbar": ("pi", 100)}
         given |= spread if figure.kind in ("line", "bar", "point") else {}
     if function is sns.relplot:

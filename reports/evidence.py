@@ -76,6 +76,7 @@ class Court:
             repeated=self.repeated(claim, group),
             error=self.error(claim, group) if kind == SIMULATED and claim.about == "time" else None,
             by_construction=by_construction(claim, group),
+            implied=implied(group),
             out_of_scope=shared_cores(claim, group),
         )
 
@@ -185,25 +186,36 @@ def shared_cores(claim: Claim, group: AnyGroup) -> str:
 
 
 def by_construction(claim: Claim, group: AnyGroup) -> str:
-    """Which input of the testbeds has this claim as its source."""
-    for testbed in dict.fromkeys(run["testbed"] for run in group.used()):
-        for entry, claims in restating(testbed).items():
+    """Which input of the testbeds fixes this claim's number: it was taken from it, or decides over it alone."""
+    for testbed in testbeds_of(group):
+        for entry, claims in restating(testbed, "claims").items():
             if claim.id in claims:
-                return f"{entry} of {testbed} was taken from it"
+                return f"fixed by {entry} of {testbed}"
     return ""
 
 
+def implied(group: AnyGroup) -> str:
+    """Which inputs of the testbeds were implied by claims of the paper."""
+    told = {f"{entry} of {testbed}" for testbed in testbeds_of(group) for entry in restating(testbed, "implied")}
+    return ", ".join(sorted(told))
+
+
+def testbeds_of(group: AnyGroup) -> list[str]:
+    return list(dict.fromkeys(run["testbed"] for run in group.used()))
+
+
 @cache
-def restating(testbed: str) -> Mapping[str, list[str]]:
-    """Entry of a testbed -> the claims that it has as its source, by its file and those that this one builds on."""
+def restating(testbed: str, how: str) -> Mapping[str, list[str]]:
+    """Entry of a testbed -> the claims that it restates (`claims`) or was implied by (`implied`), by its file and those
+    that this one builds on."""
     if testbed not in config.group_names("testbed"):
         return {}  # of somebody else's results
     own = files.group_file("testbed", testbed)
     found: dict[str, list[str]] = {}
     for default in own.get("defaults", ()):
         if str(default).startswith("/testbed/"):
-            found |= restating(str(default).removeprefix("/testbed/").partition("@")[0])
-    return found | (own.get("claims") or {})
+            found |= restating(str(default).removeprefix("/testbed/").partition("@")[0], how)
+    return found | (own.get(how) or {})
 
 
 @cache

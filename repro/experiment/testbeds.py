@@ -72,6 +72,8 @@ class Ranks(Model):
     sources: Entries = Field(default_factory=dict)
     # entry -> the claims of the paper that it has as its source: what these say is no result
     claims: dict[str, list[Text]] = Field(default_factory=dict)
+    # entry -> the claims of the paper that it was implied by: what others say of it is consistent with them at best
+    implied: dict[str, list[Text]] = Field(default_factory=dict)
 
 
 class Measured(Ranks):

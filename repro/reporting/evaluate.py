@@ -49,6 +49,7 @@ class Evidence:
     repeated: Sequence[float] = ()
     error: Error | None = None
     by_construction: str = ""
+    implied: str = ""
     out_of_scope: str = ""
     not_testable: str = ""
 
@@ -101,6 +102,7 @@ def judge(claim: Claim, kind: str, evidence: Evidence | None, effect: Effect | N
         verdict = Verdict(answers.INCONCLUSIVE, reason=f"{seeds} of {least} seeds")
     else:
         verdict = of_effect(ours, effect, *claim.widened) if effect else of_value(ours, *claim.widened)
+        verdict = verdict.implied(evidence.implied)
     return Judged(claim, kind, verdict, ours, seeds, evidence.outcome.note, evidence.ends, evidence.error, effect)
 
 

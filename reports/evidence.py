@@ -15,10 +15,8 @@ from repro.reporting.claims import Claim, File
 from repro.reporting.evaluate import Error, Evidence, Judged, Outcome
 from repro.reporting.stats import spread
 from repro.reports import (  # noqa: F401  the compute modules add to FUNCTIONS
-    compute_batches,
     compute_eager,
     compute_findings,
-    compute_ibatch,
     compute_imbalance,
     compute_pipedream,
     compute_pipelines,

@@ -57,7 +57,6 @@ class Figure(Shown):
     share_x: bool = True
     share_y: bool = True
     at: dict[Literal["x", "y"], float] = Field(default_factory=dict)  # where a thin line stands: a target, no effect
-    linear: bool = False  # a thin line y = x: a speed-up as large as the number of workers
     lowest: float | None = None  # where y begins
     values: bool = True  # on top of bars
     labels: dict[str, str] = Field(default_factory=dict)  # column -> what an axis or legend calls it
@@ -122,8 +121,6 @@ def draw(figure: Figure, shown: pd.DataFrame) -> Any:
                 axis.bar_label(bars, fmt=lambda value: number(value) if value else "", fontsize=7, padding=2)
         for which, value in figure.at.items():
             (axis.axvline if which == "x" else axis.axhline)(value, color="0.4", linewidth=0.8, linestyle="--")
-        if figure.linear:
-            axis.axline((0, 0), slope=1, color="0.4", linewidth=0.8, linestyle="--")
         if figure.lowest is not None:
             axis.set_ylim(bottom=figure.lowest)
     grid.figure.suptitle(figure.title, x=0.01, ha="left", fontsize=11)

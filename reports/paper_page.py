@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from repro.common.errors import InputError, unknown
+from repro.experiment import config
 from repro.reporting import claims, figures
 from repro.reporting.evaluate import Judged
 from repro.reporting.stats import DASH
@@ -151,9 +152,16 @@ class PaperPage:
         cells = {kind: wording.cell(by_kind[kind], not short) for kind in COLUMNS}
         if (padded := wording.cell(by_kind[PADDED], not short)) != DASH and not short:
             cells["measured"] = "; ".join(text for text in (cells["measured"], f"padded: {padded}") if text != DASH)
-        command = f"`repro run {self.paper}/{claim.experiment}`" if short else claim.experiment
+        command = f"`{self.command(claim)}`" if short else claim.experiment
         return {"claim": f"{claim.text} ({claim.source}; {command})", "paper": claim.paper.shown, **cells,
                 "why not, if not": wording.why(of_kinds, self.file)}  # fmt: skip
+
+    def command(self, claim: claims.Claim) -> str:
+        """What to run for a claim: its experiment, or all of the paper's where a group of the page is of several."""
+        value = claim.value
+        named = (value.of.get("experiment") or value.arguments.get("experiment")) if value else None
+        experiment = f"{self.paper}/{named or claim.experiment}"
+        return f"repro run {experiment if experiment in config.group_names('experiment') else self.paper}"
 
     @property
     def sensitivity(self) -> list[str]:

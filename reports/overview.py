@@ -7,12 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from repro.reports.verdicts import NOT_ATTEMPTED, VERDICTS
-
-from repro.reporting.stats import DASH
 from repro.reports import tables
 from repro.reports.loading import KINDS
 from repro.reports.render import template, write_page
+from repro.reports.stats import DASH
+from repro.reports.verdicts import NOT_ATTEMPTED, VERDICTS
 
 # paper -> (short name, title)
 PAPERS: dict[str, tuple[str, str]] = {
@@ -33,7 +32,7 @@ ACROSS = {
 
 
 def build(done: Mapping[str, Any], out: Path) -> list[Path]:
-    """index.md and index.html from what each paper's page said of itself; a paper without a page is not attempted."""
+    """index.md from what each paper's page said of itself; a paper without a page is not attempted."""
     import pandas as pd
 
     rows, sections = [], []
@@ -72,7 +71,7 @@ def _text(paper: str, title: str, state: Mapping[str, Any] | None) -> str:
     tried = {v.claim.id for v in state["verdicts"] if v.label != NOT_ATTEMPTED}
     lines = [
         f"*{title}*",
-        f"[The report]({paper}.html) ([Markdown]({paper}.md)): {len(tried)} of {len(claims)} claims attempted.",
+        f"[The report]({paper}.md): {len(tried)} of {len(claims)} claims attempted.",
     ]
     if not state["shown"]:
         lines.append(f"No results yet: `make reproduce-{paper}` makes them.")

@@ -10,27 +10,24 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from repro.common.errors import InputError, unknown
 from repro.experiment import config
-from repro.reporting import claims, figures
+from repro.records.kinds import EMULATED, MEASURED, PADDED, SIMULATED
+from repro.reporting.claims import Claim, File
 from repro.reporting.evaluate import Judged
 from repro.reporting.stats import DASH
 from repro.reports import provenance, spec_tables, tables, wording
-from repro.reports.evidence import Court
+from repro.reports.evidence import Court, claims_of
 from repro.reports.files import Files
 from repro.reports.gathering import Gathered
 from repro.reports.loading import KINDS
 from repro.reports.reference import read as read_reference
 from repro.reports.render import template, write_page
-
-if TYPE_CHECKING:
-    import pandas as pd
+from repro.reports.specs import Specs
 
 HERE = Path(__file__).parent
-COLUMNS = ("emulated", "measured", "simulated")  # of verdicts; what is padded says so in the column of what is measured
-PADDED = "measured, padded"
+COLUMNS = (EMULATED, MEASURED, SIMULATED)  # of verdicts; what is padded says so in the column of what is measured
 
 
 @dataclass(frozen=True)
@@ -45,7 +42,8 @@ def build(paper: str, results: Path | None, out: Path) -> tuple[list[Path], list
     """(pages, other files, what the overview says) of a paper, under `out`."""
     gathered = import_module(f"repro.reports.{paper}.results").gathered(results)
     page = PaperPage(paper, results, gathered, Files(paper, out))
-    text = template(f"{paper}/page.md.j2", page=page, figure=page.figure, table=page.table, ours=page.ours)
+    text = template(f"{paper}/page.md.j2", page=page, figure=page.specs.figure, table=page.specs.table,
+                    ours=page.ours)  # fmt: skip
     pages = write_page(text, paper, out, page.files.written)
     for name in ("claims", "provenance"):
         more = template(f"templates/{name}.md.j2", page=page)
@@ -63,21 +61,18 @@ class PaperPage:
     files: Files
 
     @cached_property
-    def file(self) -> claims.File:
-        return claims.read(HERE / self.paper / "claims.yaml")
+    def file(self) -> File:
+        return claims_of(self.paper)
 
     @cached_property
-    def shown(self) -> figures.File:
-        return figures.read(HERE / self.paper / "figures.yaml")
-
-    @cached_property
-    def made(self) -> spec_tables.Made:
-        return spec_tables.of_paper(self.paper)
+    def specs(self) -> Specs:
+        """What draws the figures and tables of the page."""
+        made = spec_tables.of_paper(self.paper)
+        return Specs(self.paper, self.files, lambda shown: spec_tables.table(shown, self.gathered.found, made))
 
     @cached_property
     def judged(self) -> list[Judged]:
-        _, find, summaries = self.gathered
-        return Court(self.paper, self.file, find, self.results, summaries).judged()
+        return Court(self.paper, self.file, self.gathered.find, self.results).judged()
 
     @cached_property
     def by_claim(self) -> Mapping[str, list[Judged]]:
@@ -100,31 +95,6 @@ class PaperPage:
     def ours(self, claim: str, kind: str = "simulated") -> str:
         """Our number for a claim, as every page says it."""
         return wording.ours(self.one(claim, kind))
-
-    def figure(self, name: str) -> str:
-        """A figure by its specification: picture, caption with its kinds, links to what is behind it."""
-        if name not in self.shown.figures:
-            raise unknown(f"figure of {self.paper}", name, self.shown.figures)
-        figure = self.shown.figures[name]
-        table = spec_tables.table(figure, self.gathered.found, self.made)
-        rows = figures.rows(figure, table) if len(table) else table
-        if not len(rows):
-            return f"*{figure.title}: not run yet.*"
-        said = kinds(rows)
-        caption = f"{figure.title}{f' ({said})' if said else ''}. {figure.caption}".strip()
-        return self.files.picture(figures.draw(figure, rows), name, figure.alt, caption, {"": rows}).markdown()
-
-    def table(self, name: str) -> str:
-        """A table by its specification, with a caption before it."""
-        if name not in self.shown.tables:
-            raise unknown(f"table of {self.paper}", name, self.shown.tables)
-        spec = self.shown.tables[name]
-        found = spec_tables.table(spec, self.gathered.found, self.made)
-        if not len(found):
-            return f"*{spec.title}: not run yet.*"
-        said = kinds(found) if "kind" not in (*spec.columns, *spec.index) else ""
-        caption = f"*{spec.title}{f' ({said})' if said else ''}. {spec.caption}".strip()
-        return f"{caption}*\n\n{self.files.table(figures.cells(spec, found), name)}"
 
     # --- claims
 
@@ -156,7 +126,7 @@ class PaperPage:
         return {"claim": f"{claim.text} ({claim.source}; {command})", "paper": claim.paper.shown, **cells,
                 "why not, if not": wording.why(of_kinds, self.file)}  # fmt: skip
 
-    def command(self, claim: claims.Claim) -> str:
+    def command(self, claim: Claim) -> str:
         """What to run for a claim: its experiment, or all of the paper's where a group of the page is of several."""
         value = claim.value
         named = (value.of.get("experiment") or value.arguments.get("experiment")) if value else None
@@ -228,11 +198,6 @@ class PaperPage:
     def others(self) -> str:
         found = tables.others(self.gathered.found.others)
         return tables.markdown(found, list(found.columns)) if len(found) else ""
-
-
-def kinds(rows: pd.DataFrame) -> str:
-    """Of which kinds of number rows are."""
-    return ", ".join(f"**{kind}**" for kind in dict.fromkeys(rows["kind"])) if "kind" in rows else ""
 
 
 def first_sentence(page: str) -> str:

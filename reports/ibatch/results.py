@@ -90,4 +90,4 @@ def gathered(results: Path | None) -> Gathered:
     """The results of the page, from a folder alone or from workspace and reference."""
     summaries, measurements = load(PAPER, results), probes.load(PAPER, results)
     found = gather(summaries, measurements)
-    return Gathered(found, lambda experiment, kind: found.shown.get((experiment, kind)), tuple(summaries))
+    return Gathered(found, lambda experiment, kind: found.shown.get((experiment, kind)))

@@ -184,8 +184,8 @@ def startups(found: Found) -> pd.DataFrame:
     """The startup time of a pull beside the mean transfer time of a layer, on the largest clusters and in the case
     study: milliseconds."""
     return _frame(
-        {"network": network(run), "nodes": str(run["workers"]), "kind": run["kind"], "startup_ms": 1e3 * of["startup_s"],
-         "transfer_ms": 1e3 * mean, "share": of["startup_s"] / mean}
+        {"network": network(run), "nodes": str(run["workers"]), "kind": run["kind"],
+         "startup_ms": 1e3 * of["startup_s"], "transfer_ms": 1e3 * mean, "share": of["startup_s"] / mean}
         for _, testbed, group in _clusters(found, "fig3", "fig5") if testbed == ESTIMATED
         for run in group.used()
         if _mode(run) == IBATCH and run["workers"] in (6, LARGEST) and (of := pipeline(run).get("profile"))

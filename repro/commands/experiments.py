@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from repro.commands.options import DEFAULT_SCALE, as_json, experiment_arguments
+from repro.commands.options import DEFAULT_SCALE, as_json, experiment_arguments, inputs_argument
 from repro.common.errors import NotHere
 
 
@@ -20,11 +20,13 @@ def add(commands: Any) -> None:
 
     show = commands.add_parser("show", help="an experiment's resolved configuration and its runs")
     experiment_arguments(show)
+    inputs_argument(show)
     as_json(show)
     show.set_defaults(command=cmd_show)
 
     run = commands.add_parser("run", help="run an experiment, or all of a paper; finished runs are skipped")
     experiment_arguments(run)
+    inputs_argument(run)
     run.add_argument("--force", action="store_true", help="repeat finished runs")
     run.add_argument("--no-mlflow", action="store_true", help="do not mirror the runs to MLflow")
     run.add_argument("--no-report", action="store_true", help="do not build the paper's page afterwards")
@@ -81,7 +83,8 @@ def cmd_show(args: argparse.Namespace) -> None:
     shown = []
     for name in config.experiment_names(args.experiment):
         lacking: list[NotHere] = []
-        count = len(expansion.expand(name, args.overrides, args.scale, lacking))  # says what `run` would refuse
+        # says what `run` would refuse
+        count = len(expansion.expand(name, args.overrides, args.scale, lacking, args.inputs))
         plain, swept = grid.split(args.overrides)
         resolved = config.compose(name, plain, args.scale)
         variants, testbeds = config.axes(resolved, args.overrides)
@@ -109,7 +112,7 @@ def cmd_run(args: argparse.Namespace) -> None:
     for name in names:
         lacking: list[NotHere] = []
         try:
-            own = expansion.expand(name, args.overrides, scale, lacking)
+            own = expansion.expand(name, args.overrides, scale, lacking, args.inputs)
             expansion.identify(own)
         except NotHere as error:
             lacking.append(error)
@@ -146,7 +149,7 @@ def show_ending(summaries: Sequence[dict[str, Any]]) -> None:
 
 def show_where(paper: str, report: bool) -> None:
     """Say where everything lies; `report`: build the paper's page first, from what there is."""
-    from repro.commands.pages import say
+    from repro.commands.pages import build_site, say
     from repro.common.paths import reports_root, results_root
 
     print()
@@ -154,7 +157,9 @@ def show_where(paper: str, report: bool) -> None:
         from repro.reports.build import build
 
         build(paper, say=say)
-        print(f"report page   {reports_root() / (paper + '.html')}")
+        site = build_site(reports_root())
+        print(f"report page   {site.page(paper)}")
+        print(f"all pages     {site.index}")
         print(f"figures       {reports_root() / 'figures' / paper}")
     print(f"results       {results_root() / paper}")
     print("MLflow UI     make ui   (repro ui; then open the address that it prints)")

@@ -14,7 +14,7 @@ from repro.common.registry import TRAIN
 from repro.common.user_files import read_bytes
 from repro.evaluation import metrics
 from repro.experiment import config as configs
-from repro.experiment import grid, limits
+from repro.experiment import grid, inputs, limits
 from repro.experiment.compose import Composer
 from repro.experiment.run import Run
 from repro.experiment.schema import Axes, RunConfig
@@ -31,14 +31,16 @@ NOT_IN_KEY = {
 
 
 def expand(
-    experiment: str, overrides: Sequence[str] = (), scale: str | None = None, lacking: list[NotHere] | None = None
-) -> list[Run]:
+    experiment: str, overrides: Sequence[str] = (), scale: str | None = None, lacking: list[NotHere] | None = None,
+    at_ends: bool = False,
+) -> list[Run]:  # fmt: skip
     """The runs of an experiment, seeds innermost, without keys.
 
     What overrides of factors, of several values and of `strategy` do is said in `repro.experiment.grid`; `testbed=...`
     replaces the experiment's testbeds. Checks every strategy's options and the numbers of workers, batch and epochs
     before anything runs. `lacking` takes the reasons of runs that this machine cannot do, which are then left out;
-    without it they are raised.
+    without it they are raised. `at_ends`: in the place of the runs those of simulated testbeds at both ends of every
+    assumed input, one seed each (`repro.experiment.inputs`).
     """
     composer = Composer(experiment, scale)
     plain, swept = grid.split(overrides)
@@ -56,14 +58,27 @@ def expand(
             users = (*plain, *variant.given)
             keys = {override.partition("=")[0] for override in users}
             ours = [change for change in (*variant.overrides, *conditions) if change.partition("=")[0] not in keys]
-            composed = composer.compose([f"testbed={testbed}", *ours, *users])
+            given = [f"testbed={testbed}", *ours, *users]
             try:
-                config = checked(RunConfig, composed | {"setting": variant.label, "factors": variant.factors})
+                config = checked(
+                    RunConfig, composer.compose(given) | {"setting": variant.label, "factors": variant.factors}
+                )
                 check(config)
             except NotHere as error:
                 if lacking is None:
                     raise
                 lacking.append(error)
+                continue
+            if at_ends:
+                for end, changes in inputs.ends(config.testbed).items():
+                    named: dict[str, Any] = {
+                        "setting": f"{variant.label}; {end}",
+                        "factors": variant.factors | {inputs.FACTOR: end},
+                    }
+                    config = checked(RunConfig, composer.compose([*given, *changes]) | named)
+                    runs.append(
+                        Run(experiment, named["setting"], config.model_copy(update={"seed": seeds[0]}), seeds[0])
+                    )
                 continue
             runs += [Run(experiment, variant.label, config.model_copy(update={"seed": seed}), seed) for seed in seeds]
             if uses_gpu(config) and not config.breakdown and config.program == TRAIN:
@@ -143,7 +158,7 @@ def keyed(config: RunConfig) -> dict[str, Any]:
     it as they are: a plugin's defaults are in its code, which counts itself, and the schema's never change.
     """
     found = config.model_dump(mode="json", exclude=NOT_IN_KEY, exclude_defaults=True)
-    for said in ("sources", "bounds"):  # of a testbed's numbers
+    for said in ("sources", "bounds", "claims"):  # of a testbed's numbers
         found["testbed"].pop(said, None)
     for part, plugin in (("strategy", config.strategy), ("model", config.model), ("dataset", config.dataset)):
         found[part] = plugin.changed()

@@ -12,7 +12,7 @@ from repro.records import catalogue
 from repro.reporting import claims
 from repro.reporting.figures import rows
 from repro.reporting.verdict import BY_CONSTRUCTION, CONSISTENT
-from repro.reports import factors, paper_page, spec_tables
+from repro.reports import factors, paper_page
 from repro.reports.files import Files
 from repro.reports.ibatch import derived, pulls, results, tables
 from repro.reports.ibatch.pulls import DEFAULT, IBATCH, LAYERWISE, MODES, NETWORKS, SINGLE
@@ -45,8 +45,8 @@ def reference():
 
 def shown(page, name):
     """The rows behind a figure."""
-    figure = page.shown.figures[name]
-    return rows(figure, spec_tables.table(figure, page.gathered.found, page.made))
+    figure = page.specs.shown.figures[name]
+    return rows(figure, page.specs.rows(figure))
 
 
 # --- the page
@@ -55,9 +55,9 @@ def shown(page, name):
 def test_the_page_is_short_and_draws_every_figure_and_table(built):
     text, page = built
     assert len(text.split()) <= MOST_WORDS
-    for name in (*page.shown.figures, *page.shown.tables):
-        assert f"{name}.png" in text or page.table(name) in text, name
-    assert "not run yet" not in text and all(figure.alt for figure in page.shown.figures.values())
+    for name in (*page.specs.shown.figures, *page.specs.shown.tables):
+        assert f"{name}.png" in text or page.specs.table(name) in text, name
+    assert "not run yet" not in text and all(figure.alt for figure in page.specs.shown.figures.values())
 
 
 def test_headlines_are_few_and_say_why_where_they_do_not_hold(built):

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from repro.experiment import config
 from repro.records.store import write_summary
-from repro.reports import groups, verdicts
-from repro.reports.claims import read_claims
+from repro.reporting.evaluate import judge
+from repro.reports import groups
+from repro.reports.evidence import Court, claims_of
 from repro.reports.pipesgd.experiments import FIG1, FIG2, FIGURE4, K_SPECTRUM, LOSSY, MNIST, RESNET20, RESNET20_PLAIN
 
 FIG4 = MNIST.experiment
@@ -146,13 +147,16 @@ def put(root: Path, summaries) -> Path:
     return root
 
 
-def claim(name):
-    return next(c for c in read_claims("pipesgd").claims if c.id == name)
+def claim(name, paper="pipesgd"):
+    return next(claim for claim in claims_of(paper).claims if claim.id == name)
 
 
 def judged(name, summaries, kind="measured", experiment=FIG4):
+    """The verdict on a claim of an experiment, from these runs alone; nothing was validated."""
     chosen, _ = groups.choose(summaries, experiment)
-    return verdicts.judge(claim(name), kind, chosen.get(kind))
+    court = Court("pipesgd", claims_of("pipesgd"), lambda name, kind: chosen.get(kind), Path("nowhere"))
+    one = claim(name)
+    return judge(one, kind, court.evidence(one, kind), court.file.effect(one))
 
 
 # --- the other experiments of the page

@@ -40,8 +40,7 @@ class Answer:
 
 def build(paper: str, results: Path | None, out: Path) -> tuple[list[Path], list[Path], Answer]:
     """(pages, other files, what the overview says) of a paper, under `out`."""
-    gathered = import_module(f"repro.reports.{paper}.results").gathered(results)
-    page = PaperPage(paper, results, gathered, Files(paper, out))
+    page = PaperPage.of(paper, results, out)
     text = template(f"{paper}/page.md.j2", page=page, figure=page.specs.figure, table=page.specs.table,
                     ours=page.ours)  # fmt: skip
     pages = write_page(text, paper, out, page.files.written)
@@ -59,6 +58,11 @@ class PaperPage:
     results: Path | None
     gathered: Gathered
     files: Files
+
+    @classmethod
+    def of(cls, paper: str, results: Path | None, out: Path) -> PaperPage:
+        gathered = import_module(f"repro.reports.{paper}.results").gathered(results)
+        return cls(paper, results, gathered, Files(paper, out))
 
     @cached_property
     def file(self) -> File:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import warnings
-from importlib import import_module
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -12,17 +11,16 @@ import pytest
 from bs4 import BeautifulSoup
 
 from repro.common.errors import InputError
-from repro.reports import foreign, page, render, style
-from repro.reports.build import OTHERS, PAGES
+from repro.reports import files, foreign, render, style
+from repro.reports.build import ACROSS, PAPERS, page
 from repro.site.build import build as build_site
-from tests.reports.data import alexnet as reports_alexnet_data
 from tests.reports.data import eagersgd as reports_eagersgd_data
 from tests.reports.data import gtopk as reports_gtopk_data
 from tests.reports.data import ibatch as reports_ibatch_data
 from tests.reports.data import pipedream as reports_pipedream_data
 from tests.reports.data import probes as reports_probe_data
 from tests.reports.data.summaries import make, put
-from tests.reports.test_reports_page import undrawn
+from tests.reports.data.undrawn import undrawn
 from tests.unit.probes.test_validation import summary as validated
 
 HOSTILE = (
@@ -35,7 +33,6 @@ DATA = {
     "gtopk": reports_gtopk_data,
     "eagersgd": reports_eagersgd_data,
     "ibatch": reports_ibatch_data,
-    "figure4_alexnet": reports_alexnet_data,
 }
 
 
@@ -60,16 +57,19 @@ def summaries(name: str) -> list[dict]:
     return DATA[name].everything(1)
 
 
-@pytest.mark.parametrize("name", [*PAGES, *OTHERS])
+@pytest.mark.parametrize("name", [*PAPERS, *ACROSS])
 def test_hostile_text_is_text_on_every_page(tmp_path, monkeypatch, name):
-    monkeypatch.setattr(page, "save", undrawn)
+    monkeypatch.setattr(files, "save", undrawn)
     results = put(tmp_path / "results", map(spoilt, summaries(name)))
-    pages, files, _ = import_module(f"repro.reports.{name}").build(results, tmp_path / "out")
-    (markdown,) = (path.read_text() for path in pages)
-    figures = [path for path in files if path.suffix == ".png"]
+    pages, written, _ = page(name, results, tmp_path / "out")
+    markdown = "".join(path.read_text() for path in pages)
+    figures = [path for path in written if path.suffix == ".png"]
     site = build_site(tmp_path / "out", tmp_path / "nowhere")
     assert site.warnings == []
-    article = BeautifulSoup(site.page(name).read_text(), "html.parser").find("article")
+    read = "".join(site.page(path.stem).read_text() for path in pages)
+    article = BeautifulSoup(read, "html.parser")
+    for around in article("head") + article("nav") + article("aside") + article("script"):
+        around.decompose()
     shown = [image["src"] for image in article("img")]
     assert len(shown) == len(figures) and all(re.fullmatch(r"_images/[\w.-]+\.png", source) for source in shown)
     assert not article.select("script, iframe, object, form, b, input")
@@ -80,11 +80,11 @@ def test_hostile_text_is_text_on_every_page(tmp_path, monkeypatch, name):
     assert "<script" not in markdown and "](../" not in markdown and "](javascript" not in markdown
     assert not re.search(r"^(# heading|\[y\]:)", markdown, re.MULTILINE)
     left = set(foreign.STAND_INS.values())
-    for path in (*pages, *files):
+    for path in (*pages, *written):
         assert path.is_relative_to(tmp_path / "out")
         if path.suffix not in (".png", ".pdf"):
             assert not left & set(path.read_text()) and "\\ue0" not in path.read_text(), path
-    assert any("<script>alert(1)" in p.read_text() for p in files if p.suffix == ".csv") or name != "pipesgd"
+    assert any("<script>alert(1)" in p.read_text() for p in written if p.suffix == ".csv") or name != "pipesgd"
 
 
 def test_figures_show_the_signs_and_no_formula(tmp_path):

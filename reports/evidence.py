@@ -219,9 +219,9 @@ def shared_cores(claim: Claim, group: AnyGroup) -> str:
 def by_construction(claim: Claim, group: AnyGroup) -> str:
     """Which input of the testbeds fixes this claim's number: it was taken from it, or decides over it alone."""
     for testbed in testbeds_of(group):
-        for entry, restated in restating(testbed, "claims").items():
+        for entry, restated in restating(testbed).items():
             if claim.id in restated:
-                return f"fixed by {entry} of {testbed}"
+                return f"{entry} of {testbed} fixes it"
     return ""
 
 
@@ -236,7 +236,7 @@ def testbeds_of(group: AnyGroup) -> list[str]:
 
 
 @cache
-def restating(testbed: str, how: str) -> Mapping[str, list[str]]:
+def restating(testbed: str, how: str = "claims") -> Mapping[str, list[str]]:
     """Entry of a testbed -> the claims that it restates (`claims`) or was implied by (`implied`), by its file and those
     that this one builds on."""
     if testbed not in config.group_names("testbed"):

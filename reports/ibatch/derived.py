@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from repro.common.known import known
+from repro.reporting.evaluate import ratio
 from repro.reports import factors
 from repro.reports.compute import Outcome, function, probe_function
 from repro.reports.gathering import AnyGroup
@@ -22,6 +23,7 @@ from repro.reports.ibatch.pulls import (
     SINGLE,
     Place,
     Scaling,
+    Times,
     gap,
     network,
     pipeline,
@@ -119,12 +121,13 @@ def scales_worse(
 
 @function
 def pulled(
-    group: AnyGroup, part: str, of: str, over: str | None = None, over_part: str = "", experiment: str = ""
-) -> Outcome:
+    group: AnyGroup, part: str, of: str, over: str | None = None, over_part: str = "", experiment: str = "",
+    off: float = 1.0,
+) -> Outcome:  # fmt: skip
     """A part of pulls and forward pass (`Times`) of a variant over that of another one, or over another part of its."""
-    sides = [(of, part), (over or of, over_part or part)]
+    sides = [(of, part, off if over else 1.0), (over or of, over_part or part, 1 / off if over else 1.0)]
     found: list[dict[int, float]] = []
-    for variant, name in sides:
+    for variant, name, by in sides:
         runs = [run for run in group.used() if run["setting"] == variant and not run.get("breakdown")
                 and experiment in ("", run["experiment"])]  # fmt: skip
         if not runs:
@@ -132,11 +135,19 @@ def pulled(
         took = {run["seed"]: times(run) for run in runs}
         if None in took.values():
             return Outcome(reason=f"the workers of {variant} recorded no pulls")
-        found.append({seed: getattr(one, name) for seed, one in took.items()})
+        found.append({seed: wrong_by(known(one), name, by) for seed, one in took.items()})
     above, below = found
-    if not (seeds := [seed for seed in sorted(above) if below.get(seed)]):
+    if off == 1 and not any(below.values()):
         return Outcome(reason=f"{sides[1][1]} of {sides[1][0]} is nothing")
-    return Outcome({seed: above[seed] / below[seed] for seed in seeds})
+    return Outcome({seed: ratio(above[seed], below[seed]) for seed in sorted({*above} & {*below})})
+
+
+def wrong_by(took: Times, part: str, by: float) -> float:
+    """A part where times are wrong by a factor: what is a rest of two of them is off by that share of the whole."""
+    value = getattr(took, part)
+    if part in ("pull_s", "forward_s", "forward_end_s"):
+        return value * by**0.5  # of either side, so that their ratio is wrong by the factor
+    return max(0.0, value + (by - 1) * took.forward_end_s)
 
 
 @function

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from statistics import fmean
 
 import pytest
@@ -213,6 +214,10 @@ def test_parts_of_an_iteration_are_compared_variant_by_variant():
     assert value(pulled("overlap_s", "ibatch 72", "layerwise 72")) == 0.75
     assert value(pulled("communication_s", "layerwise 72", "ibatch 72", experiment="fig5-vgg19")) == 2
     assert value(pulled("overlap_s", "layerwise 72", over_part="forward_s")) == 0.5
+    assert value(pulled("pull_s", "layerwise 72", "ibatch 72", off=1.1)) == pytest.approx(1.1 * 3 / 2)
+    # what nothing hides is a rest: an error of the whole is many times it
+    assert value(pulled("communication_s", "layerwise 72", "ibatch 72", off=1.1)) == pytest.approx(1.5 / (0.5 - 4 / 11))
+    assert value(pulled("communication_s", "layerwise 72", "ibatch 72", off=1.2)) == math.inf
     assert "recorded no pulls" in pulled("pull_s", "default 72", "ibatch 72").reason
     assert "no results for ibatch 72 of fig3" in pulled("pull_s", "ibatch 72", experiment="fig3").reason
 

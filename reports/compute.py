@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from inspect import signature
 
 from repro.reporting.evaluate import Outcome
 from repro.reporting.evaluate import ratio as _ratio
@@ -23,6 +24,11 @@ def function(compute: Callable[..., Outcome]) -> Callable[..., Outcome]:
     """Make a function over a Group of training summaries known to the claims files."""
     FUNCTIONS[compute.__name__] = compute
     return compute
+
+
+def takes_error(name: str) -> bool:
+    """Whether a function counts or compares ratios, each of which may be wrong by a factor: its argument `off`."""
+    return "off" in signature(FUNCTIONS[name]).parameters
 
 
 def probe_function(program: str) -> Callable[[Callable[..., Outcome]], Callable[..., Outcome]]:

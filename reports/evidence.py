@@ -19,15 +19,13 @@ from repro.reporting.claims import Claim, File
 from repro.reporting.evaluate import Error, Evidence, Judged, Outcome
 from repro.reporting.stats import spread
 from repro.reports import (  # noqa: F401  the compute modules add to FUNCTIONS
-    compute_batches,
-    compute_ibatch,
     compute_pipedream,
     compute_pipelines,
     compute_scaling,
     compute_sparse,
     factors,
 )
-from repro.reports.compute import FUNCTIONS, OF_PROBES
+from repro.reports.compute import FUNCTIONS, OF_PROBES, takes_error
 from repro.reports.gathering import AnyGroup, Finder
 from repro.reports.groups import Group
 from repro.reports.loading import KINDS, Summary, load_ends
@@ -84,19 +82,24 @@ class Court:
             return None  # an emulation has times of iterations, and nothing else
         if reason := not_testable(claim, group):
             return Evidence(Outcome(), not_testable=reason)
-        outcome = self.outcome(claim, group)
+        outcome, repeated = self.outcome(claim, group), self.repeated(claim, group)
+        error = self.error(claim, group) if kind == SIMULATED and claim.about == "time" else None
+        if error and claim.value.function and takes_error(claim.value.function):
+            ends = (1 + error.share, 1 / (1 + error.share))
+            repeated += [value for off in ends for value in self.outcome(claim, group, off=off).values.values()]
+            error = None  # is in it
         return Evidence(
             outcome,
             ends=self.ends(claim, kind, outcome),
-            repeated=self.repeated(claim, group),
-            error=self.error(claim, group) if kind == SIMULATED and claim.about == "time" else None,
+            repeated=repeated,
+            error=error,
             by_construction=by_construction(claim, group),
             implied=implied(group) if claim.about == "time" else "",
             out_of_scope=shared_cores(claim, group),
         )
 
-    def outcome(self, claim: Claim, group: AnyGroup) -> Outcome:
-        """Ours, a number a seed."""
+    def outcome(self, claim: Claim, group: AnyGroup, **more: float) -> Outcome:
+        """Ours, a number a seed; more: arguments of the function besides the claim's."""
         assert claim.value is not None
         if claim.value.function is None:
             return evaluate.numbers(claim.value, self.frame(group))
@@ -104,7 +107,7 @@ class Court:
         if (wanted := OF_PROBES.get(claim.value.function, "train")) != program:
             reason = f"{claim.value.function} reads results of the program {wanted}, not of {program}"
             return Outcome(reason=reason)
-        return FUNCTIONS[claim.value.function](group, **claim.value.arguments)
+        return FUNCTIONS[claim.value.function](group, **claim.value.arguments, **more)
 
     def frame(self, group: AnyGroup) -> pd.DataFrame:
         """A row a run (of the validation: a strategy), with what verbs need."""
@@ -231,7 +234,7 @@ def testbeds_of(group: AnyGroup) -> list[str]:
 
 
 @cache
-def restating(testbed: str, how: str) -> Mapping[str, list[str]]:
+def restating(testbed: str, how: str = "claims") -> Mapping[str, list[str]]:
     """Entry of a testbed -> the claims that it restates (`claims`) or was implied by (`implied`), by its file and those
     that this one builds on."""
     if testbed not in config.group_names("testbed"):

@@ -12,8 +12,9 @@ from importlib import import_module
 from pathlib import Path
 
 from repro.common.errors import InputError, unknown
+from repro.experiment import config
 from repro.records.kinds import EMULATED, MEASURED, PADDED, SIMULATED
-from repro.reporting.claims import File
+from repro.reporting.claims import Claim, File
 from repro.reporting.evaluate import Judged
 from repro.reporting.stats import DASH
 from repro.reports import provenance, spec_tables, tables, wording
@@ -127,13 +128,16 @@ class PaperPage:
         cells = {kind: wording.cell(by_kind[kind], not short) for kind in COLUMNS}
         if (padded := wording.cell(by_kind[PADDED], not short)) != DASH and not short:
             cells["measured"] = "; ".join(text for text in (cells["measured"], f"padded: {padded}") if text != DASH)
-        said = (
-            claim.source,
-            claim.scope,
-            f"`repro run {self.paper}/{claim.experiment}`" if short else claim.experiment,
-        )
+        said = (claim.source, claim.scope, f"`{self.command(claim)}`" if short else claim.experiment)
         return {"claim": f"{claim.text} ({'; '.join(filter(None, said))})", "paper": claim.paper.shown, **cells,
                 "why not, if not": wording.why(of_kinds, self.file)}  # fmt: skip
+
+    def command(self, claim: Claim) -> str:
+        """What to run for a claim: its experiment, or all of the paper's where a group of the page is of several."""
+        value = claim.value
+        named = (value.of.get("experiment") or value.arguments.get("experiment")) if value else None
+        experiment = f"{self.paper}/{named or claim.experiment}"
+        return f"repro run {experiment if experiment in config.group_names('experiment') else self.paper}"
 
     @property
     def sensitivity(self) -> list[str]:

@@ -138,7 +138,7 @@ def _grid(figure: Figure, shown: pd.DataFrame) -> Any:
     given: dict[str, Any] = {"data": shown} | {name: getattr(figure, name) for name in names}
     given["facet_kws"] = {"sharex": figure.share_x, "sharey": figure.share_y}
     if figure.hue:
-        given["palette"] = sns.color_palette("colorblind", shown[figure.hue].nunique())
+        given["palette"] = sns.color_palette("colorblind", len(figure.hue_order or shown[figure.hue].unique()))
     if function is sns.displot:
         given |= {"stat": figure.stat, "common_norm": False, "element": "step"}
     else:

@@ -7,8 +7,6 @@ from pathlib import Path
 
 from repro.experiment import config
 from repro.records.store import write_summary
-from repro.reports import groups, verdicts
-from repro.reports.claims import read_claims
 from repro.reports.pipesgd.experiments import FIG1, FIG2, FIGURE4, K_SPECTRUM, LOSSY, MNIST, RESNET20, RESNET20_PLAIN
 
 FIG4 = MNIST.experiment
@@ -144,15 +142,6 @@ def put(root: Path, summaries) -> Path:
         folder.mkdir(parents=True)
         write_summary(folder, summary)
     return root
-
-
-def claim(name):
-    return next(c for c in read_claims("pipesgd").claims if c.id == name)
-
-
-def judged(name, summaries, kind="measured", experiment=FIG4):
-    chosen, _ = groups.choose(summaries, experiment)
-    return verdicts.judge(claim(name), kind, chosen.get(kind))
 
 
 # --- the other experiments of the page

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 
 EMULATED, SIMULATED = "emulated", "simulated"
 ENDS = {"": "median", "_low": "min", "_high": "max"}  # of a column of repeated steps
+SHARES = ("top1", "top5")  # metrics that are a share of the test set
 
 
 @dataclass(frozen=True)
@@ -97,13 +99,14 @@ class Court:
         return self._frames[id(group)]
 
     def repeated(self, claim: Claim, group: AnyGroup) -> list[float]:
-        """Between what ours lies by the repetitions of one run, where the run says so."""
+        """Between what ours lies by the repetitions of one run, where the run says so, and by its test set."""
         value = claim.value
         assert value is not None
         if value.function or f"{value.column}_low" not in (rows := self.frame(group)):
             return []
         sides = (("_low", "_high"), ("_high", "_low"))
-        return [number for ends in sides for number in evaluate.numbers(value, rows, ends).values.values()]
+        found = [number for ends in sides for number in evaluate.numbers(value, rows, ends).values.values()]
+        return [number for number in found if not math.isnan(number)]
 
     def ends(self, claim: Claim, kind: str, here: Outcome) -> Mapping[str, float]:
         """Ours at either end of each assumed input, all else as guessed.
@@ -155,7 +158,7 @@ def frame(group: AnyGroup) -> pd.DataFrame:
     import pandas as pd
 
     if isinstance(group, Group) or group.program != "validation":
-        return tidy.frame([tidy.run(run) for run in group.used()])
+        return tidy.frame([tidy.run(run) | resolved(run) for run in group.used()])
     rows = []
     for run in group.summaries:
         slow = float(factors.of(run).get("slow_down", 1))
@@ -164,6 +167,20 @@ def frame(group: AnyGroup) -> pd.DataFrame:
             times = {f"iteration_s{end}": row["observed_s"][which] / slow for end, which in ENDS.items()}
             rows.append(own | times)
     return pd.DataFrame(rows)
+
+
+def resolved(run: Mapping[str, Any]) -> dict[str, float]:
+    """An accuracy less and plus the standard error that so many test examples leave; nothing of other metrics.
+
+    Wilson's score interval, which has a width also where all examples, or none, are right.
+    """
+    metric, examples = run.get("metric"), (run.get("dataset") or {}).get("test")
+    share = (run.get("final") or {}).get(metric)
+    if metric not in SHARES or share is None or not examples:
+        return {}
+    middle = share + 1 / (2 * examples)
+    half = math.sqrt(share * (1 - share) / examples + 1 / (4 * examples**2))
+    return {f"final{end}": (middle + sign * half) / (1 + 1 / examples) for end, sign in (("_low", -1), ("_high", 1))}
 
 
 def not_testable(claim: Claim, group: AnyGroup) -> str:

@@ -5,15 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from repro.common.errors import InputError, unknown
 from repro.common.paths import reports_root
-from repro.reports.overview import PAPERS
+from repro.reports.overview import ACROSS, PAPERS
 
-# papers with a page of their own: module reports.<paper> has build(results, out)
-PAGES = ("pipesgd", "pipedream", "gtopk", "eagersgd", "ibatch")
-# pages beside those of the papers; their build returns a line for the overview
-OTHERS = ("figure4_alexnet", "validation", "baselines")
 GENERATED = {".png", ".pdf", ".csv", ".json", ".tex"}
 
 
@@ -21,22 +18,22 @@ def build(
     paper: str | None = None, results: Path | None = None, out: Path | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> list[Path]:  # fmt: skip
-    """Build the page of one paper alone, or all pages and the overview; returns what was written, pages first.
+    """Build the pages of one paper alone, or all pages and the overview; returns what was written, pages first.
 
     results: a results folder to be read alone (default: workspace and reference, as `repro.reports.loading` tells);
     out: where pages go (`reports_root()`); say: is told of each page before it is built. The same summaries give the
     same bytes. A page's figures and tables of an earlier build that no longer have results are removed.
     """
-    if paper is not None and paper not in (*PAPERS, *OTHERS):
-        raise unknown("paper", paper, (*PAPERS, *OTHERS))
+    if paper is not None and paper not in (*PAPERS, *ACROSS):
+        raise unknown("paper", paper, (*PAPERS, *ACROSS))
     results, out = (Path(folder) if folder is not None else None for folder in (results, out))
     out = out or reports_root()
     pages: list[Path] = []
     files: list[Path] = []
-    done = {}
-    for name in (*PAGES, *OTHERS) if paper is None else (paper,):
+    done: dict[str, Any] = {}
+    for name in (*PAPERS, *ACROSS) if paper is None else (paper,):
         say(f"building the page of {name} ...")
-        of_paper, others, done[name] = import_module(f"repro.reports.{name}").build(results, out)
+        of_paper, others, done[name] = page(name, results, out)
         pages += of_paper
         files += others
         _sweep([out / "figures" / name, out / "tables" / name], set(others))
@@ -45,6 +42,15 @@ def build(
 
         pages += overview.build(done, out)
     return [*pages, *files]
+
+
+def page(name: str, results: Path | None, out: Path) -> tuple[list[Path], list[Path], Any]:
+    """(pages, other files, what the overview says) of a paper, or of a page across papers."""
+    if name in PAPERS:
+        from repro.reports import paper_page
+
+        return paper_page.build(name, results, out)
+    return import_module(f"repro.reports.{name}").build(results, out)
 
 
 def _sweep(folders: list[Path], written: set[Path]) -> None:

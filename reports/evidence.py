@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from repro.experiment import config, files
 from repro.records import catalogue, tidy
+from repro.records.kinds import EMULATED, SIMULATED
 from repro.reporting import evaluate, validated
 from repro.reporting.claims import Claim, File
 from repro.reporting.evaluate import Error, Evidence, Judged, Outcome
@@ -37,7 +38,6 @@ from repro.reports.probes import ProbeGroup
 if TYPE_CHECKING:
     import pandas as pd
 
-EMULATED, SIMULATED = "emulated", "simulated"
 ENDS = {"": "median", "_low": "min", "_high": "max"}  # of a column of repeated steps
 SHARES = ("top1", "top5")  # metrics that are a share of the test set
 

@@ -14,10 +14,10 @@ from typing import Any
 from repro.common.errors import InputError
 from repro.common.phases import PHASES
 from repro.records import catalogue
+from repro.records.kinds import KINDS
 from repro.records.store import SCHEMA
 from repro.reports import foreign
 
-KINDS = ("emulated", "measured", "measured, padded", "simulated")
 Summary = dict[str, Any]
 
 # What the reports read of every summary (the schema stands in `repro.records.store`).

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from repro.common.errors import InputError, unknown
-from repro.reporting import claims, figures
+from repro.records.kinds import EMULATED, MEASURED, PADDED, SIMULATED
+from repro.reporting import claims
 from repro.reporting.evaluate import Judged
 from repro.reporting.stats import DASH
 from repro.reports import provenance, spec_tables, tables, wording
@@ -23,13 +23,10 @@ from repro.reports.gathering import Gathered
 from repro.reports.loading import KINDS
 from repro.reports.reference import read as read_reference
 from repro.reports.render import template, write_page
-
-if TYPE_CHECKING:
-    import pandas as pd
+from repro.reports.specs import Specs
 
 HERE = Path(__file__).parent
-COLUMNS = ("emulated", "measured", "simulated")  # of verdicts; what is padded says so in the column of what is measured
-PADDED = "measured, padded"
+COLUMNS = (EMULATED, MEASURED, SIMULATED)  # of verdicts; what is padded says so in the column of what is measured
 
 
 @dataclass(frozen=True)
@@ -44,7 +41,8 @@ def build(paper: str, results: Path | None, out: Path) -> tuple[list[Path], list
     """(pages, other files, what the overview says) of a paper, under `out`."""
     gathered = import_module(f"repro.reports.{paper}.results").gathered(results)
     page = PaperPage(paper, results, gathered, Files(paper, out))
-    text = template(f"{paper}/page.md.j2", page=page, figure=page.figure, table=page.table, ours=page.ours)
+    text = template(f"{paper}/page.md.j2", page=page, figure=page.specs.figure, table=page.specs.table,
+                    ours=page.ours)  # fmt: skip
     pages = write_page(text, paper, out, page.files.written)
     for name in ("claims", "provenance"):
         more = template(f"templates/{name}.md.j2", page=page)
@@ -66,12 +64,10 @@ class PaperPage:
         return claims.read(HERE / self.paper / "claims.yaml")
 
     @cached_property
-    def shown(self) -> figures.File:
-        return figures.read(HERE / self.paper / "figures.yaml")
-
-    @cached_property
-    def made(self) -> spec_tables.Made:
-        return spec_tables.of_paper(self.paper)
+    def specs(self) -> Specs:
+        """What draws the figures and tables of the page."""
+        made = spec_tables.of_paper(self.paper)
+        return Specs(self.paper, self.files, lambda shown: spec_tables.table(shown, self.gathered.found, made))
 
     @cached_property
     def judged(self) -> list[Judged]:
@@ -99,31 +95,6 @@ class PaperPage:
     def ours(self, claim: str, kind: str = "simulated") -> str:
         """Our number for a claim, as every page says it."""
         return wording.ours(self.one(claim, kind))
-
-    def figure(self, name: str) -> str:
-        """A figure by its specification: picture, caption with its kinds, links to what is behind it."""
-        if name not in self.shown.figures:
-            raise unknown(f"figure of {self.paper}", name, self.shown.figures)
-        figure = self.shown.figures[name]
-        table = spec_tables.table(figure, self.gathered.found, self.made)
-        rows = figures.rows(figure, table) if len(table) else table
-        if not len(rows):
-            return f"*{figure.title}: not run yet.*"
-        said = kinds(rows)
-        caption = f"{figure.title}{f' ({said})' if said else ''}. {figure.caption}".strip()
-        return self.files.picture(figures.draw(figure, rows), name, figure.alt, caption, {"": rows}).markdown()
-
-    def table(self, name: str) -> str:
-        """A table by its specification, with a caption before it."""
-        if name not in self.shown.tables:
-            raise unknown(f"table of {self.paper}", name, self.shown.tables)
-        spec = self.shown.tables[name]
-        found = spec_tables.table(spec, self.gathered.found, self.made)
-        if not len(found):
-            return f"*{spec.title}: not run yet.*"
-        said = kinds(found) if "kind" not in (*spec.columns, *spec.index) else ""
-        caption = f"*{spec.title}{f' ({said})' if said else ''}. {spec.caption}".strip()
-        return f"{caption}*\n\n{self.files.table(figures.cells(spec, found), name)}"
 
     # --- claims
 
@@ -220,11 +191,6 @@ class PaperPage:
     def others(self) -> str:
         found = tables.others(self.gathered.found.others)
         return tables.markdown(found, list(found.columns)) if len(found) else ""
-
-
-def kinds(rows: pd.DataFrame) -> str:
-    """Of which kinds of number rows are."""
-    return ", ".join(f"**{kind}**" for kind in dict.fromkeys(rows["kind"])) if "kind" in rows else ""
 
 
 def first_sentence(page: str) -> str:

@@ -9,9 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from repro.reporting.verdict import UNJUDGED as VERDICTS
-
 from repro.common.errors import InputError
+from repro.reporting.verdict import UNJUDGED as VERDICTS
 from repro.reports import foreign
 from repro.reports.style import write_text
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
+from repro.records.kinds import EMULATED, MEASURED, PADDED, SIMULATED
 from repro.reporting.claims import Claim, File
 from repro.reporting.evaluate import Judged
 from repro.reporting.stats import DASH, TIMES, number
 from repro.reporting.verdict import INCONCLUSIVE, NOT_RUN, UNJUDGED
 
 # which kind's verdict stands for a claim, if it has one
-DECIDING = ("measured", "emulated", "simulated", "measured, padded")
+DECIDING = (MEASURED, EMULATED, SIMULATED, PADDED)
 
 
 def ours(one: Judged) -> str:

@@ -9,6 +9,7 @@ from repro.bench import sparse_calls
 from repro.bench.sparse_calls import Sparsity
 from repro.common.errors import InputError, unknown
 from repro.experiment import limits
+from repro.records.kinds import MEASURED, SIMULATED
 from repro.timing import closed_forms
 from repro.timing.costs import Costs
 
@@ -62,7 +63,7 @@ def bench_collective(
         "ranks": ranks,
         "bytes": nbytes,
         "fabric": fabric,
-        "kind": "simulated" if fabric == "virtual" else "measured",
+        "kind": SIMULATED if fabric == "virtual" else MEASURED,
         "codec": codec,
         "pieces": cut if name == "ring_pipelined" else None,
         "density": sparsity.density if name in sparse_calls.SPARSE else None,

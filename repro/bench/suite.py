@@ -11,6 +11,7 @@ from typing import Any
 from repro.common.atomic import write_atomically
 from repro.common.errors import unknown
 from repro.common.paths import results_root
+from repro.records.kinds import MEASURED
 from repro.records.provenance import hardware, utc_now
 
 # modules beside this one, each with measure() and table()
@@ -33,7 +34,7 @@ def run_suite(only: str | None) -> dict[str, Any]:
     for name in BENCHMARKS if only is None else (only,):
         module = importlib.import_module(f"repro.bench.{name}")
         began = time.perf_counter()
-        facts = {"benchmark": name, "kind": "measured", "date": utc_now(), "hardware": hardware(NETWORK, "cpu")}
+        facts = {"benchmark": name, "kind": MEASURED, "date": utc_now(), "hardware": hardware(NETWORK, "cpu")}
         result = facts | module.measure()
         result["took_s"] = round(time.perf_counter() - began, 1)
         path = folder / f"{name}.json"

@@ -161,14 +161,14 @@ def render(paper: str) -> None:
     """The committed pages, and the verdicts of a paper, from the reference alone."""
     from repro.common.paths import PROJECT, reference_root
     from repro.reports import published_verdicts
-    from repro.reports.build import PAGES, build
+    from repro.reports.build import PAPERS, build
 
     out = PROJECT / "reports" / "out"
     with tempfile.TemporaryDirectory() as built:
         build(None, reference_root(), Path(built), lambda line: print(line, file=sys.stderr, flush=True))
         shutil.rmtree(out, ignore_errors=True)
         shutil.copytree(built, out, ignore=shutil.ignore_patterns(*(f"*{suffix}" for suffix in NOT_COMMITTED)))
-    if paper in PAGES:
+    if paper in PAPERS:
         published_verdicts.write(paper)
 
 
@@ -176,13 +176,13 @@ def cmd_verify(args: argparse.Namespace) -> None:
     from repro.common.paths import reference_root
     from repro.records import reference
     from repro.reports import published_verdicts
-    from repro.reports.build import PAGES
+    from repro.reports.build import PAPERS
 
     wrong = 0
     for paper in reference.papers():
         tables = reference.check(reference_root() / paper)
         line = f"{paper}: {len(tables['runs'])} runs, tables as published"
-        if paper in PAGES:
+        if paper in PAPERS:
             count, different = published_verdicts.differences(paper)
             wrong += len(different)
             line += f"; {count} verdicts, {len(different) or 'none'} of them different"

@@ -60,7 +60,10 @@ Device = Annotated[Rate | Published, PlainValidator(_by), AS_GIVEN]
 
 
 class Ranks(Model):
-    """Where the ranks of a run are, of either kind; `sources` says where the numbers come from."""
+    """Where the ranks of a run are, real or virtual; `sources` says where the numbers come from.
+
+    `kind`: of its numbers, where the run neither sleeps its computation nor is padded (`repro.records.kinds`).
+    """
 
     part = "testbed"
 

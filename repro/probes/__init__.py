@@ -7,6 +7,8 @@ Others register theirs through the entry-point group `repro.probes` (NAME = "mod
     check(config) -> None               optional: InputError for a configuration that it cannot use, before ranks start
     run(fabric, config, folder)         one rank's part, ending with `finish`
 
+Where a probe's computation is slept, its options and its result have `computation: sleep`: `repro.records.kinds`.
+
 Modules whose names begin with an underscore are theirs to share.
 """
 

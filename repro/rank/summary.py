@@ -81,7 +81,7 @@ def identity(folder: Path, config: RunConfig) -> dict[str, Any]:
         "options": config.strategy.plain_options(),
         "imbalance": config.imbalance.plain(),
         "min_compute_s": config.min_compute_s,
-        "kind": testbed.kind,
+        "kind": testbed.kind,  # the run's own comes with the rest: `repro.records.store.write_summary`
         "testbed": testbed.name,
         "launcher": testbed.launcher,
         "workers": config.workers,

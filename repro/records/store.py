@@ -14,7 +14,7 @@ worker ranks):
 
     schema, status ("finished"), key, cell (its name), program ("train"), paper, experiment, setting (the
     label that the factors had), factors {method, workers, ... of the experiment's grid: value}, strategy, options,
-    kind ("measured" | "simulated"), testbed, fabric, launcher, workers, ranks, seed, scale, threads_per_rank,
+    kind (one of four: `repro.records.kinds`), testbed, fabric, launcher, workers, ranks, seed, scale, threads_per_rank,
     breakdown, batch (global), epochs, eval_every (epochs), iterations, iterations_per_epoch, metric,
     accumulate (microbatches of a worker's minibatch), imbalance {name, and its options}, min_compute_s (or null),
     dataset    {name, standin (bool), checksum, train, test (samples; of text words to predict), classes, input_shape}
@@ -70,7 +70,7 @@ from repro.common import strict_json
 from repro.common.atomic import write_atomically
 from repro.common.errors import InputError
 from repro.common.paths import results_root
-from repro.records import summary_schema
+from repro.records import kinds, summary_schema
 
 SCHEMA = 1
 VOLATILE = ("provenance", "wall")
@@ -83,6 +83,8 @@ def run_dir(paper: str, experiment: str, run: str, root: Path | None = None) -> 
 
 
 def write_summary(folder: Path, summary: dict[str, Any]) -> None:
+    """Write the summary of a finished run, whose `kind` is the testbed's so far, and from here on the run's."""
+    summary = summary | {"kind": kinds.of_summary(summary)}
     write_atomically(folder / "summary.json", json.dumps(summary, indent=1, sort_keys=True, allow_nan=False) + "\n")
 
 
@@ -99,12 +101,12 @@ def read_summary(folder: Path) -> dict[str, Any] | None:
         raise InputError(f"{path}: not a readable summary ({error}); remove the file to repeat the run") from None
 
 
-def _completed(summary: Any) -> Any:
-    """A summary with the phases that came later than it: nothing was spent in them."""
+def _completed(summary: dict[str, Any]) -> dict[str, Any]:
+    """A summary with what came later than it: phases in which nothing was spent, kinds besides those of testbeds."""
     for name in ("phases", "server_phases"):
-        if isinstance(summary, dict) and isinstance(phases := summary.get(name), dict):
+        if isinstance(phases := summary.get(name), dict):
             summary[name] = {**dict.fromkeys(LATER_PHASES, 0.0), **phases}
-    return summary
+    return summary | ({"kind": kinds.of_summary(summary)} if "kind" in summary else {})
 
 
 def run_folders(root: Path, paper: str = "*", having: Sequence[str] = ("summary.json",)) -> list[Path]:

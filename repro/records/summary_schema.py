@@ -21,7 +21,7 @@ NUMBERS = (
 )
 MAPPINGS = (
     *("factors", "options", "imbalance", "dataset", "model", "optimizer", "hardware", "provenance", "final", "targets"),
-    *("step", "phases", "communication", "counters", "metrics", "wall"),
+    *("step", "phases", "communication", "counters", "metrics", "wall", "result"),
 )
 ROWS = ("curve", "trace", "per_rank", "staleness")  # lists of mappings
 NAMES = {"dataset": "name", "model": "name", "imbalance": "name", "optimizer": "name", "hardware": "class"}

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from repro.records import kinds
+
 SHARED_VIEW = "time-to-accuracy"  # the name under which `shared_view` is stored in MLflow
 # Parts of a configuration that describe the whole experiment, and of a record that are no configuration.
 NOT_PARAMETERS: tuple[str, ...] = ("grid", "exclude", "label", "testbeds", "scales", "sources", "title", "seeds")
@@ -84,8 +86,8 @@ def named(record: dict[str, Any], key: str, name: str = "name") -> Any:
 
 
 def kind_of(record: dict[str, Any]) -> str | None:
-    """ "measured" or "simulated", of a summary or of a configuration."""
-    return record.get("kind") or (named(record, "testbed", "kind") if isinstance(record.get("testbed"), dict) else None)
+    """One of `repro.records.kinds.KINDS`, of a summary or of a resolved configuration; None of neither."""
+    return record.get("kind") or (kinds.of_config(record) if isinstance(record.get("testbed"), dict) else None)
 
 
 def tags(record: dict[str, Any]) -> dict[str, str]:

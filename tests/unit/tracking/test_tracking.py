@@ -15,7 +15,7 @@ from repro.records.events import EventLog
 from repro.records.reference import Published
 from repro.records.store import write_summary
 from repro.tracking import Background, Mirror, Store, open_store, store, sync_all, tracking_uri
-from repro.tracking.format import curve_points, final_metrics, parameters, shared_view, tags
+from repro.tracking.format import curve_points, final_metrics, kind_of, parameters, shared_view, tags
 
 RECORD = {
     "key": "k1",
@@ -360,6 +360,14 @@ def test_a_resolved_configuration_is_enough(root):
     assert run.data.tags["testbed"] == "paper/pipesgd" and run.data.tags["strategy"] == "dsync"
     assert run.data.params["strategy.codec"] == "none" and run.data.params["testbed.kind"] == "simulated"
     assert not {"key", "cell", "hardware.class", "provenance.started_at"} & set(run.data.params)
+
+
+def test_a_run_of_slept_computation_is_emulated_before_its_summary_says_so():
+    config = {"program": "validation", "probe": {"computation": "sleep"}, "testbed": {"kind": "measured"}}
+    assert (
+        kind_of(config) == "emulated" and kind_of(config | {"probe": None, "min_compute_s": 0.5}) == "measured, padded"
+    )
+    assert tags(config | {"key": "k"})["kind"] == "emulated" and kind_of({"testbed": "here"}) is None
 
 
 def test_formats():

@@ -1,0 +1,50 @@
+"""What a user would pick instead: libraries beside our own strategies, the same experiment in one table."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from repro.records import tidy
+from repro.reporting.stats import spread
+from repro.reports.files import Files
+from repro.reports.groups import finished
+from repro.reports.loading import Summary, load
+from repro.reports.render import template, write_page
+from repro.reports.specs import Specs
+from repro.reports.sweeps import QUICK
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+PAGE = "baselines"
+BASE = "D-Sync"
+
+
+def build(results: Path | None, out: Path) -> tuple[list[Path], list[Path], str]:
+    """(pages, other files, a line for the overview): the page under `out`."""
+    found, files = runs(load(PAGE, results)), Files(PAGE, out)
+    specs = Specs(PAGE, files, lambda shown: found)
+    line = f"{', '.join(dict.fromkeys(found['variant']))}: the same runs in one table." if len(found) else ""
+    line = line or f"No results yet: `repro run {PAGE}`."
+    text = template(f"{PAGE}/page.md.j2", figure=specs.figure, table=specs.table)
+    return write_page(text, PAGE, out, files.written), files.written, line
+
+
+def runs(found: list[Summary]) -> pd.DataFrame:
+    """A row a variant, testbed and seed, its latest run; milliseconds, and how many times as fast as D-Sync there."""
+    latest = {}
+    for run in sorted((run for run in found if not run["breakdown"] and run.get("scale") != QUICK), key=finished):
+        latest[run["experiment"], run["testbed"], run["setting"], run["seed"], run["hardware"]["class"]] = run
+    table = tidy.frame([tidy.run(run) | {"network": run["hardware"]["network"]} for run in latest.values()])
+    if not latest:
+        return table
+    table["step_ms"], table["exposed_ms"] = 1e3 * table["step_s"], 1e3 * table["exposed_s"]
+    table["sent_kb"], table["by"] = table["bytes_sent"] / 1e3, table["launcher"] + ", " + table["fabric"]
+    base = table[table["variant"] == BASE].groupby(["experiment", "testbed"])["step_ms"]
+    medians = {place: spread(steps).median for place, steps in base}
+    table["over"] = [
+        medians.get(place, float("nan")) / step
+        for place, step in zip(zip(table["experiment"], table["testbed"]), table["step_ms"])
+    ]
+    return table.sort_values(["experiment", "testbed", "strategy", "variant"])

@@ -1,0 +1,59 @@
+"""Figures and tables of a page by their specifications (`reports/<page>/figures.yaml`), as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from repro.common.errors import unknown
+from repro.reporting import figures
+from repro.reporting.figures import Shown
+from repro.reports.files import Files
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True)
+class Specs:
+    """rows: gives the rows of what a specification names, before its filter; empty where nothing has been run."""
+
+    page: str
+    files: Files
+    rows: Callable[[Shown], pd.DataFrame]
+
+    @cached_property
+    def shown(self) -> figures.File:
+        return figures.read(Path(__file__).parent / self.page / "figures.yaml")
+
+    def figure(self, name: str) -> str:
+        """Picture, caption with its kinds of number, links to what is behind it."""
+        if name not in self.shown.figures:
+            raise unknown(f"figure of {self.page}", name, self.shown.figures)
+        figure = self.shown.figures[name]
+        table = self.rows(figure)
+        rows = figures.rows(figure, table) if len(table) else table
+        if not len(rows):
+            return f"*{figure.title}: not run yet.*"
+        drawn = figures.draw(figure, rows)
+        return self.files.picture(drawn, name, figure.alt, _caption(figure, rows), {"": rows}).markdown()
+
+    def table(self, name: str) -> str:
+        """A caption, and the table below it."""
+        if name not in self.shown.tables:
+            raise unknown(f"table of {self.page}", name, self.shown.tables)
+        spec = self.shown.tables[name]
+        table = self.rows(spec)
+        cells = figures.cells(spec, table) if len(table) else table
+        if not len(cells):
+            return f"*{spec.title}: not run yet.*"
+        return f"*{_caption(spec, table)}*\n\n{self.files.table(cells, name)}"
+
+
+def _caption(shown: Shown, rows: pd.DataFrame) -> str:
+    """Title, the kinds of number in it, and what else is to be said."""
+    kinds = ", ".join(f"**{kind}**" for kind in dict.fromkeys(rows["kind"])) if "kind" in rows else ""
+    return f"{shown.title}{f' ({kinds})' if kinds else ''}. {shown.caption}".strip()

@@ -1,0 +1,44 @@
+"""How far simulated numbers can be trusted: observed step times beside those of the virtual twins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from repro.reports.files import Files
+from repro.reports.render import template, write_page
+from repro.reports.specs import Specs
+from repro.reports.validation import tables
+
+PAGE = "validation"
+
+
+def build(results: Path | None, out: Path) -> tuple[list[Path], list[Path], str]:
+    """(pages, other files, a line for the overview): the page under `out`."""
+    found, files = tables.load(results), Files(PAGE, out)
+    steps = tables.steps(found)
+    made = {
+        "steps": lambda: steps,
+        "by experiment": lambda: tables.errors(steps, ["experiment"]),
+        "by strategy": lambda: tables.errors(steps, ["strategy"]),
+        "by size": lambda: tables.errors(steps, ["bytes"]),
+        "worst": lambda: tables.worst(steps),
+        "provenance": lambda: tables.provenance(found),
+    }
+    specs = Specs(PAGE, files, lambda shown: made[shown.table]())
+    line = sentence(tables.errors(steps, []).to_dict("records"))
+    text = template(f"{PAGE}/page.md.j2", figure=specs.figure, table=specs.table, line=line,
+                    median=f"{tables.MEDIAN_GOAL:.0%}", p95=f"{tables.P95_GOAL:.0%}")  # fmt: skip
+    return write_page(text, PAGE, out, files.written), files.written, line
+
+
+def sentence(every: list[dict]) -> str:
+    """How far off simulated step times are, beside the goal."""
+    if not every:
+        return f"No results yet: `repro run {PAGE}` makes them."
+    (row,) = every
+    reached = "reached" if row["met"] == "yes" else "missed"
+    return (
+        f"Simulated step times are off by {row['median']:.1f} % in the median and {row['p95']:.1f} % in the 95th "
+        f"percentile of {row['times']} cases; the goal of {tables.MEDIAN_GOAL:.0%} and {tables.P95_GOAL:.0%} is "
+        f"{reached}."
+    )

@@ -66,18 +66,26 @@ def rows(table: str, summary: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def run(summary: Mapping[str, Any]) -> dict[str, Any]:
     """A run's row: seconds (of an iteration, the mean over the worker ranks; `iteration_s`: `train_s`, that of
-    all iterations end to end, by their number), bytes, names."""
+    all iterations end to end, by their number), iterations and samples of all ranks a second, bytes, names."""
     row = {"variant": summary["setting"]}
     row |= {column: summary.get(column) for column in _PLAIN}
     row |= {column: (summary.get(part) or {}).get(entry) for column, (part, entry) in _WITHIN.items()}
     if summary.get("iterations") and row["train_s"] is not None:
         row["iteration_s"] = row["train_s"] / summary["iterations"]
+        row |= _throughput(row["iteration_s"], row["batch"])
     row["final"] = (summary.get("final") or {}).get(summary.get("metric"))
     for target, reached in (summary.get("targets") or {}).items():
         row[f"to_{target}_s"] = reached and reached["train_s"]
     for part in _SPREAD:
         row |= {f"{part}.{entry}": value for entry, value in (summary.get(part) or {}).items() if _is_one(value)}
     return row
+
+
+def _throughput(iteration_s: float, batch: int | None) -> dict[str, float]:
+    """Iterations and samples a second; nothing of a run that took no time."""
+    if iteration_s <= 0:
+        return {}
+    return {"iterations_per_s": 1 / iteration_s} | ({"samples_per_s": batch / iteration_s} if batch else {})
 
 
 def frame(found: Sequence[Mapping[str, Any]]) -> pd.DataFrame:

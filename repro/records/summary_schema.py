@@ -27,7 +27,7 @@ ROWS = ("curve", "trace", "per_rank", "staleness")  # lists of mappings
 NAMES = {"dataset": "name", "model": "name", "imbalance": "name", "optimizer": "name", "hardware": "class"}
 # what a name ends with whose value is in that unit, wherever it stands
 UNITS = ("_s", "_s_per_byte", "bytes", "_Bps", "_gbit", "seconds")
-NOT_VALUES = ("sources",)  # of a testbed's numbers, by the same names
+NOT_VALUES = ("sources", "claims", "implied")  # of a testbed's numbers, by the same names
 
 
 def check(summary: Any) -> None:

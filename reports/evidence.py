@@ -24,8 +24,6 @@ from repro.reports import (  # noqa: F401  the compute modules add to FUNCTIONS
     compute_imbalance,
     compute_pipedream,
     compute_pipelines,
-    compute_scaling,
-    compute_sparse,
     compute_timing,
     factors,
 )
@@ -164,6 +162,7 @@ def frame(group: AnyGroup) -> pd.DataFrame:
         slow = float(factors.of(run).get("slow_down", 1))
         for row in run["result"]["rows"]:
             own = {"kind": run["kind"], "variant": row["setting"], "seed": run["seed"], "breakdown": False}
+            own |= {"workers": run["workers"], "bytes": row["bytes"]}
             times = {f"iteration_s{end}": row["observed_s"][which] / slow for end, which in ENDS.items()}
             rows.append(own | times)
     return pd.DataFrame(rows)

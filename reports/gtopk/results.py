@@ -9,6 +9,7 @@ from pathlib import Path
 from repro.reports import probes
 from repro.reports.gathering import Gathered
 from repro.reports.groups import Group, choose, strangers
+from repro.reports.gtopk import derived, derived_scaling  # noqa: F401  what claims name
 from repro.reports.gtopk.experiments import FIG11, PAPER, PREFERRED, SWEEPS, TRAINING
 from repro.reports.loading import KINDS, Summary, load
 from repro.reports.probes import ProbeGroup
@@ -46,11 +47,13 @@ class Results:
 
 def gather(summaries: Sequence[Summary], measurements: Sequence[Summary]) -> Results:
     """The groups that the page shows, and all others."""
-    sweeps, training, others = {}, {}, []
+    sweeps: dict[str, dict[str, list[ProbeGroup]]] = {}
+    training: dict[str, dict[str, Group]] = {}
+    others: list[Group | ProbeGroup] = []
     for name, program in SWEEPS.items():
         runs = [s for s in (*summaries, *measurements) if s["experiment"] == name]
-        sweeps[name], rest = choose_sweep([s for s in runs if s.get("program", "train") == program], name)
-        others += rest
+        sweeps[name], smaller = choose_sweep([s for s in runs if s.get("program", "train") == program], name)
+        others += smaller
     plain = [s for s in summaries if s["experiment"] not in SWEEPS]
     for experiment in TRAINING:
         training[experiment.name], rest = choose(plain, experiment)

@@ -127,21 +127,21 @@ def table1_ratio(group: ProbeGroup, algorithm: str) -> Outcome:
 
     Only worlds that are powers of two, which the formulas are for.
     """
-    return _over_rows(group, algorithm, lambda row: _power(row) and ratio(_seconds(row), row["closed_form_s"]))
+    return _over_rows(
+        group, algorithm, lambda row: ratio(_seconds(row), row["closed_form_s"] or 0.0) if _power(row) else 0.0
+    )
 
 
 @probe_function("sparse_collectives")
 def words_on_wire(group: ProbeGroup, algorithm: str = "gtopk") -> Outcome:
     """Words of 4 bytes that a message holds for each gradient selected, of the bytes counted on the wire."""
-    return _over_rows(
-        group, algorithm, lambda row: row["wire_bytes"] / (WORD * row["k"]) if row["wire_bytes"] else None
-    )
+    return _over_rows(group, algorithm, lambda row: (row["wire_bytes"] or 0.0) / (WORD * row["k"]))
 
 
 @probe_function("sparse_collectives")
 def message_reduction(group: ProbeGroup, algorithm: str = "gtopk") -> Outcome:
     """Bytes of the dense gradient / bytes of a sparse message."""
-    return _over_rows(group, algorithm, lambda row: ratio(row["bytes"], row["wire_bytes"]))
+    return _over_rows(group, algorithm, lambda row: ratio(row["bytes"], row["wire_bytes"] or 0.0))
 
 
 def _over_rows(group: ProbeGroup, algorithm: str, one: Callable[[Row], float]) -> Outcome:

@@ -10,7 +10,7 @@ from repro.reports import probes
 from repro.reports.gathering import Gathered
 from repro.reports.groups import Group, choose, strangers
 from repro.reports.gtopk import derived, derived_scaling  # noqa: F401  what claims name
-from repro.reports.gtopk.experiments import FIG11, PAPER, PREFERRED, SWEEPS, TRAINING
+from repro.reports.gtopk.experiments import FIG11, INPUTS, PAPER, PREFERRED, SWEEPS, TRAINING
 from repro.reports.loading import KINDS, Summary, load
 from repro.reports.probes import ProbeGroup
 from repro.reports.sweeps import QUICK
@@ -54,7 +54,7 @@ def gather(summaries: Sequence[Summary], measurements: Sequence[Summary]) -> Res
         runs = [s for s in (*summaries, *measurements) if s["experiment"] == name]
         sweeps[name], smaller = choose_sweep([s for s in runs if s.get("program", "train") == program], name)
         others += smaller
-    plain = [s for s in summaries if s["experiment"] not in SWEEPS]
+    plain = [s for s in summaries if s["experiment"] not in (*SWEEPS, INPUTS)]
     for experiment in TRAINING:
         training[experiment.name], rest = choose(plain, experiment)
         others += rest

@@ -138,7 +138,8 @@ class PaperPage:
 
     @property
     def findings(self) -> list[str]:
-        """The findings with their numbers, the paper's as `{claim:paper}`; InputError where a verdict that one rests on is another in the reference."""
+        """The findings with their numbers, the paper's as `{claim:paper}`; InputError where a verdict that one rests on
+        is another in the reference."""
         from repro.common.paths import reference_root
 
         told = []

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from repro.common.known import known
 from repro.reporting.stats import spread
 from repro.reports.gtopk.experiments import DENSITY, FIG8, FIG9, FIG10, FIG10_LINKS, MOST, PARAMETERS
 from repro.reports.gtopk.forms import FORMS, NAMES, selected
@@ -35,7 +36,7 @@ def framed(rows: Callable[[Results], Iterator[dict[str, Any]]]) -> Callable[[Res
 def sources(found: Results) -> Mapping[str, Steps]:
     """Iterations by the kind of number: the paper's tables, its time model, our simulation where there is one."""
     paper = published()
-    steps = {PAPER: of_tables(paper), MODEL: of_model(paper)}
+    steps = {MODEL: of_model(paper), PAPER: of_tables(paper)}
     group = found.sweep(FIG10, SIMULATED)
     runs = [run for run in group.used() if not run["breakdown"]] if group else []
     return steps | ({SIMULATED: of_runs(runs)} if runs else {})
@@ -64,8 +65,8 @@ def collectives(found: Results) -> Iterator[dict[str, Any]]:
                 algorithm, size, ranks = NAMES[row["algorithm"]], row["bytes"], row["ranks"]
                 for panel, x in _panels(size, ranks):
                     places.add((panel, x, algorithm, ranks, size))
-                    seconds = {"kind": kind, "seed": run["seed"], "seconds": row["seconds"]["median"]}
-                    yield {"panel": panel, "x": x, "algorithm": algorithm} | seconds
+                    about = {"panel": panel, "x": x, "algorithm": algorithm, "kind": kind, "seed": run["seed"]}
+                    yield about | {"seconds": row["seconds"]["median"]}
     for panel, x, algorithm, ranks, size in sorted(places):
         k = selected(round(size / 4), DENSITY)
         seconds = FORMS[algorithm](ranks, size, k, paper.alpha_s, paper.beta_s)
@@ -84,10 +85,11 @@ def _panels(size: float, ranks: int) -> Iterator[tuple[str, float]]:
 def efficiency(found: Results) -> Iterator[dict[str, Any]]:
     """Scaling efficiency, equation (4), in percent: Figure 10."""
     for kind, steps in sources(found).items():
-        for model, algorithm, workers in sorted(steps.seconds):
+        for model, algorithm, workers in sorted(steps.seconds, key=lambda place: (MODELS.index(place[0]), *place[1:])):
             share = steps.efficiency(model, algorithm, workers)
             if share is not None and workers > 1:
-                yield {"kind": kind, "model": model, "algorithm": algorithm, "workers": workers, "percent": 100 * share}
+                about = {"kind": kind, "model": model, "algorithm": algorithm, "workers": str(workers)}
+                yield about | {"percent": 100 * share}
 
 
 @framed
@@ -109,10 +111,11 @@ def throughput(found: Results) -> Iterator[dict[str, Any]]:
     for model in MODELS:
         for algorithm in ALGORITHMS:
             line = {kind: each.throughput(model, algorithm, MOST) for kind, each in steps.items()}
-            share = paper.throughput[model, algorithm] / (MOST * paper.batch[model] / paper.iteration_s[model])
+            printed, seconds = steps[PAPER], steps[MODEL].seconds
             yield {"model": model, "algorithm": algorithm, SIMULATED: None} | line | {
-                "model_over_paper": line[MODEL] / line[PAPER], "mbit": paper.implied_mbit(model, algorithm),
-                "efficiency": 100 * share,
+                "model_over_paper": printed.seconds[model, algorithm, MOST] / seconds[model, algorithm, MOST],
+                "efficiency": 100 * known(printed.efficiency(model, algorithm, MOST)),
+                "mbit": paper.implied_mbit(model, algorithm),
             }  # fmt: skip
 
 
@@ -122,15 +125,13 @@ def breakdown(found: Results) -> Iterator[dict[str, Any]]:
     paper, steps = published(), sources(found)
     simulated = steps[SIMULATED].parts if SIMULATED in steps else {}
     for model in MODELS:
-        for algorithm in ALGORITHMS:
-            about = {"model": model, "kind": SIMULATED, "bar": f"{algorithm}\nsimulated"}
-            for part in PARTS:
-                if (model, algorithm, MOST) in simulated:
-                    yield about | {"part": part, "seconds": simulated[model, algorithm, MOST][part]}
-            about = {"model": model, "kind": PAPER, "bar": f"{algorithm}\npaper"}
-            yield about | {"part": "computation", "seconds": paper.iteration_s[model]}
-            rest = steps[PAPER].seconds[model, algorithm, MOST] - paper.iteration_s[model]
-            yield about | {"part": "all else (paper)", "seconds": rest}
+        about = {"model": model, "algorithm": "gTop-k"}
+        for part in PARTS if (model, "gTop-k", MOST) in simulated else ():
+            seconds = simulated[model, "gTop-k", MOST][part]
+            yield about | {"kind": SIMULATED, "part": part, "seconds": seconds}
+        rest = steps[PAPER].seconds[model, "gTop-k", MOST] - paper.iteration_s[model]
+        yield about | {"kind": PAPER, "part": PARTS[0], "seconds": paper.iteration_s[model]}
+        yield about | {"kind": PAPER, "part": "all else", "seconds": rest}
 
 
 @framed

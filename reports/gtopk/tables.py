@@ -20,7 +20,7 @@ from repro.reports.gtopk.steps import ALGORITHMS, MODELS, PARTS, Steps, of_runs
 if TYPE_CHECKING:
     import pandas as pd
 
-PAPER, MODEL, SIMULATED, EMULATED = "paper", "paper's model", "simulated", "emulated"
+PAPER, MODEL, SIMULATED = "paper", "paper's model", "simulated"
 WORKERS_PANEL, SIZE_PANEL = "100 MB, by workers", "32 workers, by MB"
 
 
@@ -37,8 +37,7 @@ def sources(found: Results) -> Mapping[str, Steps]:
     """Iterations by the kind of number: the paper's tables, its time model, our simulation where there is one."""
     paper = published()
     steps = {MODEL: of_model(paper), PAPER: of_tables(paper)}
-    group = found.sweep(FIG10, SIMULATED)
-    runs = [run for run in group.used() if not run["breakdown"]] if group else []
+    runs = [run for run in found.runs(FIG10) if run["kind"] == SIMULATED and not run["breakdown"]]
     return steps | ({SIMULATED: of_runs(runs)} if runs else {})
 
 
@@ -46,11 +45,10 @@ def sources(found: Results) -> Mapping[str, Steps]:
 def messages(found: Results) -> Iterator[dict[str, Any]]:
     """Seconds of a message, of every kind, and the paper's line at the same sizes."""
     paper, sizes = published(), set()
-    for kind, groups in found.sweeps[FIG8].items():
-        for run in groups[0].used():
-            for point in run["result"]["points"]:
-                sizes.add(point["bytes"])
-                yield {"kind": kind, "seed": run["seed"], "bytes": point["bytes"], "seconds": point["mean_s"]}
+    for run in found.runs(FIG8):
+        for point in run["result"]["points"]:
+            sizes.add(point["bytes"])
+            yield {"kind": run["kind"], "seed": run["seed"], "bytes": point["bytes"], "seconds": point["mean_s"]}
     for size in sorted(sizes):
         yield {"kind": PAPER, "seed": 0, "bytes": size, "seconds": paper.alpha_s + paper.beta_s * size}
 
@@ -59,14 +57,13 @@ def messages(found: Results) -> Iterator[dict[str, Any]]:
 def collectives(found: Results) -> Iterator[dict[str, Any]]:
     """Seconds of the collectives of Figure 9 run and by the formulas, which are what the paper draws."""
     paper, places = published(), set()
-    for kind, groups in found.sweeps[FIG9].items():
-        for run in groups[0].used():
-            for row in run["result"]["rows"]:
-                algorithm, size, ranks = NAMES[row["algorithm"]], row["bytes"], row["ranks"]
-                for panel, x in _panels(size, ranks):
-                    places.add((panel, x, algorithm, ranks, size))
-                    about = {"panel": panel, "x": x, "algorithm": algorithm, "kind": kind, "seed": run["seed"]}
-                    yield about | {"seconds": row["seconds"]["median"]}
+    for run in found.runs(FIG9):
+        for row in run["result"]["rows"]:
+            algorithm, size, ranks = NAMES[row["algorithm"]], row["bytes"], row["ranks"]
+            for panel, x in _panels(size, ranks):
+                places.add((panel, x, algorithm, ranks, size))
+                about = {"panel": panel, "x": x, "algorithm": algorithm, "kind": run["kind"], "seed": run["seed"]}
+                yield about | {"seconds": row["seconds"]["median"]}
     for panel, x, algorithm, ranks, size in sorted(places):
         k = selected(round(size / 4), DENSITY)
         seconds = FORMS[algorithm](ranks, size, k, paper.alpha_s, paper.beta_s)
@@ -138,20 +135,17 @@ def breakdown(found: Results) -> Iterator[dict[str, Any]]:
 def links(found: Results) -> Iterator[dict[str, Any]]:
     """Steps of real ranks on limited links with slept computation, beside their virtual twins: milliseconds."""
     names = {4 * count: model for model, count in PARAMETERS.items()}
-    for kind, groups in found.sweeps[FIG10_LINKS].items():
-        steps: dict[tuple[str, int, str], list[tuple[float, float]]] = {}
-        for run in groups[0].used():
-            for row in run["result"]["rows"]:
-                if model := names.get(row["bytes"]):
-                    both = (row["observed_s"]["median"], row["simulated_s"])
-                    steps.setdefault((model, run["workers"], row["setting"]), []).append(both)
-        for (model, workers, algorithm), times in steps.items():
-            observed, twin = (1e3 * spread(column).median for column in zip(*times))
-            base = 1e3 * spread(one for one, _ in steps.get((model, workers, "Dense"), ())).median
-            yield {
-                "kind": kind, "model": model, "workers": workers, "algorithm": algorithm, "step_ms": observed,
-                "twin_ms": twin, "over_dense": base / observed,
-            }  # fmt: skip
+    steps: dict[tuple[str, str, int, str], list[tuple[float, float]]] = {}
+    for run in found.runs(FIG10_LINKS):
+        for row in run["result"]["rows"]:
+            if model := names.get(row["bytes"]):
+                both = (row["observed_s"]["median"], row["simulated_s"])
+                steps.setdefault((run["kind"], model, run["workers"], row["setting"]), []).append(both)
+    for (kind, model, workers, algorithm), times in steps.items():
+        observed, twin = (1e3 * spread(column).median for column in zip(*times))
+        base = 1e3 * spread(one for one, _ in steps.get((kind, model, workers, "Dense"), ())).median
+        about = {"kind": kind, "model": model, "workers": workers, "algorithm": algorithm}
+        yield about | {"step_ms": observed, "twin_ms": twin, "over_dense": base / observed}
 
 
 TABLES = {

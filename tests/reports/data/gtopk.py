@@ -85,6 +85,7 @@ def scaled(model, algorithm, workers, compression=1.0, seed=0):
     }  # fmt: skip
     return one | {
         "paper": "gtopk", "experiment": "fig10", "setting": variant, "program": "train", "workers": workers,
+        "factors": {"model": model, "method": algorithm, "workers": workers},
         "strategy": STRATEGIES[algorithm], "options": {}, "ranks": workers, "batch": workers * BATCH[model],
         "testbed": f"paper/gtopk-{model.lower().replace('-', '')}", "phases": phases, "targets": {}, "curve": [],
         "step": dict.fromkeys(("mean_s", "median_s", "min_s", "max_s"), total),

@@ -75,7 +75,7 @@ slurm-eagersgd: setup  ## submit all experiments of eager-SGD to Slurm (SITE=fil
 slurm-ibatch: setup  ## submit all experiments of iBatch to Slurm (SITE=file, ARGS=--dry-run)
 	$(REPRO) submit ibatch --scale $(SCALE) $(if $(SITE),--site $(SITE)) $(ARGS)
 
-report: setup  ## build all pages from results, in results/pages
+report: setup  ## build all pages from results, and the site of them and docs/: results/pages/site
 	$(REPRO) report
 
 ui: setup  ## open the MLflow UI on 127.0.0.1

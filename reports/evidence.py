@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,10 +10,12 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from repro.common.errors import InputError, unknown
 from repro.experiment import config, files
+from repro.experiment.inputs import BASE, FACTOR
 from repro.records import catalogue, tidy
 from repro.records.kinds import EMULATED, SIMULATED
-from repro.reporting import evaluate, validated
+from repro.reporting import claims, evaluate, validated
 from repro.reporting.claims import Claim, File
 from repro.reporting.evaluate import Error, Evidence, Judged, Outcome
 from repro.reporting.stats import spread
@@ -30,14 +33,31 @@ from repro.reports import (  # noqa: F401  the compute modules add to FUNCTIONS
 from repro.reports.compute import FUNCTIONS, OF_PROBES
 from repro.reports.gathering import AnyGroup, Finder
 from repro.reports.groups import Group
-from repro.reports.loading import KINDS, Summary
+from repro.reports.loading import KINDS, Summary, load_ends
 from repro.reports.probes import ProbeGroup
 
 if TYPE_CHECKING:
     import pandas as pd
 
+Place = tuple[Any, ...]
 ENDS = {"": "median", "_low": "min", "_high": "max"}  # of a column of repeated steps
 SHARES = ("top1", "top5")  # metrics that are a share of the test set
+
+
+def claims_of(paper: str, folder: Path = Path(__file__).parent) -> File:
+    """`reports/<paper>/claims.yaml`; InputError for a claim whose function is none, or has other arguments."""
+    path = folder / paper / "claims.yaml"
+    file = claims.read(path)
+    for claim in file.claims:
+        if claim.value is None or (name := claim.value.function) is None:
+            continue
+        if name not in FUNCTIONS:
+            raise InputError(f"{path}: {unknown(f'function of claim {claim.id}', name, FUNCTIONS)}")
+        try:
+            inspect.signature(FUNCTIONS[name]).bind(None, **claim.value.arguments)
+        except TypeError as error:
+            raise InputError(f"{path}: claim {claim.id}: {name}: {error}") from None
+    return file
 
 
 @dataclass(frozen=True)
@@ -48,7 +68,6 @@ class Court:
     file: File
     find: Finder
     results: Path | None
-    summaries: tuple[Summary, ...] = ()  # every training run of the paper, for those at the ends of inputs
     _frames: dict[int, pd.DataFrame] = field(default_factory=dict, repr=False)
 
     def judged(self) -> list[Judged]:
@@ -111,33 +130,35 @@ class Court:
 
         Simulated runs were repeated there; emulated ones share the inputs, and are taken to change by the same factor.
         """
-        groups = self.at_ends.get(claim.experiment, {})
-        base = self.find(claim.experiment, SIMULATED)
-        if not groups or base is None or kind not in (SIMULATED, EMULATED) or not here.values:
+        simulated = self.find(claim.experiment, SIMULATED) if kind in (SIMULATED, EMULATED) and self.by_place else None
+        if simulated is None or (guessed := self.at(BASE, simulated)) is None:
             return {}
-        guessed, point = _median(self.outcome(claim, base)), _median(here)
-        found = {end: _median(self.outcome(claim, group)) for end, group in groups.items()}
-        return {end: point * value / guessed for end, value in found.items() if value is not None and guessed and point}
+        base, point, found = _median(self.outcome(claim, guessed)), _median(here), {}
+        for end in sorted(set(self.by_place) - {BASE}):
+            group = self.at(end, simulated)
+            value = _median(self.outcome(claim, group)) if group else None
+            if value is not None and base and point is not None:
+                found[end] = point * value / base
+        return found
 
     @cached_property
-    def at_ends(self) -> Mapping[str, Mapping[str, Group]]:
-        """Experiment -> end of an input -> the runs there, by the variants of the experiment."""
-        made: dict[str, dict[str, Group]] = {}
-        for experiment, repeating in self.file.inputs.items():
-            variants = {frozenset(of.items()): name for name, of in factors.known(self.paper, experiment).items()}
-            found: dict[str, list[Summary]] = {}
-            for run in self.summaries:
-                if run["experiment"] != repeating:
-                    continue
-                of = dict(factors.of(run))
-                end = str(of.pop("input"))
-                if variant := variants.get(frozenset(of.items())):
-                    found.setdefault(end, []).append(run | {"setting": variant})
-            found.pop("base", None)  # stands in the experiment itself
-            made[experiment] = {
-                end: Group((experiment, end), tuple(runs), tuple(variants.values())) for end, runs in found.items()
-            }
-        return made
+    def by_place(self) -> Mapping[str, Mapping[Place, Summary]]:
+        """End of an input -> what a run is of -> the run there."""
+        return {end: {place(run): run for run in runs} for end, runs in load_ends(self.paper, self.results).items()}
+
+    def at(self, end: str, group: AnyGroup) -> AnyGroup | None:
+        """A group's runs with an input at an end, under the names that they have in the group; None without any."""
+        there = self.by_place.get(end, {})
+        twins = [
+            there[place(run)]
+            | {name: run[name] for name in ("experiment", "setting", "factors", "seed") if name in run}
+            for run in group.summaries
+            if place(run) in there
+        ]
+        if not twins:
+            return None
+        own = (group.variants,) if isinstance(group, Group) else ()
+        return type(group)((*group.key, end), tuple(twins), *own)
 
     def error(self, claim: Claim, group: AnyGroup) -> Error | None:
         """By how much simulated times, and ratios of them, are off."""
@@ -149,6 +170,13 @@ class Court:
         nbytes = 4 * max((_parameters(run) for run in runs), default=0)
         of_ratio = claim.paper.unit in ("x", "%")
         return (validated.ratio_error if of_ratio else validated.time_error)(rows, family, nbytes)
+
+
+def place(run: Summary) -> Place:
+    """What is the same of a run at every end of an input."""
+    same = (run["testbed"], run["model"]["name"], run["dataset"]["name"], run["workers"], run["batch"], run["strategy"])
+    varied = {name: value for name, value in factors.of(run).items() if name != FACTOR}
+    return (*same, *sorted(map(str, varied.items())))
 
 
 def frame(group: AnyGroup) -> pd.DataFrame:
@@ -203,8 +231,8 @@ def shared_cores(claim: Claim, group: AnyGroup) -> str:
 def by_construction(claim: Claim, group: AnyGroup) -> str:
     """Which input of the testbeds has this claim as its source."""
     for testbed in dict.fromkeys(run["testbed"] for run in group.used()):
-        for entry, claims in restating(testbed).items():
-            if claim.id in claims:
+        for entry, restated in restating(testbed).items():
+            if claim.id in restated:
                 return f"{entry} of {testbed} was taken from it"
     return ""
 

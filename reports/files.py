@@ -26,7 +26,7 @@ class Picture:
 
     def markdown(self) -> str:
         links = " ".join(f"[{name}]({link})" for name, link in self.links)
-        return f"![{self.alt}]({self.path}.png)\n\n*{self.caption}* {links}"
+        return f"![{self.alt}]({self.path}.png)\n\n*{self.caption} {links}*"
 
 
 @dataclass

@@ -33,7 +33,7 @@ def taken(value: Any) -> Any:
 
 
 def markup(text: str) -> str:
-    """For Markdown and HTML."""
+    """For Markdown."""
     return text.translate(_markup)
 
 

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from repro.reports.groups import Group
-from repro.reports.loading import Summary
 from repro.reports.probes import ProbeGroup
 
 AnyGroup = Group | ProbeGroup
@@ -27,8 +26,7 @@ class Found(Protocol):
 
 
 class Gathered(NamedTuple):
-    """What a page shows, which results speak to a claim, and every training run of the paper."""
+    """What a page shows, and which results speak to a claim."""
 
     found: Found
     find: Finder
-    summaries: tuple[Summary, ...]

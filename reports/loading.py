@@ -13,6 +13,7 @@ from typing import Any
 
 from repro.common.errors import InputError
 from repro.common.phases import PHASES
+from repro.experiment.inputs import FACTOR
 from repro.records import catalogue
 from repro.records.kinds import KINDS
 from repro.records.store import SCHEMA
@@ -75,8 +76,26 @@ INNER = {
 
 
 def load(paper: str, root: Path | None = None) -> list[Summary]:
-    """Every finished training run's summary of a paper in path order, checked to have what the reports read."""
+    """Every finished training run's summary of a paper in path order, checked to have what the reports read, but for
+    those at the ends of assumed inputs."""
+    return [run for run in _trained(paper, root) if not _end(run)]
+
+
+def load_ends(paper: str, root: Path | None = None) -> dict[str, list[Summary]]:
+    """`beta, low` -> the training runs with that input there (`repro.experiment.inputs`)."""
+    found: dict[str, list[Summary]] = {}
+    for run in _trained(paper, root):
+        if end := _end(run):
+            found.setdefault(end, []).append(run)
+    return found
+
+
+def _trained(paper: str, root: Path | None) -> list[Summary]:
     return read(paper, root, lambda program: program == "train", _problem)
+
+
+def _end(run: Summary) -> str:
+    return str((run.get("factors") or {}).get(FACTOR, ""))
 
 
 def read(
@@ -95,8 +114,16 @@ def read(
         if wrong:
             raise InputError(f"{path}: not a readable summary ({foreign.plain(wrong)}); remove it to repeat the run")
         if wanted(summary.get("program", "train")) and summary.get("status", "finished") == "finished":
-            found.append(summary | {"root": origin})
+            found.append(summary | _testbed(summary) | {"root": origin})
     return found
+
+
+def _testbed(summary: Summary) -> dict[str, Any]:
+    """The parameters of a run's testbed, without what its file says of how far they may be off: no parameter."""
+    model = summary.get("testbed_model")
+    if not isinstance(model, dict):
+        return {}
+    return {"testbed_model": {name: value for name, value in model.items() if name not in ("bounds", "claims")}}
 
 
 def origin(summaries: Iterable[Summary]) -> str:

@@ -13,11 +13,11 @@ from pathlib import Path
 
 from repro.common.errors import InputError, unknown
 from repro.records.kinds import EMULATED, MEASURED, PADDED, SIMULATED
-from repro.reporting import claims
+from repro.reporting.claims import File
 from repro.reporting.evaluate import Judged
 from repro.reporting.stats import DASH
 from repro.reports import provenance, spec_tables, tables, wording
-from repro.reports.evidence import Court
+from repro.reports.evidence import Court, claims_of
 from repro.reports.files import Files
 from repro.reports.gathering import Gathered
 from repro.reports.loading import KINDS
@@ -39,8 +39,7 @@ class Answer:
 
 def build(paper: str, results: Path | None, out: Path) -> tuple[list[Path], list[Path], Answer]:
     """(pages, other files, what the overview says) of a paper, under `out`."""
-    gathered = import_module(f"repro.reports.{paper}.results").gathered(results)
-    page = PaperPage(paper, results, gathered, Files(paper, out))
+    page = PaperPage.of(paper, results, out)
     text = template(f"{paper}/page.md.j2", page=page, figure=page.specs.figure, table=page.specs.table,
                     ours=page.ours)  # fmt: skip
     pages = write_page(text, paper, out, page.files.written)
@@ -59,9 +58,14 @@ class PaperPage:
     gathered: Gathered
     files: Files
 
+    @classmethod
+    def of(cls, paper: str, results: Path | None, out: Path) -> PaperPage:
+        gathered = import_module(f"repro.reports.{paper}.results").gathered(results)
+        return cls(paper, results, gathered, Files(paper, out))
+
     @cached_property
-    def file(self) -> claims.File:
-        return claims.read(HERE / self.paper / "claims.yaml")
+    def file(self) -> File:
+        return claims_of(self.paper)
 
     @cached_property
     def specs(self) -> Specs:
@@ -71,8 +75,7 @@ class PaperPage:
 
     @cached_property
     def judged(self) -> list[Judged]:
-        _, find, summaries = self.gathered
-        return Court(self.paper, self.file, find, self.results, summaries).judged()
+        return Court(self.paper, self.file, self.gathered.find, self.results).judged()
 
     @cached_property
     def by_claim(self) -> Mapping[str, list[Judged]]:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from repro.reporting.stats import DASH
 from repro.reports.groups import Group, finished, optimizer
 from repro.reports.loading import Summary, origin
-from repro.reports.pipesgd.experiments import Row
 from repro.reports.probes import ProbeGroup
 
 if TYPE_CHECKING:
@@ -137,7 +136,7 @@ def _seeds(group: Group | ProbeGroup) -> str:
 
 
 def _commits(group: Group | ProbeGroup) -> str:
-    found = {}
+    found: dict[str, bool] = {}
     for run in group.used():
         commit = str(run["provenance"].get("commit") or "unknown")[:10]
         found[commit] = found.get(commit, False) or bool(run["provenance"].get("dirty"))
@@ -151,75 +150,3 @@ def _dates(group: Group | ProbeGroup) -> str:
 
 def _versions(run: Summary) -> str:
     return ", ".join(f"{k} {v}" for k, v in sorted((run["provenance"].get("versions") or {}).items()) if v)
-
-
-def run_deviations(training: Mapping[str, Mapping[str, Group]], rows: Sequence[Row]) -> list[tuple[str, str]]:
-    """(how runs of Figure 4 differ from the paper, which runs do), each difference once."""
-    found: dict[str, list[str]] = {}
-    for row in rows:
-        for kind, group in training[row.name].items():
-            for line in deviations(group, row.stated):
-                found.setdefault(line, []).append(f"{row.label} {kind}")
-    return [(line, ", ".join(where)) for line, where in found.items()]
-
-
-def deviations(group: Group, paper: Mapping[str, Any]) -> list[str]:
-    """How a group's runs differ from the paper, as far as the summaries tell; `paper` is what the paper states."""
-    one, kind = group.first, group.kind
-    data, hardware, model = one["dataset"], one["hardware"], one["model"]
-    found = []
-    if data["standin"]:
-        found.append(f"Data: {data['name']} stands in for {paper['dataset']}; its accuracies are not compared.")
-    for part in ("train", "test"):
-        if data.get(part) is not None and data[part] != paper[part]:
-            found.append(f"Data: {data[part]:,} {part} examples; the paper {paper[part]:,}.")
-    if data.get("classes") not in (None, paper.get("classes")):
-        found.append(f"Data: {data['classes']:,} classes; the paper {paper.get('classes', 0):,}.")
-    if data.get("input_shape") and list(data["input_shape"])[-2:] != list(paper.get("image", ())):
-        ours, theirs = (" x ".join(map(str, size)) for size in (data["input_shape"][-2:], paper.get("image", ())))
-        found.append(f"Data: the network's input is {ours} pixels; the paper's images have {theirs}.")
-    if "parameters" in paper and model.get("parameters") is not None and model["parameters"] != paper["parameters"]:
-        found.append(
-            f"Model: {model['parameters']:,} parameters (inputs of another width); the paper's have "
-            f"{paper['parameters']:,}."
-        )
-    for name in ("workers", "batch"):
-        if name in paper and one[name] != paper[name]:
-            found.append(f"{name.capitalize()}: {one[name]}; the paper {paper[name]}.")
-    warmups = {c["options"].get("warmup_epochs", 0) for c in group.used() if c["strategy"] == "pipe_sgd"}
-    if warmups and warmups != {paper.get("warmup_epochs", 0)}:
-        shown = " or ".join(f"{epochs:g}" for epochs in sorted(warmups))
-        found.append(f"Warm-up: {shown} epochs of D-Sync; the paper {paper.get('warmup_epochs', 0)}.")
-    if group.timing_only:
-        found.append(
-            f"Time only: {max(c['iterations'] for c in group.used()):,} iterations in steady state, without "
-            "arithmetic, so without accuracies."
-        )
-    else:
-        found.append(f"Epochs: {one['epochs']:g} (scale {one.get('scale', 'unknown')}); the paper gives no number.")
-        found.append(f"Optimizer: {_optimizer(one)}; the paper gives none of these.")
-    counts = sorted({len(group.runs(name)) for name in group.covered()})
-    found.append(
-        f"Seeds: {' to '.join(map(str, dict.fromkeys((counts[0], counts[-1]))))} a variant; the paper prints "
-        "single values and names no seeds."
-    )
-    if missing := [name for name in group.variants if name not in group.covered()]:
-        found.append(f"Not run: {', '.join(missing)}.")
-    if kind == "measured":
-        cores, ranks = hardware.get("cores"), max(c.get("ranks", c["workers"]) for c in group.used())
-        found.append(
-            f"Hardware: {_machine(one)}, {hardware.get('network') or 'network unknown'}; the paper: "
-            f"{paper['hardware']}."
-        )
-        if cores and not hardware.get("gpu") and ranks > cores:
-            found.append(
-                f"Up to {ranks} ranks (a parameter server counted in) share {cores} cores: computation "
-                "and communication compete for them, so that hiding one behind the other gains less than it "
-                "would on machines of their own."
-            )
-        if hardware.get("gpu") and group.first["workers"] > 1 and " x 1" in str(hardware["gpu"]):
-            found.append(f"{one['workers']} workers share one GPU.")
-    else:
-        computed = "nothing is computed" if group.timing_only else "the gradients are really computed"
-        found.append(f"Time is modelled by the testbed {one['testbed']} (parameters below), not measured; {computed}.")
-    return found

@@ -10,9 +10,9 @@ from repro.common import strict_json
 from repro.common.atomic import write_atomically
 from repro.common.errors import InputError
 from repro.common.paths import reference_root
-from repro.reporting import claims
 from repro.reporting.evaluate import Judged
-from repro.reports.evidence import Court
+from repro.reporting.verdict import NOT_RUN
+from repro.reports.evidence import Court, claims_of
 
 DIGITS = 9  # of ours: what machines agree on
 
@@ -26,7 +26,8 @@ def write(paper: str) -> Path:
 
 def today(paper: str) -> list[dict[str, str]]:
     """An entry a claim and kind, from the reference alone: its verdict, and ours with the seeds' interval."""
-    return [_entry(verdict) for verdict in judged(paper, reference_root())]
+    every = judged(paper, reference_root())
+    return [_entry(one) for one in every if one.verdict.answer != NOT_RUN or one.verdict.reason]
 
 
 def differences(paper: str) -> tuple[int, list[str]]:
@@ -49,9 +50,8 @@ def differences(paper: str) -> tuple[int, list[str]]:
 
 def judged(paper: str, results: Path | None) -> list[Judged]:
     """The verdicts on a paper's claims, as its page has them."""
-    _, find, summaries = import_module(f"repro.reports.{paper}.results").gathered(results)
-    file = claims.read(Path(__file__).parent / paper / "claims.yaml")
-    return Court(paper, file, find, results, summaries).judged()
+    find = import_module(f"repro.reports.{paper}.results").gathered(results).find
+    return Court(paper, claims_of(paper), find, results).judged()
 
 
 def _path(paper: str) -> Path:

@@ -32,11 +32,11 @@ def value(claim: Claim, of: float) -> str:
 
 
 def cell(one: Judged | None, reasons: bool = False) -> str:
-    """`2.50× (1.16 to 3.50): holds, weaker (61 % of the effect)`; reasons: also why there is no verdict."""
+    """`holds, weaker (61 % of the effect): 2.50× (1.16 to 3.50)`; reasons: also why there is no verdict."""
     if one is None or (one.verdict.answer == NOT_RUN and not one.verdict.reason):
         return DASH
     text = one.verdict.text if reasons or one.verdict.answer == INCONCLUSIVE else _short(one)
-    return f"{ours(one)}: {text}" if one.ours else text
+    return f"{text}: {ours(one)}" if one.ours else text
 
 
 def _short(one: Judged) -> str:

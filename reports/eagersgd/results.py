@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from repro.reports import probes
-from repro.reports.gathering import Gathered
 from repro.reports.eagersgd.experiments import OPEN, PAPER, PROBES, TRAINING, WITH
+from repro.reports.gathering import Gathered
 from repro.reports.groups import Experiment, Group, choose, strangers
 from repro.reports.loading import KINDS, Summary, load
 from repro.reports.probes import ProbeGroup
@@ -86,4 +86,4 @@ def gathered(results: Path | None) -> Gathered:
     """The results of the page, from a folder alone or from workspace and reference."""
     summaries, measurements = load(PAPER, results), probes.load(PAPER, results)
     found = gather(summaries, measurements)
-    return Gathered(found, finder(found), tuple(summaries))
+    return Gathered(found, finder(found))

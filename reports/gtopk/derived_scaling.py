@@ -7,7 +7,6 @@ registered over the group of simulated or emulated runs.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
 
 from repro.common.known import known
 from repro.reporting.evaluate import Outcome
@@ -32,7 +31,6 @@ def of_models(core: Callable[..., float | None]) -> Callable[..., float | None]:
         found = [core(steps, model, **arguments) for model in MODELS]
         return None if any(value is None for value in found) else TAKES[take]([known(value) for value in found])
 
-    @wraps(core)
     def compute(group: AnyGroup, take: str = "median", **arguments) -> Outcome:
         def each(runs) -> Steps:
             return of_runs([run for run in runs if not run["breakdown"]])
@@ -44,6 +42,7 @@ def of_models(core: Callable[..., float | None]) -> Callable[..., float | None]:
         note = ", ".join(f"{model} {number(known(value))}" for model, value in of_model.items())
         return by_seed(group, lambda runs: over_models(each(runs), take, **arguments), "no seed has all models", note)
 
+    compute.__name__ = core.__name__  # and not its signature: the model is taken over
     function(compute)
     return over_models
 

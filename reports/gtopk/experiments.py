@@ -25,7 +25,6 @@ TRAINING = (
 # Experiments whose runs differ in model, world size or message and stand in one figure: name -> the program.
 FIG8, FIG9, FIG10, FIG10_LINKS, FIG11 = "fig8", "fig9", "fig10", "fig10-measured", "fig11"
 SWEEPS = {FIG8: "p2p", FIG9: "sparse_collectives", FIG10: "train", FIG10_LINKS: "validation", FIG11: "selection"}
-INPUTS = "fig10-inputs"  # Figure 10 at the ends of assumed inputs: in the intervals of claims, not in a figure
 PREFERRED = "shaped/1g"  # where a claim is judged if a sweep was measured on several testbeds: the paper's network
 
 # Trainable parameters of the models here; the paper states none (Figure 9 takes 100 MB for ResNet-50).

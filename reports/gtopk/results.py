@@ -10,7 +10,7 @@ from repro.reports import probes
 from repro.reports.gathering import AnyGroup, Gathered
 from repro.reports.groups import choose, strangers
 from repro.reports.gtopk import derived, derived_scaling  # noqa: F401  what claims name
-from repro.reports.gtopk.experiments import FIG11, INPUTS, PAPER, PREFERRED, SWEEPS, TRAINING
+from repro.reports.gtopk.experiments import FIG11, PAPER, PREFERRED, SWEEPS, TRAINING
 from repro.reports.loading import KINDS, Summary, load
 from repro.reports.probes import ProbeGroup
 from repro.reports.sweeps import QUICK
@@ -36,7 +36,7 @@ def gather(summaries: Sequence[Summary], measurements: Sequence[Summary]) -> Res
     """The groups that the page shows, and all others."""
     shown: dict[tuple[str, str], AnyGroup] = {}
     others: list[AnyGroup] = []
-    plain = [s for s in summaries if s["experiment"] not in (*SWEEPS, INPUTS)]
+    plain = [s for s in summaries if s["experiment"] not in SWEEPS]
     for experiment in TRAINING:
         found, rest = choose(plain, experiment)
         shown |= {(experiment.name, kind): group for kind, group in found.items()}
@@ -75,4 +75,4 @@ def gathered(results: Path | None) -> Gathered:
     """The results of the page, from a folder alone or from workspace and reference."""
     summaries, measurements = load(PAPER, results), probes.load(PAPER, results)
     found = gather(summaries, measurements)
-    return Gathered(found, lambda experiment, kind: found.shown.get((experiment, kind)), tuple(summaries))
+    return Gathered(found, lambda experiment, kind: found.shown.get((experiment, kind)))

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from repro.reports import probes
-from repro.reports.gathering import Gathered
 from repro.reports.batched_pulls import implied, network
+from repro.reports.gathering import Gathered
 from repro.reports.groups import Group, choose, strangers
 from repro.reports.ibatch.experiments import FIG5, FIG6, MEASURED, PAPER, PLACES, PROBES, SHOWN, SWEEPS, SYNC, WITH
 from repro.reports.loading import KINDS, Summary, load
@@ -99,4 +99,4 @@ def gathered(results: Path | None) -> Gathered:
     """The results of the page, from a folder alone or from workspace and reference."""
     summaries, measurements = load(PAPER, results), probes.load(PAPER, results)
     found = gather(summaries, measurements)
-    return Gathered(found, finder(found), tuple(summaries))
+    return Gathered(found, finder(found))

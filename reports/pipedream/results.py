@@ -96,4 +96,4 @@ def gathered(results: Path | None) -> Gathered:
     """The results of the page, from a folder alone or from workspace and reference."""
     summaries, measurements = load(PAPER, results), probes.load(PAPER, results)
     found = gather(summaries, measurements)
-    return Gathered(found, finder(found), tuple(summaries))
+    return Gathered(found, finder(found))

@@ -68,4 +68,4 @@ def gathered(results: Path | None) -> Gathered:
     """The results of the page, from a folder alone or from workspace and reference."""
     summaries, measurements = load(PAPER, results), probes.load(PAPER, results)
     found = gather(summaries, measurements)
-    return Gathered(found, finder(summaries, measurements, found), tuple(summaries))
+    return Gathered(found, finder(summaries, measurements, found))

@@ -6,10 +6,13 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from repro.commands.options import DEFAULT_SCALE, as_json, experiment_arguments
+from repro.commands.options import DEFAULT_SCALE, as_json, experiment_arguments, inputs_argument
 from repro.common.errors import NotHere
+
+if TYPE_CHECKING:
+    from repro.experiment.run import Run
 
 
 def add(commands: Any) -> None:
@@ -20,11 +23,13 @@ def add(commands: Any) -> None:
 
     show = commands.add_parser("show", help="an experiment's resolved configuration and its runs")
     experiment_arguments(show)
+    inputs_argument(show)
     as_json(show)
     show.set_defaults(command=cmd_show)
 
     run = commands.add_parser("run", help="run an experiment, or all of a paper; finished runs are skipped")
     experiment_arguments(run)
+    inputs_argument(run)
     run.add_argument("--force", action="store_true", help="repeat finished runs")
     run.add_argument("--no-mlflow", action="store_true", help="do not mirror the runs to MLflow")
     run.add_argument("--no-report", action="store_true", help="do not build the paper's page afterwards")
@@ -76,31 +81,58 @@ def cmd_show(args: argparse.Namespace) -> None:
     import yaml
 
     from repro.experiment import config, grid
+    from repro.experiment.compose import Composer
+    from repro.experiment.quoted import quoted
     from repro.launch import runs as expansion
+    from repro.launch.standing import standing, together
+    from repro.records import catalogue
 
-    shown = []
+    shown, found, keys, finished = [], [], expansion.Keys(), {}
+    scale = args.scale or DEFAULT_SCALE
     for name in config.experiment_names(args.experiment):
         lacking: list[NotHere] = []
-        count = len(expansion.expand(name, args.overrides, args.scale, lacking))  # says what `run` would refuse
+        composer = Composer(name, scale)
+        # says what `run` would refuse
+        runs = expansion.expand(name, args.overrides, scale, lacking, args.inputs, composer)
+        for run in runs:
+            try:
+                keys.give(run)
+            except NotHere as error:
+                lacking.append(error)
+        paper = name.split("/")[0]
+        if paper not in finished:
+            finished[paper] = catalogue.runs(paper)
+        found.append(standing(runs, finished[paper]))
         plain, swept = grid.split(args.overrides)
-        resolved = config.compose(name, plain, args.scale)
+        resolved = composer.compose(plain)
         variants, testbeds = config.axes(resolved, args.overrides)
-        shown.append({"experiment": name, "cells": count, "config": resolved})
+        printed = quoted(name)
+        shown.append(
+            {"experiment": name, "cells": len(runs), "runs": found[-1]._asdict(), "paper": printed, "config": resolved}
+        )
         if not args.json:
             print(f"# {name}: {resolved['title']}")
             seeds = len(grid.seeds_of(swept, resolved["seed"], resolved["seeds"]))
-            print(f"# {count} runs: {len(variants)} variants x {len(testbeds)} testbeds x {seeds} seeds")
+            print(f"# {len(runs)} runs: {len(variants)} variants x {len(testbeds)} testbeds x {seeds} seeds")
+            print(f"# at scale {scale}: {found[-1]}")
             for reason in dict.fromkeys(map(str, lacking)):
                 print(f"# left out here: {reason}")
+            for column, values in printed.items():
+                numbers = ", ".join(f"{variant} {value:g}" for variant, value in values.items())
+                print(f"# the paper's {column}: {numbers}")
             print(yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True))
     if args.json:
         print(json.dumps(shown, indent=1))
+    elif len(shown) > 1:
+        print(f"# {args.experiment} at scale {scale}: {together(found)}")
 
 
 def cmd_run(args: argparse.Namespace) -> None:
     from repro.experiment import config
     from repro.launch import runs as expansion
     from repro.launch.runner import check_results_folder, run_unfinished
+    from repro.launch.standing import standing
+    from repro.records import catalogue
 
     check_results_folder()
     scale = args.scale or DEFAULT_SCALE
@@ -109,7 +141,7 @@ def cmd_run(args: argparse.Namespace) -> None:
     for name in names:
         lacking: list[NotHere] = []
         try:
-            own = expansion.expand(name, args.overrides, scale, lacking)
+            own = expansion.expand(name, args.overrides, scale, lacking, args.inputs)
             expansion.identify(own)
         except NotHere as error:
             lacking.append(error)
@@ -120,19 +152,22 @@ def cmd_run(args: argparse.Namespace) -> None:
             print(f"left out {'some of ' if own else ''}{name}: {reason}", file=sys.stderr)
         missing = missing or next(iter(lacking), None)
         runs += own
+    finished = catalogue.runs(args.experiment.split("/")[0])
+    print(f"{args.experiment} at scale {scale}: {standing(runs, finished)}", file=sys.stderr)
     summaries, fault = run_unfinished(runs, args.force, not args.no_mlflow)
     if args.json:
         print(json.dumps(summaries, indent=1))
     else:
-        show_ending(summaries)
-        show_where(args.experiment.split("/")[0], not args.no_report)
+        show_ending(summaries, runs)
+        show_where(args.experiment.split("/")[0], not args.no_report, [] if args.no_mlflow else summaries)
     if wrong := fault or missing:
         raise wrong
 
 
-def show_ending(summaries: Sequence[dict[str, Any]]) -> None:
-    """The variants side by side, beside what the committed runs of the same took."""
+def show_ending(summaries: Sequence[dict[str, Any]], runs: Sequence[Run]) -> None:
+    """The variants side by side, beside what the committed runs of the same took and what the papers print."""
     from repro.common.paths import reference_root
+    from repro.experiment.quoted import quoted
     from repro.records import catalogue, comparison
 
     trained = [summary for summary in summaries if "step" in summary]
@@ -140,21 +175,33 @@ def show_ending(summaries: Sequence[dict[str, Any]]) -> None:
         return
     own = [catalogue.of_workspace(summary) for summary in trained]
     committed = [run for paper in {s["paper"] for s in trained} for run in catalogue.runs(paper, reference_root())]
-    tables = [catalogue.table("runs", runs) for runs in (own, committed)]
-    print(comparison.of(comparison.ending(*tables)))
+    mine, theirs = (catalogue.table("runs", found) for found in (own, committed))
+    named = {run.name: run.experiment for run in runs}
+    papers = {
+        (each["paper"], each["experiment"], each["model"]["name"], each["dataset"]["name"]): quoted(named[each["cell"]])
+        for each in trained
+    }
+    print(comparison.of(comparison.ending(mine, theirs, papers)))
 
 
-def show_where(paper: str, report: bool) -> None:
-    """Say where everything lies; `report`: build the paper's page first, from what there is."""
-    from repro.commands.pages import say
+def show_where(paper: str, report: bool, mirrored: Sequence[dict[str, Any]]) -> None:
+    """Say where everything lies; `report`: build the paper's page first, from what there is. `mirrored`: runs that
+    MLflow has."""
+    from repro.commands.pages import build_site, say
     from repro.common.paths import reports_root, results_root
+    from repro.tracking.ui import addresses
 
     print()
     if report:
         from repro.reports.build import build
 
         build(paper, say=say)
-        print(f"report page   {reports_root() / (paper + '.html')}")
+        site = build_site(reports_root())
+        print(f"report page   {site.page(paper)}")
+        print(f"all pages     {site.index}")
         print(f"figures       {reports_root() / 'figures' / paper}")
     print(f"results       {results_root() / paper}")
-    print("MLflow UI     make ui   (repro ui; then open the address that it prints)")
+    # importing MLflow takes seconds: a command that mirrored a run has done it
+    known = addresses(mirrored) if "mlflow" in sys.modules else []
+    where = f"; then open {known[0]}" if len(known) == 1 else ", which prints a link for each experiment"
+    print(f"MLflow UI     make ui (repro ui){where}")

@@ -33,3 +33,8 @@ def experiment_arguments(parser: argparse.ArgumentParser) -> None:
     )
     names = f"{DEFAULT_SCALE} (the default of `run`), full, paper"
     parser.add_argument("--scale", help=f"a named size of the experiment: {names}")
+
+
+def inputs_argument(parser: argparse.ArgumentParser) -> None:
+    what = "instead of the runs, those of simulated testbeds at both ends of every assumed input (their `bounds`)"
+    parser.add_argument("--inputs", action="store_true", help=what)

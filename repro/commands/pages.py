@@ -1,4 +1,4 @@
-"""`repro report`: the pages, built from results alone."""
+"""`repro report`: the pages, built from results alone, and the site of them and the documentation."""
 
 from __future__ import annotations
 
@@ -6,13 +6,16 @@ import argparse
 import json
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from repro.commands.options import as_json
 
+if TYPE_CHECKING:
+    from repro.site.build import Site
+
 
 def add(commands: Any) -> None:
-    report = commands.add_parser("report", help="build the report pages from results alone")
+    report = commands.add_parser("report", help="build the pages from results alone, and the site of them and docs/")
     report.add_argument("paper", nargs="?", help="one paper's page (default: all pages)")
     report.add_argument("--out", type=Path, help="folder (default: $REPRO_REPORTS, else pages/ of the results folder)")
     as_json(report)
@@ -20,15 +23,29 @@ def add(commands: Any) -> None:
 
 
 def cmd_report(args: argparse.Namespace) -> None:
+    from repro.common.paths import reports_root
     from repro.reports.build import build
 
-    written = build(args.paper, out=args.out, say=say)
+    out = (args.out or reports_root()).resolve()
+    written = build(args.paper, out=out, say=say)
+    site = build_site(out)
+    opened = [site.index, *([site.page(args.paper)] if args.paper else [])]
     if args.json:
-        print(json.dumps([str(path) for path in written]))
+        print(json.dumps([str(path) for path in (*opened, *written)]))
         return
-    for path in written:
-        if path.suffix == ".html":
-            print(path)
+    for path in opened:
+        print(path)
+
+
+def build_site(out: Path) -> Site:
+    """The site of the pages in `out`, and what is wrong with it said."""
+    from repro.site.build import build
+
+    say("building the site ...")
+    site = build(out)
+    for warning in site.warnings:
+        say(f"the site: {warning}")
+    return site
 
 
 def say(line: str) -> None:

@@ -16,7 +16,7 @@ from repro.common.errors import FaultError, InputError, cannot, unknown
 if TYPE_CHECKING:
     import pandas as pd
 
-NOT_COMMITTED = (".html", ".pdf", ".csv", ".tex")  # of a page: `repro report` makes them
+NOT_COMMITTED = (".pdf", ".csv", ".tex")  # of a page: `repro report` makes them
 # what a terminal shows of a run; --csv and --json have every column
 SHOWN = ("variant", "testbed", "kind", "workers", "seed", "step_s", "train_s", "metric", "final", "origin")
 

@@ -14,6 +14,8 @@ from repro.common.errors import InputError
 from repro.common.paths import CONFIGS
 from repro.common.registry import PLUGINS
 
+# libyaml's where PyYAML has it: it takes a tenth of the time and writes the same
+DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 GROUPS = ("strategy", "model", "dataset", "testbed", "imbalance")
 
 
@@ -50,7 +52,7 @@ def group_file(group: str, name: str) -> dict[str, Any]:
 
 def write_yaml(path: Path, config: dict[str, Any]) -> None:
     """The resolved configuration as a file, atomically."""
-    write_atomically(path, yaml.safe_dump(config, sort_keys=False, allow_unicode=True))
+    write_atomically(path, yaml.dump(config, Dumper=DUMPER, sort_keys=False, allow_unicode=True))
 
 
 def read_yaml(path: Path) -> dict[str, Any]:

@@ -88,12 +88,18 @@ class Measured(Ranks):
 
 
 class Bounds(Model):
-    """Between which values an assumed parameter may lie."""
+    """Between which values an assumed entry may lie, or which shares of its guess."""
 
     part = "testbed.bounds"
 
     low: NonNegative
     high: Positive
+    of: Literal["value", "share"] = "value"
+
+    def end(self, which: str, guess: float) -> float:
+        """The entry at an end."""
+        end = self.low if which == "low" else self.high
+        return end * guess if self.of == "share" else end
 
 
 class Simulated(Ranks):
@@ -105,7 +111,8 @@ class Simulated(Ranks):
     gamma_s_per_byte: NonNegative
     update_s_per_byte: NonNegative
     sync_s: NonNegative
-    bounds: dict[str, Bounds] = Field(default_factory=dict)  # of what is not printed; `sources` says why
+    # input -> the entries that it is (`device.utilisation`) and how far they may be off; `sources` says why
+    bounds: dict[Text, dict[Text, Bounds]] = Field(default_factory=dict)
     encode_s_per_byte: Seconds
     decode_s_per_byte: Seconds
     device: Device

@@ -27,6 +27,7 @@ from repro.rank.preemption import Preempted, judged
 from repro.records import provenance
 from repro.records.events import EventLog
 from repro.records.store import read_summary
+from repro.tracking import machine
 from repro.tracking.background import INTERRUPTED_WAIT_S, Background, RunMirror
 from repro.tracking.store import Store
 
@@ -173,7 +174,8 @@ def run_one(
         heard = Listener(run, progress, mirror)
         try:
             # a rank's own time limit comes first and names the peer; this one is for when nobody is left to speak
-            processes.follow(heard, 3 * run.config.timeout_s + 60)
+            with machine.sampled(folder) if mirror else contextlib.nullcontext():
+                processes.follow(heard, 3 * run.config.timeout_s + 60)
             if heard.left_at is not None:
                 raise Preempted(f"asked to leave: checkpoint at iteration {heard.left_at}")
         except ReproError as error:
@@ -218,7 +220,7 @@ def note_failure(run: Run, error: ReproError) -> None:
 
 def clear(run: Run) -> None:
     """Forget what an earlier try of this run left."""
-    for name in ("events.jsonl", "summary.json", "ranks.log"):
+    for name in ("events.jsonl", "summary.json", "ranks.log", machine.SAMPLES):
         (run.folder / name).unlink(missing_ok=True)
     shutil.rmtree(run.folder / "checkpoints", ignore_errors=True)
 

@@ -14,7 +14,7 @@ from repro.common.registry import TRAIN
 from repro.common.user_files import read_bytes
 from repro.evaluation import metrics
 from repro.experiment import config as configs
-from repro.experiment import grid, limits
+from repro.experiment import grid, inputs, limits
 from repro.experiment.compose import Composer
 from repro.experiment.run import Run
 from repro.experiment.schema import Axes, RunConfig
@@ -31,16 +31,23 @@ NOT_IN_KEY = {
 
 
 def expand(
-    experiment: str, overrides: Sequence[str] = (), scale: str | None = None, lacking: list[NotHere] | None = None
+    experiment: str,
+    overrides: Sequence[str] = (),
+    scale: str | None = None,
+    lacking: list[NotHere] | None = None,
+    at_ends: bool = False,
+    composer: Composer | None = None,
 ) -> list[Run]:
     """The runs of an experiment, seeds innermost, without keys.
 
     What overrides of factors, of several values and of `strategy` do is said in `repro.experiment.grid`; `testbed=...`
     replaces the experiment's testbeds. Checks every strategy's options and the numbers of workers, batch and epochs
     before anything runs. `lacking` takes the reasons of runs that this machine cannot do, which are then left out;
-    without it they are raised.
+    without it they are raised. `at_ends`: in the place of the runs those of simulated testbeds at both ends of every
+    assumed input, one seed each (`repro.experiment.inputs`). `composer`: the experiment's at that scale, where there
+    is one already.
     """
-    composer = Composer(experiment, scale)
+    composer = composer or Composer(experiment, scale)
     plain, swept = grid.split(overrides)
     base = composer.compose(plain)
     variants, testbeds = configs.axes(base, overrides)
@@ -56,14 +63,27 @@ def expand(
             users = (*plain, *variant.given)
             keys = {override.partition("=")[0] for override in users}
             ours = [change for change in (*variant.overrides, *conditions) if change.partition("=")[0] not in keys]
-            composed = composer.compose([f"testbed={testbed}", *ours, *users])
+            given = [f"testbed={testbed}", *ours, *users]
             try:
-                config = checked(RunConfig, composed | {"setting": variant.label, "factors": variant.factors})
+                config = checked(
+                    RunConfig, composer.compose(given) | {"setting": variant.label, "factors": variant.factors}
+                )
                 check(config)
             except NotHere as error:
                 if lacking is None:
                     raise
                 lacking.append(error)
+                continue
+            if at_ends:
+                for end, changes in inputs.ends(config.testbed).items():
+                    named: dict[str, Any] = {
+                        "setting": f"{variant.label}; {end}",
+                        "factors": variant.factors | {inputs.FACTOR: end},
+                    }
+                    config = checked(RunConfig, composer.compose([*given, *changes]) | named)
+                    runs.append(
+                        Run(experiment, named["setting"], config.model_copy(update={"seed": seeds[0]}), seeds[0])
+                    )
                 continue
             runs += [Run(experiment, variant.label, config.model_copy(update={"seed": seed}), seed) for seed in seeds]
             if uses_gpu(config) and not config.breakdown and config.program == TRAIN:
@@ -105,15 +125,12 @@ def check(config: RunConfig) -> None:
 
 
 def identify(runs: Sequence[Run]) -> None:
-    """Give every run its key (DESIGN section 8): configuration, seed, code, data, torch, hardware."""
-    import torch
-
+    """Give every run its key, for it to be run: its data are fetched where they can be, and its parts checked."""
     from repro import data, models
-    from repro.experiment import cache_key
-    from repro.records import provenance
 
     ensured: set[tuple] = set()
     notes: dict[str, None] = {}  # each once, in order
+    keys = Keys()
     for run in runs:
         wanted = (run.config.dataset.name, run.config.data.root, run.config.dataset.options["standin"])
         if wanted not in ensured and not run.config.timing_only:
@@ -124,16 +141,46 @@ def identify(runs: Sequence[Run]) -> None:
         check_model(run.config, dataset)
         if note := models.size_note(run.config, dataset):
             notes[note] = None
-        run.hardware = provenance.hardware(run.config.testbed.network, "auto" if uses_gpu(run.config) else "cpu")
-        if elsewhere := launch.of(run.config.testbed).hardware_class():
-            run.hardware |= {"class": elsewhere}
-        code = cache_key.fingerprint(code_roots(run.config))
-        # without arithmetic and a wall clock the numbers are the same everywhere
-        computed_by = (None, None) if run.config.timing_only else (torch.__version__, run.hardware["class"])
-        run.key = cache_key.run_key(keyed(run.config), run.seed, code, dataset.checksum, *computed_by)
+        keys.give(run, dataset.checksum)
     data.forget()
     for note in notes:
         print(note, file=sys.stderr)
+
+
+class Keys:
+    """The keys of runs (DESIGN section 8): of configuration, seed, code, data, torch, hardware. What many runs share is
+    read once: neither code nor data may change meanwhile."""
+
+    def __init__(self) -> None:
+        self._code: dict[tuple[str, ...], str] = {}
+        self._checksums: dict[str, str] = {}
+
+    def give(self, run: Run, checksum: str | None = None) -> None:
+        """Give a run its key and hardware. checksum: of its data, where these were read already; without it they are
+        those that are here now. NotHere where there are none."""
+        import torch
+
+        from repro.experiment import cache_key
+        from repro.records import provenance
+
+        run.hardware = provenance.hardware(run.config.testbed.network, "auto" if uses_gpu(run.config) else "cpu")
+        if elsewhere := launch.of(run.config.testbed).hardware_class():
+            run.hardware |= {"class": elsewhere}
+        roots = tuple(code_roots(run.config))
+        if roots not in self._code:
+            self._code[roots] = cache_key.fingerprint(roots)
+        # without arithmetic and a wall clock the numbers are the same everywhere
+        computed_by = (None, None) if run.config.timing_only else (torch.__version__, run.hardware["class"])
+        read = checksum or self._checksum(run.config)
+        run.key = cache_key.run_key(keyed(run.config), run.seed, self._code[roots], read, *computed_by)
+
+    def _checksum(self, config: RunConfig) -> str:
+        from repro import data
+
+        which = repr((config.dataset.plain(), config.data.root, config.timing_only))
+        if which not in self._checksums:
+            self._checksums[which] = data.of(config).checksum
+        return self._checksums[which]
 
 
 def keyed(config: RunConfig) -> dict[str, Any]:

@@ -2,38 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from repro.records.catalogue import REFERENCE, WORKSPACE
 
 if TYPE_CHECKING:
     import pandas as pd
 
-PLACE = ["paper", "experiment", "model", "testbed", "kind", "scale"]  # of the variants of one table
+PLACE = ["paper", "experiment", "model", "dataset", "testbed", "kind", "scale"]  # of the variants of one table
 SIZE = ["workers", "batch"]
 
 
-def ending(own: pd.DataFrame, reference: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+Numbers = Mapping[str, Mapping[str, float]]  # column -> variant -> what the paper prints
+
+
+def ending(
+    own: pd.DataFrame, reference: pd.DataFrame, papers: Mapping[tuple[Any, ...], Numbers] | None = None
+) -> list[tuple[str, pd.DataFrame]]:
     """A title and a table for each place of some runs: a row a variant, medians over seeds.
 
-    own, reference: tables `runs` of `repro.records.tidy` with `paper`. `over` is the time of the first variant's
-    iteration over this one's; `reference` what the committed runs of the same place and variant took.
+    own, reference: tables `runs` of `repro.records.tidy` with `paper`. `ms` is of an iteration; `over` the first
+    variant's time of a sample over this one's; `ms, reference` what the committed runs of the same place and variant
+    took. papers: (paper, experiment, model, data set) -> columns `final`, `ms` and `over VARIANT` as the paper prints
+    them, each shown beside ours where we have one.
     """
     found = []
     committed = _medians(reference, PLACE)["ms"].to_dict() if len(reference) else {}
     for place, of in _medians(own, PLACE).groupby(PLACE, sort=False):
         rows = of.reset_index(PLACE, drop=True).rename_axis(None)
+        paper, experiment, model, dataset, testbed, kind, scale = place
+        printed = (papers or {}).get((paper, experiment, model, dataset), {})
         table = rows[["seeds", "ms"]].copy()
-        table[f"over {rows.index[0]}"] = rows["ms"].iloc[0] / rows["ms"]
+        _beside(table, "ms", printed)
+        sample = rows["ms"] / rows["batch"]
+        bases = [rows.index[0], *(name.removeprefix("over ") for name in printed if name.startswith("over "))]
+        for base in [base for base in dict.fromkeys(bases) if base in rows.index]:
+            table[f"over {base}"] = sample[base] / sample
+            _beside(table, f"over {base}", printed)
         for target in [column for column in _targets(rows) if rows[column].notna().any()][-1:]:
             table[f"s to {target.removeprefix('to_').removesuffix('_s')}"] = rows[target]
         table["final"] = rows["final"]
+        if rows["final"].notna().any():
+            _beside(table, "final", printed)
         table["ms, reference"] = [committed.get((*place, variant)) for variant in rows.index]
-        paper, experiment, model, testbed, kind, scale = place
-        title = f"{paper}/{experiment}: {model} on {testbed} ({kind}, {scale})"
+        title = f"{paper}/{experiment}: {model}, {dataset}, on {testbed} ({kind}, {scale})"
         found.append((title, table.dropna(axis=1, how="all")))
     return found
+
+
+def _beside(table: pd.DataFrame, column: str, printed: Numbers) -> None:
+    table[f"{column}, paper"] = [printed.get(column, {}).get(variant) for variant in table.index]
 
 
 def compare(runs: pd.DataFrame, first: str, second: str) -> pd.DataFrame:
@@ -71,6 +90,8 @@ def _medians(runs: pd.DataFrame, place: list[str]) -> pd.DataFrame:
     made = groups[numbers].median()
     made.insert(0, "seeds", groups["seed"].nunique())
     made.insert(1, "ms", 1e3 * made.pop("step_s"))
+    if "batch" not in place:
+        made["batch"] = groups["batch"].median().astype("float64")
     return made
 
 

@@ -27,7 +27,9 @@ ROWS = ("curve", "trace", "per_rank", "staleness")  # lists of mappings
 NAMES = {"dataset": "name", "model": "name", "imbalance": "name", "optimizer": "name", "hardware": "class"}
 # what a name ends with whose value is in that unit, wherever it stands
 UNITS = ("_s", "_s_per_byte", "bytes", "_Bps", "_gbit", "seconds")
-NOT_VALUES = ("sources", "claims", "implied")  # of a testbed's numbers, by the same names
+# of a testbed, what is said of its numbers, by the same names: where they are from, how far they may be off, which
+# claims they restate
+NOT_VALUES = ("sources", "bounds", "claims", "implied")
 
 
 def check(summary: Any) -> None:

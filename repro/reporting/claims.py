@@ -196,8 +196,8 @@ class Margins(Model):
 
 
 class File(Model):
-    """A claims file. fixed: since when its ranges and tolerances stand. inputs: experiment -> the one that repeats it
-    at the ends of its assumed inputs (factor `input`). emulated: experiment -> the one that emulates it."""
+    """A claims file. fixed: since when its ranges and tolerances stand. emulated: experiment -> the one that emulates
+    it."""
 
     part = "claims"
 
@@ -207,7 +207,6 @@ class File(Model):
     claims: list[Claim]
     reasons: list[Reason] = Field(default_factory=list)
     findings: list[Finding] = Field(default_factory=list)
-    inputs: dict[str, str] = Field(default_factory=dict)
     emulated: dict[str, str] = Field(default_factory=dict)
     deviations: list[dict[str, str]] = Field(default_factory=list)
     contradictions: list[dict[str, str]] = Field(default_factory=list)

@@ -157,7 +157,7 @@ def _stacked(figure: Figure, shown: pd.DataFrame) -> Any:
     import seaborn as sns
 
     keys = list(dict.fromkeys(column for column in (figure.x, figure.hue, figure.col) if column))
-    medians = shown.groupby(keys, sort=False)[figure.y].median().reset_index()
+    medians = shown.groupby(keys, sort=False)[str(figure.y)].median().reset_index()
     names = figure.hue_order or list(dict.fromkeys(medians[figure.hue]))
     order = figure.order or list(dict.fromkeys(medians[figure.x]))
     grid = sns.FacetGrid(medians, col=figure.col, col_order=figure.col_order, col_wrap=figure.col_wrap,

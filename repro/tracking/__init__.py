@@ -2,6 +2,8 @@
 
     store       where it is: the URI, its check, how a client is opened, and what an error of it comes to
     format      how a run looks in MLflow: names and values, no MLflow needed
+    view        how MLflow's pages of an experiment open
+    machine     what a run does to the machine: CPU, memory, GPUs, sampled while it trains
     mirror      one run in MLflow: opened, brought up to date, ended; can go on from any state of it
     background  the mirror of a command's runs: a thread of its own, that nothing ever waits for long
     sync        all runs below the results folder, each once

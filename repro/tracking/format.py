@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from repro.records import kinds
 
-SHARED_VIEW = "time-to-accuracy"  # the name under which `shared_view` is stored in MLflow
-# Parts of a configuration that describe the whole experiment, and of a record that are no configuration.
-NOT_PARAMETERS: tuple[str, ...] = ("grid", "exclude", "label", "testbeds", "scales", "sources", "title", "seeds")
-NOT_PARAMETERS += ("settings",)  # of older records
+TARGET = "target"  # section of the targets' lines
+SERIES = ("system", TARGET)  # sections whose metrics have a value at many times; others have one, of the finished run
+# Parts of a configuration that describe the whole experiment, or a value's origin, and of a record that are no
+# configuration.
+NOT_PARAMETERS: tuple[str, ...] = ("grid", "exclude", "label", "testbeds", "scales", "title", "seeds")
+NOT_PARAMETERS += ("sources", "bounds", "claims", "paper", "figure", "settings")
 NOT_PARAMETERS += ("key", "cell", "config", "experiment", "hardware", "provenance", "started_at")
 
 
@@ -32,7 +34,23 @@ class Point(NamedTuple):
         return self[:3]
 
 
-def curve_points(evaluations: Iterable[dict[str, Any]], base: int) -> list[Point]:
+def experiment_name(record: Mapping[str, Any]) -> str:
+    """The MLflow experiment of a run: its experiment, and its kind, for kinds never meet in one chart."""
+    kind = kind_of(record)
+    return plain_name(record) + (f" ({kind})" if kind else "")
+
+
+def plain_name(record: Mapping[str, Any]) -> str:
+    return f"{record['paper']}/{record.get('experiment') or record['figure']}"
+
+
+def is_series(metric: str) -> bool:
+    """Whether a metric of ours is drawn as a line, against time."""
+    section, slash, _ = metric.partition("/")
+    return not slash or section in SERIES
+
+
+def curve_points(evaluations: Iterable[Mapping[str, Any]], base: int) -> list[Point]:
     """The curve metrics' points; base: the timestamp, in milliseconds, at which the training clock stood at 0."""
     points, anchored = [], set()
     for evaluation in evaluations:
@@ -46,6 +64,13 @@ def curve_points(evaluations: Iterable[dict[str, Any]], base: int) -> list[Point
             anchored.add(key)
             points.append(Point(key, evaluation["iteration"], timestamp, float(value)))
     return points
+
+
+def target_lines(curve: Sequence[Point], targets: Iterable[float | str], over: bool) -> list[Point]:
+    """A metric for each target, constant from the curve's first point on, to its last once the run is over."""
+    places = dict.fromkeys((point.step, point.timestamp) for point in curve)
+    ends = list(places)[:1] + (list(places)[-1:] if over and len(places) > 1 else [])
+    return [Point(_name(f"{TARGET}/{target}"), *place, float(target)) for target in targets for place in ends]
 
 
 def final_metrics(summary: dict[str, Any]) -> dict[str, float]:
@@ -79,19 +104,20 @@ def staleness(histogram: dict[str, int]) -> dict[str, float]:
     return {"mean": mean, "late": 1 - histogram.get("0", 0) / total}
 
 
-def named(record: dict[str, Any], key: str, name: str = "name") -> Any:
+def named(record: Mapping[str, Any], key: str, name: str = "name") -> Any:
     """The name of a part: a configuration has {name: ..., options} where a summary has just the name."""
     value = record.get(key)
     return value.get(name) if isinstance(value, dict) else value
 
 
-def kind_of(record: dict[str, Any]) -> str | None:
+def kind_of(record: Mapping[str, Any]) -> str | None:
     """One of `repro.records.kinds.KINDS`, of a summary or of a resolved configuration; None of neither."""
     return record.get("kind") or (kinds.of_config(record) if isinstance(record.get("testbed"), dict) else None)
 
 
 def tags(record: dict[str, Any]) -> dict[str, str]:
-    """What runs are grouped and filtered by. `group` is the same for the seeds of one variant on one testbed."""
+    """What runs are grouped and filtered by. `group` is the same for the seeds of one variant on one testbed at one
+    scale."""
 
     summarised = isinstance(record.get("dataset"), dict) and isinstance(record["dataset"].get("standin"), bool)
     plain = ("setting", "seed", "scale", "breakdown", "workers", "fabric", "launcher")
@@ -102,13 +128,18 @@ def tags(record: dict[str, Any]) -> dict[str, str]:
         # A configuration says "auto": what that came to is known from the summary.
         "stand_in": named(record, "dataset", "standin") if summarised else None,
         "hardware": named(record, "hardware", "class"),
-        "group": " / ".join(str(part) for part in (record.get("setting"), named(record, "testbed")) if part),
+        "group": " / ".join(str(part) for part in _group(record) if part),
         "repro.key": record["key"],
         "repro.cell": record.get("cell"),
     }
     if commit := (record.get("provenance") or {}).get("commit"):
         found["mlflow.source.git.commit"] = commit
     return {key: str(value) for key, value in found.items() if value is not None}
+
+
+def _group(record: dict[str, Any]) -> tuple[Any, ...]:
+    exact = "breakdown" if record.get("breakdown") else None  # its steps are synchronised: no run like the others
+    return record.get("setting"), named(record, "testbed"), record.get("scale"), exact
 
 
 def parameters(config: dict[str, Any], prefix: str = "") -> dict[str, str]:
@@ -122,46 +153,6 @@ def parameters(config: dict[str, Any], prefix: str = "") -> dict[str, str]:
         else:
             found[_name(f"{prefix}{key}")] = str(value)[:500]
     return found
-
-
-def shared_view(metric: str = "top1") -> dict[str, Any]:
-    """State of MLflow's chart page, stored as a tag of the experiment, under a name that a link can ask for.
-
-    Shows the metric over training time and over epochs first, relative time on the other charts, and all runs instead
-    of the newest ten. The format is MLflow's own and not promised: without it the page is merely in its usual state.
-    """
-    curves = "Time to accuracy"
-    by_time = {"xAxisKey": "time-relative", "useGlobalXaxisKey": True}
-    by_epoch = {"xAxisKey": "metric", "selectedXAxisMetricKey": "epoch", "useGlobalXaxisKey": False}
-    charts = [
-        (metric, f"{metric} over training time (s)", by_time),
-        (metric, f"{metric} over epochs", by_epoch),
-        ("test_loss", "test_loss over training time (s)", by_time),
-    ]
-    shared = {"type": "LINE", "metricSectionId": curves, "isGenerated": False, "deleted": False}
-    shared |= {"lineSmoothness": 0, "scaleType": "linear", "xAxisScaleType": "linear", "range": {}}
-    sections: tuple[str, ...] = (
-        curves,
-        "final",
-        "time_to",
-        "step",
-        "phases",
-        "communication",
-        "speed",
-        "staleness",
-        "counters",
-    )
-    sections += ("Model metrics",)
-    return {
-        "globalLineChartConfig": {"xAxisKey": "time-relative"},
-        "runsHiddenMode": "SHOWALL",
-        "isAccordionReordered": True,
-        "compareRunSections": [{"uuid": name, "name": name, "display": True, "isReordered": True} for name in sections],
-        "compareRunCharts": [
-            {**shared, "uuid": title, "metricKey": key, "selectedMetricKeys": [key], "displayName": title, **axis}
-            for key, title, axis in charts
-        ],
-    }
 
 
 def _name(text: str) -> str:

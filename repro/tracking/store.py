@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import urllib.parse
+from collections.abc import Iterable, Mapping
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 from repro.common import locks
 from repro.common.errors import FaultError, InputError
 from repro.common.paths import results_root
+from repro.tracking.format import plain_name
 
 REQUEST_S = 15  # that a server may be silent
 LOCK_S = 15.0  # that others may take to make or migrate the SQLite file
@@ -28,11 +30,50 @@ class Store:
         self.root = root or results_root()
         self.uri = tracking_uri(uri, self.root)
         self._client: Any = None
+        self._places: dict[str, list[Any]] = {}
+        self.made: set[str] = set()  # ids of experiments in which only this store makes runs yet, each once
 
     @property
     def client(self) -> Any:
         self._client = self._client or open_store(self.uri, self.root)
         return self._client
+
+    def places(self, record: Mapping[str, Any]) -> list[Any]:
+        """The MLflow experiments that may hold the record's run: of each kind, and that of an older mirror, which knew
+        no kinds."""
+        plain = plain_name(record)
+        if plain not in self._places:
+            found = self.client.search_experiments(filter_string=f"name LIKE '{plain}%'")
+            mine = re.compile(re.escape(plain) + r"( \(.*\))?")
+            self._places[plain] = [place for place in found if mine.fullmatch(place.name)]
+        return self._places[plain]
+
+    def make(self, name: str) -> Any:
+        """The MLflow experiment of that name, made, or taken out of the bin."""
+        from mlflow.exceptions import MlflowException
+
+        self._places.clear()
+        found = self.client.get_experiment_by_name(name)
+        if not found:
+            # A server has its own place for files; a file needs one, absolute, or it follows the current folder.
+            place = (self.root / "mlflow-artifacts" / name).resolve().as_uri()
+            try:
+                location = None if self.is_server else place
+                self.made.add(self.client.create_experiment(name, artifact_location=location))
+            except MlflowException as error:
+                if error.error_code != "RESOURCE_ALREADY_EXISTS":  # by another command, meanwhile
+                    raise
+            found = self.client.get_experiment_by_name(name)
+        if found.lifecycle_stage != "active":
+            self.client.restore_experiment(found.experiment_id)
+        return found
+
+    def tidy(self, experiments: Iterable[str]) -> None:
+        """Delete those of the MLflow experiments, by their ids, that have no run any more."""
+        for one in experiments:
+            if not self.client.search_runs([one], max_results=1):
+                self.client.delete_experiment(one)
+                self._places.clear()
 
     @property
     def is_server(self) -> bool:

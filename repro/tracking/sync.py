@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -45,12 +45,16 @@ def sync_all(root: Path | None = None, uri: str | None = None) -> Synced:
         for run in reference.read(paper, store.root / REFERENCE)
         if Path(paper, tidy.name(run.summary)) not in own
     ]
-    todo: list[Callable[[], str | None]] = [partial(sync_one, store, folder) for folder in own.values()]
+    todo: list[Callable[[], Mirror | str | None]] = [partial(sync_one, store, folder) for folder in own.values()]
     todo += [partial(sync_published, store, run) for run in published]
     counts = {"done": 0, "already": 0, "running": 0}
-    for one in todo:
+    changed: dict[str, Mirror] = {}  # of each MLflow experiment one whose view is of all its runs
+    for one in [*todo, lambda: show(changed.values())]:
         try:
-            if what := one():
+            if isinstance(what := one(), Mirror):
+                changed[what.experiment] = what
+                counts["done"] += 1
+            elif what:
                 counts[what] += 1
         except ReproError:
             raise
@@ -60,21 +64,26 @@ def sync_all(root: Path | None = None, uri: str | None = None) -> Synced:
     return Synced(**counts)
 
 
-def sync_published(store: Store, run: Published) -> str:
+def show(mirrors: Iterable[Mirror]) -> None:
+    for mirror in mirrors:
+        mirror.show()
+
+
+def sync_published(store: Store, run: Published) -> Mirror | str:
     """Mirror one run of the reference, which has no folder: its files are written where MLflow lacks them."""
     record, mirror = {"config": run.config} | run.config | run.summary, Mirror(store)
     if mirror.has(record, digest(run.summary)):
         return "already"
-    mirror.start(record)
     with tempfile.TemporaryDirectory() as folder:
         write_summary(Path(folder), run.summary)
         write_yaml(Path(folder) / "config.yaml", run.config)
-        mirror.finish(Path(folder), run.summary)
-    return "done"
+        mirror.send(record, Path(folder), run.summary)
+    return mirror
 
 
-def sync_one(store: Store, folder: Path) -> str | None:
-    """Mirror one run's folder; which of `Synced`'s fields it counts for, None where it holds no run yet."""
+def sync_one(store: Store, folder: Path) -> Mirror | str | None:
+    """Mirror one run's folder: the mirror that did, or which other of `Synced`'s fields it counts for, or None where it
+    holds no run yet."""
     if _is_running(folder):
         return "running"
     state, summary, events = digest_of(folder), read_summary(folder), read_events(folder / "events.jsonl")
@@ -84,15 +93,16 @@ def sync_one(store: Store, folder: Path) -> str | None:
     mirror = Mirror(store)
     if mirror.has(record, state):
         return "already"
-    mirror.start(record)
     failures = [event["reason"] for event in events[-1:] if event["event"] in ("failed", "diverged")]
     if summary:
-        mirror.finish(folder, summary)
-    elif failures:
+        mirror.send(record, folder, summary)
+        return mirror
+    mirror.start(record)
+    if failures:
         mirror.fail(folder, str(failures[0]))
     else:
         mirror.kill(folder)
-    return "done"
+    return mirror
 
 
 def describe(folder: Path, summary: dict[str, Any] | None, events: list[dict[str, Any]]) -> dict[str, Any]:

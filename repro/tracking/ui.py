@@ -11,21 +11,38 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from repro.common.errors import FaultError, InputError
 from repro.common.paths import results_root
 from repro.common.processes import end_with_parent
-from repro.tracking.format import SHARED_VIEW
-from repro.tracking.store import is_server, open_store, public, tracking_uri
+from repro.tracking.format import experiment_name
+from repro.tracking.store import Store, is_server, open_store, public, tracking_uri
+from repro.tracking.view import page
 
+HOST, PORT = "127.0.0.1", 5000  # that it listens on by default
 START_LIMIT_S = 120.0  # 7 s on an idle machine
 STOP_LIMIT_S = 10.0
 
 
+def addresses(records: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Where `repro ui` shows these runs: the page of each MLflow experiment that has some; none of a server's, which
+    may be slow to say, nor of a file that cannot be read."""
+    store = Store()
+    if store.is_server:
+        return []
+    try:
+        found = {each.name: each.experiment_id for each in store.client.search_experiments()}
+    except Exception:  # whatever it is: nothing of MLflow stops a command
+        return []
+    names = dict.fromkeys(map(experiment_name, records))
+    return [page(f"http://{HOST}:{PORT}", found[name]) for name in names if name in found]
+
+
 def serve(
-    host: str = "127.0.0.1", port: int = 5000, root: Path | None = None, say: Callable[[str], None] | None = None
+    host: str = HOST, port: int = PORT, root: Path | None = None, say: Callable[[str], None] | None = None
 ) -> None:
     """Serve the results' MLflow database until Ctrl-C (or SIGTERM); prints the links to open.
 
@@ -52,16 +69,16 @@ def serve(
 
 
 def _links(uri: str, root: Path, base: str) -> list[str]:
-    """For each figure its table of runs, and its charts over relative time, which is the training clock."""
+    """For each kind of runs of an experiment the page that opens their table."""
     client = open_store(uri, root)  # here and not in the server, whose processes would make or migrate it in a race
-    lines = []
-    for experiment in sorted(client.search_experiments(), key=lambda each: each.name):
-        if experiment.name != "Default":
-            page = f"{base}/#/experiments/{experiment.experiment_id}/runs?workflowType=machine_learning"
-            lines.append(experiment.name)
-            lines.append(f"  runs              {page}")
-            lines.append(f"  time to accuracy  {page}&compareRunsMode=CHART&viewStateShareKey={SHARED_VIEW}")
-    return lines or [f"{base} (nothing was mirrored yet)"]
+    found = sorted((each.name, each.experiment_id) for each in client.search_experiments() if each.name != "Default")
+    width = max((len(name) for name, _ in found), default=0)
+    lines = [f"{name:{width}}  {page(base, number)}" for name, number in found]
+    return (
+        [*lines, "Each opens the table of runs; their charts: its button Chart view."]
+        if lines
+        else [f"{base} (nothing was mirrored yet)"]
+    )
 
 
 def check_port(host: str, port: int) -> None:

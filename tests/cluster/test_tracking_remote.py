@@ -113,7 +113,7 @@ def run(results: Path, uri: str, *overrides: str) -> tuple[dict, str]:
 
 def runs_of(server: Server, key: str):
     client = open_store(server.uri, server.folder)
-    experiment = client.get_experiment_by_name(EXPERIMENT)
+    experiment = client.get_experiment_by_name(f"{EXPERIMENT} (measured)")
     found = client.search_runs([experiment.experiment_id], f"tags.`repro.key` = '{key}'") if experiment else []
     return client, found
 
@@ -133,6 +133,7 @@ def check_complete(server: Server, summary: dict, tmp_path: Path) -> None:
         "summary.json",
         "config.yaml",
         "events.jsonl",
+        "system.jsonl",
     }
     fetched = client.download_artifacts(run.info.run_id, "summary.json", str(tmp_path))
     assert json.loads(Path(fetched).read_text()) == json.loads(json.dumps(summary))
@@ -220,7 +221,7 @@ def test_a_server_killed_in_the_middle_gets_the_rest_once(server, tmp_path):
     client = open_store(server.uri, server.folder)
 
     def running():
-        experiment = client.get_experiment_by_name(EXPERIMENT)
+        experiment = client.get_experiment_by_name(f"{EXPERIMENT} (measured)")
         return experiment and client.search_runs([experiment.experiment_id], "status = 'RUNNING'")
 
     wait_until(running, "the run is mirrored", over=lambda: process.poll() is not None)

@@ -6,10 +6,10 @@ import math
 
 import pytest
 
+from repro.reporting.stats import DASH, TIMES
 from repro.reports import frames_findings, frames_ring, frames_timing, groups, probes
 from repro.reports import frames_traces as traces
 from repro.reports.pipesgd.experiments import FIG1, FIG2, K_SPECTRUM, LOSSY
-from repro.reporting.stats import DASH, TIMES
 from tests.reports.data.probes import rates, rings, timings
 from tests.reports.data.summaries import findings, pictures
 

@@ -7,6 +7,9 @@ from pathlib import Path
 
 from repro.experiment import config
 from repro.records.store import write_summary
+from repro.reporting.evaluate import judge
+from repro.reports import groups
+from repro.reports.evidence import Court, claims_of
 from repro.reports.pipesgd.experiments import FIG1, FIG2, FIGURE4, K_SPECTRUM, LOSSY, MNIST, RESNET20, RESNET20_PLAIN
 
 FIG4 = MNIST.experiment
@@ -142,6 +145,18 @@ def put(root: Path, summaries) -> Path:
         folder.mkdir(parents=True)
         write_summary(folder, summary)
     return root
+
+
+def claim(name, paper="pipesgd"):
+    return next(claim for claim in claims_of(paper).claims if claim.id == name)
+
+
+def judged(name, summaries, kind="measured", experiment=FIG4):
+    """The verdict on a claim of an experiment, from these runs alone; nothing was validated."""
+    chosen, _ = groups.choose(summaries, experiment)
+    court = Court("pipesgd", claims_of("pipesgd"), lambda name, kind: chosen.get(kind), Path("nowhere"))
+    one = claim(name)
+    return judge(one, kind, court.evidence(one, kind), court.file.effect(one))
 
 
 # --- the other experiments of the page

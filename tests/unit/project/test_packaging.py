@@ -50,7 +50,7 @@ def test_a_wheel_lists_shows_and_reports(tmp_path):
     assert (installed / "repro" / "testing" / "strategies.py").is_file()
     assert "pipesgd/fig4-mnist" in say("list")
     assert "K: 3" in say("show", "pipesgd/fig4-mnist", "strategy=pipe_sgd", "strategy.K=3")
-    assert str(tmp_path / "results" / "pages" / "pipesgd.html") in say("report", "pipesgd")
+    assert str(tmp_path / "results" / "pages" / "site" / "pipesgd.html") in say("report", "pipesgd")
 
 
 def test_an_installed_package_of_somebody_elses_is_listed_and_runs(tmp_path):

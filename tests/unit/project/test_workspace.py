@@ -41,7 +41,8 @@ def test_a_run_in_a_fresh_clone_leaves_git_clean(tmp_path):
     assert len(list(clone.glob("results/baselines/side-by-side/*/summary.json"))) == 1
     assert "building the page of baselines ..." in done.stderr
     pages = clone / "results" / "pages"
-    assert sorted(path.name for path in pages.glob("*.*")) == ["baselines.html", "baselines.md"]
+    assert sorted(path.name for path in pages.glob("*.*")) == [".site", "baselines.md"]
+    assert (pages / "site" / "index.html").is_file() and (pages / "site" / "docs" / "start.html").is_file()
     text = (pages / "baselines.md").read_text()
     assert "; reference, commit" in text and "; workspace, commit" in text
     assert git("-C", clone, "status", "--porcelain") == ""
@@ -50,7 +51,7 @@ def test_a_run_in_a_fresh_clone_leaves_git_clean(tmp_path):
 def test_a_page_s_build_leaves_all_other_files_alone(tmp_path, monkeypatch):
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path / "empty"))
     monkeypatch.delenv("REPRO_REPORTS", raising=False)
-    others = ("pipesgd.html", "index.md", "figures/pipesgd/gone.png", "tables/gtopk/old.tex", "figures/own.png")
+    others = ("pipesgd.md", "index.md", "figures/pipesgd/gone.png", "tables/gtopk/old.tex", "figures/own.png")
     for name in others:
         path = reports_root() / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -70,7 +71,7 @@ def test_out_comes_before_the_variable(tmp_path, monkeypatch):
     monkeypatch.setenv("REPRO_REPORTS", str(tmp_path / "variable"))
     command = [sys.executable, "-m", "repro.cli", "report", "baselines", "--out", str(tmp_path / "out")]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=LIMIT_S)
-    assert done.stdout.split() == [str(tmp_path / "out" / "baselines.html")]
+    assert done.stdout.split() == [str(tmp_path / "out" / "site" / f"{name}.html") for name in ("index", "baselines")]
     assert (tmp_path / "out" / "baselines.md").is_file() and not (tmp_path / "variable").exists()
 
 

@@ -1,97 +1,131 @@
-"""Claims as data: judged from a table of steps, with repetitions, both ends of each input and the kind's error."""
+"""Claims as data: read, computed from runs by their verbs, judged with all that makes a number uncertain."""
 
 from __future__ import annotations
 
-from itertools import product
+import math
+from datetime import date
 
 import pandas as pd
 import pytest
 import yaml
 
 from repro.common.errors import InputError
-from repro.reporting import claims, figures
-from repro.reporting.evaluate import Error, judge, judge_all
-from repro.reporting.validated import ratio_error
+from repro.reporting import claims
+from repro.reporting.evaluate import Error, Evidence, Outcome, judge, numbers
+from repro.reporting.validated import ratio_error, time_error
 
 CLAIM = {
-    "id": "faster", "text": "A is 2 to 3 times as fast as B", "source": "Table 1", "scope": "one machine",
-    "value": {"verb": "ratio", "column": "step_s", "of": {"variant": ["A", "A + T"]}, "over": {"variant": "B"}},
-    "paper": {"low": 2.0, "high": 3.0, "shown": "2-3x"}, "tolerance": {"relative": 0.1, "fixed": "2026-11-23"},
-    "effect": {"none": 1.0, "margin": 0.05, "side": "above"}, "inputs": ["beta"],
+    "id": "faster", "about": "time", "text": "A is 2 to 3 times as fast", "source": "Table 1", "experiment": "fig1",
+    "value": {"verb": "speedup", "column": "step_s", "of": {"variant": ["A", "A + T"]}, "over": {"variant": "B"}},
+    "paper": {"low": 2.0, "high": 3.0, "shown": "2-3x", "unit": "x"}, "tolerance": {"relative": 0.1},
+    "effect": {"none": 1.0, "side": "above"},
 }  # fmt: skip
+FILE = {"fixed": date(2026, 11, 20), "margins": {"fixed": date(2026, 11, 23)}}
 
 
-def read(tmp_path, *entries):
+def read(tmp_path, *entries, **more):
     path = tmp_path / "claims.yaml"
-    text = yaml.safe_dump({"claims": list(entries)}).replace("'2026-11-23'", "2026-11-23")
-    path.write_text(text)
+    path.write_text(yaml.safe_dump(FILE | {"claims": list(entries)} | more))
     return claims.read(path)
 
 
-def steps():
-    """B takes 1 s, A 0.5 s and A + T 0.4 s; simulated B takes twice as long, and at the high beta three times."""
-    rows = []
-    for (variant, seconds), kind in product({"A": 0.5, "A + T": 0.4, "B": 1.0}.items(), ("emulated", "simulated")):
-        for name in ("base",) if kind == "emulated" else ("base", "beta, low", "beta, high"):
-            slow = (
-                {"base": 2.0, "beta, low": 1.6, "beta, high": 3.0}[name]
-                if (variant, kind) == ("B", "simulated")
-                else 1.0
-            )
-            spread = 0.1 if kind == "emulated" else float("nan")
-            rows.append({"kind": kind, "variant": variant, "input": name, "seed": 0, "step_s": slow * seconds,
-                         "step_s_low": (1 - spread) * seconds, "step_s_high": (1 + spread) * seconds})  # fmt: skip
+def verdict(tmp_path, claim, evidence, kind="simulated"):
+    file = read(tmp_path, claim)
+    return judge(file.claims[0], kind, evidence, file.effect(file.claims[0]))
+
+
+def of(*values, **more):
+    return Evidence(Outcome(dict(enumerate(values))), **more)
+
+
+def steps(**seconds):
+    """A row a variant and seed."""
+    rows = [
+        {"variant": variant.replace("_", " + "), "seed": seed, "breakdown": False, "step_s": value}
+        for variant, values in seconds.items()
+        for seed, value in enumerate(values)
+    ]
     return pd.DataFrame(rows)
 
 
-def test_a_simulated_ratio_has_the_ends_of_its_inputs_and_its_error(tmp_path):
-    (claim,) = read(tmp_path, CLAIM)
-    found = judge(claim, steps(), "simulated", {"simulated": Error(0.1, "10 %")}, "simulated")
-    assert found.ours.point == pytest.approx(5.0)
-    assert (found.ours.low, found.ours.high) == pytest.approx((4.0 / 1.1, 7.5 * 1.1))
-    assert found.ends == pytest.approx({"beta, low": 4.0, "beta, high": 7.5}) and found.flips == []
-    assert found.verdict.text == "holds, stronger (135 % of the effect)"
+def test_a_verb_takes_the_variant_that_is_best_over_seeds_and_pairs_by_seed(tmp_path):
+    (claim,) = read(tmp_path, CLAIM).claims
+    found = numbers(claim.value, steps(A=[0.5, 0.4, 0.1], A_T=[0.4, 0.3], B=[1.0, 1.2]))
+    assert found.values == pytest.approx({0: 2.5, 1: 4.0}) and found.note == "fastest: A + T"
+    assert numbers(claim.value, steps(B=[1.0])).reason == "no results for A, A + T"
+    apart = steps(A=[0.5], B=[1.0]).assign(seed=[0, 1])
+    assert "no seed in common" in numbers(claim.value, apart).reason
 
 
-def test_an_emulated_ratio_has_its_repetitions_and_moves_with_the_simulated_one(tmp_path):
-    (claim,) = read(tmp_path, CLAIM)
-    found = judge(claim, steps(), "emulated", {}, "simulated")
-    assert found.ours.point == pytest.approx(2.5)
-    assert found.ends == pytest.approx({"beta, low": 2.0, "beta, high": 3.75})
-    assert found.ours.low == pytest.approx(2.0) and found.ours.high == pytest.approx(3.75)
-    assert found.verdict.text == "holds, within"
-    without = claim.model_copy(update={"inputs": []})
-    repeated = judge(without, steps(), "emulated", {}, "simulated").ours
-    assert (repeated.low, repeated.high) == pytest.approx((0.9 / 0.44, 1.1 / 0.36))
+@pytest.mark.parametrize(
+    ("verb", "expected"), [("ratio", 0.4), ("speedup", 2.5), ("difference", -0.6), ("reduction", 0.6)]
+)
+def test_verbs_of_two_sides(tmp_path, verb, expected):
+    (claim,) = read(tmp_path, CLAIM | {"value": CLAIM["value"] | {"verb": verb, "of": {"variant": "A"}}}).claims
+    assert numbers(claim.value, steps(A=[0.4], B=[1.0])).values == pytest.approx({0: expected})
+
+
+def test_phases_are_those_of_breakdown_runs_where_there_are_any(tmp_path):
+    value = {"verb": "value", "column": "step_s", "of": {"variant": "A"}, "phases": True}
+    (claim,) = read(tmp_path, CLAIM | {"value": value}).claims
+    rows = pd.concat([steps(A=[1.0, 1.1]), steps(A=[2.0]).assign(breakdown=True)])
+    assert numbers(claim.value, rows).values == {0: 2.0}
+    assert numbers(claim.value.model_copy(update={"phases": False}), rows).values == {0: 1.0, 1: 1.1}
+
+
+def test_a_target_that_one_side_never_reached_is_no_finite_ratio(tmp_path):
+    (claim,) = read(tmp_path, CLAIM | {"value": CLAIM["value"] | {"of": {"variant": "A"}}}).claims
+    assert numbers(claim.value, steps(A=[0.5], B=[math.inf])).values == {0: math.inf}
+    assert numbers(claim.value, steps(A=[math.inf], B=[1.0])).values == {0: 0.0}
+    assert verdict(tmp_path, CLAIM, of(math.inf)).verdict.text == "holds, stronger"
+    assert math.isnan(numbers(claim.value, steps(A=[math.inf], B=[math.inf])).values[0])
+
+
+def test_seeds_repetitions_ends_of_inputs_and_the_kinds_error_make_the_range(tmp_path):
+    evidence = of(
+        2.4, 2.5, 2.6, ends={"beta, low": 2.0, "beta, high": 3.2}, repeated=[2.3, 2.7], error=Error(0.1, "10 %")
+    )
+    found = verdict(tmp_path, CLAIM, evidence)
+    assert (found.ours.low, found.ours.point, found.ours.high) == pytest.approx((2.0 / 1.1, 2.5, 3.2 * 1.1))
+    assert found.seeds == 3 and found.verdict.text == "holds, within" and found.flips == []
 
 
 def test_an_end_at_which_the_direction_turns_is_named(tmp_path):
-    (claim,) = read(tmp_path, CLAIM)
-    table = steps()
-    low = (table["kind"] == "simulated") & (table["variant"] == "B") & (table["input"] == "beta, low")
-    table.loc[low, "step_s"] = 0.3
-    found = judge(claim, table, "simulated", {}, "simulated")
+    found = verdict(tmp_path, CLAIM, of(2.5, ends={"beta, low": 0.6, "beta, high": 2.6}))
     assert found.flips == ["beta, low"] and found.verdict.answer == "inconclusive"
 
 
-def test_other_verbs(tmp_path):
-    value = {"verb": "value", "column": "step_s", "of": {"variant": ["A", "B"]}, "take": "mean"}
-    reduction = {"verb": "reduction", "column": "step_s", "of": {"variant": "A"}, "over": {"variant": "B"}}
-    plain = {name: entry for name, entry in CLAIM.items() if name not in ("effect", "inputs")}
-    found = read(
-        tmp_path,
-        plain | {"id": "mean", "value": value, "paper": {"high": 0.8, "shown": "<= 0.8"}},
-        plain | {"id": "half", "value": reduction, "paper": {"low": 0.5, "high": 0.5, "shown": "half"}},
-        {name: entry for name, entry in plain.items() if name != "value"} | {"id": "never", "not_here": "no data"},
+def test_the_error_of_a_reduction_is_that_of_its_ratio(tmp_path):
+    paper = {"low": 0.5, "high": 0.5, "shown": "half", "unit": "%"}
+    claim = CLAIM | {"paper": paper, "tolerance": {"absolute": 0.1}, "effect": {"none": 0.0, "side": "above"}}
+    found = verdict(tmp_path, claim, of(0.5, error=Error(0.25, "25 %")))
+    assert (found.ours.low, found.ours.high) == pytest.approx((1 - 1.25 / 2, 1 - 1 / 2.5))
+
+
+def test_a_win_smaller_than_the_error_is_no_win(tmp_path):
+    assert verdict(tmp_path, CLAIM, of(1.06, error=Error(0.2, "20 %"))).verdict.answer == "inconclusive"
+    assert verdict(tmp_path, CLAIM, of(1.0002)).verdict.text.startswith("no effect, weaker")
+
+
+def test_a_direction_alone_has_no_size(tmp_path):
+    claim = CLAIM | {"paper": {"low": 1.0, "shown": "> 1x", "unit": "x"}}
+    assert verdict(tmp_path, claim, of(1.2)).verdict.text == "holds"
+    assert verdict(tmp_path, claim, of(0.8)).verdict.text == "opposite"
+
+
+def test_what_is_shown_and_not_judged(tmp_path):
+    assert verdict(tmp_path, CLAIM, None).verdict.text == "not run"
+    assert verdict(tmp_path, CLAIM, Evidence(Outcome(reason="no B"))).verdict.text == "not run (no B)"
+    few = verdict(
+        tmp_path, CLAIM | {"minimum_seeds": {"measured": 3, "simulated": 1}}, of(2.5, 2.5), "measured, padded"
     )
-    judged = judge_all(found, steps(), ["emulated", "simulated", "measured"], {}, "simulated")
-    assert [one.ours.point for one in judged["mean"]] == pytest.approx([0.75, 1.25])
-    assert [one.verdict.text for one in judged["mean"]] == ["holds", "fails"]
-    assert [one.ours.point for one in judged["half"]] == pytest.approx([0.5, 0.75])
-    assert judged["never"] == []
-    erring = judge_all(found, steps(), ["emulated"], {"emulated": Error(0.1, "10 %")}, "simulated")["half"][0].ours
-    # of the ratio, 2 and a tenth more or less, after repetitions of a tenth each
-    assert (erring.low, erring.high) == pytest.approx((1 - 1.1 * 0.55 / 0.9, 1 - 0.45 / 1.1 / 1.1))
+    assert few.verdict.text == "inconclusive (2 of 3 seeds)" and few.ours.point == 2.5
+    for name in ("by_construction", "out_of_scope", "not_testable"):
+        found = verdict(tmp_path, CLAIM, of(2.5, **{name: "because"}))
+        assert not found.verdict.judged and found.verdict.reason == "because"
+        assert (found.ours is None) == (name == "not_testable")
+    without = {name: entry for name, entry in CLAIM.items() if name != "value"} | {"not_here": "no data"}
+    assert verdict(tmp_path, without, None).verdict.text == "not testable here (no data)"
 
 
 @pytest.mark.parametrize(
@@ -99,11 +133,13 @@ def test_other_verbs(tmp_path):
     [
         ({"value": None}, "needs value, or not_here"),
         ({"not_here": "no data"}, "needs value, or not_here, and not both"),
-        ({"paper": {"low": 2.0, "shown": "> 2x"}}, "an effect needs both ends"),
+        ({"paper": {"shown": "2x"}}, "needs value, low or high"),
         ({"verdict": "holds"}, "verdict"),
+        ({"about": "luck"}, "about"),
         ({"value": CLAIM["value"] | {"verb": "product"}}, "verb"),
-        ({"value": CLAIM["value"] | {"over": None}}, "ratio needs over"),
-        ({"tolerance": {"relative": 0.1}}, "fixed"),
+        ({"value": CLAIM["value"] | {"over": None}}, "speedup needs over"),
+        ({"value": {"of": {"variant": "A"}}}, "needs verb or function"),
+        ({"tolerance": {"relative": -0.1}}, "relative"),
     ],
 )
 def test_what_is_no_claim(tmp_path, change, says):
@@ -112,59 +148,26 @@ def test_what_is_no_claim(tmp_path, change, says):
     assert "claims.yaml" in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_claims_that_do_not_fit_the_table(tmp_path):
+def test_files_that_are_none(tmp_path):
     with pytest.raises(InputError, match="claim 'faster' stands there twice"):
         read(tmp_path, CLAIM, CLAIM)
-    (claim,) = read(tmp_path, CLAIM | {"value": CLAIM["value"] | {"of": {"variants": "A"}}})
-    with pytest.raises(InputError, match="unknown column 'variants'"):
-        judge(claim, steps(), "simulated", {}, "simulated")
-    (claim,) = read(tmp_path, CLAIM | {"inputs": ["alpha"]})
-    with pytest.raises(InputError, match="claim faster: no run at the ends of input 'alpha'"):
-        judge(claim, steps(), "simulated", {}, "simulated")
+    (tmp_path / "claims.yaml").write_text("{")
+    with pytest.raises(InputError, match="not a readable claims file"):
+        claims.read(tmp_path / "claims.yaml")
+    (claim,) = read(tmp_path, CLAIM | {"value": CLAIM["value"] | {"column": "steps"}}).claims
+    with pytest.raises(InputError, match="unknown column 'steps'"):
+        numbers(claim.value, steps(A=[1.0], B=[1.0]))
 
 
-def test_the_error_of_a_ratio_is_that_of_the_largest_size():
+def test_the_error_of_a_ratio_is_that_of_the_familys_largest_size():
     columns = ["run", "setting", "strategy", "bytes", "observed_s.median", "simulated_s"]
     of_two = [["p2", "A", "dsync", 100, 1.0, 1.1], ["p2", "B", "dsync", 100, 2.0, 2.2]]
     of_four = [["p4", "A", "dsync", 100, 1.0, 1.0], ["p4", "B", "dsync", 100, 1.0, 0.8]]
-    apart = [["p4", "C", "other", 100, 1.0, 9.0], ["p4", "B", "dsync", 10, 1.0, 5.0]]
+    apart = [["p4", "C", "other", 1000, 1.0, 9.0], ["p4", "B", "dsync", 10, 1.0, 5.0]]
     rows = pd.DataFrame([*of_two, *of_four, *apart], columns=columns)
     found = ratio_error(rows, ["dsync"], 1000)
     assert found.share == pytest.approx(0.25) and found.source.endswith(", extrapolated")
     assert "extrapolated" not in ratio_error(rows, ["dsync"], 100).source
-
-
-FIGURE = {"title": "Steps", "alt": "Bars", "kind": "bar", "where": {"input": "base"}, "x": "variant", "y": "step_s",
-          "hue": "kind", "labels": {"step_s": "seconds"}}  # fmt: skip
-
-
-def figure(tmp_path, **changes):
-    path = tmp_path / "figures.yaml"
-    path.write_text(yaml.safe_dump({"figures": {"steps": FIGURE | changes}}))
-    return figures.read(path)["steps"]
-
-
-def test_a_figure_shows_its_rows(tmp_path):
-    import matplotlib.pyplot as plt
-
-    drawn = figures.draw(figure(tmp_path), steps())
-    heights = sorted(bar.get_height() for bar in drawn.axes[0].patches if bar.get_height())
-    assert heights == pytest.approx([0.4, 0.4, 0.5, 0.5, 1.0, 2.0])
-    assert drawn.axes[0].get_ylabel() == "seconds"
-    plt.close(drawn)
-    assert len(figures.rows(figure(tmp_path), steps())) == 6
-
-
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        ({"where": {"input": "gone"}}, "no rows where"),
-        ({"y": "steps"}, "unknown column of a figure 'steps'"),
-        ({"where": {"inputs": "base"}}, "unknown column 'inputs'"),
-    ],
-)
-def test_a_figure_without_data(tmp_path, changes, says):
-    with pytest.raises(InputError, match=says):
-        figures.rows(figure(tmp_path, **changes), steps())
-    with pytest.raises(InputError, match=r"figures\.yaml: .*kind"):
-        figure(tmp_path, kind="pie")
+    assert time_error(rows, ["dsync"], 100).share == pytest.approx(0.25)
+    assert "of all families" in time_error(rows, ["unknown"], 100).source
+    assert ratio_error(rows[:0], ["dsync"], 100) is None

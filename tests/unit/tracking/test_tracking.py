@@ -15,7 +15,10 @@ from repro.records.events import EventLog
 from repro.records.reference import Published
 from repro.records.store import write_summary
 from repro.tracking import Background, Mirror, Store, open_store, store, sync_all, tracking_uri
-from repro.tracking.format import curve_points, final_metrics, kind_of, parameters, shared_view, tags
+from repro.tracking.format import curve_points, final_metrics, kind_of, parameters, tags, target_lines
+from repro.tracking.machine import sampled, sampled_points
+from repro.tracking.view import MOST_COLUMNS, SHARED_VIEW, shared_view, where_it_matters
+from tests.support.waiting import wait_until
 
 RECORD = {
     "key": "k1",
@@ -76,9 +79,9 @@ def folder(root):
     return root / "pipesgd" / "fig4-mnist" / "pipe-sgd-t-s3"
 
 
-def runs_of(root):
+def runs_of(root, name="pipesgd/fig4-mnist (measured)"):
     client = open_store(tracking_uri(None, root), root)
-    experiment = client.get_experiment_by_name("pipesgd/fig4-mnist")
+    experiment = client.get_experiment_by_name(name)
     return client, client.search_runs([experiment.experiment_id]) if experiment else []
 
 
@@ -113,7 +116,7 @@ def test_a_finished_run_has_curve_numbers_tags_parameters_and_files(root, folder
     assert run.data.tags["group"] == "Pipe-SGD + T / here" and run.data.tags["stand_in"] == "True"
     assert run.data.tags["kind"] == "measured" and run.data.tags["hardware"] == "cpu-2core-x"
     assert {file.path for file in client.list_artifacts(run.info.run_id)} == {"summary.json", "events.jsonl"}
-    assert (root / "mlflow-artifacts" / "pipesgd" / "fig4-mnist").is_dir()
+    assert (root / "mlflow-artifacts" / "pipesgd" / "fig4-mnist (measured)").is_dir()
     assert capfd.readouterr().out == ""
 
 
@@ -180,7 +183,7 @@ def test_a_run_that_stopped_half_way_is_completed_and_made_once(root, folder):
     write_summary(folder, summary_of([]))
     (folder / "config.yaml").write_text("optimizer: {lr: 0.1}\n")
     client = open_store(tracking_uri(None, root), root)
-    writes = ("create_experiment", "set_experiment_tag", "create_run", "log_batch", "log_artifact", "set_tag")
+    writes = ("create_experiment", "set_experiment_tag", "create_run", "log_batch", "log_artifacts", "set_tag")
     writes += ("set_terminated", "delete_tag", "update_run", "delete_run")
     again_after = 5  # writes
     record, count, complete = RECORD | {"config": {"optimizer": {"lr": 0.1}}}, 0, False
@@ -199,7 +202,7 @@ def test_a_run_that_stopped_half_way_is_completed_and_made_once(root, folder):
             complete = True
         except ConnectionError:
             if count == again_after:  # a request whose answer came too late for its sender was made again
-                experiment = client.get_experiment_by_name("pipesgd/fig4-mnist")
+                experiment = client.get_experiment_by_name("pipesgd/fig4-mnist (measured)")
                 client.create_run(experiment.experiment_id, tags=tags(RECORD | {"key": key}))
             attempt(key, 100)
         count += 1
@@ -355,7 +358,7 @@ def test_a_resolved_configuration_is_enough(root):
     mirror = Mirror(Store(root=root))
     mirror.start(config | recorded | {"cell": "a-cell"})
     mirror.kill(root / "pipesgd" / "fig4-mnist" / "a-cell")
-    [run] = runs_of(root)[1]
+    [run] = runs_of(root, "pipesgd/fig4-mnist (simulated)")[1]
     assert run.info.run_name == "dsync, simulated, seed 1" and run.info.start_time == 1769860800000
     assert run.data.tags["testbed"] == "paper/pipesgd" and run.data.tags["strategy"] == "dsync"
     assert run.data.params["strategy.codec"] == "none" and run.data.params["testbed.kind"] == "simulated"
@@ -379,4 +382,88 @@ def test_formats():
     assert parameters({"a": {"b +": 1}, "scales": {"x": 1}}) == {"a.b _": "1"}
     assert "final/test_loss" not in final_metrics(summary_of([]))
     assert tags({"key": "k", "dataset": "mnist", "hardware": "cpu"})["dataset"] == "mnist"
-    assert len(json.dumps(shared_view())) < 5000  # MLflow's limit of an experiment's tag
+    curve = curve_points([evaluation(10, 1.0, 0.8), evaluation(20, 2.0, 0.9)], 1000)
+    assert target_lines(curve, [0.9], over=False) == [("target/0.9", 0, 1000, 0.9)]
+    assert target_lines(curve, [0.9], over=True)[1:] == [("target/0.9", 20, 3000, 0.9)]
+    assert target_lines([], [0.9], over=True) == []
+
+
+class Data:
+    """What MLflow has of a run."""
+
+    def __init__(self, params, metrics):
+        self.tags, self.params, self.metrics = {}, params, metrics
+
+
+def test_a_page_shows_what_differs_the_targets_and_the_scores_where_they_end():
+    same = {"epochs": "5", **{f"model.option{index}": "1" for index in range(30)}}
+    runs = [
+        Data(same | {"factors.codec": codec, "optimizer.lr": lr, "strategy.codec": codec},
+             {"final/top1": top1, "target/0.98": 0.98, "time_to/0.98_s": 4.0})
+        for codec, lr, top1 in (("none", "0.1", 0.97), ("T", "0.2", 0.99))
+    ]  # fmt: skip
+    view = shared_view("top1", runs)
+    assert [column for column in view["selectedColumns"] if column.startswith("params")] == [
+        "params.`factors.codec`",
+        "params.`optimizer.lr`",
+    ]
+    assert "metrics.`time_to/0.98_s`" in view["selectedColumns"]
+    by_time = view["compareRunCharts"][0]
+    assert by_time["selectedMetricKeys"] == ["top1", "target/0.98"]
+    assert by_time["range"] == {"yMin": pytest.approx(0.95), "yMax": pytest.approx(0.994)}
+    assert where_it_matters("perplexity", [Data({}, {"final/perplexity": value}) for value in (100, 120)]) == {
+        "yMin": 96, "yMax": 140
+    }  # fmt: skip
+    assert where_it_matters("top1", [Data({}, {"final/top1": 0.5})]) == where_it_matters("top1", []) == {}
+    many = [Data({f"testing.a-long-name-{index}": str(run) for index in range(99)}, {}) for run in range(2)]
+    shown = [column for column in shared_view("top1", many)["selectedColumns"] if column.startswith("params")]
+    assert len(shown) == MOST_COLUMNS
+    assert len(json.dumps(shared_view("top1", many))) < 5000  # MLflow's limit of an experiment's tag
+
+
+def test_kinds_are_apart_and_a_mirror_of_before_is_replaced(root, folder):
+    """Before, the kinds of an experiment's runs were in one MLflow experiment."""
+    client = open_store(tracking_uri(None, root), root)
+    older = client.create_experiment("pipesgd/fig4-mnist")
+    client.create_run(older, tags=tags(RECORD))
+    others = client.create_experiment("pipesgd/fig4-mnist-other")
+    client.create_run(others, tags=tags(RECORD))
+    mirror = Mirror(Store(root=root))
+    mirror.start(RECORD | {"key": "k2", "kind": "simulated"})
+    mirror.kill(folder)
+    assert client.get_experiment(older).lifecycle_stage == "active"
+    folder.mkdir(parents=True)
+    write_summary(folder, summary_of([evaluation(10, 1.0, 0.8), evaluation(20, 2.0, 0.9)]))
+    assert sync_all(root).done == 1
+    assert client.get_experiment(older).lifecycle_stage == "deleted"
+    assert len(client.search_runs([others])) == 1
+    assert len(runs_of(root, "pipesgd/fig4-mnist (simulated)")[1]) == 1
+    [run] = runs_of(root)[1]
+    assert [point.step for point in client.get_metric_history(run.info.run_id, "target/0.8")] == [0, 20]
+    experiment = client.get_experiment_by_name("pipesgd/fig4-mnist (measured)")
+    view = json.loads(experiment.tags[f"mlflow.sharedViewState.{SHARED_VIEW}"])
+    assert "target/0.8" in view["compareRunCharts"][0]["selectedMetricKeys"]
+    assert sync_all(root) == (0, 1, 0)
+
+
+def test_the_machine_is_sampled_while_a_run_trains_and_shown_with_it(root, folder):
+    write_events(folder, evaluation(10, 1.0, 0.8))
+    with sampled(folder, every_s=0.05):
+        wait_until(lambda: len(sampled_points(folder)) >= 6, "two samples")
+    with open(folder / "system.jsonl", "a") as file:
+        file.write('{"time": 17')  # as a command that was killed leaves it
+    points = sampled_points(folder)
+    assert {point.key for point in points} >= {
+        "system/cpu_utilization_percentage",
+        "system/system_memory_usage_megabytes",
+    }
+    assert all(point.value >= 0 for point in points) and points[0].timestamp <= points[-1].timestamp
+    for _ in range(2):
+        mirror = Mirror(Store(root=root))
+        mirror.start(RECORD)
+        mirror.sync(folder)
+        mirror.finish(folder, summary_of([]))
+    client, [run] = runs_of(root)
+    history = client.get_metric_history(run.info.run_id, "system/cpu_utilization_percentage")
+    assert len(history) == len([point for point in points if point.key == history[0].key])
+    assert "system.jsonl" in {file.path for file in client.list_artifacts(run.info.run_id)}

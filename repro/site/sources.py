@@ -1,0 +1,89 @@
+"""What the site is built from: one folder with the built pages, their figures, and the documentation.
+
+Pages lie at its top, `docs/` below it. Files are copied only where they differ, so that Sphinx sees what has changed.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT, GUIDE = "index", "docs/README"  # the overview, and the list of the documentation's pages
+BESIDE = ("*.md", "*.cff", "LICENSE")  # of the checkout, what the documentation links to
+FILES = ("figures", "tables")  # folders of a page's files
+NO_OVERVIEW = "# Reproductions\n\n`repro report` builds the overview and the pages that are not here.\n"
+
+Contents = dict[str, list[tuple[str, list[str]]]]
+
+
+def gather(pages: Path, checkout: Path, source: Path, site: Path) -> Contents:
+    """Make the folder `source`; returns what stands below which document: (caption, documents).
+
+    What is there no longer is removed, with its HTML in `site`.
+    """
+    wanted = dict(_built(pages)) | dict(_documentation(checkout))
+    wanted.setdefault(f"{ROOT}.md", NO_OVERVIEW.encode())
+    for old in [path for path in source.rglob("*") if path.is_file()]:
+        if (name := old.relative_to(source).as_posix()) not in wanted:
+            old.unlink()
+            if old.suffix == ".md":
+                (site / name).with_suffix(".html").unlink(missing_ok=True)
+    for name, content in wanted.items():
+        path = source / name
+        if not path.is_file() or path.read_bytes() != content:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+    documents = {name.removesuffix(".md"): content.decode() for name, content in wanted.items() if name.endswith(".md")}
+    built = {page.stem for page in pages.glob("*.md")} | {ROOT}
+    return contents(documents, built)
+
+
+def _built(pages: Path) -> Iterator[tuple[str, bytes]]:
+    for page in sorted(pages.glob("*.md")):
+        yield page.name, page.read_bytes()
+    for folder in FILES:
+        for path in sorted((pages / folder).rglob("*")):
+            if path.is_file():
+                yield path.relative_to(pages).as_posix(), path.read_bytes()
+
+
+def _documentation(checkout: Path) -> Iterator[tuple[str, bytes]]:
+    """The checkout's, its links to the committed pages led to the built ones; nothing where there is no `docs/`."""
+    if not (checkout / f"{GUIDE}.md").is_file():
+        return
+    for path in [*sorted(checkout.glob("docs/*.md")), *(path for name in BESIDE for path in checkout.glob(name))]:
+        text = re.sub(r"(\]\((?:\.\./)*)reports/out/", r"\1", path.read_text(encoding="utf-8"))
+        yield path.relative_to(checkout).as_posix(), text.encode()
+
+
+def contents(documents: dict[str, str], built: set[str]) -> Contents:
+    """What stands below which document: pages in the overview's order, documentation in its list's.
+
+    `<paper>-claims` and the like stand below `<paper>`; what nothing links to comes last.
+    """
+    below: Contents = {}
+    children = {name: parent for name in built if (parent := name.rpartition("-")[0]) in built}
+    for name, parent in sorted(children.items()):
+        below.setdefault(parent, [("", [])])[0][1].append(name)
+    results = [name for name in _linked(ROOT, documents) if name in built] + sorted(built - {ROOT})
+    below[ROOT] = [("Results", [name for name in dict.fromkeys(results) if name not in children])]
+    if GUIDE in documents:
+        others = [GUIDE, *_linked(GUIDE, documents), *sorted(documents)]
+        below[ROOT].append(("Documentation", [name for name in dict.fromkeys(others) if name not in built]))
+    return below
+
+
+def _linked(document: str, documents: dict[str, str]) -> list[str]:
+    """The documents that one links to, in its order."""
+    from markdown_it import MarkdownIt
+
+    found = []
+    for block in MarkdownIt("commonmark").enable("table").parse(documents[document]):
+        for token in block.children or ():
+            name = str(token.attrGet("href") or "").partition("#")[0].removesuffix(".md")
+            target = posixpath.normpath(posixpath.join(posixpath.dirname(document), name))
+            if target in documents and target != document:
+                found.append(target)
+    return list(dict.fromkeys(found))

@@ -1,0 +1,116 @@
+"""What results say of a claim: which runs speak to it, which do not, and what makes their number uncertain."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from repro.common.errors import InputError
+from repro.reporting.evaluate import judge
+from repro.reports import groups, probes
+from repro.reports.evidence import Court, claims_of, restating
+from tests.reports.data.probes import timings
+from tests.reports.data.summaries import FIG4, all_runs, claim, judged, make, timing_only
+
+ALONE = {"class": "cpu-64core", "cores": 64, "gpu": None, "network": "10 Gbit/s"}
+
+
+def test_ours_of_made_up_runs():
+    runs = [run | {"hardware": ALONE} for run in all_runs(seeds=3)]
+    fast = judged("speedup-vs-dsync", runs)
+    # (3.5 + 6) / (3.5 + 0.5) with truncation, which is faster here than quantization
+    assert fast.ours.point == pytest.approx(9.5 / 4) and "Pipe-SGD + T" in fast.note
+    assert fast.verdict.text == "holds, within" and fast.seeds == 3
+    assert judged("communication-halved", runs).ours.point == pytest.approx(0.5)
+    assert judged("dsync-truncation-not-ideal", runs).ours.point == pytest.approx(6 / 3.7)
+    assert judged("compression-overhead-hidden", runs).ours.point == pytest.approx(3.2 / 0.5)
+    assert judged("quantization-communication-hidden", runs).ours.point == 0
+    assert judged("timing-model-pipe", runs).ours.point == pytest.approx(1)
+
+
+def test_ranks_that_share_cores_are_out_of_scope_for_times_alone():
+    runs = [run | {"hardware": ALONE | {"cores": 2}} for run in all_runs(seeds=5)]
+    found = judged("speedup-vs-dsync", runs)
+    assert found.verdict.text == f"out of scope ({runs[0]['ranks']} ranks share 2 cores)"
+    assert found.ours.point == pytest.approx(9.5 / 4)
+    assert judged("speedup-vs-dsync", runs, "simulated").verdict.judged
+    assert judged("accuracy-d-sync", runs).verdict.judged
+    with_gpus = [run | {"hardware": ALONE | {"cores": 2, "gpu": "H200"}} for run in all_runs(seeds=5)]
+    assert judged("speedup-vs-dsync", with_gpus).verdict.judged
+
+
+def test_runs_that_are_missing_are_a_reason():
+    runs = [make("D-Sync"), make("Pipe-SGD + T", seed=1)]
+    assert judged("speedup-vs-ps", runs).verdict.text == "not run (no results for PS-Sync)"
+    assert "no seed in common" in judged("speedup-vs-dsync", runs).verdict.text
+    assert judged("speedup-vs-dsync", runs, "simulated").verdict.text == "not run"
+
+
+def test_a_target_that_was_not_reached_decides():
+    never = {"0.97": None}
+    apart = [make("PS-Sync", targets=never, seed=seed) for seed in range(5)]
+    apart += [make("D-Sync", seed=seed) for seed in range(5)]
+    found = judged("convergence-dsync", apart)
+    assert found.ours.point == math.inf and found.verdict.answer == "holds"
+    neither = judged("convergence-dsync", [make("PS-Sync", targets=never), make("D-Sync", targets=never)])
+    assert neither.verdict.answer == "not run" and "0.97" in neither.verdict.reason
+
+
+def test_accuracies_of_stand_in_data_or_of_time_alone_are_not_tried():
+    standin = all_runs(dataset={"name": "mnist-standin-digits", "standin": True})
+    assert judged("accuracy-d-sync", standin).verdict.text == "not testable here (stand-in data)"
+    timed = [timing_only(make("D-Sync", "simulated")), timing_only(make("Pipe-SGD + T", "simulated"))]
+    found = judged("accuracy-d-sync", timed, "simulated").verdict.text
+    assert found == "not testable here (timing only: no accuracy is computed)"
+    assert judged("speedup-vs-dsync", timed, "simulated").verdict.judged
+
+
+def test_a_function_over_another_program_is_a_reason_and_no_crash():
+    group = probes.choose(timings(1), "timing-model")[0]["measured"]
+    train = groups.choose([make()], FIG4)[0]["measured"]
+    for name, of, said in (
+        ("compression-overhead-hidden", group, "reads results of the program train, not of timing"),
+        ("terngrad-overhead-compressed", train, "reads results of the program ring, not of train"),
+    ):
+        court = Court("pipesgd", claims_of("pipesgd"), lambda experiment, kind, of=of: of, Path("nowhere"))
+        found = judge(claim(name), "measured", court.evidence(claim(name), "measured"), None)
+        assert found.verdict.answer == "not run" and said in found.verdict.reason
+
+
+def test_simulated_times_have_the_error_of_the_validation():
+    chosen, _ = groups.choose(all_runs(), FIG4)
+    court = Court("pipesgd", claims_of("pipesgd"), lambda name, kind: chosen.get(kind), None)
+    simulated, measured = (court.evidence(claim("speedup-vs-dsync"), kind) for kind in ("simulated", "measured"))
+    assert measured.error is None and 0 < simulated.error.share < 1
+    assert "95th percentile" in simulated.error.source
+    assert court.evidence(claim("accuracy-d-sync"), "simulated").error is None
+
+
+def test_what_went_in_as_a_constant_is_no_result(monkeypatch):
+    runs = all_runs(seeds=3)
+    monkeypatch.setattr("repro.reports.evidence.restating", lambda testbed: {"alpha_s": ["speedup-vs-dsync"]})
+    found = judged("speedup-vs-dsync", runs, "simulated").verdict
+    assert found.answer == "by construction" and found.reason.startswith("alpha_s of ")
+    assert judged("speedup-vs-ps", runs, "simulated").verdict.judged
+
+
+def test_a_testbed_of_somebody_else_restates_nothing():
+    assert restating("../../etc") == {} and restating("paper/of-mine") == {}
+
+
+@pytest.mark.parametrize(
+    ("value", "said"), [({"function": "eval"}, "'eval'"), ({"function": "speedup", "wrong": 1}, "claim a: speedup: ")]
+)
+def test_a_claim_by_a_function_that_there_is_not(tmp_path, value, said):
+    import yaml
+
+    entry = {"id": "a", "about": "time", "text": "t", "source": "s", "experiment": "e", "paper": {"value": 1.0},
+             "tolerance": {"absolute": 0.1}, "value": value}  # fmt: skip
+    (tmp_path / "p").mkdir()
+    file = tmp_path / "p" / "claims.yaml"
+    file.write_text(yaml.safe_dump({"claims": [entry]}) + "fixed: 2026-11-20\nmargins: {fixed: 2026-11-20}\n")
+    with pytest.raises(InputError) as caught:
+        claims_of("p", tmp_path)
+    assert said in str(caught.value) and "\n" not in str(caught.value)

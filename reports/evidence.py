@@ -174,7 +174,8 @@ class Court:
 
 def place(run: Summary) -> Place:
     """What is the same of a run at every end of an input."""
-    same = (run["testbed"], run["model"]["name"], run["dataset"]["name"], run["workers"], run["batch"], run["strategy"])
+    names = [(run.get(part) or {}).get("name") for part in ("model", "dataset")]  # a probe may have none
+    same = (run["testbed"], *names, run["workers"], run["batch"], run["strategy"])
     varied = {name: value for name, value in factors.of(run).items() if name != FACTOR}
     return (*same, *sorted(map(str, varied.items())))
 

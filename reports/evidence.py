@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -21,8 +22,6 @@ from repro.reporting.stats import spread
 from repro.reports import (  # noqa: F401  the compute modules add to FUNCTIONS
     compute_pipedream,
     compute_pipelines,
-    compute_scaling,
-    compute_sparse,
     factors,
 )
 from repro.reports.compute import FUNCTIONS, OF_PROBES, takes_error
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
 
 Place = tuple[Any, ...]
 ENDS = {"": "median", "_low": "min", "_high": "max"}  # of a column of repeated steps
+SHARES = ("top1", "top5")  # metrics that are a share of the test set
 
 
 def claims_of(paper: str, folder: Path = Path(__file__).parent) -> File:
@@ -116,13 +116,14 @@ class Court:
         return self._frames[id(group)][1]
 
     def repeated(self, claim: Claim, group: AnyGroup) -> list[float]:
-        """Between what ours lies by the repetitions of one run, where the run says so."""
+        """Between what ours lies by the repetitions of one run, where the run says so, and by its test set."""
         value = claim.value
         assert value is not None
         if value.function or f"{value.column}_low" not in (rows := self.frame(group)):
             return []
         sides = (("_low", "_high"), ("_high", "_low"))
-        return [number for ends in sides for number in evaluate.numbers(value, rows, ends).values.values()]
+        found = [number for ends in sides for number in evaluate.numbers(value, rows, ends).values.values()]
+        return [number for number in found if not math.isnan(number)]
 
     def ends(self, claim: Claim, kind: str, here: Outcome) -> Mapping[str, float]:
         """Ours at either end of each assumed input, all else as guessed.
@@ -185,15 +186,30 @@ def frame(group: AnyGroup) -> pd.DataFrame:
     import pandas as pd
 
     if isinstance(group, Group) or group.program != "validation":
-        return tidy.frame([tidy.run(run) for run in group.used()])
+        return tidy.frame([tidy.run(run) | resolved(run) for run in group.used()])
     rows = []
     for run in group.summaries:
         slow = float(factors.of(run).get("slow_down", 1))
         for row in run["result"]["rows"]:
             own = {"kind": run["kind"], "variant": row["setting"], "seed": run["seed"], "breakdown": False}
+            own |= {"workers": run["workers"], "bytes": row["bytes"]}
             times = {f"iteration_s{end}": row["observed_s"][which] / slow for end, which in ENDS.items()}
             rows.append(own | times)
     return pd.DataFrame(rows)
+
+
+def resolved(run: Mapping[str, Any]) -> dict[str, float]:
+    """An accuracy less and plus the standard error that so many test examples leave; nothing of other metrics.
+
+    Wilson's score interval, which has a width also where all examples, or none, are right.
+    """
+    metric, examples = run.get("metric"), (run.get("dataset") or {}).get("test")
+    share = (run.get("final") or {}).get(metric)
+    if metric not in SHARES or share is None or not examples:
+        return {}
+    middle = share + 1 / (2 * examples)
+    half = math.sqrt(share * (1 - share) / examples + 1 / (4 * examples**2))
+    return {f"final{end}": (middle + sign * half) / (1 + 1 / examples) for end, sign in (("_low", -1), ("_high", 1))}
 
 
 def not_testable(claim: Claim, group: AnyGroup) -> str:

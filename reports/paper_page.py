@@ -152,7 +152,8 @@ class PaperPage:
 
     @property
     def findings(self) -> list[str]:
-        """The findings with their numbers; InputError where a verdict that one rests on is another in the reference."""
+        """The findings with their numbers, the paper's as `{claim:paper}`; InputError where a verdict that one rests on
+        is another in the reference."""
         from repro.common.paths import reference_root
 
         told = []
@@ -162,6 +163,7 @@ class PaperPage:
                 if self.results == reference_root() and one.verdict.answer != verdict:
                     raise InputError(f"{self.paper}: a finding rests on {place} {verdict}; it is {one.verdict.text}")
             numbers = {place: self.ours(*place.split(":", 1)) for place in finding.rests_on}
+            numbers |= {f"{claim}:paper": of[0].claim.paper.shown for claim, of in self.by_claim.items()}
             text = finding.text
             for place, number in numbers.items():
                 text = text.replace(f"{{{place}}}", number)

@@ -1,59 +1,59 @@
-"""The paper's own numbers (reference/gtopk.csv) as `scaling.Steps`: of Tables VI and VII, and of its time model."""
+"""The paper's own numbers (reference/gtopk.csv) as `Steps`: of Tables VI and VII, and of its time model."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from repro.reports.gtopk.experiments import DENSITY, PARAMETERS, WORLDS
-from repro.reports.scaling import ALGORITHMS, MODELS, Steps
-from repro.reports.sparse_forms import BY_VARIANT, selected
 from repro.reporting.stats import ALPHA
+from repro.reports.gtopk.experiments import DENSITY, MOST, PARAMETERS, WORLDS
+from repro.reports.gtopk.forms import FORMS, selected
+from repro.reports.gtopk.steps import ALGORITHMS, MODELS, Steps
+from repro.reports.reference import read
 
 if TYPE_CHECKING:
     import pandas as pd
 
-MOST = 32  # workers of Table VII
-
 
 @dataclass(frozen=True)
 class Published:
-    """alpha and beta in seconds; Table VI's batch, iteration seconds; Table VII's images a second and ratios."""
+    """alpha and beta in seconds; Table VI's batch, iteration seconds; Table VII's images a second."""
 
     alpha_s: float
     beta_s: float
-    batch: Mapping[str, int]
+    batch: Mapping[str, float]
     iteration_s: Mapping[str, float]
-    single: Mapping[str, float]
     throughput: Mapping[tuple[str, str], float]
-    ratios: Mapping[tuple[str, str], float]  # (model, over) -> as printed
+    ratios: Mapping[tuple[str, str], float]  # (model, over) -> gTop-k's speed-up as printed
 
-    def closed_form_s(self, algorithm: str, workers: int, elements: int, density: float = DENSITY) -> float:
+    def closed_form_s(self, algorithm: str, workers: int, elements: int) -> float:
         """Table I with the published alpha and beta; nothing is sent by one worker alone."""
-        if workers == 1:
-            return 0.0
-        k = selected(elements, density)
-        return BY_VARIANT[algorithm](workers, 4 * elements, k, self.alpha_s, self.beta_s)
+        size = (workers, 4 * elements, selected(elements, DENSITY))
+        return FORMS[algorithm](*size, self.alpha_s, self.beta_s) if workers > 1 else 0.0
+
+    def implied_mbit(self, model: str, algorithm: str) -> float:
+        """The bandwidth (Mbit/s) with which Table I takes all of Table VII's iteration that Table VI does not."""
+        size = (MOST, 4 * PARAMETERS[model], selected(PARAMETERS[model], DENSITY))
+        left = of_tables(self).seconds[model, algorithm, MOST] - self.iteration_s[model]
+        left -= FORMS[algorithm](*size, self.alpha_s, 0.0)
+        return 8e-6 * FORMS[algorithm](*size, 0.0, 1.0) / left if left > 0 else math.nan
 
 
-def published(table: pd.DataFrame) -> Published:
+def published(table: pd.DataFrame | None = None) -> Published:
     """Read from the reference table; a missing row is a mistake in it."""
+    table = read("gtopk") if table is None else table
+    by_place = table.set_index(["place", "row", "setting", "quantity"])["value"]
 
-    def value(place: str, row: str, variant: str, quantity: str) -> float:
-        found = table[(table["place"] == place) & (table["row"] == row) & (table["setting"] == variant)
-                      & (table["quantity"] == quantity)]  # fmt: skip
-        return float(found["value"].item())
-
-    def single(quantity: str) -> dict[str, float]:
-        return {model: value("Table VI", model, "one GPU", quantity) for model in MODELS}
+    def value(*place: str) -> float:
+        return float(by_place.loc[place])
 
     return Published(
         1e-3 * value("Figure 8", "cluster", "all", ALPHA),
         1e-3 * value("Figure 8", "cluster", "all", "β"),
-        {model: int(batch) for model, batch in single("batch size").items()},
-        single("iteration time"),
-        single("throughput"),
+        {model: value("Table VI", model, "one GPU", "batch size") for model in MODELS},
+        {model: value("Table VI", model, "one GPU", "iteration time") for model in MODELS},
         {(m, a): value("Table VII", m, a, "throughput, P = 32") for m in MODELS for a in ALGORITHMS},
         {
             (model, over): value("Table VII", model, "gTop-k", f"speed-up over {over}, {sign}")
@@ -70,13 +70,12 @@ def of_tables(paper: Published) -> Steps:
     return Steps(seconds, paper.batch, paper.iteration_s)
 
 
-def of_model(paper: Published, parameters: Mapping[str, int] = PARAMETERS) -> Steps:
+def of_model(paper: Published) -> Steps:
     """Table VI's iteration and Table I's communication one after the other; compression costs nothing in it."""
-    places = [(m, a, P) for m in MODELS for a in ALGORITHMS for P in WORLDS]
-    communication = {(m, a, P): paper.closed_form_s(a, P, parameters[m]) for m, a, P in places}
-    return Steps(
-        {where: paper.iteration_s[where[0]] + cost for where, cost in communication.items()},
-        paper.batch,
-        paper.iteration_s,
-        {w: {"computation": paper.iteration_s[w[0]], "communication": cost} for w, cost in communication.items()},
-    )
+    seconds = {
+        (m, a, P): paper.iteration_s[m] + paper.closed_form_s(a, P, PARAMETERS[m])
+        for m in MODELS
+        for a in ALGORITHMS
+        for P in WORLDS
+    }
+    return Steps(seconds, paper.batch, paper.iteration_s)

@@ -29,7 +29,7 @@ NAMES = {"dataset": "name", "model": "name", "imbalance": "name", "optimizer": "
 UNITS = ("_s", "_s_per_byte", "bytes", "_Bps", "_gbit", "seconds")
 # of a testbed, what is said of its numbers, by the same names: where they are from, how far they may be off, which
 # claims they restate
-NOT_VALUES = ("sources", "bounds", "claims")
+NOT_VALUES = ("sources", "bounds", "claims", "implied")
 
 
 def check(summary: Any) -> None:

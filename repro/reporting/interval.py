@@ -37,7 +37,7 @@ class Interval:
         return low <= self.low and self.high <= high
 
     def width(self, ratio: bool) -> float:
-        """On a log scale of a ratio."""
-        if ratio and self.low > 0 and math.isfinite(self.high):
-            return math.log(self.high / self.low)
+        """On a log scale of a ratio, where what begins at 0 is endless."""
+        if ratio:
+            return math.log(self.high / self.low) if self.low > 0 and math.isfinite(self.high) else math.inf
         return self.high - self.low

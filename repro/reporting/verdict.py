@@ -81,9 +81,9 @@ class Verdict:
 
 def of_effect(ours: Interval, effect: Effect, low: float | None, high: float | None) -> Verdict:
     """A claim that something makes a difference; low, high: the paper's range, widened by the tolerance, if it has two
-    ends: else the claim has a direction alone."""
+    ends: else the claim has a direction alone, and so has an effect the other way."""
     answer = direction(ours, effect)
-    if low is None or high is None:
+    if low is None or high is None or answer == OPPOSITE:
         return Verdict(answer)
     size = of_size(ours, effect, low, high)
     share = None

@@ -4,16 +4,9 @@ from __future__ import annotations
 
 import math
 
-from repro.reports.gtopk.experiments import (
-    CONVERGENCE,
-    FIG7_LSTM,
-    PARAMETERS,
-    TRAINING,
-    WORLDS,
-)
-from repro.reports.scaling import ALGORITHMS, MODELS
-from repro.reports.sparse_forms import ALGORITHMS as NAMES
-from repro.reports.sparse_forms import BY_VARIANT, FORMS, selected
+from repro.reports.gtopk.experiments import FIG7_LSTM, PARAMETERS, TRAINING, WORLDS
+from repro.reports.gtopk.forms import FORMS, NAMES, selected
+from repro.reports.gtopk.steps import ALGORITHMS, MODELS
 from tests.reports.data.probes import probe
 from tests.reports.data.summaries import make
 
@@ -41,7 +34,7 @@ def curve(variant, seed, metric, step, epochs=4, per_epoch=20):
 def training(experiment, variant, kind, seed=0, **changes):
     """A convergence run of one of the page's experiments."""
     metric = "perplexity" if experiment is FIG7_LSTM else "top1"
-    model = CONVERGENCE[experiment.name]
+    model = experiment.name.partition("-")[2]
     one = make("D-Sync", kind, seed)
     strategy, options = experiment.variants[variant]
     warmup = {} if strategy == "dsync" else {"density": 0.001, "warmup_densities": [0.25, 0.0725]}
@@ -54,8 +47,8 @@ def training(experiment, variant, kind, seed=0, **changes):
         "final": {metric: points[-1][metric], "test_loss": 1.0, "train_s": points[-1]["train_s"]}, "targets": {},
         "dataset": {"name": "ptb" if metric == "perplexity" else "cifar10-subset", "standin": False, "train": 5000,
                     "test": 1000, "checksum": "0"},
-        "model": {"name": model.lower(), "parameters": PARAMETERS.get(model, 5_000_000)},
-        "testbed": f"paper/gtopk-{model.lower().replace('-', '')}" if simulated else "shaped/1g", "batch": 512,
+        "model": {"name": model, "parameters": 5_000_000},
+        "testbed": f"paper/gtopk-{model}" if simulated else "shaped/1g", "batch": 512,
         "counters": lossy if strategy == "gtopk" else {}, "key": f"{experiment.name}-{variant}-{kind}-{seed}",
         "cell": f"{variant}-{kind}-{seed}", "optimizer": {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.0},
     }  # fmt: skip
@@ -76,7 +69,7 @@ def convergence(seeds=2):
 def step(model, algorithm, workers, compression=1.0):
     """(iteration, computation, compression, communication) in seconds by the published numbers."""
     n = PARAMETERS[model]
-    form = BY_VARIANT[algorithm]
+    form = FORMS[algorithm]
     sent = form(workers, 4 * n, selected(n, 0.001), ALPHA, BETA) if workers > 1 else 0.0
     select = 0.0 if algorithm == "Dense" or workers == 1 else compression * 4 * n * SELECT
     return ITERATION[model] + select + sent, ITERATION[model], select, sent
@@ -92,6 +85,7 @@ def scaled(model, algorithm, workers, compression=1.0, seed=0):
     }  # fmt: skip
     return one | {
         "paper": "gtopk", "experiment": "fig10", "setting": variant, "program": "train", "workers": workers,
+        "factors": {"model": model, "method": algorithm, "workers": workers},
         "strategy": STRATEGIES[algorithm], "options": {}, "ranks": workers, "batch": workers * BATCH[model],
         "testbed": f"paper/gtopk-{model.lower().replace('-', '')}", "phases": phases, "targets": {}, "curve": [],
         "step": dict.fromkeys(("mean_s", "median_s", "min_s", "max_s"), total),
@@ -118,7 +112,7 @@ def message_times(kind="measured", testbed="shaped/1g", alpha=0.1e-3, beta=8.4e-
 def row(algorithm, ranks, size, slow=1.0, alpha=ALPHA, beta=BETA):
     """A collective run in its closed form's time."""
     k = selected(size // 4, 0.001)
-    seconds = FORMS[algorithm](ranks, size, k, alpha, beta)
+    seconds = FORMS[NAMES[algorithm]](ranks, size, k, alpha, beta)
     wire = 2 * size if algorithm == "dense" else 8 * k
     return {"algorithm": algorithm, "ranks": ranks, "bytes": size, "density": 0.001, "k": k,
             "seconds": {"median": slow * seconds, "min": slow * seconds, "max": 1.05 * slow * seconds},

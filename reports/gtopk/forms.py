@@ -1,4 +1,4 @@
-"""Table I of gTop-k in seconds: what the page draws and compares with; apart from the harness's own closed forms.
+"""Table I of gTop-k in seconds, as the page compares with it; apart from the harness's own closed forms.
 
 P workers, alpha seconds a message, beta seconds a byte. The gradient has m bytes of float32, k gradients of it are
 sent, each with its index: 8 bytes. (The paper's k is in bytes too, k = rho m, so its 2k is 8 bytes an element.)
@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable
 
 ELEMENT = 8  # bytes: a float32 value and an int32 index
-ALGORITHMS = {"dense": "Dense", "topk": "Top-k", "topk_ring": "Top-k, ring", "gtopk": "gTop-k"}
+NAMES = {"dense": "Dense", "topk": "Top-k", "topk_ring": "Top-k, ring", "gtopk": "gTop-k"}
 
 
 def dense(P: int, m: float, k: int, alpha: float, beta: float) -> float:
@@ -34,9 +34,8 @@ def gtopk(P: int, m: float, k: int, alpha: float, beta: float) -> float:
 
 
 FORMS: dict[str, Callable[[int, float, int, float, float], float]] = {
-    "dense": dense, "topk": topk, "topk_ring": topk_ring, "gtopk": gtopk,
+    "Dense": dense, "Top-k": topk, "Top-k, ring": topk_ring, "gTop-k": gtopk,
 }  # fmt: skip
-BY_VARIANT = {ALGORITHMS[name]: form for name, form in FORMS.items()}
 
 
 def selected(elements: int, density: float) -> int:

@@ -1,0 +1,260 @@
+"""How ours is computed for gTop-k's claims about convergence, lost gradients, messages, collectives and selection."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from repro.reporting.evaluate import Outcome, ratio
+from repro.reporting.stats import number, spread
+from repro.reports.compute import _paired, function, probe_function
+from repro.reports.gathering import AnyGroup
+from repro.reports.groups import Group
+from repro.reports.loading import Summary
+from repro.reports.probes import ProbeGroup
+
+Row = dict[str, Any]  # an entry of a probe's result.rows
+WORD = 4  # bytes
+PAPER_BYTES = 100e6  # Figure 9, left
+
+
+def by_seed(
+    group: AnyGroup, number_of: Callable[[list[Summary]], float | None], reason: str, note: str = ""
+) -> Outcome:
+    """number_of(runs) for each seed that has one."""
+    runs: dict[int, list[Summary]] = {}
+    for run in group.used():
+        runs.setdefault(run["seed"], []).append(run)
+    found = {seed: number_of(runs[seed]) for seed in sorted(runs)}
+    values = {seed: value for seed, value in found.items() if value is not None}
+    return Outcome(values, note=note) if values else Outcome(reason=reason)
+
+
+def median(values: Iterable[float]) -> float | None:
+    """The median, None of nothing."""
+    found = spread(values)
+    return found.median if found.n else None
+
+
+# --- convergence
+
+
+def losses(run: Summary) -> list[float]:
+    """The training losses of a run's stops that have one."""
+    return [point["loss"] for point in run["curve"] if point.get("loss") is not None]
+
+
+def behind(one: Summary, base: Summary) -> float:
+    """Training loss of `one` above that of `base` at the end / what `base` descended; NaN where nothing descended."""
+    ours, theirs = losses(one), losses(base)
+    if not ours or len(theirs) < 2 or theirs[0] <= theirs[-1]:
+        return math.nan
+    return (ours[-1] - theirs[-1]) / (theirs[0] - theirs[-1])
+
+
+@function
+def loss_gap(group: Group, setting: str, over: str) -> Outcome:
+    """Final training loss of `setting` minus that of `over`, in units of what `over`'s loss fell from its first stop.
+
+    Above 0: `setting` converges worse. A curve's loss is the mean since the last stop, as the paper's figures plot it.
+    """
+    lengths = {run["iterations"] for name in (setting, over) for run in group.runs(name).values()}
+    if len(lengths) > 1:
+        return Outcome(reason="the variants ran different numbers of iterations")
+    found = _paired(group, [setting, over], behind)
+    if found.values and all(math.isnan(value) for value in found.values.values()):
+        return Outcome(reason=f"the loss of {over} did not fall between its first stop and its last")
+    return found
+
+
+@function
+def lost_share(group: Group, setting: str) -> Outcome:
+    """Sum of |values lost| / sum of |values sent|, over ranks and steps."""
+    if not all((run.get("counters") or {}).get("sent_mass") for run in group.runs(setting).values()):
+        return Outcome(reason=f"no masses counted for {setting}")
+    return _paired(group, [setting], lambda one: one["counters"].get("lost_mass", 0.0) / one["counters"]["sent_mass"])
+
+
+@function
+def extra_compression(group: Group, setting: str, over: str) -> Outcome:
+    """(compression of `setting` - that of `over`) / communication of `setting`, all on the main line."""
+    return _paired(
+        group,
+        [setting, over],
+        phases=True,
+        number=lambda one, base: ratio(
+            max(0.0, one["phases"]["compress"] - base["phases"]["compress"]),
+            one["phases"]["communicate"] + one["phases"]["wait"],
+        ),
+    )
+
+
+# --- messages between two workers (Figure 8)
+
+
+@probe_function("p2p")
+def fit_error(group: ProbeGroup) -> Outcome:
+    """Relative error of the fit of alpha + beta bytes to the measured times."""
+    return by_seed(group, lambda runs: median(c["result"]["fit"]["relative_error"] for c in runs), "no fit")
+
+
+@probe_function("p2p")
+def fitted(group: ProbeGroup, what: str) -> Outcome:
+    """A fitted parameter: alpha_s or beta_s_per_byte, in milliseconds (a byte)."""
+    return by_seed(group, lambda runs: median(1e3 * c["result"]["fit"][what] for c in runs), "no fit")
+
+
+# --- collectives (Table I, Figure 9)
+
+
+def rows(runs: Sequence[Summary], algorithm: str) -> Iterator[Row]:
+    """The rows of an algorithm."""
+    return (row for run in runs for row in run["result"]["rows"] if row["algorithm"] == algorithm)
+
+
+def _seconds(row: Row) -> float:
+    return row["seconds"]["median"]
+
+
+def _power(row: Row) -> bool:
+    return row["ranks"] > 1 and row["ranks"] & (row["ranks"] - 1) == 0
+
+
+@probe_function("sparse_collectives")
+def table1_ratio(group: ProbeGroup, algorithm: str) -> Outcome:
+    """Seconds of a collective run / Table I's formula for it with the network's alpha and beta; median over rows.
+
+    Only worlds that are powers of two, which the formulas are for.
+    """
+    return _over_rows(
+        group, algorithm, lambda row: ratio(_seconds(row), row["closed_form_s"] or 0.0) if _power(row) else 0.0
+    )
+
+
+@probe_function("sparse_collectives")
+def words_on_wire(group: ProbeGroup, algorithm: str = "gtopk") -> Outcome:
+    """Words of 4 bytes that a message holds for each gradient selected, of the bytes counted on the wire."""
+    return _over_rows(group, algorithm, lambda row: (row["wire_bytes"] or 0.0) / (WORD * row["k"]))
+
+
+@probe_function("sparse_collectives")
+def message_reduction(group: ProbeGroup, algorithm: str = "gtopk") -> Outcome:
+    """Bytes of the dense gradient / bytes of a sparse message."""
+    return _over_rows(group, algorithm, lambda row: ratio(row["bytes"], row["wire_bytes"] or 0.0))
+
+
+def _over_rows(group: ProbeGroup, algorithm: str, one: Callable[[Row], float]) -> Outcome:
+    """The median over an algorithm's rows with a number that is not 0; the note has the range."""
+
+    def each(runs: Sequence[Summary]) -> list[float]:
+        return [value for row in rows(runs, algorithm) if 0 < (value := one(row)) < math.inf]
+
+    every = each(group.used())
+    note = f"{number(min(every))} to {number(max(every))} over {len(every)} collectives" if every else ""
+    return by_seed(group, lambda runs: median(each(runs)), f"no collectives of {algorithm}", note)
+
+
+@probe_function("sparse_collectives")
+def collective_speedup(group: ProbeGroup, of: str, over: str, ranks: int) -> Outcome:
+    """Seconds of `over` / those of `of`, same gradient (100 MB, or the nearest to it that was run), `ranks` workers."""
+
+    def nearest(runs: list[Summary], algorithm: str) -> Row | None:
+        found = (row for row in rows(runs, algorithm) if row["ranks"] == ranks)
+        return min(found, key=lambda row: (abs(row["bytes"] - PAPER_BYTES), row["bytes"]), default=None)
+
+    def speedup(runs: list[Summary]) -> float | None:
+        one, base = (nearest(runs, name) for name in (of, over))
+        return ratio(_seconds(base), _seconds(one)) if one and base and one["bytes"] == base["bytes"] else None
+
+    return by_seed(group, speedup, f"not run with {ranks} workers")
+
+
+UNITS: dict[str, Callable[[Row], float]] = {
+    "log2 P": lambda row: math.log2(row["ranks"]),
+    "P - 1": lambda row: row["ranks"] - 1,
+    "bytes": lambda row: row["bytes"],
+}
+
+
+@probe_function("sparse_collectives")
+def collective_growth(group: ProbeGroup, algorithm: str, by: str) -> Outcome:
+    """(seconds / unit) with most workers / the same with fewest; unit: log2 P or P - 1. Near 1: it grows like that.
+
+    by `bytes`: seconds a byte of the gradient, the largest against the smallest, in the largest world with several.
+    """
+
+    def growth(runs: list[Summary]) -> float | None:
+        found = list(rows(runs, algorithm))
+        same, along = ("ranks", "bytes") if by == "bytes" else ("bytes", "ranks")
+        chain = _several(found if by == "bytes" else [row for row in found if _power(row)], same, along)
+        if len(chain) < 2:
+            return None
+        first, last = (_seconds(row) / UNITS[by](row) for row in (chain[0], chain[-1]))
+        return last / first
+
+    return by_seed(group, growth, f"{algorithm} was not run at several sizes")
+
+
+@probe_function("sparse_collectives")
+def advantage_growth(group: ProbeGroup, of: str, over: str, by: str) -> Outcome:
+    """(seconds of `over` / of `of`) at the most workers or bytes / the same at the fewest; above 1: it grows."""
+    same, along = ("bytes", "ranks") if by == "ranks" else ("ranks", "bytes")
+
+    def growth(runs: list[Summary]) -> float | None:
+        one = _several([row for row in rows(runs, of) if row["ranks"] > 1], same, along)
+        base = {(row["ranks"], row["bytes"]): row for row in rows(runs, over)}
+        both = [(row, base[row["ranks"], row["bytes"]]) for row in one if (row["ranks"], row["bytes"]) in base]
+        if len(both) < 2:
+            return None
+        first, last = (_seconds(b) / _seconds(a) for a, b in (both[0], both[-1]))
+        return last / first
+
+    return by_seed(group, growth, f"{of} and {over} were not run at several {by}")
+
+
+def _several(found: Sequence[Row], same: str, along: str) -> list[Row]:
+    """Of rows equal in `same` those with most values of `along`, in its order; the larger `same` where tied."""
+    chains: dict[Any, dict[Any, Row]] = {}
+    for row in found:
+        chains.setdefault(row[same], {})[row[along]] = row
+    if not chains:
+        return []
+    best = max(chains, key=lambda value: (len(chains[value]), value))
+    return [chains[best][value] for value in sorted(chains[best])]
+
+
+# --- selection (Figure 11)
+
+
+def selections(runs: Sequence[Summary], model: str, method: str, on_gpu: bool) -> list[Row]:
+    """The rows of a model and method on a GPU, or on a CPU."""
+    every = [row for run in runs for row in run["result"]["rows"]]
+    return [r for r in every if (r["model"], r["method"], _is_gpu(r)) == (model, method, on_gpu)]
+
+
+def _is_gpu(row: Row) -> bool:
+    return not str(row["device"]).lower().startswith("cpu")
+
+
+@probe_function("selection")
+def selection_share(group: ProbeGroup, model: str, method: str = "exact", gpu: bool = False) -> Outcome:
+    """Seconds of selecting k gradients / the published seconds of an iteration's computation (Table VI)."""
+    found = selections(group.used(), model, method, gpu)
+    return by_seed(
+        group,
+        lambda runs: median(_seconds(row) / row["iteration_s"] for row in selections(runs, model, method, gpu)),
+        f"no {method} selection of {model} on a {'GPU' if gpu else 'CPU'}",
+        f"selection on {', '.join(dict.fromkeys(str(row['device']) for row in found))}; iteration: Table VI, P102-100",
+    )
+
+
+@probe_function("selection")
+def gpu_gain(group: ProbeGroup, model: str, method: str = "exact") -> Outcome:
+    """Seconds of selecting on the CPU / on the GPU."""
+
+    def gain(runs: list[Summary]) -> float | None:
+        cpu, gpu = (median(map(_seconds, selections(runs, model, method, on))) for on in (False, True))
+        return cpu / gpu if cpu and gpu else None
+
+    return by_seed(group, gain, f"no {method} selection of {model} on both CPU and GPU")

@@ -6,6 +6,5 @@ data frames. `section_*` put both into sections of a page (`page`), `pipesgd` pu
 `gtopk`, `eagersgd`, `pipedream` and `ibatch` have the same parts for their papers and share `assembly` (a page from its
 sections), `arithmetic` (numbers of a paper against each other) and `sweeps` (which results stand together); what is
 computed for their claims (`compute_sparse`, `compute_scaling`, `scaling`; `compute_pipedream`, `compute_pipelines`,
-`pipelines`, `schedules`; `compute_ibatch`, `compute_batches`, `batched_pulls`) stands here, with the other functions
-that claims name.
+`pipelines`, `schedules`) stands here, with the other functions that claims name; iBatch's own in its package.
 """

@@ -20,17 +20,11 @@ from repro.reporting.claims import Claim, File
 from repro.reporting.evaluate import Error, Evidence, Judged, Outcome
 from repro.reporting.stats import spread
 from repro.reports import (  # noqa: F401  the compute modules add to FUNCTIONS
-    compute_batches,
-    compute_eager,
-    compute_findings,
-    compute_ibatch,
-    compute_imbalance,
     compute_pipedream,
     compute_pipelines,
-    compute_timing,
     factors,
 )
-from repro.reports.compute import FUNCTIONS, OF_PROBES
+from repro.reports.compute import FUNCTIONS, OF_PROBES, takes_error
 from repro.reports.gathering import AnyGroup, Finder
 from repro.reports.groups import Group
 from repro.reports.loading import KINDS, Summary, load_ends
@@ -68,7 +62,7 @@ class Court:
     file: File
     find: Finder
     results: Path | None
-    _frames: dict[int, pd.DataFrame] = field(default_factory=dict, repr=False)
+    _frames: dict[int, tuple[AnyGroup, pd.DataFrame]] = field(default_factory=dict, repr=False)
 
     def judged(self) -> list[Judged]:
         """One a claim and kind, in the file's order."""
@@ -84,22 +78,28 @@ class Court:
             return None
         emulating = self.file.emulated.get(claim.experiment) if kind == EMULATED else None
         group = self.find(emulating or claim.experiment, kind)
-        if group is None or (emulating and claim.value.function):
-            return None
+        if group is None or (emulating and (claim.value.function or claim.about != "time")):
+            return None  # an emulation has times of iterations, and nothing else
         if reason := not_testable(claim, group):
             return Evidence(Outcome(), not_testable=reason)
-        outcome = self.outcome(claim, group)
+        outcome, repeated = self.outcome(claim, group), self.repeated(claim, group)
+        error = self.error(claim, group) if kind == SIMULATED and claim.about == "time" else None
+        if error and claim.value.function and takes_error(claim.value.function):
+            ends = (1 + error.share, 1 / (1 + error.share))
+            repeated += [value for off in ends for value in self.outcome(claim, group, off=off).values.values()]
+            error = None  # is in it
         return Evidence(
             outcome,
             ends=self.ends(claim, kind, outcome),
-            repeated=self.repeated(claim, group),
-            error=self.error(claim, group) if kind == SIMULATED and claim.about == "time" else None,
+            repeated=repeated,
+            error=error,
             by_construction=by_construction(claim, group),
+            implied=implied(group) if claim.about == "time" else "",
             out_of_scope=shared_cores(claim, group),
         )
 
-    def outcome(self, claim: Claim, group: AnyGroup) -> Outcome:
-        """Ours, a number a seed."""
+    def outcome(self, claim: Claim, group: AnyGroup, **more: float) -> Outcome:
+        """Ours, a number a seed; more: arguments of the function besides the claim's."""
         assert claim.value is not None
         if claim.value.function is None:
             return evaluate.numbers(claim.value, self.frame(group))
@@ -107,13 +107,13 @@ class Court:
         if (wanted := OF_PROBES.get(claim.value.function, "train")) != program:
             reason = f"{claim.value.function} reads results of the program {wanted}, not of {program}"
             return Outcome(reason=reason)
-        return FUNCTIONS[claim.value.function](group, **claim.value.arguments)
+        return FUNCTIONS[claim.value.function](group, **claim.value.arguments, **more)
 
     def frame(self, group: AnyGroup) -> pd.DataFrame:
         """A row a run (of the validation: a strategy), with what verbs need."""
         if id(group) not in self._frames:
-            self._frames[id(group)] = frame(group)
-        return self._frames[id(group)]
+            self._frames[id(group)] = (group, frame(group))  # kept with it: another may get the id of one that is gone
+        return self._frames[id(group)][1]
 
     def repeated(self, claim: Claim, group: AnyGroup) -> list[float]:
         """Between what ours lies by the repetitions of one run, where the run says so, and by its test set."""
@@ -174,8 +174,9 @@ class Court:
 
 def place(run: Summary) -> Place:
     """What is the same of a run at every end of an input."""
-    names = [(run.get(part) or {}).get("name") for part in ("model", "dataset")]  # a probe may have none
-    same = (run["testbed"], *names, run["workers"], run["batch"], run["strategy"])
+    model, data = (run.get(part) or {} for part in ("model", "dataset"))
+    names = (model.get("name"), data.get("name")) if isinstance(model, dict) else (model, None)
+    same = (run["testbed"], *names, run["workers"], run.get("batch"), run.get("strategy"))
     varied = {name: value for name, value in factors.of(run).items() if name != FACTOR}
     return (*same, *sorted(map(str, varied.items())))
 
@@ -230,25 +231,36 @@ def shared_cores(claim: Claim, group: AnyGroup) -> str:
 
 
 def by_construction(claim: Claim, group: AnyGroup) -> str:
-    """Which input of the testbeds has this claim as its source."""
-    for testbed in dict.fromkeys(run["testbed"] for run in group.used()):
-        for entry, restated in restating(testbed).items():
+    """Which input of the testbeds fixes this claim's number: it was taken from it, or decides over it alone."""
+    for testbed in testbeds_of(group):
+        for entry, restated in restating(testbed, "claims").items():
             if claim.id in restated:
-                return f"{entry} of {testbed} was taken from it"
+                return f"fixed by {entry} of {testbed}"
     return ""
 
 
+def implied(group: AnyGroup) -> str:
+    """Which inputs of the testbeds were implied by claims of the paper."""
+    told = {f"{entry} of {testbed}" for testbed in testbeds_of(group) for entry in restating(testbed, "implied")}
+    return ", ".join(sorted(told))
+
+
+def testbeds_of(group: AnyGroup) -> list[str]:
+    return list(dict.fromkeys(run["testbed"] for run in group.used()))
+
+
 @cache
-def restating(testbed: str) -> Mapping[str, list[str]]:
-    """Entry of a testbed -> the claims that it has as its source, by its file and those that this one builds on."""
+def restating(testbed: str, how: str = "claims") -> Mapping[str, list[str]]:
+    """Entry of a testbed -> the claims that it restates (`claims`) or was implied by (`implied`), by its file and those
+    that this one builds on."""
     if testbed not in config.group_names("testbed"):
         return {}  # of somebody else's results
     own = files.group_file("testbed", testbed)
     found: dict[str, list[str]] = {}
     for default in own.get("defaults", ()):
         if str(default).startswith("/testbed/"):
-            found |= restating(str(default).removeprefix("/testbed/").partition("@")[0])
-    return found | (own.get("claims") or {})
+            found |= restating(str(default).removeprefix("/testbed/").partition("@")[0], how)
+    return found | (own.get(how) or {})
 
 
 @cache

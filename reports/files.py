@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repro.reports import tables, timeline
+from repro.reports import tables
 from repro.reports.style import save, write_csv, write_text
 
 if TYPE_CHECKING:
@@ -37,11 +37,8 @@ class Files:
     out: Path
     written: list[Path] = field(default_factory=list)
 
-    def picture(
-        self, figure: Any, name: str, alt: str, caption: str, data: Mapping[str, pd.DataFrame],
-        chrome: Mapping[str, pd.DataFrame] | None = None,
-    ) -> Picture:  # fmt: skip
-        """PNG and PDF of a figure, a CSV for each frame of `data` (label -> frame), a Chrome trace a frame of `chrome`.
+    def picture(self, figure: Any, name: str, alt: str, caption: str, data: Mapping[str, pd.DataFrame]) -> Picture:
+        """PNG and PDF of a figure, a CSV for each frame of `data` (label -> frame).
 
         The first frame's file has the figure's name, the others' their label after it.
         """
@@ -50,10 +47,6 @@ class Files:
         for i, (label, frame) in enumerate(data.items()):
             stem = name if i == 0 else f"{name}-{slug(label)}"
             links.append((f"{label} (CSV)" if len(data) > 1 else "CSV", self.csv(frame, stem)))
-        for label, frame in (chrome or {}).items():
-            path = self._figures / f"trace-{name}-{slug(label)}.json"
-            self.written.append(write_text(path, timeline.chrome(frame)))
-            links.append((f"Chrome trace of {label}", f"{self._folder}/{path.name}"))
         return Picture(f"{self._folder}/{name}", alt, caption, links)
 
     def csv(self, frame: pd.DataFrame, stem: str) -> str:

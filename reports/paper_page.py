@@ -12,8 +12,9 @@ from importlib import import_module
 from pathlib import Path
 
 from repro.common.errors import InputError, unknown
+from repro.experiment import config
 from repro.records.kinds import EMULATED, MEASURED, PADDED, SIMULATED
-from repro.reporting.claims import File
+from repro.reporting.claims import Claim, File
 from repro.reporting.evaluate import Judged
 from repro.reporting.stats import DASH
 from repro.reports import provenance, spec_tables, tables, wording
@@ -25,7 +26,7 @@ from repro.reports.reference import read as read_reference
 from repro.reports.render import template, write_page
 from repro.reports.specs import Specs
 
-HERE = Path(__file__).parent
+SAID = {"holds": "hold", "fails": "fail"}  # of several
 COLUMNS = (EMULATED, MEASURED, SIMULATED)  # of verdicts; what is padded says so in the column of what is measured
 
 
@@ -109,7 +110,9 @@ class PaperPage:
             answer = wording.deciding(of_kinds).verdict.answer
             found[answer] = found.get(answer, 0) + 1
         order = sorted(found, key=lambda answer: -found[answer])
-        return f"{len(self.by_claim)} claims: " + ", ".join(f"{found[answer]} {answer}" for answer in order)
+        return f"{len(self.by_claim)} claims: " + ", ".join(
+            f"{found[answer]} {SAID.get(answer, answer)}" for answer in order
+        )
 
     def claims_table(self, headlines: bool = False) -> str:
         """A row a claim, kinds side by side."""
@@ -125,19 +128,27 @@ class PaperPage:
         cells = {kind: wording.cell(by_kind[kind], not short) for kind in COLUMNS}
         if (padded := wording.cell(by_kind[PADDED], not short)) != DASH and not short:
             cells["measured"] = "; ".join(text for text in (cells["measured"], f"padded: {padded}") if text != DASH)
-        command = f"`repro run {self.paper}/{claim.experiment}`" if short else claim.experiment
-        return {"claim": f"{claim.text} ({claim.source}; {command})", "paper": claim.paper.shown, **cells,
+        said = (claim.source, claim.scope, f"`{self.command(claim)}`" if short else claim.experiment)
+        return {"claim": f"{claim.text} ({'; '.join(filter(None, said))})", "paper": claim.paper.shown, **cells,
                 "why not, if not": wording.why(of_kinds, self.file)}  # fmt: skip
+
+    def command(self, claim: Claim) -> str:
+        """What to run for a claim: its experiment, or all of the paper's where a group of the page is of several."""
+        value = claim.value
+        named = (value.of.get("experiment") or value.arguments.get("experiment")) if value else None
+        experiment = f"{self.paper}/{named or claim.experiment}"
+        return f"repro run {experiment if experiment in config.group_names('experiment') else self.paper}"
 
     @property
     def sensitivity(self) -> list[str]:
-        """A line a headline and kind: which input's end makes its direction another."""
-        return [
-            f"{one.claim.text} ({one.kind}): {', '.join(one.flips) or 'at no end of an assumed input'}"
-            for of_kinds in self.by_claim.values()
-            for one in of_kinds
-            if one.claim.headline and one.ends and one.effect
-        ]
+        """A line a headline and kind that an end of an assumed input turns, and one for all others that were varied."""
+        varied = [one for one in self.judged if one.claim.headline and one.ends and one.effect]
+        lines = [f"{one.claim.text} ({one.kind}): {', '.join(one.flips)}" for one in varied if one.flips]
+        if steady := len(varied) - len(lines):
+            lines.append(
+                f"{'the other ' if lines else ''}{steady} that were varied: no end of an input, all else as guessed"
+            )
+        return lines
 
     @property
     def findings(self) -> list[str]:

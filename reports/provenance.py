@@ -1,4 +1,4 @@
-"""What a page's numbers were made with, and how that differs from the paper: both computed from the summaries."""
+"""What a page's numbers were made with, computed from the summaries."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _all(group: Group | ProbeGroup, *names: str) -> list[str]:
 
 
 def _network(group: Group | ProbeGroup) -> str:
-    if group.kind == "measured":
+    if group.kind != "simulated":
         return str(group.first["hardware"].get("network") or DASH)
     return f"modelled: {', '.join(_all(group, 'testbed'))}"
 
@@ -98,7 +98,7 @@ def _machine(run: Summary) -> str:
 
 def _hardware(group: Group | ProbeGroup) -> str:
     machines = " / ".join(sorted({_machine(run) for run in group.used()}))
-    if group.kind == "measured":
+    if group.kind != "simulated":
         return machines
     devices = {((c.get("testbed_model") or {}).get("device") or {}).get("name") or c["testbed"] for c in group.used()}
     return f"modelled: {' / '.join(sorted(devices))}; computed on {machines}"

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 
 from repro.common.errors import unknown
 from repro.reporting import figures
-from repro.reporting.figures import Shown
+from repro.reporting.figures import Shown, Table
+from repro.reporting.filters import chosen
 from repro.reports.files import Files
 
 if TYPE_CHECKING:
@@ -50,10 +51,11 @@ class Specs:
         cells = figures.cells(spec, table) if len(table) else table
         if not len(cells):
             return f"*{spec.title}: not run yet.*"
-        return f"*{_caption(spec, table)}*\n\n{self.files.table(cells, name)}"
+        return f"*{_caption(spec, chosen(table, spec.where))}*\n\n{self.files.table(cells, name)}"
 
 
 def _caption(shown: Shown, rows: pd.DataFrame) -> str:
     """Title, the kinds of number in it, and what else is to be said."""
-    kinds = ", ".join(f"**{kind}**" for kind in dict.fromkeys(rows["kind"])) if "kind" in rows else ""
+    told = "kind" in rows and not (isinstance(shown, Table) and "kind" in (*shown.columns, *shown.index, shown.across))
+    kinds = ", ".join(f"**{kind}**" for kind in dict.fromkeys(rows["kind"])) if told else ""
     return f"{shown.title}{f' ({kinds})' if kinds else ''}. {shown.caption}".strip()

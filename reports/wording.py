@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 from repro.records.kinds import EMULATED, MEASURED, PADDED, SIMULATED
@@ -25,8 +24,8 @@ def ours(one: Judged) -> str:
 
 
 def value(claim: Claim, of: float) -> str:
-    """A number in the claim's unit; scores to four places."""
-    if claim.about == "accuracy" and claim.paper.unit != "x" and math.isfinite(of):
+    """A number in the claim's unit; shares to four places."""
+    if claim.about == "accuracy" and claim.paper.unit != "x" and abs(of) <= 1:
         return f"{of:.4f}"
     return number(100 * of if claim.paper.unit == "%" else of)
 

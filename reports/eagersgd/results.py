@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from repro.reports import probes
-from repro.reports.eagersgd.experiments import OPEN, PAPER, PROBES, TRAINING, WITH
+from repro.reports.eagersgd import derived  # noqa: F401  adds to the functions that claims name
+from repro.reports.eagersgd.experiments import PAPER, PROBES, TRAINING, WITH
 from repro.reports.gathering import Gathered
 from repro.reports.groups import Experiment, Group, choose, strangers
 from repro.reports.loading import KINDS, Summary, load
 from repro.reports.probes import ProbeGroup
-from repro.reports.sweeps import QUICK
 
 
 @dataclass(frozen=True)
@@ -46,35 +46,17 @@ def gather(summaries: Sequence[Summary], measurements: Sequence[Summary]) -> Res
     others += strangers(summaries, known)
     found = {}
     for name, program in PROBES.items():
-        found[name], rest = choose_probe([s for s in measurements if s["program"] == program], name)
+        found[name], rest = probes.choose([s for s in measurements if s["program"] == program], name)
         others += rest
     others += probes.groups([s for s in measurements if PROBES.get(s["experiment"]) != s["program"]])
     return Results(training, found, others)
 
 
 def widened(experiment: Experiment, summaries: Sequence[Summary]) -> Experiment:
-    """The experiment with what is found of it besides: one worker alone, and all variants of an open one."""
-    found = dict(experiment.variants)
-    for summary in summaries:
-        alone = summary["workers"] == 1 and "workers" in experiment.varies
-        if summary["experiment"] == experiment.name and (alone or experiment.name in OPEN):
-            found.setdefault(summary["setting"], ("", {}))
-    return replace(experiment, variants=found)
-
-
-def choose_probe(runs: Sequence[Summary], name: str) -> tuple[dict[str, ProbeGroup], list[ProbeGroup]]:
-    """(kind -> the group that figures show, the others): full scale, a paper's testbed, most runs, latest."""
-    found = probes.groups([s for s in runs if s["experiment"] == name])
-    chosen = {}
-    for kind in KINDS:
-        if mine := [group for group in found if group.kind == kind]:
-            chosen[kind] = max(mine, key=_rank)
-    return chosen, [group for group in found if group not in chosen.values()]
-
-
-def _rank(group: ProbeGroup) -> tuple:
-    first = group.first
-    return first.get("scale") != QUICK, first["testbed"].startswith("paper/"), len(group.summaries), group.latest
+    """The experiment with variants that its files do not name: strategies of one's own stand beside the paper's."""
+    labels = [s["setting"] for s in summaries if s["experiment"] == experiment.name]
+    own = {label: ("", {}) for label in labels if label not in experiment.variants}
+    return replace(experiment, variants={**experiment.variants, **own})
 
 
 def finder(found: Results) -> Callable[[str, str], Group | ProbeGroup | None]:

@@ -2,101 +2,92 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from repro.reports import probes
-from repro.reports.batched_pulls import implied, network
-from repro.reports.gathering import Gathered
-from repro.reports.groups import Group, choose, strangers
-from repro.reports.ibatch.experiments import FIG5, FIG6, MEASURED, PAPER, PLACES, PROBES, SHOWN, SWEEPS, SYNC, WITH
-from repro.reports.loading import KINDS, Summary, load
-from repro.reports.probes import ProbeGroup
+from repro.reports import factors, probes
+from repro.reports.gathering import AnyGroup, Gathered
+from repro.reports.groups import Experiment, Group, choose, strangers
+from repro.reports.ibatch import derived  # noqa: F401  adds to the functions of claims
+from repro.reports.loading import Summary, load
 from repro.reports.sweeps import choose_places, sweep, widened
+
+PAPER = "ibatch"
+# of simulated clusters: what an experiment's name begins with; its networks and sizes are one group a testbed
+CLUSTERS = ("fig3", "fig5", "fig6", "beyond")
+IMPLIED = "-implied"  # after a group's name: on the testbed whose computation one of the paper's results implies
+LARGE = 2e8  # parameters: above it a VGG19 is the one with 21,841 classes
+PLACES = ("measured-vgg", "measured-googlenet")
+SYNC = Experiment(PAPER, "sync", dict.fromkeys(factors.known(PAPER, "sync"), ("ibatch", {})), ("simulated",))
+RANDOM = "random-profiles"
+SCALES = ("workers", "batch", "train", "test", "checksum")  # in what measured runs of one experiment differ
+STRATEGIES = {"default": "ps_default", "layerwise": "ps_layerwise", "ibatch": "ibatch"}
 
 
 @dataclass(frozen=True)
 class Results:
-    """Cluster -> group (simulated); kind -> group of the synchronisations; experiment -> kind -> a group a place."""
+    """(experiment, kind) -> group, in the page's order; of several places of a measured one the first is judged."""
 
-    sweeps: dict[str, ProbeGroup]
-    sync: dict[str, Group]
-    places: dict[str, dict[str, list[Group]]]  # the one that claims are judged by first
-    probes: dict[str, dict[str, ProbeGroup]]
-    others: list[Group | ProbeGroup]
+    shown: dict[tuple[str, str], AnyGroup]
+    further: list[Group]  # of other places
+    others: list[AnyGroup]
 
     @property
-    def shown(self) -> dict[tuple[str, str], Group | ProbeGroup]:
-        """(experiment, kind) -> group, the first of several places, in the page's order."""
-        found: dict[tuple[str, str], Group | ProbeGroup] = {(n, "simulated"): g for n, g in self.sweeps.items()}
-        for name, of in (*self.probes.items(), (SYNC.name, self.sync)):
-            found |= {(name, kind): of[kind] for kind in KINDS if kind in of}
-        found |= {(name, kind): of[kind][0] for name, of in self.places.items() for kind in KINDS if of.get(kind)}
-        order = list(SHOWN)
-        return {key: found[key] for key in sorted(found, key=lambda key: (order.index(key[0]), KINDS.index(key[1])))}
-
-    @property
-    def used(self) -> list[Group | ProbeGroup]:
-        """Every group in a figure or table, those of further places too."""
-        further = [group for of in self.places.values() for some in of.values() for group in some[1:]]
-        return [*self.shown.values(), *further]
-
-    @property
-    def decided(self) -> list[Group | ProbeGroup]:
-        """The groups whose runs may have batches."""
-        return [group for (name, _), group in self.shown.items() if name not in PROBES] + self.used[len(self.shown) :]
+    def used(self) -> list[AnyGroup]:
+        return [*self.shown.values(), *self.further]
 
 
 def gather(summaries: Sequence[Summary], measurements: Sequence[Summary]) -> Results:
     """The groups that the page shows, and all others."""
-    summaries, measurements = ([named(s) for s in some] for some in (summaries, measurements))
-    sweeps, places, measured, others = {}, {}, {}, []
-    for name, (family, of_implied) in SWEEPS.items():
-        found, rest = sweep([s for s in summaries if _family(s) == family and implied(s) == of_implied])
-        sweeps |= {name: found} if found else {}
+    summaries, measurements = [named(s) for s in summaries], [named(s) for s in measurements]
+    shown: dict[tuple[str, str], AnyGroup] = {}
+    further: list[Group] = []
+    others: list[AnyGroup] = []
+    for family in CLUSTERS:
+        for ending in ("", IMPLIED):
+            mine = [s for s in summaries if _family(s) == family and s["testbed"].endswith(IMPLIED) == bool(ending)]
+            found, rest = sweep(mine)
+            shown |= {(family + ending, "simulated"): found} if found else {}
+            others += rest
+    plain = [s for s in summaries if _family(s) not in CLUSTERS]
+    known = [widened(SYNC, plain)]
+    groups, rest = choose(plain, known[0])
+    shown |= {(SYNC.name, kind): group for kind, group in groups.items()}
+    others += rest
+    for name in PLACES:
+        labels = {label: (STRATEGIES[str(of["method"])], {}) for label, of in factors.known(PAPER, name).items()}
+        known.append(widened(Experiment(PAPER, name, labels, ("measured",), SCALES), plain))
+        places, rest = choose_places(plain, known[-1])
+        for kind, (first, *more) in places.items():
+            shown[name, kind] = first
+            further += more
         others += rest
-    families = {family for family, _ in SWEEPS.values()}
-    plain = [s for s in summaries if _family(s) not in families]
-    known = []
-    for experiment in PLACES:
-        mine = widened(experiment, plain)
-        known.append(mine)
-        places[experiment.name], rest = choose_places(plain, mine)
-        others += rest
-    mine = widened(SYNC, plain)
-    sync, rest = choose(plain, mine)
-    others += rest + strangers(plain, [*known, mine])
-    for name, program in PROBES.items():
-        measured[name], rest = probes.choose([s for s in measurements if (s["experiment"], s["program"]) ==
-                                              (name, program)], name)  # fmt: skip
-        others += rest
-    others += probes.groups([s for s in measurements if PROBES.get(s["experiment"]) != s["program"]])
-    return Results(sweeps, sync, places, measured, others)
+    others += strangers(plain, known)
+    drawn, rest = probes.choose([s for s in measurements if s["program"] == "batching"], RANDOM)
+    shown |= {(RANDOM, kind): group for kind, group in drawn.items()}
+    others += [*rest, *probes.groups([s for s in measurements if s["program"] != "batching"])]
+    return Results(shown, further, others)
 
 
 def named(summary: Summary) -> Summary:
-    """The summary with an experiment of its own for each network of a figure: `fig5` of VGG19 is `fig5-vgg19`."""
-    name = summary["experiment"]
-    if name in (FIG5, FIG6):
-        name = f"{name}-{network(summary)}"
-    elif name == MEASURED:
-        name = f"{name}-{'googlenet' if network(summary) == 'googlenet' else 'vgg'}"
-    return summary | {"experiment": WITH.get(name, name)}
+    """The summary under the name of the file that plans it: runs of one figure were once of one experiment."""
+    name, model = summary["experiment"], summary["model"]
+    if name in ("fig5", "fig6"):
+        large = (model.get("parameters") or 0) > LARGE
+        ending = "vgg19-22k" if large else str(model["name"]).removesuffix("_v3")
+        return summary | {"experiment": f"{name}-{ending}"}
+    if name == "measured":
+        return summary | {"experiment": f"measured-{'googlenet' if model['name'] == 'googlenet' else 'vgg'}"}
+    return summary | {"experiment": RANDOM if name == "gap" else name}
 
 
 def _family(summary: Summary) -> str:
-    name = summary["experiment"]
-    return next((family for family in (FIG5, FIG6) if name.startswith(f"{family}-")), name)
-
-
-def finder(found: Results) -> Callable[[str, str], Group | ProbeGroup | None]:
-    """Which results speak to a claim: those that the page shows."""
-    return lambda experiment, kind: found.shown.get((experiment, kind))
+    return summary["experiment"].partition("-")[0]
 
 
 def gathered(results: Path | None) -> Gathered:
     """The results of the page, from a folder alone or from workspace and reference."""
     summaries, measurements = load(PAPER, results), probes.load(PAPER, results)
     found = gather(summaries, measurements)
-    return Gathered(found, finder(found))
+    return Gathered(found, lambda experiment, kind: found.shown.get((experiment, kind)))

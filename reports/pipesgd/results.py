@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from repro.reports import probes
+from repro.reports.evidence import Court, claims_of
 from repro.reports.gathering import Gathered
 from repro.reports.groups import Group, choose, experiment_group, strangers
 from repro.reports.loading import Summary, load
-from repro.reports.pipesgd.experiments import APART, PAPER, PROBES, TRAINING
+from repro.reports.pipesgd import derived, derived_probes  # noqa: F401  they add to the functions of claims
+from repro.reports.pipesgd.experiments import INPUTS, PAPER, PROBES, TRAINING
 from repro.reports.probes import ProbeGroup
 
 
 @dataclass(frozen=True)
 class Results:
-    """What the page shows: experiment -> kind -> group, of training and of the probes; and all other groups."""
+    """What the page shows: experiment -> kind -> group, of training and of the probes; and what it does not show."""
 
     training: dict[str, dict[str, Group]]
     probes: dict[str, dict[str, ProbeGroup]]
     others: list[Group | ProbeGroup]
+    court: Court | None = None  # which judges the claims by them
 
     @property
     def shown(self) -> dict[tuple[str, str], Group | ProbeGroup]:
@@ -36,17 +39,18 @@ class Results:
 
 def gather(summaries: Sequence[Summary], measurements: Sequence[Summary]) -> Results:
     """The groups that the page shows, and all others."""
-    training, of_probes, others = {}, {}, []
+    training: dict[str, dict[str, Group]] = {}
+    of_probes: dict[str, dict[str, ProbeGroup]] = {}
+    others: list[Group | ProbeGroup] = []
     for experiment in TRAINING:
         training[experiment.name], rest = choose(summaries, experiment)
         others += rest
     for name in PROBES:
         mine = [s for s in measurements if s["experiment"] == name and s["program"] == PROBES[name]]
-        of_probes[name], rest = probes.choose(mine, name)
-        others += rest
-    others += strangers([s for s in summaries if s["experiment"] not in APART], TRAINING)
-    unknown = [s for s in measurements if PROBES.get(s["experiment"]) != s["program"] and s["experiment"] not in APART]
-    others += probes.groups(unknown)
+        of_probes[name], more = probes.choose(mine, name)
+        others += more
+    others += strangers([s for s in summaries if s["experiment"] != INPUTS], TRAINING)
+    others += probes.groups([s for s in measurements if PROBES.get(s["experiment"]) != s["program"]])
     return Results(training, of_probes, others)
 
 
@@ -68,4 +72,5 @@ def gathered(results: Path | None) -> Gathered:
     """The results of the page, from a folder alone or from workspace and reference."""
     summaries, measurements = load(PAPER, results), probes.load(PAPER, results)
     found = gather(summaries, measurements)
-    return Gathered(found, finder(summaries, measurements, found))
+    find = finder(summaries, measurements, found)
+    return Gathered(replace(found, court=Court(PAPER, claims_of(PAPER), find, results)), find)

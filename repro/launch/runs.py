@@ -190,7 +190,7 @@ def keyed(config: RunConfig) -> dict[str, Any]:
     it as they are: a plugin's defaults are in its code, which counts itself, and the schema's never change.
     """
     found = config.model_dump(mode="json", exclude=NOT_IN_KEY, exclude_defaults=True)
-    for said in ("sources", "bounds", "claims", "implied"):  # of a testbed's numbers
+    for said in ("sources", "bounds"):  # of a testbed's numbers
         found["testbed"].pop(said, None)
     for part, plugin in (("strategy", config.strategy), ("model", config.model), ("dataset", config.dataset)):
         found[part] = plugin.changed()

@@ -21,13 +21,13 @@ class Value(Model):
     named function of the paper's own (`function`, with its arguments).
 
     value: of's; ratio: of's to over's; speedup: over's to of's; difference: of's less over's; reduction: the share of
-    over's that of has less. `take`: which variant, where `of` or `over` chooses several, by its median over seeds.
-    `phases`: of the breakdown runs, where there are any.
+    over's that of has less; gain: by which share of over's that of has more. `take`: which variant, where `of` or
+    `over` chooses several, by its median over seeds. `phases`: of the breakdown runs, where there are any.
     """
 
     part = "value"
 
-    verb: Literal["value", "ratio", "speedup", "difference", "reduction"] | None = None  # or:
+    verb: Literal["value", "ratio", "speedup", "difference", "reduction", "gain"] | None = None  # or:
     function: Text | None = None
     arguments: dict[str, Any] = Field(default_factory=dict)
     column: Text | None = None

@@ -49,6 +49,7 @@ class Evidence:
     repeated: Sequence[float] = ()
     error: Error | None = None
     by_construction: str = ""
+    implied: str = ""
     out_of_scope: str = ""
     not_testable: str = ""
 
@@ -101,18 +102,22 @@ def judge(claim: Claim, kind: str, evidence: Evidence | None, effect: Effect | N
         verdict = Verdict(answers.INCONCLUSIVE, reason=f"{seeds} of {least} seeds")
     else:
         verdict = of_effect(ours, effect, *claim.widened) if effect else of_value(ours, *claim.widened)
+        verdict = verdict.implied(evidence.implied)
     return Judged(claim, kind, verdict, ours, seeds, evidence.outcome.note, evidence.ends, evidence.error, effect)
 
 
 def interval(claim: Claim, evidence: Evidence, effect: Effect | None) -> Interval:
     """The median over seeds and all that is known to make it uncertain: seeds, repetitions, inputs, the kind's error.
 
-    What an error of a ratio makes of a reduction (an effect in percent) is computed on the ratio, 1 / (1 - reduction).
+    What an error of a ratio makes of an effect in percent is computed on the ratio: 1 + gain, or 1 / (1 - reduction).
     """
     found = spread(evidence.values)
     ours = Interval(found.low, found.median, found.high).and_these(evidence.repeated).and_these(evidence.ends.values())
     if evidence.error is None:
         return ours
+    if claim.value is not None and claim.value.verb == "gain":
+        ratio = Interval(1 + ours.low, 1 + ours.point, 1 + ours.high).off_by(evidence.error.share)
+        return Interval(ratio.low - 1, ratio.point - 1, ratio.high - 1)
     if claim.paper.unit == "%" and effect is not None and ours.high < 1:
         ratio = Interval(*(1 / (1 - share) for share in (ours.low, ours.point, ours.high))).off_by(evidence.error.share)
         return Interval(*(1 - 1 / value for value in (ratio.low, ratio.point, ratio.high)))
@@ -143,6 +148,8 @@ def _number(verb: str, of: float, over: float) -> float:
         return of - over
     if verb == "reduction":
         return 1 - ratio(of, over)
+    if verb == "gain":
+        return ratio(of, over) - 1
     return ratio(over, of) if verb == "speedup" else ratio(of, over)
 
 

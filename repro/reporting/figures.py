@@ -54,6 +54,7 @@ class Figure(Shown):
     hue_order: list[str] | None = None
     col_order: list[str] | None = None
     log: Literal["", "x", "y", "xy"] = ""
+    stat: Literal["count", "percent"] = "count"  # of a histogram; percent: of the rows of each panel and hue
     share_x: bool = True
     share_y: bool = True
     at: dict[Literal["x", "y"], float] = Field(default_factory=dict)  # where a thin line stands: a target, no effect
@@ -122,7 +123,7 @@ def draw(figure: Figure, shown: pd.DataFrame) -> Any:
         for which, value in figure.at.items():
             (axis.axvline if which == "x" else axis.axhline)(value, color="0.4", linewidth=0.8, linestyle="--")
         if figure.lowest is not None:
-            axis.set_ylim(bottom=figure.lowest)
+            axis.set_ylim(figure.lowest, figure.lowest + 1.05 * (axis.dataLim.y1 - figure.lowest))
     grid.figure.suptitle(figure.title, x=0.01, ha="left", fontsize=11)
     grid.figure.set_layout_engine("constrained")
     return grid.figure
@@ -137,8 +138,10 @@ def _grid(figure: Figure, shown: pd.DataFrame) -> Any:
     given: dict[str, Any] = {"data": shown} | {name: getattr(figure, name) for name in names}
     given["facet_kws"] = {"sharex": figure.share_x, "sharey": figure.share_y}
     if figure.hue:
-        given["palette"] = sns.color_palette("colorblind", shown[figure.hue].nunique())
-    if function is not sns.displot:
+        given["palette"] = sns.color_palette("colorblind", len(figure.hue_order or shown[figure.hue].unique()))
+    if function is sns.displot:
+        given |= {"stat": figure.stat, "common_norm": False, "element": "step"}
+    else:
         spread = {"estimator": "median", "errorbar": ("pi", 100)}
         given |= spread if figure.kind in ("line", "bar", "point") else {}
     if function is sns.relplot:

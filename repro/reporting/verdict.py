@@ -4,7 +4,7 @@ answer. Nothing is ever typed in, and what cannot be told is said not to be."""
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from repro.reporting.interval import Interval
@@ -13,7 +13,8 @@ HOLDS, FAILS, INCONCLUSIVE = "holds", "fails", "inconclusive"
 NO_EFFECT, OPPOSITE = "no effect", "opposite"
 # in the place of a verdict
 BY_CONSTRUCTION, OUT_OF_SCOPE, NOT_TESTABLE, NOT_RUN = "by construction", "out of scope", "not testable here", "not run"
-UNJUDGED = (BY_CONSTRUCTION, OUT_OF_SCOPE, NOT_TESTABLE, NOT_RUN)
+CONSISTENT = "consistent with implied input"  # in the place of holds: another of the paper's numbers went in
+UNJUDGED = (BY_CONSTRUCTION, CONSISTENT, OUT_OF_SCOPE, NOT_TESTABLE, NOT_RUN)
 WITHIN, WEAKER, STRONGER = "within", "weaker", "stronger"
 WIDEST = 2.0  # of an interval that can be said to lie within the paper's range, in widths of that range
 
@@ -60,6 +61,10 @@ class Verdict:
     @property
     def judged(self) -> bool:
         return self.answer not in UNJUDGED
+
+    def implied(self, by: str) -> Verdict:
+        """The same where an input was implied by another of the paper's numbers: what fails, fails even so."""
+        return replace(self, answer=CONSISTENT, reason=by) if by and self.answer == HOLDS else self
 
     @property
     def settled(self) -> bool:

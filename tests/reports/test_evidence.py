@@ -90,14 +90,15 @@ def test_simulated_times_have_the_error_of_the_validation():
 
 def test_what_went_in_as_a_constant_is_no_result(monkeypatch):
     runs = all_runs(seeds=3)
-    monkeypatch.setattr("repro.reports.evidence.restating", lambda testbed: {"alpha_s": ["speedup-vs-dsync"]})
+    made = {"claims": {"alpha_s": ["speedup-vs-dsync"]}, "implied": {}}
+    monkeypatch.setattr("repro.reports.evidence.restating", lambda testbed, how="claims": made[how])
     found = judged("speedup-vs-dsync", runs, "simulated").verdict
-    assert found.answer == "by construction" and found.reason.startswith("alpha_s of ")
+    assert found.answer == "by construction" and found.reason.startswith("fixed by alpha_s of ")
     assert judged("speedup-vs-ps", runs, "simulated").verdict.judged
 
 
 def test_a_testbed_of_somebody_else_restates_nothing():
-    assert restating("../../etc") == {} and restating("paper/of-mine") == {}
+    assert restating("../../etc", "claims") == {} and restating("paper/of-mine", "claims") == {}
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Which summaries the reports room puts together, and the frames and deviations made from them."""
+"""Which summaries the reports room puts together, and the frames made from them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ import math
 import pytest
 
 from repro.reports import compute, frames, groups, provenance, tables
-from repro.reports.pipesgd.experiments import ALEXNET, APART, FIGURE4, K_SPECTRUM, MNIST, MORE, TRAINING
-from repro.reports.section_figure4 import TIMELINE, row_data
-from tests.reports.data.summaries import FIG4, all_runs, labels, make, rows, timing_only
+from repro.reports.pipesgd.experiments import EMULATED, FIGURE4, INPUTS, MORE, TRAINING
+from tests.reports.data.summaries import BY_NAME, FIG4, all_runs, labels, make, rows, timing_only
+
+ALEXNET = BY_NAME["fig4-alexnet"]
 
 # --- groups
 
@@ -40,12 +41,12 @@ def test_simulated_results_group_by_testbed_parameters_and_not_by_machine():
 
 def test_runs_without_arithmetic_are_a_group_of_their_own_with_a_breakdown_and_no_accuracies():
     runs = [run for run in rows(1) if run["experiment"] == ALEXNET.name]
-    group = groups.choose(runs, ALEXNET.experiment)[0]["simulated"]
+    group = groups.choose(runs, ALEXNET)[0]["simulated"]
     assert group.timing_only and len(group.covered()) == 7 and math.isnan(compute.final(group.first))
-    data = row_data(ALEXNET, group)
-    assert not len(data.points) and not data.goals and data.bars["metric"].isna().all()
-    assert set(data.bars["unit"]) == {frames.PER_STEP} and data.bars["step_ms"].iloc[0] == pytest.approx(15.5)
-    assert data.bars.set_index("setting").loc["D-Sync", "communicate"] == pytest.approx(6)  # ms an iteration
+    bars = frames.breakdown(group)
+    assert not len(frames.curves(group)) and not frames.targets(group) and bars["metric"].isna().all()
+    assert set(bars["unit"]) == {frames.PER_STEP} and bars["step_ms"].iloc[0] == pytest.approx(15.5)
+    assert bars.set_index("setting").loc["D-Sync", "communicate"] == pytest.approx(6)  # ms an iteration
     assert "final top1" not in tables.variants(group, {}) and "to 0.2 (s)" not in tables.variants(group, {})
     # never with runs that compute: those win if they cover as much
     real = make("D-Sync", "simulated", finished="2020-01-01")
@@ -55,15 +56,15 @@ def test_runs_without_arithmetic_are_a_group_of_their_own_with_a_breakdown_and_n
 
 def test_warm_up_may_differ_between_kinds_and_never_within_a_variant():
     runs = [run for run in rows(2) if run["experiment"] == ALEXNET.name]
-    chosen, others = groups.choose(runs, ALEXNET.experiment)
+    chosen, others = groups.choose(runs, ALEXNET)
     assert {c["options"]["warmup_epochs"] for c in chosen["measured"].runs("Pipe-SGD").values()} == {4} and not others
-    other = make("Pipe-SGD", seed=7, experiment=ALEXNET.experiment, best=0.48)
+    other = make("Pipe-SGD", seed=7, experiment=ALEXNET, best=0.48)
     other |= {key: chosen["measured"].first[key] for key in ("dataset", "epochs")}
     other["options"] = other["options"] | {"warmup_epochs": 1}
-    mixed, others = groups.choose([*runs, other], ALEXNET.experiment)
+    mixed, others = groups.choose([*runs, other], ALEXNET)
     assert sorted(mixed["measured"].runs("Pipe-SGD")) == [0, 1] and len(others) == 1
     # the paper has none for small models
-    assert not groups.belongs(make("Pipe-SGD") | {"options": {"warmup_epochs": 5}}, MNIST.experiment)
+    assert not groups.belongs(make("Pipe-SGD") | {"options": {"warmup_epochs": 5}}, FIG4)
 
 
 def test_every_variant_of_the_page_has_its_options_and_the_experiments_files_name_the_same():
@@ -71,14 +72,13 @@ def test_every_variant_of_the_page_has_its_options_and_the_experiments_files_nam
 
     for experiment in TRAINING:
         named = set(labels(f"pipesgd/{experiment.name}"))
-        assert named <= set(experiment.variants), experiment.name
-        assert experiment is K_SPECTRUM or named == set(experiment.variants), experiment.name
+        assert named == set(experiment.variants), experiment.name
     for figure, names in MORE.items():
-        for name in set(names) - set(APART):
+        for name in set(names) - {INPUTS, EMULATED}:
             text = (CONFIGS / "experiment" / "pipesgd" / f"{name}.yaml").read_text()
             assert f"\nfigure: {figure}\n" in text and "\nprogram: timing\n" in text
-    for row in FIGURE4:
-        assert ("Pipe-SGD + Q" in row.experiment.variants) == (row.label in ("MNIST-MLP", "AlexNet"))
+    for name, row in FIGURE4.items():
+        assert ("Pipe-SGD + Q" in BY_NAME[name].variants) == (row in ("MNIST-MLP", "AlexNet"))
 
 
 def test_a_constant_schedule_is_no_difference_and_another_one_is():
@@ -129,35 +129,4 @@ def test_frames_hold_every_seed_and_a_band():
     assert set(median["interval"]) == {"min-max"}
     (_, x_to), (y_from, y_to) = frames.inset(points, median, [0.95, 0.97, 0.98])
     assert y_from == pytest.approx(0.93) and y_from < y_to and 0 < x_to <= points["train_s"].max() * 1.04
-    assert set(frames.trace(group, TIMELINE)["line"]) == {"main", "communication"}
-
-
-def test_deviations_come_from_the_summaries():
-    small = {"train": 1000, "classes": 4, "input_shape": [1, 14, 14]}
-    runs = all_runs(["measured"], 1, dataset=small, model={"parameters": 5})
-    group = groups.choose(runs, FIG4)[0]["measured"]
-    text = " ".join(provenance.deviations(group, MNIST.stated))
-    same = all_runs(["measured"], 1, dataset={"classes": 10, "input_shape": [1, 28, 28]})
-    assert "Data:" not in " ".join(provenance.deviations(groups.choose(same, FIG4)[0]["measured"], MNIST.stated))
-    for part in (
-        "1,000 train examples",
-        "5 parameters",
-        "4 classes; the paper 10",
-        "input is 14 x 14 pixels; the paper's images have 28 x 28",
-        "Epochs: 2",
-        "5 ranks",
-        "share 2 cores",
-        "lr 0.1",
-        "Seeds: 1 a",
-    ):
-        assert part in text
-
-
-def test_differences_that_rows_share_are_said_once():
-    chosen = {row.name: groups.choose([*all_runs(seeds=1), *rows(1)], row.experiment)[0] for row in FIGURE4}
-    found = dict(provenance.run_deviations(chosen, FIGURE4))
-    assert found["Seeds: 1 a variant; the paper prints single values and names no seeds."].count(",") == 7
-    assert any("imagenet-standin stands in for ImageNet" in line for line in found)
-    warm = [where for line, where in found.items() if line.startswith("Warm-up: 0 epochs")]
-    assert warm == ["AlexNet simulated, ResNet18 simulated"]
-    assert any("without arithmetic" in line for line in found)
+    assert set(frames.trace(group, ["D-Sync", "Pipe-SGD"])["line"]) == {"main", "communication"}

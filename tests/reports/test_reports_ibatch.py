@@ -1,309 +1,249 @@
-"""The iBatch page: its files agree, verdict computations on synthetic summaries, frames of figures."""
+"""The iBatch page: built from the reference, its figures' numbers, its verdicts, and its functions on made-up runs."""
 
 from __future__ import annotations
 
+import math
+from statistics import fmean
+
 import pytest
-import yaml
 
 from repro.common.errors import InputError
-from repro.common.paths import CONFIGS
-from repro.reports import batched_pulls, factors, style
-from repro.reports.batched_pulls import IBATCH, LAYERWISE, MODES, NETWORKS, Scaling
-from repro.reports.claims import read_claims
-from repro.reports.ibatch import (
-    HEADLINES,
-    frames_case,
-    frames_contradictions,
-    frames_gap,
-    frames_measured,
-    frames_scaling,
-)
-from repro.reports.ibatch.experiments import (
-    BEYOND,
-    FIG3,
-    FIG5,
-    FIG6,
-    IMPLIED,
-    LARGEST,
-    MEASURED,
-    MEDIUM,
-    PLACES,
-    PROBES,
-    RANDOM,
-    SHOWN,
-    SIZES,
-    SWEEPS,
-    SYNC,
-    WITH,
-    files,
-)
-from repro.reports.ibatch.published import SCALING, Published
-from repro.reports.reference import read as read_reference
-from tests.reports.data import ibatch as made
-from tests.reports.data.papers import Judge
-from tests.reports.data.summaries import labels
+from repro.common.paths import reference_root
+from repro.records import catalogue
+from repro.reporting import claims
+from repro.reporting.figures import rows
+from repro.reporting.verdict import BY_CONSTRUCTION, CONSISTENT
+from repro.reports import factors, paper_page
+from repro.reports.files import Files
+from repro.reports.ibatch import derived, pulls, results, tables
+from repro.reports.ibatch.pulls import DEFAULT, IBATCH, LAYERWISE, MODES, NETWORKS, SINGLE
+from repro.reports.probes import ProbeGroup
 
-judged = Judge("ibatch")
-CLAIMS, gathered = judged.claims, judged.gathered
-PAPER = Published(read_reference("ibatch"))
+MOST_WORDS = 4000
+VGG = NETWORKS["vgg19-22k"]
 
 
-# --- the files
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """(the page's Markdown, what its templates ask for), from the reference alone."""
+    out = tmp_path_factory.mktemp("out")
+    pages, _, _ = paper_page.build("ibatch", reference_root(), out)
+    gathered = results.gathered(reference_root())
+    text = next(path for path in pages if path.name == "ibatch.md").read_text()
+    return text, paper_page.PaperPage("ibatch", reference_root(), gathered, Files("ibatch", out))
 
 
-def test_claims_and_reference_agree_with_each_other():
-    content = read_claims("ibatch")
-    assert content.claims and content.deviations and content.contradictions
-    assert {claim.experiment for claim in content.claims} <= set(SHOWN) and set(HEADLINES) <= set(CLAIMS)
-    for suffix in ("", IMPLIED):
-        for mode in MODES:
-            for ending, name in NETWORKS.items():
-                assert CLAIMS[f"{ending}-30-{mode}{suffix}"].low == PAPER.speedup(name, mode, MEDIUM)
-            if (claim := CLAIMS.get(f"vgg19-22k-72-{mode}{suffix}")) is not None:
-                assert claim.low == PAPER.speedup("VGG19-22K", mode, LARGEST)
-        for over in ("default", "layerwise"):
-            assert CLAIMS[f"improvement-over-{over}{suffix}"].low == PAPER.improvement(over)
-        case = PAPER.value("Case study", "GoogLeNet", "ibatch", "number of batches")
-        assert CLAIMS[f"case-batches{suffix}"].low == case
+@pytest.fixture(scope="module")
+def reference():
+    """Every run of the reference as it was written, by figure, whole testbed, network and variant."""
+    found = {}
+    for _, _, run in catalogue.runs("ibatch", reference_root()):
+        if run.get("program", "train") == "train":
+            named = results.named(run)
+            found[named["experiment"], run["testbed"], run["setting"]] = run
+    return found
+
+
+def shown(page, name):
+    """The rows behind a figure."""
+    figure = page.specs.shown.figures[name]
+    return rows(figure, page.specs.rows(figure))
+
+
+# --- the page
+
+
+def test_the_page_is_short_and_draws_every_figure_and_table(built):
+    text, page = built
+    assert len(text.split()) <= MOST_WORDS
+    for name in (*page.specs.shown.figures, *page.specs.shown.tables):
+        assert f"{name}.png" in text or page.specs.table(name) in text, name
+    assert "not run yet" not in text and all(figure.alt for figure in page.specs.shown.figures.values())
+
+
+def test_headlines_are_few_and_say_why_where_they_do_not_hold(built):
+    _, page = built
+    headlines = [of for of in page.by_claim.values() if of[0].claim.headline]
+    assert 0 < len(headlines) <= 12 and all(of[0].claim.scope for of in headlines)
+    for of in page.by_claim.values():
+        if any(one.verdict.judged and not one.verdict.settled for one in of):
+            assert page.row(of, short=True)["why not, if not"] not in ("", "\N{EN DASH}"), of[0].claim.id
+    named = {name for reason in page.file.reasons for name in reason.claims}
+    assert named <= set(page.by_claim)
+
+
+def test_findings_hold_and_their_numbers_are_filled_in(built):
+    text, page = built
+    assert 3 <= len(page.findings) <= 8 and all("{" not in finding and finding in text for finding in page.findings)
+
+
+def test_nothing_holds_on_an_input_that_fixes_or_implies_it(built):
+    _, page = built
+    for one in page.judged:
+        if one.claim.experiment.endswith(results.IMPLIED):
+            assert one.verdict.answer != "holds", one.claim.id
+    assert page.one("case-startup", "simulated").verdict.answer == BY_CONSTRUCTION
+    assert page.one("case-batches-implied", "simulated").verdict.answer == CONSISTENT
+
+
+def test_no_win_below_the_simulation_s_error_is_one(built):
+    _, page = built
+    for name in ("best-of-three-72", "largest-improvement", "vgg-scales-worse", "improvement-over-layerwise"):
+        assert page.one(name, "simulated").verdict.answer == "inconclusive", name
+
+
+def test_claims_have_the_numbers_that_the_reference_table_prints():
+    found = {claim.id: claim for claim in claims.read(paper_page.HERE / "ibatch/claims.yaml").claims}
+    paper = tables.published()
     for ending, name in NETWORKS.items():
-        assert 1e6 * CLAIMS[f"parameters-{ending}"].low == PAPER.parameters(name)
-    printed = {n: dict(PAPER.printed(n)) for n in (MEDIUM, LARGEST)}
-    of = printed[MEDIUM]["GoogLeNet"]
-    assert CLAIMS["layerwise-worse-30"].low == pytest.approx(of["layerwise"] / of["default"], abs=1e-3)
-    of = printed[LARGEST]["VGG19-22K"]
-    assert CLAIMS["layerwise-better-72"].low == pytest.approx(of["layerwise"] / of["default"], abs=1e-3)
-    assert list(printed[MEDIUM]) == list(NETWORKS.values()) and list(printed[LARGEST]) == ["VGG19-22K"]
+        for mode in MODES:
+            assert found[f"{ending}-30-{mode}"].paper.low == paper.speedup(name, mode, 30)
+        assert found[f"parameters-{ending}"].paper.low == paper.parameters(name)
+    for mode in MODES:
+        assert found[f"vgg19-22k-72-{mode}"].paper.low == paper.speedup(VGG, mode, 72)
+    assert found["case-batches"].paper.low == paper.value("Case study", "GoogLeNet", "ibatch", "number of batches")
     with pytest.raises(InputError, match=r"reference/ibatch\.csv: no row of Section Scalability, none, all, x"):
-        PAPER.value(SCALING, "none", "all", "x")
+        paper.value(tables.SCALING, "none", "all", "x")
 
 
-def test_claims_name_networks_modes_and_sizes_that_there_are():
-    for claim in CLAIMS.values():
-        given = claim.arguments
-        for key in ("network", "heavy", "light", "networks", "others"):
-            some = given.get(key, [])
-            assert set([some] if isinstance(some, str) else some) <= set(NETWORKS.values()), claim.id
-        for key in ("mode", "over", "setting"):
-            assert given.get(key) is None or given[key] in MODES, claim.id
-        for key in ("nodes", "small", "large"):
-            if claim.experiment.startswith((FIG5, FIG6)):
-                assert given.get(key) is None or f"default {given[key]}" in factors.known("ibatch", FIG5), claim.id
-    looks = [tuple(style.look(name).items()) for name in ("ps_default", "ps_layerwise", "ibatch", "exact")]
-    assert len(set(looks)) == 4 and style.look("default") == style.look("ps_default")
+def test_a_page_without_results_says_so(tmp_path):
+    pages, _, answer = paper_page.build("ibatch", tmp_path / "nothing", tmp_path / "out")
+    text = pages[0].read_text()
+    assert "No results yet" in text and "not run yet" in text and answer.sentence
 
 
-def test_the_experiments_files_have_the_page_s_variants_and_programs():
-    read = {path.stem: yaml.safe_load(path.read_text()) for path in (CONFIGS / "experiment/ibatch").glob("*.yaml")}
-    assert set(SHOWN) == set(SWEEPS) | set(PROBES) | {SYNC.name} | {e.name for e in PLACES}
-    for name, (family, _) in SWEEPS.items():
-        for file in files(name):
-            if file in read:
-                assert read[file]["figure"] == family and set(labels(f"ibatch/{file}")) == set(
-                    factors.known("ibatch", family)
-                ), file
-    for experiment in (*PLACES, SYNC):
-        if experiment.name in read:
-            one = read[experiment.name]
-            assert one["figure"] == (SYNC.name if experiment is SYNC else MEASURED)
-            assert set(labels(f"ibatch/{experiment.name}")) == set(experiment.variants)
-    if RANDOM in read:
-        assert read[RANDOM]["program"] == PROBES[RANDOM]
-        assert WITH.get(read[RANDOM]["figure"], read[RANDOM]["figure"]) == RANDOM
+# --- its figures
 
 
-# --- which results are shown
+def test_speed_ups_are_nodes_times_the_seconds_of_one_over_those_of_all(built, reference):
+    _, page = built
+    bars = shown(page, "headline").set_index(["mode", "source"])["speedup"]
+    for mode in MODES:
+        for testbed, source in (("paper/ibatch", tables.ESTIMATED), ("paper/ibatch-implied", tables.OF_26)):
+            one, some = (
+                reference["fig5-vgg19-22k", testbed, name]["step"]["mean_s"] for name in (SINGLE, f"{mode} 72")
+            )
+            assert bars[tables.CALLED[mode], f"simulated, {source}"] == pytest.approx(72 * one / some)
+        assert tables.published().speedup(VGG, mode, 72) in set(bars[tables.CALLED[mode], "paper"])
+    line = shown(page, "fig6").query("nodes == 48 and mode == 'iBatch' and network == 'VGG19'").set_index("testbed")
+    one, some = (reference["fig6-vgg19", "paper/ibatch", name]["step"]["mean_s"] for name in (SINGLE, "ibatch 48"))
+    assert line.loc[tables.ESTIMATED, "efficiency"] == pytest.approx(one / some)
 
 
-def test_a_figure_s_runs_are_told_apart_by_their_network_and_testbed():
-    some = [made.scaling(networks=(name,), sizes=(6,), testbed=testbed) for name in NETWORKS for testbed in
-            made.TESTBEDS]  # fmt: skip
-    runs = [run for one in some for run in one]
-    found = gathered(runs)
-    assert set(found.sweeps) == {FIG5, FIG5 + IMPLIED} and not found.others
-    assert Scaling.of(found.sweeps[FIG5].summaries).networks == list(NETWORKS.values())
-    assert {run["experiment"] for run in found.sweeps[FIG5].summaries} == {f"fig5-{name}" for name in NETWORKS}
-    named = gathered([run | {"experiment": f"fig5-{batched_pulls.network(run)}"} for run in runs])
-    assert len(named.sweeps[FIG5].summaries) == len(found.sweeps[FIG5].summaries) == 16
-    smoke = [run | {"scale": "quick", "provenance": run["provenance"] | {"finished_at": "2027"}} for run in runs]
-    assert all(run["scale"] != "quick" for run in gathered([*smoke, *runs]).sweeps[FIG5].summaries)
+def test_the_parts_of_figure_7_are_means_over_the_workers(built, reference):
+    _, page = built
+    workers = [rank for rank in reference["fig5-inception", "paper/ibatch", "layerwise 72"]["per_rank"]]
+    base = [rank for rank in reference["fig5-inception", "paper/ibatch", "default 72"]["per_rank"]]
+    overlap = fmean(rank["overlap_s"] for rank in workers)
+    whole = fmean(rank["pull_s"] + rank["forward_s"] - rank["overlap_s"] for rank in base)
+    parts = shown(page, "fig7").query("mode == 'layer by layer'").set_index(["panel", "part"])["share"]
+    assert parts[f"Inception-V3, {tables.ESTIMATED}", "overlapping"] == pytest.approx(overlap / whole)
 
 
-def test_measured_places_are_groups_of_their_own_and_the_shaped_network_is_judged():
-    found = gathered([*made.measured(testbed="here"), *made.measured(), *made.measured("googlenet")])
-    vgg, googlenet = (found.places[e.name]["measured"] for e in PLACES)
-    assert [group.first["testbed"] for group in vgg] == ["shaped/1g", "here"] and len(googlenet) == 1
-    strange = gathered([made.measured()[0] | {"strategy": "dsync"}])
-    assert not strange.places[PLACES[0].name] and strange.others
+def test_gaps_are_executed_over_least_possible_time(built, reference):
+    _, page = built
+    said = reference["fig5-googlenet", "paper/ibatch-implied", "ibatch 72"]["pipeline"]
+    gap = shown(page, "gaps").query("nodes == 72 and network == 'GoogLeNet'").set_index("testbed")["percent"]
+    assert gap[tables.OF_26] == pytest.approx(100 * (said["executed_s"] / said["exact_s"] - 1))
 
 
-# --- verdict computations
-
-
-def test_verdicts_on_scaling_come_from_seconds_an_iteration():
-    runs = made.scaling()
-    step = {(c["model"]["parameters"], c["setting"]): c["step"]["mean_s"] for c in runs}
-    large = max(count for count, _ in step)
-    speedup = LARGEST * step[large, "single"] / step[large, f"ibatch {LARGEST}"]
-    one = judged("vgg19-22k-72-ibatch", runs)
-    assert one.ours.median == pytest.approx(speedup) and one.label == "same direction"
-    gain = step[large, "default 72"] / step[large, "ibatch 72"] - 1
-    assert judged("improvement-over-default", runs).ours.median == pytest.approx(gain)
-    assert judged("linear-to-6", runs).note == "VGG19-22K, default, 6 nodes"
-    assert judged("best-of-three-30", runs).text.startswith("same direction")
-    assert judged("vgg-scales-worse", runs).label == "matches"
-    assert "VGG19-22K 1." in judged("largest-improvement", runs).note
-    assert judged("gain-grows", runs).ours.median == pytest.approx(0.75)
-    assert judged("parameters-vgg19-22k", runs).note == "vgg19: 229,100,000 parameters"
-    few = [run for run in runs if run["setting"] != "layerwise 72"]
-    assert "no results for layerwise on 72 nodes of VGG19-22K" in judged("vgg19-22k-72-layerwise", few).text
-    assert "layerwise on 72 nodes of GoogLeNet" in judged("best-of-three-72", few).text
-    alone = [run for run in runs if run["setting"] == "single"]
-    assert "no results for default of GoogLeNet" in judged("linear-to-6", alone).text
-    without = [run for run in runs if run["setting"] != "single"]
-    assert "single on 1 node of GoogLeNet" in judged("googlenet-30-default", without).text
-    assert judged("sparsified-vgg19", made.scaling(FIG6, ("vgg19",), push=0.01)).ours.median < 0.9
-
-
-def test_verdicts_on_overlap_come_from_recorded_intervals():
-    runs = made.scaling(networks=("vgg19",), sizes=(72,))
-    assert judged("overlap-default-vgg19", runs).label == "matches"
-    took = {c["setting"]: c["per_rank"][0] for c in runs}
-    wanted = took["ibatch 72"]["overlap_s"] / took["layerwise 72"]["overlap_s"]
-    assert judged("overlap-longer-vgg19", runs).ours.median == pytest.approx(wanted)
-    exposed = {name: one["pull_s"] - one["overlap_s"] for name, one in took.items()}
-    one = judged("exposed-longer-vgg19", runs)
-    assert one.ours.median == pytest.approx(exposed["layerwise 72"] / exposed["ibatch 72"]) and one.label == "matches"
-    assert judged("startup-vgg19", runs).ours.median == pytest.approx(
-        took["layerwise 72"]["pull_s"] / took["default 72"]["pull_s"]
+def test_what_an_overlap_can_save_follows_from_the_paper_s_numbers(built):
+    _, page = built
+    saved = shown(page, "saved").set_index(["what", "quantity"])["iterations"]
+    assert saved[f"{VGG}, 72", "saved, as printed"] == pytest.approx(72 / 26 - 72 / 45)
+    assert (
+        saved[f"{VGG}, 72", "at least, by rounding"] == pytest.approx(72 / 26.5 - 72 / 44.5)
+        and 72 / 26.5 - 72 / 44.5 > 1
     )
-    assert "no results for default on 72 nodes of Inception-V3" in judged("overlap-default-inception", runs).text
-    bare = [run | {"per_rank": []} for run in runs]
-    assert "the workers recorded no pulls" in judged("exposed-longer-vgg19", bare).text
-    hidden = [run | {"per_rank": [one | {"overlap_s": 0.0} for one in run["per_rank"]]} for run in runs]
-    assert "layerwise overlaps nothing" in judged("overlap-longer-vgg19", hidden).text
+    assert saved[f"{VGG}, 72", "the most that overlap saves"] == tables.FORWARD
+    assert saved["GoogLeNet, 30", "the most that overlap saves"] == pytest.approx((30 / 26.5 - 1) / 2)
+    sums = tables.sums(page.gathered.found).set_index("what")["off"]
+    assert list(sums[sums == "agrees"].index) == [what for what in sums.index if "improvement" in what]
 
 
-def test_verdicts_on_the_case_study():
-    runs = made.fig3()
-    heavy = judged("case-fully-connected", runs)
-    assert heavy.label == "matches" and heavy.note.startswith("layer 12 (fc):")
-    assert judged("case-convolutional", runs).note.startswith("layer 2 (block2):")
-    assert judged("case-startup", runs).label == "matches"
-    assert judged("case-over-default", runs).ours.median > 1
-    three = judged("case-batches", runs)
-    assert three.ours.median == 3 and three.note == "[1, 1], [2, 7], [8, 12]"
-    bare = [run | {"pipeline": None, "per_rank": []} for run in runs]
-    assert "default has no profile" in judged("case-fully-connected", bare).text
-    assert "the summary has no batches" in judged("case-batches", bare).text
-    assert "the workers recorded no pulls" in judged("case-over-default", bare).text
-    assert "no results for ibatch" in judged("case-batches", runs[:2]).text
+# --- its functions, on made-up runs
+
+
+def run(variant, seconds=1.0, experiment="fig5-vgg19", took=None, seed=0, **more):
+    """What the functions read of a run; took: (end of the forward pass, pulls, forward, overlap) of its workers."""
+    of = factors.known("ibatch", experiment).get(variant, {})
+    names = ("forward_end_s", "pull_s", "forward_s", "overlap_s")
+    rank = dict(zip(names, took or ())) | {"role": "worker", "steps": 2}
+    return {"experiment": experiment, "setting": variant, "factors": of, "seed": seed, "breakdown": False,
+            "program": "train", "kind": "simulated", "workers": of.get("workers", 1), "testbed": "paper/ibatch",
+            "model": {"name": "vgg19", "parameters": 1_500_000}, "step": {"mean_s": seconds},
+            "per_rank": [rank, rank] if took else [], "pipeline": {}} | more  # fmt: skip
+
+
+def cluster(name, of_30, of_72):
+    """Runs of a network, seconds of each mode."""
+    experiment = f"fig5-{name}"
+    one = [run(SINGLE, experiment=experiment)]
+    return one + [run(f"{mode} {nodes}", seconds, experiment) for nodes, each in ((30, of_30), (72, of_72))
+                  for mode, seconds in zip(MODES, each)]  # fmt: skip
+
+
+def group(*runs):
+    return ProbeGroup((), tuple(runs))
+
+
+def value(outcome):
+    assert not outcome.reason, outcome.reason
+    return outcome.values[0]
+
+
+def test_shares_and_orders_of_networks_know_by_how_much_ratios_may_be_off():
+    heavy, light = NETWORKS["vgg19"], NETWORKS["googlenet"]
+    runs = group(*cluster("vgg19", (2, 2, 1.5), (3, 2.2, 2)), *cluster("googlenet", (1.2, 1, 1.01), (1.5, 1, 1.1)))
+    both = [heavy, light]
+    assert value(derived.wins_everywhere(runs, both, 30)) == 0.5
+    assert value(derived.wins_everywhere(runs, both, 30, off=1.02)) == 1
+    assert value(derived.wins_everywhere(runs, both, 30, off=1 / 1.4)) == 0
+    assert value(derived.gain_grows(runs, both, 30, 72, DEFAULT)) == 1
+    assert value(derived.gain_grows(runs, both, 30, 72, DEFAULT, off=0.8)) == 0
+    assert value(derived.largest_gain(runs, heavy, [light], 72, DEFAULT)) == pytest.approx(3 / 2 - 1.5 / 1.1)
+    assert value(derived.scales_worse(runs, [heavy], [light], 30, DEFAULT)) == pytest.approx(30 / 1.2 - 30 / 2)
+    least = derived.least_efficiency(runs, both, 30, 72)
+    assert value(least) == pytest.approx(1 / 3) and least.note == "VGG19, default, 72 nodes"
+    assert derived.wins_everywhere(runs, [VGG], 30).reason.startswith("no results for default on 30 nodes of VGG19-22K")
+
+
+def test_parts_of_an_iteration_are_compared_variant_by_variant():
+    runs = group(run("layerwise 72", took=(5, 3, 4, 2)), run("ibatch 72", took=(4, 2, 4, 1.5)), run("default 72"))
+    pulled = lambda *of, **more: derived.pulled(runs, *of, **more)  # noqa: E731
+    assert value(pulled("overlap_s", "ibatch 72", "layerwise 72")) == 0.75
+    assert value(pulled("communication_s", "layerwise 72", "ibatch 72", experiment="fig5-vgg19")) == 2
+    assert value(pulled("overlap_s", "layerwise 72", over_part="forward_s")) == 0.5
+    assert value(pulled("pull_s", "layerwise 72", "ibatch 72", off=1.1)) == pytest.approx(1.1 * 3 / 2)
+    # what nothing hides is a rest: an error of the whole is many times it
+    assert value(pulled("communication_s", "layerwise 72", "ibatch 72", off=1.1)) == pytest.approx(1.5 / (0.5 - 4 / 11))
+    assert value(pulled("communication_s", "layerwise 72", "ibatch 72", off=1.2)) == math.inf
+    assert "recorded no pulls" in pulled("pull_s", "default 72", "ibatch 72").reason
+    assert "no results for ibatch 72 of fig3" in pulled("pull_s", "ibatch 72", experiment="fig3").reason
 
 
 def test_servers_of_their_own_take_times_from_the_first_step():
     """Later pulls wait there for other workers' gradients."""
-    run = made.fig3()[0]
-    late = [one | {"pull_s": 9.0} if one["role"] == "worker" else one for one in run["per_rank"]]
-    assert batched_pulls.times(run | {"per_rank": late}) == batched_pulls.times(run)
-    shared = made.scaling(networks=("vgg19",), sizes=(6,))[1]
-    late = [one | {"pull_s": 9.0} for one in shared["per_rank"]]
-    assert batched_pulls.times(shared | {"per_rank": late}).pull_s == pytest.approx(9.0)
-    assert batched_pulls.times({"per_rank": [{"role": "server"}], "pipeline": None}) is None
+    first = {"forward_end_s": 1.0, "pull_s": 0.5, "forward_s": 0.75, "overlap_s": 0.25}
+    late = run("ibatch", experiment="fig3", took=(9, 9, 9, 9), pipeline={"servers": 6})
+    late["per_rank"] = [rank | {"first_step": first} for rank in late["per_rank"]]
+    assert pulls.times(late) == pulls.Times(**first) and pulls.times(late).communication_s == 0.25
 
 
-def test_greedy_is_never_judged_better_than_exact():
-    runs = made.scaling()
-    never = judged("never-below-exact", runs)
-    assert never.label == "matches" and never.ours.median >= 0
-    assert "largest" in judged("greedy-near-exact", runs).note
-    wrong = [dict(run) for run in runs]
-    wrong[-1]["pipeline"] = wrong[-1]["pipeline"] | {"exact_s": 2 * wrong[-1]["pipeline"]["executed_s"]}
-    assert judged("never-below-exact", wrong).label == "differs"
-    assert "no run has a profile" in judged("never-below-exact", [c | {"pipeline": None} for c in runs]).text
-    random = judged("random-optimal", [made.random_profiles()])
-    assert random.ours.median == pytest.approx(0.85) and random.label == "same direction" and not random.limits
-    assert judged("random-no-pair-2", [made.random_profiles()]).ours.median == pytest.approx(0.02)
+def test_layers_batches_and_gaps_come_from_the_profile():
+    profile = {"layers": ["conv1", "fc"], "startup_s": 1.0, "transfer_s": [1.0, 5.0], "forward_s": [4.0, 2.0]}
+    decided = {"profile": profile, "batches": [[1, 1], [2, 2]], "executed_s": 10.0, "exact_s": 8.0}
+    runs = group(run(IBATCH, experiment="fig3", pipeline=decided), run(DEFAULT, experiment="fig3", pipeline=decided))
+    assert value(derived.layer_ratio(runs, "fc", "pull", "forward")) == 3
+    assert value(derived.layer_ratio(runs, 1, "forward", "pull")) == 2
+    assert derived.layer_ratio(runs, 3, "pull", "forward").reason == "the profile has no such layer"
+    assert value(derived.batches_count(runs)) == 2 and value(derived.gap_to_exact(runs, "largest", [IBATCH])) == 0.25
+    assert derived.gap_to_exact(group(run(IBATCH, experiment="fig3")), "least").reason == "no run has a profile"
 
 
-def test_verdicts_on_what_was_measured():
-    runs = made.measured(seeds=3)
-    assert judged("measured-vgg-over-default", runs, "measured").label == "matches"
-    assert judged("measured-vgg-startup", runs, "measured").ours.median > 1
-    assert judged("measured-vgg-default-overlap", runs, "measured").ours.median == 0
-    same = judged("measured-vgg-weights", runs, "measured")
-    assert same.label == "matches" and same.note == "seed 0: 3 of 3; seed 1: 3 of 3; seed 2: 3 of 3"
-    other = made.measured(equal=False)
-    assert judged("measured-vgg-weights", other, "measured").label == "differs"
-    assert "DIFFERENT WEIGHTS" in frames_measured.weights(gathered(other).places[PLACES[0].name]["measured"][0])
-    one = [run for run in other if run["setting"] == "ibatch 4"]
-    assert "no number of workers with all three modes" in judged("measured-vgg-weights", one, "measured").text
-    assert "no results for default 4" in judged("measured-vgg-over-default", one, "measured").text
-    bare = [run | {"per_rank": []} for run in runs]
-    assert "recorded no pulls" in judged("measured-vgg-startup", bare, "measured").text
-    assert "provisional (1 of 3 seeds)" in judged("measured-vgg-over-default", made.measured(), "measured").text
-
-
-# --- frames
-
-
-def test_a_procedure_is_the_first_iteration_that_was_recorded_whole():
-    group = gathered(made.fig3()).sweeps[FIG3]
-    found = frames_case.timeline(group)
-    own = found[found["mode"] == IBATCH]
-    assert list(own[own["what"] == "transfer"]["layers"]) == ["1", "2\N{EN DASH}7", "8\N{EN DASH}12"]
-    assert (own["what"] == "startup").sum() == 3 and own["start_ms"].min() == 0
-    assert list(own[own["what"] == "forward"]["layers"]) == [str(n) for n in range(1, 13)]
-    ends = found.groupby("mode")["end_ms"].max()
-    for run in group.summaries:
-        assert ends[run["setting"]] == pytest.approx(1e3 * run["pipeline"]["executed_s"])
-    profile = made.profile("googlenet", 300, servers=6, scale=0.2)
-    cut = made.trace(profile, "greedy", steps=2, by_batch=True)
-    late = [one for one in cut if one["rank"] == 0][2:]  # the first pull's intervals are lost: the second iteration
-    run = made.fig3()[2] | {"trace": late}
-    procedure = frames_case.procedure(run)
-    assert len(procedure.pulls) == 3 and len(procedure.forward) == 3 and procedure.pulls[0][0].start > 0.01
-    one = gathered([run]).sweeps[FIG3]
-    spans = frames_case.timeline(one)
-    assert list(spans[spans["what"] == "forward"]["layers"]) == ["1", "2\N{EN DASH}7", "8\N{EN DASH}12"]
-    for trace in ([], late[:3]):
-        assert frames_case.procedure(run | {"trace": trace}) is None
-
-
-def test_frames_of_scaling_and_gaps():
-    runs = made.scaling()
-    group = gathered(runs).sweeps[FIG5]
-    found = frames_scaling.speedups(group, PAPER)
-    at = found[(found["network"] == "VGG19-22K") & (found["nodes"] == 72)].set_index("mode")
-    assert at.loc[IBATCH, "paper"] == 45 and at.loc[LAYERWISE, "paper"] == 32
-    table = frames_scaling.speedup_table(found)
-    assert table.iloc[0]["30"].endswith("(paper 26\N{MULTIPLICATION SIGN})")
-    assert not frames_scaling.missing(group, FIG5, list(NETWORKS.values()))
-    few = gathered([run for run in runs if run["setting"] != "ibatch 6" and "incep" not in run["model"]["name"]])
-    lacking = frames_scaling.missing(few.sweeps[FIG5], FIG5, list(NETWORKS.values()))
-    assert "GoogLeNet (ibatch 6)" in lacking and "Inception-V3 (none)" in lacking
-    bars = frames_scaling.decomposed(group)
-    total = bars["overlap_s"] + bars["communication_s"] + bars["computation_s"]
-    assert list(bars["total_s"]) == pytest.approx(list(total)) and bars.iloc[0]["normalised"] == 1
-    gaps = frames_gap.gaps([group])
-    assert len(gaps) == 4 * len(SIZES) and (gaps["gap"] >= 0).all()
-    assert (gaps["exetime_over_executed"] <= 1 + 1e-9).all()
-    beyond = frames_scaling.beyond(gathered(made.beyond()).sweeps[BEYOND])
-    assert beyond[(beyond["mode"] == "default") & (beyond["push"] == "after")]["over_default"].item() == 1
-    ssp = frames_gap.predictions([*gathered(made.sync()).sync.values()])
-    assert not len(ssp)
-
-
-def test_contradictions_are_computed_from_the_reference_table():
-    table = frames_contradictions.table(PAPER).set_index("what")
-    agree = table[table["off"] == "agrees"]
-    assert len(agree) == 4 and all("improvement" in name or "parameters" in name for name in agree.index)
-    grown = table.loc["VGG19-22K, default: communication on 72 nodes over that on 30"]
-    assert grown["the paper prints"].startswith("4.87") and grown["follows from its other numbers"].startswith("2.40")
-    assert table.loc["GoogLeNet, 30 nodes: layer by layer is \"better than\" the default"][
-        "follows from its other numbers"].startswith("0.962")  # fmt: skip
-    saved = frames_contradictions.saved(PAPER)
-    last = saved.iloc[-1]
-    assert last["mode"] == IBATCH and last["saved (iterations of one node)"] == "1.17"
-    assert last["possible by that overlap"] == "no: more than a whole iteration of one node"
-    thirty = saved[(saved["nodes"] == "30") & (saved["mode"] == LAYERWISE)]
-    assert set(thirty["possible by that overlap"]) == {"nothing is saved"}
-    assert frames_contradictions.possible(30, 22, 25) == "yes" and frames_contradictions.possible(72, 26, 32) == "no"
+def test_weights_are_equal_where_all_three_modes_end_alike():
+    ends = {mode: run(f"{mode} 4", experiment="measured-vgg", weights_sha256="a") for mode in MODES}
+    assert value(derived.equal_weights(group(*ends.values()))) == 1
+    other = [*list(ends.values())[:2], ends[IBATCH] | {"weights_sha256": "b"}]
+    assert value(derived.equal_weights(group(*other))) == 0
+    assert "all three modes" in derived.equal_weights(group(ends[LAYERWISE])).reason

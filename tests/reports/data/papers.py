@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from importlib import import_module
 
-from repro.reports import verdicts
 from repro.reports.claims import read_claims
+
+from repro.reports import verdicts
 
 
 class Judge:

@@ -10,9 +10,10 @@ from repro.records.store import write_summary
 from repro.reporting.evaluate import judge
 from repro.reports import groups
 from repro.reports.evidence import Court, claims_of
-from repro.reports.pipesgd.experiments import FIG1, FIG2, FIGURE4, K_SPECTRUM, LOSSY, MNIST, RESNET20, RESNET20_PLAIN
+from repro.reports.pipesgd.experiments import FIG1, FIG2, FIGURE4, K_SPECTRUM, LOSSY, RESNET20, RESNET20_PLAIN, TRAINING
 
-FIG4 = MNIST.experiment
+BY_NAME = {experiment.name: experiment for experiment in TRAINING}
+FIG4 = BY_NAME["fig4-mnist"]
 
 MS = 1e-3
 FORWARD, BACKWARD, UPDATE = 1 * MS, 2 * MS, 0.5 * MS
@@ -176,13 +177,13 @@ IMAGENET = {"name": "imagenet-standin", "standin": True, "train": 512, "test": 2
 def rows(seeds=2):
     """Figure 4's other rows: AlexNet and ResNet18 simulated without arithmetic, all measured scaled down."""
     found = []
-    for row in FIGURE4[1:]:
-        for variant in row.experiment.variants:
+    for name in list(FIGURE4)[1:]:
+        for variant in BY_NAME[name].variants:
             for kind in ("measured", "simulated"):
                 for seed in range(seeds):
-                    one = make(variant, kind, seed, experiment=row.experiment, best=0.48)
+                    one = make(variant, kind, seed, experiment=BY_NAME[name], best=0.48)
                     one["targets"] = {"0.2": one["curve"][2] | {"train_s": 1.0 + seed}}
-                    if row.label != "CIFAR100-Convex":
+                    if name != "fig4-cifar100-convex":
                         one["dataset"] = one["dataset"] | IMAGENET
                         if one["strategy"] == "pipe_sgd":
                             one["options"] = one["options"] | {"warmup_epochs": 4 if kind == "measured" else 0}

@@ -86,3 +86,10 @@ def test_an_error_widens_and_never_turns(point, error, more):
     assert wide.low <= narrow.low <= point <= narrow.high <= wide.high
     decided = {direction(narrow, FASTER), direction(wide, FASTER)}
     assert not {"holds", "opposite"} <= decided and not {"holds", "no effect"} <= decided
+
+
+def test_what_holds_on_an_implied_input_is_consistent_with_it_and_what_fails_fails():
+    holds = of_effect(Interval(2.1, 2.5, 2.9), FASTER, 1.95, 3.5)
+    assert holds.implied("device").text == "consistent with implied input, within (device)"
+    assert not holds.implied("device").judged and not holds.implied("device").settled and holds.implied("") == holds
+    assert of_value(Interval.exact(3.0), None, 2.0).implied("device").text == "fails"

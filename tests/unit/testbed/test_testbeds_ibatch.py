@@ -32,10 +32,13 @@ def communication_s(of: dict) -> float:
     return of["startup_s"] + of["alpha_s"] + 2 * one_way + sums
 
 
+NO_NUMBERS = ("name", "kind", "launcher", "arithmetic", "sources", "claims", "implied")
+
+
 def test_every_number_says_where_it_comes_from():
     for name in ("ibatch", "ibatch-implied"):
         found = of_paper(name)
-        numbers = {key for key in found if key not in ("name", "kind", "launcher", "arithmetic", "sources")}
+        numbers = {key for key in found if key not in NO_NUMBERS}
         assert numbers <= {source.split(".")[0] for source in found["sources"]}
         assert factory.virtual_network(testbeds.testbed_of(found)).hosts == 8
     assert of_paper("ibatch-implied")["sources"]["device"].startswith("implied: 26x")
@@ -65,3 +68,8 @@ def test_and_more_than_the_node_can_do():
     """Which the file says: 3.2 times the peak of a ninth of a blade."""
     ratio = of_paper("ibatch-implied")["device"]["peak_flops"] / of_paper("ibatch")["device"]["peak_flops"]
     assert ratio == pytest.approx(3.2, abs=0.05)
+
+
+def test_which_claims_went_in_is_no_part_of_a_run():
+    found = testbeds.testbed_of(of_paper("ibatch-implied"))
+    assert found.claims and found.implied and not {"claims", "implied"} & found.model_dump().keys()

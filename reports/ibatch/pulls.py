@@ -1,4 +1,4 @@
-"""What runs of a parameter server with batched pulls say: modes, networks, nodes, speed-ups, overlap; from summaries.
+"""What runs of a parameter server with batched pulls say: modes, networks, nodes, overlap; from summaries.
 
 A run's `pipeline` has the batches, the profile they were decided from and what the models of the time say of them;
 `per_rank` what each worker's pulls and forward pass took, medians over the steps.
@@ -15,67 +15,22 @@ from repro.reporting.stats import spread
 from repro.reports import factors
 from repro.reports.loading import Summary
 
-SINGLE, DEFAULT, LAYERWISE, IBATCH, EXACT = "single", "default", "layerwise", "ibatch", "exact"
+SINGLE, DEFAULT, LAYERWISE, IBATCH = "single", "default", "layerwise", "ibatch"
 MODES = (DEFAULT, LAYERWISE, IBATCH)
-# experiments' endings -> the network as the paper writes it
+# how experiments' names end -> the network as the paper writes it
 NETWORKS = {"googlenet": "GoogLeNet", "inception": "Inception-V3", "vgg19": "VGG19", "vgg19-22k": "VGG19-22K"}
-GOOGLENET, INCEPTION, VGG19, VGG19_22K = NETWORKS.values()
-LARGE = 2e8  # parameters: above it a VGG19 is the one with 21,841 classes
-KINDS_OF_PUSH = ("after", "layerwise", "batches")
+OTHER = "other"
 Place = tuple[str, str, int]  # network, mode, nodes
 
 
-def mode_of(run: Summary) -> str:
-    """How a run pulls; nothing of a run that is of no mode."""
-    return str(factors.of(run).get("method", ""))
-
-
-def sized(run: Summary) -> tuple[str, int] | None:
-    """(mode, nodes); None of a run whose number of nodes is no factor."""
-    return place(factors.of(run))
-
-
-def place(of: factors.Factors) -> tuple[str, int] | None:
-    """The same by the factors; one node of a single one."""
-    if of.get("method") == SINGLE:
-        return SINGLE, 1
-    return (str(of["method"]), int(of["workers"])) if {"method", "workers"} <= of.keys() else None
-
-
 def network(run: Summary) -> str:
-    """Which network a run is of, as experiments' names end: by its experiment, else by its model."""
-    name, model = run["experiment"], run["model"]
-    for ending in sorted(NETWORKS, key=len, reverse=True):
-        if name.endswith(f"-{ending}"):
-            return ending
-    known = str(model.get("name") or "").replace("_", "-")
-    if known.startswith("vgg"):
-        large = "22k" in known or (model.get("parameters") or 0) > LARGE
-        return "vgg19-22k" if large else "vgg19"
-    return next((ending for ending in NETWORKS if known.startswith(ending)), known)
-
-
-def implied(run: Summary) -> bool:
-    """Did the run take its computation from one of the paper's results?"""
-    return "implied" in run["testbed"]
+    """As the paper writes it: by the experiment's name, else by the model's."""
+    return NETWORKS.get(run["experiment"].partition("-")[2]) or NETWORKS.get(str(run["model"]["name"]), OTHER)
 
 
 def pipeline(run: Summary) -> Mapping[str, Any]:
     """What a summary says of its batches; empty where it says nothing."""
     return run.get("pipeline") or {}
-
-
-def profile(run: Summary) -> Mapping[str, Any] | None:
-    """The profile behind the batches, None where none was measured."""
-    return pipeline(run).get("profile")
-
-
-def batches_text(run: Summary) -> str:
-    """As the paper writes them: `[1, 5], [6, 10], [11, 12]`; many are counted."""
-    found = pipeline(run).get("batches") or []
-    if len(found) > 6:
-        return f"{len(found)} batches"
-    return ", ".join(f"[{first}, {last}]" for first, last in found)
 
 
 def gap(run: Summary) -> float | None:
@@ -124,32 +79,27 @@ def times(run: Summary) -> Times | None:
 class Scaling:
     """Runs by network, mode and number of nodes."""
 
-    summaries: Mapping[Place, Sequence[Summary]]
+    runs: Mapping[Place, Sequence[Summary]]
 
     @classmethod
     def of(cls, runs: Iterable[Summary]) -> Scaling:
         found: dict[Place, list[Summary]] = {}
         for run in runs:
-            if where := sized(run):
-                found.setdefault((NETWORKS.get(network(run), network(run)), *where), []).append(run)
+            of = factors.of(run)
+            nodes = 1 if of.get("method") == SINGLE else of.get("workers")
+            if nodes is not None and "method" in of:
+                found.setdefault((network(run), str(of["method"]), int(nodes)), []).append(run)
         return cls(found)
 
-    @property
-    def networks(self) -> list[str]:
-        """In the paper's order."""
-        there = {name for name, *_ in self.summaries}
-        return [name for name in NETWORKS.values() if name in there] + sorted(there - set(NETWORKS.values()))
-
-    def nodes(self, network: str, mode: str) -> list[int]:
-        return sorted(n for name, of, n in self.summaries if (name, of) == (network, mode))
-
-    def one(self, network: str, mode: str, nodes: int) -> Summary | None:
-        """The first seed's."""
-        return next(iter(self.summaries.get((network, mode, nodes), ())), None)
+    def places(self) -> list[Place]:
+        """Networks, modes and nodes of more than a single node, in the paper's order."""
+        names = [*NETWORKS.values(), OTHER]
+        mine = [place for place in self.runs if place[1] in MODES]
+        return sorted(mine, key=lambda place: (names.index(place[0]), MODES.index(place[1]), place[2]))
 
     def seconds(self, network: str, mode: str, nodes: int) -> float | None:
         """Of an iteration, median over seeds."""
-        found = self.summaries.get((network, mode, nodes))
+        found = self.runs.get((network, mode, nodes))
         return spread(run["step"]["mean_s"] for run in found).median if found else None
 
     def speedup(self, network: str, mode: str, nodes: int) -> float | None:
@@ -157,11 +107,7 @@ class Scaling:
         one, some = self.seconds(network, SINGLE, 1), self.seconds(network, mode, nodes)
         return nodes * one / some if one and some else None
 
-    def times(self, network: str, mode: str, nodes: int) -> Times | None:
-        run = self.one(network, mode, nodes)
-        return times(run) if run else None
-
     def lacking(self, wanted: Iterable[Place]) -> str:
         """Which of (network, mode, nodes) there are no results of."""
-        missing = [where for where in wanted if where not in self.summaries]
+        missing = [where for where in wanted if where not in self.runs]
         return ", ".join(f"{mode} on {nodes} node{'s' if nodes > 1 else ''} of {name}" for name, mode, nodes in missing)

@@ -1,0 +1,175 @@
+"""The tables behind the page that are no tidy ones: ours beside the paper's own numbers."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from repro.records import tidy
+from repro.reporting.stats import DASH, spread
+from repro.reports import compute
+from repro.reports.eagersgd import derived
+from repro.reports.eagersgd.contradictions import checks, expected, implied
+from repro.reports.eagersgd.experiments import (
+    DEEP500,
+    FIG2,
+    FIG2_LENGTHS,
+    FIG3,
+    FIG4,
+    FIG9,
+    FIG10,
+    FIG10_PADDED,
+    FIG10_RATIO,
+    FIG11,
+    FIG12,
+    FIG13,
+    FIG13_SCALING,
+    HOROVOD,
+    TASKS,
+)
+from repro.reports.eagersgd.published import SPEEDUP, published
+from repro.reports.eagersgd.results import Results
+from repro.reports.groups import Group
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+RUNTIMES = {
+    FIG2: ("Figure 2", "Figure 2 (b), LSTM on UCF101"),
+    FIG3: ("Figure 3", "Figure 3, Transformer"),
+    FIG4: ("Figure 4", "Figure 4, ResNet-50"),
+}
+STATISTICS = ("n", "min", "median", "mean", "sd", "max")
+# Figure -> its experiments, and what tells their bars apart where there are several
+FIGURES = {
+    "Figure 10": {FIG10.name: "", FIG10_PADDED.name: "step of 0.61 s", FIG10_RATIO.name: "step of 0.4 s"},
+    "Figure 11": {FIG11.name: ""},
+    "Figure 12": {FIG12.name: ""},
+    "Figure 13": {FIG13.name: "", FIG13_SCALING.name: "full size"},
+}
+
+
+def table1(found: Results) -> pd.DataFrame:
+    """A row a task: the paper's line, and the parameters of the models that ran here."""
+    import pandas as pd
+
+    paper, counts = published(), {}
+    for experiment, task in TASKS.items():
+        for group in found.training[experiment].values():
+            ran = {run["model"].get("parameters") for run in group.used()} - {None}
+            counts[task] = counts.get(task, set()) | ran
+    names = ("parameters", "training samples", "batch size", "epochs", "processes")
+    return pd.DataFrame(
+        {"task": task, "model": paper.text("Table 1", task, "all", "model")}
+        | {name: f"{paper.table1(task, name):,}" for name in names}
+        | {"ours": " or ".join(f"{count:,}" for count in sorted(ran)) or DASH}
+        for task, ran in ((task, counts.get(task, set())) for task in TASKS.values())
+    )
+
+
+def distributions(found: Results) -> pd.DataFrame:
+    """A row a figure and kind: frames of the videos, milliseconds of the batches."""
+    import pandas as pd
+
+    paper, what = published(), "Figure 2 (a), frames of a video"
+
+    def printed(place: str, row: str, setting: str, n: str) -> dict[str, float]:
+        names = {"n": n} | {name: name for name in STATISTICS[1:]}
+        return {name: paper.statistic(place, row, setting, called) for name, called in names.items()}
+
+    rows = [{"what": what, "kind": "paper", **printed("Figure 2", "lengths", "UCF101", "videos")}]
+    for kind, group in found.probes[FIG2_LENGTHS].items():
+        split = next(of for name, of in group.first["result"]["splits"].items() if name.startswith("train"))
+        rows.append({"what": what, "kind": kind, **{name: float(split[name]) for name in STATISTICS}})
+    for experiment, (place, what) in RUNTIMES.items():
+        setting = next(s for p, r, s in _rows(place) if r == "runtimes")
+        rows.append({"what": what, "kind": "paper", **printed(place, "runtimes", setting, "batches")})
+        for kind, group in found.probes[experiment].items():
+            of = [run["result"]["statistics"] for run in group.summaries]
+            ms = {name: 1e3 * spread(each[name] for each in of).median for name in STATISTICS[1:]}
+            rows.append({"what": what, "kind": kind, "n": float(sum(each["n"] for each in of)), **ms})
+    return pd.DataFrame(rows).assign(n=[DASH if math.isnan(row["n"]) else f"{row['n']:,.0f}" for row in rows])
+
+
+def _rows(place: str) -> list[tuple[str, str, str]]:
+    """(place, row, setting) of what the paper prints there, each once."""
+    t = published().table
+    t = t[t["place"] == place]
+    return list(dict.fromkeys(zip(t["place"], t["row"], t["setting"])))
+
+
+def runtimes(found: Results) -> pd.DataFrame:
+    """A row a batch: its seconds over the mean of its run."""
+    import pandas as pd
+
+    return pd.DataFrame(
+        {"figure": what, "kind": kind, "over_mean": seconds / run["result"]["statistics"]["mean"]}
+        for experiment, (_, what) in RUNTIMES.items()
+        for kind, group in found.probes[experiment].items()
+        for run in group.summaries
+        for seconds in run["result"]["seconds"]
+    )
+
+
+def collectives(found: Results) -> pd.DataFrame:
+    """Figure 9 in numbers, a row a kind and collective: how much less latency than MPI_Allreduce, and NAP."""
+    import pandas as pd
+
+    paper, place, row = published(), "Figure 9", "microbenchmark"
+    P, quantity = int(paper.value(place, row, "all", "processes")), "latency reduction over MPI_Allreduce"
+    rows = []
+    for name in ("solo", "majority"):
+        of = {"collective": name, "expected": expected(P)[name]["nap"]}
+        rows.append(
+            of | {"kind": "paper", "times": paper.value(place, row, name, quantity),
+                  "nap": paper.value(place, row, name, "NAP")}
+        )  # fmt: skip
+        for kind, group in found.probes[FIG9].items():
+            times = derived.latency_reduction(group, name, ranks=P).values.values()
+            nap = derived.active_processes(group, name, ranks=P).values.values()
+            rows.append(of | {"kind": kind, "times": spread(times).median, "nap": spread(nap).median})
+    return pd.DataFrame(rows)
+
+
+def speedups(found: Results) -> pd.DataFrame:
+    """A row a printed speed-up of Figures 10 to 13 and a source: the paper, or an experiment and kind of ours."""
+    import pandas as pd
+
+    t, rows = published().table, []
+    for line in t[t["quantity"].str.startswith(SPEEDUP)].to_dict("records"):
+        over = line["quantity"].removeprefix(SPEEDUP)
+        delay = f", {line['row']}" if line["row"] != "all" else ""
+        case = {"figure": line["place"], "case": f"{line['place']}: {line['setting']} over {over}{delay}"}
+        case |= {"delay": line["row"], "variant": line["setting"]}
+        rows.append(case | {"kind": "paper", "source": "paper", "speedup": float(line["value"])})
+        for name, what in FIGURES[line["place"]].items():
+            for kind, group in found.training[name].items():
+                values = _speedup(group, line["setting"], HOROVOD if over == "Horovod" else DEEP500, line["row"])
+                rows += [
+                    case | {"kind": kind, "source": ", ".join(filter(None, (kind, what))), "speedup": value}
+                    for value in values
+                ]
+    return pd.DataFrame(rows)
+
+
+def _speedup(group: Group, setting: str, over: str, row: str) -> list[float]:
+    """Of each seed; the variants may have the injected delay in their names."""
+    names = [next((n for n in (name, f"{name} {row}") if n in group.covered()), "") for name in (setting, over)]
+    return list(compute.speedup(group, *names).values.values()) if all(names) else []
+
+
+def losses(found: Results) -> pd.DataFrame:
+    """Figure 10's curves: a row an evaluation, by how long a step computes and the kind of number."""
+    rows = []
+    for name, step in FIGURES["Figure 10"].items():
+        for kind, group in found.training[name].items():
+            for run in group.used():
+                own = {"panel": f"{step or 'step as it is'}: {kind}", "kind": kind, "variant": run["setting"]}
+                rows += [own | point for point in tidy.rows("points", run)]
+    return tidy.frame(rows)
+
+
+TABLES = {
+    "table1": table1, "distributions": distributions, "runtimes": runtimes, "collectives": collectives,
+    "speedups": speedups, "losses": losses, "implied": implied, "checks": checks,
+}  # fmt: skip

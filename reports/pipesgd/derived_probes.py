@@ -1,0 +1,162 @@
+"""What Pipe-SGD's claims need of the probes: the timing model, compression inside the ring, rates of convergence.
+
+These functions take a ProbeGroup: runs of one experiment, kind and place, of several models, world sizes and testbeds.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from repro.reporting.evaluate import Outcome, ratio
+from repro.reports.compute import probe_function
+from repro.reports.compute_timing import by_seed, median
+from repro.reports.loading import Summary
+from repro.reports.probes import ProbeGroup
+
+Entry = dict[str, Any]  # an entry of a timing result's `settings`
+Runs = list[Summary]
+
+
+def entries(runs: Runs, variant: str | None = None) -> Iterator[tuple[Summary, Entry]]:
+    """(run, entry) of every variant of timing runs, or of one variant."""
+    for run in runs:
+        for entry in run["result"]["settings"]:
+            if variant is None or entry["setting"] == variant:
+                yield run, entry
+
+
+def compute_bound(entry: Entry) -> bool:
+    """Does the prediction say that computation hides communication: l_up + l_comp >= l_comm?"""
+    terms = entry["terms"]
+    return terms["l_up"] + terms["l_comp"] >= terms["l_comm"]
+
+
+def segments(entry: Entry) -> int:
+    """L of equation (6): in how many pieces the gradient is communicated."""
+    return int(entry["options"].get("segments") or 1)
+
+
+def dependency(entry: Entry) -> int:
+    """K: 2 of Pipe-SGD unless said otherwise, 1 of everything synchronous."""
+    return int(entry["options"].get("K", 2)) if entry["strategy"] == "pipe_sgd" else 1
+
+
+# --- the timing model
+
+
+@probe_function("timing")
+def sequential_over_pipelined(group: ProbeGroup) -> Outcome:
+    """Step time of the best L > 1 / that of L = 1, K = 2, a codec at a time, where communication is the bound: median.
+
+    Above 1: sequential gradient communication is faster.
+    """
+
+    def ratios(runs: Runs) -> Iterator[float]:
+        for run in runs:
+            by_codec: dict[str, list[Entry]] = {}
+            for entry in run["result"]["settings"]:
+                if entry["strategy"] == "pipe_sgd" and dependency(entry) == 2:
+                    by_codec.setdefault(str(entry["options"].get("codec", "none")), []).append(entry)
+            for some in by_codec.values():
+                whole = [entry for entry in some if segments(entry) == 1]
+                parts = [entry["observed_s"]["median"] for entry in some if segments(entry) > 1]
+                if whole and parts and not compute_bound(whole[0]):
+                    yield ratio(min(parts), whole[0]["observed_s"]["median"])
+
+    return by_seed(group, lambda runs: median(ratios(runs)), "no communication-bound run with L = 1 and L > 1", "")
+
+
+@probe_function("timing")
+def scaling_efficiency(group: ProbeGroup, setting: str) -> Outcome:
+    """Observed efficiency (7) at the largest world size where the prediction says compute bound; median over models."""
+
+    def largest(runs: Runs) -> Iterator[float]:
+        bound = [(run["workers"], entry) for run, entry in entries(runs, setting) if compute_bound(entry)]
+        top = max((workers for workers, _ in bound), default=0)
+        for workers, entry in bound:
+            if workers == top and entry["efficiency_observed"] is not None:
+                yield entry["efficiency_observed"]
+
+    return by_seed(group, lambda runs: median(largest(runs)), f"{setting} is predicted compute bound nowhere", "")
+
+
+@probe_function("timing")
+def model_error(group: ProbeGroup, setting: str) -> Outcome:
+    """Observed step time / predicted, median over models and world sizes."""
+
+    def ratios(runs: Runs) -> Iterator[float]:
+        for _, entry in entries(runs, setting):
+            if entry["predicted_s"]:
+                yield ratio(entry["observed_s"]["median"], entry["predicted_s"])
+
+    return by_seed(group, lambda runs: median(ratios(runs)), f"no results for {setting}", "")
+
+
+# --- compression inside the ring
+
+
+@probe_function("ring")
+def terngrad_overhead(group: ProbeGroup, over: str) -> Outcome:
+    """(Decompressing, summing, compressing) / communicating, uncompressed or compressed (`over`); median of benchmarks.
+
+    At the paper's four workers where there are such runs.
+    """
+    if over not in ("uncompressed", "compressed"):
+        return Outcome(reason=f"over is '{over}', not uncompressed or compressed")
+
+    def of(runs: Runs) -> Iterator[float]:
+        for run in [run for run in runs if run["workers"] == 4] or runs:
+            for entry in run["result"]["overheads"]:
+                if entry["codec"] == "ternary" and entry[f"per_{over}"] is not None:
+                    yield entry[f"per_{over}"]
+
+    return by_seed(group, lambda runs: median(of(runs)), "no TernGrad overheads recorded", "")
+
+
+CANNOT_TELL = 0.1  # share of its work that the native ring seems to hide
+
+
+@probe_function("ring")
+def hidden_in_ring(group: ProbeGroup, variant: str) -> Outcome:
+    """Share of the work between transfers (decompress, sum, compress) that a variant hides behind them; median.
+
+    None where the same measure finds work hidden in the native ring too, which hides nothing by construction: then it
+    cannot tell (measured, the work of a short ring drowns in the scatter of the waiting times).
+    """
+
+    def shares(runs: Runs, name: str = variant) -> list[float]:
+        variants = [v for run in runs for v in run["result"]["variants"] if v["name"] == name]
+        return [v["overlapped_s"] / v["work_s"] for v in variants if v["work_s"]]
+
+    native = median(shares(list(group.summaries), variant.replace("pipelined", "native")))
+    if native is not None and native > CANNOT_TELL:
+        share = f"{100 * native:.0f} %"
+        return Outcome(reason=f"the measure cannot tell: it finds {share} hidden in the native ring too")
+    return by_seed(group, lambda runs: median(shares(runs)), f"no results for the ring '{variant}'", "")
+
+
+# --- convergence rates
+
+
+def _at_K2(group: ProbeGroup, objective: str, value: Callable[[Summary], float]) -> Outcome:
+    def of(runs: Runs) -> Iterator[float]:
+        for run in runs:
+            if (run["result"]["objective"], run["result"]["K"]) == (objective, 2) and not math.isnan(value(run)):
+                yield value(run)
+
+    reason = f"no results for K = 2 on a {objective} objective"
+    return by_seed(group, lambda runs: median(of(runs)), reason, "")
+
+
+@probe_function("convergence")
+def convergence_slope(group: ProbeGroup, objective: str) -> Outcome:
+    """Slope of log regret (or suboptimality) against log T at K = 2."""
+    return _at_K2(group, objective, lambda run: math.nan if run["result"]["slope"] is None else run["result"]["slope"])
+
+
+@probe_function("convergence")
+def within_bound(group: ProbeGroup, objective: str) -> Outcome:
+    """1 where the regret at K = 2 stays below the stated bound at every recorded T, else 0."""
+    return _at_K2(group, objective, lambda run: float(run["result"]["within_bound"]))

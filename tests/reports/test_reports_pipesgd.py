@@ -1,0 +1,268 @@
+"""The Pipe-SGD page from the reference, its figures against the runs themselves, and what its claims compute."""
+
+from __future__ import annotations
+
+import csv
+import re
+from math import log
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from repro.common.paths import CONFIGS, reference_root
+from repro.experiment import config
+from repro.records import catalogue
+from repro.reporting import figures
+from repro.reporting.evaluate import Outcome
+from repro.reporting.stats import DASH
+from repro.reports import evidence, groups, paper_page, probes, spec_tables, wording
+from repro.reports.files import Files
+from repro.reports.pipesgd import derived, derived_probes, results, tables
+from repro.reports.pipesgd.experiments import INPUTS, K_SPECTRUM, LOSSY, PAPER
+from tests.reports.data.probes import rates, rings, timings
+from tests.reports.data.summaries import FIG4, all_runs, findings
+
+SPECS = figures.read(Path(results.__file__).with_name("figures.yaml"))
+MOST_WORDS, MOST_HEADLINES = 4_000, 12
+EQUATIONS = ("timing-model-pipe", "timing-model-dsync", "timing-model-sequential", "k-above-2-harms")
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    out = tmp_path_factory.mktemp("page")
+    return paper_page.PaperPage(PAPER, reference_root(), results.gathered(reference_root()), Files(PAPER, out))
+
+
+@pytest.fixture(scope="module")
+def built(page):
+    pages, files, answer = paper_page.build(PAPER, reference_root(), page.files.out)
+    return pages[0].read_text(), files, answer
+
+
+@pytest.fixture(scope="module")
+def summaries():
+    """Every run of the reference, read without the reports."""
+    return [found.summary for found in catalogue.runs(PAPER, reference_root())]
+
+
+def seconds(summaries, experiment, variant, kind="simulated"):
+    """Of an iteration, one a seed."""
+    runs = [s for s in summaries if (s["experiment"], s["setting"], s["kind"]) == (experiment, variant, kind)]
+    return [run["final"]["train_s"] / run["iterations"] for run in runs]
+
+
+def emulated(summaries):
+    """Seconds of an iteration at the paper's rate by variant."""
+    (run,) = [s for s in summaries if s["experiment"] == "fig4-alexnet-emulated"]
+    return {row["setting"]: row["observed_s"]["median"] / 100 for row in run["result"]["rows"]}
+
+
+def table(page, name):
+    """What a figure or table of the page shows."""
+    return spec_tables.table(SPECS.figures.get(name) or SPECS.tables[name], page.gathered.found, tables.TABLES)
+
+
+# --- the page
+
+
+def test_the_page_is_short_whole_and_says_what_kind_each_number_is(page, built):
+    text, files, answer = built
+    assert len(text.split()) < MOST_WORDS and "not run yet" not in text and not re.search(r"\bnan\b|\{\{|\{%", text)
+    for link in re.findall(r"\]\(([^)#]+)\)", text):
+        assert (page.files.out / link).is_file(), link
+    for name in (*SPECS.figures, *SPECS.tables):
+        assert any(path.stem == name for path in files), f"{name} is not on the page"
+    captions = [line for line in text.splitlines() if line.startswith("*Figure")]
+    assert captions and all(re.search(r"\*\*(emulated|simulated)|final top-1", line) for line in captions)
+    assert answer.sentence.startswith("On AlexNet") and answer.sentence.endswith(".") and answer.sentence in text
+
+
+def test_headlines_are_few_and_what_does_not_hold_has_a_reason(page):
+    headlines = [claim for claim in page.file.claims if claim.headline]
+    assert 0 < len(headlines) <= MOST_HEADLINES and all(claim.scope for claim in headlines)
+    assert page.file.claims[: len(headlines)] == headlines, "not first in the file"
+    for name, of_kinds in page.by_claim.items():
+        for one in of_kinds:
+            if one.verdict.judged and not one.verdict.settled:
+                named = [r for r in page.file.reasons if name in r.claims and r.kind in (None, one.kind)]
+                assert named, f"{name} ({one.kind}): {one.verdict.text}, and no reason"
+    for reason in page.file.reasons:
+        assert set(reason.claims) <= set(page.by_claim)
+        assert reason.tested is None or f"{PAPER}/{reason.tested}" in config.group_names("experiment")
+
+
+def test_findings_hold_and_the_equations_are_no_results(page):
+    assert 3 <= len(page.findings) <= 8 and not any("{" in one or DASH in one for one in page.findings)
+    assert all(page.one(name, "simulated").verdict.answer == "by construction" for name in EQUATIONS)
+    assert "by construction" not in {page.one(name, "measured").verdict.answer for name in EQUATIONS}
+
+
+def test_the_answer_says_what_the_verdicts_say(page):
+    speedups = [name for name in page.by_claim if "speedup-vs" in name]
+    assert {page.one(name, "simulated").verdict.answer for name in speedups} == {"holds"}
+    for kind in ("emulated", "simulated"):
+        assert not page.one("alexnet-speedup-vs-dsync", kind).flips and page.one("alexnet-speedup-vs-dsync", kind).ends
+    for row in ("resnet18", "cifar100-convex"):
+        assert page.one(f"{row}-speedup-vs-dsync", "simulated").ours.high < 2
+    assert set(table(page, "accuracy")["benchmark"]) == {"MNIST-MLP"}  # the only one of the paper's data
+    compressed, both = (page.one(f"alexnet-{name}", "emulated").ours for name in ("quantization", "speedup-vs-dsync"))
+    assert log(compressed.point) > 0.5 * log(both.point)  # most of it is compression
+    assert wording.deciding(page.by_claim["alexnet-drop"]).verdict.answer == "not testable here"
+
+
+def test_a_page_without_results_says_so(tmp_path):
+    pages, files, answer = paper_page.build(PAPER, tmp_path / "none", tmp_path / "out")
+    text = pages[0].read_text()
+    assert "No results yet" in text and f"make reproduce-{PAPER}" in text and "not run yet" in text
+    assert not [path for path in files if path.suffix == ".png"]
+    assert {one.verdict.answer for one in answer.judged} <= {"not run", "not testable here"}
+
+
+# --- figures and tables against the runs
+
+
+def test_speedups_are_times_over_times_and_the_paper_s_ends(page, summaries):
+    found = table(page, "speedups")
+    for experiment, benchmark in (("fig4-mnist", "MNIST-MLP"), ("fig4-resnet18", "ResNet18")):
+        compressed = [f"Pipe-SGD + {codec}" for codec in "TQ"]
+        fastest = min(median(t) for v in compressed if (t := seconds(summaries, experiment, v)))
+        for over in ("D-Sync", "PS-Sync"):
+            own = found[(found["benchmark"] == benchmark) & (found["over"] == f"over {over}")]
+            expected = median(seconds(summaries, experiment, over)) / fastest
+            assert own[own["kind"] == "simulated"]["speedup"].median() == pytest.approx(expected)
+    slow = emulated(summaries)
+    own = found[(found["kind"] == "emulated") & (found["over"] == "over D-Sync")]
+    assert own["speedup"].tolist() == [pytest.approx(slow["D-Sync"] / slow["Pipe-SGD + Q"])]
+    with open(CONFIGS / "reference" / f"{PAPER}.csv") as file:
+        ends = [float(r["value"]) for r in csv.DictReader(file) if r["quantity"].startswith("speed-up against D-Sync")]
+    quoted = found[(found["kind"] == "paper, all four") & (found["over"] == "over D-Sync")]
+    assert sorted(set(quoted["speedup"])) == sorted(ends)
+
+
+def test_steps_and_parts_of_an_iteration_are_those_of_the_runs(page, summaries):
+    found = table(page, "step").set_index(["kind", "variant"])["iteration_s"]
+    for variant, expected in emulated(summaries).items():
+        assert found["emulated", variant] == pytest.approx(expected)
+        assert found["simulated", variant] == pytest.approx(*seconds(summaries, "fig4-alexnet", variant))
+    parts = table(page, "phases").groupby(["benchmark", "variant", "seed"])["ms"].sum()
+    for variant in FIG4.variants:
+        whole = 1e3 * median(seconds(summaries, "fig4-mnist", variant))
+        assert parts["MNIST-MLP", variant, 0] == pytest.approx(whole, rel=0.01)  # but for fill and drain
+
+
+def test_at_the_ends_of_inputs_the_speedup_is_that_of_the_runs_there(page, summaries):
+    found = table(page, "inputs")
+    simulated = found[found["kind"] == "simulated"].set_index("end")["speedup"]
+    for end in ("codecs, high", "utilisation, low"):
+        at = {s["setting"].split(";")[0]: s["final"]["train_s"] for s in summaries
+              if s["experiment"] == INPUTS and s["factors"]["input"] == end}  # fmt: skip
+        fastest = min(at["Pipe-SGD + T"], at["Pipe-SGD + Q"])
+        assert simulated[end] == pytest.approx(at["D-Sync"] / fastest)
+    ratio = found[found["kind"] == "emulated"].set_index("end")["speedup"] / simulated
+    assert ratio.max() == pytest.approx(ratio.min())
+
+
+def test_synchronous_training_in_pieces_is_as_fast_as_pipelined_on_resnet18_alone(page):
+    found = table(page, "segments").set_index(["model", "which", "L"])["ms"].sort_index()
+    pieces, pipelined = found["ResNet18", "synchronous (K = 1)"], found["ResNet18", "Pipe-SGD (K = 2)"]
+    assert pieces.min() < 1.05 * pipelined.min() < 1.05 * pieces[1] / 1.4
+    for network in ("AlexNet", "MNIST-MLP"):
+        assert found[network, "synchronous (K = 1)"].min() > 1.05 * found[network, "Pipe-SGD (K = 2)"].min()
+
+
+# --- arithmetic on the paper's own numbers
+
+
+def test_the_percentages_of_cifar100_convex_follow_from_one_of_them_as_shorter_times(page):
+    found = tables.percentages(page.gathered.found).set_index("what")
+    computation = 1 / 0.63 - 1  # of communication: Pipe-SGD takes 63 % of computation + communication
+    shorter = {
+        "D-Sync faster than PS-Sync": 1 - (computation + 1) / (computation + 2),
+        "Pipe-SGD + T faster than D-Sync + T": 1 - computation / (computation + 0.5),
+    }
+    for what, share in shorter.items():
+        assert found.loc[what, "as a shorter time"] == f"{share:.0%}"
+        assert found.loc[what, "as a higher speed"] != f"{share:.0%}"
+    assert found.loc["Pipe-SGD + T over D-Sync", "as a shorter time"] == f"{1 + 1 / computation:.2f} times"
+
+
+def test_reductions_are_the_closed_forms_of_the_errata(page, summaries):
+    assert derived.incast_reduction(4) == pytest.approx(1 - 1.5 / 8)
+    assert derived.staggered_reduction(4) == pytest.approx(1 - 1.5 / 5)
+    found = tables.reductions(page.gathered.found).set_index(["of", "kind"])["less"]
+    assert found["all four", "paper"] == 0.5
+    slow, computing = emulated(summaries), 0.0534 * 1.05
+    expected = 1 - (slow["D-Sync"] - computing) / (slow["PS-Sync"] - computing)
+    assert found["AlexNet", "emulated"] == pytest.approx(expected, rel=0.01)
+    (sixteen,) = set(tables.ring(page.gathered.found).query("kind == 'paper'")["factor"].round(9))
+    assert sixteen == 32 / 2
+
+
+def test_gaps_of_accuracy_are_held_against_the_test_set(page):
+    found = tables.resolution(page.gathered.found).set_index(["benchmark", "variant"])
+    one = found.loc["MNIST-MLP", "Pipe-SGD + T"]
+    assert one["gap"] == pytest.approx(0.0003) and one["error"] == pytest.approx((2 * 0.9833 * 0.0167 / 10_000) ** 0.5)
+    gains = found[found["gap"] > 0]
+    assert len(gains) and (gains["gap"] < gains["error"]).all()
+
+
+def test_row_alexnet_is_emulated_by_the_validation_s_run_which_speaks_to_times_alone(page):
+    group = page.gathered.find("fig4-alexnet-emulated", "emulated")
+    assert group.program == "validation" and set(evidence.frame(group)["variant"]) == set(FIG4.variants)
+    assert page.one("alexnet-speedup-vs-dsync", "emulated").ours and not page.one("alexnet-drop", "emulated").ours
+
+
+# --- what claims compute, of made-up runs
+
+
+def test_phases_of_figure_4():
+    group = groups.choose(all_runs(kinds=("measured",), seeds=1), FIG4)[0]["measured"]
+    assert derived.communication_reduction(group, "D-Sync", "PS-Sync").values[0] == pytest.approx(0.5, abs=0.02)
+    gain = derived.compression_gain(group, "D-Sync + T", "D-Sync").values[0]
+    assert 1 < gain < 2 and "no compression" in derived.hidden_per_compression(group, "Pipe-SGD", "D-Sync").reason
+    assert derived.hidden_per_compression(group, "Pipe-SGD + T", "D-Sync + T").values[0] > 1
+    assert derived.communication_per_computation(group, "Pipe-SGD + Q").values[0] < 1
+    assert derived.exposed_share(group, "Pipe-SGD + Q").values[0] < derived.exposed_share(group, "D-Sync").values[0]
+    assert "was not set" in derived.time_to_target_speedup(group, "Pipe-SGD", "D-Sync", target="2").reason
+    assert derived.pipeline_model(group, "nothing") == Outcome(reason="no results for nothing")
+
+
+def test_best_K_compares_K_2_with_the_fastest_above_it():
+    group = groups.choose(findings(2), K_SPECTRUM)[0]["measured"]
+    assert derived.best_K(group).values == {0: pytest.approx(1), 1: pytest.approx(1)}
+    few = groups.choose([c for c in findings(1) if c["setting"] in ("K = 1", "K = 2")], K_SPECTRUM)[0]["measured"]
+    assert "larger K" in derived.best_K(few).reason
+    lossy = groups.choose(findings(2), LOSSY)[0]["simulated"]
+    assert derived.tolerance(lossy).values[0] == pytest.approx(0.02, rel=0.01)  # what parameters lose beyond gradients
+    assert derived.tolerance(lossy, codec="Q").values[0] == pytest.approx(0.03, rel=0.01)
+
+
+def test_the_timing_model():
+    group = probes.choose(timings(1), "gradient-communication")[0]["simulated"]
+    assert derived_probes.sequential_over_pipelined(group).values[0] > 1  # of those that communication bounds
+    group = probes.choose(timings(1), "timing-model")[0]["simulated"]
+    assert derived_probes.scaling_efficiency(group, "Pipe-SGD + T").values[0] == pytest.approx(1 / 1.01)
+    assert "nowhere" in derived_probes.scaling_efficiency(group, "unknown").reason
+    group = probes.choose(timings(2), "timing-model")[0]["measured"]
+    assert derived_probes.model_error(group, "D-Sync").values == {0: pytest.approx(1.3), 1: pytest.approx(1.4)}
+    assert derived_probes.model_error(group, "nothing").reason == "no results for nothing"
+
+
+def test_compression_inside_the_ring_is_the_median_benchmark_s_at_four_workers():
+    group = probes.choose(rings(1), "fig3-ring")[0]["measured"]
+    assert derived_probes.terngrad_overhead(group, over="uncompressed").values == {0: pytest.approx(2.0)}
+    assert derived_probes.terngrad_overhead(group, over="compressed").values == {0: pytest.approx(20)}
+    assert "not uncompressed" in derived_probes.terngrad_overhead(group, over="both").reason
+    assert derived_probes.hidden_in_ring(group, variant="pipelined + T").values == {0: pytest.approx(2 / 3)}
+    for variant in (v for run in group.summaries for v in run["result"]["variants"] if v["name"] == "native + T"):
+        variant["overlapped_s"] = variant["work_s"]  # nothing overlaps there: a measure that says so cannot tell
+    assert "100 % hidden in the native ring" in derived_probes.hidden_in_ring(group, variant="pipelined + T").reason
+
+
+def test_convergence_counts_K_2_alone():
+    group = probes.choose(rates(2), "convergence")[0]["measured"]
+    found = derived_probes.convergence_slope(group, objective="convex")
+    assert found.values == {0: pytest.approx(-0.5), 1: pytest.approx(-0.5)}
+    assert derived_probes.within_bound(group, objective="strongly convex").values == {0: 1.0, 1: 1.0}
+    assert "concave" in derived_probes.convergence_slope(group, objective="concave").reason

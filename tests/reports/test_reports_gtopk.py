@@ -79,7 +79,7 @@ def test_what_went_in_is_no_result(page):
     for name in ("alpha", "beta", "alpha-beta-linear", "table1-dense", "table1-topk", "table1-gtopk",
                  "gtopk-logarithmic", "many-workers-gtopk", "vgg16-compression-comparable"):  # fmt: skip
         assert page.one(name, "simulated").verdict.answer == BY_CONSTRUCTION, name
-    assert page.one("beta", "measured").verdict.answer == HOLDS  # real links of 1 Gbit/s
+    assert page.one("beta", "measured").verdict.answer == BY_CONSTRUCTION  # the rate of the links is set
     for one in page.judged:  # no accuracy of one seed holds, nor a win that the simulation cannot see
         if one.verdict.answer == HOLDS:
             assert one.claim.about != "accuracy"

@@ -12,6 +12,7 @@ from pydantic import Field
 from repro.common import yaml_files
 from repro.common.errors import InputError, unknown
 from repro.common.fields import Model, Positive, Text, checked
+from repro.reporting import gantt
 from repro.reporting.filters import Filter, chosen
 from repro.reporting.stats import number
 
@@ -36,19 +37,22 @@ class Shown(Model):
 
 
 class Figure(Shown):
-    """One figure. kind: of `seaborn.relplot`, `catplot` or `displot`; stack: bars of `y` on top of each other by `hue`.
+    """One figure. kind: of `seaborn.relplot`, `catplot` or `displot`; stack: bars of `y` on top of each other by `hue`;
+    gantt: boxes from `x` to `end` in lines of `y`, with `text` in them (`repro.reporting.gantt`).
 
     Lines, bars and points are medians over the rows that share their place, with all that they range over.
     """
 
     alt: str  # what somebody who cannot see it is told
-    kind: Literal["bar", "point", "strip", "box", "line", "scatter", "hist", "stack"]
+    kind: Literal["bar", "point", "strip", "box", "line", "scatter", "hist", "stack", "gantt"]
     x: Text
     y: Text | None = None
     hue: Text | None = None
     style: Text | None = None
     col: Text | None = None
     row: Text | None = None
+    end: Text | None = None  # of a Gantt chart: where a box that begins at x ends, and what is written in it
+    text: Text | None = None
     col_wrap: int | None = None
     order: list[str] | None = None  # of x
     hue_order: list[str] | None = None
@@ -97,7 +101,7 @@ def read(path: Path) -> File:
 
 def rows(figure: Figure, table: pd.DataFrame) -> pd.DataFrame:
     """What a figure shows: the rows and columns that stand in the CSV beside it; empty where nothing has been run."""
-    named = (figure.x, figure.y, figure.hue, figure.style, figure.col, figure.row)
+    named = (figure.x, figure.end, figure.y, figure.hue, figure.style, figure.col, figure.row, figure.text)
     axes = list(dict.fromkeys(column for column in named if column))
     if missing := next((column for column in axes if column not in table), None):
         raise unknown(f"column of figure '{figure.title}'", missing, table.columns)
@@ -114,6 +118,8 @@ def draw(figure: Figure, shown: pd.DataFrame) -> Any:
     import seaborn as sns
 
     with sns.axes_style("whitegrid"):
+        if figure.kind == "gantt":
+            return _titled(figure, gantt.draw(figure, shown))
         grid = _stacked(figure, shown) if figure.kind == "stack" else _grid(figure, shown)
     for axis in grid.axes.flat:
         if figure.kind in ("bar", "stack") and figure.values:
@@ -123,9 +129,13 @@ def draw(figure: Figure, shown: pd.DataFrame) -> Any:
             (axis.axvline if which == "x" else axis.axhline)(value, color="0.4", linewidth=0.8, linestyle="--")
         if figure.lowest is not None:
             axis.set_ylim(bottom=figure.lowest)
-    grid.figure.suptitle(figure.title, x=0.01, ha="left", fontsize=11)
-    grid.figure.set_layout_engine("constrained")
-    return grid.figure
+    return _titled(figure, grid.figure)
+
+
+def _titled(figure: Figure, drawn: Any) -> Any:
+    drawn.suptitle(figure.title, x=0.01, ha="left", fontsize=11)
+    drawn.set_layout_engine("constrained")
+    return drawn
 
 
 def _grid(figure: Figure, shown: pd.DataFrame) -> Any:

@@ -20,8 +20,6 @@ from repro.reports import (  # noqa: F401  the compute modules add to FUNCTIONS
     compute_findings,
     compute_ibatch,
     compute_imbalance,
-    compute_pipedream,
-    compute_pipelines,
     compute_scaling,
     compute_sparse,
     compute_timing,

@@ -66,18 +66,38 @@ def rows(table: str, summary: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def run(summary: Mapping[str, Any]) -> dict[str, Any]:
     """A run's row: seconds (of an iteration, the mean over the worker ranks; `iteration_s`: `train_s`, that of
-    all iterations end to end, by their number), bytes, names."""
+    all iterations end to end, by their number), bytes, names.
+
+    samples_s: of all workers together; stalled: share of a step in which a rank stands still for communication or for
+    others; sample_bytes: that all ranks together send for a sample; model_mb: at 4 bytes a parameter, 10^6 bytes.
+    """
     row = {"variant": summary["setting"]}
     row |= {column: summary.get(column) for column in _PLAIN}
     row |= {column: (summary.get(part) or {}).get(entry) for column, (part, entry) in _WITHIN.items()}
     if summary.get("iterations") and row["train_s"] is not None:
         row["iteration_s"] = row["train_s"] / summary["iterations"]
+    row |= _derived(summary, row)
     row["final"] = (summary.get("final") or {}).get(summary.get("metric"))
     for target, reached in (summary.get("targets") or {}).items():
         row[f"to_{target}_s"] = reached and reached["train_s"]
     for part in _SPREAD:
         row |= {f"{part}.{entry}": value for entry, value in (summary.get(part) or {}).items() if _is_one(value)}
     return row
+
+
+def _derived(summary: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
+    """What several reports compare and no run says outright; nothing where a run lacks what it is computed from."""
+    found: dict[str, Any] = {}
+    phases, step, batch = summary.get("phases") or {}, row["step_s"], row["batch"]
+    if step and batch:
+        found["samples_s"] = batch / step
+    if step and {"communicate", "wait"} <= phases.keys():
+        found["stalled"] = (phases["communicate"] + phases["wait"]) / step
+    if batch and row["bytes_sent"] is not None:
+        found["sample_bytes"] = row["bytes_sent"] * (row["ranks"] or row["workers"]) / batch
+    if row["parameters"]:
+        found["model_mb"] = 4e-6 * row["parameters"]
+    return found
 
 
 def frame(found: Sequence[Mapping[str, Any]]) -> pd.DataFrame:

@@ -147,7 +147,7 @@ def _grid(figure: Figure, shown: pd.DataFrame) -> Any:
     given: dict[str, Any] = {"data": shown} | {name: getattr(figure, name) for name in names}
     given["facet_kws"] = {"sharex": figure.share_x, "sharey": figure.share_y}
     if figure.hue:
-        given["palette"] = sns.color_palette("colorblind", shown[figure.hue].nunique())
+        given["palette"] = sns.color_palette("colorblind", len(figure.hue_order or shown[figure.hue].unique()))
     if function is not sns.displot:
         spread = {"estimator": "median", "errorbar": ("pi", 100)}
         given |= spread if figure.kind in ("line", "bar", "point") else {}

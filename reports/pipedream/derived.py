@@ -121,7 +121,7 @@ def _over_fastest(of: Rates, row: str, variant: str = PIPEDREAM, bases: Sequence
 
 @function
 def across(group: ProbeGroup, row: str, other_row: str, variant: str, per: str | list[str]) -> Outcome:
-    """A variant's samples a second over those of `per` (of several the fastest) in one row, over the same in another."""
+    """A variant's rate over that of `per` (of several the fastest) in one row, over the same in another."""
     of, bases = rates(group.summaries), [per] if isinstance(per, str) else per
     one, other = (_over_fastest(of, each, variant, bases) for each in (row, other_row))
     return _one(group, one / other if one and other else None, f"not all of {variant} and {', '.join(bases)} were run")
@@ -163,7 +163,7 @@ def overhead_most(group: ProbeGroup, model: str) -> Outcome:
 
 @function
 def overhead_over(group: ProbeGroup, heavy: Sequence[str], light: Sequence[str], device: str) -> Outcome:
-    """Least stalled share of the models `heavy` minus the largest of `light` on a device, the least over workers > 1."""
+    """Least stalled share of `heavy` models minus the largest of `light` on a device, the least over workers > 1."""
     found = {name: of for (name, on), of in series(group.summaries).items() if on == device}
     if missing := [name for name in (*heavy, *light) if name not in found]:
         return Outcome(reason=f"no results on {device} for {', '.join(missing)}")

@@ -199,10 +199,23 @@ def _finish(figure: Figure, grid: Any) -> None:
     grid.set_titles(col_template="{col_name}", row_template="{row_name}")
     for axis in figure.log:
         grid.set(**{f"{axis}scale": "log"})
+        for panel in grid.axes.flat:
+            _plain_ticks(getattr(panel, f"{axis}axis"))
     if grid.legend is not None:
         several = figure.style and figure.style != figure.hue
         sns.move_legend(grid, "lower right", ncols=4, frameon=False, **({} if several else {"title": None}))
         grid.legend.set_loc("outside lower right")
+
+
+def _plain_ticks(axis: Any) -> None:
+    """Ticks of a log scale as everyday numbers; within two decades also at 2 and 5."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    low, high = axis.get_view_interval()
+    if 0 < high < 100 * low:
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.set_minor_formatter(NullFormatter())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
 def cells(table: Table, found: pd.DataFrame) -> pd.DataFrame:

@@ -102,10 +102,10 @@ def test_the_dots_of_inputs_are_the_reference_s_runs_there(page):
 
 
 def test_lines_of_figure_1_are_the_reference_s_phases(page):
-    drawn = csv(page, "fig1").groupby(["testbed", "factors.model", "workers"])["stalled"].median()
+    drawn = csv(page, "fig1").groupby(["testbed", "model", "workers"])["stalled"].median()
     runs = page.runs[page.runs["experiment"] == "fig1"]
     share = (runs["phases.communicate"] + runs["phases.wait"]) / runs["step_s"]
-    expected = share.groupby([runs["testbed"], runs["factors.model"], runs["workers"]]).median()
+    expected = share.groupby([runs["testbed"], runs["model"], runs["workers"]]).median()
     assert len(drawn) == len(expected) and drawn.tolist() == pytest.approx(expected.tolist())
 
 

@@ -348,26 +348,11 @@ def configurations():
                  paper="pipedream", testbed="paper/pipedream-a")  # fmt: skip
 
 
-def what_if():
-    """VGG16 on 8 machines from 1 to 100 Gbit/s."""
-    rows = []
-    for i in range(13):
-        gbit = 10 ** (i / 6)
-        for cost_model in ("paper", "released-sum", "released-max"):
-            config = "1-1-1-1-1-1-1-1" if gbit < 2 else "7-1" if gbit < 40 else "8"
-            one = configuration_row("vgg16", "A", 8, gbit * 1.25e8, cost_model, config)
-            one["speedup_single"] = 8 * gbit / (gbit + 2)
-            one["speedup_bsp"] = 1 + 8 / gbit
-            rows.append(one)
-    return probe("configurations", "what-if", "vgg16", {"rows": rows}, "simulated", workers=1, paper="pipedream",
-                 testbed="paper/pipedream-a")  # fmt: skip
-
-
 def everything(seeds=2):
-    """Results for every section of the page."""
+    """Results of every kind that the page knows."""
     return [
         *table1(), *fig1(), *timelines(), fig8(), fig8("measured", 1.8, "fig8-measured"), *accuracy(seeds),
         *versions(seeds=seeds), *versions("semantics-alexnet", seeds), *measured(seeds=seeds),
         *measured(testbed="here", seeds=1, slow=0.5), *measured("measured-alexnet", seeds=seeds), *memory(),
-        layer_sizes(), configurations(), what_if(),
+        layer_sizes(), configurations(),
     ]  # fmt: skip

@@ -6,9 +6,10 @@ Functions over rows take a ProbeGroup of the runs of all rows, or of one.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import pairwise
+from typing import TYPE_CHECKING
 
 from repro.reporting.evaluate import Outcome
+from repro.reports import factors
 from repro.reports.compute import function, probe_function
 from repro.reports.loading import Summary
 from repro.reports.pipedream.stages import (
@@ -24,11 +25,13 @@ from repro.reports.pipedream.stages import (
     rates,
     replicas,
     samples_s,
-    series,
     shape,
     stalled,
 )
 from repro.reports.probes import ProbeGroup
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 DEVICES = ("k80", "titanx", "v100")  # Figure 1's, in the order of their compute capacity
 
@@ -150,70 +153,60 @@ def spearman(pairs: Sequence[tuple[float, float]]) -> float | None:
 # --- Figure 1: communication overhead by model, GPU and number of workers
 
 
+def _fig1(group: ProbeGroup) -> pd.DataFrame:
+    """A row a run: model, device (its place in `DEVICES`, the testbed's last word), workers, stalled, samples_s."""
+    import pandas as pd
+
+    found = [
+        {"model": str(factors.of(run)["model"]), "device": DEVICES.index(run["testbed"].rsplit("-", 1)[-1]),
+         "workers": run["workers"], "stalled": stalled(run), "samples_s": samples_s(run)}
+        for run in group.summaries
+    ]  # fmt: skip
+    return pd.DataFrame(found).sort_values(["workers", "device"])
+
+
 @function
 def overhead_most(group: ProbeGroup, model: str) -> Outcome:
     """The largest stalled share of a model over devices and workers."""
-    each = {(device, n): stalled(run) for (name, device), of in series(group.summaries).items() if name == model
-            for n, run in of.items()}  # fmt: skip
-    if not each:
-        return Outcome(reason=f"no results for {model}")
-    where = max(each, key=each.__getitem__)
-    return _one(group, each[where], "", f"{where[1]} workers, {where[0]}")
+    found = _fig1(group).query("model == @model")
+    return _one(group, found["stalled"].max() if len(found) else None, f"no results for {model}")
 
 
 @function
 def overhead_over(group: ProbeGroup, heavy: Sequence[str], light: Sequence[str], device: str) -> Outcome:
     """Least stalled share of `heavy` models minus the largest of `light` on a device, the least over workers > 1."""
-    found = {name: of for (name, on), of in series(group.summaries).items() if on == device}
+    found = _fig1(group).query(f"device == {DEVICES.index(device)} and workers > 1")
+    found = found.pivot(index="workers", columns="model", values="stalled")
     if missing := [name for name in (*heavy, *light) if name not in found]:
         return Outcome(reason=f"no results on {device} for {', '.join(missing)}")
-    common = set.intersection(*(set(found[name]) for name in (*heavy, *light))) - {1}
-    each = {
-        n: min(stalled(found[name][n]) for name in heavy) - max(stalled(found[name][n]) for name in light)
-        for n in common
-    }
-    if not each:
-        return Outcome(reason="no number of workers that all models have")
-    least = min(each, key=lambda n: (each[n], n))
-    return _one(group, each[least], "", f"least with {least} workers")
+    each = (found[list(heavy)].min(axis=1, skipna=False) - found[list(light)].max(axis=1, skipna=False)).dropna()
+    return _one(group, float(each.min()) if len(each) else None, "no number of workers that all models have")
 
 
 @function
 def grows_with_workers(group: ProbeGroup) -> Outcome:
     """Share of the series (a model on a device) whose overhead never falls as workers are added."""
-    return _growing(group, {key: [stalled(run) for run in of.values()] for key, of in series(group.summaries).items()})
+    return _growing(group, _fig1(group), ["model", "device"])
 
 
 @function
 def grows_with_compute(group: ProbeGroup) -> Outcome:
     """Share of the series (a model with a number of workers > 1) whose overhead never falls from K80 to V100."""
-    by_device: dict[tuple, dict[str, float]] = {}
-    for (model, device), of in series(group.summaries).items():
-        for n, run in of.items():
-            if n > 1:
-                by_device.setdefault((model, n), {})[device] = stalled(run)
-    return _growing(group, {key: [of[d] for d in DEVICES if d in of] for key, of in by_device.items()})
+    return _growing(group, _fig1(group).query("workers > 1"), ["model", "workers"])
 
 
-def _growing(group: ProbeGroup, found: Mapping[tuple, Sequence[float]]) -> Outcome:
-    several = {key: values for key, values in found.items() if len(values) > 1}
-    falling = [key for key, values in several.items() if any(b < a - 1e-9 for a, b in pairwise(values))]
-    share = 1 - len(falling) / len(several) if several else None
-    return _one(group, share, "nothing to compare", f"{len(several) - len(falling)} of {len(several)} series")
+def _growing(group: ProbeGroup, found: pd.DataFrame, keys: list[str]) -> Outcome:
+    several = [of["stalled"] for _, of in found.groupby(keys) if len(of) > 1]
+    growing = [of for of in several if not (of.diff() < -1e-9).any()]
+    return _one(group, len(growing) / len(several) if several else None, "nothing to compare")
 
 
 @function
 def least_scaling(group: ProbeGroup) -> Outcome:
     """The least throughput of several workers over that of one, over models and devices; below 1: slower than one."""
-    each = {
-        (model, device, n): samples_s(run) / samples_s(of[1])
-        for (model, device), of in series(group.summaries).items() if 1 in of
-        for n, run in of.items() if n > 1
-    }  # fmt: skip
-    if not each:
-        return Outcome(reason="no results of one worker and of several")
-    where = min(each, key=lambda key: (each[key], key))
-    return _one(group, each[where], "", f"{where[0]}, {where[2]} workers, {where[1]}")
+    found = _fig1(group).set_index(["model", "device", "workers"])["samples_s"].unstack()
+    each = found.div(found[1], axis=0).drop(columns=1).stack() if 1 in found else found.stack()[:0]
+    return _one(group, float(each.min()) if len(each) else None, "no results of one worker and of several")
 
 
 # --- Figure 5: sizes of layers

@@ -12,7 +12,6 @@ from typing import Any
 
 from repro.experiment.config import own_file
 from repro.reporting.stats import spread
-from repro.reports import factors
 from repro.reports.loading import Summary
 
 SINGLE, BSP, ALLREDUCE, PIPEDREAM, ASP = "single", "bsp", "bsp-allreduce", "pipedream", "asp"
@@ -82,14 +81,3 @@ def machines(row: str) -> int:
 def cluster(row: str) -> str:
     """On which cluster a row of Table 1 stands, A or B: the last letter of its testbed's name."""
     return str(next(iter(own_file(f"pipedream/{row}")["testbeds"])))[-1].upper()
-
-
-def series(runs: Iterable[Summary]) -> dict[tuple[str, str], dict[int, Summary]]:
-    """(model, device) -> workers -> run, of Figure 1's runs; the device is the testbed's last word."""
-    found: dict[tuple[str, str], dict[int, Summary]] = {}
-    for run in runs:
-        varied = factors.of(run)
-        if {"model", "workers"} <= varied.keys():
-            device = run["testbed"].rsplit("-", 1)[-1]
-            found.setdefault((str(varied["model"]), device), {})[int(varied["workers"])] = run
-    return {key: dict(sorted(by_workers.items())) for key, by_workers in found.items()}

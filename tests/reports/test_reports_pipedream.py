@@ -189,9 +189,8 @@ def test_configurations_are_of_a_kind():
 
 def test_numbers_of_figures_1_and_5():
     runs = made.fig1()
-    most = judged("fig1-vgg16-most", runs)
-    assert most.ours == pytest.approx(0.8 * (1 - 0.5 / 32)) and most.note == "32 workers, v100"
-    assert judged("fig1-workers", runs).ours == 1 and judged("fig1-compute", runs).note == "25 of 25 series"
+    assert judged("fig1-vgg16-most", runs).ours == pytest.approx(0.8 * (1 - 0.5 / 32))
+    assert judged("fig1-workers", runs).ours == judged("fig1-compute", runs).ours == 1
     assert judged("fig1-heavy-k80", runs).ours == pytest.approx((0.5 - 0.35) * 0.5 * 0.75)
     assert judged("fig1-slower-than-one", runs).ours == pytest.approx(2 * (1 - 0.6))
     fallen = [run | {"phases": run["phases"] | {"communicate": 0.0}} if run["setting"] == "vgg16-32" else run

@@ -10,7 +10,7 @@ from repro.experiment.papers import entries
 from repro.reports import probes
 from repro.reports.gathering import AnyGroup, Gathered
 from repro.reports.groups import Experiment, Group, choose, planned, strangers
-from repro.reports.loading import KINDS, Summary, load
+from repro.reports.loading import KINDS, Summary, load, read
 from repro.reports.pipedream import derived, derived_schedules, derived_training  # noqa: F401  they register
 from repro.reports.pipedream.stages import PIPEDREAM
 from repro.reports.probes import ProbeGroup
@@ -55,8 +55,10 @@ class Results:
         return list(self.shown.values())
 
 
-def gather(summaries: Sequence[Summary], measurements: Sequence[Summary]) -> Results:
-    """The groups that the page shows, and all others."""
+def gather(
+    summaries: Sequence[Summary], measurements: Sequence[Summary], at_ends: Sequence[Summary] = ()
+) -> Results:  # fmt: skip
+    """The groups that the page shows, and all others; at_ends: the runs of rows at the ends of assumed inputs."""
     summaries = [run | {"experiment": WITH.get(run["experiment"], run["experiment"])} for run in summaries]
     shown: dict[tuple[str, str], AnyGroup] = {}
     others: list[AnyGroup] = []
@@ -64,8 +66,8 @@ def gather(summaries: Sequence[Summary], measurements: Sequence[Summary]) -> Res
         found, rest = sweep([run for run in summaries if run["experiment"] in experiments])
         shown |= {(name, "simulated"): found} if found else {}
         others += rest
-    if at_ends := tuple(run for run in summaries if run["experiment"] in INPUTS):
-        shown[AT_ENDS, "simulated"] = ProbeGroup((), at_ends)
+    if at_ends:
+        shown[AT_ENDS, "simulated"] = ProbeGroup((), tuple(at_ends))
     plain = [run for run in summaries if run["experiment"] not in (*EVERY_ROW, FIG1)]
     known = [widened(experiment, plain) for experiment in (*TRAINING, *MEASURED)]
     for experiment in known:
@@ -111,5 +113,6 @@ def finder(found: Results) -> Callable[[str, str], AnyGroup | None]:
 def gathered(results: Path | None) -> Gathered:
     """The results of the page, from a folder alone or from workspace and reference."""
     summaries, measurements = load(PAPER, results), probes.load(PAPER, results)
-    found = gather(summaries, measurements)
+    every = read(PAPER, results, lambda program: program == "train", lambda summary: None)
+    found = gather(summaries, measurements, [run for run in every if run["experiment"] in INPUTS])
     return Gathered(found, finder(found), tuple(summaries))

@@ -73,7 +73,7 @@ def inputs(found: Results) -> pd.DataFrame:
     for (experiment, at), of in by_end.items():
         name, _, end = at.partition(", ")
         bases = [rate for method, rate in of.items() if method != PIPEDREAM]
-        if PIPEDREAM in of and bases:
+        if PIPEDREAM in of and bases and end:  # none: all as guessed, which the row itself has
             rows.append({"row": label(experiment), "kind": "simulated", "input": name, "end": end,
                          "speedup": of[PIPEDREAM] / max(bases)})  # fmt: skip
     rows.sort(key=lambda one: one["kind"] == "paper")  # on top of ours

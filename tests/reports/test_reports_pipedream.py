@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from types import SimpleNamespace
@@ -81,7 +80,7 @@ def test_bars_of_table_1_are_the_reference_s_rates_and_the_paper_s_numbers(page)
     bars = csv(page, "table1").set_index(["row", "variant", "kind"])["speedup"]
     ours = rate(page, "table1-vgg16-8b", PIPEDREAM) / rate(page, "table1-vgg16-8b", SINGLE)
     assert bars["VGG16, 8 (B)", "PipeDream", "simulated"] == pytest.approx(ours)
-    printed = page.page.gathered and contradictions.Published(contradictions.read_reference("pipedream"))
+    printed = contradictions.Published(contradictions.read_reference("pipedream"))
     for row in ("VGG16, 16 (A)", "S2VT, 4 (A)"):
         value = printed.value("Table 1", row, "BSP", "speed-up over 1 machine")
         assert bars[row, "BSP", "paper"] == value
@@ -148,8 +147,6 @@ def test_rows_are_of_the_latest_runs_that_are_no_smoke_test():
     assert not gathered([run | {"kind": "measured"} for run in runs]).rows
     both = gathered([*made.measured(testbed="here", slow=0.5), *made.measured()])
     assert both.shown["measured-vgg", "measured"].first["testbed"] == "shaped/1g" and both.others
-    fig8 = gathered([made.fig8("measured", experiment="fig8-measured"), made.fig8()])
-    assert {kind for name, kind in fig8.shown if name == "fig8"} == {"measured", "simulated"}
 
 
 # --- arithmetic on made-up summaries
@@ -172,9 +169,7 @@ def test_numbers_of_table_1_come_from_samples_a_second_and_bytes_a_sample():
     assert "no results for single" in judged("vgg16-8a-bsp", some).reason
     assert "fewer than four rows" in judged("gain-follows-overhead", some).reason
     assert "was not run in table1-vgg16-8a" in judged("speedup-most", some).reason
-    assert "not all of" in judged("faster-gpus-gain", some).reason
     plain = [run | {"pipeline": None} for run in some]
-    assert "no configuration" in judged("vgg16-8a-configuration", plain).reason
     assert "no configuration of table1-vgg16-8a" in judged("mixed-configurations", plain).reason
     assert "no run had stages" in judged("noam-formula", plain).reason
 
@@ -196,8 +191,7 @@ def test_numbers_of_figures_1_and_5():
     fallen = [run | {"phases": run["phases"] | {"communicate": 0.0}} if run["setting"] == "vgg16-32" else run
               for run in runs]  # fmt: skip
     assert judged("fig1-workers", fallen).ours == pytest.approx(12 / 15)
-    few = made.fig1(models=("vgg16",))
-    assert "no results on k80 for alexnet" in judged("fig1-heavy-k80", few).reason
+    assert "no results on k80 for alexnet" in judged("fig1-heavy-k80", made.fig1(models=("vgg16",))).reason
     assert judged("fig5-reduction", [made.layer_sizes()]).ours == pytest.approx(1 - 0.524 / 553.4, abs=1e-3)
     assert judged("fig5-layers", [made.layer_sizes()]).ours == pytest.approx(11 / 16)
 
@@ -211,8 +205,6 @@ def test_schedules_are_counted_in_intervals():
     for name in (name for name in CLAIMS if name.startswith("fig8-")):
         assert judged(name, [made.fig8()]).ours == pytest.approx(CLAIMS[name].paper.low, abs=0.05), name
     assert "no recorded intervals" in judged("fig8-busy", [made.fig8() | {"trace": []}]).reason
-    few = [made.fig8() | {"trace": made.one_f_one_b(minibatches=4)}]
-    assert "no forward pass of minibatch 5" in judged("fig8-version-1", few).reason
     drawn = tables.schedule(gathered([made.fig8()]))
     assert drawn["minibatch"].min() == 1 and drawn["minibatch"].max() == tables.MINIBATCHES
     pieces = [("forward", 0, 1, 0), ("forward", 1.001, 2, 0), ("forward", 2, 3, 1), ("wait", 3, 4, None),
@@ -270,4 +262,3 @@ def test_what_the_paper_prints_stands_in_the_claims():
         config = paper.text("Table 1", label, "PipeDream", "configuration")
         assert CLAIMS[f"{name}-configuration"].value.arguments["printed"] == config
         assert sum(stages.replicas(config)) == stages.machines(row)
-    assert json.dumps(FILE.inputs) and set(FILE.inputs.values()) == set(results.INPUTS)

@@ -68,8 +68,8 @@ def run(summary: Mapping[str, Any]) -> dict[str, Any]:
     """A run's row: seconds (of an iteration, the mean over the worker ranks; `iteration_s`: `train_s`, that of
     all iterations end to end, by their number), bytes, names.
 
-    samples_s: of all workers together; stalled: share of a step in which a rank stands still for communication or for
-    others; sample_bytes: that all ranks together send for a sample; model_mb: at 4 bytes a parameter, 10^6 bytes.
+    samples_per_s: of all workers together; stalled: share of a step in which a rank stands still for communication or
+    for others; sample_bytes: that all ranks together send for a sample; model_mb: at 4 bytes a parameter, 10^6 bytes.
     """
     row = {"variant": summary["setting"]}
     row |= {column: summary.get(column) for column in _PLAIN}
@@ -89,8 +89,8 @@ def _derived(summary: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, An
     """What several reports compare and no run says outright; nothing where a run lacks what it is computed from."""
     found: dict[str, Any] = {}
     phases, step, batch = summary.get("phases") or {}, row["step_s"], row["batch"]
-    if step and batch:
-        found["samples_s"] = batch / step
+    if batch and row.get("iteration_s"):
+        found["samples_per_s"] = batch / row["iteration_s"]
     if step and {"communicate", "wait"} <= phases.keys():
         found["stalled"] = (phases["communicate"] + phases["wait"]) / step
     if batch and row["bytes_sent"] is not None:

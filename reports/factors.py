@@ -6,7 +6,7 @@ gives that label.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -31,11 +31,6 @@ def known(paper: str, figure: str) -> Mapping[str, Factors]:
         for name in _files(paper).get(figure, ())
         for variant in config.own_variants(name)
     }
-
-
-def experiments(paper: str, figure: str) -> Sequence[str]:
-    """The names of the experiments that make a figure; none where it is none."""
-    return _files(paper).get(figure, ())
 
 
 @cache

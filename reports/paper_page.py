@@ -16,7 +16,7 @@ from repro.common.errors import InputError, unknown
 from repro.reporting import claims, figures
 from repro.reporting.evaluate import Judged
 from repro.reporting.stats import DASH
-from repro.reports import factors, provenance, spec_tables, tables, wording
+from repro.reports import provenance, spec_tables, tables, wording
 from repro.reports.evidence import Court
 from repro.reports.files import Files
 from repro.reports.gathering import Gathered
@@ -151,8 +151,7 @@ class PaperPage:
         cells = {kind: wording.cell(by_kind[kind], not short) for kind in COLUMNS}
         if (padded := wording.cell(by_kind[PADDED], not short)) != DASH and not short:
             cells["measured"] = "; ".join(text for text in (cells["measured"], f"padded: {padded}") if text != DASH)
-        commands = ", ".join(f"`repro run {name}`" for name in factors.experiments(self.paper, claim.experiment))
-        command = commands if short and commands else claim.experiment
+        command = f"`repro run {self.paper}/{claim.experiment}`" if short else claim.experiment
         return {"claim": f"{claim.text} ({claim.source}; {command})", "paper": claim.paper.shown, **cells,
                 "why not, if not": wording.why(of_kinds, self.file)}  # fmt: skip
 

@@ -114,10 +114,7 @@ class Court:
             return {}
         guessed, point = _median(self.outcome(claim, base)), _median(here)
         found = {end: _median(self.outcome(claim, group)) for end, group in groups.items()}
-        known = {end: value for end, value in found.items() if value is not None}
-        if kind == SIMULATED:
-            return known
-        return {end: point * value / guessed for end, value in known.items()} if guessed and point else {}
+        return {end: point * value / guessed for end, value in found.items() if value is not None and guessed and point}
 
     @cached_property
     def at_ends(self) -> Mapping[str, Mapping[str, Group]]:

@@ -66,38 +66,18 @@ def rows(table: str, summary: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def run(summary: Mapping[str, Any]) -> dict[str, Any]:
     """A run's row: seconds (of an iteration, the mean over the worker ranks; `iteration_s`: `train_s`, that of
-    all iterations end to end, by their number), bytes, names.
-
-    samples_per_s: of all workers together; stalled: share of a step in which a rank stands still for communication or
-    for others; sample_bytes: that all ranks together send for a sample; model_mb: at 4 bytes a parameter, 10^6 bytes.
-    """
+    all iterations end to end, by their number), bytes, names."""
     row = {"variant": summary["setting"]}
     row |= {column: summary.get(column) for column in _PLAIN}
     row |= {column: (summary.get(part) or {}).get(entry) for column, (part, entry) in _WITHIN.items()}
     if summary.get("iterations") and row["train_s"] is not None:
         row["iteration_s"] = row["train_s"] / summary["iterations"]
-    row |= _derived(summary, row)
     row["final"] = (summary.get("final") or {}).get(summary.get("metric"))
     for target, reached in (summary.get("targets") or {}).items():
         row[f"to_{target}_s"] = reached and reached["train_s"]
     for part in _SPREAD:
         row |= {f"{part}.{entry}": value for entry, value in (summary.get(part) or {}).items() if _is_one(value)}
-    return row
-
-
-def _derived(summary: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
-    """What several reports compare and no run says outright; nothing where a run lacks what it is computed from."""
-    found: dict[str, Any] = {}
-    phases, step, batch = summary.get("phases") or {}, row["step_s"], row["batch"]
-    if batch and row.get("iteration_s"):
-        found["samples_per_s"] = batch / row["iteration_s"]
-    if step and {"communicate", "wait"} <= phases.keys():
-        found["stalled"] = (phases["communicate"] + phases["wait"]) / step
-    if batch and row["bytes_sent"] is not None:
-        found["sample_bytes"] = row["bytes_sent"] * (row["ranks"] or row["workers"]) / batch
-    if row["parameters"]:
-        found["model_mb"] = 4e-6 * row["parameters"]
-    return found
+    return row | _derived(summary, row)
 
 
 def frame(found: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
@@ -138,6 +118,25 @@ def _flat(entry: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]
             yield from _flat(value, f"{above}{key}.")
         elif _is_one(value):
             yield f"{above}{key}", value
+
+
+def _derived(summary: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
+    """What several reports compare and no run says outright; nothing where a run lacks what it is computed from.
+
+    samples_per_s: of all workers together; stalled: share of a step in which a rank stands still for communication or
+    for others; sample_bytes: that all ranks together send for a sample; model_mb: at 4 bytes a parameter, 10^6 bytes.
+    """
+    found: dict[str, Any] = {}
+    phases, step, batch = summary.get("phases") or {}, row["step_s"], row["batch"]
+    if batch and row.get("iteration_s"):
+        found["samples_per_s"] = batch / row["iteration_s"]
+    if step and {"communicate", "wait"} <= phases.keys():
+        found["stalled"] = (phases["communicate"] + phases["wait"]) / step
+    if batch and row["bytes_sent"] is not None:
+        found["sample_bytes"] = row["bytes_sent"] * (row["ranks"] or row["workers"]) / batch
+    if row["parameters"]:
+        found["model_mb"] = 4e-6 * row["parameters"]
+    return found
 
 
 def _is_one(value: Any) -> bool:

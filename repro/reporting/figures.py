@@ -119,7 +119,7 @@ def draw(figure: Figure, shown: pd.DataFrame) -> Any:
 
     with sns.axes_style("whitegrid"):
         if figure.kind == "gantt":
-            return _titled(figure, gantt.draw(figure, shown))
+            return gantt.draw(figure, shown)
         grid = _stacked(figure, shown) if figure.kind == "stack" else _grid(figure, shown)
     for axis in grid.axes.flat:
         if figure.kind in ("bar", "stack") and figure.values:
@@ -129,13 +129,9 @@ def draw(figure: Figure, shown: pd.DataFrame) -> Any:
             (axis.axvline if which == "x" else axis.axhline)(value, color="0.4", linewidth=0.8, linestyle="--")
         if figure.lowest is not None:
             axis.set_ylim(bottom=figure.lowest)
-    return _titled(figure, grid.figure)
-
-
-def _titled(figure: Figure, drawn: Any) -> Any:
-    drawn.suptitle(figure.title, x=0.01, ha="left", fontsize=11)
-    drawn.set_layout_engine("constrained")
-    return drawn
+    grid.figure.suptitle(figure.title, x=0.01, ha="left", fontsize=11)
+    grid.figure.set_layout_engine("constrained")
+    return grid.figure
 
 
 def _grid(figure: Figure, shown: pd.DataFrame) -> Any:
@@ -147,7 +143,7 @@ def _grid(figure: Figure, shown: pd.DataFrame) -> Any:
     given: dict[str, Any] = {"data": shown} | {name: getattr(figure, name) for name in names}
     given["facet_kws"] = {"sharex": figure.share_x, "sharey": figure.share_y}
     if figure.hue:
-        given["palette"] = sns.color_palette("colorblind", len(figure.hue_order or shown[figure.hue].unique()))
+        given["palette"] = sns.color_palette("colorblind", shown[figure.hue].nunique())
     if function is not sns.displot:
         spread = {"estimator": "median", "errorbar": ("pi", 100)}
         given |= spread if figure.kind in ("line", "bar", "point") else {}

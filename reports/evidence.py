@@ -19,9 +19,7 @@ from repro.reporting import claims, evaluate, validated
 from repro.reporting.claims import Claim, File
 from repro.reporting.evaluate import Error, Evidence, Judged, Outcome
 from repro.reporting.stats import spread
-from repro.reports import (  # noqa: F401  the compute modules add to FUNCTIONS
-    compute_pipedream,
-    compute_pipelines,
+from repro.reports import (
     factors,
 )
 from repro.reports.compute import FUNCTIONS, OF_PROBES, takes_error
@@ -176,7 +174,7 @@ def place(run: Summary) -> Place:
     """What is the same of a run at every end of an input."""
     model, data = (run.get(part) or {} for part in ("model", "dataset"))
     names = (model.get("name"), data.get("name")) if isinstance(model, dict) else (model, None)
-    same = (run["testbed"], *names, run["workers"], run.get("batch"), run.get("strategy"))
+    same = (run["testbed"], *names, run["workers"], run.get("strategy"))
     varied = {name: value for name, value in factors.of(run).items() if name != FACTOR}
     return (*same, *sorted(map(str, varied.items())))
 

@@ -3,91 +3,108 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from repro.experiment.papers import entries
 from repro.reports import probes
-from repro.reports.gathering import Gathered
-from repro.reports.groups import Group, choose, strangers
-from repro.reports.loading import KINDS, Summary, load
-from repro.reports.pipedream.experiments import ACCURACY, PAPER, PLACES, PROBES, SWEEPS, TABLE_1, TRAINING, WITH
-from repro.reports.pipelines import Runs
+from repro.reports.gathering import AnyGroup, Gathered
+from repro.reports.groups import Experiment, Group, choose, planned, strangers
+from repro.reports.loading import KINDS, Summary, load, load_ends
+from repro.reports.pipedream import derived, derived_schedules, derived_training  # noqa: F401  they register
+from repro.reports.pipedream.stages import PIPEDREAM
 from repro.reports.probes import ProbeGroup
 from repro.reports.sweeps import choose_places, sweep, widened
+
+PAPER = "pipedream"
+# a row of Table 1, or a throughput that section 5.2 gives in the text alone, is an experiment of its own
+_MODELS = ("table1-", "throughput-")
+EVERY_ROW = tuple(entry.experiment for entry in entries(PAPER) if entry.experiment.startswith(_MODELS))
+ROWS = tuple(name for name in EVERY_ROW if not name.endswith("-inputs"))  # those are at the ends of assumed inputs
+TABLE_1, FIG1, AT_ENDS, ACCURACY = "table1", "fig1", "inputs", "accuracy-vgg16"
+SWEEPS = {TABLE_1: ROWS, FIG1: (FIG1,)}
+# In what variants of one experiment may differ: one machine alone, other numbers of machines with their batches, and
+# data as long as they need.
+SCALES = ("workers", "batch", "train", "test", "checksum", "epochs", "eval_every", "device")
+TRAINED = (*SCALES, "optimizer")
+FIG8 = Experiment(PAPER, "fig8", {PIPEDREAM: ("pipedream", {})}, varies=SCALES)  # two files, each with its cuts
+WITH = {"fig8-measured": FIG8.name}  # results of an experiment that stand with another's
+TRAINING = (
+    planned(PAPER, "timelines", kinds=("simulated",), varies=SCALES),
+    FIG8,
+    *(planned(PAPER, name, varies=TRAINED) for name in (ACCURACY, "semantics", "semantics-alexnet")),
+    Experiment(PAPER, "memory", {}, varies=(*TRAINED, "model", "parameters")),
+)
+MEASURED = tuple(planned(PAPER, f"measured-{name}", kinds=("measured",), varies=TRAINED) for name in ("vgg", "alexnet"))
+PROBES = {"fig5": "layer_sizes", "configurations": "configurations", "what-if": "configurations"}  # -> its program
 
 
 @dataclass(frozen=True)
 class Results:
-    """Experiment -> kind -> group of training and of probes; -> group of sweeps; -> kind -> a group a place."""
+    """(experiment, kind) -> what the page shows of it; row of Table 1 -> its runs; all other groups."""
 
-    training: dict[str, dict[str, Group]]
-    places: dict[str, dict[str, list[Group]]]  # the one that claims are judged by first
-    sweeps: dict[str, ProbeGroup]  # simulated
-    probes: dict[str, dict[str, ProbeGroup]]
-    others: list[Group | ProbeGroup]
-
-    @property
-    def table1(self) -> Runs | None:
-        """The runs of Table 1's rows."""
-        found = self.sweeps.get(TABLE_1)
-        return Runs.of(found.summaries) if found else None
+    shown: dict[tuple[str, str], AnyGroup]
+    rows: dict[str, ProbeGroup] = field(default_factory=dict)
+    accuracy: ProbeGroup | None = None  # epochs of the accuracy runs and times of epochs of Table 1's
+    others: list[AnyGroup] = field(default_factory=list)
 
     @property
-    def shown(self) -> dict[tuple[str, str], Group | ProbeGroup]:
-        """(experiment, kind) -> group, the first of several places."""
-        found: dict[tuple[str, str], Group | ProbeGroup] = {(n, "simulated"): g for n, g in self.sweeps.items()}
-        for every in (self.training, self.probes):
-            found |= {(name, kind): of[kind] for name, of in every.items() for kind in KINDS if kind in of}
-        found |= {(name, kind): of[kind][0] for name, of in self.places.items() for kind in KINDS if of.get(kind)}
-        return found
-
-    @property
-    def used(self) -> list[Group | ProbeGroup]:
-        """Every group in a figure or table, those of further places too."""
-        further = [group for of in self.places.values() for some in of.values() for group in some[1:]]
-        return [*self.shown.values(), *further]
+    def used(self) -> list[AnyGroup]:
+        """Every group in a figure or table."""
+        return list(self.shown.values())
 
 
-def gather(summaries: Sequence[Summary], measurements: Sequence[Summary]) -> Results:
-    """The groups that the page shows, and all others."""
-    summaries = [s | {"experiment": WITH.get(s["experiment"], s["experiment"])} for s in summaries]
-    swept = {name for names in SWEEPS.values() for name in names}
-    training, places, sweeps, others, known = {}, {}, {}, [], []
+def gather(
+    summaries: Sequence[Summary], measurements: Sequence[Summary], at_ends: Sequence[Summary] = ()
+) -> Results:  # fmt: skip
+    """The groups that the page shows, and all others; at_ends: the runs of rows at the ends of assumed inputs."""
+    summaries = [run | {"experiment": WITH.get(run["experiment"], run["experiment"])} for run in summaries]
+    shown: dict[tuple[str, str], AnyGroup] = {}
+    others: list[AnyGroup] = []
     for name, experiments in SWEEPS.items():
-        found, rest = sweep([s for s in summaries if s["experiment"] in experiments])
-        sweeps |= {name: found} if found else {}
+        found, rest = sweep([run for run in summaries if run["experiment"] in experiments])
+        shown |= {(name, "simulated"): found} if found else {}
         others += rest
-    plain = [s for s in summaries if s["experiment"] not in swept]
-    for experiment in (*TRAINING, *PLACES):
-        mine = widened(experiment, plain)
-        known.append(mine)
-        if experiment in PLACES:
-            places[experiment.name], rest = choose_places(plain, mine)
-        else:
-            training[experiment.name], rest = choose(plain, mine)
+    if at_ends:
+        shown[AT_ENDS, "simulated"] = ProbeGroup((), tuple(at_ends))
+    plain = [run for run in summaries if run["experiment"] not in (*EVERY_ROW, FIG1)]
+    known = [widened(experiment, plain) for experiment in (*TRAINING, *MEASURED)]
+    for experiment in known:
+        of_kinds, rest = _chosen(plain, experiment)
+        shown |= {(experiment.name, kind): of_kinds[kind] for kind in KINDS if kind in of_kinds}
         others += rest
     others += strangers(plain, known)
-    measured = {}
     for name, program in PROBES.items():
-        of_name = [s for s in measurements if s["experiment"] == name and s["program"] == program]
-        measured[name], rest = probes.choose(of_name, name)
-        others += rest
-    others += probes.groups([s for s in measurements if PROBES.get(s["experiment"]) != s["program"]])
-    return Results(training, places, sweeps, measured, others)
+        mine = [run for run in measurements if (run["experiment"], run["program"]) == (name, program)]
+        of_probe, left = probes.choose(mine, name)
+        shown |= {(name, kind): group for kind, group in of_probe.items()}
+        others += left
+    others += probes.groups([run for run in measurements if PROBES.get(run["experiment"]) != run["program"]])
+    table1, trained = shown.get((TABLE_1, "simulated")), shown.get((ACCURACY, "simulated"))
+    runs = table1.used() if table1 else []
+    rows = {row: tuple(run for run in runs if run["experiment"] == row) for row in ROWS}
+    both = ProbeGroup((), (*trained.used(), *runs)) if trained and runs else None
+    return Results(shown, {row: ProbeGroup((), of) for row, of in rows.items() if of}, both, others)
 
 
-def finder(found: Results) -> Callable[[str, str], Group | ProbeGroup | None]:
-    """Which results speak to a claim: those that the page shows.
+def _chosen(summaries: Sequence[Summary], experiment: Experiment) -> tuple[dict[str, Group], list[Group]]:
+    """(kind -> the group that is shown, the others); of what was measured in several places, the preferred one's."""
+    if experiment.name not in {measured.name for measured in MEASURED}:
+        return choose(summaries, experiment)
+    places, rest = choose_places(summaries, experiment)
+    further = [group for groups in places.values() for group in groups[1:]]
+    return {kind: groups[0] for kind, groups in places.items()}, [*further, *rest]
 
-    Claims about time to accuracy take epochs from the accuracy runs and the times of epochs from Table 1's.
-    """
 
-    def find(experiment: str, kind: str) -> Group | ProbeGroup | None:
-        group = found.shown.get((experiment, kind))
-        rows = found.sweeps.get(TABLE_1)
-        if experiment == ACCURACY.name and kind == "simulated" and group and rows:
-            return ProbeGroup((), (*group.used(), *rows.summaries))
-        return group
+def finder(found: Results) -> Callable[[str, str], AnyGroup | None]:
+    """Which results speak to a claim: those that the page shows, of a row its own runs."""
+
+    def find(experiment: str, kind: str) -> AnyGroup | None:
+        if kind == "simulated" and experiment in found.rows:
+            return found.rows[experiment]
+        if kind == "simulated" and experiment == ACCURACY and found.accuracy:
+            return found.accuracy
+        return found.shown.get((experiment, kind))
 
     return find
 
@@ -95,5 +112,6 @@ def finder(found: Results) -> Callable[[str, str], Group | ProbeGroup | None]:
 def gathered(results: Path | None) -> Gathered:
     """The results of the page, from a folder alone or from workspace and reference."""
     summaries, measurements = load(PAPER, results), probes.load(PAPER, results)
-    found = gather(summaries, measurements)
+    at_ends = [run for runs in load_ends(PAPER, results).values() for run in runs]
+    found = gather(summaries, measurements, at_ends)
     return Gathered(found, finder(found))

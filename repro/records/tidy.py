@@ -78,7 +78,7 @@ def run(summary: Mapping[str, Any]) -> dict[str, Any]:
         row[f"to_{target}_s"] = reached and reached["train_s"]
     for part in _SPREAD:
         row |= {f"{part}.{entry}": value for entry, value in (summary.get(part) or {}).items() if _is_one(value)}
-    return row
+    return row | _derived(summary, row)
 
 
 def _throughput(iteration_s: float, batch: int | None) -> dict[str, float]:
@@ -126,6 +126,25 @@ def _flat(entry: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]
             yield from _flat(value, f"{above}{key}.")
         elif _is_one(value):
             yield f"{above}{key}", value
+
+
+def _derived(summary: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, Any]:
+    """What several reports compare and no run says outright; nothing where a run lacks what it is computed from.
+
+    samples_per_s: of all workers together; stalled: share of a step in which a rank stands still for communication or
+    for others; sample_bytes: that all ranks together send for a sample; model_mb: at 4 bytes a parameter, 10^6 bytes.
+    """
+    found: dict[str, Any] = {}
+    phases, step, batch = summary.get("phases") or {}, row["step_s"], row["batch"]
+    if batch and row.get("iteration_s"):
+        found["samples_per_s"] = batch / row["iteration_s"]
+    if step and {"communicate", "wait"} <= phases.keys():
+        found["stalled"] = (phases["communicate"] + phases["wait"]) / step
+    if batch and row["bytes_sent"] is not None:
+        found["sample_bytes"] = row["bytes_sent"] * (row["ranks"] or row["workers"]) / batch
+    if row["parameters"]:
+        found["model_mb"] = 4e-6 * row["parameters"]
+    return found
 
 
 def _is_one(value: Any) -> bool:

@@ -12,6 +12,7 @@ from pydantic import Field
 from repro.common import yaml_files
 from repro.common.errors import InputError, unknown
 from repro.common.fields import Model, Positive, Text, checked
+from repro.reporting import gantt
 from repro.reporting.filters import Filter, chosen
 from repro.reporting.stats import number
 
@@ -36,19 +37,22 @@ class Shown(Model):
 
 
 class Figure(Shown):
-    """One figure. kind: of `seaborn.relplot`, `catplot` or `displot`; stack: bars of `y` on top of each other by `hue`.
+    """One figure. kind: of `seaborn.relplot`, `catplot` or `displot`; stack: bars of `y` on top of each other by `hue`;
+    gantt: boxes from `x` to `end` in lines of `y`, with `text` in them (`repro.reporting.gantt`).
 
     Lines, bars and points are medians over the rows that share their place, with all that they range over.
     """
 
     alt: str  # what somebody who cannot see it is told
-    kind: Literal["bar", "point", "strip", "box", "line", "scatter", "hist", "stack"]
+    kind: Literal["bar", "point", "strip", "box", "line", "scatter", "hist", "stack", "gantt"]
     x: Text
     y: Text | None = None
     hue: Text | None = None
     style: Text | None = None
     col: Text | None = None
     row: Text | None = None
+    end: Text | None = None  # of a Gantt chart: where a box that begins at x ends, and what is written in it
+    text: Text | None = None
     col_wrap: int | None = None
     order: list[str] | None = None  # of x
     hue_order: list[str] | None = None
@@ -98,7 +102,7 @@ def read(path: Path) -> File:
 
 def rows(figure: Figure, table: pd.DataFrame) -> pd.DataFrame:
     """What a figure shows: the rows and columns that stand in the CSV beside it; empty where nothing has been run."""
-    named = (figure.x, figure.y, figure.hue, figure.style, figure.col, figure.row)
+    named = (figure.x, figure.end, figure.y, figure.hue, figure.style, figure.col, figure.row, figure.text)
     axes = list(dict.fromkeys(column for column in named if column))
     if missing := next((column for column in axes if column not in table), None):
         raise unknown(f"column of figure '{figure.title}'", missing, table.columns)
@@ -115,6 +119,8 @@ def draw(figure: Figure, shown: pd.DataFrame) -> Any:
     import seaborn as sns
 
     with sns.axes_style("whitegrid"):
+        if figure.kind == "gantt":
+            return gantt.draw(figure, shown)
         grid = _stacked(figure, shown) if figure.kind == "stack" else _grid(figure, shown)
     for axis in grid.axes.flat:
         if figure.kind in ("bar", "stack") and figure.values:
@@ -192,10 +198,23 @@ def _finish(figure: Figure, grid: Any) -> None:
     grid.set_titles(col_template="{col_name}", row_template="{row_name}")
     for axis in figure.log:
         grid.set(**{f"{axis}scale": "log"})
+        for panel in grid.axes.flat:
+            _plain_ticks(getattr(panel, f"{axis}axis"))
     if grid.legend is not None:
         several = figure.style and figure.style != figure.hue
         sns.move_legend(grid, "lower right", ncols=4, frameon=False, **({} if several else {"title": None}))
         grid.legend.set_loc("outside lower right")
+
+
+def _plain_ticks(axis: Any) -> None:
+    """Ticks of a log scale as everyday numbers; within two decades also at 2 and 5."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    low, high = axis.get_view_interval()
+    if 0 < high < 100 * low:
+        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.set_minor_formatter(NullFormatter())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
 def cells(table: Table, found: pd.DataFrame) -> pd.DataFrame:

@@ -4,42 +4,16 @@ from __future__ import annotations
 
 import math
 
-from repro.reports.pipedream.experiments import (
-    ACCURACY,
-    BY_NAME,
-    DATA_PARALLEL,
-    MEASURED_ALEXNET,
-    MEASURED_VGG,
-    MEMORY,
-    REPLICATED,
-    SEMANTICS,
-    SEMANTICS_ALEXNET,
-    TABLE,
-    TIMELINES,
-)
-from repro.reports.pipedream.published import Published
-from repro.reports.pipelines import (
-    ALLREDUCE,
-    ASP,
-    BSP,
-    FLUSH,
-    GIVEN,
-    GPIPE,
-    MODEL,
-    NAIVE,
-    PIPEDREAM,
-    SINGLE,
-    STASHING,
-    STRAIGHT,
-    VERTICAL,
-    noam,
-    replicas,
-)
+from repro.reports.pipedream.results import ACCURACY
+from repro.reports.pipedream.stages import ALLREDUCE, ASP, BSP, PIPEDREAM, SINGLE, cluster, machines, noam, replicas
+from repro.reports.pipedream.tables import MODELS, label
 from repro.reports.reference import read as read_reference
 from tests.reports.data.probes import probe
 from tests.reports.data.summaries import make
 
-PAPER = Published(read_reference("pipedream"))
+GIVEN, STRAIGHT, MODEL, GPIPE, FLUSH = "paper-config", "straight", "model-parallel", "gpipe", "1f1b-flush"
+STASHING, VERTICAL, NAIVE = "stashing", "vertical-sync", "naive"
+DATA_PARALLEL, REPLICATED = "data-parallel", "replicated"
 # name, output (MB for a minibatch of 32), parameters (MB): VGG16 with a layer a convolution and its pooling
 VGG16 = (
     ("conv1_1", 411.0, 0.007), ("conv1_2", 102.8, 0.148), ("conv2_1", 205.5, 0.295), ("conv2_2", 51.4, 0.590),
@@ -65,7 +39,8 @@ ROWS = {
     "throughput-resnet50-8b": (5.0, 5.0, "8", 1.0),
 }  # fmt: skip
 
-PRINTED = {row.name: config for row in TABLE if (config := PAPER.configuration(row))}
+_CONFIGURATIONS = read_reference("pipedream").query("quantity == 'configuration'").set_index("row")["value"]
+PRINTED = {row: _CONFIGURATIONS[label(row)] for row in ROWS if label(row) in _CONFIGURATIONS}
 
 
 def stages(config, schedule="1f1b", semantics="stashing", source="auto"):
@@ -125,27 +100,27 @@ def timing(summary):
 def row(name, variants=None):
     """All variants of a row of Table 1, or some: time only."""
     bsp, pipedream, config, share = ROWS[name]
-    at, alone = BY_NAME[name], 0.2
-    batch = (80 if at.model == "S2VT" else 32) * at.machines
-    sent = 2 * (at.machines - 1) / at.machines * 4 * COUNTS[at.model]
+    count, model, alone = machines(name), MODELS[name.split("-")[1]], 0.2
+    batch = (80 if model == "S2VT" else 32) * count
+    sent = 2 * (count - 1) / count * 4 * COUNTS[model]
     # speed-up over one machine, configuration, share of BSP's bytes
     every = {
         SINGLE: (1.0, None, 0.0), BSP: (bsp, None, 1.0), ALLREDUCE: (1.1 * bsp, None, 1.0),
         PIPEDREAM: (pipedream, config, share), GIVEN: (0.95 * pipedream, PRINTED.get(name), 1.2 * share),
-        STRAIGHT: (0.5 * at.machines, "-".join("1" * at.machines), 0.04),
-        MODEL: (0.9, "-".join("1" * at.machines), 0.04),
+        STRAIGHT: (0.5 * count, "-".join("1" * count), 0.04),
+        MODEL: (0.9, "-".join("1" * count), 0.04),
     }  # fmt: skip
     found = []
     for variant in variants or [s for s in every if s != GIVEN or name in PRINTED]:
         speedup, stages_of, part = every[variant]
-        workers = 1 if variant == SINGLE else at.machines
-        step = alone * at.machines / speedup if workers > 1 else alone
-        one = run(name, variant, step=step, workers=workers, batch=batch if workers > 1 else batch // at.machines,
-                  testbed=f"paper/pipedream-{at.cluster.lower()}", config=stages_of, bytes_sent=part * sent,
+        workers = 1 if variant == SINGLE else count
+        step = alone * count / speedup if workers > 1 else alone
+        one = run(name, variant, step=step, workers=workers, batch=batch if workers > 1 else batch // count,
+                  testbed=f"paper/pipedream-{cluster(name).lower()}", config=stages_of, bytes_sent=part * sent,
                   stall=max(0.0, step - alone) if variant == BSP else 0.0)  # fmt: skip
         one |= {
             "dataset": {"name": "imagenet (shapes only)", "standin": False, "train": 1_281_167, "test": 50_000},
-            "model": {"name": at.model.lower(), "parameters": COUNTS[at.model]},
+            "model": {"name": model.lower(), "parameters": COUNTS[model]},
         }
         found.append(timing(one))
     return found
@@ -256,10 +231,10 @@ def replicated():
 def timelines():
     """Figures 2, 3, 4 and 6."""
     return [
-        timing(run(TIMELINES.name, DATA_PARALLEL, trace=data_parallel(), stall=0.05, hidden=0.01)),
-        timing(run(TIMELINES.name, MODEL, trace=model_parallel(), config="1-1-1-1", stall=0.07)),
-        timing(run(TIMELINES.name, PIPEDREAM, trace=one_f_one_b(), config="1-1-1-1", hidden=0.02)),
-        timing(run(TIMELINES.name, REPLICATED, trace=replicated(), config="2-1", workers=3, batch=96)),
+        timing(run("timelines", DATA_PARALLEL, trace=data_parallel(), stall=0.05, hidden=0.01)),
+        timing(run("timelines", MODEL, trace=model_parallel(), config="1-1-1-1", stall=0.07)),
+        timing(run("timelines", PIPEDREAM, trace=one_f_one_b(), config="1-1-1-1", hidden=0.02)),
+        timing(run("timelines", REPLICATED, trace=replicated(), config="2-1", workers=3, batch=96)),
     ]
 
 
@@ -293,13 +268,13 @@ def accuracy(seeds=3):
     for seed in range(seeds):
         for n in (4, 8, 16):
             sizes = {"workers": n, "batch": 32 * n, "testbed": "paper/pipedream-a"}
-            found.append(learned(ACCURACY.name, f"{BSP}-{n}", seed, 0.7, 2.0, **sizes))
-            found.append(learned(ACCURACY.name, f"{PIPEDREAM}-{n}", seed, 0.7, 2.1, config=f"{n - 1}-1", **sizes))
-        found.append(learned(ACCURACY.name, f"{ASP}-4", seed, 0.68, 6.0, testbed="paper/pipedream-a"))
+            found.append(learned(ACCURACY, f"{BSP}-{n}", seed, 0.7, 2.0, **sizes))
+            found.append(learned(ACCURACY, f"{PIPEDREAM}-{n}", seed, 0.7, 2.1, config=f"{n - 1}-1", **sizes))
+        found.append(learned(ACCURACY, f"{ASP}-4", seed, 0.68, 6.0, testbed="paper/pipedream-a"))
     return found
 
 
-def versions(experiment=SEMANTICS.name, seeds=3):
+def versions(experiment="semantics", seeds=3):
     """Weight versions: naive is worse."""
     finals = {STASHING: 0.70, VERTICAL: 0.698, NAIVE: 0.55, BSP: 0.695, SINGLE: 0.71}
     found = []
@@ -312,7 +287,7 @@ def versions(experiment=SEMANTICS.name, seeds=3):
     return found
 
 
-def measured(experiment=MEASURED_VGG.name, testbed="shaped/1g", seeds=2, slow=1.0):
+def measured(experiment="measured-vgg", testbed="shaped/1g", seeds=2, slow=1.0):
     """What is measured here: step times by variant."""
     steps = {BSP: 1.0, ALLREDUCE: 0.9, ASP: 0.7, MODEL: 1.3, STRAIGHT: 0.6, PIPEDREAM: 0.5, GPIPE: 0.8, FLUSH: 0.75}
     found = []
@@ -331,7 +306,7 @@ def memory(kind="measured"):
     """Two configurations; what is observed is a little more than what is predicted."""
     found = []
     for variant, config in (("straight", "1-1-1-1"), ("pipedream", "3-1")):
-        found.append(run(MEMORY.name, variant, kind, config=config) | {"per_rank": per_rank(config, 1.02)})
+        found.append(run("memory", variant, kind, config=config) | {"per_rank": per_rank(config, 1.02)})
     return found
 
 
@@ -362,35 +337,22 @@ def configurations():
              "ResNet-50": "resnet50"}  # fmt: skip
     rows = []
     for name, (_, _, config, _) in ROWS.items():
-        at = BY_NAME[name]
+        count = machines(name)
         for cost_model in ("paper", "released-sum", "released-max"):
-            found = config if cost_model == "paper" else f"{at.machines - 1}-1"
-            speed = 3.125e9 if at.cluster == "A" else 1.25e9
-            rows.append(configuration_row(names[at.model], at.cluster, at.machines, speed, cost_model, found))
+            found = config if cost_model == "paper" else f"{count - 1}-1"
+            speed = 3.125e9 if cluster(name) == "A" else 1.25e9
+            rows.append(
+                configuration_row(names[MODELS[name.split("-")[1]]], cluster(name), count, speed, cost_model, found)
+            )
     return probe("configurations", "configurations", "table1", {"rows": rows}, "simulated", workers=1,
                  paper="pipedream", testbed="paper/pipedream-a")  # fmt: skip
 
 
-def what_if():
-    """VGG16 on 8 machines from 1 to 100 Gbit/s."""
-    rows = []
-    for i in range(13):
-        gbit = 10 ** (i / 6)
-        for cost_model in ("paper", "released-sum", "released-max"):
-            config = "1-1-1-1-1-1-1-1" if gbit < 2 else "7-1" if gbit < 40 else "8"
-            one = configuration_row("vgg16", "A", 8, gbit * 1.25e8, cost_model, config)
-            one["speedup_single"] = 8 * gbit / (gbit + 2)
-            one["speedup_bsp"] = 1 + 8 / gbit
-            rows.append(one)
-    return probe("configurations", "what-if", "vgg16", {"rows": rows}, "simulated", workers=1, paper="pipedream",
-                 testbed="paper/pipedream-a")  # fmt: skip
-
-
 def everything(seeds=2):
-    """Results for every section of the page."""
+    """Results of every kind that the page knows."""
     return [
         *table1(), *fig1(), *timelines(), fig8(), fig8("measured", 1.8, "fig8-measured"), *accuracy(seeds),
-        *versions(seeds=seeds), *versions(SEMANTICS_ALEXNET.name, seeds), *measured(seeds=seeds),
-        *measured(testbed="here", seeds=1, slow=0.5), *measured(MEASURED_ALEXNET.name, seeds=seeds), *memory(),
-        layer_sizes(), configurations(), what_if(),
+        *versions(seeds=seeds), *versions("semantics-alexnet", seeds), *measured(seeds=seeds),
+        *measured(testbed="here", seeds=1, slow=0.5), *measured("measured-alexnet", seeds=seeds), *memory(),
+        layer_sizes(), configurations(),
     ]  # fmt: skip

@@ -1,0 +1,138 @@
+"""Where the paper does not add up: every number from reference/pipedream.csv, and arithmetic on it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+from repro.reporting.stats import TIMES, number
+from repro.reports import arithmetic
+from repro.reports.arithmetic import Check, check
+from repro.reports.pipedream.results import PAPER, Results
+from repro.reports.pipedream.stages import replicas
+from repro.reports.reference import Quoted
+from repro.reports.reference import read as read_reference
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+OVER_ONE, OVER_BSP = "speed-up over 1 machine", "speed-up over BSP"
+REDUCTION = "communication reduction over BSP"
+INCEPTION = 27_161_264  # parameters of Inception-v3 as commonly built, with its auxiliary head
+
+
+class Published(Quoted):
+    """The reference table."""
+
+    paper = PAPER
+
+
+def table(found: Results) -> pd.DataFrame:
+    """Every check as text."""
+    paper = Published(read_reference(PAPER))
+    group = found.shown.get(("fig5", "simulated"))
+    layers = group.first["result"]["layers"] if group else []
+    return arithmetic.table([*texts(paper), *networks(paper), *reductions(paper, layers)])
+
+
+def texts(paper: Published) -> list[Check]:
+    """The abstract and the introduction against section 5."""
+    six = paper.value("Text", "AlexNet", "PipeDream", "speed-up over BSP, most")
+    alex = paper.value("Section 5.2", "AlexNet, 8 (B)", "PipeDream", OVER_BSP)
+    gain = paper.value("Table 1", "Inception-v3, 8 (B)", "PipeDream", OVER_BSP)
+    saved = paper.value("Section 5.2", "Inception-v3, 8 (B)", "PipeDream", "improvement of training time")
+    every = paper.table[(paper.table["place"] == "Table 1") & (paper.table["quantity"] == OVER_ONE)]
+    least = every[every["setting"] == "BSP"]["value"].astype(float).min()
+    networks, trained = (paper.value("Text", "all", "all", name) for name in ("networks", "networks trained"))
+    size = paper.value("Models", "Inception-v3", "all", "size")
+    return [
+        Check("AlexNet over BSP", f"{six:g}{TIMES} (section 1)", f"{alex:g}{TIMES} (section 5.2)", "printed twice"),
+        check("Networks (abstract)", networks, trained, "", 'section 5.1: "three different DNN models"'),
+        check("Inception-v3 (B): training time saved", saved, 100 * (1 - 1 / gain), " %",
+              f"a speed-up of {gain:g}{TIMES}"),
+        Check('"Data-parallel is slower than single-machine training"', f"< 1{TIMES}", f"{least:g}{TIMES}",
+              "the least speed-up of BSP in Table 1"),
+        check("Inception-v3: size", size, 4e-6 * INCEPTION, " MB", f"the usual network: {INCEPTION:,} parameters"),
+    ]  # fmt: skip
+
+
+def exposed(paper: Published, row: str) -> float:
+    """Communication that BSP cannot hide on this many machines, in units of one machine's computation."""
+    return count(row) / paper.value("Table 1", row, "BSP", OVER_ONE) - 1
+
+
+def count(row: str) -> int:
+    """Machines of `VGG16, 8 (A)`, as the table's rows are named."""
+    return int(row.split(", ")[1].split(" ")[0])
+
+
+def networks(paper: Published) -> list[Check]:
+    """VGG16's speed-ups of BSP against each other: more machines, and the other cluster.
+
+    More machines: communication grows as section 3.2's 4 (m - 1) |w| / m. The other cluster: the same bytes over its
+    network, computation faster as the printed training times and speed-ups imply.
+    """
+    four, eight, sixteen, other = (f"VGG16, {place}" for place in ("4 (A)", "8 (A)", "16 (A)", "8 (B)"))
+    grown = (1 - 1 / count(sixteen)) / (1 - 1 / count(four))
+    how = f"what 4 machines cannot hide grows as (m - 1) / m (section 3.2), {number(grown)} times"
+    hours = [paper.value("Section 5.2", row, "BSP", "training time") for row in (eight, other)]
+    speed = [paper.value("Table 1", row, "BSP", OVER_ONE) for row in (eight, other)]
+    faster = hours[0] * speed[0] / (hours[1] * speed[1])
+    slower = paper.value("Clusters", "A", "all", "network") / paper.value("Clusters", "B", "all", "network")
+    why = f"what A cannot hide, over a network {slower:g} times slower, machines {number(faster)} times faster"
+    return [
+        _scaled(paper, sixteen, exposed(paper, four), grown, how),
+        _scaled(paper, other, exposed(paper, eight), slower * faster, why),
+    ]
+
+
+def _scaled(paper: Published, row: str, base: float, factor: float, how: str) -> Check:
+    """BSP's speed-up if `base`, which another row cannot hide, takes `factor` times as long.
+
+    What that row hides grows too, and can be as long as the computation: from none of it to all of it.
+    """
+    ends = sorted(count(row) / (1 + factor * (base + hidden) - hidden) for hidden in (0, 1))
+    printed = paper.value("Table 1", row, "BSP", OVER_ONE)
+    nearer = min(ends, key=lambda value: abs(value - printed))
+    off = 1.0 if ends[0] <= printed <= ends[1] else nearer / printed
+    follows = f"{number(ends[0])} to {number(ends[1])}{TIMES}"
+    return Check(f"{row}: BSP over one machine", f"{printed:g}{TIMES}", follows, how, off)
+
+
+# --- bytes, from the sizes of layers
+
+
+def reductions(paper: Published, layers: Sequence[Mapping[str, Any]]) -> list[Check]:
+    """VGG16's printed reductions, and the most that any cut of the printed configuration gives."""
+    printed = paper.table[(paper.table["quantity"] == REDUCTION) & paper.table["row"].str.startswith("VGG16")]
+    found = []
+    for row, value in zip(printed["row"], printed["value"]) if layers else ():
+        config = paper.text("Table 1", row, "PipeDream", "configuration")
+        most = best_reduction(layers, config)
+        how = f"the most over all cuts of {config}, every byte counted (sections 3.2 and 4)"
+        if 100 * most < float(value) - 0.5:
+            found.append(check(f"{row}: bytes less than BSP", float(value), 100 * most, " %", how))
+    return found
+
+
+def best_reduction(layers: Sequence[Mapping[str, Any]], config: str) -> float:
+    """The most that a configuration can save of BSP's bytes, over all cuts."""
+    counts, last = replicas(config), len(layers) - 1
+    ways = [(*ends, last) for ends in combinations(range(last), len(counts) - 1)]
+    return 1 - min(sent(layers, ends, counts) for ends in ways) / sent(layers, [last], [sum(counts)])
+
+
+def sent(layers: Sequence[Mapping[str, Any]], ends: Sequence[int], counts: Sequence[int]) -> float:
+    """Bytes that all machines send for as many minibatches as there are machines.
+
+    ends: the last layer of every stage; counts: their replicas. A stage of m replicas pushes and pulls 2 (m - 1) times
+    its parameters for every m minibatches; each minibatch crosses every cut forward and backward.
+    """
+    machines, first, total = sum(counts), 0, 0.0
+    for place, (end, m) in enumerate(zip(ends, counts, strict=True)):
+        total += machines / m * 2 * (m - 1) * sum(layer["parameter_bytes"] for layer in layers[first : end + 1])
+        if place < len(ends) - 1:
+            total += machines * 2 * layers[end]["activation_bytes"]
+        first = end + 1
+    return total

@@ -1,0 +1,94 @@
+"""Figures 10 to 12: time to accuracy = epochs (statistical efficiency) x seconds of an epoch (hardware efficiency).
+
+Epochs are those of the accuracy runs, whose variants have the row's number of machines behind their names; seconds of
+an epoch are those of Table 1's rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from repro.reporting.evaluate import Outcome
+from repro.reporting.evaluate import ratio as quotient
+from repro.reporting.stats import number, spread
+from repro.reports.compute import _paired, final, function
+from repro.reports.groups import Group
+from repro.reports.loading import Summary
+from repro.reports.pipedream.stages import ASP, BSP, SINGLE, Rates, fastest, machines, rates
+
+
+def goal(runs: Sequence[Summary], share: float = 1.0) -> float | None:
+    """The accuracy in the place of the paper's advertised one: the highest target that all runs have, times `share`."""
+    every = [set(run["targets"]) for run in runs]
+    common = set.intersection(*every) if every else set()
+    return share * max(map(float, common)) if common else None
+
+
+def epochs_to(run: Summary, target: float) -> float:
+    """Epochs to the first evaluation at or above the target; infinity where there is none."""
+    reached = [point["epoch"] for point in run["curve"] if (point.get(run["metric"]) or 0.0) >= target]
+    return min(reached, default=float("inf"))
+
+
+def row_rate(of: Rates, row: str, variant: str) -> float | None:
+    """Samples a second of a variant in a row: of BSP those of its faster way; of ASP that was not run those of as many
+    machines that never wait."""
+    if variant == BSP:
+        return fastest(of, row)
+    rate, alone = of.get((row, variant)), of.get((row, SINGLE))
+    return machines(row) * alone if rate is None and variant == ASP and alone is not None else rate
+
+
+@function
+def epochs_ratio(group, setting: str, over: str, share: float = 1.0) -> Outcome:
+    """Epochs that `over` needs for the target / those of `setting`; share: of the highest target."""
+    return _reached(group, setting, over, share, 1.0)
+
+
+@function
+def time_to_accuracy(
+    group, row: str, setting: str, over: str, over_row: str | None = None, share: float = 1.0
+) -> Outcome:  # fmt: skip
+    """Time to the target of `over` / that of `setting`."""
+    of, other = rates(group.summaries), over_row or row
+    one, base = row_rate(of, row, setting), row_rate(of, other, over)
+    if one is None or base is None:
+        return Outcome(reason=f"no results for {setting} of {row} or {over} of {other}")
+    return _reached(group, f"{setting}-{machines(row)}", f"{over}-{machines(other)}", share, one / base)
+
+
+def _reached(group, variant: str, over: str, share: float, faster: float) -> Outcome:
+    """(epochs of `over` / epochs of `variant`) x faster, seed by seed."""
+    of = [{run["seed"]: run for run in group.summaries if run["setting"] == name and not run["breakdown"]}
+          for name in (variant, over)]  # fmt: skip
+    if missing := [name for name, found in zip((variant, over), of, strict=True) if not found]:
+        return Outcome(reason=f"no results for {', '.join(missing)}")
+    if (target := goal([run for found in of for run in found.values()], share)) is None:
+        return Outcome(reason="the runs have no target in common")
+    each = {seed: [epochs_to(found[seed], target) for found in of] for seed in sorted(set(of[0]) & set(of[1]))}
+    values = {seed: faster * quotient(base, one) for seed, (one, base) in each.items()}
+    known = {seed: value for seed, value in values.items() if value == value}
+    if not known:
+        return Outcome(reason=f"{number(target)} not reached by {variant} nor {over}")
+    epochs = [number(spread(pair[i] for pair in each.values()).median) for i in (0, 1)]
+    return Outcome(known, note=f"to {number(target)}: {epochs[0]} epochs against {epochs[1]}")
+
+
+# --- weight versions, and passes on this machine
+
+
+@function
+def outside(group: Group, setting: str, one: str, other: str) -> Outcome:
+    """How far the final metric of `setting` lies outside the range between those of two others; 0: between them."""
+
+    def distance(run: Summary, low: Summary, high: Summary) -> float:
+        value, ends = final(run), sorted((final(low), final(high)))
+        return max(0.0, ends[0] - value, value - ends[1])
+
+    return _paired(group, [setting, one, other], distance)
+
+
+@function
+def backward_over_forward(group: Group, setting: str) -> Outcome:
+    """Seconds of the backward passes over those of the forward passes."""
+    return _paired(group, [setting], lambda run: run["phases"]["backward"] / run["phases"]["forward"], phases=True)

@@ -1,0 +1,160 @@
+"""Tables of the PipeDream page that are no tidy ones: ours beside the paper's, time to accuracy, schedules, memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from repro.reports import factors, schedules
+from repro.reports.pipedream import contradictions
+from repro.reports.pipedream.derived_schedules import MEMORY
+from repro.reports.pipedream.derived_training import row_rate
+from repro.reports.pipedream.results import ACCURACY, AT_ENDS, FIG8, PAPER, Results
+from repro.reports.pipedream.stages import ASP, BSP, PIPEDREAM, SINGLE, cluster, configuration, fastest, machines, rates
+from repro.reports.reference import read as read_reference
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+# As the paper writes them.
+MODELS = {"vgg16": "VGG16", "inception": "Inception-v3", "s2vt": "S2VT", "alexnet": "AlexNet", "resnet50": "ResNet-50"}
+VARIANTS = {"model-parallel": "model parallelism", "straight": "straight pipeline", BSP: "BSP", PIPEDREAM: "PipeDream",
+            "paper-config": "PipeDream, as printed", ASP: "ASP"}  # fmt: skip
+OVER = {"speed-up over 1 machine": "one machine", "speed-up over BSP": "BSP"}
+GUESSED = "all as guessed"
+MINIBATCHES = 10  # that are shown of a schedule: beginning and steady state
+CURVES = {  # figure -> the rows of Table 1 whose curves it has
+    "Figure 10 (a): 8 machines (A)": ("table1-vgg16-8a",),
+    "Figure 11 (a): 8 machines (B)": ("table1-vgg16-8b",),
+    "Figure 12: 4 and 16 machines (A)": ("table1-vgg16-4a", "table1-vgg16-16a"),
+}
+
+
+def label(row: str) -> str:
+    """As in reference/pipedream.csv: `VGG16, 8 (A)`."""
+    return f"{MODELS[row.split('-')[1]]}, {machines(row)} ({cluster(row)})"
+
+
+def speedups(found: Results) -> pd.DataFrame:
+    """Ours and the paper's speed-ups: row, variant, over (one machine, or the faster BSP), kind, speedup, machines."""
+    import pandas as pd
+
+    rows: list[dict[str, Any]] = []
+    for row, group in found.rows.items():
+        of, place = rates(group.summaries), {"row": label(row), "kind": "simulated", "experiment": row}
+        for over, base in (("one machine", of.get((row, SINGLE))), ("BSP", fastest(of, row))):
+            rows += [place | {"variant": name, "over": over, "speedup": of[row, variant] / base}
+                     for variant, name in VARIANTS.items() if (row, variant) in of and base]  # fmt: skip
+    printed = read_reference(PAPER)
+    printed = printed[printed["quantity"].isin(OVER) & printed["row"].str.contains("(", regex=False)]
+    for one in printed.drop_duplicates(["row", "setting", "quantity"]).itertuples() if rows else ():
+        rows.append({"row": one.row, "kind": "paper", "variant": one.setting, "over": OVER[one.quantity],
+                     "speedup": float(one.value)})  # fmt: skip
+    frame = pd.DataFrame(rows, columns=["row", "experiment", "kind", "variant", "over", "speedup"])
+    order = {name: place for place, name in enumerate(("paper", "simulated"))}
+    return frame.sort_values("kind", key=lambda kinds: kinds.map(order), kind="stable").reset_index(drop=True)
+
+
+def inputs(found: Results) -> pd.DataFrame:
+    """PipeDream over the faster BSP with one assumed input elsewhere: row, input, end, speedup; and as the paper has
+    it."""
+    import pandas as pd
+
+    own = speedups(found)
+    own = own[(own["over"] == "BSP") & (own["variant"] == "PipeDream")]
+    rows = [{"row": one.row, "kind": one.kind, "input": "paper" if one.kind == "paper" else GUESSED, "end": "",
+             "speedup": one.speedup} for one in own.itertuples()]  # fmt: skip
+    group = found.shown.get((AT_ENDS, "simulated"))
+    by_end: dict[tuple[str, str], dict[str, float]] = {}
+    for run in group.used() if group else ():
+        of = factors.of(run)
+        by_end.setdefault((run["experiment"], str(of["input"])), {})[str(of["method"])] = run["batch"] / run["step"][
+            "mean_s"]  # fmt: skip
+    for (experiment, at), of in by_end.items():
+        name, _, end = at.partition(", ")
+        bases = [rate for method, rate in of.items() if method != PIPEDREAM]
+        if PIPEDREAM in of and bases and end:  # none: all as guessed, which the row itself has
+            rows.append({"row": label(experiment), "kind": "simulated", "input": name, "end": end,
+                         "speedup": of[PIPEDREAM] / max(bases)})  # fmt: skip
+    rows.sort(key=lambda one: one["kind"] == "paper")  # on top of ours
+    return pd.DataFrame(rows, columns=["row", "kind", "input", "end", "speedup"])
+
+
+def configurations(found: Results) -> pd.DataFrame:
+    """A row of Table 1 each: the configuration that the paper prints, and the one found here."""
+    import pandas as pd
+
+    printed = read_reference(PAPER).query("quantity == 'configuration'").set_index("row")["value"]
+    rows = []
+    for row, group in found.rows.items():
+        own = next((configuration(run) for run in group.summaries if run["setting"] == PIPEDREAM), "")
+        rows.append({"kind": "simulated", "row": label(row), "printed": printed.get(label(row), "not printed"),
+                     "found": own})  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def accuracy(found: Results) -> pd.DataFrame:
+    """Figures 10 to 12: a row a curve, seed and evaluation; hours = epochs of the small workload x full-size epochs."""
+    import pandas as pd
+
+    group, table1 = found.shown.get((ACCURACY, "simulated")), [run for of in found.rows.values() for run in of.used()]
+    images = read_reference(PAPER).query("place == 'Data' and quantity == 'training images'")["value"].astype(float)
+    of, rows = rates(table1), []
+    for figure, of_figure in CURVES.items() if group else ():
+        for row in of_figure:
+            for run in group.used():
+                name, _, count = run["setting"].rpartition("-")
+                rate = row_rate(of, row, name) if count == str(machines(row)) else None
+                if not rate or (name == ASP and len(of_figure) == 1):  # ASP stands in Figure 12 alone
+                    continue
+                about = {"figure": figure, "strategy": f"{VARIANTS[name]}, {count}", "seed": run["seed"]}
+                rows += [about | {"kind": run["kind"], "accuracy": point[run["metric"]],
+                                  "hours": point["epoch"] * 1e6 * images.iloc[0] / rate / 3600}
+                         for point in run["curve"] if point.get(run["metric"]) is not None]  # fmt: skip
+    return pd.DataFrame(rows, columns=["figure", "strategy", "seed", "kind", "accuracy", "hours"])
+
+
+def schedule(found: Results) -> pd.DataFrame:
+    """Figure 8: a row a pass of the first minibatches: machine and minibatch from 1, milliseconds."""
+    import pandas as pd
+
+    group = found.shown.get((FIG8.name, "simulated"))
+    traced = [run for run in group.used() if run.get("trace")] if group else []
+    rows = []
+    for run in traced[:1]:
+        passes = schedules.passes(run)
+        zero = min(box.start for box in passes)
+        rows = [{"kind": run["kind"], "machine": f"machine {box.rank + 1}", "pass": box.name,
+                 "minibatch": None if box.minibatch is None else box.minibatch + 1,
+                 "start_ms": 1e3 * (box.start - zero), "end_ms": 1e3 * (box.end - zero)}
+                for box in sorted(passes, key=lambda box: (box.rank, box.start))
+                if box.minibatch is None or box.minibatch < MINIBATCHES]  # fmt: skip
+    return pd.DataFrame(rows, columns=["kind", "machine", "pass", "minibatch", "start_ms", "end_ms"])
+
+
+def memory(found: Results) -> pd.DataFrame:
+    """A row a schedule, stage and part: MB of its fullest replica, observed and as predicted at the start."""
+    import pandas as pd
+
+    group = found.shown.get(("memory", "measured"))
+    rows = []
+    for run in group.used() if group else ():
+        for entry in run.get("per_rank") or ():
+            about = {"kind": run["kind"], "variant": run["setting"], "stage": f"stage {entry['stage'] + 1}"}
+            for which, of in (("observed", entry), ("predicted", entry.get("predicted") or {})):
+                rows += [about | {"which": which, "part": part, "mb": 1e-6 * of[name]}
+                         for name, part in MEMORY.items() if of.get(name) is not None]  # fmt: skip
+    columns = ["kind", "variant", "stage", "which", "part", "mb"]
+    frame = pd.DataFrame(rows, columns=columns)
+    return frame.groupby(columns[:-1], sort=False, as_index=False)["mb"].max()
+
+
+def checks(found: Results) -> pd.DataFrame:
+    """Numbers of the paper beside what follows from its other numbers; none of ours but layers' sizes."""
+    return contradictions.table(found)
+
+
+TABLES: dict[str, Callable[[Results], pd.DataFrame]] = {
+    "speedups": speedups, "inputs": inputs, "configurations": configurations, "accuracy": accuracy,
+    "schedule": schedule, "memory": memory, "checks": checks,
+}  # fmt: skip

@@ -7,6 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -40,6 +41,8 @@ def claims_of(paper: str, folder: Path = Path(__file__).parent) -> File:
     """`reports/<paper>/claims.yaml`; InputError for a claim whose function is none, or has other arguments."""
     path = folder / paper / "claims.yaml"
     file = claims.read(path)
+    if (folder / paper / "results.py").is_file():
+        import_module(f"repro.reports.{paper}.results")  # with it come the paper's own functions
     for claim in file.claims:
         if claim.value is None or (name := claim.value.function) is None:
             continue
@@ -174,7 +177,8 @@ def place(run: Summary) -> Place:
     """What is the same of a run at every end of an input."""
     model, data = (run.get(part) or {} for part in ("model", "dataset"))
     names = (model.get("name"), data.get("name")) if isinstance(model, dict) else (model, None)
-    same = (run["testbed"], *names, run["workers"], run.get("strategy"))
+    figure = run["figure"].removesuffix("-inputs")  # as repetitions were once called
+    same = (figure, run["testbed"], *names, run["workers"], run.get("strategy"))
     varied = {name: value for name, value in factors.of(run).items() if name != FACTOR}
     return (*same, *sorted(map(str, varied.items())))
 

@@ -114,7 +114,8 @@ def read(
         if wrong:
             raise InputError(f"{path}: not a readable summary ({foreign.plain(wrong)}); remove it to repeat the run")
         if wanted(summary.get("program", "train")) and summary.get("status", "finished") == "finished":
-            found.append(summary | _testbed(summary) | {"root": origin})
+            own = {"root": origin, "figure": summary["experiment"]}  # which pages may call otherwise
+            found.append(summary | _testbed(summary) | own)
     return found
 
 

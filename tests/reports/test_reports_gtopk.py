@@ -12,10 +12,9 @@ import pytest
 from repro.common.paths import reference_root
 from repro.experiment import config
 from repro.records import catalogue
-from repro.reporting import claims
 from repro.reporting.verdict import BY_CONSTRUCTION, HOLDS, OPPOSITE
 from repro.reports import paper_page, probes
-from repro.reports.evidence import Court
+from repro.reports.evidence import Court, claims_of
 from repro.reports.files import Files
 from repro.reports.gtopk import derived_scaling, results
 from repro.reports.gtopk.experiments import CONSERVATION, FIG5_RESNET20, FIG7_LSTM, MOST, PARAMETERS, WORLDS
@@ -23,7 +22,7 @@ from repro.reports.gtopk.published import of_model, of_tables, published
 from repro.reports.gtopk.steps import ALGORITHMS, MODELS, of_runs
 from tests.reports.data.gtopk import collectives, links, message_times, scaled, selections, sweep, training
 
-FILE = claims.read(paper_page.HERE / "gtopk" / "claims.yaml")
+FILE = claims_of("gtopk")
 CLAIMS = {claim.id: claim for claim in FILE.claims}
 MOST_WORDS = 4_000
 NOWHERE = Path("/nonexistent")  # no validation, so no error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from repro.reporting.evaluate import Outcome, ratio
@@ -15,6 +15,7 @@ from repro.reports.loading import Summary
 from repro.reports.probes import ProbeGroup
 
 Row = dict[str, Any]  # an entry of a probe's result.rows
+Place = tuple[int, float]  # workers, bytes of the gradient
 WORD = 4  # bytes
 PAPER_BYTES = 100e6  # Figure 9, left
 
@@ -117,18 +118,16 @@ def _seconds(row: Row) -> float:
     return row["seconds"]["median"]
 
 
-def _power(row: Row) -> bool:
-    return row["ranks"] > 1 and row["ranks"] & (row["ranks"] - 1) == 0
+def _power(ranks: int) -> bool:
+    """Whether it is a power of two, which the formulas are for."""
+    return ranks > 1 and ranks & (ranks - 1) == 0
 
 
 @probe_function("sparse_collectives")
 def table1_ratio(group: ProbeGroup, algorithm: str) -> Outcome:
-    """Seconds of a collective run / Table I's formula for it with the network's alpha and beta; median over rows.
-
-    Only worlds that are powers of two, which the formulas are for.
-    """
+    """Seconds of a collective run / Table I's formula for it with the network's alpha and beta; median over rows."""
     return _over_rows(
-        group, algorithm, lambda row: ratio(_seconds(row), row["closed_form_s"] or 0.0) if _power(row) else 0.0
+        group, algorithm, lambda row: ratio(_seconds(row), row["closed_form_s"] or 0.0) if _power(row["ranks"]) else 0.0
     )
 
 
@@ -155,26 +154,29 @@ def _over_rows(group: ProbeGroup, algorithm: str, one: Callable[[Row], float]) -
     return by_seed(group, lambda runs: median(each(runs)), f"no collectives of {algorithm}", note)
 
 
+def seconds_of(runs: Sequence[Summary], algorithm: str) -> dict[Place, float]:
+    """(workers, bytes of the gradient) -> seconds; one worker alone sends nothing."""
+    return {(row["ranks"], row["bytes"]): _seconds(row) for row in rows(runs, algorithm) if row["ranks"] > 1}
+
+
+def advantage(runs: Sequence[Summary], of: str, over: str) -> dict[Place, float]:
+    """Seconds of `over` / those of `of`, where both were run."""
+    one, base = seconds_of(runs, of), seconds_of(runs, over)
+    return {place: base[place] / seconds for place, seconds in one.items() if place in base}
+
+
 @probe_function("sparse_collectives")
 def collective_speedup(group: ProbeGroup, of: str, over: str, ranks: int) -> Outcome:
     """Seconds of `over` / those of `of`, same gradient (100 MB, or the nearest to it that was run), `ranks` workers."""
 
-    def nearest(runs: list[Summary], algorithm: str) -> Row | None:
-        found = (row for row in rows(runs, algorithm) if row["ranks"] == ranks)
-        return min(found, key=lambda row: (abs(row["bytes"] - PAPER_BYTES), row["bytes"]), default=None)
-
     def speedup(runs: list[Summary]) -> float | None:
-        one, base = (nearest(runs, name) for name in (of, over))
-        return ratio(_seconds(base), _seconds(one)) if one and base and one["bytes"] == base["bytes"] else None
+        found = {size: value for (workers, size), value in advantage(runs, of, over).items() if workers == ranks}
+        return found[min(found, key=lambda size: (abs(size - PAPER_BYTES), size))] if found else None
 
     return by_seed(group, speedup, f"not run with {ranks} workers")
 
 
-UNITS: dict[str, Callable[[Row], float]] = {
-    "log2 P": lambda row: math.log2(row["ranks"]),
-    "P - 1": lambda row: row["ranks"] - 1,
-    "bytes": lambda row: row["bytes"],
-}
+UNITS: dict[str, Callable[[float], float]] = {"log2 P": math.log2, "P - 1": lambda P: P - 1, "bytes": lambda size: size}
 
 
 @probe_function("sparse_collectives")
@@ -185,13 +187,8 @@ def collective_growth(group: ProbeGroup, algorithm: str, by: str) -> Outcome:
     """
 
     def growth(runs: list[Summary]) -> float | None:
-        found = list(rows(runs, algorithm))
-        same, along = ("ranks", "bytes") if by == "bytes" else ("bytes", "ranks")
-        chain = _several(found if by == "bytes" else [row for row in found if _power(row)], same, along)
-        if len(chain) < 2:
-            return None
-        first, last = (_seconds(row) / UNITS[by](row) for row in (chain[0], chain[-1]))
-        return last / first
+        every = {place: s for place, s in seconds_of(runs, algorithm).items() if by == "bytes" or _power(place[0])}
+        return _last_over_first([s / UNITS[by](x) for x, s in _line(every, 1 if by == "bytes" else 0)])
 
     return by_seed(group, growth, f"{algorithm} was not run at several sizes")
 
@@ -199,29 +196,23 @@ def collective_growth(group: ProbeGroup, algorithm: str, by: str) -> Outcome:
 @probe_function("sparse_collectives")
 def advantage_growth(group: ProbeGroup, of: str, over: str, by: str) -> Outcome:
     """(seconds of `over` / of `of`) at the most workers or bytes / the same at the fewest; above 1: it grows."""
-    same, along = ("bytes", "ranks") if by == "ranks" else ("ranks", "bytes")
 
     def growth(runs: list[Summary]) -> float | None:
-        one = _several([row for row in rows(runs, of) if row["ranks"] > 1], same, along)
-        base = {(row["ranks"], row["bytes"]): row for row in rows(runs, over)}
-        both = [(row, base[row["ranks"], row["bytes"]]) for row in one if (row["ranks"], row["bytes"]) in base]
-        if len(both) < 2:
-            return None
-        first, last = (_seconds(b) / _seconds(a) for a, b in (both[0], both[-1]))
-        return last / first
+        return _last_over_first([value for _, value in _line(advantage(runs, of, over), 0 if by == "ranks" else 1)])
 
     return by_seed(group, growth, f"{of} and {over} were not run at several {by}")
 
 
-def _several(found: Sequence[Row], same: str, along: str) -> list[Row]:
-    """Of rows equal in `same` those with most values of `along`, in its order; the larger `same` where tied."""
-    chains: dict[Any, dict[Any, Row]] = {}
-    for row in found:
-        chains.setdefault(row[same], {})[row[along]] = row
-    if not chains:
-        return []
-    best = max(chains, key=lambda value: (len(chains[value]), value))
-    return [chains[best][value] for value in sorted(chains[best])]
+def _line(values: Mapping[Place, float], along: int) -> list[tuple[float, float]]:
+    """(workers or bytes, value) of places equal in the other one: where they are most, the larger one where tied."""
+    lines: dict[float, dict[float, float]] = {}
+    for place, value in values.items():
+        lines.setdefault(place[1 - along], {})[place[along]] = value
+    return sorted(lines[max(lines, key=lambda same: (len(lines[same]), same))].items()) if lines else []
+
+
+def _last_over_first(values: Sequence[float]) -> float | None:
+    return values[-1] / values[0] if len(values) > 1 else None
 
 
 # --- selection (Figure 11)

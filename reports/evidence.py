@@ -138,7 +138,11 @@ class Court:
         for end in sorted(set(self.by_place) - {BASE}):
             group = self.at(end, simulated)
             value = _median(self.outcome(claim, group)) if group else None
-            if value is not None and base and point is not None:
+            if value is None or base is None or point is None:
+                continue
+            if point == base:
+                found[end] = value
+            elif base:
                 found[end] = point * value / base
         return found
 

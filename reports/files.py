@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repro.reports import tables
-from repro.reports.style import save, write_csv, write_text
+from repro.reports.writing import save, write_csv, write_text
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -10,7 +10,7 @@ from typing import Any
 
 from repro.common.errors import InputError
 from repro.reports import foreign
-from repro.reports.style import write_text
+from repro.reports.writing import write_text
 
 TEMPLATES = Path(__file__).parent / "templates"
 

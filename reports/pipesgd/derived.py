@@ -15,7 +15,8 @@ from repro.reports import factors
 from repro.reports.compute import _paired, final, function, iteration_s, target_s
 from repro.reports.groups import Group
 from repro.reports.loading import Summary
-from repro.reports.style import COMPUTATION
+
+COMPUTATION = ("forward", "backward", "update", "data", "other")  # phases
 
 
 def communication_s(run: Summary) -> float:

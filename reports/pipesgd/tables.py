@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 from repro.reports import reference
 from repro.reports.evidence import frame
 from repro.reports.groups import Group
-from repro.reports.pipesgd.derived import incast_reduction, staggered_reduction
+from repro.reports.pipesgd.derived import COMPUTATION, incast_reduction, staggered_reduction
 from repro.reports.pipesgd.experiments import EMULATED, FIGURE4, GRADIENT, PAPER, RING
 from repro.reports.probes import ProbeGroup, bandwidth, model
-from repro.reports.style import COMPUTATION
 
 if TYPE_CHECKING:
     import pandas as pd

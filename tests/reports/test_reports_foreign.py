@@ -11,7 +11,7 @@ import pytest
 from bs4 import BeautifulSoup
 
 from repro.common.errors import InputError
-from repro.reports import files, foreign, render, style
+from repro.reports import files, foreign, render, writing
 from repro.reports.build import ACROSS, PAPERS, page
 from repro.site.build import build as build_site
 from tests.reports.data import eagersgd as reports_eagersgd_data
@@ -88,14 +88,15 @@ def test_hostile_text_is_text_on_every_page(tmp_path, monkeypatch, name):
 
 
 def test_figures_show_the_signs_and_no_formula(tmp_path):
-    plt, _ = style.plotting()
+    import matplotlib.pyplot as plt
+
     figure, axis = plt.subplots()
     text = foreign.taken("[0.1] <b> $\\bad$ {")
     axis.set_xticks([0, 1], [text, "b"])
     axis.set_title(text)
     with warnings.catch_warnings():
         warnings.simplefilter("error")  # a sign that the font lacks
-        style.save(figure, tmp_path / "figure")
+        writing.save(figure, tmp_path / "figure")
     assert axis.get_title() == axis.get_xticklabels()[0].get_text() == "[0.1] <b> \\$\\bad\\$ {"
 
 

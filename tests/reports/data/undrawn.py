@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from repro.reports import style
+from repro.reports import writing
 
 PIXEL = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b550000000a49444154789c6360000000020001e221bc33000000"
@@ -17,4 +17,4 @@ def undrawn(figure, stem: Path) -> list[Path]:
     import matplotlib.pyplot as plt
 
     plt.close(figure)
-    return [style.write_bytes(stem.with_name(stem.name + suffix), PIXEL + b" " * 99) for suffix in (".png", ".pdf")]
+    return [writing.write_bytes(stem.with_name(stem.name + suffix), PIXEL + b" " * 99) for suffix in (".png", ".pdf")]

@@ -16,6 +16,7 @@ from repro.reporting.stats import spread
 from repro.reports.groups import Group
 from repro.reports.loading import Summary
 
+COMPUTATION = ("forward", "backward", "update", "data", "other")  # phases
 FUNCTIONS: dict[str, Callable[..., Outcome]] = {}  # `repro.reports.evidence` imports all that add to it
 OF_PROBES: dict[str, str] = {}  # those over a probe's results (a ProbeGroup) -> the program
 

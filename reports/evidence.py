@@ -181,7 +181,7 @@ def place(run: Summary) -> Place:
     """What is the same of a run at every end of an input."""
     model, data = (run.get(part) or {} for part in ("model", "dataset"))
     names = (model.get("name"), data.get("name")) if isinstance(model, dict) else (model, None)
-    figure = run["figure"].removesuffix("-inputs")  # as repetitions were once called
+    figure = str(run.get("figure", run["experiment"])).removesuffix("-inputs")  # as repetitions were once called
     same = (figure, run["testbed"], *names, run["workers"], run.get("strategy"))
     varied = {name: value for name, value in factors.of(run).items() if name != FACTOR}
     return (*same, *sorted(map(str, varied.items())))

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 from repro.reporting.stats import spread
 from repro.reports import factors
+from repro.reports.compute import COMPUTATION
 from repro.reports.loading import Summary
-from repro.reports.style import COMPUTATION
 
 ALGORITHMS = ("Dense", "Top-k", "gTop-k")
 MODELS = ("VGG-16", "ResNet-20", "AlexNet", "ResNet-50")

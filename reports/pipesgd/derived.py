@@ -12,11 +12,9 @@ from repro.reporting.evaluate import Outcome
 from repro.reporting.evaluate import ratio as _ratio
 from repro.reporting.stats import spread
 from repro.reports import factors
-from repro.reports.compute import _paired, final, function, iteration_s, target_s
+from repro.reports.compute import COMPUTATION, _paired, final, function, iteration_s, target_s
 from repro.reports.groups import Group
 from repro.reports.loading import Summary
-
-COMPUTATION = ("forward", "backward", "update", "data", "other")  # phases
 
 
 def communication_s(run: Summary) -> float:

@@ -50,8 +50,8 @@ def test_runs_that_are_missing_are_a_reason():
 
 def test_a_target_that_was_not_reached_decides():
     never = {"0.97": None}
-    apart = [make("PS-Sync", targets=never, seed=seed) for seed in range(5)]
-    apart += [make("D-Sync", seed=seed) for seed in range(5)]
+    apart = [make("PS-Sync", targets=never, seed=seed, hardware=ALONE) for seed in range(5)]
+    apart += [make("D-Sync", seed=seed, hardware=ALONE) for seed in range(5)]
     found = judged("convergence-dsync", apart)
     assert found.ours.point == math.inf and found.verdict.answer == "holds"
     neither = judged("convergence-dsync", [make("PS-Sync", targets=never), make("D-Sync", targets=never)])

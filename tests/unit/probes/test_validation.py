@@ -14,8 +14,8 @@ from repro.probes._compute import Compute
 from repro.probes._synthetic import Workload
 from repro.probes._twin import Measured
 from repro.records.store import write_summary
-from repro.reports import frames_validation
 from repro.reports.build import build as build_pages
+from repro.reports.validation import tables
 from repro.timing.costs import Costs
 from tests.support import probes
 
@@ -190,25 +190,23 @@ def test_the_page_says_whether_the_goal_is_reached(tmp_path):
     write(tmp_path / "bad", "a", summary(-0.2))
     build_pages("validation", tmp_path / "bad", tmp_path / "out")
     page = (tmp_path / "out" / "validation.md").read_text()
-    assert "**missed**" in page and "Where it fails" in page and "-20.0%" in page
-    assert "1 of 1" in page
+    assert "is missed" in page and "Where it fails" in page and "-20.0" in page
 
 
 def test_the_latest_whole_run_counts(tmp_path):
     write(tmp_path, "old", summary(0.3, finished="2026-01-01T00:00:00+00:00"))
     write(tmp_path, "new", summary(0.1, finished="2026-01-02T00:00:00+00:00"))
     write(tmp_path, "trial", summary(0.9, finished="2026-01-03T00:00:00+00:00", scale="quick"))
-    steps = frames_validation.steps(frames_validation.load(tmp_path))
-    assert steps["error"].tolist() == [pytest.approx(0.1)]
+    steps = tables.steps(tables.load(tmp_path))
+    assert steps["error"].tolist() == [pytest.approx(10)]
 
 
 def test_errors_by_strategy_are_closed_forms(tmp_path):
     for i, error in enumerate((0.01, -0.02, 0.03, 0.5)):
         write(tmp_path, str(i), summary(error, variant=f"p={i}"))
-    (row,) = frames_validation.errors(frames_validation.steps(frames_validation.load(tmp_path)), []).to_dict("records")
-    assert row["median error"] == pytest.approx(0.025) and row["worst"] == pytest.approx(0.5)
-    assert row["mean (signed)"] == pytest.approx(0.13) and row["goal met"] == "no"
-    assert row["measured spread"] == pytest.approx(0.3)
+    (row,) = tables.errors(tables.steps(tables.load(tmp_path)), []).to_dict("records")
+    assert row["median"] == pytest.approx(2.5) and row["worst"] == pytest.approx(50)
+    assert row["mean"] == pytest.approx(13) and row["met"] == "no" and row["spread"] == pytest.approx(30)
 
 
 def test_without_results_the_page_says_how_to_get_them(tmp_path):

@@ -12,7 +12,7 @@ from repro.reports.gathering import Gathered
 from repro.reports.groups import Group, choose, experiment_group, strangers
 from repro.reports.loading import Summary, load
 from repro.reports.pipesgd import derived, derived_probes  # noqa: F401  they add to the functions of claims
-from repro.reports.pipesgd.experiments import INPUTS, PAPER, PROBES, TRAINING
+from repro.reports.pipesgd.experiments import PAPER, PROBES, TRAINING
 from repro.reports.probes import ProbeGroup
 
 
@@ -49,7 +49,7 @@ def gather(summaries: Sequence[Summary], measurements: Sequence[Summary]) -> Res
         mine = [s for s in measurements if s["experiment"] == name and s["program"] == PROBES[name]]
         of_probes[name], more = probes.choose(mine, name)
         others += more
-    others += strangers([s for s in summaries if s["experiment"] != INPUTS], TRAINING)
+    others += strangers(summaries, TRAINING)
     others += probes.groups([s for s in measurements if PROBES.get(s["experiment"]) != s["program"]])
     return Results(training, of_probes, others)
 

@@ -6,9 +6,10 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from repro.reports import reference
-from repro.reports.compute import COMPUTATION, incast_reduction, staggered_reduction
+from repro.reports.compute import COMPUTATION
 from repro.reports.evidence import frame
 from repro.reports.groups import Group
+from repro.reports.pipesgd.derived import incast_reduction, staggered_reduction
 from repro.reports.pipesgd.experiments import EMULATED, FIGURE4, GRADIENT, PAPER, RING
 from repro.reports.probes import ProbeGroup, bandwidth, model
 

@@ -153,8 +153,9 @@ def _grid(figure: Figure, shown: pd.DataFrame) -> Any:
     if function is sns.relplot:
         given["style"] = figure.style or figure.hue
         given |= {"markers": True, "dashes": figure.style is not None} if figure.kind == "line" else {}
+    order = [name for name in figure.order or () if name in set(shown[figure.x])]  # seaborn fails on empty boxes
     if function is sns.catplot:
-        given |= given.pop("facet_kws") | {"order": figure.order}
+        given |= given.pop("facet_kws") | {"order": order or None}
         given |= {"jitter": False} if figure.kind == "strip" else {}
     grid = function(**given)
     _finish(figure, grid)

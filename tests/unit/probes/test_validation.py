@@ -186,7 +186,7 @@ def test_the_page_says_whether_the_goal_is_reached(tmp_path):
     write(tmp_path / "good", "a", summary(0.01))
     build_pages("validation", tmp_path / "good", tmp_path / "out")
     page = (tmp_path / "out" / "validation.md").read_text()
-    assert "off by 1.0% in the median" in page and "is reached" in page and "Where it fails" not in page
+    assert "off by 1.0 % in the median" in page and "is reached" in page and "Where it fails" not in page
     write(tmp_path / "bad", "a", summary(-0.2))
     build_pages("validation", tmp_path / "bad", tmp_path / "out")
     page = (tmp_path / "out" / "validation.md").read_text()

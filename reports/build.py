@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -31,9 +34,8 @@ def build(
     pages: list[Path] = []
     files: list[Path] = []
     done: dict[str, Any] = {}
-    for name in (*PAPERS, *ACROSS) if paper is None else (paper,):
-        say(f"building the page of {name} ...")
-        of_paper, others, done[name] = page(name, results, out)
+    for name, made in _pages((*PAPERS, *ACROSS) if paper is None else (paper,), results, out, say):
+        of_paper, others, done[name] = made
         pages += of_paper
         files += others
         _sweep([out / "figures" / name, out / "tables" / name], set(others))
@@ -42,6 +44,22 @@ def build(
 
         pages += overview.build(done, out)
     return [*pages, *files]
+
+
+def _pages(
+    names: Sequence[str], results: Path | None, out: Path, say: Callable[[str], None]
+) -> Iterator[tuple[str, Any]]:
+    """What `page` gives for each, in order; several at once in processes of their own, one a core."""
+    cores = len(os.sched_getaffinity(0))
+    if len(names) == 1 or cores == 1:
+        for name in names:
+            say(f"building the page of {name} ...")
+            yield name, page(name, results, out)
+        return
+    say(f"building the pages of {', '.join(names)} ...")
+    fresh = multiprocessing.get_context("forkserver")  # drawing may have threads here
+    with ProcessPoolExecutor(min(cores, len(names)), mp_context=fresh) as pool:
+        yield from zip(names, pool.map(page, names, [results] * len(names), [out] * len(names)))
 
 
 def page(name: str, results: Path | None, out: Path) -> tuple[list[Path], list[Path], Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib import import_module
@@ -26,7 +26,7 @@ from repro.reports import (
 from repro.reports.compute import FUNCTIONS, OF_PROBES, takes_error
 from repro.reports.gathering import AnyGroup, Finder
 from repro.reports.groups import Group
-from repro.reports.loading import KINDS, Summary, load_ends
+from repro.reports.loading import KINDS, Summary
 from repro.reports.probes import ProbeGroup
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ class Court:
     file: File
     find: Finder
     results: Path | None
+    ends_of: Mapping[str, Sequence[Summary]] = field(default_factory=dict)  # end of an input -> the runs there
     _frames: dict[int, tuple[AnyGroup, pd.DataFrame]] = field(default_factory=dict, repr=False)
 
     def judged(self) -> list[Judged]:
@@ -149,7 +150,7 @@ class Court:
     @cached_property
     def by_place(self) -> Mapping[str, Mapping[Place, Summary]]:
         """End of an input -> what a run is of -> the run there."""
-        return {end: {place(run): run for run in runs} for end, runs in load_ends(self.paper, self.results).items()}
+        return {end: {place(run): run for run in runs} for end, runs in self.ends_of.items()}
 
     def at(self, end: str, group: AnyGroup) -> AnyGroup | None:
         """A group's runs with an input at an end, under the names that they have in the group; None without any."""

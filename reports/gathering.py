@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from repro.experiment.inputs import FACTOR
+from repro.reports import loading, probes
 from repro.reports.groups import Group
+from repro.reports.loading import Summary
 from repro.reports.probes import ProbeGroup
 
 AnyGroup = Group | ProbeGroup
@@ -26,7 +30,37 @@ class Found(Protocol):
 
 
 class Gathered(NamedTuple):
-    """What a page shows, and which results speak to a claim."""
+    """What a page shows, which results speak to a claim, and the runs at the ends of assumed inputs, by end."""
 
     found: Found
     find: Finder
+    ends: Mapping[str, Sequence[Summary]]
+
+
+class Read(NamedTuple):
+    """The finished runs of a paper: those that trained, at the ends of assumed inputs apart, and those of probes."""
+
+    trained: list[Summary]
+    probed: list[Summary]
+    ends: Mapping[str, Sequence[Summary]]
+
+
+def read(paper: str, results: Path | None) -> Read:
+    """The results of a paper, read once; InputError for a summary that pages cannot read."""
+    every = loading.read(paper, results, lambda program: True, _problem)
+    trained: list[Summary] = []
+    probed: list[Summary] = []
+    ends: dict[str, list[Summary]] = {}
+    for run in every:
+        if run.get("program", "train") != "train":
+            probed.append(run)
+        elif end := str((run.get("factors") or {}).get(FACTOR, "")):
+            ends.setdefault(end, []).append(run)
+        else:
+            trained.append(run)
+    return Read(trained, probed, ends)
+
+
+def _problem(summary: Summary) -> str | None:
+    trains = summary.get("program", "train") == "train"
+    return loading.problem(summary) if trains else probes.problem(summary)

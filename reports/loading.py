@@ -13,7 +13,6 @@ from typing import Any
 
 from repro.common.errors import InputError
 from repro.common.phases import PHASES
-from repro.experiment.inputs import FACTOR
 from repro.records import catalogue
 from repro.records.kinds import KINDS
 from repro.records.store import SCHEMA
@@ -76,26 +75,8 @@ INNER = {
 
 
 def load(paper: str, root: Path | None = None) -> list[Summary]:
-    """Every finished training run's summary of a paper in path order, checked to have what the reports read, but for
-    those at the ends of assumed inputs."""
-    return [run for run in _trained(paper, root) if not _end(run)]
-
-
-def load_ends(paper: str, root: Path | None = None) -> dict[str, list[Summary]]:
-    """`beta, low` -> the training runs with that input there (`repro.experiment.inputs`)."""
-    found: dict[str, list[Summary]] = {}
-    for run in _trained(paper, root):
-        if end := _end(run):
-            found.setdefault(end, []).append(run)
-    return found
-
-
-def _trained(paper: str, root: Path | None) -> list[Summary]:
-    return read(paper, root, lambda program: program == "train", _problem)
-
-
-def _end(run: Summary) -> str:
-    return str((run.get("factors") or {}).get(FACTOR, ""))
+    """Every finished training run's summary of a paper in path order, checked to have what the reports read."""
+    return read(paper, root, lambda program: program == "train", problem)
 
 
 def read(
@@ -143,7 +124,7 @@ def _frame_problem(summary: Any) -> str | None:
     return None
 
 
-def _problem(summary: Summary) -> str | None:
+def problem(summary: Summary) -> str | None:
     if missing := [key for key in REQUIRED if key not in summary]:
         return f"missing: {', '.join(missing)}"
     for key in MAPPINGS:

@@ -76,7 +76,8 @@ class PaperPage:
 
     @cached_property
     def judged(self) -> list[Judged]:
-        return Court(self.paper, self.file, self.gathered.find, self.results).judged()
+        _, find, ends = self.gathered
+        return Court(self.paper, self.file, find, self.results, ends).judged()
 
     @cached_property
     def by_claim(self) -> Mapping[str, list[Judged]]:
@@ -120,6 +121,7 @@ class PaperPage:
 
         rows = [self.row(of, headlines) for of in self.by_claim.values() if of[0].claim.headline or not headlines]
         table = pd.DataFrame(rows, columns=["claim", "paper", *COLUMNS, "why not, if not"])
+        table = table.drop(columns=[kind for kind in COLUMNS if (table[kind] == DASH).all()])
         return self.files.table(table, "headlines" if headlines else "claims", list(table.columns))
 
     def row(self, of_kinds: Sequence[Judged], short: bool) -> dict[str, str]:

@@ -50,8 +50,8 @@ def differences(paper: str) -> tuple[int, list[str]]:
 
 def judged(paper: str, results: Path | None) -> list[Judged]:
     """The verdicts on a paper's claims, as its page has them."""
-    find = import_module(f"repro.reports.{paper}.results").gathered(results).find
-    return Court(paper, claims_of(paper), find, results).judged()
+    _, find, ends = import_module(f"repro.reports.{paper}.results").gathered(results)
+    return Court(paper, claims_of(paper), find, results, ends).judged()
 
 
 def _path(paper: str) -> Path:

@@ -9,9 +9,9 @@ from pathlib import Path
 from repro.reports import probes
 from repro.reports.eagersgd import derived  # noqa: F401  adds to the functions that claims name
 from repro.reports.eagersgd.experiments import PAPER, PROBES, TRAINING, WITH
-from repro.reports.gathering import Gathered
+from repro.reports.gathering import Gathered, read
 from repro.reports.groups import Experiment, Group, choose, strangers
-from repro.reports.loading import KINDS, Summary, load
+from repro.reports.loading import KINDS, Summary
 from repro.reports.probes import ProbeGroup
 
 
@@ -66,6 +66,6 @@ def finder(found: Results) -> Callable[[str, str], Group | ProbeGroup | None]:
 
 def gathered(results: Path | None) -> Gathered:
     """The results of the page, from a folder alone or from workspace and reference."""
-    summaries, measurements = load(PAPER, results), probes.load(PAPER, results)
+    summaries, measurements, ends = read(PAPER, results)
     found = gather(summaries, measurements)
-    return Gathered(found, finder(found))
+    return Gathered(found, finder(found), ends)

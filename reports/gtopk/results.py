@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from repro.reports import probes
-from repro.reports.gathering import AnyGroup, Gathered
+from repro.reports.gathering import AnyGroup, Gathered, read
 from repro.reports.groups import choose, strangers
 from repro.reports.gtopk import derived, derived_scaling  # noqa: F401  what claims name
 from repro.reports.gtopk.experiments import FIG11, PAPER, PREFERRED, SWEEPS, TRAINING
-from repro.reports.loading import KINDS, Summary, load
+from repro.reports.loading import KINDS, Summary
 from repro.reports.probes import ProbeGroup
 from repro.reports.sweeps import QUICK
 
@@ -73,6 +73,6 @@ def _rank(group: ProbeGroup) -> tuple:
 
 def gathered(results: Path | None) -> Gathered:
     """The results of the page, from a folder alone or from workspace and reference."""
-    summaries, measurements = load(PAPER, results), probes.load(PAPER, results)
+    summaries, measurements, ends = read(PAPER, results)
     found = gather(summaries, measurements)
-    return Gathered(found, lambda experiment, kind: found.shown.get((experiment, kind)))
+    return Gathered(found, lambda experiment, kind: found.shown.get((experiment, kind)), ends)

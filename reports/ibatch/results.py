@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from repro.reports import factors, probes
-from repro.reports.gathering import AnyGroup, Gathered
+from repro.reports.gathering import AnyGroup, Gathered, read
 from repro.reports.groups import Experiment, Group, choose, strangers
 from repro.reports.ibatch import derived  # noqa: F401  adds to the functions of claims
-from repro.reports.loading import Summary, load
+from repro.reports.loading import Summary
 from repro.reports.sweeps import choose_places, sweep, widened
 
 PAPER = "ibatch"
@@ -88,6 +88,6 @@ def _family(summary: Summary) -> str:
 
 def gathered(results: Path | None) -> Gathered:
     """The results of the page, from a folder alone or from workspace and reference."""
-    summaries, measurements = load(PAPER, results), probes.load(PAPER, results)
+    summaries, measurements, ends = read(PAPER, results)
     found = gather(summaries, measurements)
-    return Gathered(found, lambda experiment, kind: found.shown.get((experiment, kind)))
+    return Gathered(found, lambda experiment, kind: found.shown.get((experiment, kind)), ends)

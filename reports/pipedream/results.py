@@ -8,9 +8,9 @@ from pathlib import Path
 
 from repro.experiment.papers import entries
 from repro.reports import probes
-from repro.reports.gathering import AnyGroup, Gathered
+from repro.reports.gathering import AnyGroup, Gathered, read
 from repro.reports.groups import Experiment, Group, choose, planned, strangers
-from repro.reports.loading import KINDS, Summary, load, load_ends
+from repro.reports.loading import KINDS, Summary
 from repro.reports.pipedream import derived, derived_schedules, derived_training  # noqa: F401  they register
 from repro.reports.pipedream.stages import PIPEDREAM
 from repro.reports.probes import ProbeGroup
@@ -111,7 +111,6 @@ def finder(found: Results) -> Callable[[str, str], AnyGroup | None]:
 
 def gathered(results: Path | None) -> Gathered:
     """The results of the page, from a folder alone or from workspace and reference."""
-    summaries, measurements = load(PAPER, results), probes.load(PAPER, results)
-    at_ends = [run for runs in load_ends(PAPER, results).values() for run in runs]
-    found = gather(summaries, measurements, at_ends)
-    return Gathered(found, finder(found))
+    summaries, measurements, ends = read(PAPER, results)
+    found = gather(summaries, measurements, [run for runs in ends.values() for run in runs])
+    return Gathered(found, finder(found), ends)

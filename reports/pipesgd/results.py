@@ -8,9 +8,9 @@ from pathlib import Path
 
 from repro.reports import probes
 from repro.reports.evidence import Court, claims_of
-from repro.reports.gathering import Gathered
+from repro.reports.gathering import Gathered, read
 from repro.reports.groups import Group, choose, experiment_group, strangers
-from repro.reports.loading import Summary, load
+from repro.reports.loading import Summary
 from repro.reports.pipesgd import derived, derived_probes  # noqa: F401  they add to the functions of claims
 from repro.reports.pipesgd.experiments import PAPER, PROBES, TRAINING
 from repro.reports.probes import ProbeGroup
@@ -70,7 +70,7 @@ def finder(
 
 def gathered(results: Path | None) -> Gathered:
     """The results of the page, from a folder alone or from workspace and reference."""
-    summaries, measurements = load(PAPER, results), probes.load(PAPER, results)
+    summaries, measurements, ends = read(PAPER, results)
     found = gather(summaries, measurements)
     find = finder(summaries, measurements, found)
-    return Gathered(replace(found, court=Court(PAPER, claims_of(PAPER), find, results)), find)
+    return Gathered(replace(found, court=Court(PAPER, claims_of(PAPER), find, results, ends)), find, ends)

@@ -63,7 +63,8 @@ class Figure(Shown):
     share_y: bool = True
     at: dict[Literal["x", "y"], float] = Field(default_factory=dict)  # where a thin line stands: a target, no effect
     lowest: float | None = None  # where y begins
-    values: bool = True  # on top of bars
+    values: bool = True  # on top of bars; of a stack in the middle of each part that has room
+    colours: dict[str, str] = Field(default_factory=dict)  # of hue's values, where a colour says something
     labels: dict[str, str] = Field(default_factory=dict)  # column -> what an axis or legend calls it
     height: Positive = 3.6  # inches, of a panel
     aspect: Positive = 2.2
@@ -125,7 +126,7 @@ def draw(figure: Figure, shown: pd.DataFrame) -> Any:
     for axis in grid.axes.flat:
         if figure.kind in ("bar", "stack") and figure.values:
             for bars in axis.containers:
-                axis.bar_label(bars, fmt=lambda value: number(value) if value else "", fontsize=7, padding=2)
+                _label(axis, bars, figure.kind == "stack")
         for which, value in figure.at.items():
             (axis.axvline if which == "x" else axis.axhline)(value, color="0.4", linewidth=0.8, linestyle="--")
         if figure.lowest is not None:
@@ -133,6 +134,14 @@ def draw(figure: Figure, shown: pd.DataFrame) -> Any:
     grid.figure.suptitle(figure.title, x=0.01, ha="left", fontsize=11)
     grid.figure.set_layout_engine("constrained")
     return grid.figure
+
+
+def _label(axis: Any, bars: Any, inside: bool) -> None:
+    """The value of each bar: on its top, or inside where it is high enough to be read."""
+    room = 0.04 * (axis.get_ylim()[1] - axis.get_ylim()[0]) if inside else 0.0
+    said = [number(bar.get_height()) if bar.get_height() > room else "" for bar in bars]
+    where = {"label_type": "center"} if inside else {"padding": 2}
+    axis.bar_label(bars, said, fontsize=7, **where)
 
 
 def _grid(figure: Figure, shown: pd.DataFrame) -> Any:
@@ -173,7 +182,7 @@ def _stacked(figure: Figure, shown: pd.DataFrame) -> Any:
     grid = sns.FacetGrid(medians, col=figure.col, col_order=figure.col_order, col_wrap=figure.col_wrap,
                          height=figure.height, aspect=figure.aspect, sharex=figure.share_x,
                          sharey=figure.share_y)  # fmt: skip
-    colours = dict(zip(names, sns.color_palette("colorblind", len(names))))
+    colours = dict(zip(names, sns.color_palette("colorblind", len(names)))) | figure.colours
 
     def panel(data: pd.DataFrame, color: Any = None) -> None:
         import matplotlib.pyplot as plt

@@ -60,6 +60,8 @@ def number(value: float, digits: int = 3) -> str:
         return "∞" if value > 0 else "-∞"
     if value == 0:
         return "0"
+    if isinstance(value, int):
+        return f"{value:,}"
     value = float(f"{value:.{digits - 1}e}")  # 0.9999 is 1.00, not 1.000
     size = math.floor(math.log10(abs(value)))
     if size >= digits:

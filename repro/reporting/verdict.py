@@ -75,7 +75,8 @@ class Verdict:
     def text(self) -> str:
         """`holds, weaker (61 % of the effect)`"""
         share = f" ({100 * self.share:.0f} % of the effect)" if self.share is not None else ""
-        text = ", ".join(filter(None, (self.answer, f"{self.size}{share}" if self.size else "")))
+        both = dict.fromkeys(filter(None, (self.answer, f"{self.size}{share}" if self.size else "")))
+        text = ", ".join(both)  # what is inconclusive in both is said once
         return f"{text} ({self.reason})" if self.reason else text
 
 

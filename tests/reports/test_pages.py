@@ -11,7 +11,7 @@ import pytest
 
 from repro.common.errors import InputError
 from repro.common.paths import reference_root
-from repro.reports import files, paper_page
+from repro.reports import files, overview, paper_page
 from repro.reports.build import ACROSS, PAPERS, build, page
 from tests.reports.data.summaries import make, put
 from tests.reports.data.undrawn import undrawn
@@ -25,8 +25,9 @@ def built(tmp_path_factory):
     out = tmp_path_factory.mktemp("pages")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(files, "save", undrawn)
-        written = build(None, reference_root(), out)
-    return out, written
+        made = {name: page(name, reference_root(), out) for name in (*PAPERS, *ACROSS)}
+        overview.build({name: said for name, (_, _, said) in made.items()}, out)
+    return out, [path for pages, _, _ in made.values() for path in pages]
 
 
 @pytest.mark.parametrize("paper", PAPERS)

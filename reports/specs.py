@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from repro.common.errors import unknown
-from repro.reporting import figures
+from repro.reporting import drawing, figures
 from repro.reporting.figures import Shown, Table
 from repro.reporting.filters import chosen
 from repro.reports.files import Files
@@ -39,7 +39,7 @@ class Specs:
         rows = figures.rows(figure, table) if len(table) else table
         if not len(rows):
             return f"*{figure.title}: not run yet.*"
-        drawn = figures.draw(figure, rows)
+        drawn = drawing.draw(figure, rows)
         return self.files.picture(drawn, name, figure.alt, _caption(figure, rows), {"": rows}).markdown()
 
     def table(self, name: str) -> str:

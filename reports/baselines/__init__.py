@@ -24,7 +24,8 @@ BASE = "D-Sync"
 def build(results: Path | None, out: Path) -> tuple[list[Path], list[Path], str]:
     """(pages, other files, a line for the overview): the page under `out`."""
     found, files = runs(load(PAGE, results)), Files(PAGE, out)
-    specs = Specs(PAGE, files, lambda shown: found)
+    made = {"runs": found, "provenance": provenance(found)}
+    specs = Specs(PAGE, files, lambda shown: made[shown.table])
     line = f"{', '.join(dict.fromkeys(found['variant']))}: the same runs in one table." if len(found) else ""
     line = line or f"No results yet: `repro run {PAGE}`."
     text = template(f"{PAGE}/page.md.j2", figure=specs.figure, table=specs.table, line=line)
@@ -36,7 +37,9 @@ def runs(found: list[Summary]) -> pd.DataFrame:
     latest = {}
     for run in sorted((run for run in found if not run["breakdown"] and run.get("scale") != QUICK), key=finished):
         latest[run["experiment"], run["testbed"], run["setting"], run["seed"], run["hardware"]["class"]] = run
-    table = tidy.frame([tidy.run(run) | {"network": run["hardware"]["network"]} for run in latest.values()])
+    table = tidy.frame(
+        [tidy.run(run) | {"origin": run["root"], "network": run["hardware"]["network"]} for run in latest.values()]
+    )
     if not latest:
         return table
     table["step_ms"], table["exposed_ms"] = 1e3 * table["step_s"], 1e3 * table["exposed_s"]
@@ -48,3 +51,20 @@ def runs(found: list[Summary]) -> pd.DataFrame:
         for place, step in zip(zip(table["experiment"], table["testbed"]), table["step_ms"])
     ]
     return table.sort_values(["experiment", "testbed", "strategy", "variant"])
+
+
+def provenance(found: pd.DataFrame) -> pd.DataFrame:
+    """A row an experiment, testbed and origin: how many runs, on what, of which commits, until when."""
+    import pandas as pd
+
+    if found.empty:
+        return found
+    rows = [
+        dict(zip(("experiment", "testbed", "origin"), place))
+        | {"kind": ", ".join(sorted(set(runs["kind"]))), "runs": len(runs), "seeds": int(runs["seed"].nunique())}
+        | {name: ", ".join(sorted(set(runs[name].astype(str)))) for name in ("network", "hardware", "dataset")}
+        | {"commits": ", ".join(sorted(set(runs["commit"].astype(str).str[:8])))}
+        | {"finished": str(runs["finished_at"].max())[:10]}
+        for place, runs in found.groupby(["experiment", "testbed", "origin"], sort=False)
+    ]
+    return pd.DataFrame(rows)

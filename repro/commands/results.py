@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import shutil
 import sys
 import tempfile
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 NOT_COMMITTED = (".pdf", ".csv", ".tex")  # of a page: `repro report` makes them
+LINK = re.compile(rf" \[[^\]]*\]\([^)]*(?:{'|'.join(map(re.escape, NOT_COMMITTED))})\)")  # to one of these
 # what a terminal shows of a run; --csv and --json have every column
 SHOWN = ("variant", "testbed", "kind", "workers", "seed", "step_s", "train_s", "metric", "final", "origin")
 
@@ -166,6 +168,8 @@ def render(paper: str) -> None:
     out = PROJECT / "reports" / "out"
     with tempfile.TemporaryDirectory() as built:
         build(None, reference_root(), Path(built), lambda line: print(line, file=sys.stderr, flush=True))
+        for path in Path(built).glob("*.md"):
+            path.write_text(LINK.sub("", path.read_text(encoding="utf-8")), encoding="utf-8")
         shutil.rmtree(out, ignore_errors=True)
         shutil.copytree(built, out, ignore=shutil.ignore_patterns(*(f"*{suffix}" for suffix in NOT_COMMITTED)))
     if paper in PAPERS:

@@ -37,7 +37,7 @@ def test_a_papers_page_is_short_and_shows_what_is_there(built, paper):
     assert len(text.split()) <= WORDS
     assert "not run yet" not in text and "None" not in text and "nan" not in re.findall(r"\w+", text)
     for target in re.findall(r"\]\(([^)]+)\)", text):
-        assert target.startswith(("https://", "#")) or (out / target).exists() or (out / f"{target}.png").exists(), target
+        assert target.startswith(("https://", "#")) or (out / target).exists(), target
     assert {path.stem for path in written} >= {paper, f"{paper}-claims", f"{paper}-provenance"}
     every = (out / f"{paper}-claims.md").read_text()
     judged = paper_page.PaperPage.of(paper, reference_root(), out).by_claim

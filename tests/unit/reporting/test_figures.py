@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from repro.common.errors import InputError
-from repro.reporting import figures
+from repro.reporting import drawing, figures
 
 ROWS = pd.DataFrame(
     [
@@ -38,7 +38,7 @@ def figure(tmp_path, **changes):
 
 
 def drawn(spec):
-    made = figures.draw(spec, figures.rows(spec, ROWS))
+    made = drawing.draw(spec, figures.rows(spec, ROWS))
     plt.close(made)
     return made
 

@@ -12,7 +12,6 @@ from repro.reports.groups import finished
 from repro.reports.loading import Summary, load
 from repro.reports.render import template, write_page
 from repro.reports.specs import Specs
-from repro.reports.sweeps import QUICK
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,10 +32,11 @@ def build(results: Path | None, out: Path) -> tuple[list[Path], list[Path], str]
 
 
 def runs(found: list[Summary]) -> pd.DataFrame:
-    """A row a variant, testbed and seed, its latest run; milliseconds, and how many times as fast as D-Sync there."""
+    """A row a variant, testbed, scale and seed, its latest run; milliseconds, and how many times as fast as D-Sync there."""
     latest = {}
-    for run in sorted((run for run in found if not run["breakdown"] and run.get("scale") != QUICK), key=finished):
-        latest[run["experiment"], run["testbed"], run["setting"], run["seed"], run["hardware"]["class"]] = run
+    for run in sorted((run for run in found if not run["breakdown"]), key=finished):
+        place = (run["experiment"], run["testbed"], run.get("scale"), run["hardware"]["class"])
+        latest[(*place, run["setting"], run["seed"])] = run
     table = tidy.frame(
         [tidy.run(run) | {"origin": run["root"], "network": run["hardware"]["network"]} for run in latest.values()]
     )
@@ -44,27 +44,27 @@ def runs(found: list[Summary]) -> pd.DataFrame:
         return table
     table["step_ms"], table["exposed_ms"] = 1e3 * table["step_s"], 1e3 * table["exposed_s"]
     table["sent_kb"], table["by"] = table["bytes_sent"] / 1e3, table["launcher"] + ", " + table["fabric"]
-    base = table[table["variant"] == BASE].groupby(["experiment", "testbed"])["step_ms"]
+    base = table[table["variant"] == BASE].groupby(["experiment", "testbed", "scale"])["step_ms"]
     medians = {place: spread(steps).median for place, steps in base}
     table["over"] = [
         medians.get(place, float("nan")) / step
-        for place, step in zip(zip(table["experiment"], table["testbed"]), table["step_ms"])
+        for place, step in zip(zip(table["experiment"], table["testbed"], table["scale"]), table["step_ms"])
     ]
-    return table.sort_values(["experiment", "testbed", "strategy", "variant"])
+    return table.sort_values(["experiment", "testbed", "scale", "strategy", "variant"])
 
 
 def provenance(found: pd.DataFrame) -> pd.DataFrame:
-    """A row an experiment, testbed and origin: how many runs, on what, of which commits, until when."""
+    """A row an experiment, testbed, scale and origin: how many runs, on what, of which commits, until when."""
     import pandas as pd
 
     if found.empty:
         return found
     rows = [
-        dict(zip(("experiment", "testbed", "origin"), place))
+        dict(zip(("experiment", "testbed", "scale", "origin"), place))
         | {"kind": ", ".join(sorted(set(runs["kind"]))), "runs": len(runs), "seeds": int(runs["seed"].nunique())}
         | {name: ", ".join(sorted(set(runs[name].astype(str)))) for name in ("network", "hardware", "dataset")}
         | {"commits": ", ".join(sorted(set(runs["commit"].astype(str).str[:8])))}
         | {"finished": str(runs["finished_at"].max())[:10]}
-        for place, runs in found.groupby(["experiment", "testbed", "origin"], sort=False)
+        for place, runs in found.groupby(["experiment", "testbed", "scale", "origin"], sort=False)
     ]
     return pd.DataFrame(rows)

@@ -32,7 +32,7 @@ def build(results: Path | None, out: Path) -> tuple[list[Path], list[Path], str]
 
 
 def runs(found: list[Summary]) -> pd.DataFrame:
-    """A row a variant, testbed, scale and seed, its latest run; milliseconds, and how many times as fast as D-Sync there."""
+    """A row a variant, testbed, scale and seed, its latest run; milliseconds, and times as fast as D-Sync there."""
     latest = {}
     for run in sorted((run for run in found if not run["breakdown"]), key=finished):
         place = (run["experiment"], run["testbed"], run.get("scale"), run["hardware"]["class"])

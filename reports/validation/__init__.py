@@ -27,7 +27,8 @@ def build(results: Path | None, out: Path) -> tuple[list[Path], list[Path], str]
     specs = Specs(PAGE, files, lambda shown: made[shown.table]())
     line = sentence(tables.errors(steps, []).to_dict("records"))
     text = template(f"{PAGE}/page.md.j2", figure=specs.figure, table=specs.table, line=line,
-                    misses=len(tables.worst(steps)), median=f"{tables.MEDIAN_GOAL:.0%}", p95=f"{tables.P95_GOAL:.0%}")  # fmt: skip
+                    misses=len(tables.worst(steps)), median=f"{tables.MEDIAN_GOAL:.0%}",
+                    p95=f"{tables.P95_GOAL:.0%}")  # fmt: skip
     return write_page(text, PAGE, out, files.written), files.written, line
 
 

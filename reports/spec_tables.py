@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from repro.common.errors import InputError, unknown
 from repro.records import tidy
 from repro.reporting.figures import Shown
-from repro.reports.gathering import Found
-from repro.reports.groups import Group
+from repro.reports.gathering import AnyGroup, Found
+from repro.reports.groups import Group, key_of
+from repro.reports.loading import Summary
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -26,7 +27,8 @@ def of_paper(paper: str) -> Made:
 
 
 def table(shown: Shown, found: Found, made: Made) -> pd.DataFrame:
-    """The rows of a figure or table, before its filter: of every group of its experiments that the page shows."""
+    """The rows of a figure or table, before its filter: of every group of its experiments that the page shows, and of
+    variants of one's own that were run as these were."""
     if shown.table in made:
         return made[shown.table](found)
     if shown.table not in tidy.TABLES:
@@ -37,10 +39,23 @@ def table(shown: Shown, found: Found, made: Made) -> pd.DataFrame:
     rows = []
     for (experiment, kind), group in found.shown.items():
         if experiment in names:
-            for run in group.used():
+            for run in [*group.used(), *_alike(group, found)]:
                 own = tidy.run(run) if shown.table != "runs" else {}
                 about = {"experiment": experiment, "kind": kind, "model": own.get("model"), "seed": run["seed"]}
                 about |= {"variant": run["setting"], "workers": run["workers"], "testbed": run["testbed"]}
                 about |= {"breakdown": bool(run.get("breakdown"))} if isinstance(group, Group) else {}
                 rows += [about | row for row in tidy.rows(shown.table, run)]
     return tidy.frame(rows)
+
+
+def _alike(group: AnyGroup, found: Found) -> list[Summary]:
+    """Runs of no group that is shown, but of its experiment, machine, data and length: somebody's own variants."""
+    if not isinstance(group, Group):
+        return []
+    return [
+        run
+        for other in found.others
+        if isinstance(other, Group) and other.first["experiment"] == group.first["experiment"]
+        if key_of(other.first) == key_of(group.first)
+        for run in other.used()
+    ]

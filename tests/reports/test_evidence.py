@@ -37,6 +37,8 @@ def test_ranks_that_share_cores_are_out_of_scope_for_times_alone():
     assert found.ours.point == pytest.approx(9.5 / 4)
     assert judged("speedup-vs-dsync", runs, "simulated").verdict.judged
     assert judged("accuracy-d-sync", runs).verdict.judged
+    of_a_cluster = [run | {"launcher": "srun"} for run in runs]
+    assert judged("speedup-vs-dsync", of_a_cluster).verdict.judged
     with_gpus = [run | {"hardware": ALONE | {"cores": 2, "gpu": "H200"}} for run in all_runs(seeds=5)]
     assert judged("speedup-vs-dsync", with_gpus).verdict.judged
 

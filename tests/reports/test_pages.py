@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 
+import pandas as pd
 import pytest
 
 from repro.common.errors import InputError
@@ -105,3 +106,13 @@ def test_reports_import_neither_training_nor_tracking():
     code = "import sys; import repro.reports.build, repro.reports.paper_page; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"torch", "mlflow", "mpi4py", "repro.strategies", "repro.training"} & set(loaded)
+
+
+def test_a_strategy_of_ones_own_is_a_curve_among_the_papers(tmp_path):
+    own = make("D-Sync", "simulated", best=0.5) | {"setting": "mine", "strategy": "mine"}
+    longer = make("D-Sync", "simulated", epochs=30) | {"setting": "longer", "strategy": "mine"}
+    results = put(tmp_path / "results", [make("D-Sync", "simulated"), own, longer])
+    build("pipesgd", results, tmp_path / "out")
+    drawn = pd.read_csv(tmp_path / "out" / "figures" / "pipesgd" / "curves.csv")
+    assert set(drawn["variant"]) == {"D-Sync", "mine"}
+    assert drawn[drawn["variant"] == "mine"]["top1"].max() == pytest.approx(0.5, abs=1e-3)

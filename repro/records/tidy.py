@@ -140,8 +140,8 @@ def _derived(summary: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, An
         found["samples_per_s"] = batch / row["iteration_s"]
     if step and {"communicate", "wait"} <= phases.keys():
         found["stalled"] = (phases["communicate"] + phases["wait"]) / step
-    if batch and row["bytes_sent"] is not None:
-        found["sample_bytes"] = row["bytes_sent"] * (row["ranks"] or row["workers"]) / batch
+    if batch and row["bytes_sent"] is not None and (ranks := row["ranks"] or row["workers"]):
+        found["sample_bytes"] = row["bytes_sent"] * ranks / batch
     if row["parameters"]:
         found["model_mb"] = 4e-6 * row["parameters"]
     return found

@@ -138,7 +138,7 @@ def test_a_command_says_so_keeps_it_and_does_not_run_it_again(tmp_path, monkeypa
     assert "does not run it again, --force does" in seen[0]
     assert not list(tmp_path.rglob("summary.json"))
     sync_all(tmp_path / "results")
-    [mirrored] = runs_of(tmp_path / "results")[1]
+    [mirrored] = runs_of(tmp_path / "results", "pipesgd/fig4-mnist (simulated)")[1]
     assert mirrored.info.status == "FAILED" and mirrored.data.tags["failed"] == last["reason"]
     assert not any("final" in name for name in mirrored.data.metrics)
 

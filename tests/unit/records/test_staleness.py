@@ -110,7 +110,7 @@ def test_the_histograms_are_an_artifact_in_mlflow(tmp_path, monkeypatch):
     mirror.start(RECORD)
     mirror.finish(folder, summary_of([], staleness=ranks))
     client = open_store(tracking_uri(None, tmp_path), tmp_path)
-    (run_,) = client.search_runs([client.get_experiment_by_name("pipesgd/fig4-mnist").experiment_id])
+    (run_,) = client.search_runs([client.get_experiment_by_name("pipesgd/fig4-mnist (measured)").experiment_id])
     assert run_.data.metrics["staleness/rank_0_late"] == pytest.approx(0.2)
     path = client.download_artifacts(run_.info.run_id, "staleness.json", str(tmp_path))
     assert json.loads(Path(path).read_text()) == {"ranks": ranks}

@@ -6,16 +6,18 @@ import json
 import re
 import subprocess
 import sys
+from functools import cache
+from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from repro.common.errors import InputError
 from repro.common.paths import reference_root
-from repro.reports import files, overview, paper_page
+from repro.reports import overview, paper_page
 from repro.reports.build import ACROSS, PAPERS, build, page
 from tests.reports.data.summaries import make, put
-from tests.reports.data.undrawn import undrawn
+from tests.reports.data.undrawn import without_drawing
 
 WORDS = 4000  # of a paper's page
 
@@ -25,7 +27,7 @@ def built(tmp_path_factory):
     """All pages from the reference alone, figures not drawn."""
     out = tmp_path_factory.mktemp("pages")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(files, "save", undrawn)
+        without_drawing(patch)
         made = {name: page(name, reference_root(), out) for name in (*PAPERS, *ACROSS)}
         overview.build({name: said for name, (_, _, said) in made.items()}, out)
     return out, [path for pages, _, _ in made.values() for path in pages]
@@ -41,8 +43,14 @@ def test_a_papers_page_is_short_and_shows_what_is_there(built, paper):
         assert target.startswith(("https://", "#")) or (out / target).exists(), target
     assert {path.stem for path in written} >= {paper, f"{paper}-claims", f"{paper}-provenance"}
     every = (out / f"{paper}-claims.md").read_text()
-    judged = paper_page.PaperPage.of(paper, reference_root(), out).by_claim
+    judged = asked(paper).by_claim
     assert all(of_kinds[0].claim.text.split("|")[0][:40] in plain(every) for of_kinds in judged.values())
+
+
+@cache
+def asked(paper):
+    """The page's own view of its claims, judged once."""
+    return paper_page.PaperPage.of(paper, reference_root(), Path("nowhere"))
 
 
 def plain(text):
@@ -50,9 +58,8 @@ def plain(text):
 
 
 @pytest.mark.parametrize("paper", PAPERS)
-def test_headlines_are_few_have_a_scope_and_say_why_not(built, paper):
-    out, _ = built
-    page = paper_page.PaperPage.of(paper, reference_root(), out)
+def test_headlines_are_few_have_a_scope_and_say_why_not(paper):
+    page = asked(paper)
     headlines = [of_kinds for of_kinds in page.by_claim.values() if of_kinds[0].claim.headline]
     assert 0 < len(headlines) <= 12
     for of_kinds in headlines:
@@ -74,7 +81,7 @@ def test_the_overview_is_one_screen(built):
 
 @pytest.mark.parametrize("name", [*PAPERS, *ACROSS])
 def test_without_results_a_page_says_so(tmp_path, monkeypatch, name):
-    monkeypatch.setattr(files, "save", undrawn)
+    without_drawing(monkeypatch)
     pages, _, _ = page(name, put(tmp_path / "results", []), tmp_path / "out")
     text = pages[0].read_text()
     assert "not run yet" in text or "No results yet" in text

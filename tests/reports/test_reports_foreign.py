@@ -11,7 +11,7 @@ import pytest
 from bs4 import BeautifulSoup
 
 from repro.common.errors import InputError
-from repro.reports import files, foreign, render, writing
+from repro.reports import foreign, render, writing
 from repro.reports.build import ACROSS, PAPERS, page
 from repro.site.build import build as build_site
 from tests.reports.data import eagersgd as reports_eagersgd_data
@@ -20,7 +20,7 @@ from tests.reports.data import ibatch as reports_ibatch_data
 from tests.reports.data import pipedream as reports_pipedream_data
 from tests.reports.data import probes as reports_probe_data
 from tests.reports.data.summaries import make, put
-from tests.reports.data.undrawn import undrawn
+from tests.reports.data.undrawn import without_drawing
 from tests.unit.probes.test_validation import summary as validated
 
 HOSTILE = (
@@ -59,7 +59,7 @@ def summaries(name: str) -> list[dict]:
 
 @pytest.mark.parametrize("name", [*PAPERS, *ACROSS])
 def test_hostile_text_is_text_on_every_page(tmp_path, monkeypatch, name):
-    monkeypatch.setattr(files, "save", undrawn)
+    without_drawing(monkeypatch)
     results = put(tmp_path / "results", map(spoilt, summaries(name)))
     pages, written, _ = page(name, results, tmp_path / "out")
     markdown = "".join(path.read_text() for path in pages)

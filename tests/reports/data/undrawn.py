@@ -4,12 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from repro.reports import writing
+from repro.reporting import drawing
+from repro.reports import files, writing
 
 PIXEL = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b550000000a49444154789c6360000000020001e221bc33000000"
     "0049454e44ae426082"
 )
+
+
+def without_drawing(patch) -> None:
+    """Figures are empty files: drawing one takes half a second, and saving it as long."""
+    import matplotlib.pyplot as plt
+
+    patch.setattr(drawing, "draw", lambda figure, shown: plt.figure())
+    patch.setattr(files, "save", undrawn)
 
 
 def undrawn(figure, stem: Path) -> list[Path]:

@@ -145,7 +145,7 @@ class PaperPage:
     def sensitivity(self) -> list[str]:
         """A line a headline and kind that an end of an assumed input turns, and one for all others that were varied."""
         varied = [one for one in self.judged if one.claim.headline and one.ends and one.effect]
-        lines = [f"{one.claim.text} ({one.kind}): {', '.join(one.flips)}" for one in varied if one.flips]
+        lines = [f"{one.claim.text} ({one.kind}): {'; '.join(one.flips)}" for one in varied if one.flips]
         if steady := len(varied) - len(lines):
             lines.append(
                 f"{'the other ' if lines else ''}{steady} that were varied: no end of an input, all else as guessed"

@@ -75,8 +75,10 @@ class Verdict:
     def text(self) -> str:
         """`holds, weaker (61 % of the effect)`"""
         share = f" ({100 * self.share:.0f} % of the effect)" if self.share is not None else ""
-        both = dict.fromkeys(filter(None, (self.answer, f"{self.size}{share}" if self.size else "")))
-        text = ", ".join(both)  # what is inconclusive in both is said once
+        sized = f"size {self.size}" if self.size == INCONCLUSIVE else f"{self.size}{share}" if self.size else ""
+        if self.answer == self.size:  # inconclusive in both, which is said once
+            sized = ""
+        text = ", ".join(filter(None, (self.answer, sized)))
         return f"{text} ({self.reason})" if self.reason else text
 
 

@@ -14,6 +14,7 @@ TONES = {
     "opposite": "bad",
     "no effect": "bad",
     "inconclusive": "open",
+    "size inconclusive": "open",
     "by construction": "none",
     "consistent with implied input": "none",
     "out of scope": "none",

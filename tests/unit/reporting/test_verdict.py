@@ -33,8 +33,8 @@ def test_the_direction_of_an_effect(ours, says):
         ((2.1, 2.5, 2.9), "holds, within"),
         ((1.4, 1.5, 1.6), "holds, weaker (61 % of the effect)"),
         ((3.9, 4.0, 4.1), "holds, stronger (111 % of the effect)"),
-        ((1.1, 2.5, 7.0), "holds, inconclusive"),  # the point lies within, but it could be anything
-        ((1.7, 1.9, 2.1), "holds, inconclusive"),
+        ((1.1, 2.5, 7.0), "holds, size inconclusive"),  # the point lies within, but it could be anything
+        ((1.7, 1.9, 2.1), "holds, size inconclusive"),
     ],
 )
 def test_the_size_of_an_effect(ours, says):
@@ -61,7 +61,7 @@ def test_an_advantage_smaller_than_the_simulation_s_error_is_inconclusive():
 
 
 def test_a_difference_has_no_log_scale():
-    assert of_effect(Interval(-0.8, -0.5, -0.1), LESS, -0.6, -0.4).text == "holds, inconclusive"
+    assert of_effect(Interval(-0.8, -0.5, -0.1), LESS, -0.6, -0.4).text == "holds, size inconclusive"
     assert of_effect(Interval(-0.5, -0.45, -0.42), LESS, -0.6, -0.4).text == "holds, within"
     assert of_effect(Interval(0.1, 0.2, 0.3), LESS, -0.6, -0.4).answer == "opposite"
 

@@ -25,7 +25,7 @@ def build(results: Path | None, out: Path) -> tuple[list[Path], list[Path], str]
     found, files = runs(load(PAGE, results)), Files(PAGE, out)
     made = {"runs": found, "provenance": provenance(found)}
     specs = Specs(PAGE, files, lambda shown: made[shown.table])
-    line = f"{', '.join(dict.fromkeys(found['variant']))}: the same runs in one table." if len(found) else ""
+    line = f"{found['variant'].nunique()} variants, theirs and ours, of the same training." if len(found) else ""
     line = line or f"No results yet: `repro run {PAGE}`."
     text = template(f"{PAGE}/page.md.j2", figure=specs.figure, table=specs.table, line=line)
     return write_page(text, PAGE, out, files.written), files.written, line

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,20 +15,6 @@ if TYPE_CHECKING:
 
 
 @dataclass
-class Picture:
-    """A figure as the page shows it: path without suffix, text in its place, caption (Markdown), files beside it."""
-
-    path: str
-    alt: str
-    caption: str
-    links: list[tuple[str, str]] = field(default_factory=list)
-
-    def markdown(self) -> str:
-        links = " ".join(f"[{name}]({link})" for name, link in self.links)
-        return f"![{self.alt}]({self.path}.png)\n\n*{self.caption} {links}*"
-
-
-@dataclass
 class Files:
     """Writes a paper's figures and tables under `out` and remembers them."""
 
@@ -37,22 +22,13 @@ class Files:
     out: Path
     written: list[Path] = field(default_factory=list)
 
-    def picture(self, figure: Any, name: str, alt: str, caption: str, data: Mapping[str, pd.DataFrame]) -> Picture:
-        """PNG and PDF of a figure, a CSV for each frame of `data` (label -> frame).
-
-        The first frame's file has the figure's name, the others' their label after it.
-        """
+    def picture(self, figure: Any, name: str, alt: str, caption: str, rows: pd.DataFrame) -> str:
+        """PNG and PDF of a figure, and the rows that it shows as CSV; the Markdown that shows it: alt, the text in its
+        place, and a caption with links to the files."""
         self.written += save(figure, self._figures / name)
-        links = [("PDF", f"{self._folder}/{name}.pdf")]
-        for i, (label, frame) in enumerate(data.items()):
-            stem = name if i == 0 else f"{name}-{slug(label)}"
-            links.append((f"{label} (CSV)" if len(data) > 1 else "CSV", self.csv(frame, stem)))
-        return Picture(f"{self._folder}/{name}", alt, caption, links)
-
-    def csv(self, frame: pd.DataFrame, stem: str) -> str:
-        """A CSV beside the figures; the link to it."""
-        self.written.append(write_csv(frame, self._figures / f"{stem}.csv"))
-        return f"{self._folder}/{stem}.csv"
+        self.written.append(write_csv(rows, self._figures / f"{name}.csv"))
+        path = f"figures/{self.paper}/{name}"
+        return f"![{alt}]({path}.png)\n\n*{caption} [PDF]({path}.pdf) [CSV]({path}.csv)*"
 
     def table(self, frame: pd.DataFrame, name: str, left: Sequence[str] = ()) -> str:
         """A table as LaTeX in a file and as Markdown."""
@@ -63,12 +39,3 @@ class Files:
     @property
     def _figures(self) -> Path:
         return self.out / "figures" / self.paper
-
-    @property
-    def _folder(self) -> str:
-        return f"figures/{self.paper}"
-
-
-def slug(text: str) -> str:
-    """`Pipe-SGD + T` as a part of a file's name: `pipe-sgd-t`."""
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from repro.common.errors import unknown
 from repro.reporting import drawing, figures
@@ -16,6 +16,8 @@ from repro.reports.files import Files
 
 if TYPE_CHECKING:
     import pandas as pd
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -32,26 +34,27 @@ class Specs:
 
     def figure(self, name: str) -> str:
         """Picture, caption with its kinds of number, links to what is behind it."""
-        if name not in self.shown.figures:
-            raise unknown(f"figure of {self.page}", name, self.shown.figures)
-        figure = self.shown.figures[name]
+        figure = self._known("figure", name, self.shown.figures)
         table = self.rows(figure)
         rows = figures.rows(figure, table) if len(table) else table
         if not len(rows):
             return f"*{figure.title}: not run yet.*"
         drawn = drawing.draw(figure, rows)
-        return self.files.picture(drawn, name, figure.alt, _caption(figure, rows), {"": rows}).markdown()
+        return self.files.picture(drawn, name, figure.alt, _caption(figure, rows), rows)
 
     def table(self, name: str) -> str:
         """A caption, and the table below it."""
-        if name not in self.shown.tables:
-            raise unknown(f"table of {self.page}", name, self.shown.tables)
-        spec = self.shown.tables[name]
+        spec = self._known("table", name, self.shown.tables)
         table = self.rows(spec)
         cells = figures.cells(spec, table) if len(table) else table
         if not len(cells):
             return f"*{spec.title}: not run yet.*"
         return f"*{_caption(spec, chosen(table, spec.where))}*\n\n{self.files.table(cells, name)}"
+
+    def _known(self, what: str, name: str, specs: Mapping[str, T]) -> T:
+        if name not in specs:
+            raise unknown(f"{what} of {self.page}", name, specs)
+        return specs[name]
 
 
 def _caption(shown: Shown, rows: pd.DataFrame) -> str:

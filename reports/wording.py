@@ -30,16 +30,12 @@ def value(claim: Claim, of: float) -> str:
     return number(100 * of if claim.paper.unit == "%" else of)
 
 
-def cell(one: Judged | None, reasons: bool = False) -> str:
+def cell(one: Judged, reasons: bool = False) -> str:
     """`holds, weaker (61 % of the effect): 2.50× (1.16 to 3.50)`; reasons: also why there is no verdict."""
-    if one is None or (one.verdict.answer == NOT_RUN and not one.verdict.reason):
+    if one.verdict.answer == NOT_RUN and not one.verdict.reason:
         return DASH
-    text = one.verdict.text if reasons or one.verdict.answer == INCONCLUSIVE else _short(one)
+    text = one.verdict.text if reasons or one.verdict.judged else one.verdict.answer
     return f"{text}: {ours(one)}" if one.ours else text
-
-
-def _short(one: Judged) -> str:
-    return one.verdict.answer if not one.verdict.judged else one.verdict.text
 
 
 def deciding(of_kinds: Sequence[Judged]) -> Judged:

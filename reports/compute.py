@@ -11,13 +11,11 @@ from collections.abc import Callable
 from inspect import signature
 
 from repro.reporting.evaluate import Outcome
-from repro.reporting.evaluate import ratio as _ratio
-from repro.reporting.stats import spread
 from repro.reports.groups import Group
 from repro.reports.loading import Summary
 
 COMPUTATION = ("forward", "backward", "update", "data", "other")  # phases
-FUNCTIONS: dict[str, Callable[..., Outcome]] = {}  # `repro.reports.evidence` imports all that add to it
+FUNCTIONS: dict[str, Callable[..., Outcome]] = {}  # each paper's `results` imports the modules that add to it
 OF_PROBES: dict[str, str] = {}  # those over a probe's results (a ProbeGroup) -> the program
 
 
@@ -42,7 +40,7 @@ def probe_function(program: str) -> Callable[[Callable[..., Outcome]], Callable[
     return register
 
 
-def _paired(
+def paired(
     group: Group, variants: list[str], number: Callable[..., float], phases: bool = False, note: str = ""
 ) -> Outcome:
     """number(*runs) for every seed that all `variants` have."""
@@ -53,11 +51,6 @@ def _paired(
     if not seeds:
         return Outcome(reason=f"no seed in common between {' and '.join(variants)}")
     return Outcome({seed: number(*(found[seed] for found in runs)) for seed in seeds}, note=note)
-
-
-def timing_only(run: Summary) -> bool:
-    """Whether a run's ranks computed nothing."""
-    return (run["testbed_model"] or {}).get("arithmetic") == "none"
 
 
 def iteration_s(run: Summary) -> float:
@@ -75,32 +68,3 @@ def target_s(run: Summary, target: str) -> float:
     """Training seconds to a target; infinity where it was not reached."""
     reached = run["targets"].get(target)
     return reached["train_s"] if reached else math.inf
-
-
-@function
-def speedup(group: Group, setting: str | list[str], over: str) -> Outcome:
-    """End-to-end training time of `over` / that of `setting`, same iterations; of several variants the fastest.
-
-    Where nothing was computed, only time passed, lengths may differ: time of an iteration.
-    """
-    names = [setting] if isinstance(setting, str) else list(setting)
-    there = [name for name in names if group.runs(name)]
-    if not there:
-        return Outcome(reason=f"no results for {', '.join(names)}")
-    runs = [run for name in (*there, over) for run in group.runs(name).values()]
-    lengths = sorted({run["iterations"] for run in runs})
-    if len(lengths) > 1 and not all(map(timing_only, runs)):
-        return Outcome(reason="the variants ran different numbers of iterations")
-    best = min(there, key=lambda name: spread(map(iteration_s, group.runs(name).values())).median)
-    missing = [name for name in names if name not in there]
-    notes = [f"fastest: {best}"] * (len(names) > 1) + [f"no results for {', '.join(missing)}"] * bool(missing)
-    notes += [f"an iteration, timing only, of {' and '.join(map(str, lengths))}"] * (len(lengths) > 1)
-    return _paired(
-        group, [best, over], lambda one, base: _ratio(iteration_s(base), iteration_s(one)), note="; ".join(notes)
-    )
-
-
-@function
-def metric_gap(group: Group, setting: str, over: str) -> Outcome:
-    """Final metric of `setting` minus that of `over`, seed by seed."""
-    return _paired(group, [setting, over], lambda one, base: final(one) - final(base))

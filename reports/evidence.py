@@ -20,9 +20,7 @@ from repro.reporting import claims, evaluate, validated
 from repro.reporting.claims import Claim, File
 from repro.reporting.evaluate import Error, Evidence, Judged, Outcome
 from repro.reporting.stats import spread
-from repro.reports import (
-    factors,
-)
+from repro.reports import factors
 from repro.reports.compute import FUNCTIONS, OF_PROBES, takes_error
 from repro.reports.gathering import AnyGroup, Finder
 from repro.reports.groups import Group

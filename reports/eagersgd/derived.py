@@ -12,7 +12,7 @@ from typing import Any
 
 from repro.common.known import known
 from repro.reporting.stats import TIMES, number, spread
-from repro.reports.compute import Outcome, _paired, function, iteration_s, probe_function
+from repro.reports.compute import Outcome, function, iteration_s, paired, probe_function
 from repro.reports.groups import Group
 from repro.reports.loading import Summary
 from repro.reports.probes import ProbeGroup
@@ -137,7 +137,7 @@ def final_score(group: Group, setting: str, score_of: str) -> Outcome:
         value = run["final"].get(score_of)
         return math.nan if value is None else value
 
-    found = _paired(group, [setting], score)
+    found = paired(group, [setting], score)
     if found.values and all(map(math.isnan, found.values.values())):
         return Outcome(reason=f"no {score_of} was evaluated for {setting}")
     return found

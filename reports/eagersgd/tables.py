@@ -6,6 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from repro.records import tidy
+from repro.reporting.evaluate import ratio
 from repro.reporting.stats import DASH, spread
 from repro.reports import compute
 from repro.reports.eagersgd import derived
@@ -153,9 +154,11 @@ def speedups(found: Results) -> pd.DataFrame:
 
 
 def _speedup(group: Group, setting: str, over: str, row: str) -> list[float]:
-    """Of each seed; the variants may have the injected delay in their names."""
+    """Seconds of an iteration of `over` / those of `setting`, of each seed; the variants may have the injected delay in
+    their names."""
     names = [next((n for n in (name, f"{name} {row}") if n in group.covered()), "") for name in (setting, over)]
-    return list(compute.speedup(group, *names).values.values()) if all(names) else []
+    faster = compute.paired(group, names, lambda one, base: ratio(compute.iteration_s(base), compute.iteration_s(one)))
+    return list(faster.values.values()) if all(names) else []
 
 
 def losses(found: Results) -> pd.DataFrame:

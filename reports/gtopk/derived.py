@@ -8,7 +8,7 @@ from typing import Any
 
 from repro.reporting.evaluate import Outcome, ratio
 from repro.reporting.stats import number, spread
-from repro.reports.compute import _paired, function, probe_function
+from repro.reports.compute import function, paired, probe_function
 from repro.reports.gathering import AnyGroup
 from repro.reports.groups import Group
 from repro.reports.loading import Summary
@@ -63,7 +63,7 @@ def loss_gap(group: Group, setting: str, over: str) -> Outcome:
     lengths = {run["iterations"] for name in (setting, over) for run in group.runs(name).values()}
     if len(lengths) > 1:
         return Outcome(reason="the variants ran different numbers of iterations")
-    found = _paired(group, [setting, over], behind)
+    found = paired(group, [setting, over], behind)
     if found.values and all(math.isnan(value) for value in found.values.values()):
         return Outcome(reason=f"the loss of {over} did not fall between its first stop and its last")
     return found
@@ -74,13 +74,13 @@ def lost_share(group: Group, setting: str) -> Outcome:
     """Sum of |values lost| / sum of |values sent|, over ranks and steps."""
     if not all((run.get("counters") or {}).get("sent_mass") for run in group.runs(setting).values()):
         return Outcome(reason=f"no masses counted for {setting}")
-    return _paired(group, [setting], lambda one: one["counters"].get("lost_mass", 0.0) / one["counters"]["sent_mass"])
+    return paired(group, [setting], lambda one: one["counters"].get("lost_mass", 0.0) / one["counters"]["sent_mass"])
 
 
 @function
 def extra_compression(group: Group, setting: str, over: str) -> Outcome:
     """(compression of `setting` - that of `over`) / communication of `setting`, all on the main line."""
-    return _paired(
+    return paired(
         group,
         [setting, over],
         phases=True,

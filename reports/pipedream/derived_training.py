@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from repro.reporting.evaluate import Outcome
 from repro.reporting.evaluate import ratio as quotient
 from repro.reporting.stats import number, spread
-from repro.reports.compute import _paired, final, function
+from repro.reports.compute import final, function, paired
 from repro.reports.groups import Group
 from repro.reports.loading import Summary
 from repro.reports.pipedream.stages import ASP, BSP, SINGLE, Rates, fastest, machines, rates
@@ -85,10 +85,10 @@ def outside(group: Group, setting: str, one: str, other: str) -> Outcome:
         value, ends = final(run), sorted((final(low), final(high)))
         return max(0.0, ends[0] - value, value - ends[1])
 
-    return _paired(group, [setting, one, other], distance)
+    return paired(group, [setting, one, other], distance)
 
 
 @function
 def backward_over_forward(group: Group, setting: str) -> Outcome:
     """Seconds of the backward passes over those of the forward passes."""
-    return _paired(group, [setting], lambda run: run["phases"]["backward"] / run["phases"]["forward"], phases=True)
+    return paired(group, [setting], lambda run: run["phases"]["backward"] / run["phases"]["forward"], phases=True)

@@ -12,7 +12,7 @@ from repro.reporting.evaluate import Outcome
 from repro.reporting.evaluate import ratio as _ratio
 from repro.reporting.stats import spread
 from repro.reports import factors
-from repro.reports.compute import COMPUTATION, _paired, final, function, iteration_s, target_s
+from repro.reports.compute import COMPUTATION, final, function, iteration_s, paired, target_s
 from repro.reports.groups import Group
 from repro.reports.loading import Summary
 
@@ -35,7 +35,7 @@ def computation_s(run: Summary) -> float:
 @function
 def communication_reduction(group: Group, setting: str, over: str) -> Outcome:
     """Share of `over`'s communication time that `setting` saves (waiting included on both sides)."""
-    return _paired(
+    return paired(
         group, [setting, over], lambda one, base: 1 - _ratio(communication_s(one), communication_s(base)), phases=True
     )
 
@@ -53,7 +53,7 @@ def incast_reduction(workers: int) -> float:
 @function
 def compression_gain(group: Group, setting: str, over: str) -> Outcome:
     """(communication of `over`) / (communication + compression of `setting`): ideal is the codec's factor."""
-    return _paired(
+    return paired(
         group,
         [setting, over],
         lambda one, base: _ratio(communication_s(base), communication_s(one) + one["phases"]["compress"]),
@@ -70,7 +70,7 @@ def hidden_per_compression(group: Group, setting: str, over: str) -> Outcome:
     absent = [run for run in group.phase_runs(over).values() if run["phases"]["compress"] <= 0]
     if absent:
         return Outcome(reason=f"no compression time recorded for {over}")
-    return _paired(
+    return paired(
         group,
         [setting, over],
         phases=True,
@@ -81,7 +81,7 @@ def hidden_per_compression(group: Group, setting: str, over: str) -> Outcome:
 @function
 def communication_per_computation(group: Group, setting: str) -> Outcome:
     """All communication / computation of `setting`: below 1 the system is compute bound (equation (4))."""
-    return _paired(
+    return paired(
         group, [setting], lambda one: _ratio(one["communication"]["total_s"], computation_s(one)), phases=True
     )
 
@@ -89,7 +89,7 @@ def communication_per_computation(group: Group, setting: str) -> Outcome:
 @function
 def exposed_share(group: Group, setting: str) -> Outcome:
     """Share of an iteration in which the main line is blocked on communication or on other ranks."""
-    return _paired(
+    return paired(
         group,
         [setting],
         phases=True,
@@ -100,7 +100,7 @@ def exposed_share(group: Group, setting: str) -> Outcome:
 @function
 def pipeline_model(group: Group, setting: str) -> Outcome:
     """Iteration time / max(l_up + l_comp, l_comm) of equation (4), both sides from the same runs."""
-    return _paired(
+    return paired(
         group,
         [setting],
         phases=True,
@@ -121,7 +121,7 @@ def time_to_target_speedup(group: Group, setting: str | list[str], over: str, ta
     if any(target not in run["targets"] for run in runs):
         return Outcome(reason=f"target {target} was not set")
     best = min(there, key=lambda name: spread(target_s(c, target) for c in group.runs(name).values()).median)
-    found = _paired(group, [best, over], lambda one, base: _ratio(target_s(base, target), target_s(one, target)))
+    found = paired(group, [best, over], lambda one, base: _ratio(target_s(base, target), target_s(one, target)))
     if found.values and all(math.isnan(value) for value in found.values.values()):
         return Outcome(reason=f"target {target} not reached by {best} nor {over}")
     return Outcome({seed: v for seed, v in found.values.items() if not math.isnan(v)}, found.reason)
@@ -150,7 +150,7 @@ def best_K(group: Group) -> Outcome:
     if 2 not in known or not larger:
         return Outcome(reason="no results for K = 2 and a larger K")
     best = min(larger, key=lambda name: spread(map(step_s, group.runs(name).values())).median)
-    return _paired(group, [known[2], best], lambda two, more: _ratio(step_s(two), step_s(more)))
+    return paired(group, [known[2], best], lambda two, more: _ratio(step_s(two), step_s(more)))
 
 
 @function
@@ -160,4 +160,4 @@ def tolerance(group: Group, codec: str = "T") -> Outcome:
     codec: T (truncation) or Q (quantization), as in the variants' names.
     """
     names = ["Gradients", f"Gradients + {codec}", "Parameters", f"Parameters + {codec}"]
-    return _paired(group, names, lambda g, gc, p, pc: (final(p) - final(pc)) - (final(g) - final(gc)))
+    return paired(group, names, lambda g, gc, p, pc: (final(p) - final(pc)) - (final(g) - final(gc)))

@@ -69,33 +69,3 @@ def number(value: float, digits: int = 3) -> str:
     if size < -4:
         return f"{value:.{digits - 1}e}"
     return f"{value:.{max(0, digits - 1 - size)}f}"
-
-
-def show(found: Spread, digits: int = 3, decimals: int | None = None, unit: str = "", seeds: bool = True) -> str:
-    """`0.981 [0.980–0.982] (5 seeds)`; no bracket for one seed or equal ones.
-
-    digits: significant ones; decimals: places instead (accuracies: 4).
-    """
-    if found.n == 0:
-        return DASH
-
-    def one(value: float) -> str:
-        return f"{value:.{decimals}f}" if decimals is not None and math.isfinite(value) else number(value, digits)
-
-    text = one(found.median) + unit
-    if found.n > 1 and one(found.low) != one(found.high):
-        text += f" [{one(found.low)}{DASH}{one(found.high)}]"
-    return f"{text} ({found.n} seed{'s' if found.n != 1 else ''})" if seeds else text
-
-
-def show_target(times: Iterable[float]) -> str:
-    """Seconds to a target over seeds; seeds that missed it count as infinity: `not reached (k/n seeds)`, k missed."""
-    times = list(times)
-    if not times:
-        return DASH
-    missed = sum(math.isinf(t) for t in times)
-    found = spread(times)
-    note = f"not reached ({missed}/{len(times)} seeds)"
-    if math.isinf(found.median):
-        return note
-    return show(found, seeds=False) + (f" {note}" if missed else "")

@@ -11,6 +11,7 @@ from repro.common.errors import InputError
 from repro.reporting.evaluate import judge
 from repro.reports import groups, probes
 from repro.reports.evidence import Court, claims_of, restating
+from repro.reports.pipesgd import derived  # noqa: F401  whose functions a claim may name
 from tests.reports.data.probes import timings
 from tests.reports.data.summaries import FIG4, all_runs, claim, judged, make, timing_only
 
@@ -104,7 +105,8 @@ def test_a_testbed_of_somebody_else_restates_nothing():
 
 
 @pytest.mark.parametrize(
-    ("value", "said"), [({"function": "eval"}, "'eval'"), ({"function": "speedup", "wrong": 1}, "claim a: speedup: ")]
+    ("value", "said"),
+    [({"function": "eval"}, "'eval'"), ({"function": "exposed_share", "wrong": 1}, "claim a: exposed_share: ")],
 )
 def test_a_claim_by_a_function_that_there_is_not(tmp_path, value, said):
     import yaml

@@ -42,7 +42,10 @@ def draw(figure: Figure, shown: pd.DataFrame) -> Any:
 def _label(axis: Any, bars: Any, inside: bool) -> None:
     """The value of each bar: on its top, or inside where it is high enough to be read."""
     room = 0.04 * (axis.get_ylim()[1] - axis.get_ylim()[0]) if inside else 0.0
-    said = [number(bar.get_height()) if bar.get_height() > room else "" for bar in bars]
+    heights = [float(bar.get_height()) for bar in bars]
+    if inside and all(map(float.is_integer, heights)):  # counts, as those of claims
+        heights = list(map(int, heights))
+    said = [number(height) if height > room else "" for height in heights]
     where = {"label_type": "center"} if inside else {"padding": 2}
     axis.bar_label(bars, said, fontsize=7, **where)
 

@@ -164,6 +164,7 @@ def render(paper: str) -> None:
     from repro.common.paths import PROJECT, reference_root
     from repro.reports import published_verdicts
     from repro.reports.build import PAPERS, build
+    from repro.reports.built import FOLDER
 
     out = PROJECT / "reports" / "out"
     with tempfile.TemporaryDirectory() as built:
@@ -171,7 +172,8 @@ def render(paper: str) -> None:
         for path in Path(built).glob("*.md"):
             path.write_text(LINK.sub("", path.read_text(encoding="utf-8")), encoding="utf-8")
         shutil.rmtree(out, ignore_errors=True)
-        shutil.copytree(built, out, ignore=shutil.ignore_patterns(*(f"*{suffix}" for suffix in NOT_COMMITTED)))
+        left = (FOLDER, *(f"*{suffix}" for suffix in NOT_COMMITTED))
+        shutil.copytree(built, out, ignore=shutil.ignore_patterns(*left))
     if paper in PAPERS:
         published_verdicts.write(paper)
 

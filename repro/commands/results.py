@@ -49,9 +49,7 @@ def add(commands: Any) -> None:
     publish.set_defaults(command=cmd_publish)
 
     verify = commands.add_parser("verify", help="are the committed results, and the verdicts on them, as published?")
-    verify.add_argument(
-        "--write", action="store_true", help="publish today's verdicts and pages of them"
-    )
+    verify.add_argument("--write", action="store_true", help="publish today's verdicts and pages of them")
     verify.set_defaults(command=cmd_verify)
 
 

@@ -63,7 +63,9 @@ class Court:
     find: Finder
     results: Path | None
     ends_of: Mapping[str, Sequence[Summary]] = field(default_factory=dict)  # end of an input -> the runs there
+    # by the id of a group, which is kept with what was made of it: another may get the id of one that is gone
     _frames: dict[int, tuple[AnyGroup, pd.DataFrame]] = field(default_factory=dict, repr=False)
+    _at: dict[tuple[str, int], tuple[AnyGroup, AnyGroup | None]] = field(default_factory=dict, repr=False)
 
     def judged(self) -> list[Judged]:
         """One a claim and kind, in the file's order."""
@@ -123,7 +125,7 @@ class Court:
     def frame(self, group: AnyGroup) -> pd.DataFrame:
         """A row a run (of the validation: a strategy), with what verbs need."""
         if id(group) not in self._frames:
-            self._frames[id(group)] = (group, frame(group))  # kept with it: another may get the id of one that is gone
+            self._frames[id(group)] = (group, frame(group))
         return self._frames[id(group)][1]
 
     def repeated(self, claim: Claim, group: AnyGroup) -> list[float]:
@@ -163,6 +165,11 @@ class Court:
 
     def at(self, end: str, group: AnyGroup) -> AnyGroup | None:
         """A group's runs with an input at an end, under the names that they have in the group; None without any."""
+        if (end, id(group)) not in self._at:
+            self._at[end, id(group)] = (group, self._moved(end, group))
+        return self._at[end, id(group)][1]
+
+    def _moved(self, end: str, group: AnyGroup) -> AnyGroup | None:
         there = self.by_place.get(end, {})
         twins = [
             there[place(run)]

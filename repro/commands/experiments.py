@@ -216,8 +216,8 @@ def show_where(paper: str, report: bool, mirrored: Sequence[dict[str, Any]]) -> 
         from repro.reports.build import build
 
         build(paper, say=say)
-        if known := claims.rows(claims.headlines(paper)):
-            print(f"what {paper} is known for\n{claims.text(known)}\n")
+        if told := claims.rows(claims.headlines(paper)):
+            print(f"what {paper} is known for\n{claims.text(told)}\n")
         site = build_site(reports_root())
         print(f"report page   {site.page(paper)}")
         print(f"all pages     {site.index}")

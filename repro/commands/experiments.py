@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def add(commands: Any) -> None:
     listing = commands.add_parser("list", help="experiments, strategies, models, data sets, testbeds")
-    listing.add_argument("paper", nargs="?", help="its experiments in its order, with what each takes")
+    listing.add_argument("paper", nargs="?", help="its experiments in its order, with what each needs")
     listing.set_defaults(command=cmd_list)
     as_json(listing)
 
@@ -62,7 +62,7 @@ def cmd_list(args: argparse.Namespace) -> None:
 
 
 def list_paper(paper: str, as_json: bool) -> None:
-    """A paper's experiments in its order: what they show and take; a star at what its best-known claims rest on."""
+    """A paper's experiments in its order: what they show and need; a star at what its best-known claims rest on."""
     from repro.experiment import config, papers
 
     names = config.experiment_names(paper)
@@ -74,7 +74,7 @@ def list_paper(paper: str, as_json: bool) -> None:
     width = max(map(len, names))
     for name in names:
         entry = known.get(name)
-        what = f"{entry.shows}: {entry.takes or 'no data'}" if entry else config.title(name)
+        what = f"{entry.shows}: {entry.needs or 'no data'}" if entry else config.title(name)
         print(f"{'*' if entry and entry.headline else ' '} {name:{width}}  {what}")
 
 

@@ -141,16 +141,11 @@ def cmd_run(args: argparse.Namespace) -> None:
     scale = args.scale or DEFAULT_SCALE
     names, runs = config.experiment_names(args.experiment, scale), []
     missing: NotHere | None = None
-    keys = expansion.Keys()
     for name in names:
         lacking: list[NotHere] = []
         try:
             own = expansion.expand(name, args.overrides, scale, lacking, args.inputs)
-            if args.dry_run:  # which fetches nothing
-                for run in own:
-                    keys.give(run)
-            else:
-                expansion.identify(own)
+            expansion.identify(own)
         except NotHere as error:
             lacking.append(error)
             own = []

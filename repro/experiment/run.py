@@ -15,7 +15,8 @@ from repro.records.store import read_summary, run_dir
 
 @dataclass
 class Run:
-    """One run: a resolved configuration, a variant's name and a seed. `key` is set by `identify`."""
+    """One run: a resolved configuration, a variant's name and a seed. `key` is set by `identify`, and of one
+    that trains its number of iterations."""
 
     experiment: str
     variant: str
@@ -23,6 +24,7 @@ class Run:
     seed: int
     key: str = ""
     hardware: dict[str, Any] = field(default_factory=dict)
+    iterations: float | None = None
 
     @property
     def testbed(self) -> str:

@@ -33,7 +33,8 @@ def merge(a: Part, b: Part, k: int, empty: int) -> tuple[Part, Part]:
     indices, values = np.take(indices, places), np.take(np.concatenate([a[0], b[0]]), places)
     first = np.flatnonzero(indices[1:] == indices[:-1])
     second = first + 1
-    values[first] += values[second]
+    with np.errstate(over="ignore"):  # named where it is found: `Sparse.check`
+        values[first] += values[second]
     values[second] = 0.0
     magnitudes = np.abs(values)
     magnitudes[: np.searchsorted(indices, 0)] = np.inf

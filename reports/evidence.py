@@ -27,13 +27,13 @@ from repro.reports.gathering import AnyGroup, Finder
 from repro.reports.groups import Group
 from repro.reports.loading import KINDS, Summary
 from repro.reports.probes import ProbeGroup
+from repro.reports.resolution import of_function, resolved
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Place = tuple[Any, ...]
 ENDS = {"": "median", "_low": "min", "_high": "max"}  # of a column of repeated steps
-SHARES = ("top1", "top5")  # metrics that are a share of the test set
 
 
 def claims_of(paper: str, folder: Path = Path(__file__).parent) -> File:
@@ -130,12 +130,13 @@ class Court:
 
     def repeated(self, claim: Claim, group: AnyGroup) -> list[float]:
         """Between what ours lies by the repetitions of one run, where the run says so, and by its test set."""
-        value = claim.value
+        value, found = claim.value, []
         assert value is not None
-        if value.function or f"{value.column}_low" not in (rows := self.frame(group)):
-            return []
-        sides = (("_low", "_high"), ("_high", "_low"))
-        found = [number for ends in sides for number in evaluate.numbers(value, rows, ends).values.values()]
+        if value.function and claim.about == "accuracy" and isinstance(group, Group):
+            found = of_function(lambda moved: self.outcome(claim, moved), group)
+        elif not value.function and f"{value.column}_low" in (rows := self.frame(group)):
+            sides = (("_low", "_high"), ("_high", "_low"))
+            found = [number for ends in sides for number in evaluate.numbers(value, rows, ends).values.values()]
         return [number for number in found if not math.isnan(number)]
 
     def ends(self, claim: Claim, kind: str, here: Outcome) -> Mapping[str, float]:
@@ -219,20 +220,6 @@ def frame(group: AnyGroup) -> pd.DataFrame:
             times = {f"iteration_s{end}": row["observed_s"][which] / slow for end, which in ENDS.items()}
             rows.append(own | times)
     return pd.DataFrame(rows)
-
-
-def resolved(run: Mapping[str, Any]) -> dict[str, float]:
-    """An accuracy less and plus the standard error that so many test examples leave; nothing of other metrics.
-
-    Wilson's score interval, which has a width also where all examples, or none, are right.
-    """
-    metric, examples = run.get("metric"), (run.get("dataset") or {}).get("test")
-    share = (run.get("final") or {}).get(metric)
-    if metric not in SHARES or share is None or not examples:
-        return {}
-    middle = share + 1 / (2 * examples)
-    half = math.sqrt(share * (1 - share) / examples + 1 / (4 * examples**2))
-    return {f"final{end}": (middle + sign * half) / (1 + 1 / examples) for end, sign in (("_low", -1), ("_high", 1))}
 
 
 def not_testable(claim: Claim, group: AnyGroup) -> str:

@@ -76,6 +76,11 @@ class Group:
         """seed -> the run whose phases count: breakdown runs where there are any, else the throughput runs."""
         return self._of(variant, breakdown=True) or self.runs(variant)
 
+    @property
+    def asked(self) -> set[str]:
+        """The variants whose runs somebody asked for."""
+        return {variant for variant, _ in self._runs}
+
     def covered(self) -> list[str]:
         """Variants with a throughput run, in the experiment's order."""
         return [name for name in self.variants if self.runs(name)]

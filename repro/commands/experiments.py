@@ -145,6 +145,8 @@ def cmd_run(args: argparse.Namespace) -> None:
         lacking: list[NotHere] = []
         try:
             own = expansion.expand(name, args.overrides, scale, lacking, args.inputs)
+            if name != args.experiment:
+                own = part(own, scale)
             expansion.identify(own)
         except NotHere as error:
             lacking.append(error)
@@ -159,7 +161,7 @@ def cmd_run(args: argparse.Namespace) -> None:
     finished = catalogue.runs(paper)
     print(f"{args.experiment} at scale {scale}: {standing(runs, finished)}", file=sys.stderr)
     if others := len(config.experiment_names(args.experiment)) - len(names):
-        print(f"{others} more experiments of {paper} are part of larger scales, or run by name", file=sys.stderr)
+        print(f"{others} more experiments are run by name, or at larger scales", file=sys.stderr)
     expected = estimates(runs, finished)
     if args.dry_run:
         planned = dry_run.plans(runs, finished, expected, args.force)
@@ -176,6 +178,14 @@ def cmd_run(args: argparse.Namespace) -> None:
         show_where(args.experiment.split("/")[0], not args.no_report, [] if args.no_mlflow else summaries)
     if wrong := fault or missing:
         raise wrong
+
+
+def part(runs: Sequence[Run], scale: str) -> list[Run]:
+    """Those that all of a paper at a scale has of an experiment's runs."""
+    from repro.experiment import config
+
+    chosen = {name: config.job(name, scale) or {} for name in {run.experiment for run in runs}}
+    return [run for run in runs if config.belongs(chosen[run.experiment], run.config.factors, run.testbed)]
 
 
 def show_ending(summaries: Sequence[dict[str, Any]], runs: Sequence[Run]) -> None:

@@ -19,9 +19,9 @@ from repro.records.kinds import EMULATED, SIMULATED
 from repro.reporting import claims, evaluate, validated
 from repro.reporting.claims import Claim, File
 from repro.reporting.evaluate import Error, Evidence, Judged, Outcome
-from repro.reporting.stats import spread
 from repro.reports import factors
 from repro.reports.compute import FUNCTIONS, OF_PROBES, takes_error
+from repro.reports.compute_timing import median
 from repro.reports.gathering import AnyGroup, Finder
 from repro.reports.groups import Group
 from repro.reports.loading import KINDS, Summary
@@ -136,10 +136,10 @@ class Court:
         simulated = self.find(claim.experiment, SIMULATED) if kind in (SIMULATED, EMULATED) and self.by_place else None
         if simulated is None or (guessed := self.at(BASE, simulated)) is None:
             return {}
-        base, point, found = _median(self.outcome(claim, guessed)), _median(here), {}
+        base, point, found = median(self.outcome(claim, guessed).values.values()), median(here.values.values()), {}
         for end in sorted(set(self.by_place) - {BASE}):
             group = self.at(end, simulated)
-            value = _median(self.outcome(claim, group)) if group else None
+            value = median(self.outcome(claim, group).values.values()) if group else None
             if value is None or base is None or point is None:
                 continue
             if point == base:
@@ -274,8 +274,3 @@ def validation(results: Path | None) -> pd.DataFrame | None:
 def _parameters(run: Mapping[str, Any]) -> int:
     model = run.get("model")
     return int((model.get("parameters") if isinstance(model, Mapping) else 0) or 0)
-
-
-def _median(outcome: Outcome) -> float | None:
-    found = spread(outcome.values.values())
-    return found.median if found.n else None

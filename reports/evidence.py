@@ -19,7 +19,8 @@ from repro.records.kinds import EMULATED, SIMULATED
 from repro.reporting import claims, evaluate, validated
 from repro.reporting.claims import Claim, File
 from repro.reporting.evaluate import Error, Evidence, Judged, Outcome
-from repro.reports import factors
+from repro.reporting.filters import chosen
+from repro.reports import factors, loading
 from repro.reports.compute import FUNCTIONS, OF_PROBES, takes_error
 from repro.reports.compute_timing import median
 from repro.reports.gathering import AnyGroup, Finder
@@ -98,7 +99,16 @@ class Court:
             by_construction=by_construction(claim, group),
             implied=implied(group) if claim.about == "time" else "",
             out_of_scope=shared_cores(claim, group),
+            origin=self.origin(claim, group),
         )
+
+    def origin(self, claim: Claim, group: AnyGroup) -> str:
+        """Where the runs are from that a number is made of; of a function, all that it may look at."""
+        assert claim.value is not None
+        if claim.value.function is None and "origin" in (rows := self.frame(group)):
+            parts = [chosen(rows, of)["origin"] for of in (claim.value.of, claim.value.over) if of is not None]
+            return loading.origin({"root": origin} for part in parts for origin in part)
+        return loading.origin(group.used())
 
     def outcome(self, claim: Claim, group: AnyGroup, **more: float) -> Outcome:
         """Ours, a number a seed; more: arguments of the function besides the claim's."""
@@ -199,7 +209,7 @@ def frame(group: AnyGroup) -> pd.DataFrame:
     import pandas as pd
 
     if isinstance(group, Group) or group.program != "validation":
-        return tidy.frame([tidy.run(run) | resolved(run) for run in group.used()])
+        return tidy.frame([tidy.run(run) | resolved(run) | {"origin": run.get("root")} for run in group.used()])
     rows = []
     for run in group.summaries:
         slow = float(factors.of(run).get("slow_down", 1))

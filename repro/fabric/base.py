@@ -115,9 +115,10 @@ class Queue(ABC):
 class Fabric(ABC):
     """One rank's end of the network.
 
-    `capabilities` is a subset of {"threads", "tags", "any_source", "test", "cancel"} and LIBRARIES: what a strategy may
-    ask of this fabric beyond send, receive, collectives and barriers. Message payloads are contiguous tensors; a
-    receive buffer has exactly the message's number of bytes.
+    `capabilities` is a subset of {"threads", "tags", "any_source", "test", "cancel", "sizes"} and LIBRARIES: what a
+    strategy or a testbed may ask of this fabric beyond send, receive, collectives and barriers. Message payloads are
+    contiguous tensors, with "sizes" also those on the meta device, which are sizes without contents; a receive buffer
+    has exactly the message's number of bytes.
     """
 
     name: ClassVar[str]

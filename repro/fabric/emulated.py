@@ -62,7 +62,7 @@ class EmulatedFabric(MpiFabric):
     """`MpiFabric` for runs without arithmetic: tensors on the meta device are sizes, sent from and to a `Window`."""
 
     name = "emulated"
-    capabilities = MpiFabric.capabilities - {"mpi"}
+    capabilities = MpiFabric.capabilities - {"mpi"} | {"sizes"}
 
     def __init__(self, dilation: Dilation, costs: Costs, timeout_s: float, part_of: EmulatedFabric | None = None,
                  comm: Any = None):  # fmt: skip

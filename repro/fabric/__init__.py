@@ -1,4 +1,4 @@
-"""How ranks talk: the interface (`base`), four implementations (`mpi`, `torch_dist`, `emulated`, `virtual`), and collectives."""
+"""How ranks talk: the interface (`base`), its implementations (`FABRICS`), and collectives."""
 
 from __future__ import annotations
 

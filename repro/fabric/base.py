@@ -237,8 +237,9 @@ class Fabric(ABC):
     def exchange(self, obj: Any) -> list[Any]:
         """Every rank's (picklable) object, in rank order. Takes no virtual time; not for use inside a step."""
 
-    def observed(self) -> dict[str, Any]:
-        """What this rank's end has seen of itself, for the record of the run; empty where there is nothing to say."""
+    def observed(self, train_s: float) -> dict[str, Any]:
+        """What this rank's end has seen of itself in so many seconds of training, for the record of the run; empty
+        where there is nothing to say. FabricError where it spoils the run's times."""
         return {}
 
     @abstractmethod

@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 
-from repro.fabric.base import MAIN, Work
+from repro.fabric.base import MAIN, FabricError, Work
 from repro.fabric.mpi import LONGEST_SLEEP_S, MpiFabric, MpiUnaddressed, MpiWork
 from repro.fabric.postman import LateSend, Postman
 from repro.fabric.window import Window
@@ -27,6 +27,7 @@ from repro.timing.costs import Costs
 
 # Of emulated time: so often, at most, a rank looks whether a message has come. 33 ranks share two cores.
 LONGEST_PAUSE_S = 10e-6
+MOST_LATE = 0.01  # share of the training by which a rank's sleeps may be too long, all together
 
 
 @dataclass(frozen=True)
@@ -141,9 +142,18 @@ class EmulatedFabric(MpiFabric):
         return [torch.empty_like(tensor) for _ in range(self.size)]
 
     # the record
-    def observed(self) -> dict[str, Any]:
-        """Seconds are emulated ones. Of the sleeps: how many, how much longer than asked, in all and at most."""
+    def observed(self, train_s: float) -> dict[str, Any]:
+        """Seconds are emulated ones. Of the sleeps: how many, how much longer than asked, in all and at most.
+
+        FabricError where they were late by more than `MOST_LATE` of the training.
+        """
         late = self.shared.late_s
+        if sum(late) > MOST_LATE * train_s:
+            raise FabricError(
+                f"rank {self.rank}: sleeps were {sum(late):.3g} s too long in {train_s:.3g} s of training, more than "
+                f"{MOST_LATE:.0%}: this machine is too busy, or too slow for so many ranks; take fewer, or a larger "
+                "testbed.slow_down"
+            )
         return {"sleeps": len(late), "late_s": sum(late), "latest_s": max(late, default=0.0)}
 
 

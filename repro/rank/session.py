@@ -54,7 +54,7 @@ def run_rank(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     fabric.exchange(None)  # nobody's training clock starts before everybody is ready
     ended = train(worker, strategy, plan, log, start or 0, notice)
     pipeline, per_rank = strategy.describe(), fabric.exchange(strategy.describe_rank())
-    observed = fabric.exchange(fabric.observed())
+    observed = fabric.exchange(fabric.observed(worker.clock.train_s()))
     strategy.close()
     if events and ended < plan.iterations:
         events.append("preempted", iteration=ended)

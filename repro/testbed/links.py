@@ -45,7 +45,7 @@ SETTINGS = {
 
 @dataclass(frozen=True)
 class Shaping:
-    """In bytes: the shaper's bucket, the largest segment that TCP hands to a link at once, the queue before the shaper."""
+    """In bytes: the shaper's bucket, the largest segment that TCP hands to a link, the queue before the shaper."""
 
     burst: int
     segment: int

@@ -50,6 +50,9 @@ class Scheduler:
         self._order = itertools.count()
         # (time, rank, order, task or callback); order is unique, so the last entry is never compared
         self._heap: list[tuple[float, int, int, Any]] = []
+        self.alive = 0  # tasks that have not ended
+        # asked when nothing is due: whether it has found something to go on with
+        self.when_stuck: Callable[[], bool] = lambda: False
         self._hub = getcurrent()  # where a task's greenlet goes when it has ended
 
     # --- called from outside
@@ -67,6 +70,7 @@ class Scheduler:
         task = VirtualTask(rank, name, fn, now)
         task.greenlet = greenlet(partial(self._body, task), self._hub)
         self.tasks.append(task)
+        self.alive += 1
         self._schedule(now, rank, task)
         return task
 
@@ -79,8 +83,11 @@ class Scheduler:
         """The running task's time passes."""
         if seconds < 0:
             raise ValueError(f"time cannot go back: advance({seconds})")
+        self.advance_to(self.current.now + seconds)
+
+    def advance_to(self, time: float) -> None:
         task = self._waiting_task()
-        self._schedule(task.now + seconds, task.rank, task)
+        self._schedule(time, task.rank, task)
         self._yield(task)
 
     def wait_until(
@@ -125,6 +132,15 @@ class Scheduler:
         task.waiting_for = None
         self._schedule(max(task.now, self.now), task.rank, task)
 
+    def resume(self, task: VirtualTask, time: float) -> None:
+        """Let a blocked task go on at that time, of which nothing that has happened meanwhile knows."""
+        task.waiting_for = None
+        self._schedule(time, task.rank, task)
+
+    def only_tasks(self, count: int) -> bool:
+        """Whether no more tasks than these are alive, and nothing but a task is ever due."""
+        return self.alive == count and all(what.__class__ is VirtualTask for *_, what in self._heap)
+
     def check(self) -> None:
         """Raise in the running task what has become of the run or of the task meanwhile."""
         if self.failure is not None:
@@ -162,7 +178,7 @@ class Scheduler:
     def _next(self) -> VirtualTask | None:
         """Run callbacks until a task is due: that task; None where all have ended."""
         heap = self._heap
-        while heap or self._report_deadlock():
+        while heap or self.when_stuck() or self._report_deadlock():
             self.now, _, _, what = heappop(heap)
             if what.__class__ is VirtualTask:
                 what.now = self.now
@@ -195,6 +211,7 @@ class Scheduler:
             if error is not self.failure:
                 self.fail(FabricError(f"rank {task.rank} ({task.name}) failed: {type(error).__name__}: {error}"))
         task.finished = True
+        self.alive -= 1
         for joiner in task.joiners:
             self.wake(joiner)
 

@@ -27,6 +27,7 @@ from repro.fabric.fair_links import FairLinks
 from repro.fabric.links import Links
 from repro.fabric.network import Network
 from repro.fabric.scheduler import Scheduler, VirtualTask
+from repro.fabric.together import Ring, Together, bytes_sent
 from repro.fabric.virtual_messages import AllOf, Mailbox, Message, Receive, Send, VirtualWork
 from repro.fabric.virtual_tasks import VirtualEvent, VirtualLock, VirtualQueue, VirtualTaskHandle
 from repro.timing.costs import REAL_TIME, Costs
@@ -39,6 +40,7 @@ class World:
         self.size, self.network = size, network
         self.scheduler = Scheduler()
         self.links = (FairLinks if network.quantum else Links)(self.scheduler, network, size)
+        self.together = Together(self.scheduler, self.links, size)
         self.mailboxes = [Mailbox() for _ in range(size)]
         self.meetings: dict[Any, Meeting] = defaultdict(Meeting)
 
@@ -93,6 +95,8 @@ class VirtualFabric(FabricWithAlgorithms):
 
     # point to point
     def isend(self, tensor: torch.Tensor, to: int, tag: int = 0, channel: int = MAIN) -> Work:
+        if self.world.together.came:
+            self.world.together.disturb()
         payload = None
         if not tensor.is_meta:
             payload = tensor.detach() if tensor.requires_grad else tensor
@@ -134,8 +138,30 @@ class VirtualFabric(FabricWithAlgorithms):
 
     # collectives: the textbook algorithms, on send and receive
     def native_allreduce(self, tensor: torch.Tensor, channel: int = MAIN) -> Work:
-        collectives.ring_allreduce(self, tensor, channel)
+        if not self._ring_at_once(tensor, channel):
+            collectives.ring_allreduce(self, tensor, channel)
         return DoneWork()
+
+    def allreduce(
+        self,
+        tensor: torch.Tensor,
+        op: str = "sum",
+        channel: int = MAIN,
+        async_: bool = False,
+        algorithm: str = "auto",
+    ) -> Work:
+        return super().allreduce(tensor, op, channel, async_, "auto" if algorithm == "ring" else algorithm)
+
+    def _ring_at_once(self, tensor: torch.Tensor, channel: int) -> bool:
+        """A ring of all ranks by the recurrence, where that is possible."""
+        if not tensor.is_meta or self.group != 0 or self.timeout_s is not None:
+            return False
+        ring = Ring(tensor.numel(), tensor.element_size(), channel, self.costs)
+        if not self.world.together.ring(ring, self.rank):
+            return False
+        if channel != CONTROL:
+            self.bytes_sent += bytes_sent(ring, self.rank, self.size)
+        return True
 
     def broadcast(self, tensor: torch.Tensor, root: int = 0, channel: int = MAIN) -> None:
         collectives.binomial_broadcast(self, tensor, root, channel)
@@ -158,6 +184,8 @@ class VirtualFabric(FabricWithAlgorithms):
         return fabric
 
     def spawn(self, fn: Callable[[], Any], name: str = "background") -> Task:
+        if self.world.together.came:
+            self.world.together.disturb()
         return VirtualTaskHandle(self.scheduler, self.scheduler.add(self.global_rank(self.rank), name, fn, self.now()))
 
     def event(self) -> Event:

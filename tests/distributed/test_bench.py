@@ -138,12 +138,12 @@ def test_codec_rows() -> None:
 
 def test_suite_writes_its_result(tmp_path, monkeypatch, capsys) -> None:
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
-    monkeypatch.setattr(virtual, "RANKS", 3)
-    monkeypatch.setattr(virtual.measure, "__defaults__", (3, 300, 1))
+    monkeypatch.setattr(virtual.measure, "__defaults__", ((3,), 300, 1))
     results = suite.run_suite("virtual")
     written = json.loads((tmp_path / "bench" / "virtual.json").read_text())
     assert written == results["virtual"] and written["kind"] == "measured" and written["hardware"]["class"]
-    assert written["virtual_s"] == pytest.approx(written["closed_form_s"])
+    [row] = written["rows"]
+    assert row["virtual_s"]["recurrence"] == row["virtual_s"]["events"] == pytest.approx(row["closed_form_s"])
     assert "virtual fabric" in capsys.readouterr().err
 
 

@@ -20,11 +20,11 @@ class Value(Model):
     """How ours is computed, a number a seed: by a verb on the rows that `of` and `over` choose of the runs, or by a
     named function of the paper's own (`function`, with its arguments).
 
-    value: of's; best: that of the seed where it is greatest; ratio: of's to over's; speedup: over's to of's; difference: of's less over's; reduction: the share of
-    over's that of has less; gain: by which share of over's that of has more. `take`: which variant, where `of` or
-    `over` chooses several, by its median over seeds. `phases`: of the breakdown runs, where there are any.
-    column: one of the table, or arithmetic on several (`repro.reporting.columns`). table: `runs`, or `rows`, what probes
-    found, of which a seed's number is the median.
+    value: of's; best: that of the seed where it is greatest; ratio: of's to over's; speedup: over's to of's;
+    difference: of's less over's; reduction: the share of over's that of has less; gain: by which share of over's that
+    of has more. `take`: which variant, where `of` or `over` chooses several, by its median over seeds. `phases`: of the
+    breakdown runs, where there are any. column: one of the table, or arithmetic on several (`repro.reporting.columns`).
+    table: `runs`, or `rows`: what probes found, whose median is a seed's number.
     """
 
     part = "value"

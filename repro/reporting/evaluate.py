@@ -172,7 +172,9 @@ def taken(value: Value, rows: pd.DataFrame, of: Filter, suffix: str = "") -> tup
     for variant, some in mine.groupby("variant", sort=False):
         broken = some["breakdown"].eq(True).fillna(False).astype(bool)
         some = some[broken if value.phases and broken.any() else ~broken]
-        found[str(variant)] = {int(seed): _median(numbers[of_seed.index]) for seed, of_seed in some.groupby("seed")}
+        found[str(variant)] = {
+            int(seed): _median(numbers[some.index[some["seed"] == seed]]) for seed in some["seed"].unique()
+        }
     found = {variant: by_seed for variant, by_seed in found.items() if by_seed}
     if not found:
         return "", {}

@@ -10,15 +10,14 @@ import pytest
 
 from repro.common.errors import InputError
 from repro.common.paths import CONFIGS, reference_root
-from repro.experiment.papers import entries
 from repro.records import catalogue
 from repro.records.kinds import PADDED
 from repro.reporting.evaluate import judge
 from repro.reporting.verdict import HOLDS
 from repro.reports import paper_page
 from repro.reports.eagersgd import contradictions, derived, results
-from repro.reports.eagersgd.experiments import DEEP500, FIG9, FIG10, FIG12, FIG13, HOROVOD, MAJORITY, SOLO, TRAINING
 from repro.reports.eagersgd.published import published
+from repro.reports.eagersgd.results import DEEP500, FIG9, FIG10, FIG12, FIG13, HOROVOD, MAJORITY, SOLO, TRAINING
 from repro.reports.eagersgd.tables import TABLES
 from repro.reports.evidence import Court, claims_of, restating
 from tests.reports.data import eagersgd as made
@@ -51,7 +50,7 @@ def gathered(summaries):
 
 def judged(name, summaries, kind="simulated"):
     """The verdict on a claim from made-up runs alone; nothing was validated."""
-    court = Court("eagersgd", FILE, results.finder(gathered(summaries)), Path("nowhere"))
+    court = Court("eagersgd", FILE, gathered(summaries).find, Path("nowhere"))
     return judge(CLAIMS[name], kind, court.evidence(CLAIMS[name], kind), FILE.effect(CLAIMS[name]))
 
 
@@ -77,19 +76,6 @@ def test_what_is_padded_says_so_and_is_no_headline(built, page):
     assert of.loc[of["kind"] == PADDED, "panel"].str.contains("padded").all()
     speaking = {one.claim.id for one in page.judged if one.kind == PADDED and one.ours}
     assert speaking and not any(CLAIMS[name].headline for name in speaking)
-
-
-def test_headlines_are_few_and_say_why_they_do_not_hold(page):
-    headlines = [claim for claim in FILE.claims if claim.headline]
-    assert len(headlines) <= 12 and all(claim.scope for claim in headlines)
-    assert headlines == FILE.claims[: len(headlines)]
-    said = {entry.experiment for entry in entries("eagersgd") if entry.headline}
-    assert said == {"fig9-measured", *(claim.experiment for claim in headlines)}
-    told = {(name, reason.kind) for reason in FILE.reasons for name in reason.claims}
-    assert {name for name, _ in told} <= set(CLAIMS)
-    for one in page.judged:
-        if one.claim.headline and one.verdict.judged and not one.verdict.settled:
-            assert {(one.claim.id, None), (one.claim.id, one.kind)} & told, (one.claim.id, one.kind)
 
 
 def test_findings_hold_and_break_where_a_verdict_changes(page, tmp_path):
@@ -145,13 +131,6 @@ def test_figures_hold_what_the_runs_and_the_paper_say(built):
         assert last[variant] == pytest.approx(runs["fig12", "simulated", variant]["final"]["top1"])
 
 
-def test_without_results_it_says_so(tmp_path):
-    pages, *_ = paper_page.build("eagersgd", tmp_path / "none", tmp_path / "out")
-    text = pages[0].read_text()
-    assert "No results yet" in text and "make reproduce-eagersgd" in text and "not run yet" in text
-    assert "2.562" in text  # of the paper alone
-
-
 @pytest.mark.parametrize("some", [
     made.resnet50()[:1], made.scaling()[-1:], [made.partial()], [made.lengths()], made.synchronisation(1)[:1],
     [made.batches("fig3-runtimes", 0.1, 0.01, lengths=False)], [made.run(FIG13, MAJORITY, "simulated")],
@@ -204,7 +183,7 @@ def test_what_rounds_held_is_counted_and_lost_gradients_are_seen():
     lost = [run | {"counters": run["counters"] | {"pending": 0.0}} if run["counters"] else run for run in runs]
     assert judged("conserved-fig10", lost).ours.point < 1 and judged("conserved-fig10", lost).verdict.answer == "fails"
     half = judged("majority-half-fig10", runs)
-    assert half.ours.point == pytest.approx(0.9) and half.note == "NAP 7.20 of 8 ranks"
+    assert half.ours.point == pytest.approx(0.9)
     assert judged("staleness-bound", runs, "measured").ours.point == 1  # 400 ms of delay on steps of 20 ms
     assert judged("same-output-fig12", made.curves(1)).ours.point == pytest.approx(0.025)
     plain = [run | {"counters": {}, "staleness": []} for run in runs]
@@ -219,7 +198,7 @@ def test_one_node_and_scores():
     best = judged("ucf101-horovod-best-top1", runs)
     assert "best of 3 seeds" in best.note and best.ours.point > judged("ucf101-horovod-top1", runs).ours.point
     without = [run | {"final": {k: v for k, v in run["final"].items() if k != "top5"}} for run in runs]
-    assert f"no top5 was evaluated for {HOROVOD}" in judged("ucf101-horovod-top5", without).verdict.reason
+    assert "no final.top5 was recorded" in judged("ucf101-horovod-top5", without).verdict.reason
 
 
 def test_probes_and_the_skew_alone():

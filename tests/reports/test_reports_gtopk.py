@@ -17,8 +17,8 @@ from repro.reports import paper_page, probes
 from repro.reports.evidence import Court, claims_of
 from repro.reports.files import Files
 from repro.reports.gtopk import derived_scaling, results
-from repro.reports.gtopk.experiments import CONSERVATION, FIG5_RESNET20, FIG7_LSTM, MOST, PARAMETERS, WORLDS
 from repro.reports.gtopk.published import of_model, of_tables, published
+from repro.reports.gtopk.results import CONSERVATION, FIG5_RESNET20, FIG7_LSTM, MOST, PARAMETERS, WORLDS
 from repro.reports.gtopk.steps import ALGORITHMS, MODELS, of_runs
 from tests.reports.data.gtopk import collectives, links, message_times, scaled, selections, sweep, training
 
@@ -63,17 +63,6 @@ def test_the_page_is_short_and_every_specification_is_drawn_on_it(built, page):
     assert {path.suffix for path in (out / "figures" / "gtopk").iterdir()} == {".png", ".pdf", ".csv"}
 
 
-def test_headlines_are_few_and_what_is_not_settled_says_why(page):
-    assert sum(claim.headline for claim in CLAIMS.values()) <= 12
-    assert all(claim.scope for claim in CLAIMS.values() if claim.headline)
-    reasons = {name for reason in FILE.reasons for name in reason.claims}
-    assert reasons <= set(CLAIMS)
-    for one in page.judged:
-        if one.verdict.judged and not one.verdict.settled:
-            assert one.claim.id in reasons, one.claim.id
-    assert len(page.findings) == len(FILE.findings) and 3 <= len(FILE.findings) <= 8
-
-
 def test_what_went_in_is_no_result(page):
     for name in ("alpha", "beta", "alpha-beta-linear", "table1-dense", "table1-topk", "table1-gtopk",
                  "gtopk-logarithmic", "many-workers-gtopk", "vgg16-compression-comparable"):  # fmt: skip
@@ -109,13 +98,6 @@ def test_figures_show_the_runs_and_the_paper(built):
     simulated, line = (messages[messages["kind"] == kind].groupby("bytes")["seconds"].median()
                        for kind in ("simulated", "paper"))  # fmt: skip
     assert simulated.tolist() == pytest.approx(line.tolist())
-
-
-def test_without_results_it_says_so(tmp_path):
-    pages, _, answer = paper_page.build("gtopk", tmp_path / "none", tmp_path / "out")
-    text = pages[0].read_text()
-    assert "No results yet" in text and "not run yet" in text and answer.sentence
-    assert "12.8" in (tmp_path / "out" / "figures" / "gtopk" / "speedups.csv").read_text()
 
 
 # --- the paper's own numbers
@@ -203,7 +185,8 @@ def test_convergence_compares_losses_and_metrics():
     assert ours("lstm-perplexity", [words[0], worse], "measured") == pytest.approx(2)
     lost = [training(CONSERVATION, name, "simulated") for name in CONSERVATION.variants]
     assert ours("nothing-lost", lost) == pytest.approx(0.03)
-    assert "no masses counted" in judged("nothing-lost", [run | {"counters": {}} for run in lost]).outcome.reason
+    none = judged("nothing-lost", [run | {"counters": {}} for run in lost])
+    assert none.outcome.reason == "no counters.lost_mass was recorded"
 
 
 def test_the_network_is_read_from_the_probes():
@@ -213,7 +196,7 @@ def test_the_network_is_read_from_the_probes():
     assert ours("table1-gtopk", runs, "measured") == pytest.approx(1.2)
     assert ours("few-workers-topk", runs) == pytest.approx(8.94 / 6.27, rel=0.01)
     assert ours("many-workers-gtopk", runs) == pytest.approx(2.59, abs=0.01)
-    assert judged("many-workers-gtopk", runs, "measured").outcome.reason == "not run with 32 workers"
+    assert judged("many-workers-gtopk", runs, "measured").outcome.reason.startswith("no results for gtopk, 32")
     assert ours("advantage-with-workers", runs) > 1 < ours("advantage-with-size", runs)
     assert (ours("two-words", runs), ours("message-reduction", runs)) == pytest.approx((2, 500))
     assert ours("beta", runs, "measured") == pytest.approx(8.4e-6)  # of two testbeds the paper's network counts

@@ -19,13 +19,15 @@ from repro.records.kinds import EMULATED, SIMULATED
 from repro.reporting import claims, columns, evaluate, validated
 from repro.reporting.claims import Claim, File
 from repro.reporting.evaluate import Error, Evidence, Judged, Outcome
-from repro.reporting.stats import spread
-from repro.reports import factors
+from repro.reporting.filters import chosen
+from repro.reports import factors, loading
 from repro.reports.compute import FUNCTIONS, OF_PROBES, takes_error
+from repro.reports.compute_timing import median
 from repro.reports.gathering import AnyGroup, Finder
 from repro.reports.groups import Group
 from repro.reports.loading import KINDS, Summary
 from repro.reports.probes import ProbeGroup
+from repro.reports.resolution import of_function, resolved
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
 Place = tuple[Any, ...]
 ENDS = {"": "median", "_low": "min", "_high": "max"}  # of a column of repeated steps
 OF_A_RUN = ("final.", "counters.", "phases.", "result.")  # mappings of which each run has what it has
-SHARES = ("top1", "top5")  # metrics that are a share of the test set
 
 
 def claims_of(paper: str, folder: Path = Path(__file__).parent) -> File:
@@ -63,7 +64,9 @@ class Court:
     find: Finder
     results: Path | None
     ends_of: Mapping[str, Sequence[Summary]] = field(default_factory=dict)  # end of an input -> the runs there
+    # by the id of a group, which is kept with what was made of it: another may get the id of one that is gone
     _frames: dict[tuple[int, str], tuple[AnyGroup, pd.DataFrame]] = field(default_factory=dict, repr=False)
+    _at: dict[tuple[str, int], tuple[AnyGroup, AnyGroup | None]] = field(default_factory=dict, repr=False)
 
     def judged(self) -> list[Judged]:
         """One a claim and kind, in the file's order."""
@@ -97,7 +100,16 @@ class Court:
             by_construction=by_construction(claim, group),
             implied=implied(group) if claim.about == "time" else "",
             out_of_scope=shared_cores(claim, group),
+            origin=self.origin(claim, group),
         )
+
+    def origin(self, claim: Claim, group: AnyGroup) -> str:
+        """Where the runs are from that a number is made of; of a function, all that it may look at."""
+        assert claim.value is not None
+        if claim.value.function is None and "origin" in (rows := self.frame(group, claim.value.table)):
+            parts = [chosen(rows, of)["origin"] for of in (claim.value.of, claim.value.over) if of is not None]
+            return loading.origin({"root": origin} for part in parts for origin in part)
+        return loading.origin(group.used())
 
     def outcome(self, claim: Claim, group: AnyGroup, **more: float) -> Outcome:
         """Ours, a number a seed; more: arguments of the function besides the claim's."""
@@ -123,18 +135,19 @@ class Court:
 
     def frame(self, group: AnyGroup, table: str = "runs") -> pd.DataFrame:
         """A row a run (of the validation: a strategy), or of what a probe found, with what verbs need."""
-        if (id(group), table) not in self._frames:  # kept with its group: another may get the id of one that is gone
+        if (id(group), table) not in self._frames:
             self._frames[id(group), table] = (group, frame(group) if table == "runs" else found_rows(group))
         return self._frames[id(group), table][1]
 
     def repeated(self, claim: Claim, group: AnyGroup) -> list[float]:
         """Between what ours lies by the repetitions of one run, where the run says so, and by its test set."""
-        value = claim.value
+        value, found = claim.value, []
         assert value is not None
-        if value.function or value.table == "rows" or f"{value.column}_low" not in (rows := self.frame(group)):
-            return []
-        sides = (("_low", "_high"), ("_high", "_low"))
-        found = [number for ends in sides for number in evaluate.numbers(value, rows, ends).values.values()]
+        if value.function and claim.about == "accuracy" and isinstance(group, Group):
+            found = of_function(lambda moved: self.outcome(claim, moved), group)
+        elif not value.function and value.table == "runs" and f"{value.column}_low" in (rows := self.frame(group)):
+            sides = (("_low", "_high"), ("_high", "_low"))
+            found = [number for ends in sides for number in evaluate.numbers(value, rows, ends).values.values()]
         return [number for number in found if not math.isnan(number)]
 
     def ends(self, claim: Claim, kind: str, here: Outcome) -> Mapping[str, float]:
@@ -145,10 +158,10 @@ class Court:
         simulated = self.find(claim.experiment, SIMULATED) if kind in (SIMULATED, EMULATED) and self.by_place else None
         if simulated is None or (guessed := self.at(BASE, simulated)) is None:
             return {}
-        base, point, found = _median(self.outcome(claim, guessed)), _median(here), {}
+        base, point, found = median(self.outcome(claim, guessed).values.values()), median(here.values.values()), {}
         for end in sorted(set(self.by_place) - {BASE}):
             group = self.at(end, simulated)
-            value = _median(self.outcome(claim, group)) if group else None
+            value = median(self.outcome(claim, group).values.values()) if group else None
             if value is None or base is None or point is None:
                 continue
             if point == base:
@@ -164,6 +177,11 @@ class Court:
 
     def at(self, end: str, group: AnyGroup) -> AnyGroup | None:
         """A group's runs with an input at an end, under the names that they have in the group; None without any."""
+        if (end, id(group)) not in self._at:
+            self._at[end, id(group)] = (group, self._moved(end, group))
+        return self._at[end, id(group)][1]
+
+    def _moved(self, end: str, group: AnyGroup) -> AnyGroup | None:
         there = self.by_place.get(end, {})
         twins = [
             there[place(run)]
@@ -203,7 +221,7 @@ def frame(group: AnyGroup) -> pd.DataFrame:
     import pandas as pd
 
     if isinstance(group, Group) or group.program != "validation":
-        return tidy.frame([of_run(run) | resolved(run) for run in group.used()])
+        return tidy.frame([of_run(run) | resolved(run) | {"origin": run.get("root")} for run in group.used()])
     rows = []
     for run in group.summaries:
         slow = float(factors.of(run).get("slow_down", 1))
@@ -229,25 +247,11 @@ def found_rows(group: AnyGroup) -> pd.DataFrame:
     """What the probes of a group found, a row an entry; its variant is the entry's, where it has one."""
     return tidy.frame(
         [
-            of_run(run) | row | {"variant": row.get("setting", run.get("program"))}
+            of_run(run) | {"origin": run.get("root")} | row | {"variant": row.get("setting", run.get("program"))}
             for run in group.used()
             for row in tidy.rows("rows", run)
         ]
     )
-
-
-def resolved(run: Mapping[str, Any]) -> dict[str, float]:
-    """An accuracy less and plus the standard error that so many test examples leave; nothing of other metrics.
-
-    Wilson's score interval, which has a width also where all examples, or none, are right.
-    """
-    metric, examples = run.get("metric"), (run.get("dataset") or {}).get("test")
-    share = (run.get("final") or {}).get(metric)
-    if metric not in SHARES or share is None or not examples:
-        return {}
-    middle = share + 1 / (2 * examples)
-    half = math.sqrt(share * (1 - share) / examples + 1 / (4 * examples**2))
-    return {f"final{end}": (middle + sign * half) / (1 + 1 / examples) for end, sign in (("_low", -1), ("_high", 1))}
 
 
 def not_testable(claim: Claim, group: AnyGroup) -> str:
@@ -313,8 +317,3 @@ def validation(results: Path | None) -> pd.DataFrame | None:
 def _parameters(run: Mapping[str, Any]) -> int:
     model = run.get("model")
     return int((model.get("parameters") if isinstance(model, Mapping) else 0) or 0)
-
-
-def _median(outcome: Outcome) -> float | None:
-    found = spread(outcome.values.values())
-    return found.median if found.n else None

@@ -16,8 +16,11 @@ from repro.experiment.grid import Variant, split, variants
 from repro.experiment.schema import Axes
 
 
-def experiment_names(pattern: str | None = None) -> list[str]:
-    """All experiments, or those of a paper (`pipesgd`) in its order, or one (`pipesgd/fig4-mnist`)."""
+def experiment_names(pattern: str | None = None, scale: str | None = None) -> list[str]:
+    """All experiments, or those of a paper (`pipesgd`) in its order, or one (`pipesgd/fig4-mnist`).
+
+    scale: of a paper only those that are part of it then, by the `jobs` of their files.
+    """
     names = sorted(group_names("experiment"), key=papers.place)
     if pattern is None:
         return names
@@ -25,7 +28,25 @@ def experiment_names(pattern: str | None = None) -> list[str]:
     if not found:
         all_papers = {name.split("/")[0] for name in names}
         raise unknown("experiment", pattern, [*names, *all_papers], most=3, all_of="repro list")
-    return found
+    if scale is None or found == [pattern]:
+        return found
+    return [name for name in found if job(name, scale) is not None]
+
+
+def job(experiment: str, scale: str) -> Mapping[str, Sequence[Any]] | None:
+    """Which runs of an experiment are part of its paper's at a scale: factor, or `testbed`, -> values; {}: all. None
+    where it is no part of them."""
+    given = own_file(experiment).get("jobs")
+    if given is None:
+        return {}
+    by_scale = given if isinstance(given, dict) else dict.fromkeys(given)
+    return (by_scale[scale] or {}) if scale in by_scale else None
+
+
+def belongs(chosen: Mapping[str, Sequence[Any]], factors: Mapping[str, Any], testbed: str) -> bool:
+    """Whether a run is among those that `job` says; a factor that it has not leaves it there."""
+    of = {**factors, "testbed": testbed}
+    return all(of[name] in values for name, values in chosen.items() if name in of)
 
 
 def title(experiment: str) -> str:

@@ -15,7 +15,8 @@ from repro.records.store import read_summary, run_dir
 
 @dataclass
 class Run:
-    """One run: a resolved configuration, a variant's name and a seed. `key` is set by `identify`."""
+    """One run: a resolved configuration, a variant's name and a seed. `key` is set by `identify`, and of one
+    that trains its number of iterations."""
 
     experiment: str
     variant: str
@@ -23,6 +24,7 @@ class Run:
     seed: int
     key: str = ""
     hardware: dict[str, Any] = field(default_factory=dict)
+    iterations: float | None = None
 
     @property
     def testbed(self) -> str:
@@ -44,6 +46,11 @@ class Run:
         """For people: variant, testbed, seed."""
         breakdown = " · breakdown" if self.config.breakdown else ""
         return f"{self.variant} · {self.testbed} · seed {self.seed}{breakdown}"
+
+    @property
+    def title(self) -> str:
+        """Among the runs of several experiments: its label behind the experiment's name."""
+        return f"{self.experiment} · {self.label}"
 
     @property
     def folder(self) -> Path:

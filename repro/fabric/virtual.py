@@ -1,4 +1,4 @@
-"""The virtual fabric: all ranks as threads of one process, in deterministic virtual time."""
+"""The virtual fabric: all ranks and their tasks in one thread, in deterministic virtual time."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class VirtualFabric(FabricWithAlgorithms):
     """One rank's end of a `World`; all methods are called by that rank's tasks."""
 
     name = "virtual"
-    capabilities = frozenset({"threads", "tags", "any_source", "test", "cancel"})
+    capabilities = frozenset({"threads", "tags", "any_source", "test", "cancel", "sizes"})
 
     def __init__(
         self, world: World, ranks: Sequence[int], rank: int, costs: Costs, timeout_s: float | None, group: Hashable = 0
@@ -205,7 +205,7 @@ def run(
     fabrics = [VirtualFabric(world, range(size), rank, costs, timeout_s) for rank in range(size)]
     tasks = [world.scheduler.add(rank, "main", partial(main, fabric)) for rank, fabric in enumerate(fabrics)]
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # every thread would else have a pool of its own, and sums would depend on their size
+    torch.set_num_threads(1)  # sums would else depend on the number of cores
     try:
         world.scheduler.run()
     finally:

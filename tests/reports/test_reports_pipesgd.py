@@ -14,9 +14,7 @@ from repro.common.paths import CONFIGS, reference_root
 from repro.records import catalogue
 from repro.reporting import figures
 from repro.reporting.evaluate import numbers
-from repro.reporting.stats import DASH
-from repro.reports import evidence, groups, paper_page, probes, spec_tables, wording
-from repro.reports.files import Files
+from repro.reports import evidence, groups, probes, spec_tables, wording
 from repro.reports.pipesgd import derived, derived_probes, results, tables
 from repro.reports.pipesgd.results import K_SPECTRUM, LOSSY, PAPER
 from tests.reports.data.probes import rings, timings
@@ -24,20 +22,12 @@ from tests.reports.data.summaries import FIG4, all_runs, findings
 
 FILE = evidence.claims_of("pipesgd")
 SPECS = figures.read(Path(results.__file__).with_name("figures.yaml"))
-MOST_WORDS, MOST_HEADLINES = 4_000, 12
 EQUATIONS = ("timing-model-pipe", "timing-model-dsync", "timing-model-sequential", "k-above-2-harms")
 
 
-@pytest.fixture(scope="module")
-def page(tmp_path_factory):
-    out = tmp_path_factory.mktemp("page")
-    return paper_page.PaperPage(PAPER, reference_root(), results.gathered(reference_root()), Files(PAPER, out))
-
-
-@pytest.fixture(scope="module")
-def built(page):
-    pages, files, answer = paper_page.build(PAPER, reference_root(), page.files.out)
-    return pages[0].read_text(), files, answer
+@pytest.fixture
+def page(reported):
+    return reported(PAPER).page
 
 
 @pytest.fixture(scope="module")
@@ -66,20 +56,12 @@ def table(page, name):
 # --- the page
 
 
-def test_the_page_is_short_whole_and_says_what_kind_each_number_is(page, built):
-    text, files, answer = built
-    assert len(text.split()) < MOST_WORDS and "not run yet" not in text and not re.search(r"\bnan\b|\{\{|\{%", text)
-    for link in re.findall(r"\]\(([^)#]+)\)", text):
-        assert (page.files.out / link).is_file(), link
-    for name in (*SPECS.figures, *SPECS.tables):
-        assert any(path.stem == name for path in files), f"{name} is not on the page"
-    captions = [line for line in text.splitlines() if line.startswith("*Figure")]
+def test_captions_say_what_kind_each_number_is(reported):
+    captions = [line for line in reported(PAPER).text.splitlines() if line.startswith("*Figure")]
     assert captions and all(re.search(r"\*\*(emulated|simulated)|final top-1", line) for line in captions)
-    assert answer.sentence.startswith("On AlexNet") and answer.sentence.endswith(".") and answer.sentence in text
 
 
-def test_findings_hold_and_the_equations_are_no_results(page):
-    assert 3 <= len(page.findings) <= 8 and not any("{" in one or DASH in one for one in page.findings)
+def test_the_equations_are_no_results(page):
     assert all(page.one(name, "simulated").verdict.answer == "by construction" for name in EQUATIONS)
     assert "by construction" not in {page.one(name, "measured").verdict.answer for name in EQUATIONS}
 

@@ -16,7 +16,7 @@ from repro.experiment import config, files
 from repro.experiment.inputs import BASE, FACTOR
 from repro.records import catalogue, tidy
 from repro.records.kinds import EMULATED, SIMULATED
-from repro.reporting import claims, evaluate, validated
+from repro.reporting import claims, columns, evaluate, validated
 from repro.reporting.claims import Claim, File
 from repro.reporting.evaluate import Error, Evidence, Judged, Outcome
 from repro.reporting.filters import chosen
@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 Place = tuple[Any, ...]
 ENDS = {"": "median", "_low": "min", "_high": "max"}  # of a column of repeated steps
+OF_A_RUN = ("final.", "counters.", "phases.", "result.")  # mappings of which each run has what it has
 
 
 def claims_of(paper: str, folder: Path = Path(__file__).parent) -> File:
@@ -64,7 +65,7 @@ class Court:
     results: Path | None
     ends_of: Mapping[str, Sequence[Summary]] = field(default_factory=dict)  # end of an input -> the runs there
     # by the id of a group, which is kept with what was made of it: another may get the id of one that is gone
-    _frames: dict[int, tuple[AnyGroup, pd.DataFrame]] = field(default_factory=dict, repr=False)
+    _frames: dict[tuple[int, str], tuple[AnyGroup, pd.DataFrame]] = field(default_factory=dict, repr=False)
     _at: dict[tuple[str, int], tuple[AnyGroup, AnyGroup | None]] = field(default_factory=dict, repr=False)
 
     def judged(self) -> list[Judged]:
@@ -81,7 +82,7 @@ class Court:
             return None
         emulating = self.file.emulated.get(claim.experiment) if kind == EMULATED else None
         group = self.find(emulating or claim.experiment, kind)
-        if group is None or (emulating and (claim.value.function or claim.about != "time")):
+        if group is None or (emulating and not (claim.about == "time" and self.has(claim, group))):
             return None  # an emulation has times of iterations, and nothing else
         if reason := not_testable(claim, group):
             return Evidence(Outcome(), not_testable=reason)
@@ -105,7 +106,7 @@ class Court:
     def origin(self, claim: Claim, group: AnyGroup) -> str:
         """Where the runs are from that a number is made of; of a function, all that it may look at."""
         assert claim.value is not None
-        if claim.value.function is None and "origin" in (rows := self.frame(group)):
+        if claim.value.function is None and "origin" in (rows := self.frame(group, claim.value.table)):
             parts = [chosen(rows, of)["origin"] for of in (claim.value.of, claim.value.over) if of is not None]
             return loading.origin({"root": origin} for part in parts for origin in part)
         return loading.origin(group.used())
@@ -114,18 +115,29 @@ class Court:
         """Ours, a number a seed; more: arguments of the function besides the claim's."""
         assert claim.value is not None
         if claim.value.function is None:
-            return evaluate.numbers(claim.value, self.frame(group))
+            rows = self.frame(group, claim.value.table)
+            missing = [name for name in columns.names(claim.value.column or "", rows) if name not in rows]
+            if data := [name for name in missing if name.startswith(OF_A_RUN)]:
+                return Outcome(reason=f"no {data[0]} was recorded")
+            return evaluate.numbers(claim.value, rows)
         program = group.program if isinstance(group, ProbeGroup) else "train"
         if (wanted := OF_PROBES.get(claim.value.function, "train")) != program:
             reason = f"{claim.value.function} reads results of the program {wanted}, not of {program}"
             return Outcome(reason=reason)
         return FUNCTIONS[claim.value.function](group, **claim.value.arguments, **more)
 
-    def frame(self, group: AnyGroup) -> pd.DataFrame:
-        """A row a run (of the validation: a strategy), with what verbs need."""
-        if id(group) not in self._frames:
-            self._frames[id(group)] = (group, frame(group))
-        return self._frames[id(group)][1]
+    def has(self, claim: Claim, group: AnyGroup) -> bool:
+        """Whether a group has all columns of a claim by a verb."""
+        if claim.value is None or claim.value.column is None:
+            return False
+        rows = self.frame(group)
+        return all(name in rows for name in columns.names(claim.value.column, rows))
+
+    def frame(self, group: AnyGroup, table: str = "runs") -> pd.DataFrame:
+        """A row a run (of the validation: a strategy), or of what a probe found, with what verbs need."""
+        if (id(group), table) not in self._frames:
+            self._frames[id(group), table] = (group, frame(group) if table == "runs" else found_rows(group))
+        return self._frames[id(group), table][1]
 
     def repeated(self, claim: Claim, group: AnyGroup) -> list[float]:
         """Between what ours lies by the repetitions of one run, where the run says so, and by its test set."""
@@ -133,7 +145,7 @@ class Court:
         assert value is not None
         if value.function and claim.about == "accuracy" and isinstance(group, Group):
             found = of_function(lambda moved: self.outcome(claim, moved), group)
-        elif not value.function and f"{value.column}_low" in (rows := self.frame(group)):
+        elif not value.function and value.table == "runs" and f"{value.column}_low" in (rows := self.frame(group)):
             sides = (("_low", "_high"), ("_high", "_low"))
             found = [number for ends in sides for number in evaluate.numbers(value, rows, ends).values.values()]
         return [number for number in found if not math.isnan(number)]
@@ -209,7 +221,7 @@ def frame(group: AnyGroup) -> pd.DataFrame:
     import pandas as pd
 
     if isinstance(group, Group) or group.program != "validation":
-        return tidy.frame([tidy.run(run) | resolved(run) | {"origin": run.get("root")} for run in group.used()])
+        return tidy.frame([of_run(run) | resolved(run) | {"origin": run.get("root")} for run in group.used()])
     rows = []
     for run in group.summaries:
         slow = float(factors.of(run).get("slow_down", 1))
@@ -219,6 +231,27 @@ def frame(group: AnyGroup) -> pd.DataFrame:
             times = {f"iteration_s{end}": row["observed_s"][which] / slow for end, which in ENDS.items()}
             rows.append(own | times)
     return pd.DataFrame(rows)
+
+
+def of_run(run: Summary) -> dict[str, Any]:
+    """A run as verbs see it: its tidy row, and all that it counted, found and scored (`OF_A_RUN`) by the path to it.
+
+    Runs of a probe are of one variant, the program, whatever they are called.
+    """
+    more = {f"{part}{name}": value for part in OF_A_RUN for name, value in tidy.flat(run.get(part[:-1]) or {})}
+    own = tidy.run(run) | more
+    return own if run.get("program", "train") == "train" else own | {"variant": run["program"]}
+
+
+def found_rows(group: AnyGroup) -> pd.DataFrame:
+    """What the probes of a group found, a row an entry; its variant is the entry's, where it has one."""
+    return tidy.frame(
+        [
+            of_run(run) | {"origin": run.get("root")} | row | {"variant": row.get("setting", run.get("program"))}
+            for run in group.used()
+            for row in tidy.rows("rows", run)
+        ]
+    )
 
 
 def not_testable(claim: Claim, group: AnyGroup) -> str:

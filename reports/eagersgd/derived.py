@@ -10,9 +10,8 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from repro.common.known import known
 from repro.reporting.stats import TIMES, number, spread
-from repro.reports.compute import Outcome, function, iteration_s, paired, probe_function
+from repro.reports.compute import Outcome, function, probe_function
 from repro.reports.groups import Group
 from repro.reports.loading import Summary
 from repro.reports.probes import ProbeGroup
@@ -44,18 +43,6 @@ def length_statistic(group: ProbeGroup, statistic: str, of: str = "train") -> Ou
 
 
 # --- Figures 2 (b), 3 and 4: runtimes of batches
-
-
-@probe_function("runtimes")
-def runtime_statistic(group: ProbeGroup, statistic: str, over: str = "") -> Outcome:
-    """min, max, mean or sd of a batch's seconds; over: divided by another statistic, as machines differ."""
-
-    def number_of(run: Summary) -> float:
-        of = run["result"]["statistics"]
-        return of[statistic] / (of[over] if over else 1)
-
-    counts = sum(run["result"]["statistics"]["n"] for run in group.summaries)
-    return _of_probe(group, number_of, "no runtimes", f"{counts:,} batches")
 
 
 @probe_function("runtimes")
@@ -117,43 +104,6 @@ def mean(values: list[float]) -> float | None:
     return sum(values) / len(values) if values else None
 
 
-# --- training: one worker alone, and scores other than the metric
-
-
-@function
-def alone_seconds(group: Group, batch: int, samples: int, epochs: int) -> Outcome:
-    """Seconds of so many epochs of so many samples with one worker, from its seconds a sample."""
-    single = [run for run in group.used() if run["workers"] == 1 and run["batch"] == batch and not run["breakdown"]]
-    if not single:
-        return Outcome(reason=f"no run of one worker with batch {batch}")
-    return Outcome({run["seed"]: iteration_s(run) / batch * samples * epochs for run in single})
-
-
-@function
-def final_score(group: Group, setting: str, score_of: str) -> Outcome:
-    """A score at the end of training: top1, top5, train_top1, train_top5."""
-
-    def score(run: Summary) -> float:
-        value = run["final"].get(score_of)
-        return math.nan if value is None else value
-
-    found = paired(group, [setting], score)
-    if found.values and all(map(math.isnan, found.values.values())):
-        return Outcome(reason=f"no {score_of} was evaluated for {setting}")
-    return found
-
-
-@function
-def best_score(group: Group, setting: str, score_of: str) -> Outcome:
-    """The best of the seeds' final scores ("up to")."""
-    found = final_score(group, setting, score_of)
-    there = {seed: value for seed, value in found.values.items() if not math.isnan(value)}
-    if not there:
-        return found
-    best = max(there, key=there.__getitem__)
-    return Outcome({best: there[best]}, note=f"best of {len(there)} seed{'s' if len(there) != 1 else ''}")
-
-
 # --- what the rounds held
 
 
@@ -177,11 +127,6 @@ def conserved_share(run: Summary) -> float:
     return sum(of.get(name, 0.0) for name in ("accepted", "pending", "dropped")) / (ranks * run["iterations"])
 
 
-def share(run: Summary, of: str) -> float:
-    """A counter's share of the rounds that the ranks took part in."""
-    return counters(run).get(of, 0.0) / counters(run)["rounds"]
-
-
 def staleness(run: Summary) -> dict[int, int]:
     """Rounds between a gradient's step and the round that accepted it -> how many such gradients, all ranks."""
     found: dict[int, int] = {}
@@ -203,23 +148,6 @@ def conservation(group: Group) -> Outcome:
     if not worst:
         return Outcome(reason="no eager run counted its rounds")
     return Outcome(worst, note=f"the farthest from 1 of {len(every)} runs")
-
-
-@function
-def active_ranks(group: Group, setting: str) -> Outcome:
-    """Share of the ranks that contribute to a round in time: NAP / ranks."""
-    found = {seed: share(run, "active") for seed, run in eager(group, setting)}
-    if not found:
-        return Outcome(reason=f"no rounds counted for {setting}")
-    ranks = max(run.get("ranks") or run["workers"] for _, run in eager(group, setting))
-    return Outcome(found, note=f"NAP {number(ranks * known(spread(found.values()).median))} of {ranks} ranks")
-
-
-@function
-def missed_results(group: Group, setting: str) -> Outcome:
-    """Share of the round results that a rank never applied, because the next one had overwritten them."""
-    found = {seed: share(run, "missed") for seed, run in eager(group, setting)}
-    return Outcome(found) if found else Outcome(reason=f"no rounds counted for {setting}")
 
 
 def rounds_of_a_delay(run: Summary) -> int | None:

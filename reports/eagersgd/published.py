@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 from functools import cache
 
-from repro.reports.eagersgd.experiments import PAPER
+from repro.reports.eagersgd.results import PAPER
 from repro.reports.reference import Quoted, read
 
 SPEEDUP = "speed-up over "  # a quantity; what it is over comes after it
@@ -18,10 +17,6 @@ class Published(Quoted):
 
     def table1(self, task: str, quantity: str) -> int:
         return int(self.text("Table 1", task, "all", quantity))
-
-    def statistic(self, place: str, row: str, setting: str, name: str) -> float:
-        """NaN where it is not printed."""
-        return float(self.maybe(place, row, setting, name) or math.nan)
 
 
 @cache

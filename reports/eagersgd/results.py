@@ -1,71 +1,61 @@
-"""Which results the eager-SGD page shows, and which speak to a claim."""
+"""What the eager-SGD page shows: its experiments, in its order, with the variants that their files give them."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
 from pathlib import Path
 
-from repro.reports import probes
+from repro.reports import factors
+from repro.reports import results as shared
 from repro.reports.eagersgd import derived  # noqa: F401  adds to the functions that claims name
-from repro.reports.eagersgd.experiments import PAPER, PROBES, TRAINING, WITH
 from repro.reports.gathering import Gathered, read
-from repro.reports.groups import Experiment, Group, choose, strangers
-from repro.reports.loading import KINDS, Summary
-from repro.reports.probes import ProbeGroup
+from repro.reports.groups import Experiment
+from repro.reports.loading import Summary
+from repro.reports.results import Results
+from repro.reports.sweeps import widened
+
+PAPER = "eagersgd"
+DEEP500, HOROVOD = "Synch-SGD (Deep500)", "Synch-SGD (Horovod)"
+SOLO, MAJORITY = "eager-SGD (solo)", "eager-SGD (majority)"
+
+# In what an experiment's variants may differ where one worker alone stands beside the others: its modelled device may
+# be another, and its data as long as it needs.
+SCALES = ("workers", "batch", "train", "test", "checksum", "epochs", "eval_every", "device")
 
 
-@dataclass(frozen=True)
-class Results:
-    """Experiment -> kind -> group, of training and of probes; and all groups that the page does not show."""
+def _experiment(name: str, varies: tuple[str, ...] = ()) -> Experiment:
+    """Horovod is itself where it is measured and its twin where it is simulated, so any strategy may be it."""
+    variants = factors.variants(PAPER, name)
+    named = {label: ("" if HOROVOD in label else strategy, of) for label, (strategy, of) in variants.items()}
+    return Experiment(PAPER, name, named, varies=varies)
 
-    training: dict[str, dict[str, Group]]
-    probes: dict[str, dict[str, ProbeGroup]]
-    others: list[Group | ProbeGroup]
 
-    @property
-    def shown(self) -> dict[tuple[str, str], Group | ProbeGroup]:
-        """(experiment, kind) -> group."""
-        every = {**self.probes, **self.training}
-        return {(name, kind): groups[kind] for name, groups in every.items() for kind in KINDS if kind in groups}
+FIG10, FIG10_PADDED = _experiment("fig10", SCALES), _experiment("fig10-padded", SCALES)
+FIG10_RATIO, FIG10_SYNC = _experiment("fig10-padded-ratio", SCALES), _experiment("fig10-sync")
+FIG11, FIG11_SYNC = _experiment("fig11", SCALES), _experiment("fig11-sync")
+FIG12, FIG13, FIG13_SCALING = _experiment("fig12"), _experiment("fig13"), _experiment("fig13-scaling", SCALES)
+QUORUM, BEYOND = _experiment("quorum"), _experiment("beyond")
+TRAINING = (FIG10, FIG10_PADDED, FIG10_RATIO, FIG10_SYNC, FIG11, FIG11_SYNC, FIG12, FIG13, FIG13_SCALING, QUORUM,
+            BEYOND)  # fmt: skip
 
-    @property
-    def used(self) -> list[Group | ProbeGroup]:
-        return list(self.shown.values())
+# Probes: experiment -> program.
+FIG2_LENGTHS, FIG2, FIG3, FIG4, FIG9 = "fig2-lengths", "fig2-runtimes", "fig3-runtimes", "fig4-runtimes", "fig9"
+PROBES = {FIG2_LENGTHS: "lengths", FIG2: "runtimes", FIG3: "runtimes", FIG4: "runtimes", FIG9: "partial_collectives"}
+WITH = {"fig9-measured": FIG9}  # results of an experiment that stand with another's
+
+# Experiment of Table 1's model at full size -> the task as Table 1 writes it.
+TASKS = {FIG10.name: "Hyperplane regression", FIG12.name: "Cifar-10", FIG11.name: "ImageNet",
+         FIG13_SCALING.name: "UCF101"}  # fmt: skip
 
 
 def gather(summaries: Sequence[Summary], measurements: Sequence[Summary]) -> Results:
-    """The groups that the page shows, and all others."""
+    """The groups that the page shows, strategies of one's own beside the paper's, and all others."""
     measurements = [s | {"experiment": WITH.get(s["experiment"], s["experiment"])} for s in measurements]
-    training, others, known = {}, [], []
-    for experiment in TRAINING:
-        mine = widened(experiment, summaries)
-        known.append(mine)
-        training[experiment.name], rest = choose(summaries, mine)
-        others += rest
-    others += strangers(summaries, known)
-    found = {}
-    for name, program in PROBES.items():
-        found[name], rest = probes.choose([s for s in measurements if s["program"] == program], name)
-        others += rest
-    others += probes.groups([s for s in measurements if PROBES.get(s["experiment"]) != s["program"]])
-    return Results(training, found, others)
-
-
-def widened(experiment: Experiment, summaries: Sequence[Summary]) -> Experiment:
-    """The experiment with variants that its files do not name: strategies of one's own stand beside the paper's."""
-    labels = [s["setting"] for s in summaries if s["experiment"] == experiment.name]
-    own = {label: ("", {}) for label in labels if label not in experiment.variants}
-    return replace(experiment, variants={**experiment.variants, **own})
-
-
-def finder(found: Results) -> Callable[[str, str], Group | ProbeGroup | None]:
-    """Which results speak to a claim: those that the page shows."""
-    return lambda experiment, kind: found.shown.get((experiment, kind))
+    return shared.gather([widened(one, summaries) for one in TRAINING], PROBES, summaries, measurements)
 
 
 def gathered(results: Path | None) -> Gathered:
     """The results of the page, from a folder alone or from workspace and reference."""
     summaries, measurements, ends = read(PAPER, results)
     found = gather(summaries, measurements)
-    return Gathered(found, finder(found), ends)
+    return Gathered(found, found.find, ends)

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from repro.records import tidy
 from repro.reporting.evaluate import ratio
-from repro.reporting.stats import DASH, spread
+from repro.reporting.stats import DASH
 from repro.reports import compute
-from repro.reports.eagersgd import derived
-from repro.reports.eagersgd.contradictions import checks, expected, implied
-from repro.reports.eagersgd.experiments import (
+from repro.reports.eagersgd.contradictions import checks, implied
+from repro.reports.eagersgd.published import SPEEDUP, published
+from repro.reports.eagersgd.results import (
     DEEP500,
     FIG2,
-    FIG2_LENGTHS,
     FIG3,
     FIG4,
-    FIG9,
     FIG10,
     FIG10_PADDED,
     FIG10_RATIO,
@@ -27,20 +24,18 @@ from repro.reports.eagersgd.experiments import (
     FIG13_SCALING,
     HOROVOD,
     TASKS,
+    Results,
 )
-from repro.reports.eagersgd.published import SPEEDUP, published
-from repro.reports.eagersgd.results import Results
 from repro.reports.groups import Group
 
 if TYPE_CHECKING:
     import pandas as pd
 
 RUNTIMES = {
-    FIG2: ("Figure 2", "Figure 2 (b), LSTM on UCF101"),
-    FIG3: ("Figure 3", "Figure 3, Transformer"),
-    FIG4: ("Figure 4", "Figure 4, ResNet-50"),
+    FIG2: "Figure 2 (b), LSTM on UCF101",
+    FIG3: "Figure 3, Transformer",
+    FIG4: "Figure 4, ResNet-50",
 }
-STATISTICS = ("n", "min", "median", "mean", "sd", "max")
 # Figure -> its experiments, and what tells their bars apart where there are several
 FIGURES = {
     "Figure 10": {FIG10.name: "", FIG10_PADDED.name: "step of 0.61 s", FIG10_RATIO.name: "step of 0.4 s"},
@@ -68,68 +63,17 @@ def table1(found: Results) -> pd.DataFrame:
     )
 
 
-def distributions(found: Results) -> pd.DataFrame:
-    """A row a figure and kind: frames of the videos, milliseconds of the batches."""
-    import pandas as pd
-
-    paper, what = published(), "Figure 2 (a), frames of a video"
-
-    def printed(place: str, row: str, setting: str, n: str) -> dict[str, float]:
-        names = {"n": n} | {name: name for name in STATISTICS[1:]}
-        return {name: paper.statistic(place, row, setting, called) for name, called in names.items()}
-
-    rows = [{"what": what, "kind": "paper", **printed("Figure 2", "lengths", "UCF101", "videos")}]
-    for kind, group in found.probes[FIG2_LENGTHS].items():
-        split = next(of for name, of in group.first["result"]["splits"].items() if name.startswith("train"))
-        rows.append({"what": what, "kind": kind, **{name: float(split[name]) for name in STATISTICS}})
-    for experiment, (place, what) in RUNTIMES.items():
-        setting = next(s for p, r, s in _rows(place) if r == "runtimes")
-        rows.append({"what": what, "kind": "paper", **printed(place, "runtimes", setting, "batches")})
-        for kind, group in found.probes[experiment].items():
-            of = [run["result"]["statistics"] for run in group.summaries]
-            ms = {name: 1e3 * spread(each[name] for each in of).median for name in STATISTICS[1:]}
-            rows.append({"what": what, "kind": kind, "n": float(sum(each["n"] for each in of)), **ms})
-    return pd.DataFrame(rows).assign(n=[DASH if math.isnan(row["n"]) else f"{row['n']:,.0f}" for row in rows])
-
-
-def _rows(place: str) -> list[tuple[str, str, str]]:
-    """(place, row, setting) of what the paper prints there, each once."""
-    t = published().table
-    t = t[t["place"] == place]
-    return list(dict.fromkeys(zip(t["place"], t["row"], t["setting"])))
-
-
 def runtimes(found: Results) -> pd.DataFrame:
     """A row a batch: its seconds over the mean of its run."""
     import pandas as pd
 
     return pd.DataFrame(
         {"figure": what, "kind": kind, "over_mean": seconds / run["result"]["statistics"]["mean"]}
-        for experiment, (_, what) in RUNTIMES.items()
+        for experiment, what in RUNTIMES.items()
         for kind, group in found.probes[experiment].items()
         for run in group.summaries
         for seconds in run["result"]["seconds"]
     )
-
-
-def collectives(found: Results) -> pd.DataFrame:
-    """Figure 9 in numbers, a row a kind and collective: how much less latency than MPI_Allreduce, and NAP."""
-    import pandas as pd
-
-    paper, place, row = published(), "Figure 9", "microbenchmark"
-    P, quantity = int(paper.value(place, row, "all", "processes")), "latency reduction over MPI_Allreduce"
-    rows = []
-    for name in ("solo", "majority"):
-        of = {"collective": name, "expected": expected(P)[name]["nap"]}
-        rows.append(
-            of | {"kind": "paper", "times": paper.value(place, row, name, quantity),
-                  "nap": paper.value(place, row, name, "NAP")}
-        )  # fmt: skip
-        for kind, group in found.probes[FIG9].items():
-            times = derived.latency_reduction(group, name, ranks=P).values.values()
-            nap = derived.active_processes(group, name, ranks=P).values.values()
-            rows.append(of | {"kind": kind, "times": spread(times).median, "nap": spread(nap).median})
-    return pd.DataFrame(rows)
 
 
 def speedups(found: Results) -> pd.DataFrame:
@@ -173,6 +117,6 @@ def losses(found: Results) -> pd.DataFrame:
 
 
 TABLES = {
-    "table1": table1, "distributions": distributions, "runtimes": runtimes, "collectives": collectives,
+    "table1": table1, "runtimes": runtimes,
     "speedups": speedups, "losses": losses, "implied": implied, "checks": checks,
 }  # fmt: skip

@@ -1,41 +1,20 @@
-"""How ours is computed for gTop-k's claims about convergence, lost gradients, messages, collectives and selection."""
+"""How ours is computed for gTop-k's claims about convergence, collectives and selection."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from repro.reporting.evaluate import Outcome, ratio
-from repro.reporting.stats import number, spread
 from repro.reports.compute import function, paired, probe_function
-from repro.reports.gathering import AnyGroup
+from repro.reports.compute_timing import by_seed, median
 from repro.reports.groups import Group
 from repro.reports.loading import Summary
 from repro.reports.probes import ProbeGroup
 
 Row = dict[str, Any]  # an entry of a probe's result.rows
 Place = tuple[int, float]  # workers, bytes of the gradient
-WORD = 4  # bytes
-PAPER_BYTES = 100e6  # Figure 9, left
-
-
-def by_seed(
-    group: AnyGroup, number_of: Callable[[list[Summary]], float | None], reason: str, note: str = ""
-) -> Outcome:
-    """number_of(runs) for each seed that has one."""
-    runs: dict[int, list[Summary]] = {}
-    for run in group.used():
-        runs.setdefault(run["seed"], []).append(run)
-    found = {seed: number_of(runs[seed]) for seed in sorted(runs)}
-    values = {seed: value for seed, value in found.items() if value is not None}
-    return Outcome(values, note=note) if values else Outcome(reason=reason)
-
-
-def median(values: Iterable[float]) -> float | None:
-    """The median, None of nothing."""
-    found = spread(values)
-    return found.median if found.n else None
 
 
 # --- convergence
@@ -70,14 +49,6 @@ def loss_gap(group: Group, setting: str, over: str) -> Outcome:
 
 
 @function
-def lost_share(group: Group, setting: str) -> Outcome:
-    """Sum of |values lost| / sum of |values sent|, over ranks and steps."""
-    if not all((run.get("counters") or {}).get("sent_mass") for run in group.runs(setting).values()):
-        return Outcome(reason=f"no masses counted for {setting}")
-    return paired(group, [setting], lambda one: one["counters"].get("lost_mass", 0.0) / one["counters"]["sent_mass"])
-
-
-@function
 def extra_compression(group: Group, setting: str, over: str) -> Outcome:
     """(compression of `setting` - that of `over`) / communication of `setting`, all on the main line."""
     return paired(
@@ -89,21 +60,6 @@ def extra_compression(group: Group, setting: str, over: str) -> Outcome:
             one["phases"]["communicate"] + one["phases"]["wait"],
         ),
     )
-
-
-# --- messages between two workers (Figure 8)
-
-
-@probe_function("p2p")
-def fit_error(group: ProbeGroup) -> Outcome:
-    """Relative error of the fit of alpha + beta bytes to the measured times."""
-    return by_seed(group, lambda runs: median(c["result"]["fit"]["relative_error"] for c in runs), "no fit")
-
-
-@probe_function("p2p")
-def fitted(group: ProbeGroup, what: str) -> Outcome:
-    """A fitted parameter: alpha_s or beta_s_per_byte, in milliseconds (a byte)."""
-    return by_seed(group, lambda runs: median(1e3 * c["result"]["fit"][what] for c in runs), "no fit")
 
 
 # --- collectives (Table I, Figure 9)
@@ -123,37 +79,6 @@ def _power(ranks: int) -> bool:
     return ranks > 1 and ranks & (ranks - 1) == 0
 
 
-@probe_function("sparse_collectives")
-def table1_ratio(group: ProbeGroup, algorithm: str) -> Outcome:
-    """Seconds of a collective run / Table I's formula for it with the network's alpha and beta; median over rows."""
-    return _over_rows(
-        group, algorithm, lambda row: ratio(_seconds(row), row["closed_form_s"] or 0.0) if _power(row["ranks"]) else 0.0
-    )
-
-
-@probe_function("sparse_collectives")
-def words_on_wire(group: ProbeGroup, algorithm: str = "gtopk") -> Outcome:
-    """Words of 4 bytes that a message holds for each gradient selected, of the bytes counted on the wire."""
-    return _over_rows(group, algorithm, lambda row: (row["wire_bytes"] or 0.0) / (WORD * row["k"]))
-
-
-@probe_function("sparse_collectives")
-def message_reduction(group: ProbeGroup, algorithm: str = "gtopk") -> Outcome:
-    """Bytes of the dense gradient / bytes of a sparse message."""
-    return _over_rows(group, algorithm, lambda row: ratio(row["bytes"], row["wire_bytes"] or 0.0))
-
-
-def _over_rows(group: ProbeGroup, algorithm: str, one: Callable[[Row], float]) -> Outcome:
-    """The median over an algorithm's rows with a number that is not 0; the note has the range."""
-
-    def each(runs: Sequence[Summary]) -> list[float]:
-        return [value for row in rows(runs, algorithm) if 0 < (value := one(row)) < math.inf]
-
-    every = each(group.used())
-    note = f"{number(min(every))} to {number(max(every))} over {len(every)} collectives" if every else ""
-    return by_seed(group, lambda runs: median(each(runs)), f"no collectives of {algorithm}", note)
-
-
 def seconds_of(runs: Sequence[Summary], algorithm: str) -> dict[Place, float]:
     """(workers, bytes of the gradient) -> seconds; one worker alone sends nothing."""
     return {(row["ranks"], row["bytes"]): _seconds(row) for row in rows(runs, algorithm) if row["ranks"] > 1}
@@ -163,17 +88,6 @@ def advantage(runs: Sequence[Summary], of: str, over: str) -> dict[Place, float]
     """Seconds of `over` / those of `of`, where both were run."""
     one, base = seconds_of(runs, of), seconds_of(runs, over)
     return {place: base[place] / seconds for place, seconds in one.items() if place in base}
-
-
-@probe_function("sparse_collectives")
-def collective_speedup(group: ProbeGroup, of: str, over: str, ranks: int) -> Outcome:
-    """Seconds of `over` / those of `of`, same gradient (100 MB, or the nearest to it that was run), `ranks` workers."""
-
-    def speedup(runs: list[Summary]) -> float | None:
-        found = {size: value for (workers, size), value in advantage(runs, of, over).items() if workers == ranks}
-        return found[min(found, key=lambda size: (abs(size - PAPER_BYTES), size))] if found else None
-
-    return by_seed(group, speedup, f"not run with {ranks} workers")
 
 
 UNITS: dict[str, Callable[[float], float]] = {"log2 P": math.log2, "P - 1": lambda P: P - 1, "bytes": lambda size: size}
@@ -190,7 +104,7 @@ def collective_growth(group: ProbeGroup, algorithm: str, by: str) -> Outcome:
         every = {place: s for place, s in seconds_of(runs, algorithm).items() if by == "bytes" or _power(place[0])}
         return _last_over_first([s / UNITS[by](x) for x, s in _line(every, 1 if by == "bytes" else 0)])
 
-    return by_seed(group, growth, f"{algorithm} was not run at several sizes")
+    return by_seed(group, growth, f"{algorithm} was not run at several sizes", "")
 
 
 @probe_function("sparse_collectives")
@@ -200,7 +114,7 @@ def advantage_growth(group: ProbeGroup, of: str, over: str, by: str) -> Outcome:
     def growth(runs: list[Summary]) -> float | None:
         return _last_over_first([value for _, value in _line(advantage(runs, of, over), 0 if by == "ranks" else 1)])
 
-    return by_seed(group, growth, f"{of} and {over} were not run at several {by}")
+    return by_seed(group, growth, f"{of} and {over} were not run at several {by}", "")
 
 
 def _line(values: Mapping[Place, float], along: int) -> list[tuple[float, float]]:
@@ -248,4 +162,4 @@ def gpu_gain(group: ProbeGroup, model: str, method: str = "exact") -> Outcome:
         cpu, gpu = (median(map(_seconds, selections(runs, model, method, on))) for on in (False, True))
         return cpu / gpu if cpu and gpu else None
 
-    return by_seed(group, gain, f"no {method} selection of {model} on both CPU and GPU")
+    return by_seed(group, gain, f"no {method} selection of {model} on both CPU and GPU", "")

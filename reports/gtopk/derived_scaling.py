@@ -12,8 +12,8 @@ from repro.common.known import known
 from repro.reporting.evaluate import Outcome
 from repro.reporting.stats import number, spread
 from repro.reports.compute import function
+from repro.reports.compute_timing import by_seed
 from repro.reports.gathering import AnyGroup
-from repro.reports.gtopk.derived import by_seed
 from repro.reports.gtopk.steps import MODELS, Steps, of_runs
 
 TAKES: dict[str, Callable[[list[float]], float]] = {
@@ -69,17 +69,3 @@ def more_stable(steps: Steps, model: str, of: str, over: str, workers: int = 32,
     """What `of` keeps of its efficiency / what `over` keeps of its own; above 1: `of` is the more stable one."""
     one, base = (_kept(steps, model, which, workers, less) for which in (of, over))
     return one / base if one and base else None
-
-
-@function
-def part_over_computation(
-    group: AnyGroup, model: str, part: str | list[str], of: str = "gTop-k", workers: int = 32
-) -> Outcome:
-    """Seconds of a part of an iteration (compression, communication, or their sum) / those of computation."""
-
-    def share(runs) -> float | None:
-        own = of_runs([run for run in runs if not run["breakdown"]]).parts.get((model, of, workers), {})
-        wanted = [part] if isinstance(part, str) else part
-        return sum(own[name] for name in wanted) / own["computation"] if own.get("computation") else None
-
-    return by_seed(group, share, f"no results of {model}, {of} with {workers} workers")

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from repro.reporting.stats import ALPHA
-from repro.reports.gtopk.experiments import DENSITY, MOST, PARAMETERS, WORLDS
 from repro.reports.gtopk.forms import FORMS, selected
+from repro.reports.gtopk.results import DENSITY, MOST, PARAMETERS, WORLDS
 from repro.reports.gtopk.steps import ALGORITHMS, MODELS, Steps
 from repro.reports.reference import read
 

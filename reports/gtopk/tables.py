@@ -10,11 +10,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from repro.common.known import known
-from repro.reporting.stats import spread
-from repro.reports.gtopk.experiments import DENSITY, FIG8, FIG9, FIG10, FIG10_LINKS, MOST, PARAMETERS
 from repro.reports.gtopk.forms import FORMS, NAMES, selected
 from repro.reports.gtopk.published import of_model, of_tables, published
-from repro.reports.gtopk.results import Results
+from repro.reports.gtopk.results import DENSITY, FIG8, FIG9, FIG10, MOST, Results
 from repro.reports.gtopk.steps import ALGORITHMS, MODELS, PARTS, Steps, of_runs
 
 if TYPE_CHECKING:
@@ -131,24 +129,7 @@ def breakdown(found: Results) -> Iterator[dict[str, Any]]:
         yield about | {"kind": PAPER, "part": "all else", "seconds": rest}
 
 
-@framed
-def links(found: Results) -> Iterator[dict[str, Any]]:
-    """Steps of real ranks on limited links with slept computation, beside their virtual twins: milliseconds."""
-    names = {4 * count: model for model, count in PARAMETERS.items()}
-    steps: dict[tuple[str, str, int, str], list[tuple[float, float]]] = {}
-    for run in found.runs(FIG10_LINKS):
-        for row in run["result"]["rows"]:
-            if model := names.get(row["bytes"]):
-                both = (row["observed_s"]["median"], row["simulated_s"])
-                steps.setdefault((run["kind"], model, run["workers"], row["setting"]), []).append(both)
-    for (kind, model, workers, algorithm), times in steps.items():
-        observed, twin = (1e3 * spread(column).median for column in zip(*times))
-        base = 1e3 * spread(one for one, _ in steps.get((kind, model, workers, "Dense"), ())).median
-        about = {"kind": kind, "model": model, "workers": workers, "algorithm": algorithm}
-        yield about | {"step_ms": observed, "twin_ms": twin, "over_dense": base / observed}
-
-
 TABLES = {
     "messages": messages, "collectives": collectives, "efficiency": efficiency, "speedups": speedups,
-    "throughput": throughput, "breakdown": breakdown, "links": links,
+    "throughput": throughput, "breakdown": breakdown,
 }  # fmt: skip

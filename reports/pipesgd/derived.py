@@ -12,32 +12,14 @@ from repro.reporting.evaluate import Outcome
 from repro.reporting.evaluate import ratio as _ratio
 from repro.reporting.stats import spread
 from repro.reports import factors
-from repro.reports.compute import COMPUTATION, final, function, iteration_s, paired, target_s
+from repro.reports.compute import final, function, paired, target_s
 from repro.reports.groups import Group
 from repro.reports.loading import Summary
-
-
-def communication_s(run: Summary) -> float:
-    """All communication and the waiting for others that comes with it: the paper's figure knows no separate wait."""
-    return run["communication"]["total_s"] + run["phases"]["wait"]
 
 
 def exposed_s(run: Summary) -> float:
     """What communication costs the main line: blocked on transfers, on other ranks, and compressing."""
     return run["phases"]["communicate"] + run["phases"]["wait"] + run["phases"]["compress"]
-
-
-def computation_s(run: Summary) -> float:
-    """Forward, backward, update, data, other, and the compression on the main line: l_up + l_comp of equation (4)."""
-    return sum(run["phases"][name] for name in (*COMPUTATION, "compress"))
-
-
-@function
-def communication_reduction(group: Group, setting: str, over: str) -> Outcome:
-    """Share of `over`'s communication time that `setting` saves (waiting included on both sides)."""
-    return paired(
-        group, [setting, over], lambda one, base: 1 - _ratio(communication_s(one), communication_s(base)), phases=True
-    )
 
 
 def staggered_reduction(workers: int) -> float:
@@ -48,17 +30,6 @@ def staggered_reduction(workers: int) -> float:
 def incast_reduction(workers: int) -> float:
     """Bandwidth terms only: a ring's 2(p-1)/p·n·beta against 2·p·n·beta through one server's link (ERRATA)."""
     return 1 - (2 * (workers - 1) / workers) / (2 * workers)
-
-
-@function
-def compression_gain(group: Group, setting: str, over: str) -> Outcome:
-    """(communication of `over`) / (communication + compression of `setting`): ideal is the codec's factor."""
-    return paired(
-        group,
-        [setting, over],
-        lambda one, base: _ratio(communication_s(base), communication_s(one) + one["phases"]["compress"]),
-        phases=True,
-    )
 
 
 @function
@@ -75,36 +46,6 @@ def hidden_per_compression(group: Group, setting: str, over: str) -> Outcome:
         [setting, over],
         phases=True,
         number=lambda one, base: (exposed_s(base) - exposed_s(one)) / base["phases"]["compress"],
-    )
-
-
-@function
-def communication_per_computation(group: Group, setting: str) -> Outcome:
-    """All communication / computation of `setting`: below 1 the system is compute bound (equation (4))."""
-    return paired(
-        group, [setting], lambda one: _ratio(one["communication"]["total_s"], computation_s(one)), phases=True
-    )
-
-
-@function
-def exposed_share(group: Group, setting: str) -> Outcome:
-    """Share of an iteration in which the main line is blocked on communication or on other ranks."""
-    return paired(
-        group,
-        [setting],
-        phases=True,
-        number=lambda one: _ratio(one["phases"]["communicate"] + one["phases"]["wait"], sum(one["phases"].values())),
-    )
-
-
-@function
-def pipeline_model(group: Group, setting: str) -> Outcome:
-    """Iteration time / max(l_up + l_comp, l_comm) of equation (4), both sides from the same runs."""
-    return paired(
-        group,
-        [setting],
-        phases=True,
-        number=lambda one: _ratio(iteration_s(one), max(computation_s(one), one["communication"]["total_s"])),
     )
 
 

@@ -5,8 +5,7 @@ These functions take a ProbeGroup: runs of one experiment, kind and place, of se
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from repro.reporting.evaluate import Outcome, ratio
@@ -82,37 +81,7 @@ def scaling_efficiency(group: ProbeGroup, setting: str) -> Outcome:
     return by_seed(group, lambda runs: median(largest(runs)), f"{setting} is predicted compute bound nowhere", "")
 
 
-@probe_function("timing")
-def model_error(group: ProbeGroup, setting: str) -> Outcome:
-    """Observed step time / predicted, median over models and world sizes."""
-
-    def ratios(runs: Runs) -> Iterator[float]:
-        for _, entry in entries(runs, setting):
-            if entry["predicted_s"]:
-                yield ratio(entry["observed_s"]["median"], entry["predicted_s"])
-
-    return by_seed(group, lambda runs: median(ratios(runs)), f"no results for {setting}", "")
-
-
 # --- compression inside the ring
-
-
-@probe_function("ring")
-def terngrad_overhead(group: ProbeGroup, over: str) -> Outcome:
-    """(Decompressing, summing, compressing) / communicating, uncompressed or compressed (`over`); median of benchmarks.
-
-    At the paper's four workers where there are such runs.
-    """
-    if over not in ("uncompressed", "compressed"):
-        return Outcome(reason=f"over is '{over}', not uncompressed or compressed")
-
-    def of(runs: Runs) -> Iterator[float]:
-        for run in [run for run in runs if run["workers"] == 4] or runs:
-            for entry in run["result"]["overheads"]:
-                if entry["codec"] == "ternary" and entry[f"per_{over}"] is not None:
-                    yield entry[f"per_{over}"]
-
-    return by_seed(group, lambda runs: median(of(runs)), "no TernGrad overheads recorded", "")
 
 
 CANNOT_TELL = 0.1  # share of its work that the native ring seems to hide
@@ -135,28 +104,3 @@ def hidden_in_ring(group: ProbeGroup, variant: str) -> Outcome:
         share = f"{100 * native:.0f} %"
         return Outcome(reason=f"the measure cannot tell: it finds {share} hidden in the native ring too")
     return by_seed(group, lambda runs: median(shares(runs)), f"no results for the ring '{variant}'", "")
-
-
-# --- convergence rates
-
-
-def _at_K2(group: ProbeGroup, objective: str, value: Callable[[Summary], float]) -> Outcome:
-    def of(runs: Runs) -> Iterator[float]:
-        for run in runs:
-            if (run["result"]["objective"], run["result"]["K"]) == (objective, 2) and not math.isnan(value(run)):
-                yield value(run)
-
-    reason = f"no results for K = 2 on a {objective} objective"
-    return by_seed(group, lambda runs: median(of(runs)), reason, "")
-
-
-@probe_function("convergence")
-def convergence_slope(group: ProbeGroup, objective: str) -> Outcome:
-    """Slope of log regret (or suboptimality) against log T at K = 2."""
-    return _at_K2(group, objective, lambda run: math.nan if run["result"]["slope"] is None else run["result"]["slope"])
-
-
-@probe_function("convergence")
-def within_bound(group: ProbeGroup, objective: str) -> Outcome:
-    """1 where the regret at K = 2 stays below the stated bound at every recorded T, else 0."""
-    return _at_K2(group, objective, lambda run: float(run["result"]["within_bound"]))

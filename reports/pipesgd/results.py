@@ -1,76 +1,58 @@
-"""Which results the Pipe-SGD page shows, and which speak to a claim."""
+"""What the Pipe-SGD page shows: its experiments, in its order, and what figures call the paper's rows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from repro.reports import probes
+from repro.reports import results as shared
 from repro.reports.evidence import Court, claims_of
 from repro.reports.gathering import Gathered, read
-from repro.reports.groups import Group, choose, experiment_group, strangers
+from repro.reports.groups import planned
 from repro.reports.loading import Summary
+from repro.reports.order import shown
 from repro.reports.pipesgd import derived, derived_probes  # noqa: F401  they add to the functions of claims
-from repro.reports.pipesgd.experiments import PAPER, PROBES, TRAINING
-from repro.reports.probes import ProbeGroup
+from repro.reports.results import Results
 
+PAPER = "pipesgd"
+# Figure 4's rows: experiment -> what the paper (and reference/pipesgd.csv) calls it
+FIGURE4 = {
+    "fig4-mnist": "MNIST-MLP",
+    "fig4-alexnet": "AlexNet",
+    "fig4-resnet18": "ResNet18",
+    "fig4-cifar100-convex": "CIFAR100-Convex",
+}
+# Row AlexNet again at the ends of its assumed inputs, which verdicts read; and emulated, by the program validation.
+EMULATED = "fig4-alexnet-emulated"
 
-@dataclass(frozen=True)
-class Results:
-    """What the page shows: experiment -> kind -> group, of training and of the probes; and what it does not show."""
+FIG1, FIG2, K_SPECTRUM, LOSSY = (planned(PAPER, name) for name in ("fig1", "fig2", "k-spectrum", "lossy-parameters"))
+RESNET20, RESNET20_PLAIN = planned(PAPER, "resnet20-cifar10"), planned(PAPER, "resnet20-cifar10-plain")
+TRAINING = (*(planned(PAPER, name) for name in FIGURE4), FIG1, FIG2, K_SPECTRUM, LOSSY, RESNET20, RESNET20_PLAIN)
 
-    training: dict[str, dict[str, Group]]
-    probes: dict[str, dict[str, ProbeGroup]]
-    others: list[Group | ProbeGroup]
-    court: Court | None = None  # which judges the claims by them
+# Experiments of the probes: name -> program.
+RING, TIMING, GRADIENT, CONVERGENCE = "fig3-ring", "timing-model", "gradient-communication", "convergence"
+PROBES = {EMULATED: "validation", RING: "ring", TIMING: "timing", GRADIENT: "timing", CONVERGENCE: "convergence"}
 
-    @property
-    def shown(self) -> dict[tuple[str, str], Group | ProbeGroup]:
-        """(experiment, kind) -> group, in the page's order."""
-        every = self.training | self.probes
-        return {(name, kind): group for name, groups in every.items() for kind, group in groups.items()}
+# Experiments whose results stand with another's: what one machine or testbed is too small for.
+MORE = {
+    TIMING: ("timing-model-cifar100", "timing-model-scaled", "timing-model-large"),
+    GRADIENT: ("gradient-communication-large",),
+    "fig4-alexnet": (EMULATED,),
+}
 
-    @property
-    def used(self) -> list[Group | ProbeGroup]:
-        """Every group in a figure or table."""
-        return list(self.shown.values())
+# What each experiment is on the page, for the list of what has been run.
+SHOWN = shown(PAPER, MORE)
 
 
 def gather(summaries: Sequence[Summary], measurements: Sequence[Summary]) -> Results:
     """The groups that the page shows, and all others."""
-    training: dict[str, dict[str, Group]] = {}
-    of_probes: dict[str, dict[str, ProbeGroup]] = {}
-    others: list[Group | ProbeGroup] = []
-    for experiment in TRAINING:
-        training[experiment.name], rest = choose(summaries, experiment)
-        others += rest
-    for name in PROBES:
-        mine = [s for s in measurements if s["experiment"] == name and s["program"] == PROBES[name]]
-        of_probes[name], more = probes.choose(mine, name)
-        others += more
-    others += strangers(summaries, TRAINING)
-    others += probes.groups([s for s in measurements if PROBES.get(s["experiment"]) != s["program"]])
-    return Results(training, of_probes, others)
-
-
-def finder(
-    summaries: Sequence[Summary], measurements: Sequence[Summary], found: Results
-) -> Callable[[str, str], Group | ProbeGroup | None]:
-    """Which results speak to a claim: those that the page shows, else any of its experiment."""
-
-    def find(experiment: str, kind: str) -> Group | ProbeGroup | None:
-        for known in (found.training, found.probes):
-            if experiment in known:
-                return known[experiment].get(kind)
-        return probes.choose(measurements, experiment)[0].get(kind) or experiment_group(summaries, experiment, kind)
-
-    return find
+    return shared.gather(TRAINING, PROBES, summaries, measurements)
 
 
 def gathered(results: Path | None) -> Gathered:
     """The results of the page, from a folder alone or from workspace and reference."""
     summaries, measurements, ends = read(PAPER, results)
     found = gather(summaries, measurements)
-    find = finder(summaries, measurements, found)
-    return Gathered(replace(found, court=Court(PAPER, claims_of(PAPER), find, results, ends)), find, ends)
+    judge = Court(PAPER, claims_of(PAPER), found.find, results, ends)
+    return Gathered(replace(found, court=judge), found.find, ends)

@@ -10,8 +10,8 @@ from repro.reports.compute import COMPUTATION
 from repro.reports.evidence import frame
 from repro.reports.groups import Group
 from repro.reports.pipesgd.derived import incast_reduction, staggered_reduction
-from repro.reports.pipesgd.experiments import EMULATED, FIGURE4, GRADIENT, PAPER, RING
-from repro.reports.probes import ProbeGroup, bandwidth, model
+from repro.reports.pipesgd.results import EMULATED, FIGURE4, PAPER, RING
+from repro.reports.probes import ProbeGroup
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,17 +65,6 @@ def steps(found: Results) -> pd.DataFrame:
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
 
-def ends(found: Results) -> pd.DataFrame:
-    """What the speed-up over D-Sync on AlexNet becomes where one assumed input is at an end."""
-    import pandas as pd
-
-    judge, claim, rows = court(found), known(found)["alexnet-speedup-vs-dsync"], []
-    for kind in ("emulated", "simulated"):
-        if evidence := judge.evidence(claim, kind):
-            rows += [{"kind": kind, "end": end, "speedup": value} for end, value in evidence.ends.items()]
-    return pd.DataFrame(rows, columns=["kind", "end", "speedup"])
-
-
 def phases(found: Results) -> pd.DataFrame:
     """Figure 4, third column: milliseconds of an iteration's main line in the paper's three parts, simulated."""
     import pandas as pd
@@ -111,25 +100,6 @@ def accuracies(found: Results) -> pd.DataFrame:
                 rows += own.assign(benchmark=benchmark).to_dict("records")
     table = pd.DataFrame(rows, columns=["benchmark", "variant", "kind", "seed", "top-1"])
     return table[table["benchmark"].isin(shown)].astype({"top-1": float})
-
-
-def segments(found: Results) -> pd.DataFrame:
-    """Milliseconds of an iteration by pieces L of the gradient: four workers, 10 Gbit/s, no codec; K = 1 is D-Sync."""
-    import pandas as pd
-
-    rows, group = [], found.shown.get((GRADIENT, "simulated"))
-    for run in group.used() if isinstance(group, ProbeGroup) else ():
-        if run["workers"] != 4 or round(8e-9 * bandwidth(run)) != 10:  # of goodput
-            continue
-        for entry in run["result"]["settings"]:
-            options = entry["options"]
-            if options.get("codec", "none") == "none" and not options.get("staleness_lr"):
-                kept = {"model": model(run), "kind": "simulated", "seed": run["seed"]}
-                synchronous = entry["strategy"] == "dsync" or options.get("K", 2) == 1
-                name = "synchronous (K = 1)" if synchronous else "Pipe-SGD (K = 2)"
-                ms = 1e3 * entry["observed_s"]["median"]
-                rows.append(kept | {"which": name, "L": options.get("segments") or 1, "ms": ms})
-    return pd.DataFrame(rows, columns=["model", "kind", "seed", "which", "L", "ms"])
 
 
 def ring(found: Results) -> pd.DataFrame:
@@ -247,6 +217,5 @@ def resolution(found: Results) -> pd.DataFrame:
 
 
 TABLES = {
-    made.__name__: made
-    for made in (speedups, steps, ends, phases, accuracies, segments, ring, percentages, reductions, resolution)
+    made.__name__: made for made in (speedups, steps, phases, accuracies, ring, percentages, reductions, resolution)
 }

@@ -117,13 +117,14 @@ def _found(summary: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
         if isinstance(entries, list):
             for entry in entries:
                 if isinstance(entry, dict):
-                    yield {"table": table} | dict(_flat(entry))
+                    yield {"table": table} | dict(flat(entry))
 
 
-def _flat(entry: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+def flat(entry: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any]]:
+    """What stands in a mapping and the mappings in it, by the path to it; no lists."""
     for key, value in entry.items():
         if isinstance(value, dict):
-            yield from _flat(value, f"{above}{key}.")
+            yield from flat(value, f"{above}{key}.")
         elif _is_one(value):
             yield f"{above}{key}", value
 

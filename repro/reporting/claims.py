@@ -20,16 +20,19 @@ class Value(Model):
     """How ours is computed, a number a seed: by a verb on the rows that `of` and `over` choose of the runs, or by a
     named function of the paper's own (`function`, with its arguments).
 
-    value: of's; ratio: of's to over's; speedup: over's to of's; difference: of's less over's; reduction: the share of
-    over's that of has less; gain: by which share of over's that of has more. `take`: which variant, where `of` or
-    `over` chooses several, by its median over seeds. `phases`: of the breakdown runs, where there are any.
+    value: of's; best: that of the seed where it is greatest; ratio: of's to over's; speedup: over's to of's;
+    difference: of's less over's; reduction: the share of over's that of has less; gain: by which share of over's that
+    of has more. `take`: which variant, where `of` or `over` chooses several, by its median over seeds. `phases`: of the
+    breakdown runs, where there are any. column: one of the table, or arithmetic on several (`repro.reporting.columns`).
+    table: `runs`, or `rows`: what probes found, whose median is a seed's number.
     """
 
     part = "value"
 
-    verb: Literal["value", "ratio", "speedup", "difference", "reduction", "gain"] | None = None  # or:
+    verb: Literal["value", "best", "ratio", "speedup", "difference", "reduction", "gain"] | None = None  # or:
     function: Text | None = None
     arguments: dict[str, Any] = Field(default_factory=dict)
+    table: Literal["runs", "rows"] = "runs"
     column: Text | None = None
     of: Filter = Field(default_factory=dict)
     over: Filter | None = None
@@ -50,7 +53,7 @@ class Value(Model):
             raise ValueError("needs verb or function, and not both")
         if self.verb and not self.column:
             raise ValueError(f"{self.verb} needs column")
-        if self.verb and (self.verb == "value") != (self.over is None):
+        if self.verb and (self.verb in ("value", "best")) != (self.over is None):
             raise ValueError(f"{self.verb} {'has no over' if self.over else 'needs over'}")
         return self
 

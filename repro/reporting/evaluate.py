@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from repro.common.errors import unknown
 from repro.reporting import verdict as answers
 from repro.reporting.claims import Claim, Value
+from repro.reporting.columns import computed
 from repro.reporting.filters import Filter, chosen
 from repro.reporting.interval import Interval
 from repro.reporting.stats import spread
@@ -137,6 +137,9 @@ def numbers(value: Value, rows: pd.DataFrame, suffixes: tuple[str, str] = ("", "
     note = f"fastest: {best}" if isinstance(value.of.get("variant"), list) else ""
     if not of:
         return Outcome(reason=f"no results for {_shown(value.of)}")
+    if value.verb == "best" and (there := {seed: number for seed, number in of.items() if not math.isnan(number)}):
+        seed = max(there, key=there.__getitem__)
+        return Outcome({seed: there[seed]}, note=f"best of {len(there)} seed{'s' if len(there) != 1 else ''}")
     if value.over is None:
         return Outcome(of, note=note)
     _, over = taken(value, rows, value.over, suffixes[1])
@@ -168,19 +171,24 @@ def ratio(above: float, below: float) -> float:
 
 def taken(value: Value, rows: pd.DataFrame, of: Filter, suffix: str = "") -> tuple[str, dict[int, float]]:
     """(variant, seed -> its number) of the rows that a filter chooses: the variant that `take` takes of several."""
-    column, mine = f"{value.column}{suffix}", chosen(rows, of)
-    if column not in rows:
-        raise unknown("column", column, rows.columns)
-    found = {}
+    mine = chosen(rows, of).reset_index(drop=True)
+    numbers, found = computed(mine, f"{value.column}{suffix}"), {}
     for variant, some in mine.groupby("variant", sort=False):
-        broken = some["breakdown"].fillna(False).astype(bool)
+        broken = some["breakdown"].eq(True).fillna(False).astype(bool)
         some = some[broken if value.phases and broken.any() else ~broken]
-        found[str(variant)] = {int(seed): float(number) for seed, number in zip(some["seed"], some[column])}
+        found[str(variant)] = {
+            int(seed): _median(numbers[some.index[some["seed"] == seed]]) for seed in some["seed"].unique()
+        }
     found = {variant: by_seed for variant, by_seed in found.items() if by_seed}
     if not found:
         return "", {}
     best = {"min": min, "max": max}[value.take](found, key=lambda variant: spread(found[variant].values()).median)
     return best, dict(sorted(found[best].items()))
+
+
+def _median(values: Iterable[float]) -> float:
+    """Of what is there; NaN of nothing."""
+    return spread(value for value in values if not math.isnan(value)).median
 
 
 def _shown(of: Filter) -> str:

@@ -9,7 +9,7 @@ from repro.common.errors import unknown
 if TYPE_CHECKING:
     import pandas as pd
 
-Filter = dict[str, str | int | float | bool | list[str]]  # column -> its value, or one of several
+Filter = dict[str, str | int | float | bool | list[str | int | float]]  # column -> its value, or one of several
 
 
 def chosen(table: pd.DataFrame, where: Filter) -> pd.DataFrame:

@@ -15,8 +15,8 @@ from repro.reporting.evaluate import judge
 from repro.reporting.verdict import HOLDS
 from repro.reports import paper_page
 from repro.reports.eagersgd import contradictions, derived, results
-from repro.reports.eagersgd.experiments import DEEP500, FIG9, FIG10, FIG12, FIG13, HOROVOD, MAJORITY, SOLO, TRAINING
 from repro.reports.eagersgd.published import published
+from repro.reports.eagersgd.results import DEEP500, FIG9, FIG10, FIG12, FIG13, HOROVOD, MAJORITY, SOLO, TRAINING
 from repro.reports.eagersgd.tables import TABLES
 from repro.reports.evidence import Court, claims_of, restating
 from repro.reports.files import Files
@@ -42,7 +42,7 @@ def gathered(summaries):
 
 def judged(name, summaries, kind="simulated"):
     """The verdict on a claim from made-up runs alone; nothing was validated."""
-    court = Court("eagersgd", FILE, results.finder(gathered(summaries)), Path("nowhere"))
+    court = Court("eagersgd", FILE, gathered(summaries).find, Path("nowhere"))
     return judge(CLAIMS[name], kind, court.evidence(CLAIMS[name], kind), FILE.effect(CLAIMS[name]))
 
 
@@ -168,7 +168,7 @@ def test_what_rounds_held_is_counted_and_lost_gradients_are_seen():
     lost = [run | {"counters": run["counters"] | {"pending": 0.0}} if run["counters"] else run for run in runs]
     assert judged("conserved-fig10", lost).ours.point < 1 and judged("conserved-fig10", lost).verdict.answer == "fails"
     half = judged("majority-half-fig10", runs)
-    assert half.ours.point == pytest.approx(0.9) and half.note == "NAP 7.20 of 8 ranks"
+    assert half.ours.point == pytest.approx(0.9)
     assert judged("staleness-bound", runs, "measured").ours.point == 1  # 400 ms of delay on steps of 20 ms
     assert judged("same-output-fig12", made.curves(1)).ours.point == pytest.approx(0.025)
     plain = [run | {"counters": {}, "staleness": []} for run in runs]
@@ -183,7 +183,7 @@ def test_one_node_and_scores():
     best = judged("ucf101-horovod-best-top1", runs)
     assert "best of 3 seeds" in best.note and best.ours.point > judged("ucf101-horovod-top1", runs).ours.point
     without = [run | {"final": {k: v for k, v in run["final"].items() if k != "top5"}} for run in runs]
-    assert f"no top5 was evaluated for {HOROVOD}" in judged("ucf101-horovod-top5", without).verdict.reason
+    assert "no final.top5 was recorded" in judged("ucf101-horovod-top5", without).verdict.reason
 
 
 def test_probes_and_the_skew_alone():

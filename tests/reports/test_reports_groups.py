@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from repro.reports import compute, groups, provenance, tables
-from repro.reports.pipesgd.experiments import EMULATED, FIGURE4, MORE, TRAINING
+from repro.reports.pipesgd.results import EMULATED, FIGURE4, MORE, TRAINING
 from tests.reports.data.summaries import BY_NAME, FIG4, all_runs, labels, make, rows, timing_only
 
 ALEXNET = BY_NAME["fig4-alexnet"]

@@ -7,7 +7,7 @@ import random
 
 from repro.records import kinds
 from repro.reports.eagersgd.contradictions import expected
-from repro.reports.eagersgd.experiments import (
+from repro.reports.eagersgd.results import (
     BEYOND,
     DEEP500,
     FIG10,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 
-from repro.reports.gtopk.experiments import FIG7_LSTM, PARAMETERS, TRAINING, WORLDS
 from repro.reports.gtopk.forms import FORMS, NAMES, selected
+from repro.reports.gtopk.results import FIG7_LSTM, PARAMETERS, TRAINING, WORLDS
 from repro.reports.gtopk.steps import ALGORITHMS, MODELS
 from tests.reports.data.probes import probe
 from tests.reports.data.summaries import make

@@ -10,7 +10,7 @@ from repro.records.store import write_summary
 from repro.reporting.evaluate import judge
 from repro.reports import groups
 from repro.reports.evidence import Court, claims_of
-from repro.reports.pipesgd.experiments import FIG1, FIG2, FIGURE4, K_SPECTRUM, LOSSY, RESNET20, RESNET20_PLAIN, TRAINING
+from repro.reports.pipesgd.results import FIG1, FIG2, FIGURE4, K_SPECTRUM, LOSSY, RESNET20, RESNET20_PLAIN, TRAINING
 
 BY_NAME = {experiment.name: experiment for experiment in TRAINING}
 FIG4 = BY_NAME["fig4-mnist"]

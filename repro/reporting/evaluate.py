@@ -18,6 +18,8 @@ from repro.reporting.verdict import Effect, Verdict, direction, of_effect, of_va
 if TYPE_CHECKING:
     import pandas as pd
 
+RUNS = ("variant", "experiment", "testbed")  # in which runs differ that are not one variant's
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -135,7 +137,8 @@ def numbers(value: Value, rows: pd.DataFrame, suffixes: tuple[str, str] = ("", "
         return Outcome(reason=f"no results for {_shown(value.of)}")
     if value.over is None:
         return Outcome(of, note=note)
-    _, over = taken(value, rows, value.over, suffixes[1])
+    other = value.model_copy(update={"column": value.over_column or value.column})
+    _, over = taken(other, rows, value.over, suffixes[1])
     if not over:
         return Outcome(reason=f"no results for {_shown(value.over)}")
     if not (seeds := sorted({*of} & {*over})):
@@ -168,15 +171,15 @@ def taken(value: Value, rows: pd.DataFrame, of: Filter, suffix: str = "") -> tup
     if column not in rows:
         raise unknown("column", column, rows.columns)
     found = {}
-    for variant, some in mine.groupby("variant", sort=False):
+    for names, some in mine.groupby([name for name in RUNS if name in rows], sort=False, dropna=False):
         broken = some["breakdown"].fillna(False).astype(bool)
         some = some[broken if value.phases and broken.any() else ~broken]
-        found[str(variant)] = {int(seed): float(number) for seed, number in zip(some["seed"], some[column])}
-    found = {variant: by_seed for variant, by_seed in found.items() if by_seed}
+        found[names] = {int(seed): float(number) for seed, number in zip(some["seed"], some[column])}
+    found = {names: by_seed for names, by_seed in found.items() if by_seed}
     if not found:
         return "", {}
-    best = {"min": min, "max": max}[value.take](found, key=lambda variant: spread(found[variant].values()).median)
-    return best, dict(sorted(found[best].items()))
+    best = {"min": min, "max": max}[value.take](found, key=lambda names: spread(found[names].values()).median)
+    return str(best[0]), dict(sorted(found[best].items()))
 
 
 def _shown(of: Filter) -> str:

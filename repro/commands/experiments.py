@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def add(commands: Any) -> None:
     listing = commands.add_parser("list", help="experiments, strategies, models, data sets, testbeds")
-    listing.add_argument("paper", nargs="?", help="its experiments in its order, with what each takes")
+    listing.add_argument("paper", nargs="?", help="its experiments in its order, with what each needs")
     listing.set_defaults(command=cmd_list)
     as_json(listing)
 
@@ -31,6 +31,7 @@ def add(commands: Any) -> None:
     experiment_arguments(run)
     inputs_argument(run)
     run.add_argument("--force", action="store_true", help="repeat finished runs")
+    run.add_argument("--dry-run", action="store_true", help="say what would be run, what is there, how long it takes")
     run.add_argument("--no-mlflow", action="store_true", help="do not mirror the runs to MLflow")
     run.add_argument("--no-report", action="store_true", help="do not build the paper's page afterwards")
     as_json(run)
@@ -61,7 +62,7 @@ def cmd_list(args: argparse.Namespace) -> None:
 
 
 def list_paper(paper: str, as_json: bool) -> None:
-    """A paper's experiments in its order: what they show and take; a star at what its best-known claims rest on."""
+    """A paper's experiments in its order: what they show and need; a star at what its best-known claims rest on."""
     from repro.experiment import config, papers
 
     names = config.experiment_names(paper)
@@ -73,7 +74,7 @@ def list_paper(paper: str, as_json: bool) -> None:
     width = max(map(len, names))
     for name in names:
         entry = known.get(name)
-        what = f"{entry.shows}: {entry.takes or 'no data'}" if entry else config.title(name)
+        what = f"{entry.shows}: {entry.needs or 'no data'}" if entry else config.title(name)
         print(f"{'*' if entry and entry.headline else ' '} {name:{width}}  {what}")
 
 
@@ -128,21 +129,28 @@ def cmd_show(args: argparse.Namespace) -> None:
 
 
 def cmd_run(args: argparse.Namespace) -> None:
+    from repro.commands import dry_run
     from repro.experiment import config
     from repro.launch import runs as expansion
+    from repro.launch.forecast import estimates
     from repro.launch.runner import check_results_folder, run_unfinished
     from repro.launch.standing import standing
     from repro.records import catalogue
 
     check_results_folder()
     scale = args.scale or DEFAULT_SCALE
-    names, runs = config.experiment_names(args.experiment), []
+    names, runs = config.experiment_names(args.experiment, scale), []
     missing: NotHere | None = None
+    keys = expansion.Keys()
     for name in names:
         lacking: list[NotHere] = []
         try:
             own = expansion.expand(name, args.overrides, scale, lacking, args.inputs)
-            expansion.identify(own)
+            if args.dry_run:  # which fetches nothing
+                for run in own:
+                    keys.give(run)
+            else:
+                expansion.identify(own)
         except NotHere as error:
             lacking.append(error)
             own = []
@@ -152,9 +160,20 @@ def cmd_run(args: argparse.Namespace) -> None:
             print(f"left out {'some of ' if own else ''}{name}: {reason}", file=sys.stderr)
         missing = missing or next(iter(lacking), None)
         runs += own
-    finished = catalogue.runs(args.experiment.split("/")[0])
+    paper = args.experiment.split("/")[0]
+    finished = catalogue.runs(paper)
     print(f"{args.experiment} at scale {scale}: {standing(runs, finished)}", file=sys.stderr)
-    summaries, fault = run_unfinished(runs, args.force, not args.no_mlflow)
+    if others := len(config.experiment_names(args.experiment)) - len(names):
+        print(f"{others} more experiments of {paper} are part of larger scales, or run by name", file=sys.stderr)
+    expected = estimates(runs, finished)
+    if args.dry_run:
+        planned = dry_run.plans(runs, finished, expected, args.force)
+        print(json.dumps(dry_run.rows(planned), indent=1) if args.json else dry_run.text(planned))
+        if missing:
+            raise missing
+        return
+    known = {run.title: estimate.seconds for run, estimate in zip(runs, expected, strict=True)}
+    summaries, fault = run_unfinished(runs, args.force, not args.no_mlflow, known)
     if args.json:
         print(json.dumps(summaries, indent=1))
     else:
@@ -193,9 +212,12 @@ def show_where(paper: str, report: bool, mirrored: Sequence[dict[str, Any]]) -> 
 
     print()
     if report:
+        from repro.commands import claims
         from repro.reports.build import build
 
         build(paper, say=say)
+        if told := claims.rows(claims.headlines(paper)):
+            print(f"what {paper} is known for\n{claims.text(told)}\n")
         site = build_site(reports_root())
         print(f"report page   {site.page(paper)}")
         print(f"all pages     {site.index}")

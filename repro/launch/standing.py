@@ -25,10 +25,15 @@ class Standing(NamedTuple):
 def standing(runs: Iterable[Run], finished: Sequence[Found]) -> Standing:
     """How runs with keys (`repro.launch.runs`; one without is not done) stand among the finished ones of their
     papers."""
+    found = states(runs, finished)
+    return Standing(*(found.count(state) for state in Standing._fields))
+
+
+def states(runs: Iterable[Run], finished: Sequence[Found]) -> list[str]:
+    """Which of `Standing` each run is."""
     keys = {found.summary.get("key") for found in finished}
     known = {_place(found.summary) for found in finished}
-    states = [_state(run, keys, known) for run in runs]
-    return Standing(*(states.count(state) for state in Standing._fields))
+    return [_state(run, keys, known) for run in runs]
 
 
 def together(parts: Iterable[Standing]) -> Standing:

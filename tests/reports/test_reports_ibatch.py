@@ -12,9 +12,8 @@ from repro.common.paths import reference_root
 from repro.records import catalogue
 from repro.reporting.figures import rows
 from repro.reporting.verdict import BY_CONSTRUCTION, CONSISTENT
-from repro.reports import factors, paper_page
+from repro.reports import factors
 from repro.reports.evidence import claims_of
-from repro.reports.files import Files
 from repro.reports.ibatch import derived, pulls, results, tables
 from repro.reports.ibatch.pulls import DEFAULT, IBATCH, LAYERWISE, MODES, NETWORKS, SINGLE
 from repro.reports.probes import ProbeGroup
@@ -22,14 +21,9 @@ from repro.reports.probes import ProbeGroup
 VGG = NETWORKS["vgg19-22k"]
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory):
-    """(the page's Markdown, what its templates ask for), from the reference alone."""
-    out = tmp_path_factory.mktemp("out")
-    pages, _, _ = paper_page.build("ibatch", reference_root(), out)
-    gathered = results.gathered(reference_root())
-    text = next(path for path in pages if path.name == "ibatch.md").read_text()
-    return text, paper_page.PaperPage("ibatch", reference_root(), gathered, Files("ibatch", out))
+@pytest.fixture
+def page(reported):
+    return reported("ibatch").page
 
 
 @pytest.fixture(scope="module")
@@ -52,13 +46,7 @@ def shown(page, name):
 # --- the page
 
 
-def test_findings_hold_and_their_numbers_are_filled_in(built):
-    text, page = built
-    assert 3 <= len(page.findings) <= 8 and all("{" not in finding and finding in text for finding in page.findings)
-
-
-def test_nothing_holds_on_an_input_that_fixes_or_implies_it(built):
-    _, page = built
+def test_nothing_holds_on_an_input_that_fixes_or_implies_it(page):
     for one in page.judged:
         if one.claim.experiment.endswith(results.IMPLIED) and one.claim.about == "time":
             assert one.verdict.answer != "holds", one.claim.id
@@ -67,8 +55,7 @@ def test_nothing_holds_on_an_input_that_fixes_or_implies_it(built):
     assert page.one("case-convolutional-implied", "simulated").verdict.answer == CONSISTENT
 
 
-def test_no_win_below_the_simulation_s_error_is_one(built):
-    _, page = built
+def test_no_win_below_the_simulation_s_error_is_one(page):
     for name in ("best-of-three-72", "largest-improvement", "vgg-scales-worse", "improvement-over-layerwise"):
         assert page.one(name, "simulated").verdict.answer == "inconclusive", name
 
@@ -90,8 +77,7 @@ def test_claims_have_the_numbers_that_the_reference_table_prints():
 # --- its figures
 
 
-def test_speed_ups_are_nodes_times_the_seconds_of_one_over_those_of_all(built, reference):
-    _, page = built
+def test_speed_ups_are_nodes_times_the_seconds_of_one_over_those_of_all(page, reference):
     bars = shown(page, "headline").set_index(["mode", "source"])["speedup"]
     for mode in MODES:
         for testbed, source in (("paper/ibatch", tables.ESTIMATED), ("paper/ibatch-implied", tables.OF_26)):
@@ -105,8 +91,7 @@ def test_speed_ups_are_nodes_times_the_seconds_of_one_over_those_of_all(built, r
     assert line.loc[tables.ESTIMATED, "efficiency"] == pytest.approx(one / some)
 
 
-def test_the_parts_of_figure_7_are_means_over_the_workers(built, reference):
-    _, page = built
+def test_the_parts_of_figure_7_are_means_over_the_workers(page, reference):
     workers = [rank for rank in reference["fig5-inception", "paper/ibatch", "layerwise 72"]["per_rank"]]
     base = [rank for rank in reference["fig5-inception", "paper/ibatch", "default 72"]["per_rank"]]
     overlap = fmean(rank["overlap_s"] for rank in workers)
@@ -115,8 +100,7 @@ def test_the_parts_of_figure_7_are_means_over_the_workers(built, reference):
     assert parts[f"Inception-V3, {tables.ESTIMATED}", "overlapping"] == pytest.approx(overlap / whole)
 
 
-def test_what_an_overlap_can_save_follows_from_the_paper_s_numbers(built):
-    _, page = built
+def test_what_an_overlap_can_save_follows_from_the_paper_s_numbers(page):
     saved = shown(page, "saved").set_index(["what", "quantity"])["iterations"]
     assert saved[f"{VGG}, 72", "saved, as printed"] == pytest.approx(72 / 26 - 72 / 45)
     assert (

@@ -5,8 +5,11 @@ off: by which factor each ratio that is counted or compared may be wrong; the Co
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import reduce, wraps
 from itertools import groupby
+from operator import getitem
+from typing import Any
 
 from repro.common.known import known
 from repro.reporting.evaluate import ratio
@@ -19,9 +22,8 @@ from repro.reports.ibatch.pulls import (
     IBATCH,
     LAYERWISE,
     MODES,
-    NETWORKS,
     SINGLE,
-    Place,
+    Lacking,
     Scaling,
     Times,
     gap,
@@ -36,84 +38,77 @@ FORWARD, PULL = "forward", "pull"
 ROUNDING = 1e-9
 
 
-def _scaling(group: ProbeGroup, wanted: Sequence[Place]) -> Scaling | Outcome:
-    """The runs, where there are all that are wanted; several seeds of a timing are one number."""
-    runs = Scaling.of(group.summaries)
-    lacking = runs.lacking(wanted)
-    return Outcome(reason=f"no results for {lacking}") if lacking else runs
+def over_networks(compute: Callable[..., float | tuple[float, str]]) -> Callable[..., Outcome]:
+    """Make a function over `Scaling` known to the claims files; several seeds of a timing are one number.
 
+    compute: gives the number, or the number and a note.
+    """
 
-def _gain(runs: Scaling, network: str, nodes: int, over: str, mode: str = IBATCH) -> float:
-    """Throughput of a mode over that of another one."""
-    return known(runs.seconds(network, over, nodes)) / known(runs.seconds(network, mode, nodes))
+    @function
+    @wraps(compute)
+    def outcome(group: ProbeGroup, *given: Any, **named: Any) -> Outcome:
+        try:
+            found = compute(Scaling.of(group.summaries), *given, **named)
+        except Lacking as place:
+            return Outcome(reason=f"no results for {place}")
+        value, note = found if isinstance(found, tuple) else (found, "")
+        return Outcome({group.seeds()[0]: value}, note=note)
+
+    return outcome
 
 
 # --- Figures 5 and 6: several networks
 
 
-@function
+@over_networks
 def least_efficiency(
-    group: ProbeGroup, networks: Sequence[str], least_nodes: int, most_nodes: int, modes: Sequence[str] = MODES
-) -> Outcome:
+    runs: Scaling, networks: Sequence[str], least_nodes: int, most_nodes: int, modes: Sequence[str] = MODES
+) -> tuple[float, str]:
     """The least speed-up over nodes of some networks and modes, over all sizes from `least_nodes` to `most_nodes`."""
-    runs = Scaling.of(group.summaries)
-    each = {
-        place: known(runs.speedup(*place)) / place[2] for place in runs.places()
-        if place[0] in networks and place[1] in modes and least_nodes <= place[2] <= most_nodes
-        and runs.seconds(place[0], SINGLE, 1)
-    }  # fmt: skip
-    if missing := [(n, m) for n in networks for m in modes if not any((n, m) == key[:2] for key in each)]:
-        return Outcome(reason="no results for " + ", ".join(f"{mode} of {name}" for name, mode in missing))
-    where = min(each, key=lambda key: (each[key], key))
-    return Outcome({group.seeds()[0]: each[where]}, note=f"{where[0]}, {where[1]}, {where[2]} nodes")
+    each = {place: runs.speedup(*place) / place[2] for place in runs.places()
+            if place[0] in networks and place[1] in modes and least_nodes <= place[2] <= most_nodes}  # fmt: skip
+    for name in networks:
+        for mode in modes:
+            if not any((name, mode) == place[:2] for place in each):
+                raise Lacking((name, mode, most_nodes))
+    (name, mode, nodes), least = min(each.items(), key=lambda one: (one[1], one[0]))
+    return least, f"{name}, {mode}, {nodes} nodes"
 
 
-@function
-def wins_everywhere(group: ProbeGroup, networks: Sequence[str], nodes: int, off: float = 1.0) -> Outcome:
+@over_networks
+def wins_everywhere(runs: Scaling, networks: Sequence[str], nodes: int, off: float = 1.0) -> float:
     """Share of the networks in which iBatch's iteration is the shortest of the three."""
-    runs = _scaling(group, [(name, mode, nodes) for name in networks for mode in MODES])
-    if isinstance(runs, Outcome):
-        return runs
-    lost = [name for name in networks
-            if any(_gain(runs, name, nodes, other) * off < 1 - ROUNDING for other in (DEFAULT, LAYERWISE))]  # fmt: skip
-    return Outcome({group.seeds()[0]: 1 - len(lost) / len(networks)})
+    won = [all(runs.gain(name, nodes, other) * off >= 1 - ROUNDING for other in (DEFAULT, LAYERWISE))
+           for name in networks]  # fmt: skip
+    return sum(won) / len(won)
 
 
-@function
+@over_networks
 def gain_grows(
-    group: ProbeGroup, networks: Sequence[str], small: int, large: int, over: str, off: float = 1.0
-) -> Outcome:
+    runs: Scaling, networks: Sequence[str], small: int, large: int, over: str, off: float = 1.0
+) -> float:  # fmt: skip
     """Share of the networks in which iBatch gains more on `large` nodes than on `small`."""
-    runs = _scaling(group, [(name, mode, n) for name in networks for mode in (IBATCH, over) for n in (small, large)])
-    if isinstance(runs, Outcome):
-        return runs
-    grown = [_gain(runs, name, large, over) * off > _gain(runs, name, small, over) / off for name in networks]
-    return Outcome({group.seeds()[0]: sum(grown) / len(grown)})
+    grown = [runs.gain(name, large, over) * off > runs.gain(name, small, over) / off for name in networks]
+    return sum(grown) / len(grown)
 
 
-@function
+@over_networks
 def largest_gain(
-    group: ProbeGroup, network: str, others: Sequence[str], nodes: int, over: str, off: float = 1.0
-) -> Outcome:
+    runs: Scaling, network: str, others: Sequence[str], nodes: int, over: str, off: float = 1.0
+) -> float:  # fmt: skip
     """iBatch's improvement in a network less the largest of it in the others."""
-    runs = _scaling(group, [(name, mode, nodes) for name in (network, *others) for mode in (IBATCH, over)])
-    if isinstance(runs, Outcome):
-        return runs
-    most = max(_gain(runs, name, nodes, over) for name in others)
-    return Outcome({group.seeds()[0]: _gain(runs, network, nodes, over) * off - most / off})
+    return runs.gain(network, nodes, over) * off - max(runs.gain(name, nodes, over) for name in others) / off
 
 
-@function
+@over_networks
 def scales_worse(
-    group: ProbeGroup, heavy: Sequence[str], light: Sequence[str], nodes: int, mode: str, off: float = 1.0
-) -> Outcome:
+    runs: Scaling, heavy: Sequence[str], light: Sequence[str], nodes: int, mode: str, off: float = 1.0
+) -> float:
     """The least speed-up of the networks `light` less the largest of `heavy`."""
-    every = (*heavy, *light)
-    runs = _scaling(group, [(name, mode, nodes) for name in every] + [(name, SINGLE, 1) for name in every])
-    if isinstance(runs, Outcome):
-        return runs
-    of = {name: known(runs.speedup(name, mode, nodes)) for name in every}
-    return Outcome({group.seeds()[0]: min(of[n] for n in light) * off - max(of[n] for n in heavy) / off})
+    least, most = (
+        pick(runs.speedup(name, mode, nodes) for name in some) for pick, some in ((min, light), (max, heavy))
+    )
+    return least * off - most / off
 
 
 # --- Figures 3, 4 and 7: what pulls and forward passes took
@@ -199,25 +194,13 @@ def gap_to_exact(group: ProbeGroup, which: str, modes: Sequence[str] = (SINGLE, 
     return Outcome({group.seeds()[0]: value}, note=f"{len(each)} runs; {which}: {run['setting']}, {network(run)}")
 
 
-@function
-def parameters_m(group: ProbeGroup, of: str) -> Outcome:
-    """Millions of parameters of a network (as experiments' names end)."""
-    run = next((run for run in group.summaries if network(run) == NETWORKS[of]), None)
-    if run is None or not run["model"].get("parameters"):
-        return Outcome(reason=f"no results for {of}")
-    return Outcome({run["seed"]: 1e-6 * run["model"]["parameters"]})
-
-
 @probe_function("batching")
 def of_all_profiles(group: ProbeGroup, entry: str) -> Outcome:
     """An entry of the probe's row over all random profiles: a share."""
-    values: dict[int, float] = {}
-    for run in group.summaries:
-        found = next(row for row in run["result"]["rows"] if row["family"] is None)
-        for name in entry.split("."):
-            found = found[name]
-        values[run["seed"]] = found
-    return Outcome(values)
+    found = {
+        run["seed"]: next(row for row in run["result"]["rows"] if row["family"] is None) for run in group.summaries
+    }
+    return Outcome({seed: reduce(getitem, entry.split("."), row) for seed, row in found.items()})
 
 
 # --- measured

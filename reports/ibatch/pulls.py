@@ -6,7 +6,7 @@ A run's `pipeline` has the batches, the profile they were decided from and what 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
@@ -75,39 +75,40 @@ def times(run: Summary) -> Times | None:
     return Times(*(fmean(one[name] for one in workers) for name in Times.__dataclass_fields__))
 
 
-@dataclass(frozen=True)
-class Scaling:
-    """Runs by network, mode and number of nodes."""
+class Lacking(LookupError):
+    """No results of a network, mode and number of nodes."""
 
-    runs: Mapping[Place, Sequence[Summary]]
+    def __str__(self) -> str:
+        name, mode, nodes = self.args[0]
+        return f"{mode} on {nodes} node{'s' if nodes > 1 else ''} of {name}"
+
+
+class Scaling(dict[Place, float]):
+    """(network, mode, nodes) -> seconds of an iteration, the median over seeds; Lacking where nothing was run."""
 
     @classmethod
     def of(cls, runs: Iterable[Summary]) -> Scaling:
-        found: dict[Place, list[Summary]] = {}
+        found: dict[Place, list[float]] = {}
         for run in runs:
             of = factors.of(run)
             nodes = 1 if of.get("method") == SINGLE else of.get("workers")
             if nodes is not None and "method" in of:
-                found.setdefault((network(run), str(of["method"]), int(nodes)), []).append(run)
-        return cls(found)
+                found.setdefault((network(run), str(of["method"]), int(nodes)), []).append(run["step"]["mean_s"])
+        return cls({place: spread(seconds).median for place, seconds in found.items()})
+
+    def __missing__(self, place: Place) -> float:
+        raise Lacking(place)
 
     def places(self) -> list[Place]:
-        """Networks, modes and nodes of more than a single node, in the paper's order."""
+        """Networks, modes and nodes that have a speed-up, in the paper's order."""
         names = [*NETWORKS.values(), OTHER]
-        mine = [place for place in self.runs if place[1] in MODES]
+        mine = [place for place in self if place[1] in MODES and (place[0], SINGLE, 1) in self]
         return sorted(mine, key=lambda place: (names.index(place[0]), MODES.index(place[1]), place[2]))
 
-    def seconds(self, network: str, mode: str, nodes: int) -> float | None:
-        """Of an iteration, median over seeds."""
-        found = self.runs.get((network, mode, nodes))
-        return spread(run["step"]["mean_s"] for run in found).median if found else None
-
-    def speedup(self, network: str, mode: str, nodes: int) -> float | None:
+    def speedup(self, network: str, mode: str, nodes: int) -> float:
         """Samples a second over those of a single node: every node computes a minibatch of its own an iteration."""
-        one, some = self.seconds(network, SINGLE, 1), self.seconds(network, mode, nodes)
-        return nodes * one / some if one and some else None
+        return nodes * self[network, SINGLE, 1] / self[network, mode, nodes]
 
-    def lacking(self, wanted: Iterable[Place]) -> str:
-        """Which of (network, mode, nodes) there are no results of."""
-        missing = [where for where in wanted if where not in self.runs]
-        return ", ".join(f"{mode} on {nodes} node{'s' if nodes > 1 else ''} of {name}" for name, mode, nodes in missing)
+    def gain(self, network: str, nodes: int, over: str) -> float:
+        """iBatch's samples a second over those of another mode."""
+        return self[network, over, nodes] / self[network, IBATCH, nodes]

@@ -3,7 +3,7 @@ iteration, layers, decisions, and arithmetic on the paper's own numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,6 @@ from repro.reports.ibatch.pulls import (
     MODES,
     NETWORKS,
     Scaling,
-    gap,
     network,
     pipeline,
     times,
@@ -36,6 +35,9 @@ FORWARD = 1 / 3  # of an iteration: the backward pass computes two gradients whe
 ROUNDING = 0.5  # of a printed speed-up
 CALLED = {DEFAULT: "default", LAYERWISE: "layer by layer", IBATCH: "iBatch"}  # as the paper does
 PARTS = {"overlap_s": "overlapping", "communication_s": "communication alone", "computation_s": "computation alone"}
+
+
+Rows = Iterable[Mapping[str, Any]]
 
 
 class Published(reference.Quoted):
@@ -63,12 +65,6 @@ def published() -> Published:
     return Published(reference.read(PAPER))
 
 
-def _frame(rows: Iterator[Mapping[str, Any]] | list[Mapping[str, Any]]) -> pd.DataFrame:
-    import pandas as pd
-
-    return pd.DataFrame(list(rows))
-
-
 def _clusters(found: Found, *families: str) -> Iterator[tuple[str, str, AnyGroup]]:
     """(family, testbed as pages call it, group)."""
     for (name, _), group in found.shown.items():
@@ -79,34 +75,25 @@ def _clusters(found: Found, *families: str) -> Iterator[tuple[str, str, AnyGroup
 # --- Figures 5 and 6
 
 
-def speedups(found: Found) -> pd.DataFrame:
+def speedups(found: Found) -> Rows:
     """Speed-up by network, mode and nodes on each testbed, the paper's printed ones beside each."""
-    return _frame(_speedups(found))
-
-
-def _speedups(found: Found) -> Iterator[Mapping[str, Any]]:
     for family, testbed, group in _clusters(found, "fig5", "fig6"):
         runs = Scaling.of(group.used())
         for name, mode, nodes in runs.places():
             here = {"figure": family, "testbed": testbed, "network": name, "mode": CALLED[mode], "nodes": nodes}
-            if (ours := runs.speedup(name, mode, nodes)) is not None:
-                source = f"simulated, {testbed}"
-                yield here | {"kind": "simulated", "source": source, "speedup": ours,
-                             "efficiency": ours / nodes}  # fmt: skip
+            each = {f"simulated, {testbed}": runs.speedup(name, mode, nodes)}
             if family == "fig5" and (theirs := published().speedup(name, mode, nodes)) is not None:
-                yield here | {"kind": "paper", "source": "paper", "speedup": theirs,
-                             "efficiency": theirs / nodes}  # fmt: skip
+                each["paper"] = theirs
+            for source, value in each.items():
+                yield here | {"kind": source.partition(",")[0], "source": source, "speedup": value,
+                             "efficiency": value / nodes}  # fmt: skip
 
 
 # --- Figures 3, 4 and 7
 
 
-def parts(found: Found) -> pd.DataFrame:
+def parts(found: Found) -> Rows:
     """Of pulls and forward pass: what overlaps and what does not, in milliseconds and over all of the default's."""
-    return _frame(_parts(found))
-
-
-def _parts(found: Found) -> Iterator[Mapping[str, Any]]:
     for family, testbed, group in _clusters(found, "fig3", "fig5"):
         base: dict[str, float] = {}
         runs = [run for run in group.used() if family == "fig3" or factors.of(run).get("workers") == LARGEST]
@@ -125,9 +112,9 @@ def _mode(run: Mapping[str, Any]) -> str:
     return str(factors.of(run).get("method", ""))
 
 
-def layers(found: Found) -> pd.DataFrame:
+def layers(found: Found) -> Rows:
     """Figure 3: a row a layer, testbed and what it waits for, from the profile: milliseconds."""
-    return _frame(
+    return (
         {"testbed": testbed, "layer": str(place + 1), "what": what, "ms": 1e3 * seconds, "kind": run["kind"]}
         for _, testbed, group in _clusters(found, "fig3")
         for run in group.used()
@@ -137,9 +124,9 @@ def layers(found: Found) -> pd.DataFrame:
     )
 
 
-def case(found: Found) -> pd.DataFrame:
+def case(found: Found) -> Rows:
     """The case study's decisions: batches, pulls, the end of the forward pass; milliseconds."""
-    return _frame(
+    return (
         {"testbed": testbed, "mode": CALLED[_mode(run)], "batches": _batches(run), "kind": run["kind"],
          "forward_end_ms": 1e3 * took.forward_end_s, "pull_ms": 1e3 * took.pull_s, "overlap_ms": 1e3 * took.overlap_s}
         for _, testbed, group in _clusters(found, "fig3")
@@ -155,42 +142,17 @@ def _batches(run: Mapping[str, Any]) -> str:
     return ", ".join(f"[{first}, {last}]" for first, last in found) if len(found) < 7 else f"{len(found)} batches"
 
 
-# --- greedy and exact
+# --- random profiles
 
 
-def gaps(found: Found) -> pd.DataFrame:
-    """By how many percent greedy's batches take longer than the best possible ones."""
-    return _frame(
-        {"testbed": testbed, "network": network(run), "nodes": run["workers"], "kind": run["kind"],
-         "percent": 100 * share}
-        for _, testbed, group in _clusters(found, "fig5")
-        for run in group.used()
-        if _mode(run) == IBATCH and (share := gap(run)) is not None
-    )  # fmt: skip
-
-
-def random(found: Found) -> pd.DataFrame:
+def random(found: Found) -> Rows:
     """Of random profiles: the median percentage by which a mode's batches take longer than the best possible ones."""
-    return _frame(
+    return (
         {"family": row["family"], "layers": row["layers"], "startup": f"{row['startup']:g}", "mode": CALLED[shown],
          "percent": 100 * row["modes"][mode]["median"], "kind": run["kind"], "seed": run["seed"]}
         for (name, _), group in found.shown.items() if name == RANDOM
         for run in group.used() for row in run["result"]["rows"] if row["family"] is not None
         for mode, shown in ((DEFAULT, DEFAULT), (LAYERWISE, LAYERWISE), ("greedy", IBATCH))
-    )  # fmt: skip
-
-
-def startups(found: Found) -> pd.DataFrame:
-    """The startup time of a pull beside the mean transfer time of a layer, on the largest clusters and in the case
-    study: milliseconds."""
-    return _frame(
-        {"network": network(run), "nodes": str(run["workers"]), "kind": run["kind"],
-         "startup_ms": 1e3 * of["startup_s"], "transfer_ms": 1e3 * mean, "share": of["startup_s"] / mean}
-        for _, testbed, group in _clusters(found, "fig3", "fig5") if testbed == ESTIMATED
-        for run in group.used()
-        if _mode(run) == IBATCH and run["workers"] in (6, LARGEST) and (of := pipeline(run).get("profile"))
-        and (run["workers"] == LARGEST or run["experiment"] == "fig3")
-        and (mean := sum(of["transfer_s"]) / len(of["transfer_s"]))
     )  # fmt: skip
 
 
@@ -202,7 +164,7 @@ def communication(nodes: int, speedup: float) -> float:
     return nodes / speedup - 1
 
 
-def saved(_: Found) -> pd.DataFrame:
+def saved(_: Found) -> Rows:
     """What iBatch saves of an iteration as printed, and the most that hiding pulls behind the forward pass can save:
     the shorter of the two, if a pull is half of the default's communication; speed-ups rounded in iBatch's favour."""
     rows: list[Mapping[str, Any]] = []
@@ -214,7 +176,7 @@ def saved(_: Found) -> pd.DataFrame:
                     "the most that overlap saves": min(communication(nodes, base) / 2, FORWARD)}  # fmt: skip
             rows += [{"what": f"{name}, {nodes}", "quantity": key, "iterations": value, "kind": "paper"}
                      for key, value in each.items()]  # fmt: skip
-    return _frame(rows)
+    return rows
 
 
 def sums(_: Found) -> pd.DataFrame:
@@ -252,6 +214,15 @@ def _checks(paper: Published) -> Iterator[Check]:
                 f"forward pass hides a third: {LARGEST} / (1 + {number(left)})")  # fmt: skip
 
 
+def _framed(rows: Callable[[Found], Rows]) -> Callable[[Found], pd.DataFrame]:
+    def frame(found: Found) -> pd.DataFrame:
+        import pandas as pd
+
+        return pd.DataFrame(list(rows(found)))
+
+    return frame
+
+
 TABLES: dict[str, Callable[[Found], pd.DataFrame]] = {
-    made.__name__: made for made in (speedups, parts, layers, case, gaps, random, startups, saved, sums)
-}
+    made.__name__: _framed(made) for made in (speedups, parts, layers, case, random, saved)
+} | {"sums": sums}

@@ -166,13 +166,6 @@ def _fig1(group: ProbeGroup) -> pd.DataFrame:
 
 
 @function
-def overhead_most(group: ProbeGroup, model: str) -> Outcome:
-    """The largest stalled share of a model over devices and workers."""
-    found = _fig1(group).query("model == @model")
-    return _one(group, found["stalled"].max() if len(found) else None, f"no results for {model}")
-
-
-@function
 def overhead_over(group: ProbeGroup, heavy: Sequence[str], light: Sequence[str], device: str) -> Outcome:
     """Least stalled share of `heavy` models minus the largest of `light` on a device, the least over workers > 1."""
     found = _fig1(group).query(f"device == {DEVICES.index(device)} and workers > 1")

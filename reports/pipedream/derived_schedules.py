@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from statistics import fmean
+from typing import Any
 
 from repro.reporting.evaluate import Outcome
 from repro.reporting.stats import number
@@ -12,53 +14,35 @@ from repro.reports.groups import Group
 from repro.reports.loading import Summary
 from repro.reports.pipedream.stages import PIPEDREAM, pipeline
 
-MEMORY = {"weights_bytes": "weights", "stash_bytes": "stashed versions", "activation_bytes": "activations"}
+MEMORY = ("weights_bytes", "stash_bytes", "activation_bytes")
+COUNTED: dict[str, Callable[..., Any]] = {
+    counted.__name__: counted
+    for counted in (
+        schedules.admitted,
+        schedules.interleaved,
+        schedules.updates_before,
+        schedules.busy,
+        schedules.at_once,
+    )
+}
 
 
-def _traced(group: Group, variant: str, number_of: Callable[[Summary], float | None], reason: str) -> Outcome:
-    """number_of(run) for every seed of a variant with recorded intervals."""
-    runs = {seed: run for seed, run in group.phase_runs(variant).items() if run.get("trace")}
+@function
+def traced(
+    group: Group, setting: str, number: str, machine: int | None = None, minibatch: int | None = None
+) -> Outcome:
+    """What can be counted in a variant's recorded intervals (`COUNTED`; of several numbers the mean), one a seed.
+
+    machine, minibatch: of which, from 1, where it is one's.
+    """
+    runs = {seed: run for seed, run in group.phase_runs(setting).items() if run.get("trace")}
     if not runs:
-        return Outcome(reason=f"no recorded intervals for {variant}")
-    found = {seed: number_of(run) for seed, run in runs.items()}
-    values = {seed: float(value) for seed, value in found.items() if value is not None}
-    return Outcome(values) if values else Outcome(reason=reason)
-
-
-@function
-def admitted(group: Group, setting: str, machine: int = 1) -> Outcome:
-    """Forward passes of a machine (from 1) before its first backward pass."""
-    return _traced(group, setting, lambda run: schedules.admitted(run, machine - 1), "no backward pass recorded")
-
-
-@function
-def interleaved_updates(group: Group, setting: str, machine: int) -> Outcome:
-    """Backward passes of others between both passes of a minibatch on a machine (from 1), mean of the steady state."""
-
-    def mean(run: Summary) -> float | None:
-        counts = schedules.interleaved(run, machine - 1)
-        return sum(counts) / len(counts) if counts else None
-
-    return _traced(group, setting, mean, "no minibatch with both passes in the steady state")
-
-
-@function
-def updates_before(group: Group, setting: str, machine: int, minibatch: int) -> Outcome:
-    """Updates of a machine (from 1) before its forward pass of a minibatch (from 1)."""
-    reason = f"no forward pass of minibatch {minibatch} recorded"
-    return _traced(group, setting, lambda run: schedules.updates_before(run, machine - 1, minibatch - 1), reason)
-
-
-@function
-def busy_share(group: Group, setting: str) -> Outcome:
-    """Share of the machines' steady-state time in which they compute."""
-    return _traced(group, setting, schedules.busy, "no steady state recorded")
-
-
-@function
-def machines_at_once(group: Group, setting: str) -> Outcome:
-    """The most machines that compute at the same time."""
-    return _traced(group, setting, schedules.at_once, "nothing computed")
+        return Outcome(reason=f"no recorded intervals for {setting}")
+    at = [place - 1 for place in (machine, minibatch) if place is not None]
+    found = {seed: COUNTED[number](run, *at) for seed, run in runs.items()}
+    means = {seed: fmean(value) if isinstance(value, list) else float(value) for seed, value in found.items()
+             if value not in (None, [])}  # fmt: skip
+    return Outcome(means) if means else Outcome(reason=f"nothing recorded to count {number.replace('_', ' ')} in")
 
 
 # --- memory
@@ -77,35 +61,19 @@ def _worst(group: Group, of_run: Callable[[Summary], Mapping[str, float]], reaso
     return Outcome({seed: value for seed, (value, _) in worst.items()}, note=max(worst.values())[1])
 
 
-def _in_flight(run: Summary, last: bool) -> float | None:
-    """The most minibatches in flight at once in a replica of the first or last stage of a run with 1F1B."""
-    entries = run.get("per_rank") or ()
-    admits = run["strategy"] == PIPEDREAM and run["options"].get("in_flight") is None
-    stage = max((entry["stage"] for entry in entries), default=0) if last else 0
-    if not admits or pipeline(run).get("schedule") != "1f1b" or (last and not stage):
-        return None
-    known = [entry["in_flight"] for entry in entries if entry["stage"] == stage and "in_flight" in entry]
-    return float(max(known)) if known else None
-
-
 @function
-def input_in_flight(group: Group) -> Outcome:
-    """The most minibatches in flight in the input stage over NOAM."""
+def in_flight(group: Group, stage: str) -> Outcome:
+    """The most minibatches in flight at once in a replica, of runs with 1F1B: in the input stage over NOAM, in the
+    output stage of several as they are."""
 
     def of_run(run: Summary) -> dict[str, float]:
-        most = _in_flight(run, last=False)
-        return {} if most is None else {"": most / pipeline(run)["noam"]}
-
-    return _worst(group, of_run, "no run with 1F1B says what was in flight")
-
-
-@function
-def output_in_flight(group: Group) -> Outcome:
-    """The most minibatches in flight in the output stage of runs with several stages."""
-
-    def of_run(run: Summary) -> dict[str, float]:
-        most = _in_flight(run, last=True)
-        return {} if most is None else {"": most}
+        entries = run.get("per_rank") or ()
+        admits = run["strategy"] == PIPEDREAM and run["options"].get("in_flight") is None
+        which = max((entry["stage"] for entry in entries), default=0) if stage == "output" else 0
+        if not admits or pipeline(run).get("schedule") != "1f1b" or (stage == "output" and not which):
+            return {}
+        known = [entry["in_flight"] for entry in entries if entry["stage"] == which and "in_flight" in entry]
+        return {"": max(known) / (pipeline(run)["noam"] if stage == "input" else 1)} if known else {}
 
     return _worst(group, of_run, "no run with 1F1B says what was in flight")
 

@@ -74,7 +74,7 @@ def _reached(group, variant: str, over: str, share: float, faster: float) -> Out
     return Outcome(known, note=f"to {number(target)}: {epochs[0]} epochs against {epochs[1]}")
 
 
-# --- weight versions, and passes on this machine
+# --- weight versions
 
 
 @function
@@ -86,9 +86,3 @@ def outside(group: Group, setting: str, one: str, other: str) -> Outcome:
         return max(0.0, ends[0] - value, value - ends[1])
 
     return paired(group, [setting, one, other], distance)
-
-
-@function
-def backward_over_forward(group: Group, setting: str) -> Outcome:
-    """Seconds of the backward passes over those of the forward passes."""
-    return paired(group, [setting], lambda run: run["phases"]["backward"] / run["phases"]["forward"], phases=True)

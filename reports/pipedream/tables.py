@@ -1,16 +1,28 @@
-"""Tables of the PipeDream page that are no tidy ones: ours beside the paper's, time to accuracy, schedules, memory."""
+"""Tables of the PipeDream page that are no tidy ones: ours beside the paper's, time to accuracy, schedules."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from repro.experiment.inputs import BASE
 from repro.reports import factors, schedules
 from repro.reports.pipedream import contradictions
-from repro.reports.pipedream.derived_schedules import MEMORY
 from repro.reports.pipedream.derived_training import row_rate
 from repro.reports.pipedream.results import ACCURACY, AT_ENDS, FIG8, PAPER, Results
-from repro.reports.pipedream.stages import ASP, BSP, PIPEDREAM, SINGLE, cluster, configuration, fastest, machines, rates
+from repro.reports.pipedream.stages import (
+    ASP,
+    BASELINES,
+    BSP,
+    PIPEDREAM,
+    SINGLE,
+    cluster,
+    configuration,
+    fastest,
+    machines,
+    rates,
+    samples_s,
+)
 from repro.reports.reference import read as read_reference
 
 if TYPE_CHECKING:
@@ -60,24 +72,19 @@ def inputs(found: Results) -> pd.DataFrame:
     it."""
     import pandas as pd
 
-    own = speedups(found)
-    own = own[(own["over"] == "BSP") & (own["variant"] == "PipeDream")]
-    rows = [{"row": one.row, "kind": one.kind, "input": "paper" if one.kind == "paper" else GUESSED, "end": "",
-             "speedup": one.speedup} for one in own.itertuples()]  # fmt: skip
+    own = speedups(found).query("over == 'BSP' and variant == 'PipeDream'")[["row", "kind", "speedup"]]
+    own["input"] = own["kind"].map({"paper": "paper", "simulated": GUESSED})
     group = found.shown.get((AT_ENDS, "simulated"))
     by_end: dict[tuple[str, str], dict[str, float]] = {}
     for run in group.used() if group else ():
         of = factors.of(run)
-        by_end.setdefault((run["experiment"], str(of["input"])), {})[str(of["method"])] = run["batch"] / run["step"][
-            "mean_s"]  # fmt: skip
-    for (experiment, at), of in by_end.items():
-        name, _, end = at.partition(", ")
-        bases = [rate for method, rate in of.items() if method != PIPEDREAM]
-        if PIPEDREAM in of and bases and end:  # none: all as guessed, which the row itself has
-            rows.append({"row": label(experiment), "kind": "simulated", "input": name, "end": end,
-                         "speedup": of[PIPEDREAM] / max(bases)})  # fmt: skip
-    rows.sort(key=lambda one: one["kind"] == "paper")  # on top of ours
-    return pd.DataFrame(rows, columns=["row", "kind", "input", "end", "speedup"])
+        by_end.setdefault((run["experiment"], str(of["input"])), {})[str(of["method"])] = samples_s(run)
+    rows = [{"row": label(experiment), "kind": "simulated", "input": at.split(", ")[0], "end": at.split(", ")[1],
+             "speedup": of[PIPEDREAM] / max(of[name] for name in BASELINES if name in of)}
+            for (experiment, at), of in by_end.items()
+            if at != BASE and PIPEDREAM in of and any(name in of for name in BASELINES)]  # fmt: skip
+    every = pd.concat([own, pd.DataFrame(rows, columns=["row", "kind", "input", "end", "speedup"])])
+    return every.sort_values("kind", key=lambda kinds: kinds == "paper", kind="stable")  # the paper's on top of ours
 
 
 def configurations(found: Results) -> pd.DataFrame:
@@ -132,23 +139,6 @@ def schedule(found: Results) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["kind", "machine", "pass", "minibatch", "start_ms", "end_ms"])
 
 
-def memory(found: Results) -> pd.DataFrame:
-    """A row a schedule, stage and part: MB of its fullest replica, observed and as predicted at the start."""
-    import pandas as pd
-
-    group = found.shown.get(("memory", "measured"))
-    rows = []
-    for run in group.used() if group else ():
-        for entry in run.get("per_rank") or ():
-            about = {"kind": run["kind"], "variant": run["setting"], "stage": f"stage {entry['stage'] + 1}"}
-            for which, of in (("observed", entry), ("predicted", entry.get("predicted") or {})):
-                rows += [about | {"which": which, "part": part, "mb": 1e-6 * of[name]}
-                         for name, part in MEMORY.items() if of.get(name) is not None]  # fmt: skip
-    columns = ["kind", "variant", "stage", "which", "part", "mb"]
-    frame = pd.DataFrame(rows, columns=columns)
-    return frame.groupby(columns[:-1], sort=False, as_index=False)["mb"].max()
-
-
 def checks(found: Results) -> pd.DataFrame:
     """Numbers of the paper beside what follows from its other numbers; none of ours but layers' sizes."""
     return contradictions.table(found)
@@ -156,5 +146,5 @@ def checks(found: Results) -> pd.DataFrame:
 
 TABLES: dict[str, Callable[[Results], pd.DataFrame]] = {
     "speedups": speedups, "inputs": inputs, "configurations": configurations, "accuracy": accuracy,
-    "schedule": schedule, "memory": memory, "checks": checks,
+    "schedule": schedule, "checks": checks,
 }  # fmt: skip

@@ -133,7 +133,8 @@ def _derived(summary: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, An
     """What several reports compare and no run says outright; nothing where a run lacks what it is computed from.
 
     samples_per_s: of all workers together; stalled: share of a step in which a rank stands still for communication or
-    for others; sample_bytes: that all ranks together send for a sample; model_mb: at 4 bytes a parameter, 10^6 bytes.
+    for others; sample_bytes: that all ranks together send for a sample; model_mb: at 4 bytes a parameter, 10^6 bytes;
+    parameters_m: millions.
     """
     found: dict[str, Any] = {}
     phases, step, batch = summary.get("phases") or {}, row["step_s"], row["batch"]
@@ -144,7 +145,7 @@ def _derived(summary: Mapping[str, Any], row: Mapping[str, Any]) -> dict[str, An
     if batch and row["bytes_sent"] is not None and (ranks := row["ranks"] or row["workers"]):
         found["sample_bytes"] = row["bytes_sent"] * ranks / batch
     if row["parameters"]:
-        found["model_mb"] = 4e-6 * row["parameters"]
+        found |= {"model_mb": 4e-6 * row["parameters"], "parameters_m": 1e-6 * row["parameters"]}
     return found
 
 

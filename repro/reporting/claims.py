@@ -36,6 +36,7 @@ class Value(Model):
     column: Text | None = None
     of: Filter = Field(default_factory=dict)
     over: Filter | None = None
+    over_column: Text | None = None  # where over's is another one
     take: Literal["min", "max"] = "min"
     phases: bool = False
 

@@ -18,6 +18,8 @@ from repro.reporting.verdict import Effect, Verdict, direction, of_effect, of_va
 if TYPE_CHECKING:
     import pandas as pd
 
+RUNS = ("variant", "experiment", "testbed")  # in which runs differ that are not one variant's
+
 
 @dataclass(frozen=True)
 class Outcome:
@@ -142,7 +144,8 @@ def numbers(value: Value, rows: pd.DataFrame, suffixes: tuple[str, str] = ("", "
         return Outcome({seed: there[seed]}, note=f"best of {len(there)} seed{'s' if len(there) != 1 else ''}")
     if value.over is None:
         return Outcome(of, note=note)
-    _, over = taken(value, rows, value.over, suffixes[1])
+    other = value.model_copy(update={"column": value.over_column or value.column})
+    _, over = taken(other, rows, value.over, suffixes[1])
     if not over:
         return Outcome(reason=f"no results for {_shown(value.over)}")
     if not (seeds := sorted({*of} & {*over})):
@@ -173,17 +176,15 @@ def taken(value: Value, rows: pd.DataFrame, of: Filter, suffix: str = "") -> tup
     """(variant, seed -> its number) of the rows that a filter chooses: the variant that `take` takes of several."""
     mine = chosen(rows, of).reset_index(drop=True)
     numbers, found = computed(mine, f"{value.column}{suffix}"), {}
-    for variant, some in mine.groupby("variant", sort=False):
+    for names, some in mine.groupby([name for name in RUNS if name in mine], sort=False, dropna=False):
         broken = some["breakdown"].eq(True).fillna(False).astype(bool)
         some = some[broken if value.phases and broken.any() else ~broken]
-        found[str(variant)] = {
-            int(seed): _median(numbers[some.index[some["seed"] == seed]]) for seed in some["seed"].unique()
-        }
-    found = {variant: by_seed for variant, by_seed in found.items() if by_seed}
+        found[names] = {int(seed): _median(numbers[some.index[some["seed"] == seed]]) for seed in some["seed"].unique()}
+    found = {names: by_seed for names, by_seed in found.items() if by_seed}
     if not found:
         return "", {}
-    best = {"min": min, "max": max}[value.take](found, key=lambda variant: spread(found[variant].values()).median)
-    return best, dict(sorted(found[best].items()))
+    best = {"min": min, "max": max}[value.take](found, key=lambda names: spread(found[names].values()).median)
+    return str(best[0]), dict(sorted(found[best].items()))
 
 
 def _median(values: Iterable[float]) -> float:

@@ -1,4 +1,4 @@
-"""`repro bench`: the collectives on every fabric, what it refuses, and small runs of each benchmark."""
+"""`repro bench`: collectives on every fabric, parameter servers, pipelining, what it refuses."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import json
 import pytest
 import torch
 
-from repro.bench import allreduce, codecs, loop, suite, virtual
+from repro.bench import allreduce, codecs, loop, parameter_server, pipelining, suite, virtual
 from repro.bench.calls import NAMES, checker, pattern
 from repro.bench.collective import bench_collective, table
 from repro.cli import main
 from repro.common.errors import FaultError, InputError
+
+# --- `repro bench`: the collectives on every fabric, what it refuses, and small runs of each benchmark
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -150,3 +152,45 @@ def test_suite_writes_its_result(tmp_path, monkeypatch, capsys) -> None:
 def test_suite_refuses_an_unknown_benchmark() -> None:
     with pytest.raises(InputError, match="unknown benchmark 'lop'; valid: loop"):
         suite.run_suite("lop")
+
+
+# --- the benchmark of parameter servers: every way on every fabric, and a simulated step
+
+
+@pytest.mark.ranks
+def test_every_way_is_timed():
+    result = parameter_server.measure(worlds=(2,), sizes=(1 << 16,), calls=1, rounds=2, nodes=3)
+    rows = result["rows"]
+    assert [(row["fabric"], row["way"]) for row in rows] == [
+        (fabric, way) for fabric in ("mpi", "torch") for way in parameter_server.WAYS
+    ]
+    for row in rows:
+        assert len(row["seconds"]["all"]) == 2 and row["seconds"]["median"] > 0
+        assert row["way"] != "allreduce" or row["ratio"] == 1.0
+    steps = {one["mode"]: one for one in result["simulated"]}
+    assert steps["ibatch"]["iteration_s"] < steps["default"]["iteration_s"] and steps["ibatch"]["wall_s"] > 0
+    assert "VGG19-22K" in parameter_server.table(result)
+
+
+# --- the benchmark against torch.distributed.pipelining: both sides train the same, and its table says what was found
+
+
+@pytest.mark.ranks
+def test_both_sides_train_to_the_same_weights():
+    found = pipelining.measure(worlds=(2,), models=("mlp",), batch=4, flush=4, minibatches=8, turns=1)
+    assert [(row["ours"], row["theirs"]) for row in found["rows"]] == list(pipelining.COMPARED.items())
+    for row in found["rows"]:
+        assert row["ours_s"] > 0 and row["theirs_s"] > 0 and row["parameters"] > 1e6 and row["cuts"] == [4]
+        ratio = row["ratio"]
+        assert ratio["min"] <= ratio["median"] <= ratio["max"]
+        assert row["apart"] is None if row["ours"] == "1f1b" else row["apart"] < 1e-5
+    text = pipelining.table(found)
+    assert text.count("torch 1f1b") == 2 and "torch gpipe" in text
+
+
+def test_a_ratio_is_of_neighbouring_turns():
+    job = {"model": "mlp", "batch": 4, "flush": 4, "minibatches": 2}
+    found = {"parameters": 1, "cuts": [1], "apart": {},
+             "seconds": {"gpipe": [1.0, 2.0, 4.0], "torch gpipe": [2.0, 2.0, 2.0]}}  # fmt: skip
+    row = pipelining.row(2, job, found, "gpipe", "torch gpipe")
+    assert row["ratio"] == {"median": 1.0, "min": 0.5, "max": 2.0} and row["ours_s"] == 1.0 and row["apart"] is None

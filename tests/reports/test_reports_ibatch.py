@@ -100,12 +100,6 @@ def test_the_parts_of_figure_7_are_means_over_the_workers(page, reference):
     assert parts[f"Inception-V3, {tables.ESTIMATED}", "overlapping"] == pytest.approx(overlap / whole)
 
 
-def test_gaps_are_executed_over_least_possible_time(page, reference):
-    said = reference["fig5-googlenet", "paper/ibatch-implied", "ibatch 72"]["pipeline"]
-    gap = shown(page, "gaps").query("nodes == 72 and network == 'GoogLeNet'").set_index("testbed")["percent"]
-    assert gap[tables.OF_26] == pytest.approx(100 * (said["executed_s"] / said["exact_s"] - 1))
-
-
 def test_what_an_overlap_can_save_follows_from_the_paper_s_numbers(page):
     saved = shown(page, "saved").set_index(["what", "quantity"])["iterations"]
     assert saved[f"{VGG}, 72", "saved, as printed"] == pytest.approx(72 / 26 - 72 / 45)

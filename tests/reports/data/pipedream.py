@@ -141,7 +141,11 @@ def fig1(models=("vgg16", "alexnet", "s2vt", "resnet50", "inception_v3"), device
                 step = 0.3 / (d + 1) / (1 - share)
                 one = run("fig1", f"{model}-{workers}", step=step, workers=workers, batch=32 * workers,
                           stall=share * step, testbed=f"paper/pipedream-fig1-{device}")  # fmt: skip
-                one |= {"model": {"name": model, "parameters": 1}, "strategy": "wfbp", "options": {}}
+                one |= {
+                    "model": {"name": {"vgg16": "vgg16_imagenet"}.get(model, model), "parameters": 1},
+                    "strategy": "wfbp",
+                    "options": {},
+                }
                 one["testbed_model"] = one["testbed_model"] | {"device": {"name": device}}
                 found.append(timing(one))
     return found

@@ -1,13 +1,24 @@
-"""What only the virtual fabric promises: deadlocks found, errors and limits named."""
+"""What goes wrong on the virtual fabric is found and named; in what goes well nothing is lost or counted twice."""
+
+from __future__ import annotations
 
 import contextlib
+from itertools import pairwise
 
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from repro.fabric import collectives
 from repro.fabric.base import BACKGROUND, FabricError
-from repro.fabric.virtual import run
+from repro.fabric.codecs import CODECS
+from repro.fabric.compressed import RINGS, CompressedAllreduce
+from repro.fabric.virtual import Network, run
 from tests.support.virtual import ALPHA, BETA, NETWORK, close
+
+# --- what only the virtual fabric promises: deadlocks found, errors and limits named
+
 
 # how runs end badly
 
@@ -139,3 +150,115 @@ def test_nothing_is_left_after_a_bad_end():
         with pytest.raises(FabricError, match="deadlock"):
             run(4, lambda fabric: fabric.recv(torch.zeros(1), 0), NETWORK)
     assert run(2, lambda fabric: fabric.exchange(fabric.rank), NETWORK) == [[0, 1]] * 2
+
+
+# --- nothing is lost and nothing counted twice: sums through every codec, in the ring and in the pipelined ring
+
+
+CONSERVING = Network(1e-6, 1e-9)
+WORLDS = [2, 3, 4, 6]
+
+
+def allreduced(name, algorithm, gradients, pieces=4, seed=0):
+    """What each rank holds after compress, reduce, decompress."""
+    n = len(gradients[0])
+
+    def main(fabric):
+        work = CompressedAllreduce(fabric, n, name, algorithm, pieces=pieces, seed=seed)
+        return work.decompress(work.reduce(work.compress(gradients[fabric.rank].clone())), torch.full((n,), 7.0))
+
+    totals = run(len(gradients), main, CONSERVING)
+    assert all(torch.equal(total, totals[0]) for total in totals[1:])
+    return totals[0]
+
+
+@pytest.mark.parametrize("name", CODECS)
+@pytest.mark.parametrize("algorithm", RINGS)
+@pytest.mark.parametrize("p", WORLDS)
+def test_each_rank_s_contribution_arrives_exactly_once(name, algorithm, p):
+    """Each element comes from one rank alone; 8 and 0 are exact in every codec, and so is every partial sum."""
+    for n in (1, p - 1, p, 5 * p + 1, 96):
+        place = torch.arange(n)
+        for owners in (place % p, place * p // max(1, n), place * 0, place * 0 + p - 1):
+            gradients = [8.0 * (owners == rank) for rank in range(p)]
+            assert torch.equal(allreduced(name, algorithm, gradients), torch.full((n,), 8.0)), n
+
+
+@pytest.mark.parametrize("name", CODECS)
+@pytest.mark.parametrize("algorithm", RINGS)
+@pytest.mark.parametrize("p", WORLDS)
+def test_equal_ternary_vectors_are_summed_exactly(name, algorithm, p):
+    """All ranks have the same vector of -2, 0 and 2: each partial sum is one of three levels, the largest included."""
+    vector = torch.randint(-1, 2, (77,), generator=torch.Generator().manual_seed(p)) * 2.0
+    assert torch.equal(allreduced(name, algorithm, [vector] * p), p * vector)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    st.sampled_from(WORLDS).flatmap(
+        lambda p: st.lists(st.lists(st.integers(-8, 8), min_size=13, max_size=13), min_size=p, max_size=p)
+    ),
+    st.integers(1, 7),
+)
+def test_small_whole_numbers_are_exact_without_codec_and_truncated(rows, pieces):
+    gradients = [torch.tensor(row, dtype=torch.float32) for row in rows]
+    for name in ("none", "truncate16"):
+        for algorithm in RINGS:
+            total = allreduced(name, algorithm, gradients, pieces)
+            assert torch.equal(total, torch.stack(gradients).sum(0)), (name, algorithm)
+
+
+@pytest.mark.parametrize("name", ["none", "truncate16"])
+@pytest.mark.parametrize("pieces", [1, 2, 3, 5, 50])
+@pytest.mark.parametrize("p", [1, *WORLDS])
+def test_codecs_by_element_give_the_ring_s_bits_in_any_pieces(name, p, pieces):
+    for n in (1, 2, 7, 45):
+        gradients = [torch.randn(n, generator=torch.Generator().manual_seed(rank)) * 10**rank for rank in range(p)]
+        plain = allreduced(name, "ring", gradients)
+        assert torch.equal(allreduced(name, "ring_pipelined", gradients, pieces), plain), n
+
+
+@pytest.mark.parametrize("pieces", [1, 3, 7])
+@pytest.mark.parametrize("p", WORLDS)
+def test_quantization_has_a_range_a_piece(p, pieces):
+    """Half a step for each of 2p - 1 roundings (as in test_codecs), a step being that of the piece."""
+    n = 10 * p + 1
+    gradients = [
+        torch.randn(n, generator=torch.Generator().manual_seed(rank)) * torch.logspace(-3, 3, n) for rank in range(p)
+    ]
+    magnitudes = torch.stack(gradients).double().abs().sum(0)
+    share = (2 * p - 1) / 254 * (1 + 1 / 254) ** p
+    cut = collectives.piece_bounds(n, p, pieces)
+    full = [(start, end) for start, end in cut if end > start]
+    allowed = torch.cat([torch.full((end - start,), magnitudes[start:end].max().item()) for start, end in full]) * share
+    error = allreduced("quantize8", "ring_pipelined", gradients, pieces) - torch.stack(gradients).double().sum(0)
+    assert (error.abs() <= allowed * (1 + 1e-6)).all()
+
+
+@pytest.mark.parametrize("algorithm", RINGS)
+@pytest.mark.parametrize("p", WORLDS)
+def test_ternary_sums_are_unbiased(algorithm, p):
+    """The mean over many draws goes to the sum: five values a rank, each repeated N times in a vector, three seeds.
+
+    Each of an element's 2p - 1 encodings adds at most the variance s^2/4, s being at most the sum of the ranks' largest
+    values, so 3 s sqrt((2p - 1)/N) is 6 standard deviations of the mean or more.
+    """
+    values = [torch.randn(5, generator=torch.Generator().manual_seed(50 + rank)) for rank in range(p)]
+    exact, scale, repeats = torch.stack(values).double().sum(0), sum(v.abs().max().item() for v in values), 4000
+    means = []
+    for seed in range(3):
+        total = allreduced("ternary", algorithm, [v.repeat(repeats) for v in values], 2, seed)
+        means.append(total.view(repeats, 5).double().mean(0))
+    assert len({tuple(mean.tolist()) for mean in means}) == 3
+    for mean, draws in [(mean, repeats) for mean in means] + [(torch.stack(means).mean(0), 3 * repeats)]:
+        assert ((mean - exact).abs() <= 3 * scale * ((2 * p - 1) / draws) ** 0.5).all()
+
+
+@pytest.mark.parametrize("n, parts, pieces", [(0, 3, 4), (1, 3, 4), (5, 3, 4), (24, 3, 4), (25, 2, 1), (7, 7, 9)])
+def test_pieces_cover_the_blocks(n, parts, pieces):
+    cut = collectives.piece_bounds(n, parts, pieces)
+    assert cut[0][0] == 0 and cut[-1][1] == n and all(end == start for (_, end), (start, _) in pairwise(cut))
+    width, rest = divmod(len(cut), parts)
+    assert rest == 0 and 1 <= width <= pieces
+    blocks = [(cut[i * width][0], cut[(i + 1) * width - 1][1]) for i in range(parts)]
+    assert blocks == collectives.bounds(n, parts)

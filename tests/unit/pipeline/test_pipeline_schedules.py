@@ -20,7 +20,8 @@ from repro.strategies.shared import pipeline as pipelines
 from tests.unit.strategies.test_pipedream import BLOCKS
 from tests.unit.strategies.test_pipedream import run as train
 
-FOLDER = Path(__file__).parent / "golden"
+_SECTIONS = Path(__file__).with_name("schedules.txt").read_text().split("# ")[1:]
+DRAWN = dict(section.split("\n", 1) for section in _SECTIONS)  # name -> a schedule as text
 
 
 def placed(config: str) -> Layout:
@@ -50,12 +51,12 @@ GOLDEN = {
 @pytest.mark.parametrize("name", GOLDEN)
 def test_golden(name):
     config, how, units, _ = GOLDEN[name]
-    assert timeline.text(plan(config, 8, **how), *units) + "\n" == (FOLDER / f"{name}.txt").read_text()
+    assert timeline.text(plan(config, 8, **how), *units) + "\n" == DRAWN[name]
 
 
 def cells(name: str) -> list[list[str]]:
-    """A golden file: of each rank, what it does in each unit."""
-    lines = (FOLDER / f"{name}.txt").read_text().splitlines()
+    """A golden schedule: of each rank, what it does in each unit."""
+    lines = DRAWN[name].splitlines()
     return [line.split()[2:] for line in lines]
 
 
@@ -274,7 +275,7 @@ def test_the_command_prints_it(name, capsys):
     config, _, _, arguments = GOLDEN[name]
     assert main(["schedule", config, *arguments]) == 0
     head, text = capsys.readouterr().out.split("\n", 1)
-    assert text == (FOLDER / f"{name}.txt").read_text()
+    assert text == DRAWN[name]
     assert f" of {config}, " in head and "8 minibatches in " in head
 
 

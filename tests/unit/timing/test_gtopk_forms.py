@@ -1,4 +1,4 @@
-"""Table I of gTop-k: the closed forms against the collectives on the virtual fabric; devices with published times."""
+"""Closed forms of gTop-k's collectives, also on links that share."""
 
 from __future__ import annotations
 
@@ -15,12 +15,16 @@ from repro.fabric import collectives, virtual
 from repro.fabric.selection import select
 from repro.fabric.sparse import Sparse, Wire
 from repro.fabric.sparse_collectives import gtopk_allreduce, topk_allgather
+from repro.fabric.virtual import Network, run
 from repro.launch import runs
 from repro.timing import closed_forms as forms
 from repro.timing.costs import Costs
 from repro.timing.device import BACKWARD_TO_FORWARD, block_flops, block_seconds
 from repro.timing.sparse_forms import NAMES
 from tests.support import probes
+
+# --- table I of gTop-k: the closed forms against the collectives on the virtual fabric; devices with published times
+
 
 ALPHA, BETA, GAMMA, MERGE = 4.36e-4, 9e-9, 3e-10, 2.5e-8
 EXACT = {"rel": 1e-11}  # a few hundred additions of doubles
@@ -161,3 +165,123 @@ def test_a_device_that_cannot_be_used_is_one_clear_line(device, says) -> None:
 def test_a_wrong_device_is_found_before_ranks_start() -> None:
     with pytest.raises(InputError, match=r"testbed\.device\.batch=0"):
         runs.expand("pipesgd/fig4-mnist", ["testbed=paper/gtopk-vgg16", "testbed.device.batch=0", "strategy=dsync"])
+
+
+# --- the trees' rounds on links that share: a broadcast's closed form holds there too, to rounding
+
+
+FAIR_ALPHA, FAIR_BETA, N = 1e-4, 1e-9, 400_000
+FAIR = Network(FAIR_ALPHA, FAIR_BETA, quantum=16_384)
+FAIR_ROUNDING = 1e-9  # relative: a message is some 25 quanta, each of its own additions
+
+
+def on_shared_links(call, p: int, network: Network, gamma: float = 0.0) -> float:
+    def main(fabric) -> float:
+        call(fabric, torch.empty(N // 4, device="meta"))
+        return fabric.now()
+
+    return max(run(p, main, network, Costs(True, {"reduce": gamma, "merge": gamma}, {"sync": 0.0})))
+
+
+def gtopk_of(fabric, vector: torch.Tensor) -> None:
+    """Messages of N bytes: an eighth as many elements of a value and an index."""
+    gtopk_allreduce(fabric, select(vector, N // 8), Wire(N // 8))
+
+
+@pytest.mark.parametrize("p", range(2, 34))
+def test_a_broadcast_takes_its_rounds_where_links_share(p: int) -> None:
+    """ceil(log2 p) (alpha + n beta): all of it for a power of two, its n beta for any p, and never more."""
+    found, rounds = on_shared_links(collectives.binomial_broadcast, p, FAIR), forms.rounds(p)
+    assert found == pytest.approx(forms.broadcast(p, N, FAIR_ALPHA, FAIR_BETA), rel=FAIR_ROUNDING)
+    assert found <= rounds * (FAIR_ALPHA + N * FAIR_BETA) * (1 + FAIR_ROUNDING)
+    if p & (p - 1) == 0:
+        assert found == pytest.approx(rounds * (FAIR_ALPHA + N * FAIR_BETA), rel=FAIR_ROUNDING)
+    no_latency = Network(0.0, FAIR_BETA, quantum=FAIR.quantum)
+    assert on_shared_links(collectives.binomial_broadcast, p, no_latency) == pytest.approx(
+        rounds * N * FAIR_BETA, rel=FAIR_ROUNDING
+    )
+
+
+@pytest.mark.parametrize("gamma", [0.0, 3e-10, 3e-9])
+@pytest.mark.parametrize("p", [2, 3, 4, 6, 7, 8, 11, 16, 23, 32])
+def test_trees_stay_within_their_rounds_where_links_share(p: int, gamma: float) -> None:
+    """Exactly the form's for a power of two; for other p two children's messages may come in together."""
+    exchange = FAIR_ALPHA + N * (FAIR_BETA + gamma)
+    reduce = forms.rounds(p) * exchange
+    broadcast = forms.rounds(p) * (FAIR_ALPHA + N * FAIR_BETA)
+    found = (
+        on_shared_links(collectives.binomial_reduce, p, FAIR, gamma),
+        on_shared_links(collectives.tree_allreduce, p, FAIR, gamma),
+    )
+    assert found[0] <= reduce * (1 + FAIR_ROUNDING) and found[1] <= (reduce + broadcast) * (1 + FAIR_ROUNDING)
+    if p & (p - 1) == 0:
+        assert found == (pytest.approx(reduce, rel=FAIR_ROUNDING), pytest.approx(reduce + broadcast, rel=FAIR_ROUNDING))
+    merged = reduce + forms.rounds(p) * N * gamma + broadcast  # a merge reads both messages
+    assert on_shared_links(gtopk_of, p, FAIR, gamma) <= merged * (1 + FAIR_ROUNDING)
+
+
+# --- recursive doubling over any number of ranks takes the time that is printed, on links that share too
+
+
+DOUBLING_BETA, ROUNDING = 1e-9, 1e-9
+ALPHAS, GAMMAS, SIZES = (1e-6, 2e-3), (0.0, 3e-10, 3e-9), (4, 400_000)
+
+
+def of_doubling(p: int, n: int, network: Network, gamma: float = 0.0) -> float:
+    def main(fabric) -> float:
+        collectives.recursive_doubling_allreduce(fabric, torch.empty(n // 4, device="meta"))
+        return fabric.now()
+
+    return max(run(p, main, network, Costs(True, {"reduce": gamma}, {"sync": 0.0})))
+
+
+def textbook(p: int, n: int, alpha: float, gamma: float) -> float:
+    """A round in, one for each doubling, one out."""
+    rounds, message = p.bit_length() - 1, alpha + n * DOUBLING_BETA
+    return rounds * (message + n * gamma) + (0.0 if p == 1 << rounds else 2 * message + n * gamma)
+
+
+@pytest.mark.parametrize("p", range(2, 34))
+def test_the_time_is_the_printed_one(p: int) -> None:
+    """To rounding the closed form, which is the textbook's sum of rounds, or less where summing takes time."""
+    for n, alpha, gamma in ((n, alpha, gamma) for n in SIZES for alpha in ALPHAS for gamma in GAMMAS):
+        form = forms.recursive_doubling(p, n, alpha, DOUBLING_BETA, gamma)
+        assert of_doubling(p, n, Network(alpha, DOUBLING_BETA), gamma) == pytest.approx(form, rel=ROUNDING), (
+            n,
+            alpha,
+            gamma,
+        )
+        bound = textbook(p, n, alpha, gamma)
+        assert form <= bound * (1 + ROUNDING)
+        if gamma == 0.0 or p & (p - 1) == 0:
+            assert form == pytest.approx(bound, rel=ROUNDING)
+
+
+@pytest.mark.parametrize("p", range(2, 34))
+def test_no_two_messages_share_a_link(p: int) -> None:
+    """So that links on which they would hold each other up change nothing; a sum's time is at most what may be lost."""
+    n = 400_000
+    for alpha in (1e-4, 2e-3):
+        fair = Network(alpha, DOUBLING_BETA, quantum=16_384)
+        assert of_doubling(p, n, fair) == pytest.approx(textbook(p, n, alpha, 0.0), rel=ROUNDING)
+        for gamma in GAMMAS[1:]:
+            assert of_doubling(p, n, fair, gamma) <= (textbook(p, n, alpha, gamma) + n * gamma) * (1 + ROUNDING)
+
+
+@pytest.mark.parametrize("p", [3, 5, 6, 7, 11, 13, 15, 21, 31])
+def test_the_sums_are_right_and_the_same_everywhere(p: int) -> None:
+    noise = torch.randn(p, 33, generator=torch.Generator().manual_seed(1))
+
+    def main(fabric):
+        found = []
+        for late in range(3):  # several in a row, ranks being late in turn
+            fabric.sleep(1e-3 * ((fabric.rank * 5 + late * 3) % 7))
+            vector = noise[fabric.rank].clone()
+            collectives.recursive_doubling_allreduce(fabric, vector)
+            found.append(vector)
+        return found
+
+    found = run(p, main, Network(1e-4, DOUBLING_BETA))
+    for vector in (vector for each in found for vector in each):
+        assert torch.equal(vector, found[0][0])
+    torch.testing.assert_close(found[0][0], noise.sum(0))

@@ -1,0 +1,143 @@
+"""Strategies on real ranks: parameter servers and pipelines, lost servers and stages, profiles that do not fit."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from repro.launch import runs
+from tests.support.cli import repro, summary
+
+# --- parameter servers on real ranks: the same weights whatever pulls what, a lost server, profiles that do not fit
+
+
+QUICK = [
+    "testbed=here", "grid=null", "seeds=1", "workers=3", "batch=60", "epochs=1", "eval_every=0.25",
+    "checkpoint_every=0.25", "dataset.standin=always",
+]  # fmt: skip
+
+
+def run(results: Path, *overrides: str, fault: str = "") -> subprocess.CompletedProcess:
+    return repro(results, "run", "pipesgd/fig4-mnist", "--json", "--no-mlflow", *QUICK, *overrides, fault=fault)
+
+
+@pytest.mark.ranks
+def test_a_lost_server_ends_the_run_and_it_resumes_to_the_same_weights(tmp_path):
+    options = ["strategy=ibatch", "strategy.servers=1"]
+    whole = summary(run(tmp_path / "whole", *options))
+    default = summary(run(tmp_path / "default", "strategy=ps_default"))  # every rank a server, one pull
+    assert whole["weights_sha256"] == default["weights_sha256"]
+    assert [one["role"] for one in whole["per_rank"]] == ["worker"] * 3 + ["server"]
+    fault = "kill:3:15"  # the server
+    killed = run(tmp_path / "killed", *options, fault=fault)
+    assert killed.returncode == 1 and "Traceback" not in killed.stderr
+    assert "rank 3 was lost: ended by SIGKILL" in killed.stderr and "resumes" in killed.stderr
+    resumed = run(tmp_path / "killed", *options, fault=fault)
+    assert "resuming" in resumed.stderr
+    again = summary(resumed)
+    assert again["weights_sha256"] == whole["weights_sha256"] and again["wall"]["resumes"] == 1
+    assert again["pipeline"]["profile"] is not None
+
+
+@pytest.mark.ranks
+def test_a_profile_of_a_run_decides_the_next_one(tmp_path):
+    first = summary(run(tmp_path, "strategy=ibatch", "epochs=0.25"))
+    (path,) = tmp_path.glob("**/summary.json")
+    decided = json.loads(repro(tmp_path, "batches", str(path), "--mode", "exact", "--json").stdout)
+    assert decided["batches"][-1][1] == len(first["pipeline"]["layers"])
+    given = ["strategy=ibatch", "strategy.mode=exact", f"strategy.profile={path}", "epochs=0.25"]
+    again = summary(run(tmp_path / "again", *given))
+    assert again["pipeline"]["batches"] == decided["batches"]
+    assert again["weights_sha256"] == first["weights_sha256"]
+    other = run(tmp_path / "other", *given, "workers=2")
+    assert other.returncode == 2 and "is of 3 workers" in other.stderr and "Traceback" not in other.stderr
+
+
+@pytest.mark.parametrize(("text", "message"), [
+    ('{"startup_s": 1, "transfer_s": [1, -2, 1], "forward_s": [1, 1, 1]}', "transfer_s of layer 2=-2"),
+    ('{"startup_s": 1, "transfer_s": [1, 2, 3]}', "lacks forward_s"),
+    ('{"startup_s": 1, "transfer_s": [1, 2], "forward_s": [1, 1]}', "has 2 layers, but the model has"),
+])  # fmt: skip
+def test_bad_profiles_are_one_line(tmp_path, text, message):
+    path = tmp_path / "profile.json"
+    path.write_text(text)
+    done = run(tmp_path / "results", "strategy=ibatch", f"strategy.profile={path}")
+    assert done.returncode == 2, done.stderr
+    assert message in done.stderr.strip().splitlines()[-1] and "Traceback" not in done.stderr
+
+
+# --- pipelines through the command line, ranks really started: a killed stage, checkpoints by each alone, refusals
+
+
+EXPERIMENT = "pipesgd/fig4-mnist"
+# three ranks on the digits, 20 iterations; checkpoints lie between the evaluations
+QUICK_PIPELINE = ["dataset.standin=always", "workers=3", "batch=60", "epochs=0.857", "eval_every=0.43",
+                  "checkpoint_every=0.1", "testbed=here"]  # fmt: skip
+
+
+def run_pipeline(results, *overrides, fault=""):
+    return repro(results, "run", EXPERIMENT, "--json", "--no-mlflow", *QUICK_PIPELINE, *overrides, fault=fault)
+
+
+@pytest.mark.ranks
+@pytest.mark.parametrize(("config", "cuts", "fault"), [("1-1-1", "[1,2]", "kill:0:13"), ("2-1", "[2]", "kill:2:30")])
+def test_a_killed_stage_resumes_to_the_same_weights(tmp_path, config, cuts, fault):
+    pipeline = ("strategy=pipedream", f"strategy.config={config}", f"strategy.cuts={cuts}")
+    whole = summary(run_pipeline(tmp_path / "whole", *pipeline))
+    assert whole["pipeline"]["config"] == config and whole["pipeline"]["source"] == "given"
+    assert [rank["stage"] for rank in whole["per_rank"]] == {"1-1-1": [0, 1, 2], "2-1": [0, 0, 1]}[config]
+    for rank in whole["per_rank"]:
+        predicted = rank["predicted"]
+        assert {name: rank[name] for name in ("weights_bytes", "stash_bytes")} == {
+            name: predicted[name] for name in ("weights_bytes", "stash_bytes")
+        }
+        # more than what a stage keeps, which two blocks may share; less by what the loss keeps
+        assert predicted["activation_bytes"] / 1.5 < rank["activation_bytes"] < 1.1 * predicted["activation_bytes"]
+    results = tmp_path / "killed"
+    killed = run_pipeline(results, *pipeline, fault=fault)
+    assert killed.returncode == 1 and "Traceback" not in killed.stderr
+    assert f"rank {fault[5]} was lost: ended by SIGKILL" in killed.stderr and "resumes" in killed.stderr
+    resumed = run_pipeline(results, *pipeline, fault=fault)
+    assert "resuming" in resumed.stderr
+    again = summary(resumed)
+    assert again["weights_sha256"] == whole["weights_sha256"]
+    for name in ("iteration", "top1", "loss"):
+        assert [p[name] for p in again["curve"]] == [p[name] for p in whole["curve"]], name
+    assert again["bytes_sent"] == whole["bytes_sent"] and again["staleness"] == whole["staleness"]
+    assert again["wall"]["resumes"] == 1
+
+
+@pytest.mark.ranks
+def test_a_stopped_stage_ends_the_run_with_its_name(tmp_path):
+    done = run_pipeline(tmp_path, "strategy=pipedream", "strategy.config=1-1-1", "strategy.cuts=[1,2]", "timeout_s=4",
+               fault="stop:1:5")  # fmt: skip
+    assert done.returncode == 1 and "nothing after 4 s" in done.stderr and "rank 1" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(("overrides", "message"), [
+    (["strategy.config=1-1"], "strategy.config=1-1: is for 2 machines, but the run has workers=3"),
+    (["strategy.config=1-1-1", "strategy.cuts=[1]"], "has 3 stages, so 2 cuts"),
+    (["strategy.config=straight", "workers=6"], "6 stages"),
+    (["strategy.profile=nowhere.json"], "nowhere.json: No such file"),
+    (["optimizer.clip_norm=1.0"], "clip_norm"),
+])  # fmt: skip
+def test_bad_input_is_one_line(tmp_path, overrides, message):
+    done = run_pipeline(tmp_path / "results", "strategy=pipedream", *overrides)
+    assert done.returncode == 2, done.stderr
+    last = done.stderr.strip().splitlines()[-1]
+    assert message in last and "Traceback" not in done.stderr
+
+
+def test_the_contents_of_a_profile_count_in_the_key(tmp_path):
+    profile, found = tmp_path / "profile.json", []
+    for text in ("one", "another", "one"):
+        profile.write_text(text)
+        (planned,) = runs.expand(EXPERIMENT, ["strategy=pipedream", f"strategy.profile={profile}", "testbed=here"])
+        found.append(runs.keyed(planned.config))
+    assert found[0] == found[2] != found[1]
+    (planned,) = runs.expand(EXPERIMENT, ["strategy=pipedream", "testbed=here"])
+    assert "files" not in runs.keyed(planned.config)

@@ -1,0 +1,253 @@
+"""Variants of experiments: programs, ends of inputs, what papers print of them, which are done, stale or missing."""
+
+from __future__ import annotations
+
+import csv
+import json
+
+import pytest
+
+from repro import probes
+from repro.cli import main
+from repro.common.errors import InputError, NotHere
+from repro.common.paths import CONFIGS
+from repro.experiment import cache_key, config, files, inputs, testbeds
+from repro.experiment import config as configs
+from repro.experiment import quoted as module
+from repro.experiment.grid import Variant
+from repro.experiment.quoted import quoted
+from repro.experiment.schema import RunConfig
+from repro.fabric import virtual
+from repro.launch import runs
+from repro.launch import runs as expansion
+from repro.launch.standing import Standing, standing, together
+from repro.rank import programs
+from repro.records.catalogue import REFERENCE, Found
+from tests.support.cli import EXPERIMENT
+
+# --- runs at the ends of a testbed's assumed inputs
+
+
+SIMPLE = {
+    "name": "paper/mine", "kind": "simulated", "launcher": "virtual", "alpha_s": 1e-5, "beta_s_per_byte": 1e-9,
+    "gamma_s_per_byte": 0.0, "update_s_per_byte": 0.0, "sync_s": 0.0, "encode_s_per_byte": {"quantize8": 2.0},
+    "decode_s_per_byte": {"quantize8": 4.0}, "device": {"iteration_s": 0.5, "batch": 32},
+}  # fmt: skip
+
+
+def ends(**bounds):
+    return inputs.ends(testbeds.testbed_of(SIMPLE | {"bounds": bounds}))
+
+
+def test_both_ends_of_each_input_and_what_is_guessed():
+    beta = {"beta_s_per_byte": {"low": 0.5e-9, "high": 3e-9}}
+    low, high = (f"testbed.beta_s_per_byte={value}" for value in ("5e-10", "3e-09"))
+    assert ends(beta=beta) == {"base": [], "beta, low": [low], "beta, high": [high]}
+
+
+def test_an_input_of_several_entries_moves_them_together_by_its_share():
+    share = {"low": 0.5, "high": 3.0, "of": "share"}
+    codecs = {"encode_s_per_byte.quantize8": share, "decode_s_per_byte.quantize8": share}
+    assert ends(codecs=codecs)["codecs, high"] == [
+        "testbed.encode_s_per_byte.quantize8=6.0", "testbed.decode_s_per_byte.quantize8=12.0"]  # fmt: skip
+
+
+def test_an_entry_that_the_testbed_has_not_is_no_input():
+    assert ends(rate={"device.utilisation": {"low": 0.1, "high": 0.2}}) == {"base": []}
+    assert inputs.ends(testbeds.testbed_of(SIMPLE)) == {}
+
+
+def test_bounds_that_cannot_be():
+    with pytest.raises(InputError, match="high"):
+        ends(beta={"beta_s_per_byte": {"low": 0.5e-9}})
+
+
+def test_an_experiment_is_repeated_there_without_other_keys_for_its_own_runs():
+    own, base, low, high = (
+        [run for run in runs.expand("gtopk/fig10-alexnet", ["workers=4"], None, None, at_ends) if end in run.variant]
+        for at_ends, end in ((False, ""), (True, "; base"), (True, "; gamma, low"), (True, "; gamma, high"))
+    )
+    assert len(own) == len(base) == len(low) == len(high) > 0
+    for plain, guessed, less, more in zip(own, base, low, high):
+        costs = [run.config.testbed.gamma_s_per_byte for run in (less, guessed, more)]
+        assert costs == pytest.approx([0.5 * costs[1], costs[1], 4 * costs[1]])
+        assert guessed.config.factors == plain.config.factors | {"input": "base"}
+        assert runs.keyed(guessed.config) == runs.keyed(plain.config) != runs.keyed(more.config)
+
+
+# --- what papers print of experiments' variants: entries that point into the tables of printed numbers
+
+
+QUOTING = [name for name in config.experiment_names() if module.own_file(name).get("quoted")]
+ENTRY = {"column": "final", "place": "Figure 4", "row": "MNIST-MLP", "quantity": "final top-1"}
+
+
+def test_each_paper_has_experiments_with_printed_numbers_of_their_variants():
+    assert {name.split("/")[0] for name in QUOTING} == {"pipesgd", "pipedream", "gtopk", "eagersgd", "ibatch"}
+    for name in QUOTING:
+        labels = {variant.label for variant in config.own_variants(name)}
+        for column, values in quoted(name).items():
+            assert values and values.keys() <= labels, name
+            assert column in ("final", "ms") or column.removeprefix("over ") in labels, name
+
+
+def test_the_number_is_the_tables_in_our_unit():
+    with (CONFIGS / "reference" / "pipesgd.csv").open() as file:
+        rows = [row for row in csv.DictReader(file) if (row["row"], row["quantity"]) == ("MNIST-MLP", "final top-1")]
+    assert quoted("pipesgd/fig4-mnist") == {"final": {row["setting"]: float(row["value"]) for row in rows}}
+    steps_a_second = 1.64  # section 6.2.1, of eager-SGD (solo) with 200 ms
+    assert quoted("eagersgd/fig10")["ms"]["eager-SGD (solo) 200 ms"] == pytest.approx(1e3 / steps_a_second)
+    assert quoted("validation/shaped") == {}
+
+
+def test_it_is_no_part_of_a_runs_configuration():
+    assert "quoted" not in RunConfig.model_fields
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"row": "MNIST"}, "has nothing of any setting in Figure 4, MNIST, final top-1"),
+        ({"variants": {"D-Sync": "DSync"}}, "has nothing of DSync"),
+        ({"column": "finals"}, "column"),
+        ({"column": "over"}, "`over` names a variant"),
+        ({"over": "D-Sync"}, "`over` names a variant"),
+        ({"column": "ms"}, "unit '' is none of column ms: s, steps/s"),
+        ({"colum": "ms"}, "unknown option 'quoted.colum'"),
+        ({"quantity": None}, "quantity"),
+    ],
+)
+def test_an_entry_that_cannot_be_is_one_line_with_file_and_entry(changes, says, monkeypatch):
+    monkeypatch.setattr(module, "own_file", lambda experiment: {"quoted": [ENTRY, ENTRY | changes]})
+    with pytest.raises(InputError) as caught:
+        quoted("pipesgd/fig4-mnist")
+    line = str(caught.value)
+    assert says in line and "fig4-mnist.yaml: quoted, entry 2: " in line and "\n" not in line
+
+
+# --- programs (training and probes) and overrides that hold on one testbed
+
+
+def test_a_list_of_testbeds_has_no_overrides_of_their_own():
+    plain = {"strategy": {"name": "dsync"}, "grid": {"method": {"A": []}}, "testbed": {"name": "here"}}
+    plain["testbeds"] = ["here", "x"]
+    assert configs.axes(plain, []) == ([Variant("A", {"method": "A"})], {"here": [], "x": []})
+    assert configs.axes(plain, ["testbed=here"])[1] == {"here": []}
+
+
+def test_a_chosen_testbed_keeps_what_the_experiment_says_of_it():
+    mapped = {"strategy": {"name": "dsync"}, "grid": {"method": {"A": []}}, "testbed": {"name": "x"}}
+    mapped["testbeds"] = {"here": None, "x": ["batch=256", "epochs=0.01"]}
+    assert configs.axes(mapped, [])[1] == {"here": [], "x": ["batch=256", "epochs=0.01"]}
+    assert configs.axes(mapped, ["testbed=x"])[1] == {"x": ["batch=256", "epochs=0.01"]}
+    assert configs.axes(mapped, ["testbed=y"])[1] == {"x": ["batch=256", "epochs=0.01"]}  # Hydra resolved it to x
+
+
+def test_a_testbeds_overrides_yield_to_the_users_and_win_over_the_scales():
+    found = runs.expand("pipesgd/fig4-alexnet", [], "full")
+    batch = {(run.testbed, run.config.batch) for run in found}
+    assert batch == {("here", 64), ("paper/pipesgd-alexnet", 256)}
+    warm_up = {(c.testbed, c.config.strategy.options.warmup_epochs) for c in found if "Pipe" in c.variant}
+    assert warm_up == {("here", 4), ("paper/pipesgd-alexnet", 0)}
+    assert {run.config.batch for run in runs.expand("pipesgd/fig4-alexnet", ["batch=32"], "full")} == {32}
+
+
+def test_an_unknown_program_is_named_with_the_valid_ones():
+    with pytest.raises(InputError, match=r"unknown program 'nonsense'; valid: .*train"):
+        runs.expand("pipesgd/fig4-mnist", ["program=nonsense"])
+
+
+def experiment_of(program: str) -> str:
+    """An experiment that runs a program."""
+    for name in configs.experiment_names():
+        if files.own_file(name).get("program") == program:
+            return name
+    raise AssertionError(f"no experiment runs the probe {program}")
+
+
+@pytest.mark.parametrize("name", programs.PROBES.names())
+def test_a_probe_says_how_many_ranks_it_needs_and_its_code_counts(name):
+    found = runs.expand(experiment_of(name), [], "quick")
+    for run in found:
+        assert programs.ranks(run.config) >= run.config.workers
+        roots = runs.code_roots(run.config)
+        assert f"repro.probes.{name}" in roots
+        assert all(isinstance(cache_key.fingerprint([root]), str) for root in roots)
+
+
+def test_training_depends_on_its_strategy_alone():
+    found = {run.variant: runs.code_roots(run.config) for run in runs.expand("pipesgd/fig4-mnist", [], "quick")}
+    assert "repro.strategies.ps_sync" in found["PS-Sync"] and "repro.strategies.ps_sync" not in found["D-Sync"]
+
+
+def test_a_probe_that_ran_here_is_done(tmp_path, monkeypatch):
+    monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
+    run = runs.expand("pipesgd/fig3-ring", ["testbed=virtual"], "quick")[0]
+    run.key = "0" * 16
+    run.folder.mkdir(parents=True)
+    config = run.config.model_copy(update={"key": run.key, "hardware": {}, "provenance": {}})
+    assert not run.finished
+
+    def rank(fabric: virtual.VirtualFabric) -> None:
+        probes.finish(fabric, config, run.folder, {}, {}, {}, "a line")
+
+    virtual.run(2, rank, virtual.Network(0, 0))
+    assert run.finished
+    (run.folder / "events.jsonl").unlink()  # as in a clone, where summaries are committed and event logs are not
+    assert not run.finished
+
+
+# --- which runs of an experiment are done, stale or missing
+
+
+TIMING = ["testbed=paper/pipesgd", "testbed.arithmetic=none"]
+
+
+@pytest.fixture(scope="module")
+def made_runs():
+    found = expansion.expand(EXPERIMENT, TIMING, "quick")
+    keys = expansion.Keys()
+    for run in found:
+        keys.give(run)
+    return found
+
+
+def finished(run, tmp_path, **changes):
+    config = run.config
+    place = {"paper": config.paper, "experiment": config.figure, "setting": run.variant, "testbed": run.testbed}
+    rest = {"seed": run.seed, "scale": config.scale, "breakdown": config.breakdown, "key": run.key}
+    return Found(REFERENCE, tmp_path, place | rest | changes)
+
+
+def test_a_run_is_done_by_its_key_and_stale_by_its_place(made_runs, tmp_path):
+    first, second, *rest = made_runs
+    assert standing(made_runs, []) == (0, 0, len(made_runs))
+    there = [finished(first, tmp_path), finished(first, tmp_path, key="older"), finished(second, tmp_path, key="older")]
+    assert standing(made_runs, there) == (1, 1, len(rest))
+    for changed in ({"seed": 9}, {"scale": "paper"}, {"testbed": "here"}, {"breakdown": True}, {"paper": "other"}):
+        assert standing([second], [finished(second, tmp_path, key="older", **changed)]) == (0, 0, 1)
+    assert together([Standing(1, 2, 3), Standing(1, 0, 0)]) == (2, 2, 3)
+    assert str(Standing(1, 2, 3)) == "1 done, 2 stale, 3 missing"
+
+
+def test_the_keys_are_those_under_which_it_would_be_run(made_runs):
+    again = expansion.expand(EXPERIMENT, TIMING, "quick")
+    expansion.identify(again)
+    assert [run.key for run in again] == [run.key for run in made_runs]
+    assert len({run.key for run in made_runs}) == len(made_runs)
+
+
+def test_show_says_it_for_each_experiment(capsys, monkeypatch):
+    assert main(["show", EXPERIMENT, *TIMING, "--json"]) == 0
+    (shown,) = json.loads(capsys.readouterr().out)
+    assert sum(shown["runs"].values()) == shown["cells"] > 0 and shown["config"]["scale"] == "quick"
+    assert main(["show", EXPERIMENT, *TIMING]) == 0
+    out = capsys.readouterr().out
+    assert f"# at scale quick: {Standing(**shown['runs'])}\n" in out
+
+    def gone(keys, run):
+        raise NotHere("no data here")
+
+    monkeypatch.setattr(expansion.Keys, "give", gone)
+    assert main(["show", EXPERIMENT, *TIMING]) == 0
+    assert "# left out here: no data here" in capsys.readouterr().out

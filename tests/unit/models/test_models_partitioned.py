@@ -1,0 +1,270 @@
+"""The models of iBatch and PipeDream: published sizes, layers, what goes between blocks, narrow ones that train."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+
+import pytest
+import torch
+from PIL import Image
+from torch import nn
+from torch.nn import functional
+
+from repro import data, models
+from repro.common.errors import InputError
+from repro.data.text import IGNORED
+from repro.evaluation.evaluate import digest
+from repro.models import googlenet, vgg16_imagenet
+from repro.models.s2vt import BOS, EOS, PAD
+from repro.testing.small import SGD
+from repro.timing.device import block_flops
+from repro.training.model_shard import ModelShard
+
+# --- the networks and data of the iBatch paper: counts of its Table 1, layers of its figures, narrow ones that train
+
+
+IMAGE = (3, 224, 224)
+CPU = torch.device("cpu")
+
+
+def sizes(name: str, shape: tuple[int, ...], classes: int, **options) -> dict[str, int]:
+    """Parameters of each block."""
+    model = models.build(name, shape, classes, 0, "meta", **options)
+    return {block: sum(p.numel() for p in module.parameters()) for block, module in model.named_children()}
+
+
+def test_googlenet_s_count_from_its_table():
+    """The derivation in the module: weights and biases of a module from its row of Table 1."""
+    modules, inputs = {}, 192
+    for name, (one, reduce3, three, reduce5, five, projection) in googlenet.MODULES.items():
+        weights = inputs * (one + reduce3 + reduce5 + projection) + 9 * reduce3 * three + 25 * reduce5 * five
+        modules[f"inception{name}"] = weights + one + reduce3 + three + reduce5 + five + projection
+        inputs = one + three + five + projection
+    found = sizes("googlenet", IMAGE, 1000)
+    stem = {"conv1": 3 * 49 * 64 + 64, "conv2": 64 * 64 + 64 + 9 * 64 * 192 + 192}
+    assert list(found.items()) == [*stem.items(), *modules.items(), ("fc", 1024 * 1000 + 1000)]
+    assert (sum(stem.values()), sum(modules.values())) == (124_416, 5_849_136)
+    # Table 1 of Szegedy et al. prints thousands of weights, rounded in its own way
+    assert (modules["inception3a"], modules["inception5b"]) == (163_696, 1_444_080)
+
+
+def test_vgg19_22k_is_vgg19_with_more_classes():
+    """229M is exact with 21,841 classes: 20,841 more rows of 4,096 weights and a bias in fc8."""
+    few, many = sizes("vgg19", IMAGE, 1000), sizes("vgg19", IMAGE, 21_841)
+    assert {block for block in few if few[block] != many[block]} == {"fc8"}
+    assert many["fc8"] - few["fc8"] == 20_841 * 4_097 == 85_385_577
+    assert many["fc8"] == 21_841 * 4_097 and sum(many.values()) == 229_052_817
+
+
+def test_vgg19_is_configuration_e():
+    model = models.build("vgg19", IMAGE, 1000, 0, "meta")
+    kinds = [[type(module).__name__ for module in block] for block in model]
+    assert [names[-1] == "MaxPool2d" for names in kinds[:16]] == [i in (1, 3, 7, 11, 15) for i in range(16)]
+    assert list(dict(model.named_children()))[14:] == ["conv5_3", "conv5_4", "fc6", "fc7", "fc8"]
+    # what PipeDream's VGG16 has besides is three convolutions fewer
+    vgg16 = sizes("vgg16_imagenet", IMAGE, 1000)
+    assert 143_667_240 - sum(vgg16.values()) == (9 * 256 * 256 + 256) + 2 * (9 * 512 * 512 + 512)
+
+
+def test_googlenet_s_feature_maps_and_figure_3():
+    model, x, shapes = models.build("googlenet", IMAGE, 1000, 0, "meta"), torch.empty(1, *IMAGE, device="meta"), []
+    for block in model:
+        x = block(x)
+        shapes.append(tuple(x.shape[1:3]))
+    assert shapes == [(64, 56), (192, 28), (256, 28), (480, 14), (512, 14), (512, 14), (512, 14), (528, 14), (832, 7),
+                      (832, 7), (1024, 7), (1000,)]  # fmt: skip
+    flops, parameters = block_flops(model, IMAGE, 1), list(sizes("googlenet", IMAGE, 1000).values())
+    # Figure 3 and its text: layer 2 computes much and has little to pull, the last layers the other way round
+    work = [count / size for count, size in zip(flops, parameters)]
+    assert max(flops) == flops[1] and work[1] > 30 * work[10] and work[11] == min(work)
+    assert sum(flops) == pytest.approx(2 * 1.6e9, rel=0.02)  # 1.5 to 1.6 G multiply-adds are published
+
+
+@pytest.mark.parametrize("name, options", [("googlenet", {"width": 0.125}), ("vgg19", {"width": 0.125})])
+def test_narrow_ones_train_here_and_start_from_their_seed(name, options):
+    one, two, other = (models.build(name, (3, 32, 32), 5, seed, **options) for seed in (3, 3, 4))
+    assert digest(one.state_dict()) == digest(two.state_dict()) != digest(other.state_dict())
+    torch.manual_seed(0)
+    part, x, y = (
+        ModelShard(one, SGD.model_copy(update={"lr": 0.01}), CPU),
+        torch.randn(4, 3, 32, 32),
+        torch.tensor([0, 1, 2, 3]),
+    )
+    for _ in range(2):
+        loss = part.forward_backward(x, y, functional.cross_entropy, lambda name, block: nullcontext()).item()
+        assert 0 < loss < 9 and all(p.grad is not None for p in part.parameters)
+        part.update()
+    assert part.weights.isfinite().all()
+
+
+# ImageNet22K
+
+
+def test_imagenet22k_s_sizes_without_its_images():
+    found = data.shapes("imagenet22k")
+    assert (len(found.train), found.classes, found.input_shape) == (14_197_122, 21_841, IMAGE)
+    assert found.train.x.is_meta and not found.standin
+    few = data.shapes("imagenet22k", classes=7, images=70, image_size=32)
+    assert (len(few.train), few.classes, few.input_shape) == (70, 7, (3, 32, 32))
+
+
+def test_imagenet22k_s_standin_is_named_so(tmp_path):
+    found = data.load("imagenet22k", str(tmp_path), "always", image_size=16, images=20, test_images=10)
+    assert (found.name, found.standin, found.classes) == ("imagenet22k-standin-seeded", True, 10)
+    assert found.checksum != data.load("imagenet", str(tmp_path), "always", image_size=16, images=20).checksum
+
+
+def test_imagenet22k_s_folders(tmp_path):
+    for part, name in (("train", "n01"), ("train", "n02"), ("val", "n01"), ("val", "n02")):
+        folder = tmp_path / "imagenet22k" / part / name
+        folder.mkdir(parents=True)
+        Image.new("RGB", (40, 40), (9, 99, 200)).save(folder / "one.JPEG")
+    found = data.load("imagenet22k", str(tmp_path), "never", image_size=16)
+    assert (found.name, found.standin, found.classes, len(found.train)) == ("imagenet22k-subset", False, 2, 2)
+    assert data.load("imagenet22k", str(tmp_path), "never").input_shape == IMAGE
+    (tmp_path / "imagenet22k" / "val").rename(tmp_path / "away")
+    with pytest.raises(InputError, match=r"data set .imagenet22k. is incomplete: .*imagenet22k lacks val/"):
+        data.load("imagenet22k", str(tmp_path))
+
+
+# --- the models of the PipeDream paper: published sizes, forms, what goes between blocks, narrow ones that train here
+
+
+S2VT = {"hidden": 8, "embedding": 6, "dropout": 0.0}
+
+
+def test_published_megabytes():
+    """550 MB and 349 MB are those of VGG16 and of the released S2VT; 157 MB is no known network's."""
+
+    def megabytes(name: str, shape: tuple[int, ...], classes: int, **options) -> float:
+        model = models.build(name, shape, classes, 0, "meta", **options)
+        return sum(p.numel() for p in model.parameters()) * 4 / 1e6
+
+    assert megabytes("vgg16_imagenet", (3, 224, 224), 1000) == pytest.approx(550, rel=0.01)
+    assert megabytes("s2vt", (40, 4097), 12_594, vocabulary=46_170) == pytest.approx(349, rel=0.002)
+    assert megabytes("s2vt", (40, 4097), 12_594) == pytest.approx(147.8, abs=0.1)
+    assert megabytes("inception_v3", (3, 299, 299), 1000) == pytest.approx(95.3, abs=0.1)
+    # the most words that fit into the released network's 349,436,137 bytes
+    assert (349_436_137 // 4 - 18_056_500) // 1501 == 46_170
+
+
+def trained(model: nn.Sequential, x: torch.Tensor, y: torch.Tensor, steps: int = 3, lr: float = 0.01) -> list[float]:
+    part, losses = ModelShard(model, SGD.model_copy(update={"lr": lr}), CPU), []
+    for _ in range(steps):
+        around = lambda name, block: nullcontext()  # noqa: E731
+        losses.append(part.forward_backward(x, y, functional.cross_entropy, around).item())
+        assert all(p.grad is not None for p in part.parameters)
+        part.update()
+    assert part.weights.isfinite().all()
+    return losses
+
+
+@pytest.mark.parametrize(
+    "name, side, options",
+    [
+        ("vgg16_imagenet", 32, {}),
+        ("inception_v3", 75, {}),
+        ("alexnet_cifar", 32, {"width": 0.25}),
+        ("vgg16", 32, {"width": 0.125}),
+    ],
+)
+def test_a_step_on_images(monkeypatch, name, side, options):
+    monkeypatch.setattr(vgg16_imagenet, "HIDDEN", 16)
+    monkeypatch.setattr(vgg16_imagenet, "STAGES", ((8, 8), (8, 8), (16, 16, 16), (16, 16, 16), (16, 16, 16)))
+    torch.manual_seed(0)
+    model = models.build(name, (3, side, side), 5, 0, **options)
+    losses = trained(model, torch.randn(4, 3, side, side), torch.tensor([0, 1, 2, 3]), 1 if side == 75 else 3)
+    assert 1 < losses[0] < 4 and all(0 < loss < 9 for loss in losses)
+
+
+def test_vgg16_is_configuration_d():
+    model = models.build("vgg16_imagenet", (3, 224, 224), 1000, 0, "meta")
+    kinds = [[type(module).__name__ for module in block] for block in model]
+    assert [names[-1] == "MaxPool2d" for names in kinds[:13]] == [i in (1, 3, 6, 9, 12) for i in range(13)]
+    assert not any("BatchNorm2d" in names for names in kinds) and all(block[0].bias is not None for block in model[:13])
+    assert kinds[13] == ["Flatten", "Linear", "ReLU", "Dropout"] and kinds[15] == ["Linear"]
+    assert list(dict(model.named_children()))[-4:] == ["conv5_3", "fc6", "fc7", "fc8"]
+
+
+def test_inceptions_feature_maps():
+    model, x, shapes = models.build("inception_v3", (3, 299, 299), 1000, 0, "meta"), None, {}
+    x = torch.empty(1, 3, 299, 299, device="meta")
+    for name, block in model.named_children():
+        x = block(x)
+        shapes[name] = tuple(x.shape[1:3])
+    assert shapes["conv2b"] == (64, 73) and shapes["conv4a"] == (192, 35)
+    assert [shapes[f"mixed5{i}"] for i in "bcd"] == [(256, 35), (288, 35), (288, 35)]
+    assert [shapes[f"mixed6{i}"] for i in "abcde"] == [(768, 17)] * 5
+    assert [shapes[f"mixed7{i}"] for i in "abc"] == [(1280, 8), (2048, 8), (2048, 8)]
+
+
+def test_a_width_scales_channels_and_leaves_eight():
+    model = models.build("vgg16", (3, 32, 32), 10, 0, "meta", width=0.0625)
+    channels = [block[0].out_channels for block in model[:-1]]
+    assert channels == [8] * 4 + [16] * 3 + [32] * 6 and model.fc[2].in_features == 32
+    wide = models.build("alexnet_cifar", (3, 32, 32), 10, 0, "meta", width=2)
+    assert wide.conv1[0].out_channels == 96 and wide.fc7[0].out_features == 2048
+
+
+# S2VT
+
+
+def clips(steps: int = 5, count: int = 3, features: int = 4) -> torch.Tensor:
+    """Frames of random features; words <bos>, 4, 5, ... and padding."""
+    x = torch.randn(count, steps, features + 1, generator=torch.Generator().manual_seed(0))
+    x[..., -1] = torch.tensor([BOS, 4, 5, 6, PAD])
+    return x
+
+
+def test_words_are_predicted_of_all_frames_and_the_words_before():
+    model, x = models.build("s2vt", (5, 5), 12, 0, **S2VT).eval(), clips()
+    logits = model(x).view(3, 5, 12)
+    later, frame = x.clone(), x.clone()
+    later[:, 3, -1] = 7
+    frame[:, 4, 0] += 1
+    assert torch.equal(model(later).view(3, 5, 12)[:, :3], logits[:, :3])
+    assert not torch.allclose(model(later).view(3, 5, 12)[:, 3], logits[:, 3])
+    assert not torch.allclose(model(frame).view(3, 5, 12)[:, 0], logits[:, 0])
+    assert model.words.table.weight[PAD].eq(0).all()
+
+
+def test_what_it_says_is_the_likeliest_word_of_its_own_words():
+    model, x = models.build("s2vt", (5, 5), 12, 1, **S2VT).eval(), clips()
+    with torch.no_grad():
+        model.vocabulary.linear.bias[:3] = -9.0
+        model.vocabulary.linear.bias[EOS] = 0.05
+    said = model.captions(x)
+    x[..., -1] = torch.cat([torch.full((3, 1), BOS), said[:, :-1]], 1)
+    likeliest = model(x).view(3, 5, 12).argmax(-1)
+    for caption, expected in zip(said.tolist(), likeliest.tolist()):
+        length = caption.index(EOS) + 1 if EOS in caption else 5
+        assert caption[:length] == expected[:length] and set(caption[length:]) <= {PAD}
+
+
+def test_gradients_go_through_every_cut():
+    model, x = models.build("s2vt", (5, 5), 12, 0, **S2VT), clips()
+    y = torch.tensor([4, 5, 6, EOS, IGNORED] * 3)
+    functional.cross_entropy(model(x), y).backward()
+    whole = [p.grad.clone() for p in model.parameters()]
+    for cut in range(1, 5):
+        model.zero_grad()
+        first = model[:cut](x)
+        received = first.detach().requires_grad_()
+        functional.cross_entropy(model[cut:](received), y).backward()
+        first.backward(received.grad)
+        for ours, theirs in zip(whole, (p.grad for p in model.parameters())):
+            torch.testing.assert_close(ours, theirs)
+
+
+def test_s2vt_learns_to_write():
+    torch.manual_seed(0)
+    model, x = models.build("s2vt", (5, 5), 12, 0, **S2VT | {"hidden": 16}), clips()
+    losses = trained(model, x, torch.tensor([4, 5, 6, EOS, IGNORED] * 3), 80, 2.0)
+    assert losses[0] > 2 > 0.5 > losses[-1]
+    assert model.eval().captions(x)[0].tolist() == [4, 5, 6, EOS, PAD]
+
+
+def test_flops_of_s2vt():
+    """Both layers work at all 80 steps, the frames' embedding at 40, the vocabulary at 40."""
+    flops = block_flops(models.build("s2vt", (40, 4097), 12_594, 0, "meta"), (40, 4097), 1)
+    assert flops == [2 * 40 * 4096 * 500, 2 * 80 * 4000 * 1500, 0, 2 * 80 * 4000 * 2500, 2 * 40 * 1000 * 12_594]

@@ -1,0 +1,232 @@
+"""The models of eager-SGD and gTop-k: published sizes, forms, options, and the state that an LSTM carries."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from repro import data, models
+from repro.common.errors import InputError
+from repro.data.base import Dataset, Split
+from repro.data.text import Text
+from repro.evaluation.evaluate import digest
+from repro.models.lstm_ucf101 import LastOutput
+from repro.testing import small
+from repro.timing.device import block_flops
+from repro.training.model_shard import ModelShard, reset_state
+from tests.support.probes import check, composed
+
+# --- the models of eager-SGD's Table 1 and Figure 3: published parameter counts, forms, bad options
+
+
+def test_resnet32_projects_in_all_three_stages():
+    model = models.build("resnet32", (3, 32, 32), 10, 0)
+    for name, block in model.named_children():
+        if name.startswith("stage"):
+            assert isinstance(block.shortcut, nn.Sequential if name.endswith("_1") else nn.Identity), name
+    assert model(torch.zeros(2, 3, 32, 32)).shape == (2, 10)
+
+
+def test_more_outputs_than_classes():
+    model = models.build("resnet50", (3, 32, 32), 4, 0, "meta", outputs=5)
+    assert model(torch.empty(2, 3, 32, 32, device="meta")).shape == (2, 5)
+
+
+# LSTM
+
+
+def test_one_bias_is_the_lstm_with_two_of_which_one_is_zero():
+    torch.manual_seed(0)
+    ours, theirs, x = LastOutput(5, 7), nn.LSTM(5, 7, batch_first=True), torch.randn(3, 11, 5)
+    with torch.no_grad():
+        assert ours.bias[7:14].eq(1).all() and ours.bias.sum() == 7, "the forget gate's"
+        ours.bias.copy_(torch.randn(28))
+        for mine, other in (
+            (ours.weight_ih, theirs.weight_ih_l0),
+            (ours.weight_hh, theirs.weight_hh_l0),
+            (ours.bias, theirs.bias_ih_l0),
+        ):
+            other.copy_(mine)
+        theirs.bias_hh_l0.zero_()
+    assert torch.equal(ours(x), theirs(x)[0][:, -1])
+    ours(x).sum().backward()
+    theirs(x)[0][:, -1].sum().backward()
+    assert torch.allclose(ours.bias.grad, theirs.bias_hh_l0.grad) and torch.allclose(
+        ours.weight_hh.grad, theirs.weight_hh_l0.grad
+    )
+
+
+def test_the_answer_is_that_of_the_last_frame():
+    model = models.build("lstm_ucf101", (4, 3), 5, 0, hidden=8, dense=6)
+    x = torch.randn(2, 9, 3)
+    other = x.clone()
+    other[:, -1] += 1
+    assert model(x).shape == (2, 5) and not torch.equal(model(x), model(other))
+    assert model(torch.zeros(2, 1, 3)).shape == (2, 5), "any number of frames"
+
+
+def test_flops_grow_with_the_sequence():
+    def counted(name: str, shape: tuple[int, ...], classes: int, **options) -> list[int]:
+        return block_flops(models.build(name, shape, classes, 0, "meta", **options), shape, 4)
+
+    short, long = (counted("lstm_ucf101", (steps, 16), 10, hidden=32, dense=8) for steps in (10, 20))
+    assert short[0] == 4 * 10 * 2 * 4 * 32 * (16 + 32) and long[0] == 2 * short[0] and short[1:] == long[1:]
+    assert counted("hyperplane", (64,), 1) == [4 * 2 * 64]
+    sizes = {"width": 16, "layers": 1, "heads": 2, "feed_forward": 32}
+    few, many = (counted("transformer", (2 * words,), 100, **sizes) for words in (8, 16))
+    assert few[0] == 0 and many[-1] == 2 * few[-1] and 2 * few[1] < many[1] < 2.5 * few[1]
+
+
+# Transformer
+
+
+SMALL = {"width": 16, "layers": 2, "heads": 2, "feed_forward": 24, "dropout": 0.0}
+
+
+def test_padding_and_later_words_change_nothing():
+    model = models.build("transformer", (12,), 30, 0, **SMALL)
+    source, target = torch.tensor([[5, 6, 7, 2]]), torch.tensor([[1, 8, 9, 10]])
+    logits = model(torch.cat([source, target], 1))
+    padded = [functional.pad(half, (0, 3)) for half in (source, target)]
+    longer = model(torch.cat(padded, 1))
+    assert logits.shape == (4, 30) and torch.allclose(longer[:4], logits, atol=1e-5)
+    target[0, 3] = 11
+    changed = model(torch.cat([source, target], 1))
+    assert torch.allclose(changed[:3], logits[:3], atol=1e-6) and not torch.allclose(changed[3], logits[3], atol=1e-3)
+    source[0, 1] = 12
+    assert not torch.allclose(model(torch.cat([source, target], 1))[:1], changed[:1], atol=1e-4)
+
+
+def test_padding_stays_zero_between_blocks():
+    model = models.build("transformer", (12,), 30, 0, **SMALL)
+    x = torch.tensor([[5, 2, 0, 1, 8, 9], [5, 6, 2, 1, 8, 0]])
+    for block in model[:-1]:
+        x = block(x)
+        assert x.shape == (2, 6, 16)
+        assert (x == 0).all(-1).tolist() == [[False, False, True] + [False] * 3, [False] * 5 + [True]]
+
+
+def test_a_transformer_learns_to_copy():
+    model = models.build("transformer", (8,), 12, 0, **SMALL)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    generator = torch.Generator().manual_seed(0)
+    losses = []
+    for _ in range(60):
+        words = torch.randint(4, 12, (32, 3), generator=generator)
+        end, begin = torch.full((32, 1), 2), torch.full((32, 1), 1)
+        x = torch.cat([words, end, begin, words], 1)
+        loss = functional.cross_entropy(model(x), torch.cat([words, end], 1).flatten())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[0] > 2 and losses[-1] < 1.0
+
+
+# --- the models of the gTop-k paper: published sizes, options, FLOPs, and the state that an LSTM carries
+
+
+def test_vgg16_is_the_released_ones_layers():
+    """Five stages of convolutions, each ended by a pooling; all biases there; one linear layer."""
+    model = models.build("vgg16", (3, 32, 32), 10, 0, "meta")
+    assert [len(block) for block in model][:-1] == [3, 4, 3, 4, 3, 3, 4, 3, 3, 4, 3, 3, 4]
+    linear = [module for module in model.modules() if isinstance(module, nn.Linear)]
+    assert len(linear) == 1 and (linear[0].in_features, linear[0].out_features) == (512, 10)
+    assert list(dict(model.named_children()))[::6] == ["conv1_1", "conv3_3", "conv5_3"]
+
+
+def test_resnet50_halves_the_sides_in_the_middle_convolution():
+    model = models.build("resnet50", (3, 64, 64), 10, 0, "meta")
+    names = [name for name, _ in model.named_children()]
+    assert names[1:4] == ["stage1_1", "stage1_2", "stage1_3"] and names[-2:] == ["stage4_3", "fc"]
+    first = model.stage2_1
+    assert (first.conv1.stride, first.conv2.stride, first.conv3.stride) == ((1, 1), (2, 2), (1, 1))
+    assert isinstance(model.stage1_1.shortcut, nn.Sequential) and isinstance(model.stage1_2.shortcut, nn.Identity)
+
+
+def test_text_goes_with_text():
+    images = Split(torch.zeros(4, 1, 8, 8), torch.zeros(4, dtype=torch.int64))
+    text = Text(torch.zeros(99, dtype=torch.int64), 5)
+    pictures = Dataset("mnist", False, "", images, images, classes=10, input_shape=(1, 8, 8))
+    words = Dataset("ptb", False, "", text, text, classes=30, input_shape=(5,))
+    softmax, lstm = (
+        check(composed("fig4-mnist") | {"model": given})
+        for given in ({"name": "softmax"}, {"name": "lstm_ptb", "hidden": 8, "layers": None, "dropout": 0.5})
+    )
+    assert models.of(lstm, words).lstm2[0].lstm.hidden_size == 8 and models.of(lstm, words, "meta").lstm1[1].p == 0.5
+    with pytest.raises(InputError, match="model lstm_ptb takes text, and mnist is images; models for it: alexnet, "):
+        models.of(lstm, pictures)
+    with pytest.raises(InputError, match="model softmax takes images, and ptb is text; models for it: lstm_ptb"):
+        models.of(softmax, words)
+
+
+def test_flops_are_counted_for_all_of_them():
+    count = lambda name, shape, classes, batch, **options: block_flops(  # noqa: E731
+        models.build(name, shape, classes, 0, "meta", **options), shape, batch
+    )
+    assert sum(count("resnet50", (3, 224, 224), 1000, 1)) == pytest.approx(2 * 4.09e9, rel=0.01)
+    assert sum(count("vgg16", (3, 32, 32), 10, 2)) == pytest.approx(2 * 2 * 313.2e6, rel=0.01)
+    # a word: 8 hidden^2 multiply-adds a layer (four gates, input and state), and the decoder
+    assert count("lstm_ptb", (7,), 50, 3, hidden=16) == [0, 21 * 16 * 16**2, 21 * 16 * 16**2, 21 * 2 * 16 * 50]
+
+
+# The state that is carried
+
+
+def lstm(words: int = 30, **options) -> nn.Sequential:
+    return models.build("lstm_ptb", (5,), words, 0, **{"hidden": 8, "dropout": 0.0, **options})
+
+
+def test_a_sequence_goes_on_where_the_one_before_ended():
+    model, words = lstm().eval(), torch.randint(30, (3, 10), generator=torch.Generator().manual_seed(0))
+    whole = model(words).view(3, 10, 30)
+    reset_state(model)
+    halves = [model(half.contiguous()).view(3, 5, 30) for half in words.split(5, 1)]
+    torch.testing.assert_close(torch.cat(halves, 1), whole)
+    reset_state(model)
+    assert torch.equal(model(words[:, :5].contiguous()).view(3, 5, 30), halves[0])
+    reset_state(model)
+    assert model(words[:2]).shape == (20, 30), "another number of streams after a reset"
+
+
+def test_gradients_do_not_go_back_beyond_a_sequence():
+    model, words = lstm(), torch.randint(30, (3, 5))
+    model(words)
+    assert not model.lstm1[0].hidden.requires_grad and model.lstm1[0].hidden.abs().sum() > 0
+    model(words).sum().backward()  # would complain of freed buffers, or of a second pass through them
+    model(words).sum().backward()
+
+
+def test_the_state_is_each_ranks_own_and_no_part_of_its_weights():
+    part, words = ModelShard(lstm(), small.SGD, torch.device("cpu")), torch.randint(30, (3, 5))
+    before = digest(part.snapshot())
+    part.model(words)
+    assert part.stateful and digest(part.snapshot()) == before
+    saved = part.state_dict()
+    assert sorted(saved["carried"]) == [f"lstm{i}.0.{name}" for i in (1, 2) for name in ("cell", "hidden")]
+    expected = part.model(words)
+    fresh = ModelShard(lstm(), small.SGD, torch.device("cpu"))
+    fresh.load_state_dict(saved)
+    assert torch.equal(fresh.model(words), expected)
+    fresh.reset_state()
+    assert not torch.equal(fresh.model(words), expected)
+
+
+def test_the_models_and_data_sets_have_configurations():
+    from repro.common.paths import CONFIGS
+    from repro.experiment import files, plugins
+
+    inputs = {
+        "text": ((5,), 30),
+        "images": ((3, 227, 227), 10),
+        "vectors": ((5,), 1),
+        "sequences": ((5, 3), 10),
+        "sentence pairs": ((8,), 30),
+        "captioned clips": ((5, 4), 30),
+    }
+    assert models.names() == files.group_names("model") and sorted(data.names()) == files.group_names("dataset")
+    for name in models.names():
+        found = files.read_yaml(CONFIGS / f"model/{name}.yaml")
+        models.build(name, *inputs[models.takes(name)], 0, "meta", **plugins.choice("model")(found).options)

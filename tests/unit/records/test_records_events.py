@@ -1,0 +1,272 @@
+"""The event log survives crashes; provenance says enough to repeat a run."""
+
+from __future__ import annotations
+
+import errno
+import getpass
+import json
+import math
+import os
+import re
+import socket
+import subprocess
+import sys
+from datetime import datetime
+from importlib import metadata
+from pathlib import Path
+
+import numpy
+import pytest
+
+from repro.common.errors import InputError
+from repro.records import provenance as module
+from repro.records.events import EventLog, EventTail, cut_back, read_events
+from repro.records.provenance import command, hardware, provenance
+
+# --- the event log survives crashes, full disks and resumes
+
+
+def write(path, *lines):
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def test_append_is_buffered_until_flush(tmp_path):
+    log = EventLog(tmp_path / "deep" / "events.jsonl")
+    log.append("run_start", key="k")
+    assert read_events(log.path) == []
+    log.flush()
+    assert read_events(log.path) == [{"event": "run_start", "key": "k"}]
+    log.append("run_end")
+    log.close()
+    assert [event["event"] for event in read_events(log.path)] == ["run_start", "run_end"]
+
+
+def test_fields_are_copied_and_made_plain(tmp_path):
+    phases = {"forward": 1.0}
+    with EventLog(tmp_path / "e") as log:
+        log.append("steps", phases=phases, loss=math.inf, n=numpy.int64(3), x=numpy.float32("nan"), pair=(1, math.nan))
+        phases["forward"] = 2.0
+    [event] = read_events(log.path)
+    assert event == {"event": "steps", "phases": {"forward": 1.0}, "loss": None, "n": 3, "x": None, "pair": [1, None]}
+
+
+def test_a_torn_last_line_is_tolerated_and_dropped_on_opening(tmp_path):
+    path = tmp_path / "e"
+    path.write_bytes(b'{"event":"a"}\n{"event":"b","x":"' + b"y" * 200_000)
+    assert [event["event"] for event in read_events(path)] == ["a"]
+    with EventLog(path) as log:
+        log.append("c")
+    assert [event["event"] for event in read_events(path)] == ["a", "c"]
+
+
+def test_a_file_of_one_torn_line_becomes_empty(tmp_path):
+    path = tmp_path / "e"
+    path.write_bytes(b'{"ev')
+    EventLog(path).close()
+    assert path.read_bytes() == b""
+
+
+@pytest.mark.parametrize(
+    "bad", ['{"event": "b"', "[]", "[" * 100_000, "\0" * 9, '{"no": 1}', "", '{"event": "resume"}', "\xff"]
+)
+def test_a_corrupt_line_in_the_middle_names_file_and_line(tmp_path, bad):
+    path = tmp_path / "e"
+    path.write_bytes(b'{"event":"a"}\n' + bad.encode("latin-1") + b'\n{"event":"c"}\n')
+    with pytest.raises(InputError, match=r"e:2: not an event") as caught:
+        read_events(path)
+    assert "\n" not in str(caught.value)
+
+
+def test_every_changed_bit_is_found(tmp_path):
+    path = tmp_path / "e"
+    with EventLog(path) as log:
+        for n in (8, 9):
+            log.append("steps", iteration=n, n=n, loss=0.25, step_s=[1.5])
+    line = path.read_bytes().splitlines(keepends=True)[0]
+    for place in range(8 * (len(line) - 1)):
+        bad = bytearray(path.read_bytes())
+        bad[place // 8] ^= 1 << place % 8
+        changed = tmp_path / "changed"
+        changed.write_bytes(bad)
+        try:
+            events = read_events(changed)
+        except InputError:
+            continue
+        # only the name of the checksum itself: what the event says is whole
+        assert [{name: event[name] for name in ("n", "loss", "step_s")} for event in events] == [
+            {"n": n, "loss": 0.25, "step_s": [1.5]} for n in (8, 9)
+        ]
+
+
+def test_cutting_back_names_the_line(tmp_path):
+    path = tmp_path / "e"
+    good, rest = b'{"event":"a"}\n{"event":"b"}\n', b'{"event":"c"}\n'
+    path.write_bytes(good + rest)
+    assert cut_back(path) is None and path.read_bytes() == good + rest
+    for bad in (b"\0" * 20, b"{", b"[" * 100_000):
+        path.write_bytes(good + bad + b"\n" + rest)
+        line = cut_back(path)
+        assert line.startswith(f"{path}:3: not an event") and "\n" not in line
+        assert path.read_bytes() == good
+
+
+def test_a_resume_takes_back_what_came_after_its_checkpoint(tmp_path):
+    path = tmp_path / "e"
+    write(
+        path,
+        {"event": "run_start"},
+        {"event": "steps", "iteration": 10, "try": 1},
+        {"event": "checkpoint", "iteration": 10},
+        {"event": "steps", "iteration": 20, "try": 1},
+        {"event": "evaluation", "iteration": 20, "try": 1},
+        {"event": "failed", "reason": "killed"},
+        {"event": "resume", "iteration": 10},
+        {"event": "steps", "iteration": 20, "try": 2},
+        {"event": "resume", "iteration": 10},
+        {"event": "steps", "iteration": 20, "try": 3},
+    )
+    events = read_events(path)
+    assert [event["try"] for event in events if event["event"] == "steps"] == [1, 3]
+    assert [event["event"] for event in events].count("resume") == 2
+    assert "evaluation" not in [event["event"] for event in events]
+    assert "failed" in [event["event"] for event in events]
+
+
+def test_every_resume_stays_to_be_counted(tmp_path):
+    path = tmp_path / "e"
+    resumes = [{"event": "resume", "iteration": 5}, {"event": "resume", "iteration": 0}]
+    write(path, {"event": "steps", "iteration": 5}, *resumes)
+    assert read_events(path) == resumes
+
+
+def test_the_tail_returns_each_whole_line_once(tmp_path):
+    path = tmp_path / "e"
+    tail = EventTail(path)
+    assert tail.read() == []
+    path.write_text('{"event":"a"}\n{"eve')
+    assert tail.read() == [{"event": "a"}]
+    assert tail.read() == []
+    path.write_text('{"event":"a"}\n{"event":"b"}\n')
+    assert tail.read() == [{"event": "b"}]
+    path.write_text('{"event":"a"}\n{"event":"b"}\nbroken\n')
+    with pytest.raises(InputError, match=":3:"):
+        tail.read()
+
+
+def test_an_unwritable_place_is_one_line_with_status_2(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match=r"cannot write .*events\.jsonl") as caught:
+        EventLog(tmp_path / "file" / "events.jsonl")
+    assert caught.value.status == 2
+    with pytest.raises(InputError, match="cannot read"):
+        read_events(tmp_path)
+
+
+def test_a_full_disk_leaves_no_half_line(tmp_path, monkeypatch):
+    log = EventLog(tmp_path / "e")
+    log.append("first")
+    log.flush()
+    before, real = log.path.read_bytes(), os.write
+
+    def full(descriptor, data):
+        if len(data) > 10:
+            return real(descriptor, data[:10])
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    log.append("x" * 7)
+    monkeypatch.setattr(os, "write", full)
+    with pytest.raises(InputError, match="disk full"):
+        log.flush()
+    monkeypatch.undo()
+    assert log.path.read_bytes() == before
+
+
+# --- provenance says enough to repeat a run, and nothing about who ran it or where
+
+
+def test_provenance_has_its_keys_and_imports_no_mlflow():
+    code = (
+        "import sys, json; from repro.records.provenance import provenance; p = provenance();"
+        "assert 'mlflow' not in sys.modules and 'torch' not in sys.modules; print(json.dumps(p))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    found = json.loads(done.stdout)
+    assert set(found) == {"commit", "dirty", "versions", "started_at", "command"}
+    assert set(found["versions"]) == {"python", "torch", "numpy", "mpi4py", "mlflow", "mpi"}
+    assert found["versions"]["mlflow"] == metadata.version("mlflow")
+    assert found["commit"] is None or re.fullmatch("[0-9a-f]{40}", found["commit"])
+    assert datetime.fromisoformat(found["started_at"]).utcoffset().total_seconds() == 0
+
+
+def test_nothing_tells_host_user_or_folder():
+    text = json.dumps([provenance(), hardware("loopback")])
+    secrets = [socket.gethostname(), str(Path.home()), os.getcwd()]
+    if getpass.getuser() != "root":
+        secrets.append(getpass.getuser())
+    assert not [secret for secret in secrets if len(secret) > 2 and secret in text]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (["/home/ann/x/.venv/bin/repro", "run", "pipesgd/fig4-mnist"], "repro run pipesgd/fig4-mnist"),
+        (["repro", "data.root=/home/ann/data/mnist"], "repro data.root=mnist"),
+        (["repro", "data.root=/home/ann/data/"], "repro data.root=data"),
+        (["repro", "--out=~ann/results", "a=/x/one,/y/two"], "repro --out=results a=one,two"),
+        (["repro", "testbed=paper/pipesgd", "lr=0.1"], "repro testbed=paper/pipesgd lr=0.1"),
+    ],
+)
+def test_commands_keep_only_the_last_component_of_absolute_paths(given, expected):
+    assert command(given) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "version"),
+    [
+        ("mpirun (Open MPI) 4.1.4\n\nReport bugs", "Open MPI 4.1.4"),
+        ("Open MPI v5.0.11, package: Open MPI ann@host Distribution, ident: 5.0.11", "Open MPI 5.0.11"),
+        ("HYDRA build details:\n    Version:            4.2.1", "MPICH 4.2.1"),
+        ("MPICH Version:      4.2.1\nMPICH Release date: ...", "MPICH 4.2.1"),
+        ("Intel(R) MPI Library for Linux* OS, Version 2021.9 Build 20230307", "Intel MPI 2021.9"),
+        ("something else", None),
+    ],
+)
+def test_mpi_versions_hold_no_build_host(monkeypatch, text, version):
+    monkeypatch.delitem(sys.modules, "mpi4py.MPI", raising=False)
+    monkeypatch.setattr(module, "_output", lambda *_: text)
+    assert module._mpi_version() == version
+
+
+def test_hardware_of_a_machine_without_gpu(monkeypatch):
+    monkeypatch.setattr(module, "_gpus", list)
+    monkeypatch.setattr(module, "_cpu_name", lambda: "Intel Xeon Processor")
+    monkeypatch.setattr(module, "_cores", lambda: 2)
+    found = hardware("shared memory")
+    assert found["class"] == "cpu-2core-intel-xeon-processor"
+    assert found["gpu"] is None and found["network"] == "shared memory" and found["memory_gb"] >= 1
+    assert set(found) == {"class", "cpu", "cores", "memory_gb", "gpu", "network"}
+
+
+def test_hardware_with_gpus_and_the_users_choice_of_them(monkeypatch):
+    monkeypatch.setattr(module.metadata, "version", lambda _: "2.13.0+cu128")
+    monkeypatch.setattr(module, "_output", lambda *_: "NVIDIA H200\nNVIDIA H200")
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    assert hardware("NVLink")["class"] == "gpu-2x-h200"
+    assert hardware("NVLink")["gpu"] == "NVIDIA H200 x 2"
+    assert hardware("NVLink", device="cpu")["class"].startswith("cpu-")
+    for visible, count in [("1", 1), ("", 0), ("-1", 0), ("GPU-abc,MIG-def", 2)]:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
+        assert len(module._gpus()) == count
+    monkeypatch.setattr(module, "_output", lambda *_: None)
+    assert module._gpus() == []
+
+
+def test_a_cpu_build_of_torch_has_no_gpu(monkeypatch):
+    monkeypatch.setattr(module.metadata, "version", lambda _: "2.13.0+cpu")
+    monkeypatch.setattr(module, "_output", lambda *_: "NVIDIA H200")
+    assert module._gpus() == []
+
+
+def test_cpu_names_are_plain(monkeypatch, tmp_path):
+    assert not re.search(r"\(R\)|@|CPU", module._cpu_name())
+    assert module._cpu_name()

@@ -1,0 +1,263 @@
+"""Kinds of numbers, runs side by side, and how stale gradients were."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from repro.common.errors import FaultError, InputError
+from repro.fabric import virtual
+from repro.launch import runs
+from repro.rank import programs, recorder
+from repro.records import catalogue, comparison, kinds, reference, store
+from repro.records.catalogue import REFERENCE, WORKSPACE, Found
+from repro.records.events import read_events
+from repro.records.kinds import EMULATED, MEASURED, PADDED, SIMULATED
+from repro.records.store import read_summary
+from repro.testing import small
+from repro.tracking import Mirror, Store, open_store, tracking_uri
+from repro.tracking.format import final_metrics, staleness
+from tests.reports.data.summaries import make, timing_only
+from tests.unit.tracking.test_tracking import RECORD, evaluation, summary_of, write_events
+
+# --- runs side by side: only what stands in one place is compared, yours before the committed ones
+
+
+def table(*found):
+    return catalogue.table("runs", [Found(origin, None, run) for origin, run in found])
+
+
+def run(variant, step_s, origin=WORKSPACE, cell="", **changes):
+    changed = {"step": {"mean_s": step_s}, "scale": "quick", "cell": cell or f"{variant}-{step_s}"} | changes
+    return origin, make(variant, **changed)
+
+
+def test_the_end_of_a_run_shows_each_variant_over_the_first_and_the_committed_ones():
+    own = table(run("PS-Sync", 0.4), run("D-Sync", 0.1), run("D-Sync", 0.3, seed=1), run("Pipe-SGD", 0.1))
+    committed = table(run("D-Sync", 0.25, REFERENCE), run("D-Sync", 9.0, REFERENCE, scale="full"))
+    ((title, found),) = comparison.ending(own, committed)
+    assert title == f"pipesgd/fig4-mnist: mnist_mlp, {own['dataset'][0]}, on here (measured, quick)"
+    assert list(found.index) == ["PS-Sync", "D-Sync", "Pipe-SGD"] and list(found["seeds"]) == [1, 2, 1]
+    assert list(found["ms"]) == pytest.approx([400, 200, 100])
+    assert list(found["over PS-Sync"]) == pytest.approx([1, 2, 4])
+    assert found.loc["D-Sync", "ms, reference"] == pytest.approx(250)
+    assert "s to 0.98" in found and found["final"].notna().all()
+    assert "400" in comparison.of([(title, found)]) and title in comparison.of([(title, found)])
+
+
+def test_without_committed_runs_nothing_stands_beside_yours():
+    ((_, found),) = comparison.ending(table(run("D-Sync", 0.1)), table())
+    assert "ms, reference" not in found
+
+
+def test_what_the_paper_prints_stands_beside_what_there_is_of_ours():
+    own = table(run("D-Sync", 0.4), run("Pipe-SGD", 0.1), run("Pipe-SGD + T", 0.1, batch=200))
+    printed = {"final": {"D-Sync": 0.98}, "over D-Sync": {"Pipe-SGD": 3.0}, "over Pipe-SGD": {"Pipe-SGD + T": 1.5}}
+    data = own["dataset"][0]
+    papers = {("pipesgd", "fig4-mnist", "mnist_mlp", data): printed | {"over Q": {"D-Sync": 9.0}}}
+    ((_, found),) = comparison.ending(own, table(), papers)
+    assert found.loc["D-Sync", "final, paper"] == 0.98 and found.loc["Pipe-SGD", "over D-Sync, paper"] == 3.0
+    # by sample: a step of twice the samples in the same time is twice as fast
+    assert list(found["over Pipe-SGD"]) == pytest.approx([0.25, 1, 2 * 200 / (2 * 100)])
+    assert found.loc["Pipe-SGD + T", "over Pipe-SGD, paper"] == 1.5
+    assert not [column for column in found if "Q" in column.split(",")[0] or column == "ms, paper"]
+    ((_, elsewhere),) = comparison.ending(own, table(), {("pipesgd", "fig4-mnist", "alexnet", data): printed})
+    assert not [column for column in elsewhere if "paper" in column]
+    origin, timed = run("D-Sync", 0.1)
+    ((_, found),) = comparison.ending(table((origin, timing_only(timed))), table(), papers)
+    assert "final, paper" not in found
+    other = {"name": "other", "standin": False}
+    assert len(comparison.ending(table(run("D-Sync", 0.4), run("D-Sync", 0.4, dataset=other)), table())) == 2
+
+
+def test_where_time_alone_was_modelled_there_is_no_score():
+    origin, timed = run("D-Sync", 0.1)
+    ((_, found),) = comparison.ending(table((origin, timing_only(timed))), table())
+    assert list(found) == ["seeds", "ms", "over D-Sync"]
+
+
+def test_breakdown_runs_and_probes_are_not_compared():
+    assert comparison.ending(table(run("D-Sync", 0.1, breakdown=True)), table()) == []
+
+
+def test_two_names_are_compared_where_both_were_run():
+    runs = table(
+        run("D-Sync", 0.4), run("D-Sync", 0.2, REFERENCE, cell="old"), run("D-Sync", 1.0, workers=8),
+        run("Pipe-SGD", 0.1), run("Pipe-SGD + T", 0.05, REFERENCE), run("Pipe-SGD", 5.0, kind="simulated"),
+    )  # fmt: skip
+    found = comparison.compare(runs, "pipe_sgd", "D-Sync")
+    rows = found.set_index("variant A").sort_index()
+    assert list(rows.index) == ["Pipe-SGD", "Pipe-SGD + T"]
+    assert rows[["ms A", "ms B", "A / B"]].to_numpy().tolist() == [
+        pytest.approx([100, 400, 0.25]), pytest.approx([50, 400, 0.125])]  # fmt: skip
+    assert comparison.compare(runs, "D-Sync", "dsync").empty
+
+
+# --- the kind of a run's numbers: by what the run did, the same from its summary and from its configuration
+
+
+SLEPT, MULTIPLIED = {"result": {"computation": "sleep"}}, {"result": {"computation": "multiply"}}
+
+
+@pytest.mark.parametrize(
+    ("testbed", "did", "kind"),
+    [
+        (MEASURED, {}, MEASURED),
+        (MEASURED, MULTIPLIED, MEASURED),
+        (MEASURED, {"min_compute_s": 0.0}, MEASURED),
+        (MEASURED, {"min_compute_s": 0.61}, PADDED),
+        (MEASURED, SLEPT, EMULATED),
+        (MEASURED, SLEPT | {"min_compute_s": 0.61}, EMULATED),
+        (MEASURED, {"imbalance": {"name": "random_one", "delay_s": 0.3}}, MEASURED),
+        (SIMULATED, {}, SIMULATED),
+        (SIMULATED, SLEPT, SIMULATED),
+        (SIMULATED, {"min_compute_s": 0.61}, SIMULATED),
+    ],
+)
+def test_a_record_says_what_the_run_did(testbed, did, kind, tmp_path):
+    run_of_kind = make("D-Sync", kind=testbed) | did
+    store.write_summary(tmp_path, run_of_kind)
+    assert json.loads((tmp_path / "summary.json").read_text())["kind"] == kind
+    found = store.read_summary(tmp_path)
+    assert found["kind"] == kind and kinds.of_summary(found) == kind
+
+
+def test_an_older_record_has_the_kind_of_its_testbed(tmp_path):
+    (tmp_path / "summary.json").write_text(json.dumps(make("D-Sync") | {"kind": MEASURED, "min_compute_s": 0.61}))
+    assert store.read_summary(tmp_path)["kind"] == PADDED
+
+
+@pytest.mark.parametrize("computation", [7, ["sleep"], None])
+def test_a_computation_that_is_none_is_not_slept(computation, tmp_path):
+    store.write_summary(tmp_path, make("D-Sync") | {"result": {"computation": computation}})
+    assert store.read_summary(tmp_path)["kind"] == MEASURED
+
+
+def test_a_result_that_is_none_is_one_line(tmp_path):
+    (tmp_path / "summary.json").write_text(json.dumps(make("D-Sync") | {"result": ["sleep"]}))
+    with pytest.raises(InputError, match=r"summary\.json: not a readable summary \(result is not an object"):
+        store.read_summary(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("experiment", "overrides", "expected"),
+    [
+        ("pipesgd/fig4-alexnet-emulated", [], {EMULATED}),
+        ("validation/contention", [], {MEASURED}),
+        ("eagersgd/fig9-measured", [], {MEASURED}),  # the skew is slept, and nothing is computed
+        ("eagersgd/fig10", ["testbed=here"], {MEASURED}),  # so are delays
+        ("eagersgd/fig10-padded", [], {PADDED, SIMULATED}),
+    ],
+)
+def test_a_configuration_says_it_before_the_run(experiment, overrides, expected):
+    planned = runs.expand(experiment, overrides, lacking=[])
+    assert {kinds.of_config(run_of_kind.config.plain()) for run_of_kind in planned} == expected
+
+
+@pytest.mark.parametrize("paper", reference.papers())
+def test_the_committed_runs_have_theirs(paper):
+    for summary, config in reference.read(paper):
+        assert summary["kind"] == kinds.of_summary(summary) == kinds.of_config(config), summary["cell"]
+
+
+# --- how stale each rank's gradients were: counted by the run log, kept over a resume, in the summary and in MLflow
+
+
+EXPERIMENT = "pipesgd/fig4-mnist"
+QUICK = ("testbed=virtual", "dataset.standin=always", "batch=60", "eval_every=0.1", "checkpoint_every=0.1", "epochs=1")
+
+
+def stale_run(folder: Path, *overrides: str) -> dict:
+    """The summary of a whole run, all ranks in this process: 24 iterations of three workers."""
+    (planned,) = runs.expand(EXPERIMENT, [*QUICK, "workers=3", *overrides])
+    config = planned.config.model_copy(update={"key": "k", "hardware": {}, "provenance": {}})
+    folder.mkdir(exist_ok=True)
+    ranks = programs.ranks(config)
+    virtual.run(ranks, lambda fabric: programs.run(fabric, config, folder), small.NETWORK, small.COSTS)
+    return read_summary(folder)
+
+
+def test_a_pipelines_gradients_are_K_less_one_updates_old(tmp_path):
+    found = stale_run(tmp_path, "strategy=pipe_sgd", "strategy.K=3")
+    steps = found["iterations"]
+    # the last two updates are made when the run drains, outside of a step
+    assert found["staleness"] == [{"0": 1, "1": 1, "2": steps - 4}] * 3
+
+
+def test_a_server_says_it_of_each_push(tmp_path):
+    found = stale_run(tmp_path, "strategy=ps_async")
+    *workers, server = found["staleness"]
+    assert workers == [{}] * 3 and sum(server.values()) == 3 * found["iterations"]
+
+
+def test_strategies_that_say_nothing_have_none(tmp_path):
+    assert stale_run(tmp_path, "strategy=dsync")["staleness"] == []
+    assert not any("staleness" in event for event in read_events(tmp_path / "events.jsonl"))
+
+
+def test_a_rank_that_is_late_shows_in_its_own_histogram(tmp_path):
+    """Worker 0 needs a millisecond more in every step: solo takes what it has a round or more later."""
+    (tmp_path / "delays").write_text("0.5,0,0\n0,0,0\n")
+    delays = ("imbalance=trace", f"imbalance.file={tmp_path / 'delays'}")
+    found = stale_run(tmp_path / "run", "strategy=eager_solo", *delays)
+    first, *others = found["staleness"]
+    late = [sum(count for rounds, count in rank.items() if rounds != "0") for rank in (first, *others)]
+    assert late[0] > 0 and late[0] > max(late[1:])
+    assert sum(sum(rank.values()) for rank in found["staleness"]) == found["counters"]["accepted"]
+
+
+@pytest.mark.parametrize("strategy", [("strategy=pipe_sgd", "strategy.K=3"), ("strategy=ps_async",)])
+@pytest.mark.parametrize("stop", [5, 11, 20])
+def test_a_resumed_run_counts_every_gradient_once(tmp_path, monkeypatch, strategy, stop):
+    whole = stale_run(tmp_path / "whole", *strategy)
+    step, left = recorder.RunLog.step, [len(whole["staleness"]) * stop]  # of all ranks together
+
+    def dies(self, work):
+        left[0] -= 1
+        if left[0] < 0:
+            raise FaultError("died")
+        return step(self, work)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(recorder.RunLog, "step", dies)
+        with pytest.raises(FaultError, match="died"):
+            stale_run(tmp_path / "again", *strategy)
+    resumed = stale_run(tmp_path / "again", *strategy)
+    assert resumed["wall"]["resumes"] == 1
+    assert resumed["staleness"] == whole["staleness"]
+    assert resumed["weights_sha256"] == whole["weights_sha256"]
+    # cumulative at every stop, so that the last one says all
+    events = [event for event in read_events(tmp_path / "again" / "events.jsonl") if event["event"] == "steps"]
+    totals = [sum(sum(rank.values()) for rank in event.get("staleness", [])) for event in events]
+    assert totals == sorted(totals) and events[-1]["staleness"] == resumed["staleness"]
+
+
+def test_means_and_shares_of_late_gradients():
+    assert staleness({"0": 6, "1": 2, "4": 2}) == {"mean": 1.0, "late": pytest.approx(0.4)}
+    assert staleness({"3": 5}) == {"mean": 3.0, "late": 1.0} and staleness({}) == {}
+    found = final_metrics(summary_of([], staleness=[{"0": 1, "2": 1}, {}, {"0": 3}]))
+    shown = {key: value for key, value in found.items() if key.startswith("staleness/")}
+    assert shown == {
+        "staleness/rank_0_mean": 1.0,
+        "staleness/rank_0_late": 0.5,
+        "staleness/rank_2_mean": 0.0,
+        "staleness/rank_2_late": 0.0,
+    }
+    assert not any(key.startswith("staleness") for key in final_metrics(summary_of([])))
+
+
+def test_the_histograms_are_an_artifact_in_mlflow(tmp_path, monkeypatch):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    folder = tmp_path / "pipesgd" / "fig4-mnist" / "eager"
+    write_events(folder, evaluation(10, 1.0, 0.8))
+    ranks = [{"0": 8, "1": 2}, {"0": 10}]
+    mirror = Mirror(Store(root=tmp_path))
+    mirror.start(RECORD)
+    mirror.finish(folder, summary_of([], staleness=ranks))
+    client = open_store(tracking_uri(None, tmp_path), tmp_path)
+    (run_,) = client.search_runs([client.get_experiment_by_name("pipesgd/fig4-mnist (measured)").experiment_id])
+    assert run_.data.metrics["staleness/rank_0_late"] == pytest.approx(0.2)
+    path = client.download_artifacts(run_.info.run_id, "staleness.json", str(tmp_path))
+    assert json.loads(Path(path).read_text()) == {"ranks": ranks}

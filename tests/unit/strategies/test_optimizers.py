@@ -1,0 +1,234 @@
+"""Optimizers and what staleness and averaging make of them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from repro import strategies
+from repro.common.errors import InputError
+from repro.common.fields import checked
+from repro.experiment.optimizer import Optimizer
+from repro.launch import runs
+from repro.reports.groups import optimizer as shown
+from repro.testing import small
+from repro.testing.small import SGD
+from repro.training.lr_schedule import Schedule
+from repro.training.model_shard import ModelShard
+
+# --- rMSProp and the exponential schedule: what they compute, resumes, and that keys of SGD's runs stay as they were
+
+
+CPU = torch.device("cpu")
+RMS = SGD.model_copy(update={"name": "rmsprop", "alpha": 0.9, "eps": 0.5, "lr": 0.01})
+FIG4 = "pipesgd/fig4-mnist"
+
+
+def test_three_updates_by_hand():
+    part = ModelShard(small.model(), RMS.model_copy(update={"momentum": 0.8, "weight_decay": 0.1}), CPU)
+    expected, squares, momentum = part.weights.clone(), torch.zeros(part.size), torch.zeros(part.size)
+    for step in range(3):
+        gradient = torch.linspace(-1, 1 + step, part.size)
+        part.update(gradient.clone())
+        gradient = gradient + 0.1 * expected
+        squares = 0.9 * squares + 0.1 * gradient**2
+        momentum = 0.8 * momentum + gradient / (squares.sqrt() + 0.5)
+        expected -= 0.01 * momentum
+        torch.testing.assert_close(part.weights, expected)
+
+
+@pytest.mark.parametrize("name", ["dsync", "ps_async", "pipe_sgd"])
+def test_strategies_train_with_it_and_go_on_after_a_resume(name):
+    whole = small.run(name, optimizer=RMS)
+    assert whole.digests == small.run(name, optimizer=RMS, stop_and_resume_at=7).digests
+    assert whole.digests != small.run(name, optimizer=SGD.model_copy(update={"lr": 0.01})).digests
+
+
+def test_without_a_name_it_is_sgd():
+    assert (
+        small.run("dsync").digests
+        == small.run("dsync", optimizer=SGD.model_copy(update={"name": "sgd", "alpha": 0.5})).digests
+    )
+
+
+def test_the_rate_decays_every_two_epochs():
+    """PipeDream's section 5.1: 0.045, decayed every two epochs by 0.94."""
+    inception = Optimizer(lr=0.045, schedule="exponential", every=2, decay=0.94)
+    schedule = Schedule.of(inception, 3)
+    assert [schedule.rate(t) for t in (1, 6)] == [0.045] * 2
+    assert [schedule.rate(t) for t in (7, 12)] == pytest.approx([0.045 * 0.94] * 2)
+    assert [schedule.rate(t) for t in (13, 601)] == pytest.approx([0.045 * 0.94**2, 0.045 * 0.94**100])
+    steps = Schedule.of(inception.model_copy(update={"schedule": "step", "milestones": [2, 4, 6]}), 3)
+    assert [schedule.rate(t) for t in range(1, 24)] == pytest.approx([steps.rate(t) for t in range(1, 24)])
+    often = Schedule.of(inception.model_copy(update={"every": 0.5}), 4)
+    assert [often.rate(t) / 0.045 for t in (2, 3)] == pytest.approx([1, 0.94])
+
+
+@pytest.mark.parametrize(
+    "optimizer, complaint",
+    [
+        ({"name": "adam"}, "optimizer.name=adam: must be sgd or rmsprop"),
+        ({"name": "rmsprop", "alpha": 1}, "optimizer.alpha=1: must be below 1"),
+        ({"eps": 0}, "optimizer.eps=0: must be above 0"),
+        ({"schedule": "exponential"}, "optimizer.every=null: schedule=exponential needs"),
+        ({"every": -1}, "optimizer.every=-1: must be above 0"),
+    ],
+)
+def test_bad_optimizers(optimizer, complaint):
+    Optimizer(lr=0.1, name="rmsprop", schedule="exponential", every=2)
+    with pytest.raises(InputError, match=complaint):
+        checked(Optimizer, {"lr": 0.1} | optimizer, "optimizer")
+
+
+def test_a_key_depends_on_what_came_later_only_where_it_says_something():
+    def keyed(*overrides: str) -> dict:
+        return runs.keyed(runs.expand(FIG4, ["strategy=dsync", "testbed=virtual", *overrides])[0].config)
+
+    plain = keyed()
+    assert plain["optimizer"].keys() == {"lr"}
+    assert keyed("optimizer.name=sgd", "optimizer.alpha=0.99", "optimizer.eps=1e-8") == plain
+    for changed in ("optimizer.name=rmsprop", "optimizer.every=2", "optimizer.eps=0.1"):
+        assert keyed(changed) != plain
+    vgg = "model=vgg16", "dataset=cifar10"
+    assert "width" not in keyed(*vgg)["model"] and keyed(*vgg) == keyed(*vgg, "model.width=1.0")
+    assert keyed(*vgg, "model.width=0.5")["model"]["width"] == 0.5
+
+
+def test_reports_show_what_counts():
+    old = {"lr": 0.1, "momentum": 0.0, "weight_decay": 0.0, "schedule": "constant", "milestones": [], "decay": 0.1}
+    new = old | {"name": "sgd", "alpha": 0.99, "eps": 1e-8, "every": None}
+    assert shown({"optimizer": new}) == shown({"optimizer": old}) == dict(list(old.items())[:3])
+    rmsprop = new | {"name": "rmsprop", "schedule": "exponential", "every": 2, "decay": 0.94}
+    assert shown({"optimizer": rmsprop}) == {k: v for k, v in rmsprop.items() if k != "milestones"}
+    step = shown({"optimizer": new | {"schedule": "step", "milestones": [3]}})
+    assert step["milestones"] == [3] and step["decay"] == 0.1 and "name" not in step
+
+
+# --- averaging parameters instead of gradients: synchronous SGD up to rounding, and what a codec does to a model
+
+
+NAME = "parameter_averaging"
+MOMENTUM = small.SGD.model_copy(update={"momentum": 0.9, "weight_decay": 1e-2})
+
+
+def initial() -> torch.Tensor:
+    return small.ModelShard(small.model(), small.SGD, torch.device("cpu")).weights.clone()
+
+
+@pytest.mark.parametrize("workers", [2, 3, 4, 6])
+@pytest.mark.parametrize("optimizer", [small.SGD, MOMENTUM], ids=["plain", "momentum"])
+@pytest.mark.parametrize("algorithm", ["ring", "ring_pipelined", "recursive_doubling", "tree", "auto"])
+def test_without_a_codec_it_is_synchronous_sgd_up_to_rounding(workers, optimizer, algorithm):
+    averaged = small.run(NAME, {"algorithm": algorithm}, workers=workers, optimizer=optimizer)
+    dsync = small.run("dsync", workers=workers, optimizer=optimizer)
+    assert len(set(averaged.digests)) == 1
+    torch.testing.assert_close(averaged.weights[0], dsync.weights[0])
+    torch.testing.assert_close(torch.tensor(averaged.losses), torch.tensor(dsync.losses))
+
+
+def test_it_is_a_local_update_and_then_the_mean():
+    """Two workers: a sum of two has one order."""
+    weights = initial()
+    for iteration in range(12):
+        gradients = [small.serial_gradient(weights, iteration, worker, 2) for worker in (0, 1)]
+        own = [weights.add(gradient, alpha=-small.SGD.lr) for gradient in gradients]
+        weights = (own[0] + own[1]).div(2)
+    assert torch.equal(small.run(NAME).weights[0], weights)
+
+
+def test_momentum_is_each_workers_own():
+    """The parameters agree after every iteration, the momentum buffers never: each sees its own gradients alone."""
+    weights, buffers = initial(), [None, None]
+    for iteration in range(12):
+        own = []
+        for worker in (0, 1):
+            gradient = small.serial_gradient(weights, iteration, worker, 2).add(weights, alpha=1e-2)
+            buffer = buffers[worker]
+            buffers[worker] = gradient if buffer is None else buffer.mul(0.9).add(gradient)
+            own.append(weights.add(buffers[worker], alpha=-small.SGD.lr))
+        weights = (own[0] + own[1]).div(2)
+    assert not torch.allclose(*buffers)
+    run = small.run(NAME, optimizer=MOMENTUM)
+    assert torch.equal(run.weights[0], weights) and len(set(run.digests)) == 1
+
+
+@pytest.mark.parametrize("workers", [1, 2, 4])
+def test_truncation_rounds_the_model_itself_in_every_iteration(workers):
+    """Division by a power of two keeps the low 16 bits at zero."""
+    weights = small.run(NAME, {"codec": "truncate16"}, workers=workers).weights[0]
+    assert not (weights.view(torch.int32) & 0xFFFF).any()
+    assert (small.run("dsync", {"codec": "truncate16"}, workers=workers).weights[0].view(torch.int32) & 0xFFFF).any()
+
+
+def test_one_worker_with_a_codec_is_sgd_on_rounded_weights():
+    weights = initial()
+    for iteration in range(12):
+        weights = weights.add(small.serial_gradient(weights, iteration, 0, 1), alpha=-small.SGD.lr)
+        weights = (weights.view(torch.int32) & ~0xFFFF).view(torch.float32)
+    assert torch.equal(small.run(NAME, {"codec": "truncate16"}, workers=1).weights[0], weights)
+
+
+@pytest.mark.parametrize("workers", [2, 4])
+@pytest.mark.parametrize("codec", ["truncate16", "quantize8"])
+def test_a_codec_moves_parameters_further_off_than_gradients(workers, codec):
+    """The claim of Pipe-SGD 3.2, in the small: against the same run without a codec."""
+
+    def error(name):
+        lossy = small.run(name, {"codec": codec}, workers=workers, steps=40).weights[0]
+        return (lossy - small.run(name, workers=workers, steps=40).weights[0]).norm()
+
+    assert error(NAME) > 2 * error("dsync")
+
+
+def test_it_sends_what_dsync_sends():
+    for codec in ("none", "quantize8"):
+        options = {"codec": codec}
+        assert small.run(NAME, options, workers=3).bytes_sent == small.run("dsync", options, workers=3).bytes_sent
+
+
+def test_without_arithmetic_it_takes_the_same_time():
+    for codec in ("none", "quantize8"):
+        timed = small.run(NAME, {"codec": codec}, workers=3, arithmetic=False)
+        real = small.run(NAME, {"codec": codec}, workers=3)
+        assert (timed.seconds, timed.bytes_sent) == (real.seconds, real.bytes_sent)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"codec": "truncate16", "algorithm": "tree"}, "needs algorithm 'ring'"),
+        ({"algorithm": "server"}, "use strategy=ps_sync"),
+        ({"pieces": "many"}, "strategy.pieces=many"),
+    ],
+)
+def test_bad_options_are_named(options, words):
+    with pytest.raises(InputError, match=words):
+        strategies.load(NAME).parse(options)
+
+
+# --- the largest stable learning rate under staleness, which the report states beside the ResNet-20 runs
+
+
+H = 2.0  # curvature: loss = H w^2 / 2
+
+
+def distance(lr: float, momentum: float, staleness: int, updates: int = 4000) -> float:
+    """|w| after many updates from w = 1, each with the gradient of `staleness` updates before."""
+    w = torch.nn.Parameter(torch.ones((), dtype=torch.float64))
+    optimizer = torch.optim.SGD([w], lr=lr, momentum=momentum)
+    gradients = [torch.zeros((), dtype=torch.float64)] * staleness
+    for _ in range(updates):
+        gradients.append(H * w.detach().clone())
+        w.grad = gradients.pop(0)
+        optimizer.step()
+        if abs(w.item()) > 1e6:
+            break
+    return abs(w.item())
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.5, 0.9])
+@pytest.mark.parametrize("staleness", [0, 1])
+def test_largest_stable_learning_rate(momentum, staleness):
+    limit = (1 - momentum if staleness else 2 * (1 + momentum)) / H
+    assert distance(0.9 * limit, momentum, staleness) < 1e-3
+    assert distance(1.1 * limit, momentum, staleness) > 1e3

@@ -146,7 +146,7 @@ def cmd_run(args: argparse.Namespace) -> None:
         try:
             own = expansion.expand(name, args.overrides, scale, lacking, args.inputs)
             if name != args.experiment:
-                own = part(own, scale)
+                own = part(own, scale, args.overrides)
             expansion.identify(own)
         except NotHere as error:
             lacking.append(error)
@@ -180,12 +180,18 @@ def cmd_run(args: argparse.Namespace) -> None:
         raise wrong
 
 
-def part(runs: Sequence[Run], scale: str) -> list[Run]:
-    """Those that all of a paper at a scale has of an experiment's runs."""
+def part(runs: Sequence[Run], scale: str, overrides: Sequence[str]) -> list[Run]:
+    """Those that all of a paper at a scale has of an experiment's runs; what the user said counts more."""
     from repro.experiment import config
 
-    chosen = {name: config.job(name, scale) or {} for name in {run.experiment for run in runs}}
-    return [run for run in runs if config.belongs(chosen[run.experiment], run.config.factors, run.testbed)]
+    said = {override.partition("=")[0] for override in overrides}
+
+    def taken(run: Run) -> bool:
+        chosen = config.job(run.experiment, scale) or {}
+        left = {name: values for name, values in chosen.items() if name not in said}
+        return config.belongs(left, run.config.factors, run.testbed)
+
+    return [run for run in runs if taken(run)]
 
 
 def show_ending(summaries: Sequence[dict[str, Any]], runs: Sequence[Run]) -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from repro.commands.experiments import part
 from repro.common.paths import CONFIGS
 from repro.experiment import config
 from repro.launch import runs as expansion
@@ -40,3 +41,11 @@ def test_a_run_that_is_the_same_at_full_is_called_so():
     assert {(run.simulated, run.config.scale) for run in found} == {(True, "full"), (False, "quick")}
     assert {run.config.scale for run in expansion.expand("gtopk/fig10-vgg16", [], "quick")} == {"full"}
     assert {run.config.scale for run in expansion.expand("pipesgd/fig1", ["device=cpu"])} == {"custom"}
+
+
+def test_what_the_user_says_counts_more_than_the_job():
+    found = expansion.expand("pipesgd/fig4-resnet18", ["device=cpu"], "quick")
+    assert {run.testbed for run in part(found, "quick", [])} == {"paper/pipesgd-resnet18"}
+    assert part(found, "full", []) == found
+    here = expansion.expand("pipesgd/fig4-resnet18", ["device=cpu", "testbed=here"], "quick")
+    assert part(here, "quick", ["device=cpu", "testbed=here"]) == here

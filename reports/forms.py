@@ -19,7 +19,8 @@ COMMON: Mapping[str, Form] = {
     "hardware": {"class"},
     "provenance": set(),
 }
-TRAIN = COMMON | {
+TRAIN: Mapping[str, Form] = {
+    **COMMON,
     **dict.fromkeys(("strategy", "options", "breakdown", "batch", "epochs", "iterations", "metric", "optimizer")),
     **dict.fromkeys(("curve", "targets", "bytes_sent")),
     "dataset": {"name", "standin"},
@@ -29,7 +30,7 @@ TRAIN = COMMON | {
     "phases": set(PHASES),
     "communication": {"total_s", "exposed_s", "overlapped_s"},
 }
-PROBE = COMMON | dict.fromkeys(("program", "result"))
+PROBE: Mapping[str, Form] = {**COMMON, **dict.fromkeys(("program", "result"))}
 _SECONDS = {"median", "min", "max"}
 RESULTS: Mapping[str, Mapping[str, Form]] = {
     "timing": {

@@ -31,6 +31,7 @@ def add(commands: Any) -> None:
     experiment_arguments(run)
     inputs_argument(run)
     run.add_argument("--force", action="store_true", help="repeat finished runs")
+    run.add_argument("--fresh-ranks", action="store_true", help="every rank imports anew; none is forked")
     run.add_argument("--no-mlflow", action="store_true", help="do not mirror the runs to MLflow")
     run.add_argument("--no-report", action="store_true", help="do not build the paper's page afterwards")
     as_json(run)
@@ -154,7 +155,7 @@ def cmd_run(args: argparse.Namespace) -> None:
         runs += own
     finished = catalogue.runs(args.experiment.split("/")[0])
     print(f"{args.experiment} at scale {scale}: {standing(runs, finished)}", file=sys.stderr)
-    summaries, fault = run_unfinished(runs, args.force, not args.no_mlflow)
+    summaries, fault = run_unfinished(runs, args.force, not args.no_mlflow, args.fresh_ranks)
     if args.json:
         print(json.dumps(summaries, indent=1))
     else:

@@ -20,6 +20,8 @@ from repro.common.paths import reference_root, results_root
 from repro.evaluation.metrics import METRICS
 from repro.experiment import files
 from repro.experiment.run import Run
+from repro.launch.local import environment
+from repro.launch.pool import Pools
 from repro.launch.progress import Progress
 from repro.launch.supervise import Ranks, stop_everything
 from repro.rank import programs
@@ -36,12 +38,12 @@ SYNC_EVERY_S = 10.0  # MLflow is told at most this often while ranks run: they s
 
 
 def run_unfinished(
-    runs: Sequence[Run], force: bool = False, track: bool = True
+    runs: Sequence[Run], force: bool = False, track: bool = True, fresh_ranks: bool = False
 ) -> tuple[list[dict[str, Any]], FaultError | None]:
     """Run what is not finished; returns the summaries of all finished runs, and what went wrong, if anything did.
 
     An InputError ends the command. A fault in one run does not stop the others; the first one is returned, with how
-    many runs failed.
+    many runs failed. `fresh_ranks`: none are forked (`repro.launch.pool`).
     """
     check_results_folder()
     store = Store(None, results_root()) if track else None  # a wrong URI is said before anything runs
@@ -52,7 +54,8 @@ def run_unfinished(
     mirrors = Background(store, progress.note) if store else None
     limit_s: float | None = INTERRUPTED_WAIT_S
     try:
-        faults = run_all(todo, lambda run, core: run_one(run, force, progress, mirrors, core), progress)
+        with Pools(fresh_ranks) as pools:
+            faults = run_all(todo, lambda run, core: run_one(run, force, progress, mirrors, core, pools), progress)
         limit_s = None
     finally:
         progress.close()
@@ -145,7 +148,12 @@ def run_folder(run: Run, note: Callable[[str], None]) -> Iterator[int]:
 
 
 def run_one(
-    run: Run, force: bool, progress: Progress, mirrors: Background | None = None, core: int | None = None
+    run: Run,
+    force: bool,
+    progress: Progress,
+    mirrors: Background | None = None,
+    core: int | None = None,
+    pools: Pools | None = None,
 ) -> None:
     """One run from wherever it stands to its summary; `core`: where a simulation is to run."""
     if not force and (reason := run.diverged):
@@ -153,8 +161,10 @@ def run_one(
     testbed = run.config.testbed
     launcher, threads = launch.of(testbed), testbed.threads_per_rank
     program = ["-m", "repro.rank.main", launcher.fabric, str(run.folder)]
+    pools = pools if pools and launcher.pooled else Pools(fresh=True)
     with (
-        launcher.place(programs.ranks(run.config), program, threads) as place,
+        pools.python(threads, environment(threads)) as python,
+        launcher.place(programs.ranks(run.config), program, threads, python) as place,
         run_folder(run, progress.note) as lock,
     ):
         folder = run.folder

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from repro.commands.options import DEFAULT_SCALE, as_json, experiment_arguments, inputs_argument
@@ -129,33 +129,22 @@ def cmd_show(args: argparse.Namespace) -> None:
 
 
 def cmd_run(args: argparse.Namespace) -> None:
-    from repro.experiment import config
-    from repro.launch import runs as expansion
+    from repro.experiment.config import experiment_names
+    from repro.launch.plan import plan
+    from repro.launch.pool import Pools
     from repro.launch.runner import check_results_folder, run_unfinished
-    from repro.launch.standing import standing
-    from repro.records import catalogue
+    from repro.launch.standing import of_runs
 
     check_results_folder()
     scale = args.scale or DEFAULT_SCALE
-    names, runs = config.experiment_names(args.experiment), []
-    missing: NotHere | None = None
-    for name in names:
-        lacking: list[NotHere] = []
-        try:
-            own = expansion.expand(name, args.overrides, scale, lacking, args.inputs)
-            expansion.identify(own)
-        except NotHere as error:
-            lacking.append(error)
-            own = []
-        if lacking and not own and len(names) == 1:
-            raise lacking[0]
-        for reason in dict.fromkeys(map(str, lacking)):
-            print(f"left out {'some of ' if own else ''}{name}: {reason}", file=sys.stderr)
-        missing = missing or next(iter(lacking), None)
-        runs += own
-    finished = catalogue.runs(args.experiment.split("/")[0])
-    print(f"{args.experiment} at scale {scale}: {standing(runs, finished)}", file=sys.stderr)
-    summaries, fault = run_unfinished(runs, args.force, not args.no_mlflow, args.fresh_ranks)
+    with Pools(args.fresh_ranks) as pools:
+        planned = plan(experiment_names(args.experiment), args.overrides, scale, args.inputs, pools)
+        for name, some, reason in planned.left_out:
+            print(f"left out {'some of ' if some else ''}{name}: {reason}", file=sys.stderr)
+        missing = next((NotHere(reason) for _, _, reason in planned.left_out), None)
+        runs = planned.runs
+        print(f"{args.experiment} at scale {scale}: {of_runs(runs)}", file=sys.stderr)
+        summaries, fault = run_unfinished(runs, args.force, not args.no_mlflow, pools)
     if args.json:
         print(json.dumps(summaries, indent=1))
     else:
@@ -167,39 +156,48 @@ def cmd_run(args: argparse.Namespace) -> None:
 
 def show_ending(summaries: Sequence[dict[str, Any]], runs: Sequence[Run]) -> None:
     """The variants side by side, beside what the committed runs of the same took and what the papers print."""
-    from repro.common.paths import reference_root
-    from repro.experiment.quoted import quoted
-    from repro.records import catalogue, comparison
+    from repro.common import remembered
+    from repro.common.paths import PACKAGE, reference_root
 
     trained = [summary for summary in summaries if "step" in summary]
     if not trained:
         return
+    named = {run.name: run.experiment for run in runs}
+    key = [trained, named, remembered.tree([PACKAGE, reference_root()])]
+    if (text := remembered.recall("ending", key)) is None:
+        text = ending(trained, named)
+        remembered.remember("ending", key, text)
+    print(text)
+
+
+def ending(trained: Sequence[dict[str, Any]], named: Mapping[str, str]) -> str:
+    """That table. trained: summaries; named: the experiment of each run."""
+    from repro.common.paths import reference_root
+    from repro.experiment.quoted import quoted
+    from repro.records import catalogue, comparison  # imports pandas
+
     own = [catalogue.of_workspace(summary) for summary in trained]
     committed = [run for paper in {s["paper"] for s in trained} for run in catalogue.runs(paper, reference_root())]
     mine, theirs = (catalogue.table("runs", found) for found in (own, committed))
-    named = {run.name: run.experiment for run in runs}
     papers = {
         (each["paper"], each["experiment"], each["model"]["name"], each["dataset"]["name"]): quoted(named[each["cell"]])
         for each in trained
     }
-    print(comparison.of(comparison.ending(mine, theirs, papers)))
+    return comparison.of(comparison.ending(mine, theirs, papers))
 
 
 def show_where(paper: str, report: bool, mirrored: Sequence[dict[str, Any]]) -> None:
-    """Say where everything lies; `report`: build the paper's page first, from what there is. `mirrored`: runs that
-    MLflow has."""
-    from repro.commands.pages import build_site, say
+    """Say where everything lies; `report`: build the paper's page first, from what there is, if anything has changed.
+    `mirrored`: runs that MLflow has."""
+    from repro.commands.pages import built
     from repro.common.paths import reports_root, results_root
     from repro.tracking.ui import addresses
 
     print()
     if report:
-        from repro.reports.build import build
-
-        build(paper, say=say)
-        site = build_site(reports_root())
-        print(f"report page   {site.page(paper)}")
-        print(f"all pages     {site.index}")
+        page, index = built(paper)
+        print(f"report page   {page}")
+        print(f"all pages     {index}")
         print(f"figures       {reports_root() / 'figures' / paper}")
     print(f"results       {results_root() / paper}")
     # importing MLflow takes seconds: a command that mirrored a run has done it

@@ -37,6 +37,26 @@ def cmd_report(args: argparse.Namespace) -> None:
         print(path)
 
 
+def built(paper: str) -> tuple[str, str]:
+    """A paper's page and the index of the site, which are built unless nothing has changed since they were."""
+    from repro.common import remembered
+    from repro.common.paths import PACKAGE, PROJECT, reference_root, reports_root, results_root
+
+    out = reports_root()
+    runs = remembered.tree([results_root(), reference_root()], ("summary.json", ".parquet", "manifest.json"))
+    key = [paper, str(out), runs, remembered.tree([PACKAGE, PROJECT / "docs"], without=["out"])]
+    known = remembered.recall("page", key)
+    if known and all(Path(path).is_file() for path in known):
+        return known[0], known[1]
+    from repro.reports.build import build
+
+    build(paper, say=say)
+    site = build_site(out)
+    found = str(site.page(paper)), str(site.index)
+    remembered.remember("page", key, found)
+    return found
+
+
 def build_site(out: Path) -> Site:
     """The site of the pages in `out`, and what is wrong with it said."""
     from repro.site.build import build

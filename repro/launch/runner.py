@@ -24,7 +24,6 @@ from repro.launch.local import environment
 from repro.launch.pool import Pools
 from repro.launch.progress import Progress
 from repro.launch.supervise import Ranks, stop_everything
-from repro.rank import programs
 from repro.rank.preemption import Preempted, judged
 from repro.records import provenance
 from repro.records.events import EventLog
@@ -38,12 +37,12 @@ SYNC_EVERY_S = 10.0  # MLflow is told at most this often while ranks run: they s
 
 
 def run_unfinished(
-    runs: Sequence[Run], force: bool = False, track: bool = True, fresh_ranks: bool = False
+    runs: Sequence[Run], force: bool = False, track: bool = True, pools: Pools | None = None
 ) -> tuple[list[dict[str, Any]], FaultError | None]:
     """Run what is not finished; returns the summaries of all finished runs, and what went wrong, if anything did.
 
     An InputError ends the command. A fault in one run does not stop the others; the first one is returned, with how
-    many runs failed. `fresh_ranks`: none are forked (`repro.launch.pool`).
+    many runs failed. `pools`: of the command; without them, some of its own.
     """
     check_results_folder()
     store = Store(None, results_root()) if track else None  # a wrong URI is said before anything runs
@@ -54,7 +53,7 @@ def run_unfinished(
     mirrors = Background(store, progress.note) if store else None
     limit_s: float | None = INTERRUPTED_WAIT_S
     try:
-        with Pools(fresh_ranks) as pools:
+        with contextlib.nullcontext(pools) if pools else Pools() as pools:
             faults = run_all(todo, lambda run, core: run_one(run, force, progress, mirrors, core, pools), progress)
         limit_s = None
     finally:
@@ -164,7 +163,7 @@ def run_one(
     pools = pools if pools and launcher.pooled else Pools(fresh=True)
     with (
         pools.python(threads, environment(threads)) as python,
-        launcher.place(programs.ranks(run.config), program, threads, python) as place,
+        launcher.place(ranks_of(run), program, threads, python) as place,
         run_folder(run, progress.note) as lock,
     ):
         folder = run.folder
@@ -215,6 +214,15 @@ def run_one(
         if mirror:
             mirror.finish(run.folder, summary)
         progress.done(run.label, heard.last_line(summary))
+
+
+def ranks_of(run: Run) -> int:
+    """How many ranks a run needs."""
+    if run.ranks is None:
+        from repro.rank import programs  # imports PyTorch
+
+        return programs.ranks(run.config)
+    return run.ranks
 
 
 def note_failure(run: Run, error: ReproError) -> None:

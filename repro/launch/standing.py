@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from repro.experiment.run import Run
-from repro.records.catalogue import Found
+
+if TYPE_CHECKING:
+    from repro.records.catalogue import Found
 
 
 class Standing(NamedTuple):
@@ -29,6 +31,15 @@ def standing(runs: Iterable[Run], finished: Sequence[Found]) -> Standing:
     known = {_place(found.summary) for found in finished}
     states = [_state(run, keys, known) for run in runs]
     return Standing(*(states.count(state) for state in Standing._fields))
+
+
+def of_runs(runs: Sequence[Run]) -> Standing:
+    """The same of one paper's runs. Those that this workspace has are done, and ask nobody else."""
+    from repro.records import catalogue
+
+    left = [run for run in runs if not run.finished]
+    finished = catalogue.runs(left[0].config.paper) if left else []
+    return together([Standing(done=len(runs) - len(left)), standing(left, finished)])
 
 
 def together(parts: Iterable[Standing]) -> Standing:

@@ -134,7 +134,8 @@ def test_weights_and_losses_are_those_of_fresh_ranks_bit_for_bit(tmp_path, monke
         monkeypatch.setenv("REPRO_RESULTS", str(tmp_path / str(fresh)))
         own = runs.expand("pipesgd/fig4-mnist", [*SMALL, "strategy=pipe_sgd", "seeds=2", *testbed])
         runs.identify(own)
-        summaries, fault = run_unfinished(own, track=False, fresh_ranks=fresh)
+        with Pools(fresh) as several:
+            summaries, fault = run_unfinished(own, track=False, pools=several)
         assert fault is None
         losses = [
             [each["test_loss"] for each in read_events(run.folder / "events.jsonl") if each["event"] == "evaluation"]

@@ -23,6 +23,7 @@ from repro.common.processes import end_with_parent
 from repro.launch.pool import title
 from repro.testbed import linux
 
+PLANNING = "repro.launch.planning"  # the one module that waits for no more than it needs itself
 # in this order: a host's mounts, its /proc among them, come last
 NAMESPACES = ("user", "net", "uts", "ipc", "pid", "mnt")
 
@@ -39,7 +40,11 @@ class Asked(NamedTuple):
 
 
 def serve(listener: socket.socket) -> Asked | None:
-    """Fork for every connection, and tell each how its process ended; None at the end. In what is forked: its part."""
+    """Fork for every connection, and tell each how its process ended; None at the end. In what is forked: its part.
+
+    What ranks alone need is imported as soon as nobody asks for anything, or before the first rank.
+    """
+    loaded = False
     woken, wake = socket.socketpair()
     wake.setblocking(False)
     signal.set_wakeup_fd(wake.fileno())
@@ -49,7 +54,10 @@ def serve(listener: socket.socket) -> Asked | None:
         for each in (woken, listener, sys.stdin):
             watched.register(each, selectors.EVENT_READ)
         while True:
-            for key, _ in watched.select():
+            if not (ready := watched.select(None if loaded else 0)):
+                preload_ranks()
+                loaded = True
+            for key, _ in ready:
                 if key.fileobj is sys.stdin:
                     _end_all(links)
                     return None
@@ -58,6 +66,9 @@ def serve(listener: socket.socket) -> Asked | None:
                 elif key.fileobj is listener:
                     link = listener.accept()[0]
                     asked = _received(link)
+                    if asked and not loaded and PLANNING not in asked.words:
+                        preload_ranks()
+                        loaded = True
                     pid = os.fork() if asked else None
                     if pid == 0:
                         signal.set_wakeup_fd(-1)
@@ -162,8 +173,13 @@ def _namespace(pid: int | str, kind: str) -> tuple[int, int] | None:
 
 
 def preload() -> None:
-    """Import what ranks need, which neither starts a thread nor looks for a GPU."""
-    import torch._dynamo  # every optimizer does, a second's work
+    """Import what ranks and the planning of runs need, which neither starts a thread nor looks for a GPU."""
+    from repro.launch import runs  # noqa: F401
+
+
+def preload_ranks() -> None:
+    """The same of what ranks alone need: another second's work."""
+    import torch._dynamo  # every optimizer does
     import torch.distributed.run  # noqa: F401
 
     from repro import fabric
@@ -171,12 +187,12 @@ def preload() -> None:
 
     for name in fabric.FABRICS:
         fabric.load(name)
+    gc.freeze()  # pages of what is imported stay shared
 
 
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command's to hear
     preload()
-    gc.freeze()  # pages of what is imported stay shared
     if asked := serve(socket.socket(fileno=int(sys.argv[1]))):
         signal.signal(signal.SIGINT, signal.default_int_handler)
         become(asked)

@@ -101,9 +101,9 @@ def cpu_seconds(where: Path) -> float:
 
 
 def step_seconds(where: Path, epochs: float, flags: Sequence[str]) -> float:
-    """The median step of a longer run."""
+    """The fastest step of a longer run: others on the machine only make steps slower."""
     (summary,) = json.loads(start([*COMMAND, *RUN, f"epochs={epochs}", "--json", *flags], where))
-    return float(summary["step"]["median_s"])
+    return float(summary["step"]["min_s"])
 
 
 def table(result: dict[str, Any]) -> str:
@@ -115,5 +115,5 @@ def table(result: dict[str, Any]) -> str:
     lines[-1] += f"    goal at most {goal['ratio']}"
     cached = result["cached_cpu_s"]["median"]
     lines.append(f"  nothing to run   {cached:8.2f} s of a core    goal at most {goal['cached_cpu_s']}")
-    lines.append(f"  a step of forked ranks: {result['step_ratio']:.3f} times that of fresh ones")
+    lines.append(f"  the fastest step of forked ranks: {result['step_ratio']:.3f} times that of fresh ones")
     return "\n".join(lines)

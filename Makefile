@@ -33,23 +33,23 @@ test-cluster: setup  ## run the tests of Slurm, Horovod, network namespaces, an 
 
 test-all: test test-cluster  ## run all tests
 
-reproduce-pipesgd: setup  ## run all experiments of Pipe-SGD and build its page (SCALE=quick, full or paper)
+reproduce-pipesgd: setup  ## run the main experiments of Pipe-SGD, with SCALE=full all, and build its page
 	$(REPRO) run pipesgd --scale $(SCALE)
 
-reproduce-pipedream: setup  ## run all experiments of PipeDream and build its page (SCALE=quick, full or paper)
+reproduce-pipedream: setup  ## run the main experiments of PipeDream, with SCALE=full all, and build its page
 	$(REPRO) run pipedream --scale $(SCALE)
 
 profile-pipedream: setup  ## profile this machine for the measured experiments of PipeDream, in the place of the committed profiles
 	$(REPRO) profile vgg16 model.width=0.25 --dataset cifar10 --minibatches 100 --out paper_configs/profile/measured-vgg.json
 	$(REPRO) profile alexnet_cifar model.width=0.5 --dataset cifar10 --minibatches 100 --out paper_configs/profile/measured-alexnet.json
 
-reproduce-gtopk: setup  ## run all experiments of gTop-k S-SGD and build its page (SCALE=quick, full or paper)
+reproduce-gtopk: setup  ## run the main experiments of gTop-k S-SGD, with SCALE=full all, and build its page
 	$(REPRO) run gtopk --scale $(SCALE)
 
-reproduce-eagersgd: setup  ## run all experiments of eager-SGD and build its page (SCALE=quick, full or paper)
+reproduce-eagersgd: setup  ## run the main experiments of eager-SGD, with SCALE=full all, and build its page
 	$(REPRO) run eagersgd --scale $(SCALE)
 
-reproduce-ibatch: setup  ## run all experiments of iBatch and build its page (SCALE=quick, full or paper)
+reproduce-ibatch: setup  ## run the main experiments of iBatch, with SCALE=full all, and build its page
 	$(REPRO) run ibatch --scale $(SCALE)
 
 reproduce-all: reproduce-pipesgd reproduce-pipedream reproduce-gtopk reproduce-eagersgd reproduce-ibatch baselines validate  ## the five papers, the libraries, the validation

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from repro.common.errors import InputError, unknown
 from repro.common.paths import reports_root
+from repro.reports import built
+from repro.reports.built import Built
+from repro.reports.files import Files
 from repro.reports.overview import ACROSS, PAPERS
 
 GENERATED = {".png", ".pdf", ".csv", ".json", ".tex"}
@@ -25,50 +27,59 @@ def build(
 
     results: a results folder to be read alone (default: workspace and reference, as `repro.reports.loading` tells);
     out: where pages go (`reports_root()`); say: is told of each page before it is built. The same summaries give the
-    same bytes. A page's figures and tables of an earlier build that no longer have results are removed.
+    same bytes; a page of which nothing changed stays as it is (`repro.reports.built`). A page's figures and tables of
+    an earlier build that no longer have results are removed.
     """
     if paper is not None and paper not in (*PAPERS, *ACROSS):
         raise unknown("paper", paper, (*PAPERS, *ACROSS))
     results, out = (Path(folder) if folder is not None else None for folder in (results, out))
     out = out or reports_root()
-    pages: list[Path] = []
-    files: list[Path] = []
-    done: dict[str, Any] = {}
-    for name, made in _pages((*PAPERS, *ACROSS) if paper is None else (paper,), results, out, say):
-        of_paper, others, done[name] = made
-        pages += of_paper
-        files += others
-        _sweep([out / "figures" / name, out / "tables" / name], set(others))
+    names = (*PAPERS, *ACROSS) if paper is None else (paper,)
+    made = {name: before for name in names if (before := _as_it_was(name, results, out))}
+    made |= _pages([name for name in names if name not in made], results, out, say)
     if paper is None:
         from repro.reports import overview
 
-        pages += overview.build(done, out)
+        made[overview.PAGE] = overview.build({name: one.said for name, one in made.items()}, out)
+    pages: list[Path] = []
+    files: list[Path] = []
+    for name in (*names, *made.keys() - {*names}):
+        of_page, others = made[name].written()
+        pages += of_page
+        files += others
+        _sweep([out / "figures" / name, out / "tables" / name], set(others))
     return [*pages, *files]
 
 
-def _pages(
-    names: Sequence[str], results: Path | None, out: Path, say: Callable[[str], None]
-) -> Iterator[tuple[str, Any]]:
+def _as_it_was(name: str, results: Path | None, out: Path) -> Built | None:
+    """A page as an earlier build made it, where nothing has changed since."""
+    before = Built.before(name, out)
+    return before if before.is_of(built.inputs(name, results)) else None
+
+
+def _pages(names: Sequence[str], results: Path | None, out: Path, say: Callable[[str], None]) -> dict[str, Built]:
     """What `page` gives for each, in order; several at once in processes of their own, one a core."""
     cores = len(os.sched_getaffinity(0))
-    if len(names) == 1 or cores == 1:
+    if len(names) <= 1 or cores == 1:
+        made = {}
         for name in names:
             say(f"building the page of {name} ...")
-            yield name, page(name, results, out)
-        return
+            made[name] = page(name, results, out)
+        return made
     say(f"building the pages of {', '.join(names)} ...")
     fresh = multiprocessing.get_context("forkserver")  # drawing may have threads here
     with ProcessPoolExecutor(min(cores, len(names)), mp_context=fresh) as pool:
-        yield from zip(names, pool.map(page, names, [results] * len(names), [out] * len(names)))
+        return dict(zip(names, pool.map(page, names, [results] * len(names), [out] * len(names))))
 
 
-def page(name: str, results: Path | None, out: Path) -> tuple[list[Path], list[Path], Any]:
-    """(pages, other files, what the overview says) of a paper, or of a page across papers."""
+def page(name: str, results: Path | None, out: Path) -> Built:
+    """The page of a paper, or one across papers, built under `out`."""
+    files, inputs = Files(name, out), built.inputs(name, results)
     if name in PAPERS:
         from repro.reports import paper_page
 
-        return paper_page.build(name, results, out)
-    return import_module(f"repro.reports.{name}").build(results, out)
+        return files.built(inputs, *paper_page.build(name, results, files))
+    return files.built(inputs, *import_module(f"repro.reports.{name}").build(results, files))
 
 
 def _sweep(folders: list[Path], written: set[Path]) -> None:

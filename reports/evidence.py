@@ -19,20 +19,21 @@ from repro.records.kinds import EMULATED, SIMULATED
 from repro.reporting import claims, evaluate, validated
 from repro.reporting.claims import Claim, File
 from repro.reporting.evaluate import Error, Evidence, Judged, Outcome
+from repro.reporting.filters import chosen
 from repro.reporting.stats import spread
-from repro.reports import factors
+from repro.reports import factors, loading
 from repro.reports.compute import FUNCTIONS, OF_PROBES, takes_error
 from repro.reports.gathering import AnyGroup, Finder
 from repro.reports.groups import Group
 from repro.reports.loading import KINDS, Summary
 from repro.reports.probes import ProbeGroup
+from repro.reports.resolution import of_function, resolved
 
 if TYPE_CHECKING:
     import pandas as pd
 
 Place = tuple[Any, ...]
 ENDS = {"": "median", "_low": "min", "_high": "max"}  # of a column of repeated steps
-SHARES = ("top1", "top5")  # metrics that are a share of the test set
 
 
 def claims_of(paper: str, folder: Path = Path(__file__).parent) -> File:
@@ -62,7 +63,9 @@ class Court:
     find: Finder
     results: Path | None
     ends_of: Mapping[str, Sequence[Summary]] = field(default_factory=dict)  # end of an input -> the runs there
+    # by the id of a group, which is kept with what was made of it: another may get the id of one that is gone
     _frames: dict[int, tuple[AnyGroup, pd.DataFrame]] = field(default_factory=dict, repr=False)
+    _at: dict[tuple[str, int], tuple[AnyGroup, AnyGroup | None]] = field(default_factory=dict, repr=False)
 
     def judged(self) -> list[Judged]:
         """One a claim and kind, in the file's order."""
@@ -96,7 +99,17 @@ class Court:
             by_construction=by_construction(claim, group),
             implied=implied(group) if claim.about == "time" else "",
             out_of_scope=shared_cores(claim, group),
+            origin=self.origin(claim, group),
         )
+
+    def origin(self, claim: Claim, group: AnyGroup) -> str:
+        """Where the runs are from that a number is made of; of a function, all that it may look at."""
+        assert claim.value is not None
+        rows = self.frame(group)
+        if claim.value.function is None and "origin" in rows:
+            parts = [chosen(rows, of)["origin"] for of in (claim.value.of, claim.value.over) if of is not None]
+            return loading.origin({"root": origin} for part in parts for origin in part)
+        return loading.origin(group.used())
 
     def outcome(self, claim: Claim, group: AnyGroup, **more: float) -> Outcome:
         """Ours, a number a seed; more: arguments of the function besides the claim's."""
@@ -112,17 +125,18 @@ class Court:
     def frame(self, group: AnyGroup) -> pd.DataFrame:
         """A row a run (of the validation: a strategy), with what verbs need."""
         if id(group) not in self._frames:
-            self._frames[id(group)] = (group, frame(group))  # kept with it: another may get the id of one that is gone
+            self._frames[id(group)] = (group, frame(group))
         return self._frames[id(group)][1]
 
     def repeated(self, claim: Claim, group: AnyGroup) -> list[float]:
         """Between what ours lies by the repetitions of one run, where the run says so, and by its test set."""
-        value = claim.value
+        value, found = claim.value, []
         assert value is not None
-        if value.function or f"{value.column}_low" not in (rows := self.frame(group)):
-            return []
-        sides = (("_low", "_high"), ("_high", "_low"))
-        found = [number for ends in sides for number in evaluate.numbers(value, rows, ends).values.values()]
+        if value.function and claim.about == "accuracy" and isinstance(group, Group):
+            found = of_function(lambda moved: self.outcome(claim, moved), group)
+        elif not value.function and f"{value.column}_low" in (rows := self.frame(group)):
+            sides = (("_low", "_high"), ("_high", "_low"))
+            found = [number for ends in sides for number in evaluate.numbers(value, rows, ends).values.values()]
         return [number for number in found if not math.isnan(number)]
 
     def ends(self, claim: Claim, kind: str, here: Outcome) -> Mapping[str, float]:
@@ -152,6 +166,11 @@ class Court:
 
     def at(self, end: str, group: AnyGroup) -> AnyGroup | None:
         """A group's runs with an input at an end, under the names that they have in the group; None without any."""
+        if (end, id(group)) not in self._at:
+            self._at[end, id(group)] = (group, self._moved(end, group))
+        return self._at[end, id(group)][1]
+
+    def _moved(self, end: str, group: AnyGroup) -> AnyGroup | None:
         there = self.by_place.get(end, {})
         twins = [
             there[place(run)]
@@ -191,7 +210,7 @@ def frame(group: AnyGroup) -> pd.DataFrame:
     import pandas as pd
 
     if isinstance(group, Group) or group.program != "validation":
-        return tidy.frame([tidy.run(run) | resolved(run) for run in group.used()])
+        return tidy.frame([tidy.run(run) | resolved(run) | {"origin": run.get("root")} for run in group.used()])
     rows = []
     for run in group.summaries:
         slow = float(factors.of(run).get("slow_down", 1))
@@ -201,20 +220,6 @@ def frame(group: AnyGroup) -> pd.DataFrame:
             times = {f"iteration_s{end}": row["observed_s"][which] / slow for end, which in ENDS.items()}
             rows.append(own | times)
     return pd.DataFrame(rows)
-
-
-def resolved(run: Mapping[str, Any]) -> dict[str, float]:
-    """An accuracy less and plus the standard error that so many test examples leave; nothing of other metrics.
-
-    Wilson's score interval, which has a width also where all examples, or none, are right.
-    """
-    metric, examples = run.get("metric"), (run.get("dataset") or {}).get("test")
-    share = (run.get("final") or {}).get(metric)
-    if metric not in SHARES or share is None or not examples:
-        return {}
-    middle = share + 1 / (2 * examples)
-    half = math.sqrt(share * (1 - share) / examples + 1 / (4 * examples**2))
-    return {f"final{end}": (middle + sign * half) / (1 + 1 / examples) for end, sign in (("_low", -1), ("_high", 1))}
 
 
 def not_testable(claim: Claim, group: AnyGroup) -> str:

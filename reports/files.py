@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repro.reports import tables
+from repro.reports import built, tables
+from repro.reports.built import Built
 from repro.reports.writing import save, write_csv, write_text
 
 if TYPE_CHECKING:
@@ -16,26 +18,41 @@ if TYPE_CHECKING:
 
 @dataclass
 class Files:
-    """Writes a paper's figures and tables under `out` and remembers them."""
+    """Writes a page's figures and tables under `out` and remembers them."""
 
-    paper: str
+    page: str
     out: Path
     written: list[Path] = field(default_factory=list)
+    drawn_of: dict[str, str] = field(default_factory=dict)  # figure -> digest of what it was drawn of
 
-    def picture(self, figure: Any, name: str, alt: str, caption: str, rows: pd.DataFrame) -> str:
+    @cached_property
+    def before(self) -> Built:
+        """What an earlier build left."""
+        return Built.before(self.page, self.out)
+
+    def picture(self, draw: Callable[[], Any], of: str, name: str, alt: str, caption: str, rows: pd.DataFrame) -> str:
         """PNG and PDF of a figure, and the rows that it shows as CSV; the Markdown that shows it: alt, the text in its
-        place, and a caption with links to the files."""
-        self.written += save(figure, self._figures / name)
-        self.written.append(write_csv(rows, self._figures / f"{name}.csv"))
-        path = f"figures/{self.paper}/{name}"
+        place, and a caption with links to the files. `of`: what else than the rows it is drawn of; the same is not
+        drawn again."""
+        path = f"figures/{self.page}/{name}"
+        pictures = [f"{path}.png", f"{path}.pdf"]
+        self.drawn_of[name] = built.digest(built.of_drawing(), of, dict(rows.dtypes), rows.to_csv())
+        if self.before.figures.get(name) == self.drawn_of[name] and self.before.has(pictures):
+            self.written += [self.out / each for each in pictures]
+        else:
+            self.written += save(draw(), self.out / path)
+        self.written.append(write_csv(rows, self.out / f"{path}.csv"))
         return f"![{alt}]({path}.png)\n\n*{caption} [PDF]({path}.pdf) [CSV]({path}.csv)*"
 
     def table(self, frame: pd.DataFrame, name: str, left: Sequence[str] = ()) -> str:
         """A table as LaTeX in a file and as Markdown."""
-        path = self.out / "tables" / self.paper / f"{name}.tex"
+        path = self.out / "tables" / self.page / f"{name}.tex"
         self.written.append(write_text(path, tables.latex(frame)))
         return tables.markdown(frame, left)
 
-    @property
-    def _figures(self) -> Path:
-        return self.out / "figures" / self.paper
+    def built(self, inputs: str, pages: Sequence[Path], said: Any) -> Built:
+        """What was built, remembered for the next time."""
+        digests = {path.relative_to(self.out).as_posix(): built.content(path) for path in (*pages, *self.written)}
+        now = Built(self.page, self.out, digests, self.drawn_of, list(digests)[: len(pages)], inputs, said)
+        now.keep()
+        return now

@@ -9,12 +9,14 @@ files and figures get the signs back.
 from __future__ import annotations
 
 import re
+from functools import cache
 from typing import Any
 
 SIGNS = "<>&[]`\\*|#$"
 STAND_INS = {sign: chr(0xE000 + ord(sign)) for sign in SIGNS}
 # Ends of lines, where another block of Markdown could begin, other control characters, and what is no character.
 BREAKS = re.compile("[\x00-\x1f\x7f\x85\u2028\u2029\ud800-\udfff]")
+NUMBERS = (float, int, bool, type(None))  # most of what a summary holds
 
 _taken = str.maketrans(STAND_INS)
 _markup = str.maketrans({stand_in: f"&#{ord(sign)};" for sign, stand_in in STAND_INS.items()}
@@ -26,10 +28,17 @@ _drawn = _plain | {ord(STAND_INS["$"]): r"\$"}
 def taken(value: Any) -> Any:
     """What was read from a summary, with stand-ins in all its strings, the names of entries too."""
     if isinstance(value, str):
-        return BREAKS.sub(" ", value).translate(_taken)
+        return _text(value)
     if isinstance(value, dict):
-        return {taken(name): taken(entry) for name, entry in value.items()}
-    return [taken(entry) for entry in value] if isinstance(value, list) else value
+        return {_text(name): entry if type(entry) in NUMBERS else taken(entry) for name, entry in value.items()}
+    if isinstance(value, list):
+        return [entry if type(entry) in NUMBERS else taken(entry) for entry in value]
+    return value
+
+
+@cache  # a recorded step says the same few words some thousand times
+def _text(value: str) -> str:
+    return BREAKS.sub(" ", value).translate(_taken)
 
 
 def markup(text: str) -> str:

@@ -11,6 +11,8 @@ from typing import Any
 from repro.reports import factors
 from repro.reports.loading import KINDS, Summary
 
+QUICK = "quick"  # the scale whose numbers stand for no others
+
 
 @dataclass(frozen=True)
 class Experiment:
@@ -73,6 +75,11 @@ class Group:
     def phase_runs(self, variant: str) -> dict[int, Summary]:
         """seed -> the run whose phases count: breakdown runs where there are any, else the throughput runs."""
         return self._of(variant, breakdown=True) or self.runs(variant)
+
+    @property
+    def asked(self) -> set[str]:
+        """The variants whose runs somebody asked for."""
+        return {variant for variant, _ in self._runs}
 
     def covered(self) -> list[str]:
         """Variants with a throughput run, in the experiment's order."""
@@ -212,8 +219,9 @@ def _same_options(runs: Sequence[Summary]) -> tuple[list[Summary], list[Summary]
 def choose(summaries: Sequence[Summary], experiment: Experiment) -> tuple[dict[str, Group], list[Group]]:
     """(kind -> the group that its figures show, the experiment's other groups).
 
-    For each kind: most variants covered; then runs with accuracies before those without; then, simulated, a testbed of
-    a paper before one with round numbers; then the group that finished last.
+    For each kind: none of scale quick where there are others; then most variants covered; then runs with accuracies
+    before those without; then, simulated, a testbed of a paper before one with round numbers; then the group that
+    finished last.
     """
     mine = [s for s in summaries if belongs(s, experiment)]
     found = groups(mine, tuple(experiment.variants), experiment.varies)
@@ -224,6 +232,7 @@ def choose(summaries: Sequence[Summary], experiment: Experiment) -> tuple[dict[s
             chosen[kind] = max(
                 of_kind,
                 key=lambda g: (
+                    g.first.get("scale") != QUICK,
                     len(g.covered()),
                     not g.timing_only,
                     kind == "simulated" and g.first["testbed"].startswith("paper/"),

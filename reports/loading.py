@@ -110,7 +110,7 @@ def _testbed(summary: Summary) -> dict[str, Any]:
 
 def origin(summaries: Iterable[Summary]) -> str:
     """`reference`, `workspace` or `reference / workspace`"""
-    return " / ".join(sorted({summary["root"] for summary in summaries}))
+    return " / ".join(sorted({root for summary in summaries if (root := summary.get("root"))}))
 
 
 def _frame_problem(summary: Any) -> str | None:

@@ -5,11 +5,13 @@ What is a paper's own stands in `reports/<paper>/`: page.md.j2 (the words), clai
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from repro.common.errors import InputError, unknown
 from repro.experiment import config
@@ -27,27 +29,13 @@ from repro.reports.render import template, write_page
 from repro.reports.specs import Specs
 
 SAID = {"holds": "hold", "fails": "fail"}  # of several
+PLACEHOLDER = re.compile(r"{(?P<claim>[^{}:]+):(?P<kind>[^{}:]+)}")
 COLUMNS = (EMULATED, MEASURED, SIMULATED)  # of verdicts; what is padded says so in the column of what is measured
 
 
-@dataclass(frozen=True)
-class Answer:
-    """What the overview says of a paper: its first sentence, and its verdicts."""
-
-    sentence: str
-    judged: Sequence[Judged]
-
-
-def build(paper: str, results: Path | None, out: Path) -> tuple[list[Path], list[Path], Answer]:
-    """(pages, other files, what the overview says) of a paper, under `out`."""
-    page = PaperPage.of(paper, results, out)
-    text = template(f"{paper}/page.md.j2", page=page, figure=page.specs.figure, table=page.specs.table,
-                    ours=page.ours)  # fmt: skip
-    pages = write_page(text, paper, out, page.files.written)
-    for name in ("claims", "provenance"):
-        more = template(f"templates/{name}.md.j2", page=page)
-        pages += write_page(more, f"{paper}-{name}", out, page.files.written)
-    return pages, page.files.written, Answer(first_sentence(text), page.judged)
+def build(paper: str, results: Path | None, files: Files) -> tuple[list[Path], dict[str, Any]]:
+    """(pages, what the overview says of it), see `PaperPage.write`"""
+    return PaperPage.of(paper, results, files).write()
 
 
 @dataclass(frozen=True)
@@ -60,9 +48,17 @@ class PaperPage:
     files: Files
 
     @classmethod
-    def of(cls, paper: str, results: Path | None, out: Path) -> PaperPage:
-        gathered = import_module(f"repro.reports.{paper}.results").gathered(results)
-        return cls(paper, results, gathered, Files(paper, out))
+    def of(cls, paper: str, results: Path | None, files: Files) -> PaperPage:
+        return cls(paper, results, import_module(f"repro.reports.{paper}.results").gathered(results), files)
+
+    def write(self) -> tuple[list[Path], dict[str, Any]]:
+        """(pages, what the overview says: `sentence`, and `verdicts`, how many claims have which)"""
+        text = template(f"{self.paper}/page.md.j2", page=self, figure=self.specs.figure, table=self.specs.table,
+                        ours=self.ours)  # fmt: skip
+        pages = write_page(text, self.paper, self.files)
+        for name in ("claims", "provenance"):
+            pages += write_page(template(f"templates/{name}.md.j2", page=self), f"{self.paper}-{name}", self.files)
+        return pages, {"sentence": self.answer, "verdicts": wording.strip(self.by_claim)}
 
     @cached_property
     def file(self) -> File:
@@ -153,24 +149,28 @@ class PaperPage:
         return lines
 
     @property
+    def answer(self) -> str:
+        """What was found, in a sentence."""
+        return self.told(self.file.answer)
+
+    @property
     def findings(self) -> list[str]:
-        """The findings with their numbers, the paper's as `{claim:paper}`; InputError where a verdict that one rests on
-        is another in the reference."""
+        """The findings; InputError where a verdict that one rests on is another in the reference."""
         from repro.common.paths import reference_root
 
-        told = []
-        for finding in self.file.findings:
+        for finding in self.file.findings if self.results == reference_root() else ():
             for place, verdict in finding.rests_on.items():
                 one = self.one(*place.split(":", 1))
-                if self.results == reference_root() and one.verdict.answer != verdict:
+                if one.verdict.answer != verdict:
                     raise InputError(f"{self.paper}: a finding rests on {place} {verdict}; it is {one.verdict.text}")
-            numbers = {place: self.ours(*place.split(":", 1)) for place in finding.rests_on}
-            numbers |= {f"{claim}:paper": of[0].claim.paper.shown for claim, of in self.by_claim.items()}
-            text = finding.text
-            for place, number in numbers.items():
-                text = text.replace(f"{{{place}}}", number)
-            told.append(text)
-        return told
+        return [self.told(finding.text) for finding in self.file.findings]
+
+    def told(self, text: str) -> str:
+        """A text of the claims file with its numbers: ours for `{claim:kind}`, the paper's for `{claim:paper}`."""
+        return PLACEHOLDER.sub(lambda place: self.number(place["claim"], place["kind"]), text)
+
+    def number(self, claim: str, kind: str) -> str:
+        return self.one(claim, SIMULATED).claim.paper.shown if kind == "paper" else self.ours(claim, kind)
 
     @property
     def changed(self) -> list[str]:
@@ -209,9 +209,3 @@ class PaperPage:
     def others(self) -> str:
         found = tables.others(self.gathered.found.others)
         return tables.markdown(found, list(found.columns)) if len(found) else ""
-
-
-def first_sentence(page: str) -> str:
-    """What a page begins with after its title and what the paper is called."""
-    paragraphs = [part for part in page.split("\n\n") if part.strip() and not part.lstrip().startswith(("#", "*", ">"))]
-    return " ".join(paragraphs[0].split("\n")[0].split()) if paragraphs else ""

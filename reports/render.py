@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from repro.common.errors import InputError
 from repro.reports import foreign
+from repro.reports.files import Files
 from repro.reports.writing import write_text
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -34,14 +34,14 @@ def _environment() -> Any:
     )
 
 
-def write_page(text: str, name: str, out: Path, written: Iterable[Path] = ()) -> list[Path]:
-    """`out`/<name>.md; written: the page's files. InputError where it shows a picture that is none of them."""
+def write_page(text: str, name: str, files: Files) -> list[Path]:
+    """<name>.md beside the page's files; InputError where it shows a picture that is none of them."""
     text = foreign.markup(text)
-    figures = {path.relative_to(out).as_posix() for path in written if path.suffix == ".png"}
+    figures = {path.relative_to(files.out).as_posix() for path in files.written if path.suffix == ".png"}
     for shown in _pictures(text):
         if shown not in figures:
             raise InputError(f"{shown}: not a figure of this page")
-    return [write_text(out / f"{name}.md", text)]
+    return [write_text(files.out / f"{name}.md", text)]
 
 
 def _pictures(text: str) -> list[str]:

@@ -39,8 +39,8 @@ class Specs:
         rows = figures.rows(figure, table) if len(table) else table
         if not len(rows):
             return f"*{figure.title}: not run yet.*"
-        drawn = drawing.draw(figure, rows)
-        return self.files.picture(drawn, name, figure.alt, _caption(figure, rows), rows)
+        caption = _caption(figure, rows)
+        return self.files.picture(lambda: drawing.draw(figure, rows), repr(figure), name, figure.alt, caption, rows)
 
     def table(self, name: str) -> str:
         """A caption, and the table below it."""

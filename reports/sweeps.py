@@ -6,11 +6,10 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 
-from repro.reports.groups import Experiment, Group, belongs, finished, groups
+from repro.reports.groups import QUICK, Experiment, Group, belongs, finished, groups
 from repro.reports.loading import KINDS, Summary
 from repro.reports.probes import ProbeGroup
 
-QUICK = "quick"
 PREFERRED = "shaped/1g"  # of several places the one by which claims are judged
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from repro.records.kinds import EMULATED, MEASURED, PADDED, SIMULATED
@@ -12,6 +13,7 @@ from repro.reporting.verdict import INCONCLUSIVE, NOT_RUN, UNJUDGED
 
 # which kind's verdict stands for a claim, if it has one
 DECIDING = (MEASURED, EMULATED, SIMULATED, PADDED)
+STRIP = ("holds as printed", "holds, another size", "does not hold", "inconclusive", "not judged")  # of the overview
 
 
 def ours(one: Judged) -> str:
@@ -67,3 +69,19 @@ def by_claim(judged: Sequence[Judged]) -> Mapping[str, list[Judged]]:
     for one in judged:
         found.setdefault(one.claim.id, []).append(one)
     return found
+
+
+def strip(by_claim: Mapping[str, Sequence[Judged]]) -> dict[str, int]:
+    """How many claims have which verdict, each by the kind of number that decides it."""
+    found = Counter(_place(deciding(of_kinds)) for of_kinds in by_claim.values())
+    return {name: found[name] for name in STRIP}
+
+
+def _place(one: Judged) -> str:
+    if not one.verdict.judged:
+        return "not judged"
+    if one.verdict.answer == INCONCLUSIVE:
+        return INCONCLUSIVE
+    if one.verdict.answer == "holds":
+        return "holds as printed" if one.verdict.settled else "holds, another size"
+    return "does not hold"

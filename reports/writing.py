@@ -10,24 +10,26 @@ from typing import Any
 from repro.common.errors import InputError
 from repro.reports import foreign
 
+DPI = 130
+
 
 def save(figure: Any, stem: Path) -> list[Path]:
-    """`stem`.png (130 dpi) and `stem`.pdf without dates or versions, then the figure is closed."""
+    """`stem`.png and `stem`.pdf without dates or versions, then the figure is closed."""
     import matplotlib.pyplot as plt
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.backends.backend_pdf import FigureCanvasPdf
 
     _readable(figure)
     figure.draw_without_rendering()  # lays everything out, which takes long: once is enough
     figure.set_layout_engine("none")
-    written = []
-    for suffix, options in (
-        (".png", {"dpi": 130, "metadata": {"Software": None}}),
-        (".pdf", {"metadata": {"CreationDate": None, "Producer": None, "Creator": None}}),
-    ):
-        buffer = io.BytesIO()
-        figure.savefig(buffer, format=suffix[1:], **options)
-        written.append(write_bytes(stem.with_name(stem.name + suffix), buffer.getvalue()))
+    figure.set_dpi(DPI)
+    png, pdf = io.BytesIO(), io.BytesIO()
+    # what `savefig` does, but that it draws everything once more before, for a layout
+    FigureCanvasAgg(figure).print_png(png, metadata={"Software": None})
+    FigureCanvasPdf(figure).print_pdf(pdf, metadata={"CreationDate": None, "Producer": None, "Creator": None})
     plt.close(figure)
-    return written
+    made = {".png": png, ".pdf": pdf}
+    return [write_bytes(stem.with_name(stem.name + suffix), buffer.getvalue()) for suffix, buffer in made.items()]
 
 
 def _readable(figure: Any) -> None:

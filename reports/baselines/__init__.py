@@ -20,15 +20,15 @@ PAGE = "baselines"
 BASE = "D-Sync"
 
 
-def build(results: Path | None, out: Path) -> tuple[list[Path], list[Path], str]:
-    """(pages, other files, a line for the overview): the page under `out`."""
-    found, files = runs(load(PAGE, results)), Files(PAGE, out)
+def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
+    """(pages, a line for the overview)"""
+    found = runs(load(PAGE, results))
     made = {"runs": found, "provenance": provenance(found)}
     specs = Specs(PAGE, files, lambda shown: made[shown.table])
     line = f"{found['variant'].nunique()} variants, theirs and ours, of the same training." if len(found) else ""
     line = line or f"No results yet: `repro run {PAGE}`."
     text = template(f"{PAGE}/page.md.j2", figure=specs.figure, table=specs.table, line=line)
-    return write_page(text, PAGE, out, files.written), files.written, line
+    return write_page(text, PAGE, files), line
 
 
 def runs(found: list[Summary]) -> pd.DataFrame:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from repro.reporting.evaluate import Judged
-from repro.reporting.verdict import INCONCLUSIVE
-from repro.reports import wording
+from repro.reports import built
+from repro.reports.built import Built
 from repro.reports.files import Files
-from repro.reports.paper_page import Answer
 from repro.reports.render import template, write_page
 from repro.reports.specs import Specs
 
@@ -28,41 +25,26 @@ PAPERS: dict[str, tuple[str, str]] = {
 }  # fmt: skip
 # pages that belong to no paper -> title
 ACROSS = {"validation": "How far the simulation can be trusted", "baselines": "Libraries beside the papers' strategies"}
-STRIP = ("holds as printed", "holds, another size", "does not hold", "inconclusive", "not judged")
 
 
-def build(done: Mapping[str, Any], out: Path) -> list[Path]:
-    """index.md from what each page said of itself; returns the files written."""
+def build(done: Mapping[str, Any], out: Path) -> Built:
+    """index.md from what each page said of itself."""
     import pandas as pd
 
-    answers: dict[str, Answer] = {paper: done[paper] for paper in PAPERS if paper in done}
+    files, inputs = Files(PAGE, out), built.inputs(PAGE, None, done)
+    if files.before.is_of(inputs):
+        return files.before
+    papers = {paper: done[paper] for paper in PAPERS if paper in done}
     rows = [
         {"paper": PAPERS[paper][0], "verdict": verdict, "claims": count}
-        for paper, answer in answers.items()
-        for verdict, count in strip(answer).items()
+        for paper, said in papers.items()
+        for verdict, count in said["verdicts"].items()
     ]
-    files = Files(PAGE, out)
     specs = Specs(PAGE, files, lambda shown: pd.DataFrame(rows))
     text = template(
         f"{PAGE}/index.md.j2",
-        papers=[(paper, *PAPERS[paper], answers[paper].sentence, strip(answers[paper])) for paper in answers],
+        papers=[(paper, *PAPERS[paper], *said.values()) for paper, said in papers.items()],
         strip=specs.figure("strip"),
         others=[(name, title, done[name]) for name, title in ACROSS.items() if name in done],
     )
-    return [*write_page(text, "index", out, files.written), *files.written]
-
-
-def strip(answer: Answer) -> dict[str, int]:
-    """How many claims have which verdict, each by the kind of number that decides it."""
-    found = Counter(_place(wording.deciding(of_kinds)) for of_kinds in wording.by_claim(answer.judged).values())
-    return {name: found[name] for name in STRIP}
-
-
-def _place(one: Judged) -> str:
-    if not one.verdict.judged:
-        return "not judged"
-    if one.verdict.answer == INCONCLUSIVE:
-        return INCONCLUSIVE
-    if one.verdict.answer == "holds":
-        return "holds as printed" if one.verdict.settled else "holds, another size"
-    return "does not hold"
+    return files.built(inputs, write_page(text, "index", files), None)

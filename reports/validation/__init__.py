@@ -12,9 +12,9 @@ from repro.reports.validation import tables
 PAGE = "validation"
 
 
-def build(results: Path | None, out: Path) -> tuple[list[Path], list[Path], str]:
-    """(pages, other files, a line for the overview): the page under `out`."""
-    found, files = tables.load(results), Files(PAGE, out)
+def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
+    """(pages, a line for the overview)"""
+    found = tables.load(results)
     steps = tables.steps(found)
     made = {
         "steps": lambda: steps,
@@ -29,7 +29,7 @@ def build(results: Path | None, out: Path) -> tuple[list[Path], list[Path], str]
     text = template(f"{PAGE}/page.md.j2", figure=specs.figure, table=specs.table, line=line,
                     misses=len(tables.worst(steps)), median=f"{tables.MEDIAN_GOAL:.0%}",
                     p95=f"{tables.P95_GOAL:.0%}")  # fmt: skip
-    return write_page(text, PAGE, out, files.written), files.written, line
+    return write_page(text, PAGE, files), line
 
 
 def sentence(every: list[dict]) -> str:

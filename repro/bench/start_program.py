@@ -11,7 +11,6 @@ import torch.distributed as dist
 from torch.nn import functional
 
 from repro import data, models
-from repro.data.base import Batches
 from repro.rank import preflight, session  # noqa: F401 - to import the same
 
 BATCH, SEED = 20, 1
@@ -23,7 +22,7 @@ def main() -> None:
     dataset = data.load("mnist", standin="always")
     model = models.build("mnist_mlp", dataset.input_shape, dataset.classes, SEED)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-    x, y = Batches(dataset.train, BATCH, SEED)[dist.get_rank()]
+    x, y = dataset.train.minibatches(BATCH, dist.get_world_size(), SEED)[dist.get_rank()]
     functional.cross_entropy(model(x), y).backward()
     for parameter in model.parameters():
         dist.all_reduce(parameter.grad)

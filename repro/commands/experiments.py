@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def add(commands: Any) -> None:
     listing = commands.add_parser("list", help="experiments, strategies, models, data sets, testbeds")
-    listing.add_argument("paper", nargs="?", help="its experiments in its order, with what each takes")
+    listing.add_argument("paper", nargs="?", help="its experiments in its order, with what each needs")
     listing.set_defaults(command=cmd_list)
     as_json(listing)
 
@@ -31,6 +31,7 @@ def add(commands: Any) -> None:
     experiment_arguments(run)
     inputs_argument(run)
     run.add_argument("--force", action="store_true", help="repeat finished runs")
+    run.add_argument("--dry-run", action="store_true", help="say what would be run, what is there, how long it takes")
     run.add_argument("--fresh-ranks", action="store_true", help="every rank imports anew; none is forked")
     run.add_argument("--no-mlflow", action="store_true", help="do not mirror the runs to MLflow")
     run.add_argument("--no-report", action="store_true", help="do not build the paper's page afterwards")
@@ -62,7 +63,7 @@ def cmd_list(args: argparse.Namespace) -> None:
 
 
 def list_paper(paper: str, as_json: bool) -> None:
-    """A paper's experiments in its order: what they show and take; a star at what its best-known claims rest on."""
+    """A paper's experiments in its order: what they show and need; a star at what its best-known claims rest on."""
     from repro.experiment import config, papers
 
     names = config.experiment_names(paper)
@@ -74,7 +75,7 @@ def list_paper(paper: str, as_json: bool) -> None:
     width = max(map(len, names))
     for name in names:
         entry = known.get(name)
-        what = f"{entry.shows}: {entry.takes or 'no data'}" if entry else config.title(name)
+        what = f"{entry.shows}: {entry.needs or 'no data'}" if entry else config.title(name)
         print(f"{'*' if entry and entry.headline else ' '} {name:{width}}  {what}")
 
 
@@ -129,22 +130,39 @@ def cmd_show(args: argparse.Namespace) -> None:
 
 
 def cmd_run(args: argparse.Namespace) -> None:
+    from repro.commands import dry_run
     from repro.experiment.config import experiment_names
+    from repro.launch.forecast import estimates
     from repro.launch.plan import plan
     from repro.launch.pool import Pools
     from repro.launch.runner import check_results_folder, run_unfinished
-    from repro.launch.standing import of_runs
+    from repro.launch.standing import Standing, standing, together
+    from repro.records import catalogue
 
     check_results_folder()
     scale = args.scale or DEFAULT_SCALE
+    names = experiment_names(args.experiment, scale)
     with Pools(args.fresh_ranks) as pools:
-        planned = plan(experiment_names(args.experiment), args.overrides, scale, args.inputs, pools)
+        planned = plan(names, args.overrides, scale, args.inputs, pools, fetch=not args.dry_run)
         for name, some, reason in planned.left_out:
             print(f"left out {'some of ' if some else ''}{name}: {reason}", file=sys.stderr)
         missing = next((NotHere(reason) for _, _, reason in planned.left_out), None)
-        runs = planned.runs
-        print(f"{args.experiment} at scale {scale}: {of_runs(runs)}", file=sys.stderr)
-        summaries, fault = run_unfinished(runs, args.force, not args.no_mlflow, pools)
+        runs, paper = planned.runs, args.experiment.split("/")[0]
+        left = [run for run in runs if args.force or args.dry_run or not run.finished]
+        finished = catalogue.runs(paper) if left else []  # imports pandas
+        stands = together([Standing(done=len(runs) - len(left)), standing(left, finished)])
+        print(f"{args.experiment} at scale {scale}: {stands}", file=sys.stderr)
+        if others := len(experiment_names(args.experiment)) - len(names):
+            print(f"{others} more experiments of {paper} are part of larger scales, or run by name", file=sys.stderr)
+        expected = estimates(left, finished)
+        if args.dry_run:
+            found = dry_run.plans(runs, finished, expected, args.force)
+            print(json.dumps(dry_run.rows(found), indent=1) if args.json else dry_run.text(found))
+            if missing:
+                raise missing
+            return
+        known = {run.title: estimate.seconds for run, estimate in zip(left, expected, strict=True)}
+        summaries, fault = run_unfinished(runs, args.force, not args.no_mlflow, known, pools)
     if args.json:
         print(json.dumps(summaries, indent=1))
     else:
@@ -195,9 +213,11 @@ def show_where(paper: str, report: bool, mirrored: Sequence[dict[str, Any]]) -> 
 
     print()
     if report:
-        page, index = built(paper)
-        print(f"report page   {page}")
-        print(f"all pages     {index}")
+        shown = built(paper)
+        if shown["claims"]:
+            print(f"what {paper} is known for\n{shown['claims']}\n")
+        print(f"report page   {shown['page']}")
+        print(f"all pages     {shown['index']}")
         print(f"figures       {reports_root() / 'figures' / paper}")
     print(f"results       {results_root() / paper}")
     # importing MLflow takes seconds: a command that mirrored a run has done it

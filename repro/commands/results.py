@@ -8,6 +8,7 @@ import re
 import shutil
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +49,7 @@ def add(commands: Any) -> None:
     publish.set_defaults(command=cmd_publish)
 
     verify = commands.add_parser("verify", help="are the committed results, and the verdicts on them, as published?")
+    verify.add_argument("--write", action="store_true", help="publish today's verdicts and pages of them")
     verify.set_defaults(command=cmd_verify)
 
 
@@ -130,13 +132,12 @@ def papers(paper: str | None) -> list[str]:
 
 
 def cmd_publish(args: argparse.Namespace) -> None:
-    from repro.common.paths import is_checkout, reference_root, results_root
+    from repro.common.paths import reference_root, results_root
     from repro.experiment.files import read_yaml
     from repro.records import catalogue, reference, tidy
     from repro.records.selection import chosen
 
-    if not is_checkout():
-        raise InputError("publish: only a checkout of the project has a reference to publish to")
+    in_checkout("publish")
     own = {tidy.name(run.summary): run for run in catalogue.runs(args.paper, results_root())}
     if not own:
         raise unknown("paper with results of yours", args.paper, papers(None))
@@ -151,7 +152,15 @@ def cmd_publish(args: argparse.Namespace) -> None:
     kept = [run for run in reference.read(args.paper) if what_it_is(run.summary) not in replaced]
     reference.write(args.paper, [*kept, *new])
     print(f"{len(new)} runs of {args.paper} are in {reference_root() / args.paper}, {len(kept)} as they were")
-    render(args.paper)
+    render([args.paper])
+
+
+def in_checkout(command: str) -> None:
+    """InputError where there is nothing that results and pages could be committed to."""
+    from repro.common.paths import is_checkout
+
+    if not is_checkout():
+        raise InputError(f"{command}: only a checkout of the project has a reference to publish to")
 
 
 def what_it_is(summary: dict[str, Any]) -> tuple[Any, ...]:
@@ -159,11 +168,12 @@ def what_it_is(summary: dict[str, Any]) -> tuple[Any, ...]:
     return tuple(summary.get(name) for name in ("experiment", "setting", "testbed", "seed", "breakdown", "scale"))
 
 
-def render(paper: str) -> None:
-    """The committed pages, and the verdicts of a paper, from the reference alone."""
+def render(papers: Sequence[str]) -> None:
+    """The committed pages, and the verdicts of these papers, from the reference alone."""
     from repro.common.paths import PROJECT, reference_root
     from repro.reports import published_verdicts
     from repro.reports.build import PAPERS, build
+    from repro.reports.built import FOLDER
 
     out = PROJECT / "reports" / "out"
     with tempfile.TemporaryDirectory() as built:
@@ -171,9 +181,11 @@ def render(paper: str) -> None:
         for path in Path(built).glob("*.md"):
             path.write_text(LINK.sub("", path.read_text(encoding="utf-8")), encoding="utf-8")
         shutil.rmtree(out, ignore_errors=True)
-        shutil.copytree(built, out, ignore=shutil.ignore_patterns(*(f"*{suffix}" for suffix in NOT_COMMITTED)))
-    if paper in PAPERS:
-        published_verdicts.write(paper)
+        left = (FOLDER, *(f"*{suffix}" for suffix in NOT_COMMITTED))
+        shutil.copytree(built, out, ignore=shutil.ignore_patterns(*left))
+    for paper in papers:
+        if paper in PAPERS:
+            published_verdicts.write(paper)
 
 
 def cmd_verify(args: argparse.Namespace) -> None:
@@ -182,6 +194,9 @@ def cmd_verify(args: argparse.Namespace) -> None:
     from repro.reports import published_verdicts
     from repro.reports.build import PAPERS
 
+    if args.write:
+        in_checkout("verify --write")
+        render(reference.papers())
     wrong = 0
     for paper in reference.papers():
         tables = reference.check(reference_root() / paper)
@@ -194,4 +209,4 @@ def cmd_verify(args: argparse.Namespace) -> None:
                 print(f"{paper}: {each}")
         print(line)
     if wrong:
-        raise FaultError(f"verify: {wrong} verdicts are not as published; `repro publish` publishes new ones")
+        raise FaultError(f"verify: {wrong} verdicts are not as published; `repro verify --write` publishes today's")

@@ -45,7 +45,7 @@ def cmd_submit(args: argparse.Namespace) -> None:
     if not args.dry_run:
         client.need("sbatch")
         check_results_folder()
-    names, missing = config.experiment_names(args.experiment), None
+    names, missing = config.experiment_names(args.experiment, args.scale or DEFAULT_SCALE), None
     shown: list[dict[str, Any]] = []
     for name in names:
         try:

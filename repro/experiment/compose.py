@@ -24,6 +24,7 @@ from repro.experiment.files import own_file, plugins_without_file
 from repro.experiment.overrides import LATER, check_override, parts_of
 
 FAULTS = (HydraException, OmegaConfBaseException, yaml.YAMLError, RecursionError)
+FULL = "full"  # the scale of the committed results
 # What `${...}` may not call: values of the configuration come into results, not the environment, clock or machine.
 RESOLVERS = (
     *("oc.create", "oc.decode", "oc.deprecated", "oc.dict.keys", "oc.dict.values", "oc.env", "oc.select"),
@@ -42,11 +43,11 @@ class Composer:
         self.first = [f"experiment={experiment}"]
         own = own_file(experiment)
         self._parts = parts_of(own)
+        self._scale, self._scales = scale, own.get("scales", {})
         if scale:  # composing twice would take twice the time
-            scales = own.get("scales", {})
-            if scale not in scales:
-                raise unknown("scale", scale, scales)
-            self.first += [f"scale={scale}", *scales[scale]]
+            if scale not in self._scales:
+                raise unknown("scale", scale, self._scales)
+            self.first += [f"scale={scale}", *self._scales[scale]]
         # what files make, without the overrides to come, and those: half of a configuration, which no run changes.
         # Pickled, because to read that takes a seventh of the time of a deep copy
         self._of_files: dict[tuple[str, ...], bytes] = {}
@@ -57,8 +58,19 @@ class Composer:
             check_override(override, self._parts)
         return self._composed([*self.first, *overrides])
 
+    def size(self, overrides: Sequence[str]) -> str:
+        """What the size of a run is called: its scale, or `full` where at that it would be the same run."""
+        if self._scale is None:
+            return "custom"
+        keys = {_key(override) for override in (*overrides, "seeds=1", "seed=0")}
+        own, full = (
+            {override for override in self._scales.get(scale, ()) if _key(override) not in keys}
+            for scale in (self._scale, FULL)
+        )
+        return FULL if FULL in self._scales and own == full else self._scale
+
     def _composed(self, everything: list[str]) -> dict[str, Any]:
-        keys = [override.partition("=")[0].lstrip("+") for override in everything]
+        keys = [_key(override) for override in everything]
         if any(key.split(".")[0] in LATER for key in keys):  # changes overrides to come
             return _compose(everything)
         of_files = {key for key in keys if (CONFIGS / key).is_dir()}
@@ -74,6 +86,10 @@ class Composer:
             return _resolved(merged) | later
         except FAULTS:
             return _compose(everything)  # all by Hydra, which says best what is wrong
+
+
+def _key(override: str) -> str:
+    return override.partition("=")[0].lstrip("+")
 
 
 def _compose(overrides: Sequence[str]) -> dict[str, Any]:

@@ -15,8 +15,11 @@ from repro.experiment.grid import Variant, split, variants
 from repro.experiment.schema import Axes
 
 
-def experiment_names(pattern: str | None = None) -> list[str]:
-    """All experiments, or those of a paper (`pipesgd`) in its order, or one (`pipesgd/fig4-mnist`)."""
+def experiment_names(pattern: str | None = None, scale: str | None = None) -> list[str]:
+    """All experiments, or those of a paper (`pipesgd`) in its order, or one (`pipesgd/fig4-mnist`).
+
+    scale: of a paper only those that are part of it then, by the `jobs` of their files.
+    """
     names = sorted(group_names("experiment"), key=papers.place)
     if pattern is None:
         return names
@@ -24,7 +27,9 @@ def experiment_names(pattern: str | None = None) -> list[str]:
     if not found:
         all_papers = {name.split("/")[0] for name in names}
         raise unknown("experiment", pattern, [*names, *all_papers], most=3, all_of="repro list")
-    return found
+    if scale is None or found == [pattern]:
+        return found
+    return [name for name in found if scale in (own_file(name).get("jobs") or [scale])]
 
 
 def title(experiment: str) -> str:

@@ -52,7 +52,11 @@ def group_file(group: str, name: str) -> dict[str, Any]:
 
 def write_yaml(path: Path, config: dict[str, Any]) -> None:
     """The resolved configuration as a file, atomically."""
-    write_atomically(path, yaml.dump(config, Dumper=DUMPER, sort_keys=False, allow_unicode=True))
+    write_atomically(path, yaml_of(config))
+
+
+def yaml_of(config: dict[str, Any]) -> str:
+    return str(yaml.dump(config, Dumper=DUMPER, sort_keys=False, allow_unicode=True))
 
 
 def read_yaml(path: Path) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The papers' own order: `paper_configs/papers/<paper>.yaml`, an entry an experiment, with what it shows and takes."""
+"""The papers' own order: `paper_configs/papers/<paper>.yaml`, an entry an experiment, with what it shows and needs."""
 
 from __future__ import annotations
 
@@ -13,20 +13,18 @@ LAST = 1_000  # the place of an experiment that its paper's file does not name
 
 
 class Entry(NamedTuple):
-    """An experiment of a paper. `minutes`: by scale, of all its runs one after another; None where nobody measured."""
+    """An experiment of a paper."""
 
     experiment: str
     shows: str  # figure or table
     headline: bool  # do claims that the paper is known for rest on it?
     data: list[str]
     gpu: bool  # is scale `paper` meant for GPUs?
-    minutes: dict[str, float | None]
 
     @property
-    def takes(self) -> str:
-        """`cifar10, 12 min at full, GPUs at paper`"""
-        times = [f"{minutes:g} min at {scale}" for scale, minutes in self.minutes.items() if minutes is not None]
-        return ", ".join([*self.data, *times, *(["GPUs at paper"] if self.gpu else [])])
+    def needs(self) -> str:
+        """`cifar10, GPUs at paper`"""
+        return ", ".join([*self.data, *(["GPUs at paper"] if self.gpu else [])])
 
 
 @cache

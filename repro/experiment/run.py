@@ -57,6 +57,11 @@ class Run:
         return f"{self.variant} · {self.testbed} · seed {self.seed}{breakdown}"
 
     @property
+    def title(self) -> str:
+        """Among the runs of several experiments: its label behind the experiment's name."""
+        return f"{self.experiment} · {self.label}"
+
+    @property
     def folder(self) -> Path:
         return run_dir(self.config.paper, self.config.figure, self.name)
 

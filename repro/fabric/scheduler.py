@@ -1,27 +1,32 @@
-"""The discrete-event scheduler under the virtual fabric: tasks are threads, exactly one runs, time is virtual.
+"""The discrete-event scheduler under the virtual fabric: tasks are greenlets of one thread, time is virtual.
 
 Whoever has the least virtual time runs next (ties by rank, then by the order of being scheduled), so that a program
-gives the same interleaving every time. A task that waits hands the baton to the next; nothing here ever sleeps.
+gives the same interleaving every time. A task that waits switches to the next; nothing here ever sleeps.
 """
 
 from __future__ import annotations
 
 import itertools
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from heapq import heappop, heappush
 from typing import Any
 
+import torch
+from greenlet import GreenletExit, getcurrent, greenlet
+
 from repro.fabric.base import FabricError, TaskCancelled, overdue
+
+DEVICES = ("cpu", "cuda")  # that arithmetic may run on
 
 
 class VirtualTask:
-    """One thread of one rank with its own virtual time (`now`, seconds)."""
+    """One line of one rank's program with its own virtual time (`now`, seconds)."""
 
     def __init__(self, rank: int, name: str, fn: Callable[[], Any], now: float):
         self.rank, self.name, self.fn, self.now = rank, name, fn, now
-        self.baton = threading.Lock()  # held by nobody while this task may run
-        self.baton.acquire()
+        self.greenlet: greenlet
         self.waiting_for: str | None = None  # what it is blocked on, for messages
         self.waits_since = 0.0
         self.blocks = 0  # counts waits, so that an outdated time limit does not wake a later one
@@ -31,11 +36,10 @@ class VirtualTask:
         self.result: Any = None
         self.error: BaseException | None = None
         self.joiners: list[VirtualTask] = []
-        self.thread: threading.Thread | None = None
 
 
 class Scheduler:
-    """Runs the tasks of all ranks to their ends, in virtual-time order."""
+    """Runs the tasks of all ranks to their ends, in virtual-time order, in the thread and greenlet that made it."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -45,23 +49,23 @@ class Scheduler:
         self._order = itertools.count()
         # (time, rank, order, task or callback); order is unique, so the last entry is never compared
         self._heap: list[tuple[float, int, int, Any]] = []
-        self._all_done = threading.Event()
+        self._hub = getcurrent()  # where a task's greenlet goes when it has ended
 
     # --- called from outside
     def run(self) -> None:
-        """Start everything that was added and return when all tasks have ended."""
-        if self.tasks:
-            self._pass_baton()
-            self._all_done.wait()
-        for task in self.tasks:
-            if task.thread is not None:
-                task.thread.join()
+        """Start everything that was added and return when all tasks have ended.
+
+        Every greenlet starts from this one line: what lies above it on the C stack then stays as it was, and torch's
+        errors, which follow the whole stack to note where they come from, find it so.
+        """
+        while (task := self._next()) is not None:
+            while task is not None:  # another, where a task that waits comes upon one that has not started
+                task = task.greenlet.switch()
 
     def add(self, rank: int, name: str, fn: Callable[[], Any], now: float = 0.0) -> VirtualTask:
         task = VirtualTask(rank, name, fn, now)
+        task.greenlet = greenlet(partial(self._body, task), self._hub)
         self.tasks.append(task)
-        task.thread = threading.Thread(target=self._body, args=(task,), name=f"rank{rank}-{name}", daemon=True)
-        task.thread.start()
         self._schedule(now, rank, task)
         return task
 
@@ -74,7 +78,7 @@ class Scheduler:
         """The running task's time passes."""
         if seconds < 0:
             raise ValueError(f"time cannot go back: advance({seconds})")
-        task = self.current
+        task = self._waiting_task()
         self._schedule(task.now + seconds, task.rank, task)
         self._yield(task)
 
@@ -92,7 +96,7 @@ class Scheduler:
 
         Raises FabricError `timeout` seconds after `started` (now, if not given).
         """
-        task = self.current
+        task = self._waiting_task()
         task.waiting_for, task.timed_out = what, False
         task.blocks += 1
         task.waits_since, generation = task.now if started is None else started, task.blocks
@@ -135,34 +139,36 @@ class Scheduler:
             self.wake(task)
 
     # --- inside
+    def _waiting_task(self) -> VirtualTask:
+        """The running task, which is about to wait."""
+        if torch._C._current_graph_task_id() != -1:
+            raise FabricError("a task waits inside of a backward pass, in which no other task could run one")
+        return self.current
+
     def _schedule(self, time: float, rank: int, what: Any) -> None:
         heappush(self._heap, (time, rank, next(self._order), what))
 
     def _yield(self, task: VirtualTask) -> None:
-        self._pass_baton(task)
+        due = self._next()
+        if due is not task:
+            assert due is not None  # `task` has not ended
+            if due.greenlet:  # it has started
+                _switch(due.greenlet)
+            else:
+                _switch(self._hub, due)
         self.check()
 
-    def _pass_baton(self, giver: VirtualTask | None = None) -> None:
-        """Run callbacks until a task is due, and let that task run; returns when `giver` is due again."""
+    def _next(self) -> VirtualTask | None:
+        """Run callbacks until a task is due: that task; None where all have ended."""
         heap = self._heap
-        while True:
-            if not heap:
-                if self._report_deadlock():
-                    continue
-                self._all_done.set()
-                return
-            time, _, _, what = heappop(heap)
-            self.now = time
+        while heap or self._report_deadlock():
+            self.now, _, _, what = heappop(heap)
             if what.__class__ is VirtualTask:
-                break
+                what.now = self.now
+                self.current = what
+                return what
             what()
-        what.now = time
-        self.current = what
-        if what is giver:
-            return
-        what.baton.release()
-        if giver is not None and not giver.finished:
-            giver.baton.acquire()
+        return None
 
     def _report_deadlock(self) -> bool:
         """Nothing is due. True if some task still waits: then the run has failed and they are awake to hear it."""
@@ -176,12 +182,13 @@ class Scheduler:
         return True
 
     def _body(self, task: VirtualTask) -> None:
-        task.baton.acquire()
         try:
             self.check()
             task.result = task.fn()
         except TaskCancelled:
             pass
+        except (KeyboardInterrupt, GreenletExit):  # the whole run is to end: on to the hub
+            raise
         except BaseException as error:  # the rank's error must reach every other rank, whatever it is
             task.error = error
             if error is not self.failure:
@@ -189,4 +196,24 @@ class Scheduler:
         task.finished = True
         for joiner in task.joiners:
             self.wake(joiner)
-        self._pass_baton(task)
+
+
+def _switch(to: greenlet, *values: Any) -> None:
+    """Let another task run. What torch keeps by thread (gradients off, autocast) is the present task's own.
+
+    Every task starts in torch's usual state, and is left and gone on with in it.
+    """
+    if torch.is_grad_enabled() and not torch._C._is_any_autocast_enabled():
+        to.switch(*values)
+        return
+    with torch.inference_mode(False), torch.enable_grad(), _without_autocast():
+        to.switch(*values)
+
+
+@contextmanager
+def _without_autocast() -> Iterator[None]:
+    with ExitStack() as stack:
+        for device in DEVICES:
+            if torch.is_autocast_enabled(device):
+                stack.enter_context(torch.autocast(device, enabled=False))
+        yield

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import torch
 
 from repro.common.errors import Diverged
+from repro.fabric import sparse_host
 from repro.fabric.codecs import codec
 
 EMPTY = 2**31 - 1  # the index of a place that holds nothing; its value is 0
@@ -96,6 +97,8 @@ def largest(magnitudes: torch.Tensor, k: int) -> torch.Tensor:
     Definition 1 and Algorithm 1 print "> the k-th largest", which keeps k - 1: ERRATA.
     """
     n = magnitudes.numel()
+    if magnitudes.device.type == "cpu":
+        return torch.from_numpy(sparse_host.largest(magnitudes.numpy(), k))
     threshold = magnitudes.kthvalue(n - k + 1).values
     above, equal = magnitudes > threshold, magnitudes == threshold
     return above | (equal & (equal.cumsum(0) <= k - above.sum()))
@@ -118,10 +121,20 @@ def merge(a: Sparse, b: Sparse, k: int | None = None) -> tuple[Sparse, Sparse]:
     if a.values.is_meta:
         first, rest = (Sparse(a.values.new_empty(size), a.indices.new_empty(size)) for size in (k, many - k))
         return first, rest
+    if a.values.device.type == "cpu":
+        ours, theirs = ((part.values.numpy(), part.indices.numpy()) for part in (a, b))
+        kept, left = sparse_host.merge(ours, theirs, k, EMPTY)
+        return Sparse(*map(torch.from_numpy, kept)), Sparse(*map(torch.from_numpy, left))
+    return merge_at_once(a, b, k)
+
+
+def merge_at_once(a: Sparse, b: Sparse, k: int) -> tuple[Sparse, Sparse]:
+    """As `merge`, with static shapes and nothing read on the host: for a GPU."""
+    many = a.k + b.k
     indices, order = torch.cat([a.indices, b.indices]).sort(stable=True)
     values = torch.cat([a.values, b.values])[order]
     second = indices[1:] == indices[:-1]  # of a pair: its value goes to the first
-    values[:-1] += torch.where(second, values[1:], 0.0)
+    values[:-1] = torch.where(second, values[:-1] + values[1:], values[:-1])
     values[1:].masked_fill_(second, 0.0)
     magnitudes = values.abs().masked_fill_(indices < 0, torch.inf)
     magnitudes[1:].masked_fill_(second, -1.0)
@@ -131,12 +144,21 @@ def merge(a: Sparse, b: Sparse, k: int | None = None) -> tuple[Sparse, Sparse]:
     return Sparse(values[here], indices[here]), Sparse(values[there], indices[there])
 
 
+def in_order(parts: list[Sparse]) -> tuple[torch.Tensor, torch.Tensor]:
+    """(the indices of all parts, ascending, which element each is): of equal ones the first part's comes first."""
+    indices = torch.cat([part.indices for part in parts])
+    if indices.device.type != "cpu":
+        return indices.sort(stable=True)
+    order = torch.from_numpy(sparse_host.order(indices.numpy()))
+    return indices[order], order
+
+
 def sum_all(parts: list[Sparse]) -> Sparse:
     """The sum of sparse vectors, in the order given: as many places as all have together, EMPTY ones at the end."""
-    indices, order = torch.cat([part.indices for part in parts]).sort(stable=True)
+    if parts[0].values.is_meta:
+        return Sparse(torch.cat([part.values for part in parts]), torch.cat([part.indices for part in parts]))
+    indices, order = in_order(parts)
     values = torch.cat([part.values for part in parts])[order]
-    if values.is_meta:
-        return Sparse(values, indices)
     first = torch.ones_like(indices, dtype=torch.bool)
     first[1:] = indices[1:] != indices[:-1]
     place = first.cumsum(0) - 1

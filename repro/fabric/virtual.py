@@ -1,4 +1,4 @@
-"""The virtual fabric: all ranks as threads of one process, in deterministic virtual time."""
+"""The virtual fabric: all ranks and their tasks in one thread, in deterministic virtual time."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ def run(
     fabrics = [VirtualFabric(world, range(size), rank, costs, timeout_s) for rank in range(size)]
     tasks = [world.scheduler.add(rank, "main", partial(main, fabric)) for rank, fabric in enumerate(fabrics)]
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # every thread would else have a pool of its own, and sums would depend on their size
+    torch.set_num_threads(1)  # sums would else depend on the number of cores
     try:
         world.scheduler.run()
     finally:

@@ -92,7 +92,7 @@ class Torchrun(Launcher):
 
 
 class Virtual(Launcher):
-    """One process, whose threads are the ranks."""
+    """One process, whose tasks are the ranks."""
 
     kind = "simulated"
     fabric = "virtual"

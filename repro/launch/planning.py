@@ -19,20 +19,28 @@ from repro.experiment.run import Run
 MOST = 500  # files that a plan may rest on and be remembered
 
 
-def runs_of(names: Sequence[str], overrides: Sequence[str], scale: str, at_ends: bool) -> tuple[list[Run], list[list]]:
+def runs_of(
+    names: Sequence[str], overrides: Sequence[str], scale: str, at_ends: bool, fetch: bool
+) -> tuple[list[Run], list[list]]:
     """The runs of experiments; and each that this machine cannot do, or not in all: its name, whether it has some, why.
 
+    fetch: whether they are to be run, so that data are fetched where they can be, and what goes with them is checked.
     Where one experiment alone is asked for and cannot be done at all, NotHere is raised.
     """
     from repro.launch import runs as expansion
 
     found: list[Run] = []
     left_out: list[list] = []
+    keys = expansion.Keys()
     for name in names:
         lacking: list[NotHere] = []
         try:
             own = expansion.expand(name, overrides, scale, lacking, at_ends)
-            expansion.identify(own)
+            if fetch:
+                expansion.identify(own)
+            else:
+                for run in own:
+                    keys.give(run)
         except NotHere as error:
             lacking.append(error)
             own = []

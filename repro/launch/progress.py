@@ -6,10 +6,13 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, TextIO
 
-LINE_EVERY_S = 5.0
+from repro.launch.remaining import Planned, Remaining
+
+LINE_EVERY_S = 10.0
 DRAW_EVERY_S = 0.2
 
 
@@ -24,37 +27,45 @@ class Running:
 
 
 class Progress:
-    """One bar over all runs of a job; its time left assumes that the runs to come cost what those so far did.
+    """One bar over all runs of a job, with what is left of it (`repro.launch.remaining`).
 
-    Several runs may go on side by side; the one last heard of is shown. Count only those still to be done: ones
-    that are found finished would make the others look fast. Safe to call from several threads.
+    Several runs may go on side by side; the one last heard of is shown. Safe to call from several threads.
     """
 
-    def __init__(self, total_runs: int, stream: TextIO | None = None):
-        self.total = total_runs
+    def __init__(self, runs: Mapping[str, Planned], stream: TextIO | None = None, cores: int = 1):
+        """runs: those still to be done, by the names that they are called by here; cores: that simulated ones share."""
+        self.total = len(runs)
         self.stream = stream or sys.stderr
+        self._remaining = Remaining(runs, cores)
         self._finished = 0
         self._running: dict[str, Running] = {}
         self._name = ""  # of the run last heard of
-        self._began = time.monotonic()
         self._next = 0.0  # when to show something again; 0: at once
         self._lock = threading.RLock()
         self._bar: Any = None
         if self.stream.isatty():
             from tqdm import tqdm  # 0.1 s, and not needed in a log file
 
-            # smoothing 0: the rate is the average since the start, not that of the last moment.
-            layout = "{desc} |{bar}| {postfix} [{elapsed}, {remaining} left]"
+            layout = "{desc} |{bar}| {postfix} [{elapsed} so far]"
             # A terminal that does not know its width says 0, and tqdm would then draw nothing.
             width = {"dynamic_ncols": True} if os.get_terminal_size(self.stream.fileno()).columns else {"ncols": 100}
-            total = max(total_runs, 1)
-            self._bar = tqdm(total=total, file=self.stream, bar_format=layout, smoothing=0, leave=False, **width)
+            total = max(self.total, 1)
+            self._bar = tqdm(total=total, file=self.stream, bar_format=layout, leave=False, **width)
+
+    def starting(self, name: str) -> None:
+        """A run is about to start its ranks: from here on its time counts."""
+        with self._lock:
+            self._remaining.begin(name)
+            self._running[name] = Running(0)
+            self._name = name
+            self._show()
 
     def begin(self, name: str, iterations: int, metric: str = "accuracy") -> None:
-        """A run begins; `metric`: what its scores are, for people."""
+        """A run's first rank begins to work; `metric`: what its scores are, for people."""
         with self._lock:
+            self._remaining.begin(name)
             self._running[name] = Running(iterations, metric=metric)
-            self._name, self._next = name, 0.0
+            self._name = name
             self._show()
 
     def update(self, name: str, iteration: int, score: float | None = None) -> None:
@@ -71,6 +82,7 @@ class Progress:
         """A run has come to its end, good or bad: print a line that stays."""
         with self._lock:
             self._running.pop(name, None)
+            self._remaining.done(name)
             self._finished += 1
             self.note(line)
 
@@ -100,23 +112,21 @@ class Progress:
         now = time.monotonic()
         if run is None or now < self._next:
             return
-        running = self._running.values()
-        share = sum(c.iteration / c.iterations for c in running if c.iterations)
-        done = min(self._finished + share, self.total)
-        number = min(self._finished + len(running), self.total)
-        state = f"iteration {run.iteration}/{run.iterations}"
+        shares = {name: each.iteration / each.iterations for name, each in self._running.items() if each.iterations}
+        number = min(self._finished + len(self._running), self.total)
+        state = f"iteration {run.iteration}/{run.iterations}" if run.iterations else "under way"
         if run.score is not None:
             state += f", {run.metric} {run.score:.4f}"
+        if (left := self._remaining.left(shares)) is not None:
+            state += f", about {duration(left)} left"
         if self._bar is not None:
             self._next = now + DRAW_EVERY_S
             self._bar.set_description_str(f"{number}/{self.total} {self._name}", refresh=False)
             self._bar.postfix = state  # set_postfix_str would put a comma in front
-            self._bar.n = done  # in runs; update() would draw by its own rules
+            self._bar.n = min(self._finished + sum(shares.values()), self.total)  # update() would draw by its own rules
             self._bar.refresh()
             return
         self._next = now + LINE_EVERY_S
-        if done > 0.01:
-            state += f", about {duration((now - self._began) / done * (self.total - done))} left"
         print(f"{number}/{self.total} {self._name}: {state}", file=self.stream, flush=True)
 
 

@@ -8,7 +8,7 @@ import os
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from queue import Queue
 from typing import Any
@@ -23,6 +23,7 @@ from repro.experiment.run import Run
 from repro.launch.local import environment
 from repro.launch.pool import Pools
 from repro.launch.progress import Progress
+from repro.launch.remaining import Planned
 from repro.launch.supervise import Ranks, stop_everything
 from repro.rank.preemption import Preempted, judged
 from repro.records import provenance
@@ -37,17 +38,23 @@ SYNC_EVERY_S = 10.0  # MLflow is told at most this often while ranks run: they s
 
 
 def run_unfinished(
-    runs: Sequence[Run], force: bool = False, track: bool = True, pools: Pools | None = None
+    runs: Sequence[Run],
+    force: bool = False,
+    track: bool = True,
+    expected: Mapping[str, float | None] | None = None,
+    pools: Pools | None = None,
 ) -> tuple[list[dict[str, Any]], FaultError | None]:
     """Run what is not finished; returns the summaries of all finished runs, and what went wrong, if anything did.
 
     An InputError ends the command. A fault in one run does not stop the others; the first one is returned, with how
-    many runs failed. `pools`: of the command; without them, some of its own.
+    many runs failed. expected: seconds that runs will take, by their titles (`repro.launch.forecast`). pools: of the
+    command; without them, some of its own.
     """
     check_results_folder()
     store = Store(None, results_root()) if track else None  # a wrong URI is said before anything runs
     todo = [run for run in runs if force or not run.finished]
-    progress = Progress(len(todo), sys.stderr)
+    planned = {run.title: Planned((expected or {}).get(run.title), run.simulated) for run in todo}
+    progress = Progress(planned, sys.stderr, len(os.sched_getaffinity(0)))
     if skipped := len(runs) - len(todo):
         progress.note(f"{skipped} of {len(runs)} runs are done already (--force runs them again)")
     mirrors = Background(store, progress.note) if store else None
@@ -83,7 +90,7 @@ def run_all(
             carry_out(run, core)
         except FaultError as fault:
             word = "stopped" if isinstance(fault, Preempted) else "failed"
-            progress.done(run.label, f"{word}: {run.label}: {fault}")
+            progress.done(run.title, f"{word}: {run.title}: {fault}")
             faults.append((run, fault))
         finally:
             if core is not None:
@@ -157,6 +164,7 @@ def run_one(
     """One run from wherever it stands to its summary; `core`: where a simulation is to run."""
     if not force and (reason := run.diverged):
         raise Diverged(reason)
+    progress.starting(run.title)
     testbed = run.config.testbed
     launcher, threads = launch.of(testbed), testbed.threads_per_rank
     program = ["-m", "repro.rank.main", launcher.fabric, str(run.folder)]
@@ -213,7 +221,7 @@ def run_one(
         shutil.rmtree(run.folder / "checkpoints", ignore_errors=True)
         if mirror:
             mirror.finish(run.folder, summary)
-        progress.done(run.label, heard.last_line(summary))
+        progress.done(run.title, heard.last_line(summary))
 
 
 def ranks_of(run: Run) -> int:
@@ -255,7 +263,7 @@ class Listener:
     def __call__(self, message: dict[str, Any]) -> None:
         if message["event"] == "start":
             label = METRICS[self.run.config.metric].label
-            self.progress.begin(self.run.label, message["iterations"], label)
+            self.progress.begin(self.run.title, message["iterations"], label)
             if message["resumed"]:
                 self.progress.note(f"resuming {self.run.label} at iteration {message['resumed']}")
         elif message["event"] == "note":
@@ -266,7 +274,7 @@ class Listener:
                 self.progress.note(f"{self.run.label}: asked to leave at iteration {message['iteration']}")
             if message["event"] == "preempted":
                 self.left_at = message["iteration"]
-            self.progress.update(self.run.label, message["iteration"], message.get(self.run.config.metric))
+            self.progress.update(self.run.title, message["iteration"], message.get(self.run.config.metric))
         due = time.monotonic() - self.synced > SYNC_EVERY_S
         if self.mirror and due and message["event"] == "progress":
             self.mirror.sync(self.run.folder)
@@ -274,9 +282,9 @@ class Listener:
 
     def last_line(self, summary: dict[str, Any]) -> str:
         if "line" in summary:  # a probe's
-            return f"{self.run.label}: {summary['line']} ({summary['kind']})"
+            return f"{self.run.title}: {summary['line']} ({summary['kind']})"
         score = summary["final"][summary["metric"]]
         shown = "" if score is None else f"{summary['metric']} {score:.4f}, "
         step_ms = 1e3 * summary["step"]["mean_s"]
         times = f"{summary['final']['train_s']:.1f} s of training, {step_ms:.2f} ms a step"
-        return f"{self.run.label}: {shown}{times} ({summary['kind']})"
+        return f"{self.run.title}: {shown}{times} ({summary['kind']})"

@@ -65,9 +65,8 @@ def expand(
             ours = [change for change in (*variant.overrides, *conditions) if change.partition("=")[0] not in keys]
             given = [f"testbed={testbed}", *ours, *users]
             try:
-                config = checked(
-                    RunConfig, composer.compose(given) | {"setting": variant.label, "factors": variant.factors}
-                )
+                called = {"setting": variant.label, "factors": variant.factors, "scale": composer.size(given)}
+                config = checked(RunConfig, composer.compose(given) | called)
                 ranks = check(config)
             except NotHere as error:
                 if lacking is None:
@@ -76,7 +75,7 @@ def expand(
                 continue
             if at_ends:
                 for end, changes in inputs.ends(config.testbed).items():
-                    named: dict[str, Any] = {
+                    named: dict[str, Any] = called | {
                         "setting": f"{variant.label}; {end}",
                         "factors": variant.factors | {inputs.FACTOR: end},
                     }

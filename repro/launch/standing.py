@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from repro.experiment.run import Run
-
-if TYPE_CHECKING:
-    from repro.records.catalogue import Found
+from repro.records.catalogue import Found
 
 
 class Standing(NamedTuple):
@@ -27,19 +25,15 @@ class Standing(NamedTuple):
 def standing(runs: Iterable[Run], finished: Sequence[Found]) -> Standing:
     """How runs with keys (`repro.launch.runs`; one without is not done) stand among the finished ones of their
     papers."""
+    found = states(runs, finished)
+    return Standing(*(found.count(state) for state in Standing._fields))
+
+
+def states(runs: Iterable[Run], finished: Sequence[Found]) -> list[str]:
+    """Which of `Standing` each run is."""
     keys = {found.summary.get("key") for found in finished}
     known = {_place(found.summary) for found in finished}
-    states = [_state(run, keys, known) for run in runs]
-    return Standing(*(states.count(state) for state in Standing._fields))
-
-
-def of_runs(runs: Sequence[Run]) -> Standing:
-    """The same of one paper's runs. Those that this workspace has are done, and ask nobody else."""
-    from repro.records import catalogue
-
-    left = [run for run in runs if not run.finished]
-    finished = catalogue.runs(left[0].config.paper) if left else []
-    return together([Standing(done=len(runs) - len(left)), standing(left, finished)])
+    return [_state(run, keys, known) for run in runs]
 
 
 def together(parts: Iterable[Standing]) -> Standing:

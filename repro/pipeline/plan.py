@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from repro.common.errors import InputError
@@ -117,14 +117,41 @@ class Plan:
         share = self.flush // self.replicas(stage) if self.flush else most
         return min(most, share, self.count(stage, 0))
 
-    def stashes(self, stage: int) -> int:
-        """Versions of a stage's weights that are held besides the latest, at most, in a long run."""
-        if self.flush is not None or self.semantics == "naive":
+    def stashes(self, stage: int, replica: int = 0) -> int:
+        """Versions of a stage's weights that a replica holds besides the latest, at most, in a long run.
+
+        Found by going through the passes of one that is long enough to be in its steady state.
+        """
+        if self.semantics == "naive":
             return 0
-        if self.semantics == "vertical_sync":  # as old as those of the input stage, which has most in flight
-            behind = self.window(0) - 1 + self.overlaps(0)
-            return max(-(-behind * self.group(0) // self.group(stage)), self.window(stage) - 1)
-        return self.window(stage) - 1 + self.overlaps(stage)
+        rounds = 4 * (self.window(0) + self.window(stage) + 1)
+        plan = replace(self, minibatches=rounds * self.aligned)
+        latest, most, flying = 0, 0, dict[int, int]()
+
+        def reach(version: int, forwarded: int) -> None:
+            nonlocal latest, most
+            while latest < version:
+                most = max(most, len({*flying.values(), *plan.versions_to_come(stage, replica, forwarded, latest)}))
+                latest += 1
+
+        forwarded = 0
+        for kind, k in plan.ops(stage, replica):
+            if kind == FORWARD:
+                reach(version := plan.version(stage, k, replica), forwarded)
+                flying[k], forwarded = version, k + 1
+                continue
+            reach(plan.applied(stage, k), forwarded)
+            del flying[k]
+            if plan.replicas(stage) == 1:  # nobody to wait for
+                reach(plan.applied(stage, k + 1), forwarded)
+        return most
+
+    def versions_to_come(self, stage: int, replica: int, forwarded: int, latest: int) -> Iterator[int]:
+        """Those up to the latest that the forward passes after the first `forwarded` use, in order, some repeatedly."""
+        for k in range(forwarded, self.count(stage, replica)):
+            if (version := self.version(stage, k, replica)) > latest:
+                return
+            yield version
 
     # --- updates
     def group(self, stage: int) -> int:

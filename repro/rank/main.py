@@ -6,7 +6,6 @@ ranks.
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import gc
 import os
@@ -43,7 +42,7 @@ def main(fabric: str, folder: Path) -> None:
     torch.set_num_threads(config.testbed.threads_per_rank)
     srun_ranks.translate(fabric)
     if fabric == "virtual":
-        prepare_threads()
+        prepare_process()
         testbed = config.testbed
         assert testbed.kind == "simulated"
         run = partial(programs.run, config=config, folder=folder)
@@ -54,13 +53,10 @@ def main(fabric: str, folder: Path) -> None:
         programs.run(started, config, folder)
 
 
-def prepare_threads() -> None:
-    """Of a virtual run only one thread runs at a time: handing over to the next is faster on one core, and where the
-    next, awake, does not push the present one aside before it has let go of the interpreter."""
+def prepare_process() -> None:
+    """Of a virtual run, which is one thread: simulations side by side stay on a core each."""
     if core := os.environ.get("REPRO_CORE"):
         os.sched_setaffinity(0, {int(core)})
-    with contextlib.suppress(OSError):  # what does not let us is no faster, that is all
-        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
     gc.freeze()  # the modules stay: messages are many objects, and each collection would look through all of torch
 
 

@@ -173,7 +173,8 @@ class Claim(Model):
 
 
 class Finding(Model):
-    """A sentence about what was found, each number a placeholder `{claim:kind}`; it holds while the verdicts do."""
+    """A sentence about what was found, each number a placeholder `{claim:kind}`, the paper's `{claim:paper}`; it holds
+    while the verdicts do."""
 
     part = "finding"
 
@@ -197,11 +198,13 @@ class Margins(Model):
 
 class File(Model):
     """A claims file. fixed: since when its ranges and tolerances stand. emulated: experiment -> the one that emulates
-    it."""
+    it. answer: what was found, in a sentence with the placeholders of findings.
+    """
 
     part = "claims"
 
     fixed: date
+    answer: str = ""
     margins: Margins
     scope: str = ""
     claims: list[Claim]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 from repro.reporting import gantt
 from repro.reporting.figures import Figure
@@ -22,7 +23,8 @@ def draw(figure: Figure, shown: pd.DataFrame) -> Any:
     matplotlib.use("Agg")
     import seaborn as sns
 
-    with sns.axes_style("whitegrid"):
+    # seaborn's own layout of a grid, made twice as it grows, would be undone by the one at the end
+    with sns.axes_style("whitegrid"), patch.object(sns.FacetGrid, "tight_layout", lambda grid, *_, **__: grid):
         if figure.kind == "gantt":
             return gantt.draw(figure, shown)
         grid = _stacked(figure, shown) if figure.kind == "stack" else _grid(figure, shown)

@@ -42,6 +42,7 @@ class Evidence:
 
     ends: `input, low` or `input, high` -> ours with that input there, all else as guessed. repeated: the least and most
     that repetitions of one run make of it. by_construction, out_of_scope, not_testable: why it is not judged.
+    origin: where the runs are from.
     """
 
     outcome: Outcome
@@ -52,6 +53,7 @@ class Evidence:
     implied: str = ""
     out_of_scope: str = ""
     not_testable: str = ""
+    origin: str = ""
 
     @property
     def values(self) -> list[float]:
@@ -60,7 +62,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class Judged:
-    """A claim beside one kind of number: the verdict, ours where there is one, over how many seeds."""
+    """A claim beside one kind of number: the verdict, ours where there is one, over how many seeds, from where."""
 
     claim: Claim
     kind: str
@@ -71,6 +73,7 @@ class Judged:
     ends: Mapping[str, float] = field(default_factory=dict)
     error: Error | None = None
     effect: Effect | None = None
+    origin: str = ""
 
     @property
     def flips(self) -> list[str]:
@@ -103,7 +106,8 @@ def judge(claim: Claim, kind: str, evidence: Evidence | None, effect: Effect | N
     else:
         verdict = of_effect(ours, effect, *claim.widened) if effect else of_value(ours, *claim.widened)
         verdict = verdict.implied(evidence.implied)
-    return Judged(claim, kind, verdict, ours, seeds, evidence.outcome.note, evidence.ends, evidence.error, effect)
+    said = (evidence.outcome.note, evidence.ends, evidence.error, effect, evidence.origin)
+    return Judged(claim, kind, verdict, ours, seeds, *said)
 
 
 def interval(claim: Claim, evidence: Evidence, effect: Effect | None) -> Interval:

@@ -6,8 +6,8 @@ keeps elsewhere (both kinds together, without a kind in the name) is taken away 
 flat (the UI collapses nested ones and leaves them out of its charts); tags group them.
 
 Every call may be the last (the server or this process is killed), and `start` goes on from whatever there is: it sends
-what is missing, and never twice. The tag `repro.mirrored`, a digest of what the run's folder held, is set after
-everything else, and taken away before anything: it is there only on a run that is complete.
+what is missing, and never twice. The tag `repro.mirrored`, a digest of what the run's folder held, is set in the last
+request, and taken away in the first: it is there only on a run that is complete.
 
 Time axis: MLflow draws a metric over "relative time" as the time since that metric's first point. So a curve point
 gets the timestamp `base + train_s`, where base is the start of the run, and each metric a first point at base: the
@@ -46,7 +46,7 @@ from repro.tracking.machine import SAMPLES, sampled_points
 from repro.tracking.store import Store
 from repro.tracking.view import SHARED_VIEW, shared_view
 
-METRICS_A_CALL, PARAMETERS_A_CALL, TAGS_A_CALL = 800, 100, 100  # MLflow's limits: 1000 of all together
+METRICS_A_CALL, PARAMETERS_A_CALL = 800, 100  # MLflow's limits: 1000 of all together, 100 of them tags
 MOST_RUNS = 1000  # of an experiment, that its view is made from
 ARTIFACTS = ("summary.json", "config.yaml", "events.jsonl", SAMPLES)
 STALENESS = "staleness.json"  # an artifact: each rank's histogram
@@ -70,7 +70,7 @@ class Mirror:
         """Whether the run was mirrored to its end in the state of that digest (see `digest_of`)."""
         places = self.store.places(record)
         # A retried request may have made a run twice, which only `start` mends.
-        found = self._runs(record["key"], [place.experiment_id for place in places])
+        found = self._runs(record, [place.experiment_id for place in places])
         here = [place.experiment_id for place in places if place.name == experiment_name(record)]
         return len(found) == 1 and [found[0].info.experiment_id] == here and found[0].data.tags.get(MIRRORED) == digest
 
@@ -164,7 +164,7 @@ class Mirror:
         self._end("FINISHED", digest(summary), end)
 
     def _send_files(self, folder: Path, summary: dict[str, Any]) -> None:
-        """In one request of MLflow's, which takes a folder: of links to those that are wanted."""
+        """MLflow takes a folder: of links to those that are wanted."""
         with tempfile.TemporaryDirectory() as wanted:
             for name in ARTIFACTS:
                 if (folder / name).is_file():
@@ -172,12 +172,12 @@ class Mirror:
             if summary.get("staleness"):
                 Path(wanted, STALENESS).write_text(json.dumps({"ranks": summary["staleness"]}, indent=1))
             if any(Path(wanted).iterdir()):
-                self.store.client.log_artifacts(self._run, wanted)
+                self.store.put_files(self._artifacts, wanted)
 
     def _end(self, status: str, state: str, end_time: int | None = None) -> None:
-        self._flush()
         self.store.client.set_terminated(self._run, status, end_time)
-        self.store.client.set_tag(self._run, MIRRORED, state)
+        self._tags[MIRRORED] = state  # which MLflow stores last of a request
+        self._flush()
 
     def _log(self, evaluations: list[dict[str, Any]], folder: Path, over: bool = False) -> None:
         curve = curve_points(evaluations, self._base)
@@ -197,23 +197,23 @@ class Mirror:
         metrics = [Metric(key, value, timestamp, step) for key, step, timestamp, value in self._points]
         values = [Param(key, value) for key, value in self._parameters.items()]
         labels = [RunTag(key, value) for key, value in self._tags.items() if self._tagged.get(key) != value]
-        batches = (
-            _batches(metrics, METRICS_A_CALL),
-            _batches(values, PARAMETERS_A_CALL),
-            _batches(labels, TAGS_A_CALL),
-        )
-        for batch in zip_longest(*batches, fillvalue=()):
+        batches = _batches(metrics, METRICS_A_CALL), _batches(values, PARAMETERS_A_CALL)
+        *first, last = list(zip_longest(*batches, fillvalue=())) or [((), ())]
+        for batch in first:
             self.store.client.log_batch(self._run, *batch)
+        if any((*last, labels)):
+            self.store.client.log_batch(self._run, *last, labels)
         self._tagged |= self._tags
         self._points, self._parameters, self._tags = [], {}, {}
 
     def _go_on(self, run: Any) -> None:
         client = self.store.client
-        self._run, self._base = run.info.run_id, run.info.start_time
-        if MIRRORED in run.data.tags:
+        self._run, self._base, self._artifacts = run.info.run_id, run.info.start_time, run.info.artifact_uri
+        there = dict(run.data.tags)
+        if there.pop(MIRRORED, None):
             client.delete_tag(self._run, MIRRORED)
         client.update_run(self._run, status="RUNNING")
-        self._waiting(run.data.tags, run.data.params)
+        self._waiting(there, run.data.params)
         self._final = {key: value for key, value in run.data.metrics.items() if not is_series(key)}
         self._logged = {
             (point.key, point.step, point.timestamp)
@@ -232,7 +232,7 @@ class Mirror:
         # all of the tags with it, or a run that gets no further would not be found again
         known = tags(self._record)
         run = self.store.client.create_run(self.experiment, start_time=base, tags=known, run_name=name)
-        self._run = run.info.run_id
+        self._run, self._artifacts = run.info.run_id, run.info.artifact_uri
         self._waiting(known, {})
 
     def _waiting(self, tagged: Mapping[str, str], there: Mapping[str, str]) -> None:
@@ -241,19 +241,24 @@ class Mirror:
         all_of_it = parameters(self._record["config"])
         self._parameters = {key: value for key, value in all_of_it.items() if key not in there}
 
-    def _runs(self, key: str, experiments: list[str]) -> list[Any]:
-        """The runs in MLflow with this key, the fullest first: more than one where a request was made twice."""
+    def _runs(self, record: Mapping[str, Any], experiments: list[str]) -> list[Any]:
+        """What MLflow has of this run, the fullest first: more than one where a request was made twice.
+
+        Two runs of a sweep may have one configuration, and so one key: an end of an input that is what was guessed.
+        """
         experiments = [one for one in experiments if one not in self.store.made]
         if not experiments:
             return []
+        key, cell = record["key"], record.get("cell")
         found = self.store.client.search_runs(experiments, f"tags.`repro.key` = '{key}'", max_results=100)
-        return sorted(found, key=lambda run: (-len(run.data.metrics), -len(run.data.params), run.info.run_id))
+        mine = [run for run in found if cell is None or run.data.tags.get("repro.cell", cell) == cell]
+        return sorted(mine, key=lambda run: (-len(run.data.metrics), -len(run.data.params), run.info.run_id))
 
     def _open_experiment(self) -> tuple[str, list[Any]]:
         """The experiment's id, and the runs with this run's key there and where an older mirror had it."""
         name = experiment_name(self._record)
         places = self.store.places(self._record)
-        runs = self._runs(self._record["key"], [place.experiment_id for place in places])
+        runs = self._runs(self._record, [place.experiment_id for place in places])
         experiment = next((place for place in places if place.name == name), None) or self.store.make(name)
         # Without this the UI greets with its page for language-model projects.
         if KIND_OF_PAGE not in experiment.tags:

@@ -68,6 +68,12 @@ class Store:
             self.client.restore_experiment(found.experiment_id)
         return found
 
+    def put_files(self, place: str, folder: str) -> None:
+        """The files of a folder into a run's place for files (`artifact_uri`), for which MLflow's client would ask."""
+        from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
+
+        get_artifact_repository(place, tracking_uri=self.uri).log_artifacts(folder)
+
     def tidy(self, experiments: Iterable[str]) -> None:
         """Delete those of the MLflow experiments, by their ids, that have no run any more."""
         for one in experiments:

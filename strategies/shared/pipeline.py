@@ -210,7 +210,7 @@ class Pipeline(Strategy):
         plan, weights = self.planned, 4 * self.worker.model_shard.size
         predicted = {
             "weights_bytes": weights,
-            "stash_bytes": plan.stashes(self.stage) * weights,
+            "stash_bytes": plan.stashes(self.stage, self.replica) * weights,
             "activation_bytes": plan.most_in_flight(self.stage) * self.predicted_bytes,
         }
         return {"stage": self.stage, "replica": self.replica, **self.passes.memory(), "predicted": predicted}

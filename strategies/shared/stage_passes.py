@@ -126,12 +126,9 @@ class Passes:
         return StepReport(loss, (minibatch,), worker.batches.size, (staleness,))
 
     def needed(self) -> set[int]:
-        """The versions that are still to be used: of minibatches under way, and from that of the next one on."""
-        needed = {flying.version for flying in self.flying.values()}
-        if self.forwarded < self.plan.count(self.stage, self.replica):
-            following = self.plan.version(self.stage, self.forwarded, self.replica)
-            needed |= set(range(following, self.versions.latest + 1))
-        return needed
+        """The versions, up to the latest, that are still to be used: by minibatches under way and by those to come."""
+        to_come = self.plan.versions_to_come(self.stage, self.replica, self.forwarded, self.versions.latest)
+        return {flying.version for flying in self.flying.values()}.union(to_come)
 
     # --- messages
     def _receive(self, op: Op) -> torch.Tensor:

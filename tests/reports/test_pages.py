@@ -6,15 +6,14 @@ import json
 import re
 import subprocess
 import sys
-from functools import cache
-from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from repro.common.errors import InputError
-from repro.common.paths import reference_root
-from repro.reports import overview, paper_page
+from repro.experiment import config
+from repro.records.kinds import PADDED
+from repro.reports import overview
 from repro.reports.build import ACROSS, PAPERS, build, page
 from tests.reports.data.summaries import make, put
 from tests.reports.data.undrawn import without_drawing
@@ -22,35 +21,20 @@ from tests.reports.data.undrawn import without_drawing
 WORDS = 4000  # of a paper's page
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory):
-    """All pages from the reference alone, figures not drawn."""
-    out = tmp_path_factory.mktemp("pages")
-    with pytest.MonkeyPatch.context() as patch:
-        without_drawing(patch)
-        made = {name: page(name, reference_root(), out) for name in (*PAPERS, *ACROSS)}
-        overview.build({name: said for name, (_, _, said) in made.items()}, out)
-    return out, [path for pages, _, _ in made.values() for path in pages]
-
-
 @pytest.mark.parametrize("paper", PAPERS)
-def test_a_papers_page_is_short_and_shows_what_is_there(built, paper):
-    out, written = built
-    text = (out / f"{paper}.md").read_text()
-    assert len(text.split()) <= WORDS
-    assert "not run yet" not in text and "None" not in text and "nan" not in re.findall(r"\w+", text)
-    for target in re.findall(r"\]\(([^)]+)\)", text):
-        assert target.startswith(("https://", "#")) or (out / target).exists(), target
-    assert {path.stem for path in written} >= {paper, f"{paper}-claims", f"{paper}-provenance"}
-    every = (out / f"{paper}-claims.md").read_text()
-    judged = asked(paper).by_claim
-    assert all(of_kinds[0].claim.text.split("|")[0][:40] in plain(every) for of_kinds in judged.values())
-
-
-@cache
-def asked(paper):
-    """The page's own view of its claims, judged once."""
-    return paper_page.PaperPage.of(paper, reference_root(), Path("nowhere"))
+def test_a_papers_page_is_short_and_shows_what_is_there(reported, paper):
+    made = reported(paper)
+    assert len(made.text.split()) <= WORDS and made.said["sentence"] in made.text
+    assert "not run yet" not in made.text and not re.search(r"\{\{|\{%|\bnan\b|\bNone\b", made.text)
+    for target in re.findall(r"\]\(([^)]+)\)", made.text):
+        assert target.startswith(("https://", "#")) or (made.out / target).exists(), target
+    shown = made.page.specs.shown
+    assert 4 <= len(shown.figures) <= 9
+    for name, figure in shown.figures.items():
+        assert f"![{figure.alt}](figures/{paper}/{name}.png)" in made.text and len(figure.alt.split()) > 10
+    assert all(f"*{table.title}" in made.text for table in shown.tables.values())
+    every = plain((made.out / f"{paper}-claims.md").read_text())
+    assert all(of_kinds[0].claim.text.split("|")[0][:40] in every for of_kinds in made.page.by_claim.values())
 
 
 def plain(text):
@@ -58,21 +42,34 @@ def plain(text):
 
 
 @pytest.mark.parametrize("paper", PAPERS)
-def test_headlines_are_few_have_a_scope_and_say_why_not(paper):
-    page = asked(paper)
-    headlines = [of_kinds for of_kinds in page.by_claim.values() if of_kinds[0].claim.headline]
+def test_headlines_are_few_and_what_does_not_hold_says_why(reported, paper):
+    page = reported(paper).page
+    headlines = [claim for claim in page.file.claims if claim.headline]
     assert 0 < len(headlines) <= 12
-    for of_kinds in headlines:
-        claim = of_kinds[0].claim
-        assert claim.scope or page.file.scope, claim.id
-        judged = [one for one in of_kinds if one.verdict.judged and not one.verdict.settled]
-        assert not judged or any(claim.id in reason.claims for reason in page.file.reasons), claim.id
-        assert all(one.kind != "measured, padded" or not one.verdict.settled for one in of_kinds), claim.id
+    assert all(claim.scope or page.file.scope for claim in headlines)
+    for one in page.judged:
+        if one.claim.headline and one.verdict.judged and not one.verdict.settled:
+            of = [reason for reason in page.file.reasons if one.claim.id in reason.claims]
+            assert any(reason.kind in (None, one.kind) for reason in of), (one.claim.id, one.kind)
+        assert not (one.claim.headline and one.kind == PADDED and one.verdict.settled), one.claim.id
+    for reason in page.file.reasons:
+        assert set(reason.claims) <= set(page.by_claim)
+        if reason.tested:  # an experiment, or a figure that several make
+            assert any(name.startswith(f"{paper}/{reason.tested}") for name in config.group_names("experiment"))
 
 
-def test_the_overview_is_one_screen(built):
-    out, _ = built
-    text = (out / "index.md").read_text()
+@pytest.mark.parametrize("paper", PAPERS)
+def test_findings_hold_and_their_numbers_are_there(reported, paper):
+    made = reported(paper)
+    assert 3 <= len(made.page.findings) <= 8
+    assert all("{" not in finding and finding in made.text for finding in made.page.findings)
+
+
+def test_the_overview_is_one_screen(reported, tmp_path, monkeypatch):
+    without_drawing(monkeypatch)
+    across = {name: f"What {name} says." for name in ACROSS}
+    overview.build({paper: reported(paper).said for paper in PAPERS} | across, tmp_path)
+    text = (tmp_path / "index.md").read_text()
     assert len(text.split()) <= 500
     for paper, (short, _) in PAPERS.items():
         assert f"[{short}]({paper}.md)" in text
@@ -82,9 +79,10 @@ def test_the_overview_is_one_screen(built):
 @pytest.mark.parametrize("name", [*PAPERS, *ACROSS])
 def test_without_results_a_page_says_so(tmp_path, monkeypatch, name):
     without_drawing(monkeypatch)
-    pages, _, _ = page(name, put(tmp_path / "results", []), tmp_path / "out")
-    text = pages[0].read_text()
+    (text, *_), _ = page(name, put(tmp_path / "results", []), tmp_path / "out").written()
+    text = text.read_text()
     assert "not run yet" in text or "No results yet" in text
+    assert name not in PAPERS or "No results yet" in text
     assert name not in PAPERS or f"make reproduce-{name}" in text
 
 

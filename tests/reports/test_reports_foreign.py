@@ -13,6 +13,7 @@ from bs4 import BeautifulSoup
 from repro.common.errors import InputError
 from repro.reports import foreign, render, writing
 from repro.reports.build import ACROSS, PAPERS, page
+from repro.reports.files import Files
 from repro.site.build import build as build_site
 from tests.reports.data import eagersgd as reports_eagersgd_data
 from tests.reports.data import gtopk as reports_gtopk_data
@@ -61,7 +62,7 @@ def summaries(name: str) -> list[dict]:
 def test_hostile_text_is_text_on_every_page(tmp_path, monkeypatch, name):
     without_drawing(monkeypatch)
     results = put(tmp_path / "results", map(spoilt, summaries(name)))
-    pages, written, _ = page(name, results, tmp_path / "out")
+    pages, written = page(name, results, tmp_path / "out").written()
     markdown = "".join(path.read_text() for path in pages)
     figures = [path for path in written if path.suffix == ".png"]
     site = build_site(tmp_path / "out", tmp_path / "nowhere")
@@ -102,7 +103,7 @@ def test_a_page_shows_only_its_own_figures(tmp_path: Path):
     own.parent.mkdir(parents=True)
     own.write_bytes(b"own")
     other.write_bytes(b"other")
-    render.write_page("# P\n\n| a |\n| - |\n| ![a](figures/p/a.png) |", "p", tmp_path, [own])
+    render.write_page("# P\n\n| a |\n| - |\n| ![a](figures/p/a.png) |", "p", Files("p", tmp_path, [own]))
     for text in ("![b](figures/p/b.png)", "| a |\n| - |\n| ![b][c] |\n\n[c]: figures/p/b.png"):
         with pytest.raises(InputError, match=r"figures/p/b\.png: not a figure of this page"):
-            render.write_page(f"# P\n\n{text}", "p", tmp_path, [own])
+            render.write_page(f"# P\n\n{text}", "p", Files("p", tmp_path, [own]))

@@ -91,6 +91,9 @@ def test_most_variants_win_then_the_latest_and_the_latest_of_a_seed():
     few_but_late = [make("D-Sync", finished=late, epochs=9)]
     many = [make("D-Sync", finished=early), make("PS-Sync", finished=early)]
     assert groups.choose([*few_but_late, *many], FIG4)[0]["measured"].first["epochs"] == 2
+    smoke = [run | {"scale": "quick", "epochs": 1} for run in many]
+    assert groups.choose([*smoke, *few_but_late], FIG4)[0]["measured"].first["epochs"] != 1
+    assert groups.choose(smoke, FIG4)[0]["measured"].first["epochs"] == 1
     assert groups.choose([*few_but_late, many[0]], FIG4)[0]["measured"].first["epochs"] == 9
     again = make("D-Sync", finished=late, key="again")
     assert groups.choose([again, *many], FIG4)[0]["measured"].runs("D-Sync")[0]["key"] == "again"

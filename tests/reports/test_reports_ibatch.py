@@ -12,25 +12,18 @@ from repro.common.paths import reference_root
 from repro.records import catalogue
 from repro.reporting.figures import rows
 from repro.reporting.verdict import BY_CONSTRUCTION, CONSISTENT
-from repro.reports import factors, paper_page
+from repro.reports import factors
 from repro.reports.evidence import claims_of
-from repro.reports.files import Files
 from repro.reports.ibatch import derived, pulls, results, tables
 from repro.reports.ibatch.pulls import DEFAULT, IBATCH, LAYERWISE, MODES, NETWORKS, SINGLE
 from repro.reports.probes import ProbeGroup
 
-MOST_WORDS = 4000
 VGG = NETWORKS["vgg19-22k"]
 
 
-@pytest.fixture(scope="module")
-def built(tmp_path_factory):
-    """(the page's Markdown, what its templates ask for), from the reference alone."""
-    out = tmp_path_factory.mktemp("out")
-    pages, _, _ = paper_page.build("ibatch", reference_root(), out)
-    gathered = results.gathered(reference_root())
-    text = next(path for path in pages if path.name == "ibatch.md").read_text()
-    return text, paper_page.PaperPage("ibatch", reference_root(), gathered, Files("ibatch", out))
+@pytest.fixture
+def page(reported):
+    return reported("ibatch").page
 
 
 @pytest.fixture(scope="module")
@@ -53,32 +46,7 @@ def shown(page, name):
 # --- the page
 
 
-def test_the_page_is_short_and_draws_every_figure_and_table(built):
-    text, page = built
-    assert len(text.split()) <= MOST_WORDS
-    for name in (*page.specs.shown.figures, *page.specs.shown.tables):
-        assert f"{name}.png" in text or page.specs.table(name) in text, name
-    assert "not run yet" not in text and all(figure.alt for figure in page.specs.shown.figures.values())
-
-
-def test_headlines_are_few_and_say_why_where_they_do_not_hold(built):
-    _, page = built
-    headlines = [of for of in page.by_claim.values() if of[0].claim.headline]
-    assert 0 < len(headlines) <= 12 and all(of[0].claim.scope for of in headlines)
-    for of in page.by_claim.values():
-        if any(one.verdict.judged and not one.verdict.settled for one in of):
-            assert page.row(of, short=True)["why not, if not"] not in ("", "\N{EN DASH}"), of[0].claim.id
-    named = {name for reason in page.file.reasons for name in reason.claims}
-    assert named <= set(page.by_claim)
-
-
-def test_findings_hold_and_their_numbers_are_filled_in(built):
-    text, page = built
-    assert 3 <= len(page.findings) <= 8 and all("{" not in finding and finding in text for finding in page.findings)
-
-
-def test_nothing_holds_on_an_input_that_fixes_or_implies_it(built):
-    _, page = built
+def test_nothing_holds_on_an_input_that_fixes_or_implies_it(page):
     for one in page.judged:
         if one.claim.experiment.endswith(results.IMPLIED) and one.claim.about == "time":
             assert one.verdict.answer != "holds", one.claim.id
@@ -87,8 +55,7 @@ def test_nothing_holds_on_an_input_that_fixes_or_implies_it(built):
     assert page.one("case-convolutional-implied", "simulated").verdict.answer == CONSISTENT
 
 
-def test_no_win_below_the_simulation_s_error_is_one(built):
-    _, page = built
+def test_no_win_below_the_simulation_s_error_is_one(page):
     for name in ("best-of-three-72", "largest-improvement", "vgg-scales-worse", "improvement-over-layerwise"):
         assert page.one(name, "simulated").verdict.answer == "inconclusive", name
 
@@ -107,17 +74,10 @@ def test_claims_have_the_numbers_that_the_reference_table_prints():
         paper.value(tables.SCALING, "none", "all", "x")
 
 
-def test_a_page_without_results_says_so(tmp_path):
-    pages, _, answer = paper_page.build("ibatch", tmp_path / "nothing", tmp_path / "out")
-    text = pages[0].read_text()
-    assert "No results yet" in text and "not run yet" in text and answer.sentence
-
-
 # --- its figures
 
 
-def test_speed_ups_are_nodes_times_the_seconds_of_one_over_those_of_all(built, reference):
-    _, page = built
+def test_speed_ups_are_nodes_times_the_seconds_of_one_over_those_of_all(page, reference):
     bars = shown(page, "headline").set_index(["mode", "source"])["speedup"]
     for mode in MODES:
         for testbed, source in (("paper/ibatch", tables.ESTIMATED), ("paper/ibatch-implied", tables.OF_26)):
@@ -131,8 +91,7 @@ def test_speed_ups_are_nodes_times_the_seconds_of_one_over_those_of_all(built, r
     assert line.loc[tables.ESTIMATED, "efficiency"] == pytest.approx(one / some)
 
 
-def test_the_parts_of_figure_7_are_means_over_the_workers(built, reference):
-    _, page = built
+def test_the_parts_of_figure_7_are_means_over_the_workers(page, reference):
     workers = [rank for rank in reference["fig5-inception", "paper/ibatch", "layerwise 72"]["per_rank"]]
     base = [rank for rank in reference["fig5-inception", "paper/ibatch", "default 72"]["per_rank"]]
     overlap = fmean(rank["overlap_s"] for rank in workers)
@@ -141,15 +100,13 @@ def test_the_parts_of_figure_7_are_means_over_the_workers(built, reference):
     assert parts[f"Inception-V3, {tables.ESTIMATED}", "overlapping"] == pytest.approx(overlap / whole)
 
 
-def test_gaps_are_executed_over_least_possible_time(built, reference):
-    _, page = built
+def test_gaps_are_executed_over_least_possible_time(page, reference):
     said = reference["fig5-googlenet", "paper/ibatch-implied", "ibatch 72"]["pipeline"]
     gap = shown(page, "gaps").query("nodes == 72 and network == 'GoogLeNet'").set_index("testbed")["percent"]
     assert gap[tables.OF_26] == pytest.approx(100 * (said["executed_s"] / said["exact_s"] - 1))
 
 
-def test_what_an_overlap_can_save_follows_from_the_paper_s_numbers(built):
-    _, page = built
+def test_what_an_overlap_can_save_follows_from_the_paper_s_numbers(page):
     saved = shown(page, "saved").set_index(["what", "quantity"])["iterations"]
     assert saved[f"{VGG}, 72", "saved, as printed"] == pytest.approx(72 / 26 - 72 / 45)
     assert (

@@ -11,33 +11,22 @@ from statistics import median
 import pytest
 
 from repro.common.paths import CONFIGS, reference_root
-from repro.experiment import config
 from repro.records import catalogue
 from repro.reporting import figures
 from repro.reporting.evaluate import Outcome
-from repro.reporting.stats import DASH
-from repro.reports import evidence, groups, paper_page, probes, spec_tables, wording
-from repro.reports.files import Files
+from repro.reports import evidence, groups, probes, spec_tables, wording
 from repro.reports.pipesgd import derived, derived_probes, results, tables
 from repro.reports.pipesgd.experiments import K_SPECTRUM, LOSSY, PAPER
 from tests.reports.data.probes import rates, rings, timings
 from tests.reports.data.summaries import FIG4, all_runs, findings
 
 SPECS = figures.read(Path(results.__file__).with_name("figures.yaml"))
-MOST_WORDS, MOST_HEADLINES = 4_000, 12
 EQUATIONS = ("timing-model-pipe", "timing-model-dsync", "timing-model-sequential", "k-above-2-harms")
 
 
-@pytest.fixture(scope="module")
-def page(tmp_path_factory):
-    out = tmp_path_factory.mktemp("page")
-    return paper_page.PaperPage(PAPER, reference_root(), results.gathered(reference_root()), Files(PAPER, out))
-
-
-@pytest.fixture(scope="module")
-def built(page):
-    pages, files, answer = paper_page.build(PAPER, reference_root(), page.files.out)
-    return pages[0].read_text(), files, answer
+@pytest.fixture
+def page(reported):
+    return reported(PAPER).page
 
 
 @pytest.fixture(scope="module")
@@ -66,34 +55,12 @@ def table(page, name):
 # --- the page
 
 
-def test_the_page_is_short_whole_and_says_what_kind_each_number_is(page, built):
-    text, files, answer = built
-    assert len(text.split()) < MOST_WORDS and "not run yet" not in text and not re.search(r"\bnan\b|\{\{|\{%", text)
-    for link in re.findall(r"\]\(([^)#]+)\)", text):
-        assert (page.files.out / link).is_file(), link
-    for name in (*SPECS.figures, *SPECS.tables):
-        assert any(path.stem == name for path in files), f"{name} is not on the page"
-    captions = [line for line in text.splitlines() if line.startswith("*Figure")]
+def test_captions_say_what_kind_each_number_is(reported):
+    captions = [line for line in reported(PAPER).text.splitlines() if line.startswith("*Figure")]
     assert captions and all(re.search(r"\*\*(emulated|simulated)|final top-1", line) for line in captions)
-    assert answer.sentence.startswith("On AlexNet") and answer.sentence.endswith(".") and answer.sentence in text
 
 
-def test_headlines_are_few_and_what_does_not_hold_has_a_reason(page):
-    headlines = [claim for claim in page.file.claims if claim.headline]
-    assert 0 < len(headlines) <= MOST_HEADLINES and all(claim.scope for claim in headlines)
-    assert page.file.claims[: len(headlines)] == headlines, "not first in the file"
-    for name, of_kinds in page.by_claim.items():
-        for one in of_kinds:
-            if one.verdict.judged and not one.verdict.settled:
-                named = [r for r in page.file.reasons if name in r.claims and r.kind in (None, one.kind)]
-                assert named, f"{name} ({one.kind}): {one.verdict.text}, and no reason"
-    for reason in page.file.reasons:
-        assert set(reason.claims) <= set(page.by_claim)
-        assert reason.tested is None or f"{PAPER}/{reason.tested}" in config.group_names("experiment")
-
-
-def test_findings_hold_and_the_equations_are_no_results(page):
-    assert 3 <= len(page.findings) <= 8 and not any("{" in one or DASH in one for one in page.findings)
+def test_the_equations_are_no_results(page):
     assert all(page.one(name, "simulated").verdict.answer == "by construction" for name in EQUATIONS)
     assert "by construction" not in {page.one(name, "measured").verdict.answer for name in EQUATIONS}
 
@@ -109,14 +76,6 @@ def test_the_answer_says_what_the_verdicts_say(page):
     compressed, both = (page.one(f"alexnet-{name}", "emulated").ours for name in ("quantization", "speedup-vs-dsync"))
     assert log(compressed.point) > 0.5 * log(both.point)  # most of it is compression
     assert wording.deciding(page.by_claim["alexnet-drop"]).verdict.answer == "not testable here"
-
-
-def test_a_page_without_results_says_so(tmp_path):
-    pages, files, answer = paper_page.build(PAPER, tmp_path / "none", tmp_path / "out")
-    text = pages[0].read_text()
-    assert "No results yet" in text and f"make reproduce-{PAPER}" in text and "not run yet" in text
-    assert not [path for path in files if path.suffix == ".png"]
-    assert {one.verdict.answer for one in answer.judged} <= {"not run", "not testable here"}
 
 
 # --- figures and tables against the runs

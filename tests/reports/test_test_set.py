@@ -9,8 +9,10 @@ import pytest
 from repro.reporting import evaluate
 from repro.reporting.claims import Claim
 from repro.reporting.verdict import HOLDS, INCONCLUSIVE
-from repro.reports.evidence import Court, resolved
+from repro.reports.compute import final, paired
+from repro.reports.evidence import Court
 from repro.reports.groups import Group
+from repro.reports.resolution import of_function, resolved
 from tests.reports.data.summaries import make
 
 GAP = {
@@ -46,3 +48,14 @@ def test_only_shares_of_a_known_test_set_have_such_an_error():
     assert resolved(run("A", 120.0, 500, "perplexity")) == {} == resolved(run("A", 0.5, None))
     ends = resolved(run("A", 1.0, 99))
     assert ends["final_low"] == pytest.approx(0.99) and ends["final_high"] == pytest.approx(1.0)
+
+
+def test_a_function_of_accuracies_has_the_error_of_each():
+    group = Group(("one", "measured"), tuple(run(name, 0.8, 1_000) for name in "ABC"), ("A", "B", "C"))
+
+    def gap(of):
+        return paired(of, ["B", "A"], lambda b, a: final(b) - final(a))
+
+    found, error = of_function(gap, group), math.sqrt(0.8 * 0.2 / 1_000)
+    assert len(found) == 4 and max(found) == -min(found) == pytest.approx(2 * error, rel=0.01)
+    assert not of_function(lambda of: paired(of, ["A"], lambda a: 1.0), Group((), (run("A", 0.8, None),), ("A",)))

@@ -8,18 +8,20 @@ has forked, when its standard input does.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import gc
 import json
 import os
 import runpy
+import select
 import selectors
 import signal
 import socket
 import struct
 import sys
+from collections.abc import Iterator
 from typing import NamedTuple
 
-from repro.common.processes import end_with_parent
 from repro.launch.pool import title
 from repro.testbed import linux
 
@@ -123,9 +125,9 @@ def _end_all(links: dict[int, socket.socket]) -> None:
         os.waitpid(pid, 0)
 
 
-def become(asked: Asked) -> None:
+def become(asked: Asked, server: int) -> None:
     """Run `[-u] -m MODULE ...` in this process, as a Python that was started there would."""
-    end_with_parent(signal.SIGKILL)
+    linux.killed_with_parent(server)
     enter_namespaces(asked.pid)
     os.sched_setaffinity(0, asked.cores)
     for number, stream in enumerate(asked.streams):
@@ -149,6 +151,8 @@ def enter_namespaces(pid: int) -> None:
     apart = [kind for kind in NAMESPACES if _namespace(pid, kind) != _namespace("self", kind)]
     for kind in apart:
         linux.enter(f"/proc/{pid}/ns/{kind}")
+    if "user" in apart:  # another user namespace forgets it
+        linux.killed_with_parent(os.getppid())
     if "pid" not in apart:
         return
     waiting = os.getpid()
@@ -172,11 +176,27 @@ def _namespace(pid: int | str, kind: str) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
+@contextlib.contextmanager
+def heeding_input() -> Iterator[None]:
+    """The end of standard input ends this process while the body runs, which does not look there."""
+    flags = fcntl.fcntl(sys.stdin, fcntl.F_GETFL)
+    fcntl.fcntl(sys.stdin, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(sys.stdin, fcntl.F_SETFL, flags | os.O_ASYNC)  # by SIGIO
+    try:
+        if select.select([sys.stdin], [], [], 0)[0]:  # it was before
+            sys.exit(0)
+        yield
+    finally:
+        fcntl.fcntl(sys.stdin, fcntl.F_SETFL, flags)
+
+
+@heeding_input()
 def preload() -> None:
     """Import what ranks and the planning of runs need, which neither starts a thread nor looks for a GPU."""
     from repro.launch import runs  # noqa: F401
 
 
+@heeding_input()
 def preload_ranks() -> None:
     """The same of what ranks alone need: another second's work."""
     import torch._dynamo  # every optimizer does
@@ -193,6 +213,7 @@ def preload_ranks() -> None:
 if __name__ == "__main__":
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command's to hear
     preload()
+    server = os.getpid()
     if asked := serve(socket.socket(fileno=int(sys.argv[1]))):
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        become(asked)
+        become(asked, server)

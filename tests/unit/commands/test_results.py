@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pandas as pd
 import pytest
@@ -13,8 +14,10 @@ from repro.common import paths
 from repro.experiment.files import write_yaml
 from repro.records import catalogue, reference
 from repro.records.store import write_summary
-from repro.reports import published_verdicts
+from repro.reports import built, published_verdicts
 from tests.reports.data.summaries import make
+
+rendered = results.render  # as it is, where the fixture replaces it
 
 
 @pytest.fixture
@@ -118,6 +121,28 @@ def test_verify_finds_an_altered_table_and_another_verdict(places, capsys):
     (places / "reference" / "pipesgd" / "points.parquet").write_bytes(b"")
     status, _, err = said(capsys, "verify")
     assert status == 2 and "points.parquet: not as it was published" in err
+
+
+def test_verify_writes_pages_and_verdicts_without_runs_of_ones_own(places, capsys, monkeypatch):
+    def build(paper, root, out, say):
+        assert paper is None and root == places / "reference"
+        (out / "figures").mkdir()
+        (out / "figures" / "a.png").write_bytes(b"")
+        (out / "figures" / "a.pdf").write_bytes(b"")
+        (out / built.FOLDER).mkdir()
+        (out / "index.md").write_text("*Seen.* [PDF](figures/a.pdf) [CSV](figures/a.csv) [Every](b.md)")
+
+    monkeypatch.setattr("repro.reports.build.build", build)
+    monkeypatch.setattr(paths, "PROJECT", places)
+    put(places, "a-1", provenance={"dirty": False})
+    assert said(capsys, "publish", "pipesgd")[0] == 0
+    shutil.rmtree(places / "workspace")
+    monkeypatch.setattr(results, "render", rendered)
+    assert said(capsys, "verify")[0] == 2  # no verdicts yet
+    assert said(capsys, "verify", "--write")[0] == 0 and said(capsys, "verify")[0] == 0
+    out = places / "reports" / "out"
+    assert {path.name for path in out.rglob("*")} == {"index.md", "figures", "a.png"}
+    assert (out / "index.md").read_text() == "*Seen.* [Every](b.md)"
 
 
 def test_the_committed_reference_is_as_published(capsys):

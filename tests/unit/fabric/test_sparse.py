@@ -7,7 +7,7 @@ import torch
 
 from repro.common.errors import FaultError, InputError
 from repro.fabric import selection, virtual
-from repro.fabric.sparse import EMPTY, Sparse, Wire, merge, sum_all, top
+from repro.fabric.sparse import EMPTY, Sparse, Wire, merge, merge_at_once, sum_all, top
 from repro.fabric.sparse_collectives import doubling_allgather, gtopk_allreduce, topk_allgather
 
 N = 500
@@ -33,6 +33,25 @@ def ranked(x: torch.Tensor, k: int) -> list[int]:
     """The k largest magnitudes by plain sorting: NaN and infinity first, ties by index."""
     sizes = x.abs().nan_to_num(nan=torch.inf, posinf=torch.inf).tolist()
     return sorted(sorted(range(len(sizes)), key=lambda i: (-sizes[i], i))[:k])
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_merge_in_host_memory_has_the_bits_of_one_on_a_gpu(seed):
+    """Ties, places in both, EMPTY places, flags, of one side or both."""
+    draw = torch.Generator().manual_seed(seed)
+
+    def part(k: int, empty: int, flagged: bool) -> Sparse:
+        indices = torch.randperm(3 * k, generator=draw)[:k].sort().values.to(torch.int32)
+        values = vector(seed % 3, k, draw)
+        indices[k - empty :], values[k - empty :] = EMPTY, 0.0
+        if flagged:
+            indices[0], values[0] = -7 - k, 0.0
+        return Sparse(values, indices)
+
+    a, b = part(50, seed % 4, seed % 5 == 0), part(50 - seed % 3, seed % 7, seed % 2 == 0)
+    for mine, other in zip(merge(a, b, 40), merge_at_once(a, b, 40), strict=True):
+        assert torch.equal(mine.indices, other.indices)
+        assert torch.equal(mine.values.view(torch.int32), other.values.view(torch.int32))
 
 
 @pytest.mark.parametrize("chunk", [1 << 20, 64, 16])

@@ -7,8 +7,9 @@ import pty
 
 import pytest
 
-from repro.launch import progress
+from repro.launch import progress, remaining
 from repro.launch.progress import Progress, duration
+from repro.launch.remaining import Planned
 
 
 class Clock:
@@ -21,34 +22,40 @@ class Clock:
 @pytest.fixture
 def clock(monkeypatch):
     clock = Clock()
-    monkeypatch.setattr(progress, "time", clock)
+    for module in (progress, remaining):
+        monkeypatch.setattr(module, "time", clock)
     return clock
+
+
+def unknown(*names):
+    return dict.fromkeys(names, Planned())
 
 
 def test_plain_lines_come_every_few_seconds_and_tell_the_time_left(clock):
     stream = io.StringIO()
-    with Progress(2, stream) as shown:
+    with Progress(unknown("D-Sync, seed 0", "Pipe-SGD, seed 0"), stream) as shown:
         shown.begin("D-Sync, seed 0", 100)
         for iteration in range(1, 51):
-            clock.now += 0.2
+            clock.now += 0.4
             shown.update("D-Sync, seed 0", iteration, 0.9 if iteration == 20 else None)
         clock.now += 10
         shown.note("something to know")
         shown.done("D-Sync, seed 0", "D-Sync, seed 0: 0.95 in 20 s")
+        clock.now += 10
         shown.begin("Pipe-SGD, seed 0", 100)
     assert stream.getvalue().splitlines() == [
         "1/2 D-Sync, seed 0: iteration 0/100",
-        "1/2 D-Sync, seed 0: iteration 25/100, accuracy 0.9000, about 35 s left",
-        "1/2 D-Sync, seed 0: iteration 50/100, accuracy 0.9000, about 30 s left",
+        "1/2 D-Sync, seed 0: iteration 25/100, accuracy 0.9000, about 70 s left",
+        "1/2 D-Sync, seed 0: iteration 50/100, accuracy 0.9000, about 60 s left",
         "something to know",
         "D-Sync, seed 0: 0.95 in 20 s",
-        "2/2 Pipe-SGD, seed 0: iteration 0/100, about 20 s left",
+        "2/2 Pipe-SGD, seed 0: iteration 0/100, about 30 s left",
     ]
 
 
 def test_runs_side_by_side_both_count(clock):
     stream = io.StringIO()
-    with Progress(4, stream) as shown:
+    with Progress({name: Planned(None, simulated=True) for name in "abcd"}, stream, cores=2) as shown:
         shown.begin("a", 10)
         shown.begin("b", 10)
         clock.now += 10
@@ -56,16 +63,38 @@ def test_runs_side_by_side_both_count(clock):
         clock.now += 10
         shown.update("b", 10)
         shown.done("b", "b is finished")
-    assert stream.getvalue().splitlines()[2:] == [
-        "2/4 a: iteration 5/10, about 70 s left",
-        "2/4 b: iteration 10/10, about 33 s left",
+    assert stream.getvalue().splitlines() == [
+        "1/4 a: iteration 0/10",
+        "2/4 a: iteration 5/10, about 30 s left",  # half of a, and b as long; then c and d beside one another
+        "2/4 b: iteration 10/10, about 40 s left",  # a takes 40 s, b 20, c and d 30
         "b is finished",
+    ]
+
+
+def test_what_is_expected_counts_from_the_start_and_is_corrected_by_what_ended(clock):
+    stream = io.StringIO()
+    planned = {"a": Planned(100.0), "b": Planned(100.0), "c": Planned(20.0, simulated=True), "d": Planned(40.0, True)}
+    with Progress(planned, stream, cores=2) as shown:
+        shown.starting("a")
+        clock.now += 20
+        shown.begin("a", 0)
+        clock.now += 35
+        shown.done("a", "a took half of what was expected")
+        shown.starting("b")
+        clock.now += 100
+        shown.begin("b", 0)
+    assert stream.getvalue().splitlines() == [
+        "1/4 a: under way, about 4 min left",  # 100 + 100, and 40 of the longer simulation
+        "1/4 a: under way, about 4 min left",
+        "a took half of what was expected",
+        "2/4 b: under way, about 2 min left",  # (55 + 10) / (100 + 10) of 100; of simulations nothing is known yet
+        "2/4 b: under way, about 40 s left",
     ]
 
 
 def test_no_iterations_and_no_runs_are_no_problem(clock):
     stream = io.StringIO()
-    with Progress(0, stream) as shown:
+    with Progress({}, stream) as shown:
         shown.begin("x", 0)
         shown.update("x", 3)
         shown.done("x", "fine")
@@ -90,7 +119,7 @@ def everything(parent: int) -> str:
 def test_a_terminal_gets_a_bar_and_lines_that_stay():
     parent, child = pty.openpty()
     with os.fdopen(child, "w") as stream:
-        with Progress(2, stream) as shown:
+        with Progress(unknown("D-Sync, seed 0", "Pipe-SGD"), stream) as shown:
             shown.begin("D-Sync, seed 0", 10)
             shown._next = 0
             shown.update("D-Sync, seed 0", 5, 0.5)
@@ -98,7 +127,7 @@ def test_a_terminal_gets_a_bar_and_lines_that_stay():
             shown.begin("Pipe-SGD", 10)
             shown.update("Pipe-SGD", 10)
     text = everything(parent)
-    assert "1/2 D-Sync, seed 0 |" in text and "iteration 5/10, accuracy 0.5000" in text and "left]" in text
+    assert "1/2 D-Sync, seed 0 |" in text and "iteration 5/10, accuracy 0.5000" in text and "so far]" in text
     assert "D-Sync finished\r\n" in text and "2/2 Pipe-SGD |" in text
 
 

@@ -246,6 +246,14 @@ def test_as_many_versions_as_minibatches_in_flight(config, options, monkeypatch)
     assert peaks == [one.window(stage) + one.overlaps(stage) for stage in ranks]
 
 
+@pytest.mark.parametrize("config", ["1-1-1-1-1", "2-1-1", "3-1", "1-2-1", "2-3"])
+@pytest.mark.parametrize("options", [{}, {"overlap": False}, {"in_flight": 2}])
+@pytest.mark.parametrize("semantics", SEMANTICS)
+def test_a_run_holds_the_predicted_number_of_stashed_versions(config, options, semantics, monkeypatch):
+    one, peaks = held(config, options | {"semantics": semantics}, monkeypatch)
+    assert peaks == [one.stashes(*one.layout.place(rank)) + 1 for rank in range(one.layout.ranks)]
+
+
 @pytest.mark.parametrize("config", ["1-1", "1-1-1-1-1"])
 def test_vertical_sync_keeps_the_input_stages_versions_in_all_of_a_straight_pipeline(config, monkeypatch):
     one, peaks = held(config, {"semantics": "vertical_sync"}, monkeypatch)

@@ -1,0 +1,180 @@
+"""How long runs will take, by what is recorded of the same ones, else of ones like them.
+
+A record says when its run began and ended (`provenance`), so its duration is that of the wall clock on its machine, in
+whole seconds, whatever else that machine did. Runs of this workspace beside the same ones of the reference say how
+this machine, with today's code, compares with what the reference was made with: its pace.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from statistics import median
+from typing import Any, NamedTuple
+
+from repro.common.registry import TRAIN
+from repro.experiment.run import Run
+from repro.records import kinds
+from repro.records.catalogue import REFERENCE, Found
+
+# what an estimate rests on, best first
+SAME, SIZE, LIKE = "of the same runs", "of the same variants at another size", "of other runs of the experiment"
+UNKNOWN = "of none like them"
+LEAST_S = 0.5  # of a record in whole seconds
+STEADY_S = 10.0  # a pace counts for half where so many seconds speak for it
+
+
+class Estimate(NamedTuple):
+    """How long a run will take; seconds: None where nothing is recorded that says so. machine: the class of the
+    hardware that the record is of."""
+
+    seconds: float | None = None
+    by: str = UNKNOWN
+    machine: str | None = None
+
+
+class What(NamedTuple):
+    """What the duration of a run depends on, planned or finished. size: workers, batch, epochs."""
+
+    experiment: tuple[Any, ...]  # paper and name
+    variant: tuple[Any, ...]
+    kind: str
+    key: str
+    scale: str
+    size: tuple[float, ...] | None  # of one that trains
+    timing_only: bool
+
+    @classmethod
+    def planned(cls, run: Run) -> What:
+        config = run.config
+        size = (config.workers, config.batch, config.epochs) if config.program == TRAIN else None
+        variant = (run.variant, run.testbed, config.model.name)
+        kind = kinds.of_config(config.plain())
+        return cls((config.paper, config.figure), variant, kind, run.key, config.scale, size, config.timing_only)
+
+    @classmethod
+    def finished(cls, run: Mapping[str, Any]) -> What:
+        size = tuple(run[name] for name in ("workers", "batch", "epochs")) if run.get("iterations") else None
+        variant = (run.get("setting"), run.get("testbed"), (run.get("model") or {}).get("name"))
+        timing_only = (run.get("testbed_model") or {}).get("arithmetic") == "none"
+        named = (run.get("paper"), run.get("experiment"))
+        return cls(named, variant, kinds.of_summary(run), run.get("key", ""), run.get("scale", ""), size, timing_only)
+
+    def same(self, other: What) -> bool:
+        """Whether another run of the variant takes as long: at one scale, or of one size where nothing is computed."""
+        alike = self.timing_only and other.timing_only and self.size is not None and self.size == other.size
+        return self.key == other.key or self.scale == other.scale or alike
+
+    def share(self, other: What) -> float:
+        """This one's iterations in those of another run of the variant, as far as epochs tell."""
+        return self.size[-1] / other.size[-1] if self.size and other.size else 1.0
+
+
+class Record(NamedTuple):
+    """A finished run with its duration, and what of that were iterations."""
+
+    what: What
+    seconds: float
+    working_s: float
+    machine: str | None
+
+
+def record(summary: Mapping[str, Any]) -> Record | None:
+    """None of a run that does not say when it began and ended."""
+    ends = [(summary.get("provenance") or {}).get(name) for name in ("started_at", "finished_at")]
+    try:
+        began, ended = (datetime.fromisoformat(end) for end in ends)  # type: ignore[arg-type]
+        took = max((ended - began).total_seconds(), LEAST_S)
+    except (TypeError, ValueError):  # of summaries from elsewhere
+        return None
+    working = min((summary.get("wall") or {}).get("total_s") or 0.0, took)
+    return Record(What.finished(summary), took, working, (summary.get("hardware") or {}).get("class"))
+
+
+class Forecast:
+    """Estimates from records, which come in the order in which they finished: the latest count most."""
+
+    def __init__(self, records: Iterable[Record], paces: Mapping[str, float] | None = None):
+        self._paces = paces or {}
+        self._of_variant: dict[tuple[Any, ...], list[Record]] = {}
+        self._like: dict[tuple[Any, ...], list[Record]] = {}
+        for each in records:
+            self._of_variant.setdefault((each.what.experiment, each.what.variant), []).append(each)
+            self._like.setdefault((each.what.experiment, each.what.kind), []).append(each)
+
+    def of(self, what: What) -> Estimate:
+        """By the latest record of the same run; else by those of its variant at other sizes, for its part of their
+        iterations; else by the experiment's runs of that kind."""
+        own = self._of_variant.get((what.experiment, what.variant), [])
+        pace = self._paces.get(what.kind, 1.0)
+        if same := [each for each in own if what.same(each.what)]:
+            return Estimate(pace * same[-1].seconds, SAME, same[-1].machine)
+        if own:
+            last = own[-1]
+            rest = last.seconds - last.working_s
+            return Estimate(pace * (rest + what.share(last.what) * last.working_s), SIZE, last.machine)
+        if like := self._like.get((what.experiment, what.kind)):
+            return Estimate(pace * median(each.seconds for each in like), LIKE, like[-1].machine)
+        return Estimate()
+
+
+def estimates(runs: Sequence[Run], finished: Sequence[Found]) -> list[Estimate]:
+    """How long each run will take: by the workspace where that has the same one, else by all there is, at the pace of
+    this machine."""
+    by_end = sorted(finished, key=lambda found: str((found.summary.get("provenance") or {}).get("finished_at")))
+    known = [(found.origin, each) for found in by_end if (each := record(found.summary))]
+    published = Forecast([each for origin, each in known if origin == REFERENCE])
+    here = [each for origin, each in known if origin != REFERENCE]
+    own = Forecast(here)
+    every = Forecast([each for _, each in known], paces(here, published))
+    found = []
+    for run in runs:
+        what = What.planned(run)
+        first = own.of(what)
+        found.append(first if first.by == SAME else every.of(what))
+    return found
+
+
+def paces(here: Iterable[Record], published: Forecast) -> dict[str, float]:
+    """Kind of number -> how long runs here took, over what the reference says of the same ones."""
+    sums: dict[str, list[float]] = {}
+    for each in here:
+        there = published.of(each.what)
+        if there.by == SAME and there.seconds is not None:
+            took = sums.setdefault(each.what.kind, [0.0, 0.0])
+            took[0] += each.seconds
+            took[1] += there.seconds
+    return {kind: pace(*took) for kind, took in sums.items()}
+
+
+def pace(took: float, expected: float) -> float:
+    """What to multiply expectations with, after so many seconds of which so many were expected; few change little."""
+    return (took + STEADY_S) / (expected + STEADY_S)
+
+
+class Expected(NamedTuple):
+    """What runs will take together, on the wall; how many of them are known by what, and on which machines."""
+
+    seconds: float
+    by: Counter[str]
+    machines: Counter[str]
+
+
+def together(runs: Sequence[Run], each: Sequence[Estimate], cores: int) -> Expected:
+    """Measured runs go one by one, simulated ones side by side, one a core. One of which nothing is known counts as
+    the median of the others of its kind, or not at all."""
+    alone, beside = ([e.seconds for run, e in zip(runs, each) if run.simulated == simulated] for simulated in (0, 1))
+    machines = Counter(estimate.machine for estimate in each if estimate.machine)
+    seconds = sum(filled(alone)) + side_by_side(filled(beside), cores)
+    return Expected(seconds, Counter(estimate.by for estimate in each), machines)
+
+
+def filled(times: Sequence[float | None]) -> list[float]:
+    known = [each for each in times if each is not None]
+    return [each if each is not None else median(known or [0.0]) for each in times]
+
+
+def side_by_side(times: Sequence[float], cores: int) -> float:
+    """Seconds that runs take on so many cores, of which none is divided."""
+    return max(sum(times) / max(cores, 1), *times) if times else 0.0

@@ -1,0 +1,31 @@
+"""The pages of a paper from the reference alone, built once for all tests that look at them."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from repro.common.paths import reference_root
+from repro.reports.files import Files
+from repro.reports.paper_page import PaperPage
+from tests.reports.data.undrawn import without_drawing
+
+
+@pytest.fixture(scope="session")
+def reported(tmp_path_factory):
+    """Paper -> `out`, its folder; `text`, of its page; `said`, what the overview is told; `page`, what templates ask.
+    Figures are not drawn."""
+    made = {}
+
+    def of(paper):
+        if paper not in made:
+            out = tmp_path_factory.mktemp(paper)
+            page = PaperPage.of(paper, reference_root(), Files(paper, out))
+            with pytest.MonkeyPatch.context() as patch:
+                without_drawing(patch)
+                pages, said = page.write()
+            made[paper] = SimpleNamespace(out=out, text=pages[0].read_text(), said=said, page=page)
+        return made[paper]
+
+    return of

@@ -1,0 +1,78 @@
+"""How long runs will take, by what is recorded of ones like them."""
+
+import json
+
+import pytest
+
+from repro.cli import main
+from repro.launch import runs as expansion
+from repro.launch.forecast import LIKE, SAME, SIZE, STEADY_S, UNKNOWN, Estimate, estimates, filled, record, together
+from repro.records.catalogue import REFERENCE, WORKSPACE, Found
+from tests.support.cli import EXPERIMENT
+
+
+@pytest.fixture(scope="module")
+def runs():
+    return expansion.expand(EXPERIMENT, ["device=cpu"], "quick")
+
+
+def finished(run, seconds, origin=REFERENCE, hour=10, **changes):
+    """A record of a run that began at an hour; half of its time it iterated."""
+    config = run.config
+    place = {"paper": config.paper, "experiment": config.figure, "setting": run.variant, "testbed": run.testbed}
+    size = {"workers": config.workers, "batch": config.batch, "epochs": config.epochs, "iterations": 8}
+    own = {"kind": config.testbed.kind, "scale": config.scale, "seed": run.seed, "key": "older"}
+    ended = f"2026-01-01T{hour}:{seconds // 60:02d}:{seconds % 60:02d}+00:00"
+    rest = {"model": {"name": config.model.name}, "hardware": {"class": "old"}, "wall": {"total_s": seconds / 2}}
+    when = {"provenance": {"started_at": f"2026-01-01T{hour}:00:00+00:00", "finished_at": ended}}
+    return Found(origin, None, place | size | own | rest | when | changes)
+
+
+def test_the_same_run_counts_most_then_its_variant_at_another_size_then_the_experiment(runs):
+    first, *_ = runs
+    assert estimates([first], []) == [Estimate(None, UNKNOWN)]
+    like = finished(first, 30, setting="another variant")
+    assert estimates([first], [like]) == [Estimate(30.0, LIKE, "old")]
+    longer = finished(first, 100, scale="full", epochs=5 * first.config.epochs)
+    assert estimates([first], [like, longer]) == [Estimate(60.0, SIZE, "old")]  # 50 s of start, a fifth of the rest
+    same = [finished(first, 40, hour=11), finished(first, 50, hour=10)]
+    assert estimates([first], [*same, like, longer]) == [Estimate(40.0, SAME, "old")]
+
+
+def test_this_machine_has_a_pace_where_it_ran_what_the_reference_has(runs):
+    first, second = [run for run in runs if not run.simulated][:2]
+    simulated = next(run for run in runs if run.simulated)
+    theirs = [finished(each, 60) for each in (first, second, simulated)]
+    ours = finished(first, 25, WORKSPACE, hour=11)
+    pace = (25 + STEADY_S) / (60 + STEADY_S)
+    found = estimates([first, second, simulated], [*theirs, ours])
+    assert [estimate.seconds for estimate in found] == pytest.approx([25.0, 60 * pace, 60.0])
+
+
+@pytest.mark.parametrize(
+    "said", [{}, {"started_at": 3, "finished_at": 4}, {"started_at": "2026-01-01", "finished_at": ""}]
+)
+def test_a_record_without_times_says_nothing(runs, said):
+    assert record(finished(runs[0], 30, provenance=said).summary) is None
+
+
+def test_measured_runs_go_one_by_one_and_simulated_ones_side_by_side(runs):
+    some = [*[run for run in runs if not run.simulated][:2], *[run for run in runs if run.simulated][:3]]
+    times = [Estimate(seconds, SAME, "old") for seconds in (10.0, None, 4.0, 2.0, 9.0)]
+    assert together(some, times, cores=2).seconds == 10 + 10 + 9
+    assert together(some, times, cores=1).seconds == 10 + 10 + 15
+    assert together(some, times, cores=1).machines == {"old": 5}
+    assert together([], [], 2).seconds == 0 and filled([None, None]) == [0.0, 0.0]
+
+
+def test_a_dry_run_says_what_is_there_and_how_long_the_rest_takes(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
+    timing = ["testbed=paper/pipesgd", "testbed.arithmetic=none", "--dry-run"]
+    assert main(["run", EXPERIMENT, *timing, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    assert told and {row["experiment"] for row in told} == {EXPERIMENT}
+    assert {row["state"] for row in told} <= {"published", "stale", "missing"}
+    assert main(["run", EXPERIMENT, *timing]) == 0
+    said = capsys.readouterr().out.splitlines()
+    assert said[1].startswith(EXPERIMENT) and said[2].startswith(f"{len(told)} of {len(told)} runs to do: ")
+    assert not list(tmp_path.glob("*/*/*/*")), "a dry run left something"

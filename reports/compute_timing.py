@@ -1,4 +1,4 @@
-"""What functions over a probe's results share: a number a seed, a median, a range as text."""
+"""What functions over a probe's results share: a number a seed, a median."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from repro.reporting.evaluate import Outcome
-from repro.reporting.stats import DASH, number, spread
+from repro.reporting.stats import spread
 from repro.reports.loading import Summary
 from repro.reports.probes import ProbeGroup
 
@@ -22,8 +22,3 @@ def median(values: Any) -> float | None:
     """The median, None of nothing."""
     found = spread(values)
     return found.median if found.n else None
-
-
-def _range(values: list[float], unit: str = "") -> str:
-    low, high = number(min(values)), number(max(values))
-    return f"{low}{unit}" if low == high else f"{low}{DASH}{high}{unit}"

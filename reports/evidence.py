@@ -20,9 +20,9 @@ from repro.reporting import claims, evaluate, validated
 from repro.reporting.claims import Claim, File
 from repro.reporting.evaluate import Error, Evidence, Judged, Outcome
 from repro.reporting.filters import chosen
-from repro.reporting.stats import spread
 from repro.reports import factors, loading
 from repro.reports.compute import FUNCTIONS, OF_PROBES, takes_error
+from repro.reports.compute_timing import median
 from repro.reports.gathering import AnyGroup, Finder
 from repro.reports.groups import Group
 from repro.reports.loading import KINDS, Summary
@@ -105,8 +105,7 @@ class Court:
     def origin(self, claim: Claim, group: AnyGroup) -> str:
         """Where the runs are from that a number is made of; of a function, all that it may look at."""
         assert claim.value is not None
-        rows = self.frame(group)
-        if claim.value.function is None and "origin" in rows:
+        if claim.value.function is None and "origin" in (rows := self.frame(group)):
             parts = [chosen(rows, of)["origin"] for of in (claim.value.of, claim.value.over) if of is not None]
             return loading.origin({"root": origin} for part in parts for origin in part)
         return loading.origin(group.used())
@@ -147,10 +146,10 @@ class Court:
         simulated = self.find(claim.experiment, SIMULATED) if kind in (SIMULATED, EMULATED) and self.by_place else None
         if simulated is None or (guessed := self.at(BASE, simulated)) is None:
             return {}
-        base, point, found = _median(self.outcome(claim, guessed)), _median(here), {}
+        base, point, found = median(self.outcome(claim, guessed).values.values()), median(here.values.values()), {}
         for end in sorted(set(self.by_place) - {BASE}):
             group = self.at(end, simulated)
-            value = _median(self.outcome(claim, group)) if group else None
+            value = median(self.outcome(claim, group).values.values()) if group else None
             if value is None or base is None or point is None:
                 continue
             if point == base:
@@ -285,8 +284,3 @@ def validation(results: Path | None) -> pd.DataFrame | None:
 def _parameters(run: Mapping[str, Any]) -> int:
     model = run.get("model")
     return int((model.get("parameters") if isinstance(model, Mapping) else 0) or 0)
-
-
-def _median(outcome: Outcome) -> float | None:
-    found = spread(outcome.values.values())
-    return found.median if found.n else None

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from repro.experiment.inputs import FACTOR
-from repro.reports import loading, probes
+from repro.reports import loading
 from repro.reports.groups import Group
 from repro.reports.loading import Summary
 from repro.reports.probes import ProbeGroup
@@ -47,20 +47,14 @@ class Read(NamedTuple):
 
 def read(paper: str, results: Path | None) -> Read:
     """The results of a paper, read once; InputError for a summary that pages cannot read."""
-    every = loading.read(paper, results, lambda program: True, _problem)
     trained: list[Summary] = []
     probed: list[Summary] = []
     ends: dict[str, list[Summary]] = {}
-    for run in every:
-        if run.get("program", "train") != "train":
+    for run in loading.read(paper, results):
+        if not loading.trains(run):
             probed.append(run)
         elif end := str((run.get("factors") or {}).get(FACTOR, "")):
             ends.setdefault(end, []).append(run)
         else:
             trained.append(run)
     return Read(trained, probed, ends)
-
-
-def _problem(summary: Summary) -> str | None:
-    trains = summary.get("program", "train") == "train"
-    return loading.problem(summary) if trains else probes.problem(summary)

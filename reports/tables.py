@@ -56,42 +56,23 @@ def others(groups: Sequence[Group | ProbeGroup]) -> pd.DataFrame:
     """Results that are in no figure of the page, and how they differ."""
     import pandas as pd
 
-    columns = (
-        "kind",
-        "experiment",
-        "settings",
-        "seeds",
-        "hardware",
-        "dataset",
-        "epochs",
-        "batch",
-        "testbed",
-        "launcher",
-        "options",
-        "finished",
-    )
     rows = []
     for group in groups:
         one = group.first
-        names = list(dict.fromkeys(c["setting"] for c in group.summaries))
         options = sorted({f"{k}={v}" for c in group.summaries for k, v in (c.get("options") or {}).items()})
-        rows.append(
-            (
-                group.kind,
-                one["experiment"],
-                ", ".join(names),
-                len({c["seed"] for c in group.summaries}),
-                hardware(group),
-                (one.get("dataset") or {}).get("name", DASH),
-                f"{one['epochs']:g}" if "epochs" in one else DASH,
-                one.get("batch", DASH),
-                one["testbed"],
-                one["launcher"],
-                " ".join(options) if isinstance(group, Group) else DASH,
-                group.latest[:19],
-            )
-        )
-    return pd.DataFrame(rows, columns=columns).astype(str)
+        rows.append({
+            "kind": group.kind,
+            "experiment": one["experiment"],
+            "settings": ", ".join(dict.fromkeys(c["setting"] for c in group.summaries)),
+            "seeds": len({c["seed"] for c in group.summaries}),
+            "hardware": hardware(group),
+            "dataset": (one.get("dataset") or {}).get("name", DASH),
+            "epochs": f"{one['epochs']:g}" if "epochs" in one else DASH,
+            **{name: one.get(name, DASH) for name in ("batch", "testbed", "launcher")},
+            "options": " ".join(options) if isinstance(group, Group) else DASH,
+            "finished": group.latest[:19],
+        })  # fmt: skip
+    return pd.DataFrame(rows).astype(str)
 
 
 def testbed_parameters(runs: Sequence[Summary]) -> pd.DataFrame:

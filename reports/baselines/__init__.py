@@ -9,7 +9,7 @@ from repro.records import tidy
 from repro.reporting.stats import spread
 from repro.reports.files import Files
 from repro.reports.groups import finished
-from repro.reports.loading import Summary, load
+from repro.reports.loading import Summary, read, trains
 from repro.reports.render import template, write_page
 from repro.reports.specs import Specs
 
@@ -22,7 +22,7 @@ BASE = "D-Sync"
 
 def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
     """(pages, a line for the overview)"""
-    found = runs(load(PAGE, results))
+    found = runs([run for run in read(PAGE, results) if trains(run)])
     made = {"runs": found, "provenance": provenance(found)}
     specs = Specs(PAGE, files, lambda shown: made[shown.table])
     line = f"{found['variant'].nunique()} variants, theirs and ours, of the same training." if len(found) else ""

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from repro.reports import probes
 from repro.reports.groups import finished
-from repro.reports.loading import Summary, origin
+from repro.reports.loading import Summary, origin, read
 from repro.reports.sweeps import QUICK
 
 if TYPE_CHECKING:
@@ -22,7 +21,7 @@ MEDIAN_GOAL, P95_GOAL = 0.05, 0.15  # fixed in the issue that asked for the vali
 def load(root: Path | None) -> list[Summary]:
     """Of each experiment, testbed, launcher, variant, seed and machine the run that finished last."""
     found: dict[tuple, Summary] = {}
-    for one in sorted((s for s in probes.load(PAPER, root) if s["program"] == PAPER), key=finished):
+    for one in sorted((s for s in read(PAPER, root) if s.get("program") == PAPER), key=finished):
         place = (one["experiment"], one["testbed"], one["launcher"], one["setting"], one["seed"])
         found[(*place, one["hardware"]["class"], one.get("scale"))] = one
     order = sorted(found, key=lambda key: tuple(map(str, key)))

@@ -143,7 +143,7 @@ def cmd_run(args: argparse.Namespace) -> None:
     scale = args.scale or DEFAULT_SCALE
     names = experiment_names(args.experiment, scale)
     with Pools(args.fresh_ranks) as pools:
-        planned = plan(names, args.overrides, scale, args.inputs, pools, fetch=not args.dry_run)
+        planned = plan(names, args.overrides, scale, args.inputs, pools, not args.dry_run, args.experiment not in names)
         for name, some, reason in planned.left_out:
             print(f"left out {'some of ' if some else ''}{name}: {reason}", file=sys.stderr)
         missing = next((NotHere(reason) for _, _, reason in planned.left_out), None)
@@ -153,7 +153,7 @@ def cmd_run(args: argparse.Namespace) -> None:
         stands = together([Standing(done=len(runs) - len(left)), standing(left, finished)])
         print(f"{args.experiment} at scale {scale}: {stands}", file=sys.stderr)
         if others := len(experiment_names(args.experiment)) - len(names):
-            print(f"{others} more experiments of {paper} are part of larger scales, or run by name", file=sys.stderr)
+            print(f"{others} more experiments are run by name, or at larger scales", file=sys.stderr)
         expected = estimates(left, finished)
         if args.dry_run:
             found = dry_run.plans(runs, finished, expected, args.force)

@@ -29,7 +29,23 @@ def experiment_names(pattern: str | None = None, scale: str | None = None) -> li
         raise unknown("experiment", pattern, [*names, *all_papers], most=3, all_of="repro list")
     if scale is None or found == [pattern]:
         return found
-    return [name for name in found if scale in (own_file(name).get("jobs") or [scale])]
+    return [name for name in found if job(name, scale) is not None]
+
+
+def job(experiment: str, scale: str) -> Mapping[str, Sequence[Any]] | None:
+    """Which runs of an experiment are part of its paper's at a scale: factor, or `testbed`, -> values; {}: all. None
+    where it is no part of them."""
+    given = own_file(experiment).get("jobs")
+    if given is None:
+        return {}
+    by_scale = given if isinstance(given, dict) else dict.fromkeys(given)
+    return (by_scale[scale] or {}) if scale in by_scale else None
+
+
+def belongs(chosen: Mapping[str, Sequence[Any]], factors: Mapping[str, Any], testbed: str) -> bool:
+    """Whether a run is among those that `job` says; a factor that it has not leaves it there."""
+    of = {**factors, "testbed": testbed}
+    return all(of[name] in values for name, values in chosen.items() if name in of)
 
 
 def title(experiment: str) -> str:

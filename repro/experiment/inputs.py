@@ -13,17 +13,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from repro.experiment.testbeds import Measured, Simulated
+from repro.experiment.testbeds import Modelled, Ranks
 
 FACTOR, BASE = "input", "base"  # the factor that says which end a run is at; where it is at none
 
 
-def ends(testbed: Measured | Simulated) -> dict[str, list[str]]:
+def ends(testbed: Ranks) -> dict[str, list[str]]:
     """`beta, low` -> the overrides that set it, and `base` without any; nothing for a testbed without bounds.
 
     Left out is an input of which the testbed has no entry, or a cost that it does not charge (a share of nothing).
     """
-    if not isinstance(testbed, Simulated) or not testbed.bounds:
+    if not isinstance(testbed, Modelled) or not testbed.bounds:
         return {}
     values = testbed.model_dump(exclude_unset=True)
     found: dict[str, list[str]] = {BASE: []}

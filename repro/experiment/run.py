@@ -15,8 +15,8 @@ from repro.records.store import read_summary, run_dir
 
 @dataclass
 class Run:
-    """One run: a resolved configuration, a variant's name and a seed. `key` is set by `identify`; `ranks`, how many it
-    needs, where it was expanded from an experiment."""
+    """One run: a resolved configuration, a variant's name and a seed. `key` is set by `identify`, and of one that
+    trains its number of iterations; `ranks`, how many it needs, where it was expanded from an experiment."""
 
     experiment: str
     variant: str
@@ -24,6 +24,7 @@ class Run:
     seed: int
     key: str = ""
     hardware: dict[str, Any] = field(default_factory=dict)
+    iterations: float | None = None
     ranks: int | None = None
 
     def plain(self) -> dict[str, Any]:

@@ -124,8 +124,8 @@ class RunConfig(Model):
 
     @property
     def timing_only(self) -> bool:
-        """Whether nothing is computed, and so no data needed: a simulated testbed without arithmetic."""
-        return self.testbed.kind == "simulated" and self.testbed.arithmetic == "none"
+        """Whether nothing is computed, and so no data needed: a modelled testbed without arithmetic."""
+        return self.testbed.kind != "measured" and self.testbed.arithmetic == "none"
 
     @property
     def local_batch(self) -> int:

@@ -104,10 +104,9 @@ class Bounds(Model):
         return end * guess if self.of == "share" else end
 
 
-class Simulated(Ranks):
-    """Virtual ranks in one process."""
+class Modelled(Ranks):
+    """Ranks whose computation is known in seconds, on a network that is known by its constants."""
 
-    kind: Literal["simulated"]
     alpha_s: NonNegative
     beta_s_per_byte: NonNegative
     gamma_s_per_byte: NonNegative
@@ -130,16 +129,36 @@ class Simulated(Ranks):
     merge_s_per_byte: NonNegative = 0.0
 
 
-def testbed_of(given: Any) -> Measured | Simulated:
+class Simulated(Modelled):
+    """Virtual ranks in one process."""
+
+    kind: Literal["simulated"]
+
+
+class Emulated(Modelled):
+    """Real ranks and real messages on a shaped network, with everything slowed down; computation is slept.
+
+    slow_down  the links' rate is divided by it
+    shrink     messages are so many times shorter, and time is slowed down by as much less
+    """
+
+    kind: Literal["emulated"]
+    arithmetic: Literal["none"] = "none"
+    slow_down: Annotated[float, Field(ge=1)]
+    shrink: Annotated[float, Field(ge=1)] = 1.0
+
+
+def testbed_of(given: Any) -> Measured | Simulated | Emulated:
     """A testbed from plain data; InputError for the first entry that cannot be."""
-    if isinstance(given, Measured | Simulated):
+    if isinstance(given, Measured | Simulated | Emulated):
         return given
     if not isinstance(given, dict):
         raise InputError(f"testbed={given}: must be entries, as testbed.NAME=value sets one")
-    kinds: dict[str, type[Measured | Simulated]] = {"measured": Measured, "simulated": Simulated}
+    kinds: dict[str, type[Measured | Simulated | Emulated]]
+    kinds = {"measured": Measured, "emulated": Emulated, "simulated": Simulated}
     if (kind := str(given.get("kind"))) not in kinds:
         raise unknown("testbed.kind", kind, kinds)
     return checked(kinds[kind], given, "testbed")
 
 
-Testbed = Annotated[Measured | Simulated, PlainValidator(testbed_of), AS_GIVEN]
+Testbed = Annotated[Measured | Simulated | Emulated, PlainValidator(testbed_of), AS_GIVEN]

@@ -1,4 +1,4 @@
-"""How ranks talk: the interface (`base`), three implementations (`mpi`, `torch_dist`, `virtual`), and collectives."""
+"""How ranks talk: the interface (`base`), its implementations (`FABRICS`), and collectives."""
 
 from __future__ import annotations
 
@@ -6,9 +6,14 @@ import importlib
 from types import ModuleType
 
 # by name, so that a run depends on the code of its own fabric alone
-FABRICS = {"mpi": "repro.fabric.mpi", "torch": "repro.fabric.torch_start", "virtual": "repro.fabric.virtual"}
+FABRICS = {
+    "mpi": "repro.fabric.mpi",
+    "torch": "repro.fabric.torch_start",
+    "emulated": "repro.fabric.emulated",
+    "virtual": "repro.fabric.virtual",
+}
 
 
 def load(name: str) -> ModuleType:
-    """The module of a fabric: `run` of the virtual one, else `start(device, backend, timeout_s)` in a started rank."""
+    """The module of a fabric: `run` of the virtual one, else `start` in a started rank."""
     return importlib.import_module(FABRICS[name])

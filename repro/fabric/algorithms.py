@@ -6,6 +6,7 @@ import torch
 
 from repro.fabric import collectives
 from repro.fabric.base import MAIN, DoneWork, Fabric, Work
+from repro.fabric.contents import divide
 
 
 class FabricWithAlgorithms(Fabric):
@@ -27,7 +28,7 @@ class FabricWithAlgorithms(Fabric):
             collectives.allreduce_algorithm(algorithm)(self, tensor, channel)
             work = DoneWork()
         if op == "mean":
-            tensor.div_(self.size)
+            divide(tensor, self.size)
         return work
 
     def reduce_scatter(self, tensor: torch.Tensor, channel: int = MAIN) -> torch.Tensor:

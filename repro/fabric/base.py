@@ -115,9 +115,10 @@ class Queue(ABC):
 class Fabric(ABC):
     """One rank's end of the network.
 
-    `capabilities` is a subset of {"threads", "tags", "any_source", "test", "cancel"} and LIBRARIES: what a strategy may
-    ask of this fabric beyond send, receive, collectives and barriers. Message payloads are contiguous tensors; a
-    receive buffer has exactly the message's number of bytes.
+    `capabilities` is a subset of {"threads", "tags", "any_source", "test", "cancel", "sizes"} and LIBRARIES: what a
+    strategy or a testbed may ask of this fabric beyond send, receive, collectives and barriers. Message payloads are
+    contiguous tensors, with "sizes" also those on the meta device, which are sizes without contents; a receive buffer
+    has exactly the message's number of bytes.
     """
 
     name: ClassVar[str]
@@ -235,6 +236,11 @@ class Fabric(ABC):
     @abstractmethod
     def exchange(self, obj: Any) -> list[Any]:
         """Every rank's (picklable) object, in rank order. Takes no virtual time; not for use inside a step."""
+
+    def observed(self, train_s: float) -> dict[str, Any]:
+        """What this rank's end has seen of itself in so many seconds of training, for the record of the run; empty
+        where there is nothing to say. FabricError where it spoils the run's times."""
+        return {}
 
     @abstractmethod
     def close(self) -> None: ...

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from repro.common.errors import unknown
+from repro.fabric.contents import add, like
 
 LOW_16_BITS = 0xFFFF
 SMALLEST = 2.0**-149  # of float32's positive numbers
@@ -81,13 +82,13 @@ class NoCodec(Codec):
         return out
 
     def like(self, wire: torch.Tensor) -> torch.Tensor:
-        return torch.empty_like(wire)
+        return like(wire)
 
     def wire_bytes(self, n: int) -> int:
         return 4 * n
 
     def add(self, mine: torch.Tensor, incoming: torch.Tensor, n: int) -> torch.Tensor:
-        return mine.add_(incoming)
+        return add(mine, incoming)
 
 
 class Truncate16(Codec):
@@ -111,7 +112,7 @@ class Truncate16(Codec):
         return out.copy_(wire)
 
     def like(self, wire: torch.Tensor) -> torch.Tensor:
-        return torch.empty_like(wire)
+        return like(wire)
 
     def wire_bytes(self, n: int) -> int:
         return 2 * n
@@ -157,7 +158,7 @@ class Quantize8(Codec):
         return out
 
     def like(self, wire: torch.Tensor) -> torch.Tensor:
-        return torch.empty_like(wire)
+        return like(wire)
 
     def wire_bytes(self, n: int) -> int:
         return self.HEADER + n
@@ -232,7 +233,7 @@ class Ternary(Codec):
         return torch.mul(signs[:n], wire[: self.HEADER].view(torch.float32), out=out)
 
     def like(self, wire: torch.Tensor) -> torch.Tensor:
-        return torch.empty_like(wire)
+        return like(wire)
 
     def wire_bytes(self, n: int) -> int:
         return self.HEADER + -(-n // 4)

@@ -14,6 +14,7 @@ from repro.common.errors import unknown
 from repro.fabric.base import MAIN, Fabric
 from repro.fabric.blocks import TAG, bounds, chunks, piece_bounds, reduce_cost, synchronise
 from repro.fabric.codecs import Codec, NoCodec
+from repro.fabric.contents import add, copy_of, like
 from repro.fabric.pipelined import PIECES, ring_pipelined, ring_pipelined_encoded
 from repro.fabric.sharded import sharded_server_allreduce
 
@@ -65,12 +66,12 @@ def ring_reduce_scatter(fabric: Fabric, vector: torch.Tensor, channel: int = MAI
     blocks = chunks(vector.view(-1), p)
     for hop in range(p - 1):
         outgoing, incoming = (me - hop - 1) % p, (me - hop - 2) % p
-        buffer = torch.empty_like(blocks[incoming])
+        buffer = like(blocks[incoming])
         receive = fabric.irecv(buffer, (me - 1) % p, TAG + hop, channel)
         send = fabric.isend(blocks[outgoing], (me + 1) % p, TAG + hop, channel)
         receive.wait()
         with fabric.compute(reduce_cost(fabric, buffer.numel(), NoCodec()), "host"):
-            blocks[incoming].add_(buffer)
+            add(blocks[incoming], buffer)
         send.wait()
     return blocks[me]
 
@@ -78,7 +79,7 @@ def ring_reduce_scatter(fabric: Fabric, vector: torch.Tensor, channel: int = MAI
 def ring_allgather(fabric: Fabric, mine: torch.Tensor, channel: int = MAIN) -> list[torch.Tensor]:
     """Every rank's tensor, in rank order: (p-1)(alpha + n beta) for n bytes a rank."""
     p, me = fabric.size, fabric.rank
-    gathered = [mine.clone() if rank == me else torch.empty_like(mine) for rank in range(p)]
+    gathered = [copy_of(mine) if rank == me else like(mine) for rank in range(p)]
     for hop in range(p - 1):
         receive = fabric.irecv(gathered[(me - hop - 1) % p], (me - 1) % p, TAG + hop, channel)
         send = fabric.isend(gathered[(me - hop) % p], (me + 1) % p, TAG + hop, channel)
@@ -102,7 +103,7 @@ def recursive_doubling_allreduce(fabric: Fabric, vector: torch.Tensor, channel: 
     flat = vector.view(-1)
     core = 1 << (p.bit_length() - 1)
     extra = p - core
-    buffer = torch.empty_like(flat)
+    buffer = like(flat)
     cost = reduce_cost(fabric, flat.numel(), NoCodec())
 
     def left(to: int, distance: int) -> None:
@@ -118,7 +119,7 @@ def recursive_doubling_allreduce(fabric: Fabric, vector: torch.Tensor, channel: 
     if me < extra:
         fabric.recv(buffer, me + core, TAG, channel)
         with fabric.compute(cost, "host"):
-            flat.add_(buffer)
+            add(flat, buffer)
     distance = 1
     while distance < core:
         partner = me ^ distance
@@ -131,7 +132,7 @@ def recursive_doubling_allreduce(fabric: Fabric, vector: torch.Tensor, channel: 
         left(partner, 2 * distance)
         receive.wait()
         with fabric.compute(cost, "host"):
-            flat.add_(buffer)  # addition of two is commutative to the bit: both partners get the same
+            add(flat, buffer)  # addition of two is commutative to the bit: both partners get the same
         distance *= 2
     if me < extra:
         fabric.send(flat, me + core, TAG + 1, channel)
@@ -152,7 +153,7 @@ def binomial_reduce(fabric: Fabric, vector: torch.Tensor, root: int = 0, channel
     p = fabric.size
     me = (fabric.rank - root) % p
     flat = vector.view(-1)
-    buffer = torch.empty_like(flat)
+    buffer = like(flat)
     distance = 1
     while distance < p:
         if me & distance:
@@ -161,7 +162,7 @@ def binomial_reduce(fabric: Fabric, vector: torch.Tensor, root: int = 0, channel
         if me + distance < p:
             fabric.recv(buffer, (me + distance + root) % p, TAG + distance, channel)
             with fabric.compute(reduce_cost(fabric, flat.numel(), NoCodec()), "host"):
-                flat.add_(buffer)
+                add(flat, buffer)
         distance *= 2
 
 
@@ -208,13 +209,13 @@ def server_allreduce(fabric: Fabric, vector: torch.Tensor, channel: int = MAIN) 
 
 def serve_sum(fabric: Fabric, total: torch.Tensor, clients: range, channel: int = MAIN, tag: int = 0) -> None:
     """A server's half of a push: `total` becomes the sum of the clients' vectors, added in rank order."""
-    buffers = [total] + [torch.empty_like(total) for _ in clients[1:]]
+    buffers = [total] + [like(total) for _ in clients[1:]]
     receives = [fabric.irecv(buffer, client, tag, channel) for buffer, client in zip(buffers, clients)]
     for index, receive in enumerate(receives):
         receive.wait()
         if index:
             with fabric.compute(reduce_cost(fabric, total.numel(), NoCodec()), "host"):
-                total.add_(buffers[index])
+                add(total, buffers[index])
 
 
 def dissemination_barrier(fabric: Fabric, channel: int = MAIN) -> None:

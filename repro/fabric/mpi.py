@@ -7,6 +7,7 @@ import os
 import pickle
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -140,8 +141,12 @@ class MpiFabric(RealTimeFabric):
         data = staging.outgoing(tensor)
         size = data.numel() if channel != CONTROL else 0
         self.bytes_sent += size  # nothing between load and store that lets another thread in
-        request = self.comms[channel].Isend([data.numpy(), self.mpi.BYTE], to, tag)
-        return MpiWork(self, request, f"send to rank {to} (tag {tag}, channel {channel})", data)
+        send = partial(self.comms[channel].Isend, [data.numpy(), self.mpi.BYTE], to, tag)
+        return self._begin(send, f"send to rank {to} (tag {tag}, channel {channel})", data)
+
+    def _begin(self, send: Callable[[], Any], what: str, data: torch.Tensor) -> MpiWork:
+        """The work of a message that `send` hands to MPI."""
+        return MpiWork(self, send(), what, data)
 
     def irecv(self, tensor: torch.Tensor, source: int, tag: int = 0, channel: int = MAIN) -> Work:
         data, finish = staging.incoming(tensor)
@@ -203,7 +208,11 @@ class MpiFabric(RealTimeFabric):
         color = 0 if member else self.mpi.UNDEFINED
         self.barrier(CONTROL)  # polls, where Split below would wait for an absent rank inside MPI
         comm = self.comms[CONTROL].Split(color, list(ranks).index(self.rank) if member else 0)
-        return MpiFabric(comm, self.timeout_s, self.crew) if member else None
+        return self._over(comm) if member else None
+
+    def _over(self, comm: Any) -> MpiFabric:
+        """This rank's end of a part of the world."""
+        return MpiFabric(comm, self.timeout_s, self.crew)
 
     def exchange(self, obj: Any) -> list[Any]:
         # mpi4py's own pickled allgather blocks inside MPI, where a rank that waits in vain could not say so

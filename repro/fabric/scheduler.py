@@ -15,6 +15,7 @@ from typing import Any
 
 import torch
 from greenlet import GreenletExit, getcurrent, greenlet
+from torch.utils._python_dispatch import _disable_current_modes
 
 from repro.fabric.base import FabricError, TaskCancelled, overdue
 
@@ -199,14 +200,16 @@ class Scheduler:
 
 
 def _switch(to: greenlet, *values: Any) -> None:
-    """Let another task run. What torch keeps by thread (gradients off, autocast) is the present task's own.
+    """Let another task run. What torch keeps by thread (gradients off, autocast, who listens to its operations) is the
+    present task's own.
 
     Every task starts in torch's usual state, and is left and gone on with in it.
     """
-    if torch.is_grad_enabled() and not torch._C._is_any_autocast_enabled():
+    usual = torch.is_grad_enabled() and not torch._C._is_any_autocast_enabled()
+    if usual and not torch._C._len_torch_dispatch_stack():
         to.switch(*values)
         return
-    with torch.inference_mode(False), torch.enable_grad(), _without_autocast():
+    with _disable_current_modes(), torch.inference_mode(False), torch.enable_grad(), _without_autocast():
         to.switch(*values)
 
 

@@ -55,7 +55,7 @@ class VirtualFabric(FabricWithAlgorithms):
     """One rank's end of a `World`; all methods are called by that rank's tasks."""
 
     name = "virtual"
-    capabilities = frozenset({"threads", "tags", "any_source", "test", "cancel"})
+    capabilities = frozenset({"threads", "tags", "any_source", "test", "cancel", "sizes"})
 
     def __init__(
         self, world: World, ranks: Sequence[int], rank: int, costs: Costs, timeout_s: float | None, group: Hashable = 0

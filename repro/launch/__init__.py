@@ -6,18 +6,21 @@ from repro.common.errors import InputError, unknown
 from repro.experiment.testbeds import Testbed
 from repro.launch.base import Allocation, Launcher
 from repro.launch.local import Mpirun, Torchrun, Virtual
-from repro.launch.shaped import ShapedMpirun, ShapedTorchrun
+from repro.launch.shaped import EmulatedMpirun, ShapedMpirun, ShapedTorchrun
 from repro.launch.srun import Srun
 
 LAUNCHERS: dict[str, type[Launcher]] = {"mpirun": Mpirun, "torchrun": Torchrun, "srun": Srun, "virtual": Virtual}
 SHAPED: dict[str, type[Launcher]] = {"mpirun": ShapedMpirun, "torchrun": ShapedTorchrun}  # testbeds with a link rate
-EXAMPLE = {"measured": "here", "simulated": "virtual"}  # a testbed of each kind
+EMULATED: dict[str, type[Launcher]] = {"mpirun": EmulatedMpirun}
+EXAMPLE = {"measured": "here", "emulated": "emulated/pipesgd-alexnet", "simulated": "virtual"}  # a testbed of each kind
 
 
 def of(testbed: Testbed) -> Launcher:
     """The launcher of a testbed; InputError for one that is unknown or gives another kind of number."""
     name = testbed.launcher
-    known = SHAPED if testbed.kind == "measured" and testbed.rate_gbit is not None else LAUNCHERS
+    known = EMULATED if testbed.kind == "emulated" else LAUNCHERS
+    if testbed.kind == "measured" and testbed.rate_gbit is not None:
+        known = SHAPED
     if name not in known:
         raise unknown("launcher", name, known)
     launcher = known[name](testbed)

@@ -13,7 +13,6 @@ from datetime import datetime
 from statistics import median
 from typing import Any, NamedTuple
 
-from repro.common.registry import TRAIN
 from repro.experiment.run import Run
 from repro.records import kinds
 from repro.records.catalogue import REFERENCE, Found
@@ -35,40 +34,36 @@ class Estimate(NamedTuple):
 
 
 class What(NamedTuple):
-    """What the duration of a run depends on, planned or finished. size: workers, batch, epochs."""
+    """What the duration of a run depends on, planned or finished; iterations: of one that trains."""
 
     experiment: tuple[Any, ...]  # paper and name
     variant: tuple[Any, ...]
     kind: str
     key: str
     scale: str
-    size: tuple[float, ...] | None  # of one that trains
-    timing_only: bool
+    iterations: float | None
 
     @classmethod
     def planned(cls, run: Run) -> What:
         config = run.config
-        size = (config.workers, config.batch, config.epochs) if config.program == TRAIN else None
         variant = (run.variant, run.testbed, config.model.name)
         kind = kinds.of_config(config.plain())
-        return cls((config.paper, config.figure), variant, kind, run.key, config.scale, size, config.timing_only)
+        return cls((config.paper, config.figure), variant, kind, run.key, config.scale, run.iterations)
 
     @classmethod
     def finished(cls, run: Mapping[str, Any]) -> What:
-        size = tuple(run[name] for name in ("workers", "batch", "epochs")) if run.get("iterations") else None
         variant = (run.get("setting"), run.get("testbed"), (run.get("model") or {}).get("name"))
-        timing_only = (run.get("testbed_model") or {}).get("arithmetic") == "none"
         named = (run.get("paper"), run.get("experiment"))
-        return cls(named, variant, kinds.of_summary(run), run.get("key", ""), run.get("scale", ""), size, timing_only)
+        iterations = run.get("iterations")
+        return cls(named, variant, kinds.of_summary(run), run.get("key", ""), run.get("scale", ""), iterations)
 
     def same(self, other: What) -> bool:
-        """Whether another run of the variant takes as long: at one scale, or of one size where nothing is computed."""
-        alike = self.timing_only and other.timing_only and self.size is not None and self.size == other.size
-        return self.key == other.key or self.scale == other.scale or alike
+        """Whether a run of the same variant takes as long."""
+        return self.key == other.key or self.scale == other.scale
 
     def share(self, other: What) -> float:
-        """This one's iterations in those of another run of the variant, as far as epochs tell."""
-        return self.size[-1] / other.size[-1] if self.size and other.size else 1.0
+        """This one's iterations in those of another run of the variant."""
+        return self.iterations / other.iterations if self.iterations and other.iterations else 1.0
 
 
 class Record(NamedTuple):

@@ -36,14 +36,20 @@ class Plan:
 
 
 def plan(
-    names: Sequence[str], overrides: Sequence[str], scale: str, at_ends: bool, pools: Pools, fetch: bool = True
+    names: Sequence[str],
+    overrides: Sequence[str],
+    scale: str,
+    at_ends: bool,
+    pools: Pools,
+    fetch: bool = True,
+    together: bool = False,
 ) -> Plan:
     """The plan of these experiments; what is said of their data goes to stderr. Raises what `runs_of` raises.
 
     Where PyTorch is imported already, as in tests and notebooks, nothing is remembered and nobody is asked.
     """
     request: dict[str, Any] = {"names": list(names), "overrides": list(overrides), "scale": scale, "at_ends": at_ends}
-    request["fetch"] = fetch
+    request |= {"fetch": fetch, "together": together}
     if "torch" in sys.modules:
         from repro.launch.planning import runs_of
 

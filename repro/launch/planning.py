@@ -20,12 +20,13 @@ MOST = 500  # files that a plan may rest on and be remembered
 
 
 def runs_of(
-    names: Sequence[str], overrides: Sequence[str], scale: str, at_ends: bool, fetch: bool
+    names: Sequence[str], overrides: Sequence[str], scale: str, at_ends: bool, fetch: bool, together: bool
 ) -> tuple[list[Run], list[list]]:
     """The runs of experiments; and each that this machine cannot do, or not in all: its name, whether it has some, why.
 
     fetch: whether they are to be run, so that data are fetched where they can be, and what goes with them is checked.
-    Where one experiment alone is asked for and cannot be done at all, NotHere is raised.
+    together: whether these are a paper's, which takes of each the part that belongs to its scale (`part`). Where one
+    experiment alone is asked for and cannot be done at all, NotHere is raised.
     """
     from repro.launch import runs as expansion
 
@@ -36,6 +37,8 @@ def runs_of(
         lacking: list[NotHere] = []
         try:
             own = expansion.expand(name, overrides, scale, lacking, at_ends)
+            if together:
+                own = part(own, scale)
             if fetch:
                 expansion.identify(own)
             else:
@@ -49,6 +52,14 @@ def runs_of(
         left_out += [[name, bool(own), reason] for reason in dict.fromkeys(map(str, lacking))]
         found += own
     return found, left_out
+
+
+def part(runs: Sequence[Run], scale: str) -> list[Run]:
+    """Those that all of a paper at a scale has of an experiment's runs."""
+    from repro.experiment import config
+
+    chosen = {name: config.job(name, scale) or {} for name in {run.experiment for run in runs}}
+    return [run for run in runs if config.belongs(chosen[run.experiment], run.config.factors, run.testbed)]
 
 
 class Witness:

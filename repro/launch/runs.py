@@ -146,7 +146,8 @@ def identify(runs: Sequence[Run]) -> None:
             data.ensure(*wanted, say=lambda line: print(line, file=sys.stderr))
             ensured.add(wanted)
         dataset = data.of(run.config)
-        dataset.iterations(run.config.batch)
+        per_epoch = dataset.iterations(run.config.batch)
+        run.iterations = run.config.epochs * per_epoch if run.config.program == TRAIN else None
         check_model(run.config, dataset)
         if note := models.size_note(run.config, dataset):
             notes[note] = None

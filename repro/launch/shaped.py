@@ -9,10 +9,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from repro.experiment.testbeds import Measured
+from repro.common.known import known
+from repro.experiment.testbeds import Emulated, Measured
 from repro.launch.base import Allocation, Launcher
 from repro.launch.local import environment, find_mpirun
-from repro.testbed import network
+from repro.testbed import links, network
 
 ENTER = [sys.executable, "-m", "repro.testbed.enter"]
 STARTER = [sys.executable, "-m", "repro.testbed.starter"]
@@ -45,7 +46,7 @@ NCCL = {"NCCL_SOCKET_IFNAME": "eth0", "NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE
 class Shaped(Launcher):
     """A testbed with `rate_gbit`; `hosts` null: one a rank."""
 
-    testbed: Measured
+    testbed: Measured | Emulated
     modules = (
         "repro.launch.local",
         "repro.launch.shaped",
@@ -57,8 +58,8 @@ class Shaped(Launcher):
 
     @property
     def rate_gbit(self) -> float:
-        assert self.testbed.rate_gbit is not None  # what makes a testbed a shaped one
-        return self.testbed.rate_gbit
+        assert self.testbed.kind == "measured"
+        return known(self.testbed.rate_gbit)  # what makes a testbed a shaped one
 
     def check(self, ranks: int) -> None:
         network.check(self.rate_gbit, self._hosts(ranks), ranks)
@@ -87,9 +88,27 @@ class ShapedMpirun(Shaped):
     fabric = "mpi"
 
     def command(self, net: network.ShapedNetwork, ranks: int, program: list[str], python: str) -> list[str]:
-        hosts = ",".join(f"{host['name']}:1" for host in net.state["hosts"][:ranks])
+        used = net.state["hosts"][: min(ranks, net.hosts)]
+        hosts = ",".join(f"{host['name']}:{-(-ranks // len(used))}" for host in used)
         mpirun = [find_mpirun(), "--host", hosts, "--map-by", "node", "-n", str(ranks)]
         return [*ENTER, net.state["switch"]["name"], *mpirun, python, "-m", "mpi4py", *program]
+
+
+class EmulatedMpirun(ShapedMpirun):
+    """A modelled testbed's network with real links at a fraction of its rate; rank r is on host r mod hosts."""
+
+    kind = "emulated"
+    fabric = "emulated"
+    testbed: Emulated
+
+    @property
+    def rate_gbit(self) -> float:
+        """Of a link's line, whose payload then takes `slow_down` times beta a byte."""
+        rate = 8e-9 / (self.testbed.beta_s_per_byte * self.testbed.slow_down * links.GOODPUT_SHARE)
+        return round(rate, 6)
+
+    def check(self, ranks: int) -> None:
+        network.check(self.rate_gbit, self._hosts(ranks))
 
 
 class ShapedTorchrun(Shaped):

@@ -11,6 +11,7 @@ from repro.common.known import known
 from repro.fabric.base import ANY_SOURCE, BACKGROUND, MAIN, SIGNALS, Event, Fabric, Work
 from repro.fabric.blocks import reduce_cost
 from repro.fabric.codecs import NoCodec
+from repro.fabric.contents import add, divide
 from repro.parameter_server import dropping
 from repro.parameter_server.shard import Shard
 from repro.training.clock import Clock
@@ -160,9 +161,9 @@ class Server:
         for worker in range(1, self.workers):  # in rank order, so that the sum has the same bits whoever comes first
             part = self._dense(parts[worker], first, last)
             with self.fabric.compute(reduce_cost(self.fabric, part.numel(), NoCodec()), "host"):
-                total.add_(part)
+                add(total, part)
         self._reap(0)
-        self._update(first, last, total.div_(self.workers), 1.0)
+        self._update(first, last, divide(total, self.workers), 1.0)
         for pushes in self.pushed:
             self._count(pushes, first, last)
         self._find_least(first, last)

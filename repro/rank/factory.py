@@ -12,7 +12,7 @@ from repro import imbalance, models
 from repro.common.errors import InputError
 from repro.data.base import Dataset
 from repro.experiment.schema import RunConfig
-from repro.experiment.testbeds import Device, Simulated
+from repro.experiment.testbeds import Device, Modelled
 from repro.fabric.base import LIBRARIES, Fabric
 from repro.fabric.device import pick_device
 from repro.fabric.network import Network
@@ -75,7 +75,7 @@ def build_worker(fabric: Fabric, config: RunConfig, dataset: Dataset) -> Worker:
     iterations_per_epoch = dataset.iterations(config.batch)
 
     blocks = None
-    if testbed.kind == "simulated":
+    if testbed.kind != "measured":
         shape = (config.model.name, tuple(dataset.input_shape), dataset.classes)
         options = tuple(config.model.options.items())
         blocks = modelled_seconds(*shape, config.local_batch, testbed.device, options)
@@ -107,8 +107,8 @@ def build_worker(fabric: Fabric, config: RunConfig, dataset: Dataset) -> Worker:
     )
 
 
-def virtual_costs(testbed: Simulated) -> Costs:
-    """The costs of a virtual testbed file."""
+def virtual_costs(testbed: Modelled) -> Costs:
+    """The costs of a modelled testbed's file."""
     per_byte = {"reduce": testbed.gamma_s_per_byte, "update": testbed.update_s_per_byte}
     for kind, seconds in (("encode", testbed.encode_s_per_byte), ("decode", testbed.decode_s_per_byte)):
         per_byte |= {f"{kind}/{codec}": cost for codec, cost in seconds.items()}
@@ -119,7 +119,7 @@ def virtual_costs(testbed: Simulated) -> Costs:
     return Costs(True, per_byte, {"sync": testbed.sync_s, "startup": testbed.startup_s})
 
 
-def virtual_network(testbed: Simulated) -> Network:
+def virtual_network(testbed: Modelled) -> Network:
     """The network of a virtual testbed file."""
     return Network(
         testbed.alpha_s,

@@ -47,10 +47,15 @@ def main(fabric: str, folder: Path) -> None:
         assert testbed.kind == "simulated"
         run = partial(programs.run, config=config, folder=folder)
         fabrics.load(fabric).run(programs.ranks(config), run, virtual_network(testbed), virtual_costs(testbed))
+        return
+    if config.testbed.kind == "emulated":
+        slowed, costs = config.testbed, virtual_costs(config.testbed)
+        start = fabrics.load(fabric).start
+        started = start(slowed.slow_down, slowed.shrink, slowed.alpha_s, costs, config.timeout_s)
     else:
         started = fabrics.load(fabric).start(config.device, config.testbed.backend, config.timeout_s)
-        preflight.check(started, config)
-        programs.run(started, config, folder)
+    preflight.check(started, config)
+    programs.run(started, config, folder)
 
 
 def prepare_process() -> None:

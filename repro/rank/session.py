@@ -54,6 +54,7 @@ def run_rank(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     fabric.exchange(None)  # nobody's training clock starts before everybody is ready
     ended = train(worker, strategy, plan, log, start or 0, notice)
     pipeline, per_rank = strategy.describe(), fabric.exchange(strategy.describe_rank())
+    observed = fabric.exchange(fabric.observed(worker.clock.train_s()))
     strategy.close()
     if events and ended < plan.iterations:
         events.append("preempted", iteration=ended)
@@ -67,6 +68,8 @@ def run_rank(fabric: Fabric, config: RunConfig, folder: Path) -> None:
             raise FaultError(f"{events.path} {lacking}: no summary can be made of it")
         facts = describe(worker, dataset, plan)
         facts |= {"pipeline": pipeline, "per_rank": per_rank if any(per_rank) else []}
+        if any(observed):
+            facts["observed"] = observed
         write_summary(folder, summarise(folder, config, facts))
     fabric.close()
 

@@ -91,7 +91,7 @@ def identity(folder: Path, config: RunConfig) -> dict[str, Any]:
         "batch": config.batch,
         "threads_per_rank": testbed.threads_per_rank,
         "hardware": config.hardware,
-        "testbed_model": testbed.model_dump(exclude_unset=True) if testbed.kind == "simulated" else None,
+        "testbed_model": testbed.model_dump(exclude_unset=True) if testbed.kind != "measured" else None,
         "provenance": config.provenance | {"finished_at": finished_at()},
     }
 

@@ -5,7 +5,8 @@ All that decides how fast a message travels is here:
 - HTB, its bucket as small as the rate allows: a larger one lets messages pass faster than the line. Where a packet of
   64 KB (the kernel's large segments) may enter at once, messages below 256 KB do too; so segments are shorter at 1 and
   2.5 Gbit/s. At 2.5 segments of 16 KB would cost two cores a third of the rate of four hosts.
-- A plain first-in-first-out queue in bytes before each shaper: what a switch's port has.
+- A plain first-in-first-out queue in bytes before each shaper: what a switch's port has. Its length in seconds is the
+  same at all rates up to 1 Gbit/s, so that a slowed-down network's queue is slowed down with it.
 - MAC addresses known beforehand: no ARP, whose first answer takes longer than a small message.
 - The congestion window is kept over pauses (`tcp_slow_start_after_idle=0`) and nothing is remembered of earlier
   connections (`tcp_no_metrics_save=1`): a step's time does not depend on how long the one before it took.
@@ -19,21 +20,18 @@ import os
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from repro.testbed import linux
 
-# Of each rate in Gbit/s that there is, in bytes: the shaper's bucket, the largest segment that TCP hands to a link at
-# once, and the queue before the shaper.
-BURST = {0.1: 12112, 1.0: 15140, 2.5: 32768, 10.0: 131072, 25.0: 524288}
-SEGMENT = {0.1: 12000, 1.0: 16384, 2.5: 32768, 10.0: 65536, 25.0: 65536}
-QUEUE = {0.1: 400_000} | dict.fromkeys((1.0, 2.5, 10.0, 25.0), 4 << 20)
+LOWEST_GBIT, HIGHEST_GBIT = 0.02, 25.0
+QUEUE_S = 0.032  # below 1 Gbit/s
 MTU = 1500
 GOODPUT_SHARE = 1448 / 1514  # of the line rate that is left for TCP's payload (headers of Ethernet, IP, TCP)
 NETWORK = "10.77.0"
 SWITCH_NAME, SWITCH_ADDRESS = "reprosw", f"{NETWORK}.1"
-MOST_HOSTS = 32
+MOST_HOSTS = 100
 SYSTEM_FOLDERS = ("/usr/sbin", "/sbin")  # not on every user's PATH
 SETTINGS = {
     "ipv6/conf/all/disable_ipv6": "1",
@@ -43,6 +41,31 @@ SETTINGS = {
     "ipv4/tcp_no_metrics_save": "1",
     "ipv4/tcp_congestion_control": "cubic",  # where the machine allows it; else its own
 }
+
+
+@dataclass(frozen=True)
+class Shaping:
+    """In bytes: the shaper's bucket, the largest segment that TCP hands to a link, the queue before the shaper."""
+
+    burst: int
+    segment: int
+    queue: int
+
+
+# Tried out, by Gbit/s; a rate between two is shaped as the higher one.
+TRIED = {
+    0.1: Shaping(12112, 12000, 400_000),
+    1.0: Shaping(15140, 16384, 4 << 20),
+    2.5: Shaping(32768, 32768, 4 << 20),
+    10.0: Shaping(131072, 65536, 4 << 20),
+    25.0: Shaping(524288, 65536, 4 << 20),
+}
+
+
+def shaping(rate_gbit: float) -> Shaping:
+    """How links of a rate are shaped."""
+    tried = TRIED[min(each for each in TRIED if each >= rate_gbit)]
+    return tried if rate_gbit >= 1 else replace(tried, queue=round(QUEUE_S * rate_gbit * 1e9 / 8))
 
 
 @dataclass(frozen=True)
@@ -68,6 +91,7 @@ def build(rate_gbit: float, count: int) -> tuple[Host, list[Host]]:
 
     OSError or LinkError where something is not permitted or missing in the kernel.
     """
+    shaped = shaping(rate_gbit)
     switch = _namespace(SWITCH_NAME, SWITCH_ADDRESS)
     hosts = [_namespace(f"repro{i}", f"{NETWORK}.{10 + i}") for i in range(count)]
     neighbours = {switch.address: _mac(0)} | {host.address: _mac(10 + i) for i, host in enumerate(hosts)}
@@ -76,13 +100,13 @@ def build(rate_gbit: float, count: int) -> tuple[Host, list[Host]]:
         f"link add br0 mtu {MTU} type bridge stp_state 0 forward_delay 0 mcast_snooping 0",
         f"link set br0 address {_mac(0)}",
         *(_veth(i, host) for i, host in enumerate(hosts)),
-        *(f"link set p{i} gso_max_size {SEGMENT[rate_gbit]} master br0 up" for i in range(count)),
+        *(f"link set p{i} gso_max_size {shaped.segment} master br0 up" for i in range(count)),
     ]
     _batch("ip", [*bridge, *_address("br0", switch, neighbours)])
     _batch("tc", [line for i in range(count) for line in _shaper(f"p{i}", rate_gbit)])
     for host in hosts:
         enter(host)
-        segments = f"link set eth0 gso_max_size {SEGMENT[rate_gbit]}"
+        segments = f"link set eth0 gso_max_size {shaped.segment}"
         _batch("ip", [segments, *_address("eth0", host, neighbours)])
         _batch("tc", _shaper("eth0", rate_gbit))
     enter(switch)
@@ -128,12 +152,12 @@ def _address(device: str, host: Host, neighbours: Mapping[str, str]) -> list[str
 
 
 def _shaper(device: str, rate_gbit: float) -> list[str]:
-    rate, burst = f"{round(rate_gbit * 1000)}mbit", BURST[rate_gbit]
+    rate, shaped = f"{round(rate_gbit * 1e6)}kbit", shaping(rate_gbit)
     return [
         f"qdisc add dev {device} root handle 1: htb default 10",
         f"class add dev {device} parent 1: classid 1:10 htb "
-        f"rate {rate} ceil {rate} burst {burst} cburst {burst} quantum 60000",
-        f"qdisc add dev {device} parent 1:10 handle 10: bfifo limit {QUEUE[rate_gbit]}",
+        f"rate {rate} ceil {rate} burst {shaped.burst} cburst {shaped.burst} quantum 60000",
+        f"qdisc add dev {device} parent 1:10 handle 10: bfifo limit {shaped.queue}",
     ]
 
 

@@ -30,7 +30,6 @@ from repro.testbed.enter import VARIABLE
 START_LIMIT_S = 90.0
 STOP_LIMIT_S = 15.0
 KEPT, OWN = "kept.json", "run.json"  # state of the one that `repro testbed up` made, of the one that a run made
-RATES = tuple(links.BURST)
 
 
 @dataclass
@@ -76,9 +75,9 @@ class ShapedNetwork:
 
 def check(rate_gbit: Any, hosts: Any, ranks: int = 2) -> None:
     """InputError for a rate or a number of hosts that there cannot be, or where namespaces are not permitted."""
-    if rate_gbit not in RATES or isinstance(rate_gbit, bool):
-        valid = ", ".join(f"{rate:g}" for rate in RATES)
-        raise InputError(f"rate of {rate_gbit:g} Gbit/s: a shaped network has one of {valid}")
+    if isinstance(rate_gbit, bool) or not links.LOWEST_GBIT <= rate_gbit <= links.HIGHEST_GBIT:
+        range_ = f"{links.LOWEST_GBIT:g} to {links.HIGHEST_GBIT:g}"
+        raise InputError(f"rate of {rate_gbit:g} Gbit/s: a shaped network has {range_}")
     if not isinstance(hosts, int) or isinstance(hosts, bool) or not 2 <= hosts <= links.MOST_HOSTS:
         raise InputError(f"{hosts} hosts: a shaped network has 2 to {links.MOST_HOSTS}")
     if hosts < ranks:
@@ -95,7 +94,7 @@ def why_not() -> str:
     for name in ("ip", "tc"):
         if links.tool(name) is None:
             return f"`{name}` was not found: apt-get install iproute2 (or your system's package of that name)"
-    answer, daemon = _start({"rate_gbit": RATES[0], "hosts": 1}, kept=False)
+    answer, daemon = _start({"rate_gbit": 1.0, "hosts": 1}, kept=False)
     daemon.communicate()
     if "refused" not in answer:
         return ""

@@ -243,7 +243,7 @@ def test_bytes_go_by_the_link_and_no_faster_than_it(apart, launcher, ranks):
     # from the first rank's start to the last one's end, by the machine's clock: bits at the line rate, less what the
     # buckets at both ends of a link let pass
     seconds = max(mine["ended"] for mine in found) - min(mine["started"] for mine in found)
-    assert seconds > 8e-9 * (share - 2 * links.BURST[RATE]) / RATE
+    assert seconds > 8e-9 * (share - 2 * links.shaping(RATE).burst) / RATE
     assert network._mine[0].daemon.poll() is None  # kept for the next run of this command
 
 
@@ -297,7 +297,7 @@ def test_a_run_resumes_to_the_bits_of_other_testbeds_and_records_its_links(apart
     assert facts["rate_gbit"] == RATE and facts["hosts"] == 2 and facts["goodput_gbit_min"] > 0.8 * RATE
     assert facts["round_trip_s"] > 0 and facts["checked_at"]
     # each step both halves of the gradient go there and come back, less what the buckets let pass of each
-    assert again["step"]["mean_s"] > 8e-9 * (again["bytes_sent"] - 4 * links.BURST[RATE]) / RATE
+    assert again["step"]["mean_s"] > 8e-9 * (again["bytes_sent"] - 4 * links.shaping(RATE).burst) / RATE
     assert "0.1 Gbit/s" in again["hardware"]["network"]
     assert json.loads(repro(tmp_path, "testbed", "status", "--json").stdout)["networks"] == []
 

@@ -18,7 +18,7 @@ from tests.support.fabric_checks import suite as fabric_suite
 pytestmark = pytest.mark.ranks
 
 # 2: test_eager, test_gtopk; a power of two once, for what depends on it stands above the fabrics
-REAL = [("mpi", 3), ("mpi", 4), ("torch", 3)]
+REAL = [("mpi", 3), ("mpi", 4), ("torch", 3), ("emulated", 3)]
 EACH = [(fabric, size, check) for fabric, size in REAL for check in fabric_suite.CHECKS]
 
 

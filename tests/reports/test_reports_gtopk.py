@@ -12,7 +12,7 @@ from repro.common.paths import reference_root
 from repro.experiment import config
 from repro.records import catalogue
 from repro.reporting.verdict import BY_CONSTRUCTION, HOLDS, OPPOSITE
-from repro.reports import paper_page, probes
+from repro.reports import forms, paper_page
 from repro.reports.evidence import Court, claims_of
 from repro.reports.files import Files
 from repro.reports.gtopk import derived_scaling, results
@@ -194,7 +194,7 @@ def test_selection_and_links_find_device_and_model():
 
 def test_a_broken_result_of_a_probe_is_said():
     for one in (message_times(), collectives()[0], selections()):
-        assert probes.problem(one) is None
+        assert forms.problem(one) is None
         entry = one["result"].get("rows", one["result"].get("points"))[0]
         entry.pop("bytes", entry.pop("elements", None))
-        assert "missing in result." in probes.problem(one)
+        assert "missing in result." in forms.problem(one)

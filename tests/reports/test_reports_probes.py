@@ -10,17 +10,11 @@ import pytest
 from repro.common.errors import InputError
 from repro.reports import loading, probes, tables
 from tests.reports.data.probes import probe, rates, rings, timing_result, timings
-from tests.reports.data.summaries import make, put
+from tests.reports.data.summaries import put
 
 
 def timing(**changes):
     return probe("timing", "timing-model", "p = 4", timing_result(4, 1e-9), **changes)
-
-
-def test_each_loader_reads_its_own_programs(tmp_path):
-    root = put(tmp_path, [make(), timing(), probe("newcomer", "else", "x", {})])
-    assert [s["setting"] for s in loading.load("pipesgd", root)] == ["D-Sync"]
-    assert sorted(s["program"] for s in probes.load("pipesgd", root)) == ["newcomer", "timing"]
 
 
 @pytest.mark.parametrize("program, change, said", [
@@ -43,13 +37,13 @@ def test_each_loader_reads_its_own_programs(tmp_path):
 def test_a_broken_probe_summary_is_one_line_with_its_path(tmp_path, program, change, said):
     summary = {"timing": timing, "ring": lambda: rings(1)[0], "convergence": lambda: rates(1)[0]}[program]()
     root = put(tmp_path, [summary])
-    assert probes.load("pipesgd", root)
+    assert loading.read("pipesgd", root)
     path = next(root.rglob("summary.json"))
     broken = json.loads(path.read_text())
     change(broken)
     path.write_text(json.dumps(broken))
     with pytest.raises(InputError, match=re.escape(said)) as caught:
-        probes.load("pipesgd", root)
+        loading.read("pipesgd", root)
     assert str(path) in str(caught.value) and "\n" not in str(caught.value)
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from tests.support.waiting import LIMIT_S
 
 FAULTY_RANK = 1
+ALPHA_S = 2e-3  # of the emulated fabric: so late its messages leave
 FAULT_TIMEOUT_S = 8.0  # of the others, where that is what ends them
 FRESH = ("kill", "stop", "listeners")  # what a rank means to its launcher, as users start them
 
@@ -26,7 +27,9 @@ def launch(fabric, size, program, folder):
     from tests.support.forked import pool
 
     arguments = ["-m", "tests.support.ranks", program, fabric, str(folder)]
-    ranks.launch(fabric, size, arguments, folder, python=sys.executable if program in FRESH else pool().python)
+    started_as = "mpi" if fabric == "emulated" else fabric
+    python = sys.executable if program in FRESH else pool().python
+    ranks.launch(started_as, size, arguments, folder, python=python)
 
 
 @functools.cache
@@ -66,6 +69,11 @@ def make_fabric(kind, timeout_s):
         from repro.fabric.mpi import MpiFabric
 
         return MpiFabric(timeout_s=timeout_s)
+    if kind == "emulated":
+        from repro.fabric import emulated
+        from repro.timing.costs import REAL_TIME
+
+        return emulated.start(2.0, 1.0, ALPHA_S, REAL_TIME, timeout_s)
     from repro.fabric.torch_dist import TorchFabric
 
     return TorchFabric("gloo", timeout_s)
@@ -73,7 +81,7 @@ def make_fabric(kind, timeout_s):
 
 def rendezvous(kind):
     """All ranks come together without the fabric that is under test."""
-    if kind == "mpi":
+    if kind in ("mpi", "emulated"):
         from mpi4py import MPI
 
         MPI.COMM_WORLD.Barrier()

@@ -21,7 +21,7 @@ from tests.support.fabric_checks.common import (
 def check_identity(fabric):
     assert 0 <= fabric.rank < fabric.size
     assert fabric.exchange(fabric.rank) == list(range(fabric.size))
-    assert fabric.capabilities <= {"threads", "tags", "any_source", "test", "cancel", *LIBRARIES}
+    assert fabric.capabilities <= {"threads", "tags", "any_source", "test", "cancel", "sizes", *LIBRARIES}
     assert {
         library for library in LIBRARIES if LIBRARIES[library] == fabric.name
     } == fabric.capabilities & LIBRARIES.keys()
@@ -55,6 +55,33 @@ def check_values_and_dtypes(fabric):
             receive.wait()
             send.wait()
             assert torch.equal(incoming, numbers(n, left, dtype)), (dtype, n)
+
+
+def check_messages_without_contents(fabric):
+    need(fabric, "sizes")
+    left, right = neighbours(fabric)
+    for n in (1, 7, 300_000):
+        receive = fabric.irecv(torch.empty(n, device="meta"), left)
+        send = fabric.isend(torch.empty(n, device="meta"), right)
+        receive.wait()
+        send.wait()
+    assert fabric.bytes_sent == 4 * (1 + 7 + 300_000)
+    meet(fabric)
+    send = fabric.isend(torch.empty(5, device="meta"), right)
+    with pytest.raises(FabricError, match=r"20 bytes .* 24 were expected"):
+        fabric.recv(torch.empty(6, device="meta"), left)
+    send.wait()
+
+
+def check_collectives_without_contents(fabric):
+    need(fabric, "sizes")
+    vector = torch.empty(300_001, device="meta")
+    for algorithm in ("auto", "ring", "recursive_doubling", "tree"):
+        fabric.allreduce(vector, algorithm=algorithm)
+    fabric.broadcast(vector)
+    gathered = fabric.allgather(vector)
+    assert len(gathered) == fabric.size
+    assert all(part.is_meta and part.shape == vector.shape for part in gathered)
 
 
 def check_special_values(fabric):

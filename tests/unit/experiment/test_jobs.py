@@ -17,9 +17,22 @@ def test_a_paper_at_scale_quick_is_a_part_of_it(paper):
 
 
 @pytest.mark.parametrize("name", config.experiment_names())
-def test_jobs_are_scales(name):
+def test_jobs_are_scales_and_choose_runs_that_there_are(name):
     own = config.own_file(name)
-    assert set(own.get("jobs", ())) <= set(own["scales"])
+    jobs = own.get("jobs") or own["scales"]
+    assert set(jobs) <= set(own["scales"])
+    for chosen in filter(None, (config.job(name, scale) for scale in jobs)):
+        factors = [variant.factors for variant in config.own_variants(name)]
+        there = {factor: {of[factor] for of in factors if factor in of} for of in factors for factor in of}
+        there["testbed"] = set(own["testbeds"])
+        assert all(set(values) <= there[factor] for factor, values in chosen.items())
+
+
+def test_of_a_paper_the_chosen_runs_of_an_experiment_are_taken():
+    chosen = {"workers": [6, 72], "testbed": ["paper/a"]}
+    assert config.belongs(chosen, {"workers": 72, "method": "x"}, "paper/a")
+    assert not config.belongs(chosen, {"workers": 12}, "paper/a") and not config.belongs(chosen, {}, "paper/b")
+    assert config.belongs(chosen, {"method": "single"}, "paper/a") and config.belongs({}, {}, "here")
 
 
 def test_a_run_that_is_the_same_at_full_is_called_so():

@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from repro.fabric.base import FabricError
 from repro.fabric.virtual import Network, run
@@ -41,6 +42,24 @@ def test_the_modes_of_torch_are_a_tasks_own(mode, inside):
     mine, after = run(2, main, NETWORK)[0]
     assert mine == [inside, usual, usual, inside] and after == usual
     assert run(2, main, NETWORK)[1] == [usual, usual]
+
+
+def test_who_listens_to_operations_hears_those_of_its_own_task():
+    class Count(TorchDispatchMode):
+        heard = 0
+
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            self.heard += 1
+            return func(*args, **(kwargs or {}))
+
+    def main(fabric):
+        with Count() as count:
+            for _ in range(3):
+                fabric.sleep(1.0)
+                torch.zeros(1)
+        return count.heard
+
+    assert run(3, main, NETWORK) == [3, 3, 3]
 
 
 def test_tasks_do_not_wait_inside_of_a_backward_pass():

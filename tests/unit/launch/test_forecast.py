@@ -13,14 +13,16 @@ from tests.support.cli import EXPERIMENT
 
 @pytest.fixture(scope="module")
 def runs():
-    return expansion.expand(EXPERIMENT, ["device=cpu"], "quick")
+    found = expansion.expand(EXPERIMENT, ["device=cpu", "dataset.standin=always"], "quick")
+    expansion.identify(found)
+    return found
 
 
 def finished(run, seconds, origin=REFERENCE, hour=10, **changes):
     """A record of a run that began at an hour; half of its time it iterated."""
     config = run.config
     place = {"paper": config.paper, "experiment": config.figure, "setting": run.variant, "testbed": run.testbed}
-    size = {"workers": config.workers, "batch": config.batch, "epochs": config.epochs, "iterations": 8}
+    size = {"iterations": run.iterations}
     own = {"kind": config.testbed.kind, "scale": config.scale, "seed": run.seed, "key": "older"}
     ended = f"2026-01-01T{hour}:{seconds // 60:02d}:{seconds % 60:02d}+00:00"
     rest = {"model": {"name": config.model.name}, "hardware": {"class": "old"}, "wall": {"total_s": seconds / 2}}
@@ -33,7 +35,7 @@ def test_the_same_run_counts_most_then_its_variant_at_another_size_then_the_expe
     assert estimates([first], []) == [Estimate(None, UNKNOWN)]
     like = finished(first, 30, setting="another variant")
     assert estimates([first], [like]) == [Estimate(30.0, LIKE, "old")]
-    longer = finished(first, 100, scale="full", epochs=5 * first.config.epochs)
+    longer = finished(first, 100, scale="full", iterations=5 * first.iterations)
     assert estimates([first], [like, longer]) == [Estimate(60.0, SIZE, "old")]  # 50 s of start, a fifth of the rest
     same = [finished(first, 40, hour=11), finished(first, 50, hour=10)]
     assert estimates([first], [*same, like, longer]) == [Estimate(40.0, SAME, "old")]

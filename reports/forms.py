@@ -1,0 +1,111 @@
+"""What the pages read of a run's summary, of each program its own.
+
+That a summary is of the schema, and its parts texts, numbers and mappings, is asked as it is read
+(`repro.records.summary_schema`); here, whether everything is there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from repro.common.phases import PHASES
+from repro.records.kinds import KINDS
+from repro.records.store import SCHEMA
+
+Form = None | set[str] | list[set[str]]  # a name alone; a mapping with these names; a list of such mappings
+COMMON: Mapping[str, Form] = {
+    **dict.fromkeys(("paper", "experiment", "setting", "kind", "testbed", "fabric", "launcher", "workers", "seed")),
+    "hardware": {"class"},
+    "provenance": set(),
+}
+TRAIN = COMMON | {
+    **dict.fromkeys(("strategy", "options", "breakdown", "batch", "epochs", "iterations", "metric", "optimizer")),
+    **dict.fromkeys(("curve", "targets", "bytes_sent")),
+    "dataset": {"name", "standin"},
+    "model": {"name"},
+    "step": {"mean_s"},
+    "final": {"train_s"},
+    "phases": set(PHASES),
+    "communication": {"total_s", "exposed_s", "overlapped_s"},
+}
+PROBE = COMMON | dict.fromkeys(("program", "result"))
+_SECONDS = {"median", "min", "max"}
+RESULTS: Mapping[str, Mapping[str, Form]] = {
+    "timing": {
+        "gradient_bytes": None,
+        "fit": {"alpha_s", "beta_s_per_byte", "gamma_s_per_byte", "sync_s", "points"},
+        "settings": [{"setting", "strategy", "options", "observed_s", "predicted_s", "equation", "terms",
+                      "efficiency_predicted", "efficiency_observed"}],
+    },
+    "ring": {
+        "variants": [{"name", "algorithm", "codec", "bytes", "seconds", "communication_s", "work_s", "overlapped_s",
+                      "closed_form_s", "trace"}],
+        "overheads": [{"benchmark", "bytes", "codec", "work_s", "communication_uncompressed_s",
+                       "communication_compressed_s", "per_uncompressed", "per_compressed"}],
+    },
+    "convergence": {"objective": None, "K": None, "T": None, "points": [{"t", "regret", "bound"}], "slope": None,
+                    "within_bound": None},
+    "validation": {
+        "computation": None,
+        "networks": None,
+        "rows": [{"setting", "strategy", "twin", "bytes", "observed_s", "simulated_s", "computation_s"}],
+    },
+    "p2p": {"points": [{"bytes", "mean_s", "deviation_s", "runs"}],
+            "fit": {"alpha_s", "beta_s_per_byte", "relative_error"}},
+    "sparse_collectives": {
+        "network": {"alpha_s", "beta_s_per_byte"},
+        "rows": [{"algorithm", "ranks", "bytes", "density", "k", "seconds", "closed_form_s", "wire_bytes"}],
+    },
+    "partial_collectives": {"rows": [{"collective", "ranks", "bytes", "skew_s", "calls", "latency_s", "nap"}]},
+    "runtimes": {"what": None, "batches": None, "seconds": None,
+                 "statistics": {"min", "max", "mean", "sd", "median", "n"}},
+    "lengths": {"splits": None},
+    "layer_sizes": {"layers": [{"name", "activation_bytes", "parameter_bytes"}], "parameter_bytes": None},
+    "configurations": {
+        "rows": [{"model", "cluster", "machines", "bandwidth_Bps", "cost_model", "config", "noam", "optima",
+                  "speedup_single", "speedup_bsp"}],
+    },
+    "batching": {"rows": [{"family", "layers", "startup", "profiles", "modes", "no_pair", "exetime_below",
+                           "prefers_longer"}]},
+    "selection": {"rows": [{"model", "elements", "k", "method", "device", "seconds", "iteration_s", "share", "found"}]},
+}  # fmt: skip
+# mappings within the entries of these lists
+INNER: Mapping[str, Form] = {
+    "latency_s": {"mean", "min", "max"},
+    "observed_s": _SECONDS,
+    "seconds": _SECONDS,
+    "terms": {"l_up", "l_comp", "l_comm"},
+}
+
+
+def problem(summary: Mapping[str, Any]) -> str | None:
+    """What is wrong with a summary, in a few words."""
+    if summary.get("schema", SCHEMA) != SCHEMA:
+        return f"schema {summary['schema']}, this version reads {SCHEMA}"
+    program = summary.get("program", "train")
+    form = TRAIN if program == "train" else PROBE
+    wrong = _missing("", summary, form)
+    if not wrong and summary["kind"] not in KINDS:
+        wrong = f"kind '{summary['kind']}', not {' or '.join(KINDS)}"
+    if not wrong and form is TRAIN and summary["metric"] not in summary["final"]:
+        wrong = f"missing in final: {summary['metric']}"
+    return wrong or (_missing("result", summary["result"], RESULTS.get(program, {})) if form is PROBE else None)
+
+
+def _missing(name: str, value: Mapping[str, Any], form: Mapping[str, Form]) -> str | None:
+    if missing := [key for key in form if key not in value]:
+        return f"missing{f' in {name}' if name else ''}: {', '.join(missing)}"
+    found = (_inside(f"{name}.{key}" if name else key, value[key], inner) for key, inner in form.items() if inner)
+    return next((wrong for wrong in found if wrong), None)
+
+
+def _inside(name: str, value: Any, wanted: Form) -> str | None:
+    if isinstance(wanted, list):
+        if not isinstance(value, list):
+            return f"{name} is not a list"
+        return next((wrong for i, one in enumerate(value) if (wrong := _inside(f"{name}[{i}]", one, wanted[0]))), None)
+    if not isinstance(value, dict):
+        return f"{name} is not an object"
+    names = wanted or set()
+    return _missing(name, value, dict.fromkeys(sorted(names)) | {key: INNER[key] for key in INNER if key in names})

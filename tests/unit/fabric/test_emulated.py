@@ -1,0 +1,97 @@
+"""The emulated fabric's parts that need no ranks; with ranks it meets the suite of all fabrics."""
+
+import threading
+import time
+from types import SimpleNamespace
+
+import pytest
+
+from repro import launch
+from repro.common.errors import InputError, ReproError
+from repro.experiment import config as configs
+from repro.experiment import testbeds
+from repro.fabric.emulated import Dilation
+from repro.fabric.postman import LateSend, Postman
+from repro.fabric.window import PIECE, Window
+from repro.records import kinds
+from repro.testbed import links
+
+
+def bed(**changes):
+    given = configs.compose("pipesgd/fig4-alexnet", ["testbed=emulated/pipesgd-alexnet"])["testbed"]
+    return testbeds.testbed_of(given | changes)
+
+
+def test_a_window_is_as_long_as_asked_and_as_large_as_a_piece():
+    window = Window()
+    long = window.of(40 * PIECE + 3)
+    assert len(long) == 40 * PIECE + 3 and not long[-9:].any()
+    long[5] = 7
+    assert all(long[piece * PIECE + 5] == 7 for piece in range(40)), "every piece is the same memory"
+    longer = window.of(100 * PIECE)
+    assert longer[99 * PIECE + 5] == 7 and long[5] == 7, "the earlier one stays"
+    assert len(window.of(0)) == 0
+
+
+def test_a_postman_posts_late_and_in_order():
+    posted, all_there = [], threading.Event()
+    postman = Postman(0.02)
+
+    def message(number):
+        def send():
+            posted.append((number, time.monotonic()))
+            if number == 4:
+                all_there.set()
+
+        return LateSend(SimpleNamespace(), send, f"message {number}", None)
+
+    began = time.monotonic()
+    for number in range(5):
+        postman.give(message(number))
+    assert all_there.wait(10)
+    assert [number for number, _ in posted] == [0, 1, 2, 3, 4]
+    assert min(when for _, when in posted) >= began + 0.02
+
+
+def test_what_mpi_says_of_a_late_send_reaches_who_waits_for_it():
+    class Refused(Exception):
+        pass
+
+    def refuse():
+        raise Refused
+
+    late = LateSend(SimpleNamespace(), refuse, "a message", None)
+    assert not late.done()
+    late.post()
+    with pytest.raises(Refused):
+        late.done()
+
+
+def test_messages_that_are_shorter_leave_less_to_slow_down():
+    assert Dilation(40, 8).time_factor == 5
+
+
+def test_the_links_carry_the_papers_payload_at_a_fraction_of_the_rate():
+    place = launch.of(bed(slow_down=40, beta_s_per_byte=8e-10))
+    assert place.kind == place.fabric == kinds.EMULATED
+    assert place.rate_gbit * links.GOODPUT_SHARE == pytest.approx(10 / 40, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    "changes, complaint",
+    [
+        ({"slow_down": 0.5}, "testbed.slow_down=0.5: must be 1 or more"),
+        ({"shrink": 0}, "testbed.shrink=0: must be 1 or more"),
+        ({"arithmetic": "real"}, "testbed.arithmetic=real: must be none"),
+        ({"launcher": "virtual"}, "unknown launcher 'virtual'; valid: mpirun"),
+    ],
+)
+def test_what_an_emulated_testbed_cannot_be(changes, complaint):
+    with pytest.raises(InputError, match=complaint):
+        launch.of(bed(**changes))
+
+
+@pytest.mark.parametrize("slow_down, ranks, complaint", [(1000, 4, "rate of 0.01"), (40, 101, "101 hosts")])
+def test_a_network_that_cannot_be_is_refused_before_ranks_start(slow_down, ranks, complaint):
+    with pytest.raises(ReproError, match=complaint):
+        launch.of(bed(slow_down=slow_down, beta_s_per_byte=8e-10)).check(ranks)

@@ -16,7 +16,8 @@ from repro.records.provenance import hardware, utc_now
 
 # modules beside this one, each with measure() and table()
 BENCHMARKS = (
-    "loop", "allreduce", "codecs", "virtual", "gtopk", "selection", "partial", "pipelining", "parameter_server",
+    "start", "loop", "allreduce", "codecs", "virtual", "gtopk", "selection", "partial", "pipelining",
+    "parameter_server",
 )  # fmt: skip
 NETWORK = "shared memory and loopback of one machine"
 

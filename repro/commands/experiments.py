@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from repro.commands.options import DEFAULT_SCALE, as_json, experiment_arguments, inputs_argument
@@ -32,6 +32,7 @@ def add(commands: Any) -> None:
     inputs_argument(run)
     run.add_argument("--force", action="store_true", help="repeat finished runs")
     run.add_argument("--dry-run", action="store_true", help="say what would be run, what is there, how long it takes")
+    run.add_argument("--fresh-ranks", action="store_true", help="every rank imports anew; none is forked")
     run.add_argument("--no-mlflow", action="store_true", help="do not mirror the runs to MLflow")
     run.add_argument("--no-report", action="store_true", help="do not build the paper's page afterwards")
     as_json(run)
@@ -130,47 +131,38 @@ def cmd_show(args: argparse.Namespace) -> None:
 
 def cmd_run(args: argparse.Namespace) -> None:
     from repro.commands import dry_run
-    from repro.experiment import config
-    from repro.launch import runs as expansion
+    from repro.experiment.config import experiment_names
     from repro.launch.forecast import estimates
+    from repro.launch.plan import plan
+    from repro.launch.pool import Pools
     from repro.launch.runner import check_results_folder, run_unfinished
-    from repro.launch.standing import standing
+    from repro.launch.standing import Standing, standing, together
     from repro.records import catalogue
 
     check_results_folder()
     scale = args.scale or DEFAULT_SCALE
-    names, runs = config.experiment_names(args.experiment, scale), []
-    missing: NotHere | None = None
-    for name in names:
-        lacking: list[NotHere] = []
-        try:
-            own = expansion.expand(name, args.overrides, scale, lacking, args.inputs)
-            if name != args.experiment:
-                own = part(own, scale, args.overrides)
-            expansion.identify(own)
-        except NotHere as error:
-            lacking.append(error)
-            own = []
-        if lacking and not own and len(names) == 1:
-            raise lacking[0]
-        for reason in dict.fromkeys(map(str, lacking)):
-            print(f"left out {'some of ' if own else ''}{name}: {reason}", file=sys.stderr)
-        missing = missing or next(iter(lacking), None)
-        runs += own
-    paper = args.experiment.split("/")[0]
-    finished = catalogue.runs(paper)
-    print(f"{args.experiment} at scale {scale}: {standing(runs, finished)}", file=sys.stderr)
-    if others := len(config.experiment_names(args.experiment)) - len(names):
-        print(f"{others} more experiments are run by name, or at larger scales", file=sys.stderr)
-    expected = estimates(runs, finished)
-    if args.dry_run:
-        planned = dry_run.plans(runs, finished, expected, args.force)
-        print(json.dumps(dry_run.rows(planned), indent=1) if args.json else dry_run.text(planned))
-        if missing:
-            raise missing
-        return
-    known = {run.title: estimate.seconds for run, estimate in zip(runs, expected, strict=True)}
-    summaries, fault = run_unfinished(runs, args.force, not args.no_mlflow, known)
+    names = experiment_names(args.experiment, scale)
+    with Pools(args.fresh_ranks) as pools:
+        planned = plan(names, args.overrides, scale, args.inputs, pools, not args.dry_run, args.experiment not in names)
+        for name, some, reason in planned.left_out:
+            print(f"left out {'some of ' if some else ''}{name}: {reason}", file=sys.stderr)
+        missing = next((NotHere(reason) for _, _, reason in planned.left_out), None)
+        runs, paper = planned.runs, args.experiment.split("/")[0]
+        left = [run for run in runs if args.force or args.dry_run or not run.finished]
+        finished = catalogue.runs(paper) if left else []  # imports pandas
+        stands = together([Standing(done=len(runs) - len(left)), standing(left, finished)])
+        print(f"{args.experiment} at scale {scale}: {stands}", file=sys.stderr)
+        if others := len(experiment_names(args.experiment)) - len(names):
+            print(f"{others} more experiments are run by name, or at larger scales", file=sys.stderr)
+        expected = estimates(left, finished)
+        if args.dry_run:
+            found = dry_run.plans(runs, finished, expected, args.force)
+            print(json.dumps(dry_run.rows(found), indent=1) if args.json else dry_run.text(found))
+            if missing:
+                raise missing
+            return
+        known = {run.title: estimate.seconds for run, estimate in zip(left, expected, strict=True)}
+        summaries, fault = run_unfinished(runs, args.force, not args.no_mlflow, known, pools)
     if args.json:
         print(json.dumps(summaries, indent=1))
     else:
@@ -180,58 +172,52 @@ def cmd_run(args: argparse.Namespace) -> None:
         raise wrong
 
 
-def part(runs: Sequence[Run], scale: str, overrides: Sequence[str]) -> list[Run]:
-    """Those that all of a paper at a scale has of an experiment's runs; what the user said counts more."""
-    from repro.experiment import config
-
-    said = {override.partition("=")[0] for override in overrides}
-
-    def taken(run: Run) -> bool:
-        chosen = config.job(run.experiment, scale) or {}
-        left = {name: values for name, values in chosen.items() if name not in said}
-        return config.belongs(left, run.config.factors, run.testbed)
-
-    return [run for run in runs if taken(run)]
-
-
 def show_ending(summaries: Sequence[dict[str, Any]], runs: Sequence[Run]) -> None:
     """The variants side by side, beside what the committed runs of the same took and what the papers print."""
-    from repro.common.paths import reference_root
-    from repro.experiment.quoted import quoted
-    from repro.records import catalogue, comparison
+    from repro.common import remembered
+    from repro.common.paths import PACKAGE, reference_root
 
     trained = [summary for summary in summaries if "step" in summary]
     if not trained:
         return
+    named = {run.name: run.experiment for run in runs}
+    key = [trained, named, remembered.tree([PACKAGE, reference_root()])]
+    if (text := remembered.recall("ending", key)) is None:
+        text = ending(trained, named)
+        remembered.remember("ending", key, text)
+    print(text)
+
+
+def ending(trained: Sequence[dict[str, Any]], named: Mapping[str, str]) -> str:
+    """That table. trained: summaries; named: the experiment of each run."""
+    from repro.common.paths import reference_root
+    from repro.experiment.quoted import quoted
+    from repro.records import catalogue, comparison  # imports pandas
+
     own = [catalogue.of_workspace(summary) for summary in trained]
     committed = [run for paper in {s["paper"] for s in trained} for run in catalogue.runs(paper, reference_root())]
     mine, theirs = (catalogue.table("runs", found) for found in (own, committed))
-    named = {run.name: run.experiment for run in runs}
     papers = {
         (each["paper"], each["experiment"], each["model"]["name"], each["dataset"]["name"]): quoted(named[each["cell"]])
         for each in trained
     }
-    print(comparison.of(comparison.ending(mine, theirs, papers)))
+    return comparison.of(comparison.ending(mine, theirs, papers))
 
 
 def show_where(paper: str, report: bool, mirrored: Sequence[dict[str, Any]]) -> None:
-    """Say where everything lies; `report`: build the paper's page first, from what there is. `mirrored`: runs that
-    MLflow has."""
-    from repro.commands.pages import build_site, say
+    """Say where everything lies; `report`: build the paper's page first, from what there is, if anything has changed.
+    `mirrored`: runs that MLflow has."""
+    from repro.commands.pages import built
     from repro.common.paths import reports_root, results_root
     from repro.tracking.ui import addresses
 
     print()
     if report:
-        from repro.commands import claims
-        from repro.reports.build import build
-
-        build(paper, say=say)
-        if told := claims.rows(claims.headlines(paper)):
-            print(f"what {paper} is known for\n{claims.text(told)}\n")
-        site = build_site(reports_root())
-        print(f"report page   {site.page(paper)}")
-        print(f"all pages     {site.index}")
+        shown = built(paper)
+        if shown["claims"]:
+            print(f"what {paper} is known for\n{shown['claims']}\n")
+        print(f"report page   {shown['page']}")
+        print(f"all pages     {shown['index']}")
         print(f"figures       {reports_root() / 'figures' / paper}")
     print(f"results       {results_root() / paper}")
     # importing MLflow takes seconds: a command that mirrored a run has done it

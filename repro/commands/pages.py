@@ -37,6 +37,29 @@ def cmd_report(args: argparse.Namespace) -> None:
         print(path)
 
 
+def built(paper: str) -> dict[str, str]:
+    """A paper's `page` and the `index` of the site, which are built unless nothing has changed since they were; and
+    what became of the `claims` that the paper is known for, empty without any."""
+    from repro.common import remembered
+    from repro.common.paths import PACKAGE, PROJECT, reference_root, reports_root, results_root
+
+    out = reports_root()
+    runs = remembered.tree([results_root(), reference_root()], ("summary.json", ".parquet", "manifest.json"))
+    key = [paper, str(out), runs, remembered.tree([PACKAGE, PROJECT / "docs"], without=["out"])]
+    known: dict[str, str] | None = remembered.recall("page", key)
+    if known and all(Path(known[path]).is_file() for path in ("page", "index")):
+        return known
+    from repro.commands import claims
+    from repro.reports.build import build
+
+    build(paper, say=say)
+    told = claims.rows(claims.headlines(paper))
+    site = build_site(out)
+    found = {"page": str(site.page(paper)), "index": str(site.index), "claims": claims.text(told) if told else ""}
+    remembered.remember("page", key, found)
+    return found
+
+
 def build_site(out: Path) -> Site:
     """The site of the pages in `out`, and what is wrong with it said."""
     from repro.site.build import build

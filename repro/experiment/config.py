@@ -10,7 +10,6 @@ from repro.common.errors import unknown
 from repro.common.fields import checked
 from repro.common.paths import CONFIGS
 from repro.experiment import papers
-from repro.experiment.compose import Composer
 from repro.experiment.files import GROUPS, group_names, own_file
 from repro.experiment.grid import Variant, split, variants
 from repro.experiment.schema import Axes
@@ -75,6 +74,8 @@ def compose(experiment: str, overrides: Sequence[str] = (), scale: str | None = 
 
     Raises InputError naming what is unknown and what is valid.
     """
+    from repro.experiment.compose import Composer  # imports Hydra
+
     return Composer(experiment, scale).compose(overrides)
 
 

@@ -6,15 +6,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, is_dataclass
 from typing import Annotated, Any
 
-from pydantic import PlainSerializer, PlainValidator, TypeAdapter
+from pydantic import PlainSerializer, PlainValidator, TypeAdapter, ValidationInfo
 
 from repro.common.errors import InputError
 from repro.common.registry import PLUGINS
 
+CHECKED: dict[str, Any] = {}  # the context of a configuration that was checked before
+
 
 @dataclass(frozen=True)
 class Plugin:
-    """options: the plugin's dataclass `Options`; a mapping where it takes keywords, as models and data sets do."""
+    """options: the plugin's dataclass `Options`; a mapping where it takes keywords, as models and data sets do, and
+    in a configuration that was checked before."""
 
     group: str
     name: str
@@ -54,8 +57,19 @@ def choice(group: str, part: str = "") -> Callable[[Any], Plugin]:
     return chosen
 
 
+def _entry(group: str) -> PlainValidator:
+    """Of a configuration: `choice`, and where it was checked before, options as they stand there."""
+
+    def chosen(given: Any, info: ValidationInfo) -> Plugin:
+        if info.context is CHECKED:
+            return Plugin(group, given["name"], {key: value for key, value in given.items() if key != "name"})
+        return choice(group)(given)
+
+    return PlainValidator(chosen)
+
+
 PLAIN = PlainSerializer(Plugin.plain)
-Strategy = Annotated[Plugin, PlainValidator(choice("strategy")), PLAIN]
-Model = Annotated[Plugin, PlainValidator(choice("model")), PLAIN]
-Dataset = Annotated[Plugin, PlainValidator(choice("dataset")), PLAIN]
-Imbalance = Annotated[Plugin, PlainValidator(choice("imbalance")), PLAIN]
+Strategy = Annotated[Plugin, _entry("strategy"), PLAIN]
+Model = Annotated[Plugin, _entry("model"), PLAIN]
+Dataset = Annotated[Plugin, _entry("dataset"), PLAIN]
+Imbalance = Annotated[Plugin, _entry("imbalance"), PLAIN]

@@ -15,8 +15,8 @@ from repro.records.store import read_summary, run_dir
 
 @dataclass
 class Run:
-    """One run: a resolved configuration, a variant's name and a seed. `key` is set by `identify`, and of one
-    that trains its number of iterations."""
+    """One run: a resolved configuration, a variant's name and a seed. `key` is set by `identify`, and of one that
+    trains its number of iterations; `ranks`, how many it needs, where it was expanded from an experiment."""
 
     experiment: str
     variant: str
@@ -25,6 +25,16 @@ class Run:
     key: str = ""
     hardware: dict[str, Any] = field(default_factory=dict)
     iterations: float | None = None
+    ranks: int | None = None
+
+    def plain(self) -> dict[str, Any]:
+        """As plain data, for `of_plain`."""
+        return vars(self) | {"config": self.config.plain()}
+
+    @classmethod
+    def of_plain(cls, given: dict[str, Any]) -> Run:
+        """The run that `plain` was asked of. Its plugins' options stay as a file has them, unread."""
+        return cls(**given | {"config": RunConfig.of_plain(given["config"])})
 
     @property
     def testbed(self) -> str:

@@ -97,6 +97,8 @@ class RunConfig(Model):
     @field_validator("probe", mode="plain")
     @classmethod
     def _parameters(cls, given: Any, info: ValidationInfo) -> Any:
+        if info.context is plugins.CHECKED:
+            return given
         program = info.data.get("program")
         return None if program in (None, TRAIN) else PROBES.parse(program, given, "probe")
 
@@ -133,6 +135,11 @@ class RunConfig(Model):
     def plain(self) -> dict[str, Any]:
         """As a file has it."""
         return self.model_dump(mode="json")
+
+    @classmethod
+    def of_plain(cls, given: dict[str, Any]) -> RunConfig:
+        """What `plain` was asked of, checked then: no plugin is imported, and options stay as a file has them."""
+        return cls.model_validate(given, context=plugins.CHECKED)
 
 
 class Named(Model):

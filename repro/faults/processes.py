@@ -9,7 +9,8 @@ from pathlib import Path
 
 import psutil
 
-RANK_VARIABLES = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "RANK")
+from repro.launch.pool import entry
+from repro.launch.pool.title import RANK, rank_of
 
 
 def of(folder: Path) -> list[int]:
@@ -22,10 +23,11 @@ def ranks(folder: Path) -> dict[int, int]:
     """rank -> process of the ranks that work in `folder`; launchers are left out."""
     found = {}
     for process in _of(folder):
-        words, environment = process.info["cmdline"], process.info["environ"]
-        rank = next((environment[name] for name in RANK_VARIABLES if name in environment), None)
-        if "repro.rank.main" in words and rank is not None and "python" in Path(words[0]).name:
-            found[int(rank)] = process.pid
+        words = process.info["cmdline"]
+        # of one that was forked the command line says it; what stands in for it before its launcher is no rank
+        rank = [*(word for word in words if word.startswith(RANK)), *rank_of(process.info["environ"])]
+        if "repro.rank.main" in words and rank and "python" in Path(words[0]).name and entry.__file__ not in words:
+            found[int(rank[0].removeprefix(RANK))] = process.pid
     return found
 
 

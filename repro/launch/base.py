@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -29,6 +30,7 @@ class Launcher(ABC):
     """One a testbed; `testbed` is its part of the configuration."""
 
     kind: ClassVar[str] = "measured"  # of number that comes from it
+    pooled: ClassVar[bool] = True  # whether ranks may be forked on this machine (`repro.launch.pool`)
     no_gpus: ClassVar[str] = "torch sees no working GPU here; use device=cpu or auto"
     modules: ClassVar[Sequence[str]] = ()  # whose code decides over measured times; their edits have runs repeated
 
@@ -54,8 +56,10 @@ class Launcher(ABC):
         return torch.cuda.is_available()
 
     @abstractmethod
-    def place(self, ranks: int, program: Sequence[str], threads: int) -> AbstractContextManager[Allocation]:
-        """A place to start `ranks` ranks of `program` (arguments to python), each with so many threads.
+    def place(
+        self, ranks: int, program: Sequence[str], threads: int, python: str = sys.executable
+    ) -> AbstractContextManager[Allocation]:
+        """A place to start `ranks` ranks of `program` (arguments to `python`), each with so many threads.
 
         InputError where it cannot be had here. Leaving the context gives back whatever had to be set up.
         """

@@ -53,14 +53,16 @@ def find_mpirun() -> str:
     return found
 
 
-def mpirun_command(ranks: int, program: list[str]) -> list[str]:
+def mpirun_command(ranks: int, program: list[str], python: str = sys.executable) -> list[str]:
+    """`python`: what starts each rank."""
     # without -m mpi4py an uncaught exception in one rank would leave the others waiting
     mpirun = [sys.executable, "-m", "repro.launch.apart", find_mpirun()]
-    return [*mpirun, "-n", str(ranks), sys.executable, "-m", "mpi4py", *program]
+    return [*mpirun, "-n", str(ranks), python, "-m", "mpi4py", *program]
 
 
-def torchrun_command(ranks: int, program: list[str]) -> list[str]:
-    return [sys.executable, "-m", "repro.launch.torchrun", "--nproc-per-node", str(ranks), *program]
+def torchrun_command(ranks: int, program: list[str], python: str = sys.executable) -> list[str]:
+    """`python`: what starts torchrun; it starts the ranks with $PYTHON_EXEC."""
+    return [python, "-m", "repro.launch.torchrun", "--nproc-per-node", str(ranks), *program]
 
 
 class Mpirun(Launcher):
@@ -70,8 +72,10 @@ class Mpirun(Launcher):
     modules = ("repro.launch.local",)  # threads and waiting
 
     @contextmanager
-    def place(self, ranks: int, program: Sequence[str], threads: int) -> Iterator[Allocation]:
-        yield Allocation(mpirun_command(ranks, list(program)), environment(threads))
+    def place(
+        self, ranks: int, program: Sequence[str], threads: int, python: str = sys.executable
+    ) -> Iterator[Allocation]:
+        yield Allocation(mpirun_command(ranks, list(program), python), environment(threads))
 
 
 class Torchrun(Launcher):
@@ -81,8 +85,10 @@ class Torchrun(Launcher):
     modules = ("repro.launch.local",)
 
     @contextmanager
-    def place(self, ranks: int, program: Sequence[str], threads: int) -> Iterator[Allocation]:
-        yield Allocation(torchrun_command(ranks, list(program)), environment(threads))
+    def place(
+        self, ranks: int, program: Sequence[str], threads: int, python: str = sys.executable
+    ) -> Iterator[Allocation]:
+        yield Allocation(torchrun_command(ranks, list(program), python), environment(threads) | {"PYTHON_EXEC": python})
 
 
 class Virtual(Launcher):
@@ -92,5 +98,7 @@ class Virtual(Launcher):
     fabric = "virtual"
 
     @contextmanager
-    def place(self, ranks: int, program: Sequence[str], threads: int) -> Iterator[Allocation]:
-        yield Allocation([sys.executable, *program], environment(threads))
+    def place(
+        self, ranks: int, program: Sequence[str], threads: int, python: str = sys.executable
+    ) -> Iterator[Allocation]:
+        yield Allocation([python, *program], environment(threads))

@@ -20,10 +20,11 @@ from repro.common.paths import reference_root, results_root
 from repro.evaluation.metrics import METRICS
 from repro.experiment import files
 from repro.experiment.run import Run
+from repro.launch.local import environment
+from repro.launch.pool import Pools
 from repro.launch.progress import Progress
 from repro.launch.remaining import Planned
 from repro.launch.supervise import Ranks, stop_everything
-from repro.rank import programs
 from repro.rank.preemption import Preempted, judged
 from repro.records import provenance
 from repro.records.events import EventLog
@@ -37,12 +38,17 @@ SYNC_EVERY_S = 10.0  # MLflow is told at most this often while ranks run: they s
 
 
 def run_unfinished(
-    runs: Sequence[Run], force: bool = False, track: bool = True, expected: Mapping[str, float | None] | None = None
+    runs: Sequence[Run],
+    force: bool = False,
+    track: bool = True,
+    expected: Mapping[str, float | None] | None = None,
+    pools: Pools | None = None,
 ) -> tuple[list[dict[str, Any]], FaultError | None]:
     """Run what is not finished; returns the summaries of all finished runs, and what went wrong, if anything did.
 
     An InputError ends the command. A fault in one run does not stop the others; the first one is returned, with how
-    many runs failed. expected: seconds that runs will take, by their titles (`repro.launch.forecast`).
+    many runs failed. expected: seconds that runs will take, by their titles (`repro.launch.forecast`). pools: of the
+    command; without them, some of its own.
     """
     check_results_folder()
     store = Store(None, results_root()) if track else None  # a wrong URI is said before anything runs
@@ -54,7 +60,8 @@ def run_unfinished(
     mirrors = Background(store, progress.note) if store else None
     limit_s: float | None = INTERRUPTED_WAIT_S
     try:
-        faults = run_all(todo, lambda run, core: run_one(run, force, progress, mirrors, core), progress)
+        with contextlib.nullcontext(pools) if pools else Pools() as pools:
+            faults = run_all(todo, lambda run, core: run_one(run, force, progress, mirrors, core, pools), progress)
         limit_s = None
     finally:
         progress.close()
@@ -147,7 +154,12 @@ def run_folder(run: Run, note: Callable[[str], None]) -> Iterator[int]:
 
 
 def run_one(
-    run: Run, force: bool, progress: Progress, mirrors: Background | None = None, core: int | None = None
+    run: Run,
+    force: bool,
+    progress: Progress,
+    mirrors: Background | None = None,
+    core: int | None = None,
+    pools: Pools | None = None,
 ) -> None:
     """One run from wherever it stands to its summary; `core`: where a simulation is to run."""
     if not force and (reason := run.diverged):
@@ -156,8 +168,10 @@ def run_one(
     testbed = run.config.testbed
     launcher, threads = launch.of(testbed), testbed.threads_per_rank
     program = ["-m", "repro.rank.main", launcher.fabric, str(run.folder)]
+    pools = pools if pools and launcher.pooled else Pools(fresh=True)
     with (
-        launcher.place(programs.ranks(run.config), program, threads) as place,
+        pools.python(threads, environment(threads)) as python,
+        launcher.place(ranks_of(run), program, threads, python) as place,
         run_folder(run, progress.note) as lock,
     ):
         folder = run.folder
@@ -208,6 +222,15 @@ def run_one(
         if mirror:
             mirror.finish(run.folder, summary)
         progress.done(run.title, heard.last_line(summary))
+
+
+def ranks_of(run: Run) -> int:
+    """How many ranks a run needs."""
+    if run.ranks is None:
+        from repro.rank import programs  # imports PyTorch
+
+        return programs.ranks(run.config)
+    return run.ranks
 
 
 def note_failure(run: Run, error: ReproError) -> None:

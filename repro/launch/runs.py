@@ -67,7 +67,7 @@ def expand(
             try:
                 called = {"setting": variant.label, "factors": variant.factors, "scale": composer.size(given)}
                 config = checked(RunConfig, composer.compose(given) | called)
-                check(config)
+                ranks = check(config)
             except NotHere as error:
                 if lacking is None:
                     raise
@@ -81,14 +81,23 @@ def expand(
                     }
                     config = checked(RunConfig, composer.compose([*given, *changes]) | named)
                     runs.append(
-                        Run(experiment, named["setting"], config.model_copy(update={"seed": seeds[0]}), seeds[0])
+                        Run(
+                            experiment,
+                            named["setting"],
+                            config.model_copy(update={"seed": seeds[0]}),
+                            seeds[0],
+                            ranks=ranks,
+                        )
                     )
                 continue
-            runs += [Run(experiment, variant.label, config.model_copy(update={"seed": seed}), seed) for seed in seeds]
+            runs += [
+                Run(experiment, variant.label, config.model_copy(update={"seed": seed}), seed, ranks=ranks)
+                for seed in seeds
+            ]
             if uses_gpu(config) and not config.breakdown and config.program == TRAIN:
                 # exact phases need a synchronisation at each, which spoils the overlap: a run of their own
                 exact = config.model_copy(update={"seed": seeds[0], "breakdown": True})
-                runs.append(Run(experiment, variant.label, exact, seeds[0]))
+                runs.append(Run(experiment, variant.label, exact, seeds[0], ranks=ranks))
     return runs
 
 
@@ -98,8 +107,8 @@ def uses_gpu(config: RunConfig) -> bool:
     return measured and launch.of(config.testbed).gpus()
 
 
-def check(config: RunConfig) -> None:
-    """InputError where the parts of a configuration do not go together: what its types do not say."""
+def check(config: RunConfig) -> int:
+    """How many ranks a configuration needs; InputError where its parts do not go together: what no type says."""
     from repro import strategies
     from repro.rank.factory import check_fabric
 
@@ -121,6 +130,7 @@ def check(config: RunConfig) -> None:
     limits.check("ranks", needed, limits.RANKS)
     launcher.check(needed)
     programs.check(config)
+    return needed
 
 
 def identify(runs: Sequence[Run]) -> None:

@@ -69,15 +69,17 @@ class Shaped(Launcher):
         return max(ranks, 2) if given is None else given
 
     @contextmanager
-    def place(self, ranks: int, program: Sequence[str], threads: int) -> Iterator[Allocation]:
+    def place(
+        self, ranks: int, program: Sequence[str], threads: int, python: str = sys.executable
+    ) -> Iterator[Allocation]:
         self.check(ranks)
         net = network.acquire(self.rate_gbit, self._hosts(ranks))
         variables = environment(threads) | OPENMPI | NCCL | net.variables | {"GLOO_SOCKET_IFNAME": "eth0"}
-        yield Allocation(self.command(net, ranks, list(program)), variables, net.facts)
+        yield Allocation(self.command(net, ranks, list(program), python), variables, net.facts)
 
     @abstractmethod
-    def command(self, net: network.ShapedNetwork, ranks: int, program: list[str]) -> list[str]:
-        """The command line that starts a rank in each of the first `ranks` hosts."""
+    def command(self, net: network.ShapedNetwork, ranks: int, program: list[str], python: str) -> list[str]:
+        """The command line that starts a rank in each of the first `ranks` hosts, by `python`."""
 
 
 class ShapedMpirun(Shaped):
@@ -85,11 +87,11 @@ class ShapedMpirun(Shaped):
 
     fabric = "mpi"
 
-    def command(self, net: network.ShapedNetwork, ranks: int, program: list[str]) -> list[str]:
+    def command(self, net: network.ShapedNetwork, ranks: int, program: list[str], python: str) -> list[str]:
         used = net.state["hosts"][: min(ranks, net.hosts)]
         hosts = ",".join(f"{host['name']}:{-(-ranks // len(used))}" for host in used)
         mpirun = [find_mpirun(), "--host", hosts, "--map-by", "node", "-n", str(ranks)]
-        return [*ENTER, net.state["switch"]["name"], *mpirun, sys.executable, "-m", "mpi4py", *program]
+        return [*ENTER, net.state["switch"]["name"], *mpirun, python, "-m", "mpi4py", *program]
 
 
 class EmulatedMpirun(ShapedMpirun):
@@ -114,6 +116,6 @@ class ShapedTorchrun(Shaped):
 
     fabric = "torch"
 
-    def command(self, net: network.ShapedNetwork, ranks: int, program: list[str]) -> list[str]:
+    def command(self, net: network.ShapedNetwork, ranks: int, program: list[str], python: str) -> list[str]:
         port = random.randint(20000, 30000)  # nobody else listens there; the last run's port may still be fading away
-        return [*STARTER, str(ranks), str(port), *program]
+        return [*STARTER, str(ranks), str(port), python, *program]

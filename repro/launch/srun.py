@@ -40,6 +40,7 @@ class Srun(Launcher):
 
     testbed: Measured
     modules = ("repro.launch.srun",)
+    pooled = False  # ranks are on other machines
     no_gpus = "the site file says gpus_per_node: 0; set it to what a node has, or use device=cpu or auto"
 
     @property
@@ -69,7 +70,9 @@ class Srun(Launcher):
         return self.site.gpus_per_node > 0
 
     @contextmanager
-    def place(self, ranks: int, program: Sequence[str], threads: int) -> Iterator[Allocation]:
+    def place(
+        self, ranks: int, program: Sequence[str], threads: int, python: str = sys.executable
+    ) -> Iterator[Allocation]:
         if not os.environ.get("SLURM_JOB_ID"):
             raise InputError(
                 "testbed slurm: this is not inside a Slurm job; `repro submit EXPERIMENT` starts one for each run, "

@@ -1,6 +1,6 @@
 """Ranks of torch.distributed as plain processes, one in each host of the shaped network: what torchrun would start.
 
-`python -m repro.testbed.starter RANKS PORT PROGRAM...`: `PROGRAM` are arguments to Python. When a rank fails the others
+`python -m repro.testbed.starter RANKS PORT PROGRAM...`. When a rank fails the others
 are ended, and its status is this program's; a rank that a signal ended is named on stderr in mpirun's words.
 """
 
@@ -66,8 +66,7 @@ def _start(network: dict, rank: int, common: dict[str, str], program: Sequence[s
         enter.join(network, name)
         linux.killed_with_parent(parent)
         variables = os.environ | common | {"RANK": str(rank), "LOCAL_RANK": str(rank)}
-        command = [sys.executable, *program]
-        os._exit(enter.contain(network, name, lambda: os.execve(command[0], command, variables)))
+        os._exit(enter.contain(network, name, lambda: os.execve(program[0], list(program), variables)))
     except OSError as error:
         print(f"rank {rank}: {error.filename or 'cannot start'}: {error.strerror}", file=sys.stderr, flush=True)
     finally:

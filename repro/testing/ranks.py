@@ -16,19 +16,21 @@ COMMANDS = {"mpi": mpirun_command, "torch": torchrun_command}
 
 
 def launch(
-    fabric: str, size: int, program: Sequence[str], folder: Path, stall_s: float = LIMIT_S, limit_s: float = 2 * LIMIT_S
+    fabric: str,
+    size: int,
+    program: Sequence[str],
+    folder: Path,
+    stall_s: float = LIMIT_S,
+    limit_s: float = 2 * LIMIT_S,
+    python: str = sys.executable,
 ) -> None:
-    """Run `size` ranks of a program, Python's arguments, to their end; raises what `supervise` says if they failed.
+    """Run `size` ranks of a program, arguments to `python`, to their end; raises what `supervise` says if they failed.
 
     They import what this process can, and leave what they say in `folder/log`.
     """
-    follow(COMMANDS[fabric](size, list(program)), folder, stall_s, limit_s)
-
-
-def follow(command: Sequence[str], folder: Path, stall_s: float = LIMIT_S, limit_s: float = 2 * LIMIT_S) -> None:
-    """As `launch`, of ranks that a command starts."""
     surroundings = environment(threads=1) | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-    ranks = Ranks(list(command), surroundings, folder / "log")
+    command = COMMANDS[fabric](size, list(program), python)
+    ranks = Ranks(command, surroundings | {"PYTHON_EXEC": python}, folder / "log")
     end = threading.Timer(limit_s, ranks.stop)
     end.start()
     try:

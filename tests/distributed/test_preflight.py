@@ -146,7 +146,7 @@ def imagenet(folder, *more):
 def refusal(tmp_path, monkeypatch, *prefix) -> str:
     """What is said of a run with two ranks, the second of which is started by `env prefix...`."""
 
-    def command(ranks, program):
+    def command(ranks, program, python):
         rank = [sys.executable, "-m", "mpi4py", *program]
         return [local.find_mpirun(), "-n", "1", *rank, ":", "-n", str(ranks - 1), "env", *prefix, *rank]
 

@@ -1,13 +1,13 @@
 """`repro` as a user starts it, in a process of its own: for tests of what it says, leaves behind and ends with.
 
 Nearly all that such a process does is to import PyTorch and MLflow: these are forked from one that has imported both,
-and so are its ranks on this machine (`tests.support.zygote`). How the command and its ranks start without that, what
+and so are its ranks on this machine (`tests.support.forked`). How the command and its ranks start without that, what
 they import and what signals do to the command, tests find out with `subprocess`.
 """
 
 from __future__ import annotations
 
-import functools
+import contextlib
 import json
 import multiprocessing
 import os
@@ -15,10 +15,9 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from types import SimpleNamespace
 
+from tests.support.forked import pool
 from tests.support.waiting import LIMIT_S
-from tests.support.zygote import mpirun, zygote
 
 # 2 workers on the digits: 30 iterations of 60 ms or less
 QUICK = ["dataset.standin=always", "workers=2", "batch=40", "epochs=0.857", "eval_every=0.28", "checkpoint_every=0.143"]
@@ -40,7 +39,7 @@ def repro(
         environment["REPRO_FAULT"] = fault
     with tempfile.TemporaryDirectory() as folder:
         said = [Path(folder) / name for name in ("stdout", "stderr")]
-        given = arguments, dict(environment), os.getcwd(), said, str(zygote().python)
+        given = arguments, dict(environment), os.getcwd(), said, pool().python
         process = FORKED.Process(target=_command, args=given)
         process.start()
         process.join(timeout)
@@ -61,10 +60,9 @@ def _command(
     os.environ.update(environment)
     os.chdir(folder)
     from repro import cli
-    from repro.launch import local
+    from repro.launch.pool import Pools
 
-    local.sys = SimpleNamespace(executable=python)
-    local.mpirun_command = functools.partial(mpirun, python)
+    Pools.python = lambda *_: contextlib.nullcontext(python)
     sys.argv = [cli.__file__, *arguments]
     sys.exit(cli.main(arguments))
 

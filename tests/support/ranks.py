@@ -24,20 +24,18 @@ FRESH = ("kill", "stop", "listeners")  # what a rank means to its launcher, as u
 def launch(fabric, size, program, folder):
     """Run `size` ranks of a program below to their end; raises what `supervise` says of them if they failed."""
     from repro.testing import ranks  # not in the ranks
-    from tests.support.zygote import COMMANDS, zygote
+    from tests.support.forked import pool
 
     arguments = ["-m", "tests.support.ranks", program, fabric, str(folder)]
     started_as = "mpi" if fabric == "emulated" else fabric
-    if program in FRESH:
-        ranks.launch(started_as, size, arguments, folder)
-    else:
-        ranks.follow(COMMANDS[started_as](str(zygote().python), size, arguments), folder)
+    python = sys.executable if program in FRESH else pool().python
+    ranks.launch(started_as, size, arguments, folder, python=python)
 
 
 @functools.cache
 def fault_ends():
     """{(fabric, fault): what will be raised}: all at once, because most of it is waiting."""
-    from tests.support.zygote import zygote
+    from tests.support.forked import pool
 
     def end(fabric, fault):
         with tempfile.TemporaryDirectory() as folder:
@@ -46,7 +44,7 @@ def fault_ends():
             except Exception as error:
                 return error
 
-    zygote()  # one for all threads
+    pool()  # one for all threads
     pool = ThreadPoolExecutor(4)
     each = [(fabric, fault) for fabric in ("mpi", "torch") for fault in ("kill", "stop", "missing", "silent", *UNHEARD)]
     return {key: pool.submit(end, *key) for key in each}

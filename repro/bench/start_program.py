@@ -1,0 +1,36 @@
+"""What somebody would write without a harness, as far as its first step: a rank that torchrun starts, importing what a
+rank of ours imports. Rank 0 prints when that step ended."""
+
+from __future__ import annotations
+
+import json
+import time
+
+import torch
+import torch.distributed as dist
+from torch.nn import functional
+
+from repro import data, models
+from repro.rank import preflight, session  # noqa: F401 - to import the same
+
+BATCH, SEED = 20, 1
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    dist.init_process_group("gloo")
+    dataset = data.load("mnist", standin="always")
+    model = models.build("mnist_mlp", dataset.input_shape, dataset.classes, SEED)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    x, y = dataset.train.minibatches(BATCH, dist.get_world_size(), SEED)[dist.get_rank()]
+    functional.cross_entropy(model(x), y).backward()
+    for parameter in model.parameters():
+        dist.all_reduce(parameter.grad)
+    optimizer.step()
+    if dist.get_rank() == 0:
+        print("@" + json.dumps({"first_step": time.perf_counter()}), flush=True)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main()

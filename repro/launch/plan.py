@@ -1,0 +1,96 @@
+"""Which runs a command has to do, known without PyTorch: remembered from last time, or asked of a helper process."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import platform
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from repro.common import errors, remembered
+from repro.common.paths import PACKAGE
+from repro.experiment.run import Run
+from repro.launch.local import environment
+from repro.launch.pool import Pools
+
+# whose sources decide which runs there are, and with what keys, are all but these
+NOT_READ = ("reports", "site", "static", "testing", "bench", "faults")
+SOURCES = (".py", ".yaml", ".csv", ".json", ".txt")
+VARIABLES = ("REPRO_", "XDG_", "CUDA_", "SLURM_", "HOME", "PYTHON", "MPI4PY_", "LD_LIBRARY_PATH")
+WRITTEN_TO = ("REPRO_RESULTS", "REPRO_REPORTS")  # no run depends on where its results go
+
+
+@dataclass(frozen=True)
+class Plan:
+    """runs: with keys. left_out: experiments that cannot be done here, or not in all: name, whether some runs of it
+    are here, why."""
+
+    runs: list[Run]
+    left_out: list[list]
+
+
+def plan(
+    names: Sequence[str],
+    overrides: Sequence[str],
+    scale: str,
+    at_ends: bool,
+    pools: Pools,
+    fetch: bool = True,
+    together: bool = False,
+) -> Plan:
+    """The plan of these experiments; what is said of their data goes to stderr. Raises what `runs_of` raises.
+
+    Where PyTorch is imported already, as in tests and notebooks, nothing is remembered and nobody is asked.
+    """
+    request: dict[str, Any] = {"names": list(names), "overrides": list(overrides), "scale": scale, "at_ends": at_ends}
+    request |= {"fetch": fetch, "together": together}
+    if "torch" in sys.modules:
+        from repro.launch.planning import runs_of
+
+        return Plan(*runs_of(**request))
+    key = [request, surroundings()]
+    if (answer := remembered.recall("plan", key)) is not None:
+        sys.stderr.write(answer["said"])
+    else:
+        answer = ask(request, pools)
+        if (watched := answer.pop("watched")) is not None:
+            remembered.remember("plan", key, answer, watched)
+    return Plan([Run.of_plain(each) for each in answer["runs"]], answer["left_out"])
+
+
+def ask(request: dict[str, Any], pools: Pools) -> dict[str, Any]:
+    """The helper's answer; its errors are raised here."""
+    with pools.python(1, environment(1)) as python:
+        helper = subprocess.run(
+            [python, "-m", "repro.launch.planning"],
+            input=json.dumps(request),
+            stdout=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+    if helper.returncode:
+        raise errors.FaultError(f"the process that plans the runs ended with status {helper.returncode}")
+    answer: dict[str, Any] = json.loads(helper.stdout.splitlines()[-1])
+    if "error" in answer:
+        raise getattr(errors, answer["error"])(answer["message"])
+    return answer
+
+
+def surroundings() -> dict[str, Any]:
+    """What runs and their keys depend on besides what is asked for: code, configuration, packages, machine."""
+    given = remembered.variables(os.environ, VARIABLES)
+    return {
+        "code": remembered.tree([PACKAGE], SOURCES, NOT_READ),
+        "packages": sorted(map(remembered.stated, (info for path in sys.path for info in glob.glob(f"{path}/*-info")))),
+        "python": [sys.executable, sys.version],
+        "variables": {name: value for name, value in given.items() if name not in WRITTEN_TO},
+        "machine": [socket.gethostname(), platform.platform(), sorted(os.sched_getaffinity(0))],
+        "gpus": sorted(glob.glob("/dev/nvidia[0-9]*")),
+        "folder": os.getcwd(),
+    }

@@ -1,0 +1,133 @@
+"""The runs of experiments with their keys, found by a process that imports PyTorch so that the command need not.
+
+`python -m repro.launch.planning`: reads a request of `repro.launch.plan` on stdin, writes the answer on stdout; what is
+said of data on the way goes to stderr.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any, TextIO
+
+from repro.common.errors import NotHere, ReproError
+from repro.common.paths import CONFIGS, PACKAGE
+from repro.experiment.run import Run
+
+MOST = 500  # files that a plan may rest on and be remembered
+
+
+def runs_of(
+    names: Sequence[str], overrides: Sequence[str], scale: str, at_ends: bool, fetch: bool, together: bool
+) -> tuple[list[Run], list[list]]:
+    """The runs of experiments; and each that this machine cannot do, or not in all: its name, whether it has some, why.
+
+    fetch: whether they are to be run, so that data are fetched where they can be, and what goes with them is checked.
+    together: whether these are a paper's, which takes of each the part that belongs to its scale (`part`). Where one
+    experiment alone is asked for and cannot be done at all, NotHere is raised.
+    """
+    from repro.launch import runs as expansion
+
+    found: list[Run] = []
+    left_out: list[list] = []
+    keys = expansion.Keys()
+    for name in names:
+        lacking: list[NotHere] = []
+        try:
+            own = expansion.expand(name, overrides, scale, lacking, at_ends)
+            if together:
+                own = part(own, scale, overrides)
+            if fetch:
+                expansion.identify(own)
+            else:
+                for run in own:
+                    keys.give(run)
+        except NotHere as error:
+            lacking.append(error)
+            own = []
+        if lacking and not own and len(names) == 1:
+            raise lacking[0]
+        left_out += [[name, bool(own), reason] for reason in dict.fromkeys(map(str, lacking))]
+        found += own
+    return found, left_out
+
+
+def part(runs: Sequence[Run], scale: str, overrides: Sequence[str]) -> list[Run]:
+    """Those that all of a paper at a scale has of an experiment's runs; what the user said counts more."""
+    from repro.experiment import config
+
+    said = {override.partition("=")[0] for override in overrides}
+
+    def taken(run: Run) -> bool:
+        chosen = config.job(run.experiment, scale) or {}
+        left = {name: values for name, values in chosen.items() if name not in said}
+        return config.belongs(left, run.config.factors, run.testbed)
+
+    return [run for run in runs if taken(run)]
+
+
+class Witness:
+    """What this process opens from now on, outside of Python and of what is known to be read: the project's own code
+    and configuration."""
+
+    def __init__(self) -> None:
+        self.read: set[str] = set()
+        self.written: set[str] = set()
+        self._known = ("/proc/", "/sys/", "/dev/", f"{PACKAGE}{os.sep}", f"{CONFIGS}{os.sep}")
+        self._python = tuple(f"{prefix}{os.sep}" for prefix in (sys.prefix, sys.base_prefix))
+        sys.addaudithook(self._see)
+
+    def _see(self, event: str, arguments: tuple) -> None:
+        if event not in ("open", "os.listdir", "os.scandir") or not isinstance(arguments[0], str | bytes | os.PathLike):
+            return
+        place = os.path.abspath(os.fsdecode(arguments[0]))
+        # installed source is read for the key of a run of somebody else's plugin
+        library = place.startswith(self._python) and not place.endswith(".py")
+        if library or place.startswith(self._known) or "__pycache__" in place:
+            return
+        writes = event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR)
+        (self.written if writes else self.read).add(place)
+
+    def watched(self, runs: Sequence[Run]) -> list[str] | None:
+        """Files and folders whose change may make another plan; None where these are too many, or where data were
+        fetched, which the next command finds."""
+        from repro.data.files import places
+
+        roots = [place for root in {run.config.data.root for run in runs} for place in places(root)]
+        inner = [each for place in roots if place.is_dir() for each in place.iterdir() if each.is_dir()]
+        fetched = any(path.startswith(f"{place}{os.sep}") for path in self.written for place in roots)
+        found = {*self.read, *map(str, roots), *map(str, inner)}
+        return None if fetched or len(found) > MOST else sorted(found)
+
+
+class Tee:
+    """A stream that keeps what it passes on."""
+
+    def __init__(self, stream: TextIO):
+        self.stream, self.said = stream, ""
+
+    def write(self, text: str) -> int:
+        self.said += text
+        return self.stream.write(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
+
+
+def answer(request: dict[str, Any]) -> dict[str, Any]:
+    """Of a request: runs in plain data, what was left out, what was said, what it rests on; or the error's name."""
+    witness, said = Witness(), Tee(sys.stderr)
+    sys.stderr = said
+    try:
+        runs, left_out = runs_of(**request)
+    except ReproError as error:
+        return {"error": type(error).__name__, "message": str(error)}
+    plain = [run.plain() for run in runs]
+    return {"runs": plain, "left_out": left_out, "said": said.said, "watched": witness.watched(runs)}
+
+
+if __name__ == "__main__":
+    asked = json.load(sys.stdin)
+    print(json.dumps(answer(asked)))

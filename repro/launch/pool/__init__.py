@@ -1,0 +1,103 @@
+"""Ranks that need not import PyTorch: forked, one and all, from a process that has.
+
+Importing it takes longer than many a run. A `Pool` is that process (`server`), and `Pool.python` a program that takes
+the place of Python wherever ranks are started (`entry`): mpirun, torchrun or a command starts it as it would a rank,
+wherever that is: in a network namespace, a host of a shaped network.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shlex
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from repro.common.known import known
+from repro.launch.pool import entry, title
+
+PENDING = 1024  # connections that wait for the server, which may still be importing
+
+
+class Pool:
+    """The server, from `__init__` on, and the program `python`; both go with `close`, and what was forked with them."""
+
+    def __init__(self, environment: Mapping[str, str]):
+        """environment: of the server; what libraries read of it as they are imported holds for all that it forks."""
+        self._folder = tempfile.TemporaryDirectory(prefix="repro-pool-")
+        path = Path(self._folder.name) / "socket"
+        self.python = str(path.with_name("python"))
+        starts = shlex.join([sys.executable, "-SE", entry.__file__, str(path)])
+        Path(self.python).write_text(f'#!/bin/sh\nexec {starts} "$@"\n')
+        Path(self.python).chmod(0o700)
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(path))
+            listener.listen(PENDING)
+            self._server = subprocess.Popen(
+                [sys.executable, "-u", "-m", "repro.launch.pool.server", str(listener.fileno()), title.ROOM],
+                env=dict(environment),
+                stdin=subprocess.PIPE,
+                pass_fds=[listener.fileno()],
+                start_new_session=True,
+            )
+
+    def close(self) -> None:
+        with contextlib.suppress(OSError):
+            known(self._server.stdin).close()
+        self._server.wait()
+        self._folder.cleanup()
+
+
+class Pools:
+    """The pools of one command, one for each number of threads that its runs' ranks have, started when first needed."""
+
+    def __init__(self, fresh: bool = False):
+        """fresh: no pool; every rank is a Python of its own."""
+        self.fresh = fresh
+        self._pools: dict[int, Pool] = {}
+        self._users: dict[Pool, int] = {}
+        self._lock = threading.Lock()
+
+    @contextlib.contextmanager
+    def python(self, threads: int, environment: Mapping[str, str]) -> Iterator[str]:
+        """What starts Python for the ranks of a run, while it lasts. A pool in which a run has failed serves no other.
+
+        threads: of each rank; environment: of ranks that have so many.
+        """
+        if self.fresh:
+            yield sys.executable
+            return
+        with self._lock:
+            if threads not in self._pools:
+                self._pools[threads] = Pool(environment)
+            pool = self._pools[threads]
+            self._users[pool] = self._users.get(pool, 0) + 1
+        try:
+            yield pool.python
+        except BaseException:
+            with self._lock:
+                if self._pools.get(threads) is pool:
+                    del self._pools[threads]
+            raise
+        finally:
+            with self._lock:
+                self._users[pool] -= 1
+                last = not self._users[pool] and pool not in self._pools.values()
+            if last:
+                pool.close()
+
+    def close(self) -> None:
+        """End all pools; no run may be under way."""
+        for pool in self._pools.values():
+            pool.close()
+        self._pools.clear()
+
+    def __enter__(self) -> Pools:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,177 @@
+"""Ranks that are forked from one process, beside ranks that are each a Python of their own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from repro.common.errors import FaultError
+from repro.common.paths import PROJECT
+from repro.launch import pool as pools
+from repro.launch import runs
+from repro.launch.local import environment
+from repro.launch.pool import Pool, Pools, entry
+from repro.launch.runner import run_unfinished
+from repro.records.events import read_events
+from tests.support.waiting import LIMIT_S, wait_until
+
+pytestmark = pytest.mark.ranks
+SMALL = ["dataset.standin=always", "workers=2", "batch=40", "epochs=0.4", "eval_every=0.2"]
+PROGRAM = """
+    import os, signal, sys, threading, time
+    import torch
+    print("ready", os.getpid(), threading.active_count(), torch.get_num_threads(), sys.argv[1:], flush=True)
+    if sys.argv[1] == "wait":
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(7))
+        time.sleep(600)
+    if sys.argv[1] == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
+    if sys.argv[1] == "fails":
+        raise ValueError("as it may be")
+    if sys.argv[1] == "names":
+        print(os.readlink("/proc/self/ns/net"), os.uname().nodename, os.getcwd(), os.environ["OWN"])
+"""
+
+
+@pytest.fixture(scope="module")
+def pool():
+    made = Pool(environment(threads=1))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def start(pool, tmp_path):
+    (tmp_path / "forked_program.py").write_text(textwrap.dedent(PROGRAM))
+    started = []
+
+    def start(*words, before=()):
+        command = [*before, pool.python, "-m", "forked_program", *words]
+        own = os.environ | {"PYTHONPATH": str(tmp_path), "OWN": "own"}
+        started.append(
+            subprocess.Popen(command, env=own, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        )
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+def alive(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def test_a_forked_process_has_arguments_and_surroundings_and_one_thread(start, tmp_path):
+    out, err = start("names").communicate(timeout=LIMIT_S)
+    ready, names = out.splitlines()
+    assert ready.split()[2:] == ["1", "1", "['names']"], err
+    assert names.split()[2:] == [str(tmp_path), "own"]
+
+
+def test_statuses_and_signals_go_through(start):
+    failing = start("fails")
+    _, err = failing.communicate(timeout=LIMIT_S)
+    assert failing.returncode == 1 and err.splitlines()[-1] == "ValueError: as it may be"
+    killed = start("killed")
+    killed.communicate(timeout=LIMIT_S)
+    assert killed.returncode == -signal.SIGKILL
+    waiting = start("wait")
+    pid = int(waiting.stdout.readline().split()[1])
+    shown = Path(f"/proc/{pid}/cmdline").read_text().rstrip("\0").split("\0")
+    assert shown == [sys.executable, "-m", "forked_program", "wait"] and entry.__file__ not in shown
+    waiting.send_signal(signal.SIGTERM)
+    assert waiting.wait(LIMIT_S) == 7
+
+
+def test_what_is_forked_ends_with_what_stands_in_for_it_though_it_be_stopped(start):
+    waiting = start("wait")
+    pid = int(waiting.stdout.readline().split()[1])
+    os.kill(pid, signal.SIGSTOP)
+    waiting.kill()
+    wait_until(lambda: not alive(pid), "the forked process has ended")
+
+
+def test_a_forked_process_is_in_the_network_of_what_stands_in_for_it(start):
+    if subprocess.run(["unshare", "--net", "true"], capture_output=True).returncode:
+        pytest.skip("no network namespace is permitted here")
+    out, err = start("names", before=["unshare", "--net", "--uts", "--ipc", "--pid", "--fork"]).communicate(
+        timeout=LIMIT_S
+    )
+    ready, names = out.splitlines()
+    assert names.split()[0] != os.readlink("/proc/self/ns/net"), err
+    assert int(ready.split()[1]) < 10  # of process numbers of its own
+
+
+def test_all_that_a_pool_has_forked_ends_with_it(tmp_path):
+    own = Pool(environment(threads=1))
+    (tmp_path / "forked_program.py").write_text(textwrap.dedent(PROGRAM))
+    words = [own.python, "-m", "forked_program", "wait"]
+    waiting = subprocess.Popen(words, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+    pid = int(waiting.stdout.readline().split()[1])
+    own.close()
+    assert not alive(pid) and waiting.wait(LIMIT_S) == -signal.SIGKILL
+    waiting.stdout.close()
+    assert not Path(own.python).exists()
+
+
+@pytest.mark.parametrize(
+    "testbed", [["testbed=here"], ["testbed=here", "testbed.launcher=torchrun"], ["testbed=paper/pipesgd"]]
+)
+def test_weights_and_losses_are_those_of_fresh_ranks_bit_for_bit(tmp_path, monkeypatch, testbed):
+    found = []
+    for fresh in (False, True):
+        monkeypatch.setenv("REPRO_RESULTS", str(tmp_path / str(fresh)))
+        own = runs.expand("pipesgd/fig4-mnist", [*SMALL, "strategy=pipe_sgd", "seeds=2", *testbed])
+        runs.identify(own)
+        with Pools(fresh) as several:
+            summaries, fault = run_unfinished(own, track=False, pools=several)
+        assert fault is None
+        losses = [
+            [each["test_loss"] for each in read_events(run.folder / "events.jsonl") if each["event"] == "evaluation"]
+            for run in own
+        ]
+        found.append(([each["weights_sha256"] for each in summaries], losses))
+    assert found[0] == found[1] and len(found[0][0]) == 2 and all(found[0][1])
+
+
+def test_one_pool_for_runs_of_so_many_threads_and_another_after_a_failure(monkeypatch):
+    class Fake:
+        def __init__(self, environment):
+            self.python, self.closed = object(), False
+            made.append(self)
+
+        def close(self):
+            self.closed = True
+
+    made: list[Fake] = []
+    monkeypatch.setattr(pools, "Pool", Fake)
+    with Pools() as several:
+        with several.python(1, {}) as first, several.python(1, {}) as same, several.python(2, {}) as other:
+            assert first is same and first is not other and len(made) == 2
+        with several.python(1, {}) as beside:
+            with pytest.raises(FaultError), several.python(1, {}) as failed:
+                raise FaultError("lost")
+            assert failed is first and not made[0].closed  # another run is still in it
+            with several.python(1, {}) as second:
+                assert second is not first
+        assert beside is first and made[0].closed and not made[2].closed
+    assert all(each.closed for each in made)
+    with Pools(fresh=True) as none, none.python(1, {}) as python:
+        assert python == sys.executable and len(made) == 3
+
+
+def test_the_project_is_found_from_anywhere(pool):
+    words = [pool.python, "-m", "repro", "--version"]
+    shown = subprocess.run(words, cwd=PROJECT, capture_output=True, text=True, timeout=LIMIT_S)
+    assert shown.returncode == 0 and shown.stdout.startswith("repro "), shown.stderr

@@ -1,0 +1,102 @@
+"""Runs that a command knows without importing PyTorch: the same ones, until something that they rest on changes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from repro.common.paths import PROJECT
+from repro.experiment.run import Run
+from repro.launch import runs as expansion
+from tests.support.waiting import LIMIT_S
+
+HEAVY = ("torch", "pandas", "pyarrow", "mlflow", "hydra", "matplotlib")
+ONE = ["pipesgd/fig4-mnist", "strategy=dsync", "testbed=paper/pipesgd", "testbed.arithmetic=none", "epochs=0.01"]
+
+
+@pytest.mark.parametrize("experiment", ["pipesgd/fig4-mnist", "pipesgd/timing-model-large", "eagersgd/fig10"])
+def test_runs_are_the_same_from_plain_data(experiment):
+    found = expansion.expand(experiment, [], "quick", lacking=[])
+    assert found
+    for run in found:
+        again = Run.of_plain(json.loads(json.dumps(run.plain())))
+        assert again.config.plain() == run.config.plain()
+        assert (again.label, again.name, again.folder, again.simulated) == (
+            run.label,
+            run.name,
+            run.folder,
+            run.simulated,
+        )
+        assert again.ranks == run.ranks and again.config.model_dump() is not None
+
+
+def python(tmp_path: Path, code: str, **variables: str) -> list[str]:
+    """The lines that a program writes to stdout, in a process with a cache and results of its own."""
+    own = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "REPRO_RESULTS": str(tmp_path / "results")}
+    environment = os.environ | own | variables | {"PYTHONPATH": str(PROJECT)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, timeout=LIMIT_S
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def test_a_cached_run_loads_nothing_heavy(tmp_path):
+    code = f"""
+import sys
+from repro.cli import main
+status = main(["run", *{ONE}, "--no-mlflow"])
+print(status, sorted({{each for each in {HEAVY} if each in sys.modules}}))
+"""
+    first, second = (python(tmp_path, code) for _ in range(2))
+    assert first[-1].startswith("0 ") and "torch" not in first[-1]
+    assert second[-1] == "0 []"
+    assert second[:-1] == first[:-1]  # the same table and the same places
+
+
+def test_what_a_plan_rests_on_is_looked_at_again(tmp_path):
+    """Asked for once; again after data have come, after the cache was broken, and for other overrides."""
+    code = """
+import sys
+from pathlib import Path
+from repro.launch import plan
+from repro.launch.pool import Pools
+asked = []
+ask = plan.ask
+plan.ask = lambda *given: asked.append(1) or ask(*given)
+overrides = ["strategy=dsync", "testbed=here", "dataset.standin=always"]
+def keys(*more):
+    del asked[:]
+    with Pools() as pools:
+        found = plan.plan(["pipesgd/fig4-mnist"], [*overrides, *more], "quick", False, pools)
+    print(len(asked), *(run.key for run in found.runs))
+keys()
+keys()
+keys("epochs=0.5")
+(Path(sys.argv[1]) / "new").mkdir()
+keys()
+for file in Path(sys.argv[2]).glob("*.json"):
+    file.write_text("{")
+keys()
+keys()
+"""
+    data = tmp_path / "data"
+    data.mkdir()
+    code = f"import sys; sys.argv = ['', {str(data)!r}, {str(tmp_path / 'cache/repro-remembered')!r}]\n{code}"
+    found = [line.split() for line in python(tmp_path, code, REPRO_DATA=str(data))]
+    assert [line[0] for line in found] == ["1", "0", "1", "1", "1", "0"]
+    own, same, other, *rest = [line[1:] for line in found]
+    assert own and own == same and own != other and all(each == own for each in rest)
+
+
+def test_what_is_wrong_is_said_in_one_line(tmp_path):
+    words = [sys.executable, "-m", "repro", "run", "pipesgd/fig4-mnist", "strategy=dsync", "batch=3", "workers=2"]
+    own = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "REPRO_RESULTS": str(tmp_path), "PYTHONPATH": str(PROJECT)}
+    done = subprocess.run(words, env=os.environ | own, capture_output=True, text=True, timeout=LIMIT_S)
+    assert done.returncode == 2 and done.stderr.count("\n") == 1
+    assert done.stderr.startswith("repro: error: batch=3 (global) does not divide among workers=2")

@@ -2,10 +2,10 @@
 
 import pytest
 
-from repro.commands.experiments import part
 from repro.common.paths import CONFIGS
 from repro.experiment import config
 from repro.launch import runs as expansion
+from repro.launch.planning import part
 
 
 @pytest.mark.parametrize("paper", sorted(path.stem for path in (CONFIGS / "papers").glob("*.yaml")))
@@ -38,7 +38,9 @@ def test_of_a_paper_the_chosen_runs_of_an_experiment_are_taken():
 
 def test_a_run_that_is_the_same_at_full_is_called_so():
     found = expansion.expand("pipesgd/fig4-alexnet", ["device=cpu"], "quick")
-    assert {(run.simulated, run.config.scale) for run in found} == {(True, "full"), (False, "quick")}
+    assert {(run.config.testbed.kind, run.config.scale) for run in found} == {
+        ("simulated", "full"), ("emulated", "full"), ("measured", "quick"),
+    }  # fmt: skip
     assert {run.config.scale for run in expansion.expand("gtopk/fig10-vgg16", [], "quick")} == {"full"}
     assert {run.config.scale for run in expansion.expand("pipesgd/fig1", ["device=cpu"])} == {"custom"}
 

@@ -133,9 +133,13 @@ def worker(
     work: Callable[[float], None],
     modelled: BlockSeconds | None = None,
 ) -> Worker:
-    """A worker that trains the model; `modelled`: in virtual time, without arithmetic, with these seconds a block."""
-    device = "meta" if modelled else "cpu"
+    """A worker that trains the model; where messages may be without contents (in virtual time) without arithmetic, with
+    the workload's seconds or, where given, the `modelled` ones of each block."""
     times = workload.forward_s / workload.blocks, workload.backward_s / workload.blocks
+    if "sizes" in fabric.capabilities and modelled is None:
+        forward, backward = ([seconds] * workload.blocks for seconds in times)
+        modelled = BlockSeconds(forward, backward)
+    device = "meta" if modelled else "cpu"
     seeds = range(fabric.rank * workload.blocks, (fabric.rank + 1) * workload.blocks)
     blocks = [TimedBlock(workload.elements, *times, work, device, seed) for seed in seeds]
     return Worker(

@@ -135,6 +135,8 @@ def numbers(value: Value, rows: pd.DataFrame, suffixes: tuple[str, str] = ("", "
 
     rows: one a run, with variant, seed, breakdown and the claim's column. suffixes: of the columns of `of` and `over`.
     """
+    if rows.empty:  # runs of another program, which has no such table
+        return Outcome(reason=f"no results for {_shown(value.of)}")
     best, of = taken(value, rows, value.of, suffixes[0])
     note = f"fastest: {best}" if isinstance(value.of.get("variant"), list) else ""
     if not of:

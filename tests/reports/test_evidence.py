@@ -75,7 +75,7 @@ def test_a_function_over_another_program_is_a_reason_and_no_crash():
     train = groups.choose([make()], FIG4)[0]["measured"]
     for name, of, said in (
         ("compression-overhead-hidden", group, "reads results of the program train, not of timing"),
-        ("terngrad-overhead-compressed", train, "reads results of the program ring, not of train"),
+        ("terngrad-overhead-compressed", train, "no results for overheads, ternary, 4"),
     ):
         court = Court("pipesgd", claims_of("pipesgd"), lambda experiment, kind, of=of: of, Path("nowhere"))
         found = judge(claim(name), "measured", court.evidence(claim(name), "measured"), None)
@@ -106,7 +106,10 @@ def test_a_testbed_of_somebody_else_restates_nothing():
 
 @pytest.mark.parametrize(
     ("value", "said"),
-    [({"function": "eval"}, "'eval'"), ({"function": "exposed_share", "wrong": 1}, "claim a: exposed_share: ")],
+    [
+        ({"function": "eval"}, "'eval'"),
+        ({"function": "hidden_per_compression", "wrong": 1}, "claim a: hidden_per_compression: "),
+    ],
 )
 def test_a_claim_by_a_function_that_there_is_not(tmp_path, value, said):
     import yaml

@@ -146,9 +146,9 @@ def test_a_chosen_testbed_keeps_what_the_experiment_says_of_it():
 def test_a_testbeds_overrides_yield_to_the_users_and_win_over_the_scales():
     found = runs.expand("pipesgd/fig4-alexnet", [], "full")
     batch = {(run.testbed, run.config.batch) for run in found}
-    assert batch == {("here", 64), ("paper/pipesgd-alexnet", 256)}
+    assert batch == {("here", 64), ("paper/pipesgd-alexnet", 256), ("emulated/pipesgd-alexnet", 256)}
     warm_up = {(c.testbed, c.config.strategy.options.warmup_epochs) for c in found if "Pipe" in c.variant}
-    assert warm_up == {("here", 4), ("paper/pipesgd-alexnet", 0)}
+    assert warm_up == {("here", 4), ("paper/pipesgd-alexnet", 0), ("emulated/pipesgd-alexnet", 0)}
     assert {run.config.batch for run in runs.expand("pipesgd/fig4-alexnet", ["batch=32"], "full")} == {32}
 
 

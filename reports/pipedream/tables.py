@@ -78,8 +78,8 @@ def inputs(found: Results) -> pd.DataFrame:
     by_end: dict[tuple[str, str], dict[str, float]] = {}
     for run in group.used() if group else ():
         of = factors.of(run)
-        by_end.setdefault((run["experiment"], str(of["input"])), {})[str(of["method"])] = samples_s(run)
-    rows = [{"row": label(experiment.removesuffix("-inputs")), "kind": "simulated", "input": at.split(", ")[0], "end": at.split(", ")[1],
+        by_end.setdefault((run["experiment"].removesuffix("-inputs"), str(of["input"])), {})[str(of["method"])] = samples_s(run)
+    rows = [{"row": label(experiment), "kind": "simulated", "input": at.split(", ")[0], "end": at.split(", ")[1],
              "speedup": of[PIPEDREAM] / max(of[name] for name in BASELINES if name in of)}
             for (experiment, at), of in by_end.items()
             if at != BASE and PIPEDREAM in of and any(name in of for name in BASELINES)]  # fmt: skip

@@ -77,8 +77,8 @@ def inputs(found: Results) -> pd.DataFrame:
     group = found.shown.get((AT_ENDS, "simulated"))
     by_end: dict[tuple[str, str], dict[str, float]] = {}
     for run in group.used() if group else ():
-        of = factors.of(run)
-        by_end.setdefault((run["experiment"].removesuffix("-inputs"), str(of["input"])), {})[str(of["method"])] = samples_s(run)
+        of, row = factors.of(run), run["experiment"].removesuffix("-inputs")
+        by_end.setdefault((row, str(of["input"])), {})[str(of["method"])] = samples_s(run)
     rows = [{"row": label(experiment), "kind": "simulated", "input": at.split(", ")[0], "end": at.split(", ")[1],
              "speedup": of[PIPEDREAM] / max(of[name] for name in BASELINES if name in of)}
             for (experiment, at), of in by_end.items()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ from repro.reports.compute import COMPUTATION
 from repro.reports.evidence import frame
 from repro.reports.groups import Group
 from repro.reports.pipesgd.derived import incast_reduction, staggered_reduction
-from repro.reports.pipesgd.results import EMULATED, FIGURE4, PAPER, RING
+from repro.reports.pipesgd.results import FIGURE4, PAPER, RING
 from repro.reports.probes import ProbeGroup
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def steps(found: Results) -> pd.DataFrame:
     """Of Figure 4's row AlexNet: seconds of an iteration at the paper's rate, emulated and simulated."""
     import pandas as pd
 
-    groups = [found.shown.get((name, kind)) for name, kind in ((EMULATED, "emulated"), ("fig4-alexnet", "simulated"))]
+    groups = [found.shown.get(("fig4-alexnet", kind)) for kind in ("emulated", "simulated")]
     frames = [frame(group)[["kind", "variant", "seed", "iteration_s"]] for group in groups if group]
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
@@ -187,14 +188,10 @@ def reductions(found: Results) -> pd.DataFrame:
         {"of": "pulls run beside pushes", "kind": "arithmetic", "less": staggered_reduction(workers)},
     ]
     judge, claim = court(found), known(found)["communication-halved"]
-    for name, benchmark in FIGURE4.items():
-        group = found.shown.get((name, "simulated"))
+    for (name, benchmark), kind in itertools.product(FIGURE4.items(), ("simulated", "emulated")):
+        group = found.shown.get((name, kind))
         if isinstance(group, Group) and (values := judge.outcome(claim, group).values):
-            rows.append({"of": benchmark, "kind": "simulated", "less": next(iter(values.values()))})
-    emulated = found.shown.get((EMULATED, "emulated"))
-    for run in emulated.used() if emulated else ():
-        alone = {row["setting"]: row["communication"]["total_s"] for row in run["result"]["rows"]}
-        rows.append({"of": "AlexNet", "kind": "emulated", "less": 1 - alone["D-Sync"] / alone["PS-Sync"]})
+            rows.append({"of": benchmark, "kind": kind, "less": next(iter(values.values()))})
     return pd.DataFrame(rows)
 
 

@@ -201,9 +201,8 @@ class Margins(Model):
 
 
 class File(Model):
-    """A claims file. fixed: since when its ranges and tolerances stand. emulated: experiment -> the one that emulates
-    it. answer: what was found, in a sentence with the placeholders of findings.
-    """
+    """A claims file. fixed: since when its ranges and tolerances stand. answer: what was found, in a sentence with the
+    placeholders of findings."""
 
     part = "claims"
 
@@ -214,7 +213,6 @@ class File(Model):
     claims: list[Claim]
     reasons: list[Reason] = Field(default_factory=list)
     findings: list[Finding] = Field(default_factory=list)
-    emulated: dict[str, str] = Field(default_factory=dict)
     deviations: list[dict[str, str]] = Field(default_factory=list)
     contradictions: list[dict[str, str]] = Field(default_factory=list)
 

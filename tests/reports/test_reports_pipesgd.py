@@ -44,8 +44,8 @@ def seconds(summaries, experiment, variant, kind="simulated"):
 
 def emulated(summaries):
     """Seconds of an iteration at the paper's rate by variant."""
-    (run,) = [s for s in summaries if s["experiment"] == "fig4-alexnet-emulated"]
-    return {row["setting"]: row["observed_s"]["median"] / 100 for row in run["result"]["rows"]}
+    variants = {s["setting"] for s in summaries if (s["experiment"], s["kind"]) == ("fig4-alexnet", "emulated")}
+    return {variant: median(seconds(summaries, "fig4-alexnet", variant, "emulated")) for variant in variants}
 
 
 def table(page, name):
@@ -74,8 +74,8 @@ def test_the_answer_says_what_the_verdicts_say(page):
     for row in ("resnet18", "cifar100-convex"):
         assert page.one(f"{row}-speedup-vs-dsync", "simulated").ours.high < 2
     assert set(table(page, "accuracy")["benchmark"]) == {"MNIST-MLP"}  # the only one of the paper's data
-    compressed, both = (page.one(f"alexnet-{name}", "emulated").ours for name in ("quantization", "speedup-vs-dsync"))
-    assert log(compressed.point) > 0.5 * log(both.point)  # most of it is compression
+    alone = [page.one(f"alexnet-{name}", "emulated").ours for name in ("quantization", "pipelining-alone")]
+    assert alone[0].point > alone[1].point > 1  # of compression and pipelining the latter is the smaller part
     assert wording.deciding(page.by_claim["alexnet-drop"]).verdict.answer == "not testable here"
 
 
@@ -145,12 +145,6 @@ def test_gaps_of_accuracy_are_held_against_the_test_set(page):
     assert one["gap"] == pytest.approx(0.0003) and one["error"] == pytest.approx((2 * 0.9833 * 0.0167 / 10_000) ** 0.5)
     gains = found[found["gap"] > 0]
     assert len(gains) and (gains["gap"] < gains["error"]).all()
-
-
-def test_row_alexnet_is_emulated_by_the_validation_s_run_which_speaks_to_times_alone(page):
-    group = page.gathered.find("fig4-alexnet-emulated", "emulated")
-    assert group.program == "validation" and set(evidence.frame(group)["variant"]) == set(FIG4.variants)
-    assert page.one("alexnet-speedup-vs-dsync", "emulated").ours and not page.one("alexnet-drop", "emulated").ours
 
 
 # --- what claims compute, of made-up runs

@@ -144,7 +144,8 @@ def test_a_result_that_is_none_is_one_line(tmp_path):
 @pytest.mark.parametrize(
     ("experiment", "overrides", "expected"),
     [
-        ("pipesgd/fig4-alexnet-emulated", [], {EMULATED}),
+        ("pipesgd/fig4-alexnet", ["testbed=emulated/pipesgd-alexnet"], {EMULATED}),
+        ("validation/shaped", [], {EMULATED}),
         ("validation/contention", [], {MEASURED}),
         ("eagersgd/fig9-measured", [], {MEASURED}),  # the skew is slept, and nothing is computed
         ("eagersgd/fig10", ["testbed=here"], {MEASURED}),  # so are delays

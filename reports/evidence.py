@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 Place = tuple[Any, ...]
+ENDS = {"": "median", "_low": "min", "_high": "max"}  # of a column of repeated steps
 OF_A_RUN = ("final.", "counters.", "phases.", "result.")  # mappings of which each run has what it has
 
 
@@ -125,17 +126,20 @@ class Court:
         return FUNCTIONS[claim.value.function](group, **claim.value.arguments, **more)
 
     def frame(self, group: AnyGroup, table: str = "runs") -> pd.DataFrame:
-        """A row a run, or of what a probe found, with what verbs need."""
+        """A row a run (of the validation: a strategy), or of what a probe found, with what verbs need."""
         if (id(group), table) not in self._frames:
             self._frames[id(group), table] = (group, frame(group) if table == "runs" else found_rows(group))
         return self._frames[id(group), table][1]
 
     def repeated(self, claim: Claim, group: AnyGroup) -> list[float]:
-        """Between what ours lies by its test set."""
+        """Between what ours lies by the repetitions of one run, where the run says so, and by its test set."""
         value, found = claim.value, []
         assert value is not None
         if value.function and claim.about == "accuracy" and isinstance(group, Group):
             found = of_function(lambda moved: self.outcome(claim, moved), group)
+        elif not value.function and value.table == "runs" and f"{value.column}_low" in (rows := self.frame(group)):
+            sides = (("_low", "_high"), ("_high", "_low"))
+            found = [number for ends in sides for number in evaluate.numbers(value, rows, ends).values.values()]
         return [number for number in found if not math.isnan(number)]
 
     def ends(self, claim: Claim, kind: str, here: Outcome) -> Mapping[str, float]:
@@ -205,8 +209,19 @@ def place(run: Summary) -> Place:
 
 
 def frame(group: AnyGroup) -> pd.DataFrame:
-    """The runs of a group as `repro.records.tidy` has them."""
-    return tidy.frame([of_run(run) | resolved(run) | {"origin": run.get("root")} for run in group.used()])
+    """The runs of a group as `repro.records.tidy` has them; of the validation's program a row a strategy."""
+    import pandas as pd
+
+    if isinstance(group, Group) or group.program != "validation":
+        return tidy.frame([of_run(run) | resolved(run) | {"origin": run.get("root")} for run in group.used()])
+    rows = []
+    for run in group.summaries:
+        for row in run["result"]["rows"]:
+            own = {"kind": run["kind"], "variant": row["setting"], "seed": run["seed"], "breakdown": False}
+            own |= {"workers": run["workers"], "bytes": row["bytes"]}
+            times = {f"iteration_s{end}": row["observed_s"][which] for end, which in ENDS.items()}
+            rows.append(own | times)
+    return pd.DataFrame(rows)
 
 
 def of_run(run: Summary) -> dict[str, Any]:

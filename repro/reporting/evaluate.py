@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from repro.common.known import known
 from repro.reporting import verdict as answers
 from repro.reporting.claims import Claim, Value
 from repro.reporting.columns import computed
@@ -131,14 +130,14 @@ def interval(claim: Claim, evidence: Evidence, effect: Effect | None) -> Interva
     return ours.off_by(evidence.error.share)
 
 
-def numbers(value: Value, rows: pd.DataFrame) -> Outcome:
+def numbers(value: Value, rows: pd.DataFrame, suffixes: tuple[str, str] = ("", "")) -> Outcome:
     """The number of a verb, one a seed that both sides have.
 
-    rows: one a run, with variant, seed, breakdown and the claim's column.
+    rows: one a run, with variant, seed, breakdown and the claim's column. suffixes: of the columns of `of` and `over`.
     """
     if rows.empty:  # runs of another program, which has no such table
         return Outcome(reason=f"no results for {_shown(value.of)}")
-    best, of = taken(value, rows, value.of)
+    best, of = taken(value, rows, value.of, suffixes[0])
     note = f"fastest: {best}" if isinstance(value.of.get("variant"), list) else ""
     if not of:
         return Outcome(reason=f"no results for {_shown(value.of)}")
@@ -148,7 +147,7 @@ def numbers(value: Value, rows: pd.DataFrame) -> Outcome:
     if value.over is None:
         return Outcome(of, note=note)
     other = value.model_copy(update={"column": value.over_column or value.column})
-    _, over = taken(other, rows, value.over)
+    _, over = taken(other, rows, value.over, suffixes[1])
     if not over:
         return Outcome(reason=f"no results for {_shown(value.over)}")
     if not (seeds := sorted({*of} & {*over})):
@@ -175,10 +174,10 @@ def ratio(above: float, below: float) -> float:
     return above / below if below > 0 else math.inf if above > 0 else math.nan
 
 
-def taken(value: Value, rows: pd.DataFrame, of: Filter) -> tuple[str, dict[int, float]]:
+def taken(value: Value, rows: pd.DataFrame, of: Filter, suffix: str = "") -> tuple[str, dict[int, float]]:
     """(variant, seed -> its number) of the rows that a filter chooses: the variant that `take` takes of several."""
     mine = chosen(rows, of).reset_index(drop=True)
-    numbers, found = computed(mine, known(value.column)), {}
+    numbers, found = computed(mine, f"{value.column}{suffix}"), {}
     for names, some in mine.groupby([name for name in RUNS if name in mine], sort=False, dropna=False):
         broken = some["breakdown"].eq(True).fillna(False).astype(bool)
         some = some[broken if value.phases and broken.any() else ~broken]

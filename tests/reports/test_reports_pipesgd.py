@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import re
-from math import log
 from pathlib import Path
 from statistics import median
 

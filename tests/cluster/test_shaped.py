@@ -228,6 +228,22 @@ def start(launcher: str, ranks: int, program: str, heard) -> dict:
 
 
 @pytest.mark.ranks
+def test_an_emulated_run_sends_what_a_simulated_one_does_and_records_its_sleeps(apart, tmp_path):
+    # the links slowed down so much that a busy machine's lateness is small against a step
+    slowed = ("testbed=emulated/pipesgd-alexnet", "testbed.slow_down=400", "testbed.shrink=1")
+    short = ("strategy=dsync", "epochs=0.004", "eval_every=0.004", "checkpoint_every=0.004")
+    emulated = summary(run(tmp_path, *slowed, *short))
+    simulated = summary(run(tmp_path, "testbed=paper/pipesgd-alexnet", *short))
+    assert (emulated["kind"], simulated["kind"]) == ("emulated", "simulated")
+    assert emulated["bytes_sent"] == simulated["bytes_sent"] and emulated["iterations"] == simulated["iterations"]
+    assert len(emulated["observed"]) == 2 and all(rank["sleeps"] > 0 for rank in emulated["observed"])
+    assert emulated["final"][emulated["metric"]] is None  # nothing is computed
+    # nothing is faster than its sleeps and the wire
+    computing = sum(simulated["phases"][name] for name in ("forward", "backward"))
+    assert emulated["step"]["mean_s"] > computing
+
+
+@pytest.mark.ranks
 @pytest.mark.parametrize(("launcher", "ranks"), [("mpirun", 3), ("torchrun", 2)])
 def test_bytes_go_by_the_link_and_no_faster_than_it(apart, launcher, ranks):
     heard: list[dict] = []

@@ -6,6 +6,7 @@ gives the same interleaving every time. A task that waits switches to the next; 
 
 from __future__ import annotations
 
+import gc
 import itertools
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
@@ -20,6 +21,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from repro.fabric.base import FabricError, TaskCancelled, overdue
 
 DEVICES = ("cpu", "cuda")  # that arithmetic may run on
+COLLECT_AT = 20_000  # objects more than at the last collection of garbage; Python's own is 700
 
 
 class VirtualTask:
@@ -62,9 +64,10 @@ class Scheduler:
         Every greenlet starts from this one line: what lies above it on the C stack then stays as it was, and torch's
         errors, which follow the whole stack to note where they come from, find it so.
         """
-        while (task := self._next()) is not None:
-            while task is not None:  # another, where a task that waits comes upon one that has not started
-                task = task.greenlet.switch()
+        with _few_collections():
+            while (task := self._next()) is not None:
+                while task is not None:  # another, where a task that waits comes upon one that has not started
+                    task = task.greenlet.switch()
 
     def add(self, rank: int, name: str, fn: Callable[[], Any], now: float = 0.0) -> VirtualTask:
         task = VirtualTask(rank, name, fn, now)
@@ -214,6 +217,20 @@ class Scheduler:
         self.alive -= 1
         for joiner in task.joiners:
             self.wake(joiner)
+
+
+@contextmanager
+def _few_collections() -> Iterator[None]:
+    """Rare garbage collections, that pass over what was there before: thousands of messages are under way at once, and
+    none of them is part of a cycle."""
+    before = gc.get_threshold()
+    gc.freeze()
+    gc.set_threshold(COLLECT_AT, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
+        gc.unfreeze()
 
 
 def _switch(to: greenlet, *values: Any) -> None:

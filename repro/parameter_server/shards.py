@@ -75,11 +75,15 @@ class Shards:
 
     def gather(self, vector: torch.Tensor, server: int, first: int, last: int) -> torch.Tensor:
         """A copy (m,) of a server's elements of these layers, from a vector (n,)."""
+        if vector.is_meta:
+            return vector.new_empty(self.size(server, first, last))
         pieces = [vector[start:end] for start, end in self.runs(server, first, last)]
         return torch.cat(pieces) if pieces else vector.new_empty(0)
 
     def scatter(self, held: torch.Tensor, vector: torch.Tensor, server: int, first: int, last: int) -> None:
         """The reverse: (m,) into their places in the vector (n,)."""
+        if held.is_meta:
+            return
         place = 0
         for start, end in self.runs(server, first, last):
             vector[start:end].copy_(held[place : place + end - start])

@@ -26,7 +26,7 @@ class FabricError(FaultError):
 
 
 def overdue(
-    rank: int, task: str, what: str, seconds: float, others: Iterable[tuple[str, str, float]] = ()
+    rank: int, task: str, what: object, seconds: float, others: Iterable[tuple[str, object, float]] = ()
 ) -> FabricError:
     """Of a task's wait that passed its limit. others: name, what it waits for and seconds so far of each task of the
     rank that waits too; one of them may be what holds this one up."""
@@ -41,6 +41,7 @@ class TaskCancelled(BaseException):
 class Work(ABC):
     """A transfer or collective under way."""
 
+    __slots__ = ()
     source: int | None = None  # of a finished receive: who sent it
 
     @abstractmethod

@@ -17,8 +17,12 @@ def bounds(n: int, parts: int) -> list[tuple[int, int]]:
 
 
 def chunks(vector: torch.Tensor, parts: int) -> list[torch.Tensor]:
-    """Views of a vector (n,) cut at `bounds`."""
-    return [vector[start:end] for start, end in bounds(vector.numel(), parts)]
+    """Views of a vector (n,) cut at `bounds`; without contents (on the meta device) those of a length are the same."""
+    cuts = bounds(vector.numel(), parts)
+    if vector.is_meta:
+        of_length = {n: vector[:n] for n in {end - start for start, end in cuts}}
+        return [of_length[end - start] for start, end in cuts]
+    return [vector[start:end] for start, end in cuts]
 
 
 def piece_bounds(n: int, parts: int, pieces: int) -> list[tuple[int, int]]:

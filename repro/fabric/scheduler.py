@@ -30,7 +30,7 @@ class VirtualTask:
     def __init__(self, rank: int, name: str, fn: Callable[[], Any], now: float):
         self.rank, self.name, self.fn, self.now = rank, name, fn, now
         self.greenlet: greenlet
-        self.waiting_for: str | None = None  # what it is blocked on, for messages
+        self.waiting_for: object = None  # what it is blocked on, whose text errors have
         self.waits_since = 0.0
         self.blocks = 0  # counts waits, so that an outdated time limit does not wake a later one
         self.timed_out = False
@@ -94,7 +94,11 @@ class Scheduler:
         self._yield(task)
 
     def wait_until(
-        self, ready: Callable[[], bool], waiters: Callable[[VirtualTask], Any], what: str, timeout: float | None = None
+        self,
+        ready: Callable[[], bool],
+        waiters: Callable[[VirtualTask], Any],
+        what: object,
+        timeout: float | None = None,
     ) -> None:
         """Block until `ready()`, however often the task is woken for nothing; `waiters` puts it on the list to wake."""
         started = self.current.now
@@ -102,7 +106,7 @@ class Scheduler:
             waiters(self.current)
             self.block(what, timeout, started)
 
-    def block(self, what: str, timeout: float | None = None, started: float | None = None) -> None:
+    def block(self, what: object, timeout: float | None = None, started: float | None = None) -> None:
         """Wait until somebody calls `wake`; `what` names it in errors.
 
         Raises FabricError `timeout` seconds after `started` (now, if not given).

@@ -122,9 +122,9 @@ class VirtualFabric(FabricWithAlgorithms):
 
         def wait_for_all(task: VirtualTask) -> None:
             for work in waiting:
-                work.waiters.append(task)
+                work.wakes(task)
 
-        what = " or ".join(work.what for work in waiting)
+        what = " or ".join(map(str, waiting))
         limit = self.timeout_s if timeout is None else timeout
         self.scheduler.wait_until(lambda: any(work.done() for work in works), wait_for_all, what, limit)
         index = next(index for index, work in enumerate(works) if work.done())

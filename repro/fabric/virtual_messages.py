@@ -90,37 +90,44 @@ class End(Protocol):
 
 
 class VirtualWork(Work):
-    """Base of sends and receives: whoever waits is woken by `finish`."""
+    """Base of sends and receives: whoever waits is woken by `finish`. Its text says what is waited for, for errors."""
+
+    __slots__ = ("error", "fabric", "finished", "waiters", "wholes")
 
     def __init__(self, fabric: End):
         self.fabric = fabric
         self.finished = False
         self.error: FabricError | None = None
-        self.waiters: list[VirtualTask] = []
-        self.wholes: list[AllOf] = []
+        self.waiters: list[VirtualTask] | None = None
+        self.wholes: list[AllOf] | None = None
 
-    @property
     @abstractmethod
-    def what(self) -> str:
-        """What is waited for, for errors: put into words only when somebody does wait."""
+    def __str__(self) -> str: ...
+
+    def wakes(self, task: VirtualTask) -> None:
+        """That task, once it is finished."""
+        if self.waiters is None:
+            self.waiters = [task]
+        else:
+            self.waiters.append(task)
 
     def finish(self) -> None:
         self.finished = True
-        if self.waiters:
+        if self.waiters is not None:
             for task in self.waiters:
                 self.fabric.scheduler.wake(task)
-            self.waiters.clear()
-        if self.wholes:
+            self.waiters = None
+        if self.wholes is not None:
             for whole in self.wholes:
                 whole.one_less()
-            self.wholes.clear()
+            self.wholes = None
 
     def wait(self, timeout: float | None = None) -> None:
         scheduler = self.fabric.scheduler
         scheduler.check()
         if not self.finished:
             limit = self.fabric.timeout_s if timeout is None else timeout
-            scheduler.wait_until(self.done, self.waiters.append, self.what, limit)
+            scheduler.wait_until(self.done, self.wakes, self, limit)
         if self.error:
             raise self.error
 
@@ -134,23 +141,26 @@ class VirtualWork(Work):
 class Send(VirtualWork):
     """Done when the sender's NIC has let go of the last byte."""
 
+    __slots__ = ("key", "to")
+
     def __init__(self, fabric: End, to: int, key: tuple):
         super().__init__(fabric)
         self.to, self.key = to, key
 
-    @property
-    def what(self) -> str:
+    def __str__(self) -> str:
         return f"its message to rank {self.to} to leave (tag {self.key[2]}, channel {self.key[1]})"
 
 
 class Receive(VirtualWork):
+    __slots__ = ("buffer", "key", "number", "source", "wanted")
+
     def __init__(self, fabric: End, buffer: torch.Tensor, source: int, key: tuple):
         super().__init__(fabric)
         self.buffer, self.wanted, self.key = buffer, source, key
+        self.source: int | None = None
         self.number = 0  # in the mailbox
 
-    @property
-    def what(self) -> str:
+    def __str__(self) -> str:
         peer = "any rank" if self.wanted == ANY_SOURCE else f"rank {self.wanted}"
         return f"a message from {peer} (tag {self.key[2]}, channel {self.key[1]})"
 
@@ -176,17 +186,21 @@ class Receive(VirtualWork):
 class AllOf(VirtualWork):
     """Done when all of several works are: whoever waits for it is woken once, not at every one of them."""
 
+    __slots__ = ("left", "open")
+
     def __init__(self, fabric: End, works: Sequence[Work]):
         super().__init__(fabric)
-        self.open = [work for work in works if isinstance(work, VirtualWork) and not work.done()]
+        self.open = [work for work in works if isinstance(work, VirtualWork) and not work.finished]
         self.left = len(self.open)
         self.finished = not self.left
         for work in self.open:
-            work.wholes.append(self)
+            if work.wholes is None:
+                work.wholes = [self]
+            else:
+                work.wholes.append(self)
 
-    @property
-    def what(self) -> str:
-        first = next(work.what for work in self.open if not work.finished)
+    def __str__(self) -> str:
+        first = next(str(work) for work in self.open if not work.finished)
         return first if self.left == 1 else f"{first} and {self.left - 1} more"
 
     def one_less(self) -> None:

@@ -11,7 +11,6 @@ register theirs through the entry-point group `repro.models` (NAME = "module").
 
 from __future__ import annotations
 
-import copy
 import inspect
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
@@ -47,7 +46,10 @@ def build(
     device: torch.device | str = "cpu",
     **options: Any,
 ) -> nn.Sequential:
-    """The model with weights drawn from `seed`, the same on every device ("meta": shapes only, nothing is drawn).
+    """The model with weights drawn from `seed`, the same on every device.
+
+    "meta": shapes only, nothing is drawn, and whoever asks for the same gets the very same: virtual ranks have no
+    weights of their own.
 
     `options`: the model's own; None means its default. InputError for an unknown name or option, for a value that the
     model cannot have, and for images that it cannot take.
@@ -55,7 +57,7 @@ def build(
     module = REGISTRY.load(name)
     given = _options(name, options)
     if torch.device(device).type == "meta":
-        return copy.deepcopy(_on_meta(name, tuple(input_shape), classes, tuple(given.items())))
+        return _on_meta(name, tuple(input_shape), classes, tuple(given.items()))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         return module.build(input_shape, classes, **given).to(device)
@@ -65,7 +67,6 @@ def build(
 def _on_meta(
     name: str, input_shape: tuple[int, ...], classes: int, options: tuple[tuple[str, Any], ...]
 ) -> nn.Sequential:
-    """Shapes alone: what the ranks of a simulation copy, as "drawing" weights there takes longer than their steps."""
     with torch.device("meta"):
         return REGISTRY.load(name).build(input_shape, classes, **dict(options))
 

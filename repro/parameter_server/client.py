@@ -102,6 +102,7 @@ class Client:
 
         They are on their way when it returns; `sent` waits until they have left.
         """
+        announced = request(PUSH, first, last)
         for server in self.order:
             if not self.shards.size(server, first, last):
                 continue
@@ -112,7 +113,7 @@ class Client:
             if self.servers[server] == self.fabric.rank:
                 known(self.own).push(self.fabric.rank, first, last, part)
                 continue
-            self.sends.append(self._ask(request(PUSH, first, last), server))
+            self.sends.append(self._ask(announced, server))
             self.sends.append(self.fabric.isend(part, self.servers[server], PUSHED, MAIN))
 
     def sent(self) -> None:

@@ -7,7 +7,6 @@ ranks.
 from __future__ import annotations
 
 import fcntl
-import gc
 import os
 import signal
 import sys
@@ -62,7 +61,6 @@ def prepare_process() -> None:
     """Of a virtual run, which is one thread: simulations side by side stay on a core each."""
     if core := os.environ.get("REPRO_CORE"):
         os.sched_setaffinity(0, {int(core)})
-    gc.freeze()  # the modules stay: messages are many objects, and each collection would look through all of torch
 
 
 def guarded(run: Callable[[], None]) -> None:

@@ -73,6 +73,7 @@ class FairLinks(Links):
         self.open: dict[tuple[int, int], Connection] = {}  # by their nodes
         # the routes with flows at each link, by the link at their other end; NICs' ways out come before those in
         self.at: list[dict[int, Route]] = [{} for _ in range(2 * self.hosts)]
+        self.load = [0] * (2 * self.hosts)  # flows at each link
         self.changed: dict[tuple[int, int], Route] = {}  # to which flows came, or from which they went, by their links
         self.numbers = count()
 
@@ -97,7 +98,7 @@ class FairLinks(Links):
             route = self.at[way_out][way_in] = self.at[way_in][way_out] = Route((way_out, way_in))
         self._serve(route)
         heappush(route.flows, (route.served + wire, next(self.numbers), connection))
-        self._changes(route)
+        self._changes(route, 1)
 
     def _serve(self, route: Route) -> None:
         """Until now."""
@@ -105,11 +106,13 @@ class FairLinks(Links):
         route.served += route.rate * (now - route.since)
         route.since = now
 
-    def _changes(self, route: Route) -> None:
-        """There are to be new rates, when whatever else is due now has been done."""
+    def _changes(self, route: Route, flows: int) -> None:
+        """So many more flows: there are to be new rates, when whatever else is due now has been done."""
         if not self.changed:
             self.scheduler.at(self.scheduler.now, self.size, self._settle)
         self.changed[route.links] = route
+        for link in route.links:
+            self.load[link] += flows
 
     def _settle(self) -> None:
         changed, self.changed = self.changed, {}
@@ -142,18 +145,20 @@ class FairLinks(Links):
         """Those of all routes on these links: the link with the least for each of its flows gives them that, and so on
         with what the other links have left."""
         found: dict[tuple[int, int], tuple[Route, float]] = {}
-        free = dict.fromkeys(links, 1.0)
-        flows = {link: sum(len(route.flows) for route in self.at[link].values()) for link in links}
+        at, free = self.at, dict.fromkeys(links, 1.0)
+        flows = {link: self.load[link] for link in links}
         while flows := {link: number for link, number in flows.items() if number}:
-            least = min(free[link] / number for link, number in flows.items())
+            least = min([free[link] / number for link, number in flows.items()])
             most = least * EQUAL
             for link in [link for link, number in flows.items() if free[link] <= most * number]:
-                for route in self.at[link].values():
+                for other, route in at[link].items():
                     if route.links not in found:
                         found[route.links] = route, least
-                        for end in route.links:
-                            free[end] -= len(route.flows) * least
-                            flows[end] -= len(route.flows)
+                        number = len(route.flows)
+                        free[link] -= number * least
+                        free[other] -= number * least
+                        flows[link] -= number
+                        flows[other] -= number
         return list(found.values())
 
     def _ask(self, route: Route) -> None:
@@ -172,7 +177,7 @@ class FairLinks(Links):
             self._ask(route)
             return
         route.served, route.since = end, _ = flows[0][0], now
-        gone = False
+        gone = 0
         while flows and flows[0][0] == end:
             connection = heappop(flows)[2]
             message = connection.messages.popleft()
@@ -183,8 +188,8 @@ class FairLinks(Links):
                 heappush(flows, (end + connection.messages[0].wire, next(self.numbers), connection))
             else:
                 del self.open[connection.source, connection.to]
-                gone = True
+                gone += 1
         if gone:
-            self._changes(route)
+            self._changes(route, -gone)
         else:
             self._ask(route)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -92,14 +92,14 @@ class End(Protocol):
 class VirtualWork(Work):
     """Base of sends and receives: whoever waits is woken by `finish`. Its text says what is waited for, for errors."""
 
-    __slots__ = ("error", "fabric", "finished", "waiters", "wholes")
+    __slots__ = ("error", "fabric", "finished", "waiters", "watchers")
 
     def __init__(self, fabric: End):
         self.fabric = fabric
         self.finished = False
         self.error: FabricError | None = None
         self.waiters: list[VirtualTask] | None = None
-        self.wholes: list[AllOf] | None = None
+        self.watchers: list[Callable[[], None]] | None = None
 
     @abstractmethod
     def __str__(self) -> str: ...
@@ -111,16 +111,23 @@ class VirtualWork(Work):
         else:
             self.waiters.append(task)
 
+    def then(self, call: Callable[[], None]) -> None:
+        """That call, once it is finished and whoever waits is awake."""
+        if self.watchers is None:
+            self.watchers = [call]
+        else:
+            self.watchers.append(call)
+
     def finish(self) -> None:
         self.finished = True
         if self.waiters is not None:
             for task in self.waiters:
                 self.fabric.scheduler.wake(task)
             self.waiters = None
-        if self.wholes is not None:
-            for whole in self.wholes:
-                whole.one_less()
-            self.wholes = None
+        if self.watchers is not None:
+            for call in self.watchers:
+                call()
+            self.watchers = None
 
     def wait(self, timeout: float | None = None) -> None:
         scheduler = self.fabric.scheduler
@@ -194,10 +201,7 @@ class AllOf(VirtualWork):
         self.left = len(self.open)
         self.finished = not self.left
         for work in self.open:
-            if work.wholes is None:
-                work.wholes = [self]
-            else:
-                work.wholes.append(self)
+            work.then(self.one_less)
 
     def __str__(self) -> str:
         first = next(str(work) for work in self.open if not work.finished)

@@ -28,18 +28,12 @@ class TracedReceive(Work):
         self.posted, self.line = fabric.now(), fabric.current_task()
         self.virtual = fabric.name == "virtual"
         if self.virtual and not work.finished:  # a message that was there before it was asked for took no time
-            self._note_arrival(work)
+            work.then(self._arrived)
 
-    def _note_arrival(self, work: Any) -> None:
-        finish, fabric = work.finish, self.fabric
-
-        def finished() -> None:
-            arrival = work.fabric.scheduler.now
-            fabric.record(COMMUNICATE, self.line, max(self.posted, fabric.arrivals.get(self.link, 0.0)), arrival)
-            fabric.arrivals[self.link] = arrival
-            finish()
-
-        work.finish = finished
+    def _arrived(self) -> None:
+        fabric, arrival = self.fabric, self.work.fabric.scheduler.now
+        fabric.record(COMMUNICATE, self.line, max(self.posted, fabric.arrivals.get(self.link, 0.0)), arrival)
+        fabric.arrivals[self.link] = arrival
 
     def wait(self, timeout: float | None = None) -> None:
         began = self.fabric.now()

@@ -152,7 +152,7 @@ def test_gaps_of_accuracy_are_held_against_the_test_set(page):
 def ours(claim, group):
     """What a claim by a verb makes of a group."""
     value = next(one.value for one in FILE.claims if one.id == claim)
-    rows = evidence.frame(group) if value.table == "runs" else evidence.found_rows(group)
+    rows = evidence.rows(group, value.table)
     return numbers(value, rows).values
 
 

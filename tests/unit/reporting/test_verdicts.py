@@ -47,12 +47,11 @@ def of(*values, **more):
 
 def steps(**seconds):
     """A row a variant and seed."""
-    rows = [
+    return [
         {"variant": variant.replace("_", " + "), "seed": seed, "breakdown": False, "step_s": value}
         for variant, values in seconds.items()
         for seed, value in enumerate(values)
     ]
-    return pd.DataFrame(rows)
 
 
 def test_a_verb_takes_the_variant_that_is_best_over_seeds_and_pairs_by_seed(tmp_path):
@@ -60,7 +59,7 @@ def test_a_verb_takes_the_variant_that_is_best_over_seeds_and_pairs_by_seed(tmp_
     found = numbers(claim.value, steps(A=[0.5, 0.4, 0.1], A_T=[0.4, 0.3], B=[1.0, 1.2]))
     assert found.values == pytest.approx({0: 2.5, 1: 4.0}) and found.note == "fastest: A + T"
     assert numbers(claim.value, steps(B=[1.0])).reason == "no results for A, A + T"
-    apart = steps(A=[0.5], B=[1.0]).assign(seed=[0, 1])
+    apart = [row | {"seed": seed} for seed, row in enumerate(steps(A=[0.5], B=[1.0]))]
     assert "no seed in common" in numbers(claim.value, apart).reason
 
 
@@ -75,7 +74,7 @@ def test_verbs_of_two_sides(tmp_path, verb, expected):
 def test_phases_are_those_of_breakdown_runs_where_there_are_any(tmp_path):
     value = {"verb": "value", "column": "step_s", "of": {"variant": "A"}, "phases": True}
     (claim,) = read(tmp_path, CLAIM | {"value": value}).claims
-    rows = pd.concat([steps(A=[1.0, 1.1]), steps(A=[2.0]).assign(breakdown=True)])
+    rows = [*steps(A=[1.0, 1.1]), steps(A=[2.0])[0] | {"breakdown": True}]
     assert numbers(claim.value, rows).values == {0: 2.0}
     assert numbers(claim.value.model_copy(update={"phases": False}), rows).values == {0: 1.0, 1: 1.1}
 

@@ -30,7 +30,7 @@ from repro.reports.probes import ProbeGroup
 from repro.reports.resolution import of_function, resolved
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 Place = tuple[Any, ...]
 ENDS = {"": "median", "_low": "min", "_high": "max"}  # of a column of repeated steps
@@ -189,14 +189,11 @@ class Court:
 
     def error(self, claim: Claim, group: AnyGroup) -> Error | None:
         """By how much simulated times, and ratios of them, are off."""
-        rows = validation(self.results)
-        if rows is None:
-            return None
         runs = group.used()
         family = {run["strategy"] for run in runs if run.get("strategy")}
         nbytes = 4 * max((_parameters(run) for run in runs), default=0)
         of_ratio = claim.paper.unit in ("x", "%")
-        return (validated.ratio_error if of_ratio else validated.time_error)(rows, family, nbytes)
+        return (validated.ratio_error if of_ratio else validated.time_error)(validation(self.results), family, nbytes)
 
 
 def place(run: Summary) -> Place:
@@ -296,10 +293,15 @@ def restating(testbed: str, how: str = "claims") -> Mapping[str, list[str]]:
 
 
 @cache
-def validation(results: Path | None) -> pd.DataFrame | None:
-    """Observed beside simulated steps; None where nothing was validated."""
-    found = [run for run in catalogue.runs("validation", results) if run.summary["experiment"] != "contention"]
-    return catalogue.table("rows", found) if found else None
+def validation(results: Path | None) -> list[Row]:
+    """Observed beside simulated steps of the runs whose ranks had cores of their own."""
+    return [
+        {"run": tidy.name(run), "observed_s": step["observed_s"]["median"]}
+        | {name: step[name] for name in ("strategy", "bytes", "simulated_s")}
+        for _, _, run in catalogue.runs("validation", results)
+        if run["experiment"] != "contention"
+        for step in run["result"]["rows"]
+    ]
 
 
 def _parameters(run: Mapping[str, Any]) -> int:

@@ -23,11 +23,11 @@ from repro.reporting.evaluate import Error, Evidence, Judged, Outcome, chosen
 from repro.reports import factors, loading
 from repro.reports.compute import FUNCTIONS, OF_PROBES, takes_error
 from repro.reports.compute_timing import median
-from repro.reports.gathering import AnyGroup, Finder
 from repro.reports.groups import Group
 from repro.reports.loading import KINDS, Summary
 from repro.reports.probes import ProbeGroup
 from repro.reports.resolution import of_function, resolved
+from repro.reports.results import AnyGroup, Finder, Results, read
 
 if TYPE_CHECKING:
     pass
@@ -196,6 +196,17 @@ class Court:
         return (validated.ratio_error if of_ratio else validated.time_error)(validation(self.results), family, nbytes)
 
 
+def gathered(paper: str, results: Path | None) -> Results:
+    """The results of a paper's page, from a folder alone or from workspace and reference, with what judges its claims.
+
+    Raises InputError as `claims_of` and `repro.reports.results.read` do.
+    """
+    runs = read(paper, results)
+    found: Results = import_module(f"repro.reports.{paper}.results").gather(runs)
+    found.court = Court(paper, claims_of(paper), found.find, results, runs.ends)
+    return found
+
+
 def place(run: Summary) -> Place:
     """What is the same of a run at every end of an input."""
     model, data = (run.get(part) or {} for part in ("model", "dataset"))
@@ -222,7 +233,7 @@ def rows(group: AnyGroup, table: str = "runs") -> list[Row]:
     return [names | row for row in found]
 
 
-def _validated(row: Mapping[str, Any]) -> Row:
+def _validated(row: Mapping[str, Any]) -> dict[str, Any]:
     """Of a strategy that the validation ran: its step, the turns' median, least and most."""
     return {"variant": row["setting"], "bytes": row["bytes"], "breakdown": False} | {
         f"iteration_s{end}": row["observed_s"][which] for end, which in ENDS.items()

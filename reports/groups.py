@@ -21,13 +21,12 @@ class Experiment:
     paper: str
     name: str
     variants: Mapping[str, tuple[str, Mapping[str, Any]]]  # variant -> (strategy or "" for any, options it must have)
-    kinds: tuple[str, ...] = KINDS  # what its testbeds are
     varies: tuple[str, ...] = ()  # names of `properties` in which its variants differ from each other (world sizes)
 
 
-def planned(paper: str, name: str, kinds: tuple[str, ...] = KINDS, varies: tuple[str, ...] = ()) -> Experiment:
+def planned(paper: str, name: str, varies: tuple[str, ...] = ()) -> Experiment:
     """An experiment with the variants and options that its files give it."""
-    return Experiment(paper, name, factors.variants(paper, name), kinds, varies)
+    return Experiment(paper, name, factors.variants(paper, name), varies)
 
 
 @dataclass(frozen=True)
@@ -103,29 +102,17 @@ class Group:
         return self._runs[variant, breakdown]
 
 
-def length(group: Group) -> str:
-    """`5 epochs`"""
-    epochs = group.first["epochs"]
-    return f"{epochs:g} epoch{'s' if epochs != 1 else ''}"
-
-
 def timing_only(summary: Summary) -> bool:
     """Did this run (on a testbed with `arithmetic: none`) model time and compute nothing?"""
     return summary["final"][summary["metric"]] is None
 
 
-def moment(value: Any) -> str:
-    """A point in time as text that sorts: ISO text as it is, seconds since 1970 as ISO in UTC, nothing as ''."""
-    if value is None:
-        return ""
+def finished(summary: Summary) -> str:
+    """When a run finished, as text that sorts: ISO text as it is, seconds since 1970 as ISO in UTC, nothing as ''."""
+    value = summary["provenance"].get("finished_at")
     if isinstance(value, int | float):
         return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return str(value)
-
-
-def finished(summary: Summary) -> str:
-    """When a run finished, as text that sorts."""
-    return moment(summary["provenance"].get("finished_at"))
+    return str(value or "")
 
 
 def optimizer(summary: Summary) -> dict[str, Any]:
@@ -250,10 +237,3 @@ def strangers(summaries: Sequence[Summary], experiments: Sequence[Experiment]) -
         of_name = [s for s in rest if s["experiment"] == name]
         found += groups(of_name, sorted({s["setting"] for s in of_name}))
     return found
-
-
-def experiment_group(summaries: Sequence[Summary], experiment: str, kind: str) -> Group | None:
-    """For claims of an experiment that no page shows: its group with most variants, then the latest; or None."""
-    mine = [s for s in summaries if s["experiment"] == experiment and s["kind"] == kind]
-    found = [g for g in groups(mine, sorted({s["setting"] for s in mine})) if g.covered()]
-    return max(found, key=lambda g: (len(g.covered()), g.latest), default=None)

@@ -9,7 +9,6 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +19,12 @@ from repro.reporting.claims import Claim, File
 from repro.reporting.evaluate import Judged
 from repro.reporting.stats import DASH
 from repro.reports import provenance, spec_tables, tables, wording
-from repro.reports.evidence import Court, claims_of
+from repro.reports.evidence import claims_of, gathered
 from repro.reports.files import Files
-from repro.reports.gathering import Gathered
 from repro.reports.loading import KINDS
 from repro.reports.reference import read as read_reference
 from repro.reports.render import template, write_page
+from repro.reports.results import Results
 from repro.reports.specs import Specs
 
 SAID = {"holds": "hold", "fails": "fail"}  # of several
@@ -44,12 +43,12 @@ class PaperPage:
 
     paper: str
     results: Path | None
-    gathered: Gathered
+    found: Results
     files: Files
 
     @classmethod
     def of(cls, paper: str, results: Path | None, files: Files) -> PaperPage:
-        return cls(paper, results, import_module(f"repro.reports.{paper}.results").gathered(results), files)
+        return cls(paper, results, gathered(paper, results), files)
 
     def write(self) -> tuple[list[Path], dict[str, Any]]:
         """(pages, what the overview says: `sentence`, and `verdicts`, how many claims have which)"""
@@ -68,12 +67,11 @@ class PaperPage:
     def specs(self) -> Specs:
         """What draws the figures and tables of the page."""
         made = spec_tables.of_paper(self.paper)
-        return Specs(self.paper, self.files, lambda shown: spec_tables.table(shown, self.gathered.found, made))
+        return Specs(self.paper, self.files, lambda shown: spec_tables.table(shown, self.found, made))
 
     @cached_property
     def judged(self) -> list[Judged]:
-        _, find, ends = self.gathered
-        return Court(self.paper, self.file, find, self.results, ends).judged()
+        return self.found.court.judged() if self.found.court else []
 
     @cached_property
     def by_claim(self) -> Mapping[str, list[Judged]]:
@@ -81,7 +79,7 @@ class PaperPage:
 
     @property
     def anything(self) -> bool:
-        return bool(self.gathered.found.shown)
+        return bool(self.found.shown)
 
     # --- what a page's words are made of
 
@@ -182,12 +180,12 @@ class PaperPage:
 
     @property
     def header(self) -> str:
-        found = provenance.header(self.gathered.found.shown)
+        found = provenance.header(self.found.shown)
         return self.files.table(found, "provenance", list(found.columns))
 
     @property
     def versions(self) -> list[str]:
-        return [tables.cell(line) for line in provenance.versions(self.gathered.found.used)]
+        return [tables.cell(line) for line in provenance.versions(self.found.used)]
 
     @property
     def errors(self) -> list[str]:
@@ -196,7 +194,7 @@ class PaperPage:
 
     @property
     def testbeds(self) -> str:
-        runs = [run for group in self.gathered.found.used for run in group.used()]
+        runs = [run for group in self.found.used for run in group.used()]
         parameters = tables.testbed_parameters(runs)
         return self.files.table(parameters, "testbed", ["parameter", "source"]) if len(parameters) else ""
 
@@ -207,5 +205,5 @@ class PaperPage:
 
     @property
     def others(self) -> str:
-        found = tables.others(self.gathered.found.others)
+        found = tables.others(self.found.others)
         return tables.markdown(found, list(found.columns)) if len(found) else ""

@@ -65,12 +65,6 @@ def model(run: Summary) -> str:
     return str(name or run["setting"])
 
 
-def bandwidth(run: Summary) -> float:
-    """Bytes a second of the testbed's links; 0 where nobody knows (measured)."""
-    beta = (run.get("testbed_model") or {}).get("beta_s_per_byte")
-    return 1 / beta if beta else 0.0
-
-
 def key_of(summary: Summary) -> tuple:
     """What must be equal within a group. Simulated: the papers' testbeds together, others by themselves."""
     if summary["kind"] == "simulated":

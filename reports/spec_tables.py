@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 from repro.common.errors import InputError, unknown
 from repro.records import tidy
 from repro.reporting.figures import Shown
-from repro.reports.gathering import AnyGroup, Found
 from repro.reports.groups import Group, key_of
 from repro.reports.loading import Summary
+from repro.reports.results import AnyGroup, Results
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Made = Mapping[str, Callable[[Found], "pd.DataFrame"]]  # by name, what a paper's own module makes of the results
+Made = Mapping[str, Callable[[Results], "pd.DataFrame"]]  # by name, what a paper's own module makes of the results
 
 
 def of_paper(paper: str) -> Made:
@@ -26,7 +26,7 @@ def of_paper(paper: str) -> Made:
     return import_module(name).TABLES if find_spec(name) else {}
 
 
-def table(shown: Shown, found: Found, made: Made) -> pd.DataFrame:
+def table(shown: Shown, found: Results, made: Made) -> pd.DataFrame:
     """The rows of a figure or table, before its filter: of every group of its experiments that the page shows, and of
     variants of one's own that were run as these were."""
     if shown.table in made:
@@ -48,7 +48,7 @@ def table(shown: Shown, found: Found, made: Made) -> pd.DataFrame:
     return tidy.frame(rows)
 
 
-def _alike(group: AnyGroup, found: Found) -> list[Summary]:
+def _alike(group: AnyGroup, found: Results) -> list[Summary]:
     """Runs of no group that is shown, but of its experiment, machine, data and length: somebody's own variants."""
     if not isinstance(group, Group):
         return []

@@ -13,8 +13,8 @@ from repro.reporting.evaluate import Outcome
 from repro.reporting.stats import number, spread
 from repro.reports.compute import function
 from repro.reports.compute_timing import by_seed
-from repro.reports.gathering import AnyGroup
 from repro.reports.gtopk.steps import MODELS, Steps, of_runs
+from repro.reports.results import AnyGroup
 
 TAKES: dict[str, Callable[[list[float]], float]] = {
     "least": min,

@@ -20,6 +20,7 @@ from repro.reports.eagersgd.results import DEEP500, FIG9, FIG10, FIG12, FIG13, H
 from repro.reports.eagersgd.tables import TABLES
 from repro.reports.evidence import Court, claims_of, restating
 from repro.reports.files import Files
+from repro.reports.results import Read
 from tests.reports.data import eagersgd as made
 
 FILE = claims_of("eagersgd")
@@ -37,7 +38,7 @@ def drawn(page, name):
 
 def gathered(summaries):
     train = [one for one in summaries if one["program"] == "train"]
-    return results.gather(train, [one for one in summaries if one["program"] != "train"])
+    return results.gather(Read(train, [one for one in summaries if one["program"] != "train"]))
 
 
 def judged(name, summaries, kind="simulated"):

@@ -15,6 +15,7 @@ from repro.reports import schedules
 from repro.reports.evidence import Court
 from repro.reports.pipedream import contradictions, derived, derived_schedules, results, stages, tables
 from repro.reports.pipedream.stages import ALLREDUCE, BSP, PIPEDREAM, SINGLE
+from repro.reports.results import Read
 from tests.reports.data import pipedream as made
 
 HERE = Path(results.__file__).parent
@@ -24,12 +25,12 @@ CLAIMS = {claim.id: claim for claim in FILE.claims}
 
 def gathered(summaries):
     train = [run for run in summaries if run["program"] == "train"]
-    return results.gather(train, [run for run in summaries if run["program"] != "train"])
+    return results.gather(Read(train, [run for run in summaries if run["program"] != "train"]))
 
 
 def judged(name, summaries, kind="simulated"):
     """The outcome for a claim, and the median of its values."""
-    find = results.finder(gathered(summaries))
+    find = gathered(summaries).find
     group = find(CLAIMS[name].experiment, kind)
     outcome = Court("pipedream", FILE, find, None).outcome(CLAIMS[name], group)
     values = sorted(outcome.values.values())

@@ -180,7 +180,7 @@ class PaperPage:
 
     @property
     def header(self) -> str:
-        found = provenance.header(self.found.shown)
+        found = provenance.of_groups(self.found.shown)
         return self.files.table(found, "provenance", list(found.columns))
 
     @property
@@ -194,9 +194,8 @@ class PaperPage:
 
     @property
     def testbeds(self) -> str:
-        runs = [run for group in self.found.used for run in group.used()]
-        parameters = tables.testbed_parameters(runs)
-        return self.files.table(parameters, "testbed", ["parameter", "source"]) if len(parameters) else ""
+        found = tables.testbed_parameters(run for group in self.found.used for run in group.used())
+        return self.files.table(found, "testbed", list(found.columns)) if len(found) else ""
 
     @property
     def quoted(self) -> str:
@@ -205,5 +204,5 @@ class PaperPage:
 
     @property
     def others(self) -> str:
-        found = tables.others(self.found.others)
+        found = provenance.others(self.found.others)
         return tables.markdown(found, list(found.columns)) if len(found) else ""

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from repro.reports.groups import finished
-from repro.reports.loading import Summary, origin, read
+from repro.reports.loading import Summary, read
 from repro.reports.sweeps import QUICK
 
 if TYPE_CHECKING:
@@ -84,27 +84,3 @@ def worst(found: pd.DataFrame, count: int = 12) -> pd.DataFrame:
         return found
     missed = found[found["counts"] & (found["error"].abs() > 100 * P95_GOAL)]
     return missed.loc[missed["error"].abs().sort_values(ascending=False).index].head(count)
-
-
-def provenance(found: Sequence[Summary]) -> pd.DataFrame:
-    """A row an experiment and testbed."""
-    import pandas as pd
-
-    places: dict[tuple, list[Summary]] = {}
-    for one in found:
-        places.setdefault((f"{PAPER}/{one['experiment']}", one["testbed"], one["launcher"]), []).append(one)
-    return pd.DataFrame(
-        [
-            {
-                "experiment": experiment,
-                "testbed": testbed,
-                "launcher": launcher,
-                "hardware": ", ".join(sorted({run["hardware"]["class"] for run in runs})),
-                "results": origin(runs),
-                "commit": ", ".join(sorted({str(run["provenance"].get("commit"))[:8] for run in runs})),
-                "torch": ", ".join(sorted({str(run["provenance"]["versions"].get("torch")) for run in runs})),
-                "finished": max(map(finished, runs))[:10],
-            }
-            for (experiment, testbed, launcher), runs in places.items()
-        ]
-    )

@@ -144,7 +144,7 @@ def test_a_strategy_of_one_s_own_stands_beside_the_papers():
     runs = [made.run(FIG12, variant, "simulated") for variant in FIG12.variants]
     own = runs[0] | {"setting": "mine", "strategy": "of_mine"}
     found = gathered([*runs, own])
-    assert found.training[FIG12.name]["simulated"].covered() == [*FIG12.variants, "mine"]
+    assert found.shown[FIG12.name, "simulated"].covered() == [*FIG12.variants, "mine"]
 
 
 def test_the_paper_s_parameters_are_those_of_the_models():

@@ -108,9 +108,11 @@ def test_rows_are_of_the_latest_runs_that_are_no_smoke_test():
     runs = made.row("table1-vgg16-8a")
     smoke = [run | {"scale": "quick", "provenance": run["provenance"] | {"finished_at": "2027"}} for run in runs]
     found = gathered([*smoke, *runs])
-    assert stages.rates(found.rows["table1-vgg16-8a"].used())["table1-vgg16-8a", BSP] == pytest.approx(352.0)
+    assert stages.rates(found.judged["table1-vgg16-8a", "simulated"].used())["table1-vgg16-8a", BSP] == pytest.approx(
+        352.0
+    )
     assert sum(len(group.summaries) for group in found.others) == len(smoke)
-    assert not gathered([run | {"kind": "measured"} for run in runs]).rows
+    assert not gathered([run | {"kind": "measured"} for run in runs]).judged
     both = gathered([*made.measured(testbed="here", slow=0.5), *made.measured()])
     assert both.shown["measured-vgg", "measured"].first["testbed"] == "shaped/1g" and both.others
 

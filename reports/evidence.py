@@ -18,11 +18,11 @@ from repro.records import catalogue, tidy
 from repro.records.kinds import EMULATED, SIMULATED
 from repro.reporting import claims, columns, evaluate, validated
 from repro.reporting.claims import Claim, File
-from repro.reporting.columns import Row
-from repro.reporting.evaluate import Error, Evidence, Judged, Outcome, chosen
+from repro.reporting.columns import Row, chosen
+from repro.reporting.evaluate import Error, Evidence, Judged, Outcome
+from repro.reporting.stats import median
 from repro.reports import factors, loading
 from repro.reports.compute import FUNCTIONS, OF_PROBES, takes_error
-from repro.reports.compute_timing import median
 from repro.reports.groups import Group
 from repro.reports.loading import KINDS, Summary
 from repro.reports.probes import ProbeGroup

@@ -18,7 +18,7 @@ from repro.records.kinds import EMULATED, MEASURED, PADDED, SIMULATED
 from repro.reporting.claims import Claim, File
 from repro.reporting.evaluate import Judged
 from repro.reporting.stats import DASH
-from repro.reports import provenance, spec_tables, tables, wording
+from repro.reports import provenance, specs, tables, wording
 from repro.reports.evidence import claims_of, gathered
 from repro.reports.files import Files
 from repro.reports.loading import KINDS
@@ -66,8 +66,8 @@ class PaperPage:
     @cached_property
     def specs(self) -> Specs:
         """What draws the figures and tables of the page."""
-        made = spec_tables.of_paper(self.paper)
-        return Specs(self.paper, self.files, lambda shown: spec_tables.table(shown, self.found, made))
+        made = specs.of_paper(self.paper)
+        return Specs(self.paper, self.files, lambda shown: specs.table(shown, self.found, made))
 
     @cached_property
     def judged(self) -> list[Judged]:

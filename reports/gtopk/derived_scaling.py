@@ -11,8 +11,7 @@ from collections.abc import Callable
 from repro.common.known import known
 from repro.reporting.evaluate import Outcome
 from repro.reporting.stats import number, spread
-from repro.reports.compute import function
-from repro.reports.compute_timing import by_seed
+from repro.reports.compute import by_seed, function
 from repro.reports.gtopk.steps import MODELS, Steps, of_runs
 from repro.reports.results import AnyGroup
 

@@ -14,10 +14,20 @@ from typing import Any
 
 from repro.common.errors import InputError, unknown
 
+Filter = dict[str, str | int | float | bool | list[str | int | float]]  # column -> its value, or one of several
 Row = Mapping[str, Any]  # of a table, whose rows all have its columns
 OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
 }  # fmt: skip
+
+
+def chosen(rows: Sequence[Row], where: Filter) -> Sequence[Row]:
+    """The rows that have in every column what is asked for; InputError for a column that is not there."""
+    for column, wanted in where.items():
+        if rows and column not in rows[0]:
+            raise unknown("column", column, rows[0])
+        rows = [row for row in rows if row[column] in (wanted if isinstance(wanted, list) else [wanted])]
+    return rows
 
 
 def names(column: str, row: Row) -> list[str]:

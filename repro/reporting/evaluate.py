@@ -8,11 +8,9 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from repro.common.errors import unknown
 from repro.reporting import verdict as answers
 from repro.reporting.claims import Claim, Value
-from repro.reporting.columns import Row, computed
-from repro.reporting.filters import Filter
+from repro.reporting.columns import Filter, Row, chosen, computed
 from repro.reporting.interval import Interval
 from repro.reporting.stats import spread
 from repro.reporting.verdict import Effect, Verdict, direction, of_effect, of_value
@@ -190,15 +188,6 @@ def taken(value: Value, rows: Sequence[Row], of: Filter, suffix: str = "") -> tu
         return "", {}
     best = {"min": min, "max": max}[value.take](found, key=lambda names: _median(found[names].values()))
     return str(best[0]), found[best]
-
-
-def chosen(rows: Sequence[Row], where: Filter) -> Sequence[Row]:
-    """The rows that have in every column what is asked for; InputError for a column that is not there."""
-    for column, wanted in where.items():
-        if rows and column not in rows[0]:
-            raise unknown("column", column, rows[0])
-        rows = [row for row in rows if row[column] in (wanted if isinstance(wanted, list) else [wanted])]
-    return rows
 
 
 def _median(numbers: Iterable[float]) -> float:

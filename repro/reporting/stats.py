@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
-from statistics import median
 
 BOOTSTRAP_FROM = 5  # seeds
 RESAMPLES = 2000
@@ -32,7 +32,7 @@ def spread(values: Iterable[float]) -> Spread:
     data = np.sort(np.asarray([float(v) for v in values], dtype=float))
     if data.size == 0:
         return Spread(math.nan, math.nan, math.nan, 0, "no seed")
-    middle = median(data.tolist())  # of infinities too, where numpy subtracts them
+    middle = statistics.median(data.tolist())  # of infinities too, where numpy subtracts them
     if data.size == 1:
         return Spread(middle, middle, middle, 1, "one seed")
     if data.size < BOOTSTRAP_FROM:
@@ -42,6 +42,12 @@ def spread(values: Iterable[float]) -> Spread:
     medians = np.sort(np.median(draws, axis=1))
     low, high = medians[math.floor(0.025 * RESAMPLES)], medians[math.ceil(0.975 * RESAMPLES) - 1]
     return Spread(middle, float(low), float(high), int(data.size), "bootstrap 95 %")
+
+
+def median(values: Iterable[float]) -> float | None:
+    """The median, None of nothing."""
+    found = list(values)
+    return statistics.median(found) if found else None
 
 
 def number(value: float, digits: int = 3) -> str:

@@ -13,7 +13,7 @@ from repro.common.paths import CONFIGS, reference_root
 from repro.records import catalogue
 from repro.reporting import figures
 from repro.reporting.evaluate import numbers
-from repro.reports import evidence, groups, probes, spec_tables, wording
+from repro.reports import evidence, groups, probes, specs, wording
 from repro.reports.pipesgd import derived, derived_probes, results, tables
 from repro.reports.pipesgd.results import K_SPECTRUM, LOSSY, PAPER
 from tests.reports.data.probes import rings, timings
@@ -49,7 +49,7 @@ def emulated(summaries):
 
 def table(page, name):
     """What a figure or table of the page shows."""
-    return spec_tables.table(SPECS.figures.get(name) or SPECS.tables[name], page.found, tables.TABLES)
+    return specs.table(SPECS.figures.get(name) or SPECS.tables[name], page.found, tables.TABLES)
 
 
 # --- the page

@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from repro.reports import factors
 from repro.reports.loading import KINDS, Summary
 
+if TYPE_CHECKING:
+    from repro.reports.probes import ProbeGroup
+
 QUICK = "quick"  # the scale whose numbers stand for no others
+PREFERRED = ("paper/", "shaped/1g")  # of several testbeds those by which claims are judged
+Chosen = TypeVar("Chosen", "Group", "ProbeGroup")
 
 
 @dataclass(frozen=True)
@@ -204,29 +209,40 @@ def _same_options(runs: Sequence[Summary]) -> tuple[list[Summary], list[Summary]
 
 
 def choose(summaries: Sequence[Summary], experiment: Experiment) -> tuple[dict[str, Group], list[Group]]:
-    """(kind -> the group that its figures show, the experiment's other groups).
-
-    For each kind: none of scale quick where there are others; then most variants covered; then runs with accuracies
-    before those without; then, simulated, a testbed of a paper before one with round numbers; then the group that
-    finished last.
-    """
+    """(kind -> the group that its figures show, the experiment's other groups)"""
     mine = [s for s in summaries if belongs(s, experiment)]
-    found = groups(mine, tuple(experiment.variants), experiment.varies)
-    chosen: dict[str, Group] = {}
-    for kind in KINDS:
-        of_kind = [group for group in found if group.kind == kind and group.covered()]
-        if of_kind:
-            chosen[kind] = max(
-                of_kind,
-                key=lambda g: (
-                    g.first.get("scale") != QUICK,
-                    len(g.covered()),
-                    not g.timing_only,
-                    kind == "simulated" and g.first["testbed"].startswith("paper/"),
-                    g.latest,
-                ),
-            )
-    return chosen, [group for group in found if group not in chosen.values()]
+    return best(groups(mine, tuple(experiment.variants), experiment.varies))
+
+
+def best(found: Sequence[Chosen]) -> tuple[dict[str, Chosen], list[Chosen]]:
+    """(kind -> its best group, all others).
+
+    None of scale quick where there are others; then the papers' networks before others; then most variants or runs;
+    then runs with accuracies before those without; then the group that finished last.
+    """
+
+    def rank(group: Chosen) -> tuple[Any, ...]:
+        first, count = group.first, len(group.covered())
+        return (
+            first.get("scale") != QUICK,
+            first["testbed"].startswith(PREFERRED),
+            count,
+            not group.timing_only,
+            group.latest,
+        )
+
+    order = sorted(filter(lambda group: group.covered(), found), key=rank)
+    chosen = {group.kind: group for group in order}
+    return {kind: chosen[kind] for kind in KINDS if kind in chosen}, [g for g in found if g is not chosen.get(g.kind)]
+
+
+def widened(experiment: Experiment, summaries: Sequence[Summary]) -> Experiment:
+    """The experiment with whatever other variants are found of it."""
+    found = dict(experiment.variants)
+    for summary in summaries:
+        if summary["experiment"] == experiment.name:
+            found.setdefault(summary["setting"], ("", {}))
+    return replace(experiment, variants=found)
 
 
 def strangers(summaries: Sequence[Summary], experiments: Sequence[Experiment]) -> list[Group]:

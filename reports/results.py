@@ -45,21 +45,20 @@ def read(paper: str, results: Path | None) -> Read:
 
 @dataclass
 class Results:
-    """What a page shows: (experiment, kind) -> group, in its order, `further` groups beside these; and all `others`.
+    """What a page shows: (experiment, kind) -> group, in its order; and all `others`.
 
     judged: the groups by which claims are judged where they are not the shown ones. court: judges the claims.
     """
 
     shown: dict[tuple[str, str], AnyGroup] = field(default_factory=dict)
     others: list[AnyGroup] = field(default_factory=list)
-    further: list[AnyGroup] = field(default_factory=list)
     judged: dict[tuple[str, str], AnyGroup] = field(default_factory=dict)
     court: Court | None = None
 
     @property
     def used(self) -> list[AnyGroup]:
         """Every group in a figure or table."""
-        return [*self.shown.values(), *self.further]
+        return list(self.shown.values())
 
     def find(self, experiment: str, kind: str) -> AnyGroup | None:
         """What speaks to a claim of an experiment."""

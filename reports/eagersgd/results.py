@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from repro.reports import factors
 from repro.reports.eagersgd import derived  # noqa: F401  adds to the functions that claims name
-from repro.reports.groups import Experiment
+from repro.reports.groups import Experiment, widened
 from repro.reports.results import Read, Results
-from repro.reports.sweeps import widened
 
 PAPER = "eagersgd"
 DEEP500, HOROVOD = "Synch-SGD (Deep500)", "Synch-SGD (Horovod)"

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from repro.reports import probes
-from repro.reports.groups import planned
+from repro.reports.groups import best, planned
 from repro.reports.gtopk import derived, derived_scaling  # noqa: F401  what claims name
-from repro.reports.loading import KINDS, Summary
+from repro.reports.loading import Summary
 from repro.reports.probes import ProbeGroup
 from repro.reports.results import Read, Results
-from repro.reports.sweeps import QUICK
 
 PAPER = "gtopk"
 
@@ -33,7 +32,6 @@ TRAINING = (
 # Experiments whose runs differ in model, world size or message and stand in one figure: name -> the program.
 FIG8, FIG9, FIG10, FIG10_LINKS, FIG11 = "fig8", "fig9", "fig10", "fig10-measured", "fig11"
 SWEEPS = {FIG8: "p2p", FIG9: "sparse_collectives", FIG10: "train", FIG10_LINKS: "validation", FIG11: "selection"}
-PREFERRED = "shaped/1g"  # where a claim is judged if a sweep was measured on several testbeds: the paper's network
 
 # Trainable parameters of the models here; the paper states none (Figure 9 takes 100 MB for ResNet-50).
 PARAMETERS = {"VGG-16": 14_728_266, "ResNet-20": 269_722, "AlexNet": 60_965_224, "ResNet-50": 25_557_032}
@@ -60,19 +58,12 @@ def runs_of(found: Results, experiment: str) -> list[Summary]:
 
 def choose_sweep(runs: Sequence[Summary], name: str) -> tuple[dict[str, ProbeGroup], list[ProbeGroup]]:
     """(kind -> its best group, what is left out); of Figure 11's selections all machines side by side."""
-    found = sorted(probes.groups(runs), key=_rank)
-    best = {group.kind: group for group in found}
+    found = probes.groups(runs)
+    chosen, rest = best(found)
     if name == FIG11:  # each row says on which device it ran
-        best = {kind: ProbeGroup(one.key, _every(found, kind)) for kind, one in best.items()}
-        return best, []
-    return {kind: best[kind] for kind in KINDS if kind in best}, [g for g in found if g not in best.values()]
+        return {kind: ProbeGroup(one.key, _every(found, kind)) for kind, one in chosen.items()}, []
+    return chosen, rest
 
 
 def _every(groups: Sequence[ProbeGroup], kind: str) -> tuple[Summary, ...]:
     return tuple(run for group in groups if group.kind == kind for run in group.summaries)
-
-
-def _rank(group: ProbeGroup) -> tuple:
-    """No smoke test; the paper's network, or a model of it; most runs; the latest."""
-    first, count = group.first, len(group.summaries)
-    return first.get("scale") != QUICK, first["testbed"].startswith((PREFERRED, "paper/")), count, group.latest

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from repro.reports import factors
-from repro.reports.groups import Experiment, choose, strangers
+from repro.reports.groups import Experiment, choose, strangers, widened
 from repro.reports.ibatch import derived  # noqa: F401  adds to the functions of claims
 from repro.reports.loading import Summary
+from repro.reports.probes import sweep
 from repro.reports.results import Read, Results
-from repro.reports.sweeps import choose_places, sweep, widened
 
 PAPER = "ibatch"
 # of simulated clusters: what an experiment's name begins with; its networks and sizes are one group a testbed
@@ -22,23 +22,20 @@ STRATEGIES = {"default": "ps_default", "layerwise": "ps_layerwise", "ibatch": "i
 
 
 def gather(runs: Read) -> Results:
-    """The groups that the page shows, of several places of a measured one the first, and all others."""
+    """The groups that the page shows, and all others."""
     summaries, measurements = [named(s) for s in runs.trained], [named(s) for s in runs.probed]
     found = Results()
     for family in CLUSTERS:
         for ending in ("", IMPLIED):
             mine = [s for s in summaries if _family(s) == family and s["testbed"].endswith(IMPLIED) == bool(ending)]
-            group, rest = sweep(mine)
-            found.show(family + ending, {"simulated": group} if group else {}, rest)
+            found.show(family + ending, *sweep(mine))
     plain = [s for s in summaries if _family(s) not in CLUSTERS]
     known = [widened(SYNC, plain)]
     found.show(SYNC.name, *choose(plain, known[0]))
     for name in PLACES:
         labels = {label: (STRATEGIES[str(of["method"])], {}) for label, of in factors.known(PAPER, name).items()}
         known.append(widened(Experiment(PAPER, name, labels, SCALES), plain))
-        places, rest = choose_places(plain, known[-1])
-        found.show(name, {kind: groups[0] for kind, groups in places.items()}, rest)
-        found.further += [group for groups in places.values() for group in groups[1:]]
+        found.show(name, *choose(plain, known[-1]))
     found.others += strangers(plain, known)
     found.probe({RANDOM: "batching"}, measurements)
     return found

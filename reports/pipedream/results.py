@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from repro.experiment.papers import entries
-from repro.reports.groups import Experiment, Group, choose, planned, strangers
-from repro.reports.loading import KINDS, Summary
+from repro.reports.groups import Experiment, planned, widened
 from repro.reports.pipedream import derived, derived_schedules, derived_training  # noqa: F401  they register
 from repro.reports.pipedream.stages import PIPEDREAM
-from repro.reports.probes import ProbeGroup
+from repro.reports.probes import ProbeGroup, sweep
 from repro.reports.results import AnyGroup, Read, Results
-from repro.reports.sweeps import choose_places, sweep, widened
 
 PAPER = "pipedream"
 # a row of Table 1, or a throughput that section 5.2 gives in the text alone, is an experiment of its own
@@ -41,16 +37,11 @@ def gather(read: Read) -> Results:
     summaries = [run | {"experiment": WITH.get(run["experiment"], run["experiment"])} for run in read.trained]
     found = Results()
     for name, experiments in SWEEPS.items():
-        group, rest = sweep([run for run in summaries if run["experiment"] in experiments])
-        found.show(name, {"simulated": group} if group else {}, rest)
+        found.show(name, *sweep([run for run in summaries if run["experiment"] in experiments]))
     if at_ends := [run for runs in read.ends.values() for run in runs]:
         found.shown[AT_ENDS, "simulated"] = ProbeGroup((), tuple(at_ends))
     plain = [run for run in summaries if run["experiment"] not in (*EVERY_ROW, FIG1)]
-    known = [widened(experiment, plain) for experiment in (*TRAINING, *MEASURED)]
-    for experiment in known:
-        of_kinds, rest = _chosen(plain, experiment)
-        found.show(experiment.name, {kind: of_kinds[kind] for kind in KINDS if kind in of_kinds}, rest)
-    found.others += strangers(plain, known)
+    found.train([widened(experiment, plain) for experiment in (*TRAINING, *MEASURED)], plain)
     found.probe(PROBES, read.probed)
     table1, trained = found.find(TABLE_1, "simulated"), found.find(ACCURACY, "simulated")
     runs = table1.used() if table1 else []
@@ -65,12 +56,3 @@ def gather(read: Read) -> Results:
 def rows_of(found: Results) -> dict[str, AnyGroup]:
     """Row of Table 1 -> its runs."""
     return {row: found.judged[row, "simulated"] for row in ROWS if (row, "simulated") in found.judged}
-
-
-def _chosen(summaries: Sequence[Summary], experiment: Experiment) -> tuple[dict[str, Group], list[Group]]:
-    """(kind -> the group that is shown, the others); of what was measured in several places, the preferred one's."""
-    if experiment.name not in {measured.name for measured in MEASURED}:
-        return choose(summaries, experiment)
-    places, rest = choose_places(summaries, experiment)
-    further = [group for groups in places.values() for group in groups[1:]]
-    return {kind: groups[0] for kind, groups in places.items()}, [*further, *rest]

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from repro.reports.groups import finished
+from repro.reports.groups import QUICK, finished
 from repro.reports.loading import Summary, read
-from repro.reports.sweeps import QUICK
 
 if TYPE_CHECKING:
     import pandas as pd

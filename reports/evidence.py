@@ -211,8 +211,7 @@ def place(run: Summary) -> Place:
     """What is the same of a run at every end of an input."""
     model, data = (run.get(part) or {} for part in ("model", "dataset"))
     names = (model.get("name"), data.get("name")) if isinstance(model, dict) else (model, None)
-    figure = str(run.get("figure", run["experiment"])).removesuffix("-inputs")  # as repetitions were once called
-    same = (figure, run["testbed"], *names, run["workers"], run.get("strategy"))
+    same = (run["testbed"], *names, *(run.get(name) for name in ("workers", "epochs", "strategy")))
     varied = {name: value for name, value in factors.of(run).items() if name != FACTOR}
     return (*same, *sorted(map(str, varied.items())))
 

@@ -27,7 +27,6 @@ from repro.reports.render import template, write_page
 from repro.reports.results import Results
 from repro.reports.specs import Specs
 
-SAID = {"holds": "hold", "fails": "fail"}  # of several
 PLACEHOLDER = re.compile(r"{(?P<claim>[^{}:]+):(?P<kind>[^{}:]+)}")
 COLUMNS = (EMULATED, MEASURED, SIMULATED)  # of verdicts; what is padded says so in the column of what is measured
 
@@ -99,15 +98,9 @@ class PaperPage:
 
     @property
     def counts(self) -> str:
-        """`84 claims: 30 hold, 4 fail, ...`, each by the kind of number that decides it."""
-        found: dict[str, int] = {}
-        for of_kinds in self.by_claim.values():
-            answer = wording.deciding(of_kinds).verdict.answer
-            found[answer] = found.get(answer, 0) + 1
-        order = sorted(found, key=lambda answer: -found[answer])
-        return f"{len(self.by_claim)} claims: " + ", ".join(
-            f"{found[answer]} {SAID.get(answer, answer)}" for answer in order
-        )
+        """`84 claims: 30 holds as printed; ...`, in the overview's words."""
+        found = wording.strip(self.by_claim)
+        return f"{len(self.by_claim)} claims: " + "; ".join(f"{name} {count}" for name, count in found.items())
 
     def claims_table(self, headlines: bool = False) -> str:
         """A row a claim, kinds side by side."""
@@ -141,9 +134,7 @@ class PaperPage:
         varied = [one for one in self.judged if one.claim.headline and one.ends and one.effect]
         lines = [f"{one.claim.text} ({one.kind}): {'; '.join(one.flips)}" for one in varied if one.flips]
         if steady := len(varied) - len(lines):
-            lines.append(
-                f"{'the other ' if lines else ''}{steady} that were varied: no end of an input, all else as guessed"
-            )
+            lines.append(f"none of {'the other ' if lines else ''}{steady} whose inputs were varied: at any end")
         return lines
 
     @property

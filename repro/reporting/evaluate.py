@@ -11,9 +11,8 @@ from typing import Any
 from repro.reporting import verdict as answers
 from repro.reporting.claims import Claim, Value
 from repro.reporting.columns import Filter, Row, chosen, computed
-from repro.reporting.interval import Interval
 from repro.reporting.stats import spread
-from repro.reporting.verdict import Effect, Verdict, direction, of_effect, of_value
+from repro.reporting.verdict import Effect, Interval, Verdict, direction, of_effect, of_value
 
 RUNS = ("variant", "experiment", "testbed")  # in which runs differ that are not one variant's
 

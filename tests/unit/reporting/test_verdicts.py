@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from repro.common.errors import InputError
 from repro.reporting import claims
 from repro.reporting.evaluate import Error, Evidence, Outcome, judge, numbers
-from repro.reporting.interval import Interval
 from repro.reporting.validated import ratio_error, time_error
-from repro.reporting.verdict import Effect, Verdict, direction, of_effect, of_value
+from repro.reporting.verdict import Effect, Interval, Verdict, direction, of_effect, of_value
 
 # --- claims as data: read, computed from runs by their verbs, judged with all that makes a number uncertain
 

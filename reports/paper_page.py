@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from repro.common.errors import InputError, unknown
 from repro.experiment import config
@@ -26,6 +26,9 @@ from repro.reports.reference import read as read_reference
 from repro.reports.render import template, write_page
 from repro.reports.results import Results
 from repro.reports.specs import Specs
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 PLACEHOLDER = re.compile(r"{(?P<claim>[^{}:]+):(?P<kind>[^{}:]+)}")
 COLUMNS = (EMULATED, MEASURED, SIMULATED)  # of verdicts; what is padded says so in the column of what is measured
@@ -169,10 +172,13 @@ class PaperPage:
 
     # --- provenance
 
+    def _text(self, table: pd.DataFrame, name: str) -> str:
+        """Nothing of an empty table."""
+        return self.files.table(table, name, list(table.columns)) if len(table) else ""
+
     @property
     def header(self) -> str:
-        found = provenance.of_groups(self.found.shown)
-        return self.files.table(found, "provenance", list(found.columns))
+        return self._text(provenance.of_groups(self.found.shown), "provenance")
 
     @property
     def versions(self) -> list[str]:
@@ -185,15 +191,13 @@ class PaperPage:
 
     @property
     def testbeds(self) -> str:
-        found = tables.testbed_parameters(run for group in self.found.used for run in group.used())
-        return self.files.table(found, "testbed", list(found.columns)) if len(found) else ""
+        runs = (run for group in self.found.used for run in group.used())
+        return self._text(tables.testbed_parameters(runs), "testbed")
 
     @property
     def quoted(self) -> str:
-        found = read_reference(self.paper)
-        return self.files.table(found, "reference", [name for name in found.columns if name != "value"])
+        return self._text(read_reference(self.paper), "reference")
 
     @property
     def others(self) -> str:
-        found = provenance.others(self.found.others)
-        return tables.markdown(found, list(found.columns)) if len(found) else ""
+        return self._text(provenance.others(self.found.others), "others")

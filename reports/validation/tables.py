@@ -19,14 +19,14 @@ MEDIAN_GOAL, P95_GOAL = 0.05, 0.15  # fixed in the issue that asked for the vali
 
 def load(root: Path | None) -> list[Summary]:
     """Of each experiment, testbed, launcher, variant, seed and machine the run that finished last."""
-    found: dict[tuple, Summary] = {}
-    for one in sorted((s for s in read(PAPER, root) if s.get("program") == PAPER), key=finished):
-        place = (one["experiment"], one["testbed"], one["launcher"], one["setting"], one["seed"])
-        found[(*place, one["hardware"]["class"], one.get("scale"))] = one
-    order = sorted(found, key=lambda key: tuple(map(str, key)))
-    scales = {key[-1] for key in order}
+    every = sorted((run for run in read(PAPER, root) if run.get("program") == PAPER), key=finished)
+    names = ("experiment", "testbed", "launcher", "setting", "seed")
+    found = {
+        (*(str(run[name]) for name in names), run["hardware"]["class"], str(run.get("scale"))): run for run in every
+    }
+    scales = {key[-1] for key in found}
     full = scales - {QUICK} or scales  # a trial of the machinery says nothing beside a whole run
-    return [found[key] for key in order if key[-1] in full]
+    return [found[key] for key in sorted(found) if key[-1] in full]
 
 
 def steps(summaries: Sequence[Summary]) -> pd.DataFrame:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib import import_module
@@ -25,14 +25,14 @@ from repro.reports import factors, loading
 from repro.reports.compute import FUNCTIONS, OF_PROBES, takes_error
 from repro.reports.groups import Group
 from repro.reports.loading import KINDS, Summary
-from repro.reports.probes import ProbeGroup
+from repro.reports.probes import AnyGroup, ProbeGroup
 from repro.reports.resolution import of_function, resolved
-from repro.reports.results import AnyGroup, Finder, Results, read
 
 if TYPE_CHECKING:
     pass
 
 Place = tuple[Any, ...]
+Finder = Callable[[str, str], AnyGroup | None]  # (experiment, kind) -> the results that speak to a claim
 ENDS = {"": "median", "_low": "min", "_high": "max"}  # of a column of repeated steps
 OF_A_RUN = ("final.", "counters.", "phases.", "result.")  # mappings of which each run has what it has
 
@@ -194,17 +194,6 @@ class Court:
         nbytes = 4 * max((_parameters(run) for run in runs), default=0)
         of_ratio = claim.paper.unit in ("x", "%")
         return (validated.ratio_error if of_ratio else validated.time_error)(validation(self.results), family, nbytes)
-
-
-def gathered(paper: str, results: Path | None) -> Results:
-    """The results of a paper's page, from a folder alone or from workspace and reference, with what judges its claims.
-
-    Raises InputError as `claims_of` and `repro.reports.results.read` do.
-    """
-    runs = read(paper, results)
-    found: Results = import_module(f"repro.reports.{paper}.results").gather(runs)
-    found.court = Court(paper, claims_of(paper), found.find, results, runs.ends)
-    return found
 
 
 def place(run: Summary) -> Place:

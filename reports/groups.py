@@ -6,17 +6,14 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from repro.reports import factors
 from repro.reports.loading import KINDS, Summary
 
-if TYPE_CHECKING:
-    from repro.reports.probes import ProbeGroup
-
 QUICK = "quick"  # the scale whose numbers stand for no others
 PREFERRED = ("paper/", "shaped/1g")  # of several testbeds those by which claims are judged
-Chosen = TypeVar("Chosen", "Group", "ProbeGroup")
+Chosen = TypeVar("Chosen", bound=Any)  # a Group, or a group of a probe's runs
 
 
 @dataclass(frozen=True)

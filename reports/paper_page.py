@@ -19,12 +19,12 @@ from repro.reporting.claims import Claim, File
 from repro.reporting.evaluate import Judged
 from repro.reporting.stats import DASH
 from repro.reports import provenance, specs, tables, wording
-from repro.reports.evidence import claims_of, gathered
+from repro.reports.evidence import claims_of
 from repro.reports.files import Files
 from repro.reports.loading import KINDS
 from repro.reports.reference import read as read_reference
 from repro.reports.render import template, write_page
-from repro.reports.results import Results
+from repro.reports.results import Results, gathered
 from repro.reports.specs import Specs
 
 if TYPE_CHECKING:

@@ -60,6 +60,9 @@ class ProbeGroup:
         return [run for run in self.summaries if run["seed"] == seed]
 
 
+AnyGroup = Group | ProbeGroup
+
+
 def model(run: Summary) -> str:
     """What a run is about: the model among its factors, else its model's name."""
     if found := factors.of(run).get("model"):

@@ -12,7 +12,7 @@ from repro.reports.loading import Summary
 if TYPE_CHECKING:
     import pandas as pd
 
-    from repro.reports.results import AnyGroup
+    from repro.reports.probes import AnyGroup
 
 Some = tuple[dict[str, str], Sequence[Summary]]  # what names runs that stand in one row, and these
 SHOWN = ("hardware", "network", "launcher", "data set", "model", "workers", "batch", "optimizer", "epochs",

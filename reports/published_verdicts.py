@@ -11,7 +11,7 @@ from repro.common.errors import InputError
 from repro.common.paths import reference_root
 from repro.reporting.evaluate import Judged
 from repro.reporting.verdict import NOT_RUN
-from repro.reports.evidence import gathered
+from repro.reports.results import gathered
 
 DIGITS = 9  # of ours: what machines agree on
 

@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from repro.experiment.inputs import FACTOR
 from repro.reports import loading, probes
-from repro.reports.groups import Experiment, Group, choose, strangers
+from repro.reports.evidence import Court, claims_of
+from repro.reports.groups import Experiment, choose, strangers
 from repro.reports.loading import Summary
-from repro.reports.probes import ProbeGroup
-
-if TYPE_CHECKING:
-    from repro.reports.evidence import Court
-
-AnyGroup = Group | ProbeGroup
-Finder = Callable[[str, str], AnyGroup | None]  # (experiment, kind) -> the results that speak to a claim
+from repro.reports.probes import AnyGroup
 
 
 class Read(NamedTuple):
@@ -85,3 +81,14 @@ class Results:
         for name, program in programs.items():
             self.show(name, *probes.choose([s for s in measurements if s["program"] == program], name))
         self.others += probes.groups([s for s in measurements if programs.get(s["experiment"]) != s["program"]])
+
+
+def gathered(paper: str, results: Path | None) -> Results:
+    """The results of a paper's page, from a folder alone or from workspace and reference, with what judges its claims.
+
+    Raises InputError as `claims_of` and `read` do.
+    """
+    runs = read(paper, results)
+    found: Results = import_module(f"repro.reports.{paper}.results").gather(runs)
+    found.court = Court(paper, claims_of(paper), found.find, results, runs.ends)
+    return found

@@ -17,7 +17,8 @@ from repro.reporting.figures import Shown, Table
 from repro.reports.files import Files
 from repro.reports.groups import Group, key_of
 from repro.reports.loading import Summary
-from repro.reports.results import AnyGroup, Results
+from repro.reports.probes import AnyGroup
+from repro.reports.results import Results
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -13,7 +13,7 @@ from repro.reporting.evaluate import Outcome
 from repro.reporting.stats import number, spread
 from repro.reports.compute import by_seed, function
 from repro.reports.gtopk.steps import MODELS, Steps, of_runs
-from repro.reports.results import AnyGroup
+from repro.reports.probes import AnyGroup
 
 TAKES: dict[str, Callable[[list[float]], float]] = {
     "least": min,

@@ -31,8 +31,7 @@ from repro.reports.ibatch.pulls import (
     times,
 )
 from repro.reports.loading import Summary
-from repro.reports.probes import ProbeGroup
-from repro.reports.results import AnyGroup
+from repro.reports.probes import AnyGroup, ProbeGroup
 
 FORWARD, PULL = "forward", "pull"
 ROUNDING = 1e-9

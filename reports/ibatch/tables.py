@@ -22,7 +22,8 @@ from repro.reports.ibatch.pulls import (
     times,
 )
 from repro.reports.ibatch.results import CLUSTERS, IMPLIED, PAPER, RANDOM
-from repro.reports.results import AnyGroup, Results
+from repro.reports.probes import AnyGroup
+from repro.reports.results import Results
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -6,8 +6,8 @@ from repro.experiment.papers import entries
 from repro.reports.groups import Experiment, planned, widened
 from repro.reports.pipedream import derived, derived_schedules, derived_training  # noqa: F401  they register
 from repro.reports.pipedream.stages import PIPEDREAM
-from repro.reports.probes import ProbeGroup, sweep
-from repro.reports.results import AnyGroup, Read, Results
+from repro.reports.probes import AnyGroup, ProbeGroup, sweep
+from repro.reports.results import Read, Results
 
 PAPER = "pipedream"
 # a row of Table 1, or a throughput that section 5.2 gives in the text alone, is an experiment of its own

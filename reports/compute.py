@@ -13,6 +13,7 @@ from inspect import signature
 from repro.reporting.evaluate import Outcome
 from repro.reports.groups import Group
 from repro.reports.loading import Summary
+from repro.reports.probes import ProbeGroup
 
 COMPUTATION = ("forward", "backward", "update", "data", "other")  # phases
 FUNCTIONS: dict[str, Callable[..., Outcome]] = {}  # each paper's `results` imports the modules that add to it
@@ -51,6 +52,13 @@ def paired(
     if not seeds:
         return Outcome(reason=f"no seed in common between {' and '.join(variants)}")
     return Outcome({seed: number(*(found[seed] for found in runs)) for seed in seeds}, note=note)
+
+
+def by_seed(group: ProbeGroup, number_of: Callable[[list[Summary]], float | None], reason: str, note: str) -> Outcome:
+    """number_of(runs) for each seed that has one."""
+    found = {seed: number_of(group.of_seed(seed)) for seed in group.seeds()}
+    values = {seed: value for seed, value in found.items() if value is not None}
+    return Outcome(values, note=note) if values else Outcome(reason=reason)
 
 
 def iteration_s(run: Summary) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib import import_module
@@ -18,21 +18,21 @@ from repro.records import catalogue, tidy
 from repro.records.kinds import EMULATED, SIMULATED
 from repro.reporting import claims, columns, evaluate, validated
 from repro.reporting.claims import Claim, File
+from repro.reporting.columns import Row, chosen
 from repro.reporting.evaluate import Error, Evidence, Judged, Outcome
-from repro.reporting.filters import chosen
+from repro.reporting.stats import median
 from repro.reports import factors, loading
 from repro.reports.compute import FUNCTIONS, OF_PROBES, takes_error
-from repro.reports.compute_timing import median
-from repro.reports.gathering import AnyGroup, Finder
 from repro.reports.groups import Group
 from repro.reports.loading import KINDS, Summary
-from repro.reports.probes import ProbeGroup
+from repro.reports.probes import AnyGroup, ProbeGroup
 from repro.reports.resolution import of_function, resolved
 
 if TYPE_CHECKING:
-    import pandas as pd
+    pass
 
 Place = tuple[Any, ...]
+Finder = Callable[[str, str], AnyGroup | None]  # (experiment, kind) -> the results that speak to a claim
 ENDS = {"": "median", "_low": "min", "_high": "max"}  # of a column of repeated steps
 OF_A_RUN = ("final.", "counters.", "phases.", "result.")  # mappings of which each run has what it has
 
@@ -65,7 +65,7 @@ class Court:
     results: Path | None
     ends_of: Mapping[str, Sequence[Summary]] = field(default_factory=dict)  # end of an input -> the runs there
     # by the id of a group, which is kept with what was made of it: another may get the id of one that is gone
-    _frames: dict[tuple[int, str], tuple[AnyGroup, pd.DataFrame]] = field(default_factory=dict, repr=False)
+    _rows: dict[tuple[int, str], tuple[AnyGroup, list[Row]]] = field(default_factory=dict, repr=False)
     _at: dict[tuple[str, int], tuple[AnyGroup, AnyGroup | None]] = field(default_factory=dict, repr=False)
 
     def judged(self) -> list[Judged]:
@@ -105,17 +105,18 @@ class Court:
     def origin(self, claim: Claim, group: AnyGroup) -> str:
         """Where the runs are from that a number is made of; of a function, all that it may look at."""
         assert claim.value is not None
-        if claim.value.function is None and "origin" in (rows := self.frame(group, claim.value.table)):
-            parts = [chosen(rows, of)["origin"] for of in (claim.value.of, claim.value.over) if of is not None]
-            return loading.origin({"root": origin} for part in parts for origin in part)
+        if claim.value.function is None and (rows := self.rows(group, claim.value.table)):
+            parts = [chosen(rows, of) for of in (claim.value.of, claim.value.over) if of is not None]
+            return loading.origin(row for part in parts for row in part)
         return loading.origin(group.used())
 
     def outcome(self, claim: Claim, group: AnyGroup, **more: float) -> Outcome:
         """Ours, a number a seed; more: arguments of the function besides the claim's."""
         assert claim.value is not None
         if claim.value.function is None:
-            rows = self.frame(group, claim.value.table)
-            missing = [name for name in columns.names(claim.value.column or "", rows) if name not in rows]
+            rows = self.rows(group, claim.value.table)
+            known = rows[0] if rows else {}
+            missing = [name for name in columns.names(claim.value.column or "", known) if name not in known]
             if data := [name for name in missing if name.startswith(OF_A_RUN)]:
                 return Outcome(reason=f"no {data[0]} was recorded")
             return evaluate.numbers(claim.value, rows)
@@ -125,11 +126,11 @@ class Court:
             return Outcome(reason=reason)
         return FUNCTIONS[claim.value.function](group, **claim.value.arguments, **more)
 
-    def frame(self, group: AnyGroup, table: str = "runs") -> pd.DataFrame:
-        """A row a run (of the validation: a strategy), or of what a probe found, with what verbs need."""
-        if (id(group), table) not in self._frames:
-            self._frames[id(group), table] = (group, frame(group) if table == "runs" else found_rows(group))
-        return self._frames[id(group), table][1]
+    def rows(self, group: AnyGroup, table: str = "runs") -> list[Row]:
+        """Those of `rows`, which are made once."""
+        if (id(group), table) not in self._rows:
+            self._rows[id(group), table] = (group, rows(group, table))
+        return self._rows[id(group), table][1]
 
     def repeated(self, claim: Claim, group: AnyGroup) -> list[float]:
         """Between what ours lies by the repetitions of one run, where the run says so, and by its test set."""
@@ -137,7 +138,7 @@ class Court:
         assert value is not None
         if value.function and claim.about == "accuracy" and isinstance(group, Group):
             found = of_function(lambda moved: self.outcome(claim, moved), group)
-        elif not value.function and value.table == "runs" and f"{value.column}_low" in (rows := self.frame(group)):
+        elif not value.function and value.table == "runs" and f"{value.column}_low" in (rows := self.rows(group))[0]:
             sides = (("_low", "_high"), ("_high", "_low"))
             found = [number for ends in sides for number in evaluate.numbers(value, rows, ends).values.values()]
         return [number for number in found if not math.isnan(number)]
@@ -188,40 +189,43 @@ class Court:
 
     def error(self, claim: Claim, group: AnyGroup) -> Error | None:
         """By how much simulated times, and ratios of them, are off."""
-        rows = validation(self.results)
-        if rows is None:
-            return None
         runs = group.used()
         family = {run["strategy"] for run in runs if run.get("strategy")}
         nbytes = 4 * max((_parameters(run) for run in runs), default=0)
         of_ratio = claim.paper.unit in ("x", "%")
-        return (validated.ratio_error if of_ratio else validated.time_error)(rows, family, nbytes)
+        return (validated.ratio_error if of_ratio else validated.time_error)(validation(self.results), family, nbytes)
 
 
 def place(run: Summary) -> Place:
     """What is the same of a run at every end of an input."""
     model, data = (run.get(part) or {} for part in ("model", "dataset"))
     names = (model.get("name"), data.get("name")) if isinstance(model, dict) else (model, None)
-    figure = str(run.get("figure", run["experiment"])).removesuffix("-inputs")  # as repetitions were once called
-    same = (figure, run["testbed"], *names, run["workers"], run.get("strategy"))
+    same = (run["testbed"], *names, *(run.get(name) for name in ("workers", "epochs", "strategy")))
     varied = {name: value for name, value in factors.of(run).items() if name != FACTOR}
     return (*same, *sorted(map(str, varied.items())))
 
 
-def frame(group: AnyGroup) -> pd.DataFrame:
-    """The runs of a group as `repro.records.tidy` has them; of the validation's program a row a strategy."""
-    import pandas as pd
+def rows(group: AnyGroup, table: str = "runs") -> list[Row]:
+    """With what verbs need: a row a run as `repro.records.tidy` has it (of the validation's program: a strategy); or of
+    what a probe found a row an entry (`rows`), whose variant is the entry's, where it has one."""
+    found: list[dict[str, Any]] = []
+    for run in group.used():
+        own = of_run(run) | {"root": run.get("root")}
+        if table == "rows":
+            found += [own | row | {"variant": row.get("setting", run.get("program"))} for row in tidy.rows("rows", run)]
+        elif run.get("program") == "validation":
+            found += [own | _validated(row) for row in run["result"]["rows"]]
+        else:
+            found.append(own | resolved(run))
+    names = dict.fromkeys(name for row in found for name in row)
+    return [names | row for row in found]
 
-    if isinstance(group, Group) or group.program != "validation":
-        return tidy.frame([of_run(run) | resolved(run) | {"origin": run.get("root")} for run in group.used()])
-    rows = []
-    for run in group.summaries:
-        for row in run["result"]["rows"]:
-            own = {"kind": run["kind"], "variant": row["setting"], "seed": run["seed"], "breakdown": False}
-            own |= {"workers": run["workers"], "bytes": row["bytes"]}
-            times = {f"iteration_s{end}": row["observed_s"][which] for end, which in ENDS.items()}
-            rows.append(own | times)
-    return pd.DataFrame(rows)
+
+def _validated(row: Mapping[str, Any]) -> dict[str, Any]:
+    """Of a strategy that the validation ran: its step, the turns' median, least and most."""
+    return {"variant": row["setting"], "bytes": row["bytes"], "breakdown": False} | {
+        f"iteration_s{end}": row["observed_s"][which] for end, which in ENDS.items()
+    }
 
 
 def of_run(run: Summary) -> dict[str, Any]:
@@ -232,17 +236,6 @@ def of_run(run: Summary) -> dict[str, Any]:
     more = {f"{part}{name}": value for part in OF_A_RUN for name, value in tidy.flat(run.get(part[:-1]) or {})}
     own = tidy.run(run) | more
     return own if run.get("program", "train") == "train" else own | {"variant": run["program"]}
-
-
-def found_rows(group: AnyGroup) -> pd.DataFrame:
-    """What the probes of a group found, a row an entry; its variant is the entry's, where it has one."""
-    return tidy.frame(
-        [
-            of_run(run) | {"origin": run.get("root")} | row | {"variant": row.get("setting", run.get("program"))}
-            for run in group.used()
-            for row in tidy.rows("rows", run)
-        ]
-    )
 
 
 def not_testable(claim: Claim, group: AnyGroup) -> str:
@@ -299,10 +292,15 @@ def restating(testbed: str, how: str = "claims") -> Mapping[str, list[str]]:
 
 
 @cache
-def validation(results: Path | None) -> pd.DataFrame | None:
-    """Observed beside simulated steps; None where nothing was validated."""
-    found = [run for run in catalogue.runs("validation", results) if run.summary["experiment"] != "contention"]
-    return catalogue.table("rows", found) if found else None
+def validation(results: Path | None) -> list[Row]:
+    """Observed beside simulated steps of the runs whose ranks had cores of their own."""
+    return [
+        {"run": tidy.name(run), "observed_s": step["observed_s"]["median"]}
+        | {name: step[name] for name in ("strategy", "bytes", "simulated_s")}
+        for _, _, run in catalogue.runs("validation", results)
+        if run["experiment"] != "contention"
+        for step in run["result"]["rows"]
+    ]
 
 
 def _parameters(run: Mapping[str, Any]) -> int:

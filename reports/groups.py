@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from repro.reports import factors
 from repro.reports.loading import KINDS, Summary
 
 QUICK = "quick"  # the scale whose numbers stand for no others
+PREFERRED = ("paper/", "shaped/1g")  # of several testbeds those by which claims are judged
+Chosen = TypeVar("Chosen", bound=Any)  # a Group, or a group of a probe's runs
 
 
 @dataclass(frozen=True)
@@ -21,13 +23,12 @@ class Experiment:
     paper: str
     name: str
     variants: Mapping[str, tuple[str, Mapping[str, Any]]]  # variant -> (strategy or "" for any, options it must have)
-    kinds: tuple[str, ...] = KINDS  # what its testbeds are
     varies: tuple[str, ...] = ()  # names of `properties` in which its variants differ from each other (world sizes)
 
 
-def planned(paper: str, name: str, kinds: tuple[str, ...] = KINDS, varies: tuple[str, ...] = ()) -> Experiment:
+def planned(paper: str, name: str, varies: tuple[str, ...] = ()) -> Experiment:
     """An experiment with the variants and options that its files give it."""
-    return Experiment(paper, name, factors.variants(paper, name), kinds, varies)
+    return Experiment(paper, name, factors.variants(paper, name), varies)
 
 
 @dataclass(frozen=True)
@@ -103,29 +104,17 @@ class Group:
         return self._runs[variant, breakdown]
 
 
-def length(group: Group) -> str:
-    """`5 epochs`"""
-    epochs = group.first["epochs"]
-    return f"{epochs:g} epoch{'s' if epochs != 1 else ''}"
-
-
 def timing_only(summary: Summary) -> bool:
     """Did this run (on a testbed with `arithmetic: none`) model time and compute nothing?"""
     return summary["final"][summary["metric"]] is None
 
 
-def moment(value: Any) -> str:
-    """A point in time as text that sorts: ISO text as it is, seconds since 1970 as ISO in UTC, nothing as ''."""
-    if value is None:
-        return ""
+def finished(summary: Summary) -> str:
+    """When a run finished, as text that sorts: ISO text as it is, seconds since 1970 as ISO in UTC, nothing as ''."""
+    value = summary["provenance"].get("finished_at")
     if isinstance(value, int | float):
         return datetime.fromtimestamp(value, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    return str(value)
-
-
-def finished(summary: Summary) -> str:
-    """When a run finished, as text that sorts."""
-    return moment(summary["provenance"].get("finished_at"))
+    return str(value or "")
 
 
 def optimizer(summary: Summary) -> dict[str, Any]:
@@ -217,29 +206,40 @@ def _same_options(runs: Sequence[Summary]) -> tuple[list[Summary], list[Summary]
 
 
 def choose(summaries: Sequence[Summary], experiment: Experiment) -> tuple[dict[str, Group], list[Group]]:
-    """(kind -> the group that its figures show, the experiment's other groups).
-
-    For each kind: none of scale quick where there are others; then most variants covered; then runs with accuracies
-    before those without; then, simulated, a testbed of a paper before one with round numbers; then the group that
-    finished last.
-    """
+    """(kind -> the group that its figures show, the experiment's other groups)"""
     mine = [s for s in summaries if belongs(s, experiment)]
-    found = groups(mine, tuple(experiment.variants), experiment.varies)
-    chosen: dict[str, Group] = {}
-    for kind in KINDS:
-        of_kind = [group for group in found if group.kind == kind and group.covered()]
-        if of_kind:
-            chosen[kind] = max(
-                of_kind,
-                key=lambda g: (
-                    g.first.get("scale") != QUICK,
-                    len(g.covered()),
-                    not g.timing_only,
-                    kind == "simulated" and g.first["testbed"].startswith("paper/"),
-                    g.latest,
-                ),
-            )
-    return chosen, [group for group in found if group not in chosen.values()]
+    return best(groups(mine, tuple(experiment.variants), experiment.varies))
+
+
+def best(found: Sequence[Chosen]) -> tuple[dict[str, Chosen], list[Chosen]]:
+    """(kind -> its best group, all others).
+
+    None of scale quick where there are others; then the papers' networks before others; then most variants or runs;
+    then runs with accuracies before those without; then the group that finished last.
+    """
+
+    def rank(group: Chosen) -> tuple[Any, ...]:
+        first, count = group.first, len(group.covered())
+        return (
+            first.get("scale") != QUICK,
+            first["testbed"].startswith(PREFERRED),
+            count,
+            not group.timing_only,
+            group.latest,
+        )
+
+    order = sorted(filter(lambda group: group.covered(), found), key=rank)
+    chosen = {group.kind: group for group in order}
+    return {kind: chosen[kind] for kind in KINDS if kind in chosen}, [g for g in found if g is not chosen.get(g.kind)]
+
+
+def widened(experiment: Experiment, summaries: Sequence[Summary]) -> Experiment:
+    """The experiment with whatever other variants are found of it."""
+    found = dict(experiment.variants)
+    for summary in summaries:
+        if summary["experiment"] == experiment.name:
+            found.setdefault(summary["setting"], ("", {}))
+    return replace(experiment, variants=found)
 
 
 def strangers(summaries: Sequence[Summary], experiments: Sequence[Experiment]) -> list[Group]:
@@ -250,10 +250,3 @@ def strangers(summaries: Sequence[Summary], experiments: Sequence[Experiment]) -
         of_name = [s for s in rest if s["experiment"] == name]
         found += groups(of_name, sorted({s["setting"] for s in of_name}))
     return found
-
-
-def experiment_group(summaries: Sequence[Summary], experiment: str, kind: str) -> Group | None:
-    """For claims of an experiment that no page shows: its group with most variants, then the latest; or None."""
-    mine = [s for s in summaries if s["experiment"] == experiment and s["kind"] == kind]
-    found = [g for g in groups(mine, sorted({s["setting"] for s in mine})) if g.covered()]
-    return max(found, key=lambda g: (len(g.covered()), g.latest), default=None)

@@ -7,7 +7,7 @@ seed that may stand together, the latest counts, wherever it is from.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -48,6 +48,6 @@ def _testbed(summary: Summary) -> dict[str, Any]:
     return {"testbed_model": {name: value for name, value in model.items() if name not in ("bounds", "claims")}}
 
 
-def origin(summaries: Iterable[Summary]) -> str:
+def origin(summaries: Iterable[Mapping[str, Any]]) -> str:
     """`reference`, `workspace` or `reference / workspace`"""
     return " / ".join(sorted({root for summary in summaries if (root := summary.get("root"))}))

@@ -9,9 +9,8 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from repro.common.errors import InputError, unknown
 from repro.experiment import config
@@ -19,16 +18,18 @@ from repro.records.kinds import EMULATED, MEASURED, PADDED, SIMULATED
 from repro.reporting.claims import Claim, File
 from repro.reporting.evaluate import Judged
 from repro.reporting.stats import DASH
-from repro.reports import provenance, spec_tables, tables, wording
-from repro.reports.evidence import Court, claims_of
+from repro.reports import provenance, specs, tables, wording
+from repro.reports.evidence import claims_of
 from repro.reports.files import Files
-from repro.reports.gathering import Gathered
 from repro.reports.loading import KINDS
 from repro.reports.reference import read as read_reference
 from repro.reports.render import template, write_page
+from repro.reports.results import Results, gathered
 from repro.reports.specs import Specs
 
-SAID = {"holds": "hold", "fails": "fail"}  # of several
+if TYPE_CHECKING:
+    import pandas as pd
+
 PLACEHOLDER = re.compile(r"{(?P<claim>[^{}:]+):(?P<kind>[^{}:]+)}")
 COLUMNS = (EMULATED, MEASURED, SIMULATED)  # of verdicts; what is padded says so in the column of what is measured
 
@@ -44,12 +45,12 @@ class PaperPage:
 
     paper: str
     results: Path | None
-    gathered: Gathered
+    found: Results
     files: Files
 
     @classmethod
     def of(cls, paper: str, results: Path | None, files: Files) -> PaperPage:
-        return cls(paper, results, import_module(f"repro.reports.{paper}.results").gathered(results), files)
+        return cls(paper, results, gathered(paper, results), files)
 
     def write(self) -> tuple[list[Path], dict[str, Any]]:
         """(pages, what the overview says: `sentence`, and `verdicts`, how many claims have which)"""
@@ -67,13 +68,12 @@ class PaperPage:
     @cached_property
     def specs(self) -> Specs:
         """What draws the figures and tables of the page."""
-        made = spec_tables.of_paper(self.paper)
-        return Specs(self.paper, self.files, lambda shown: spec_tables.table(shown, self.gathered.found, made))
+        made = specs.of_paper(self.paper)
+        return Specs(self.paper, self.files, lambda shown: specs.table(shown, self.found, made))
 
     @cached_property
     def judged(self) -> list[Judged]:
-        _, find, ends = self.gathered
-        return Court(self.paper, self.file, find, self.results, ends).judged()
+        return self.found.court.judged() if self.found.court else []
 
     @cached_property
     def by_claim(self) -> Mapping[str, list[Judged]]:
@@ -81,7 +81,7 @@ class PaperPage:
 
     @property
     def anything(self) -> bool:
-        return bool(self.gathered.found.shown)
+        return bool(self.found.shown)
 
     # --- what a page's words are made of
 
@@ -101,15 +101,9 @@ class PaperPage:
 
     @property
     def counts(self) -> str:
-        """`84 claims: 30 hold, 4 fail, ...`, each by the kind of number that decides it."""
-        found: dict[str, int] = {}
-        for of_kinds in self.by_claim.values():
-            answer = wording.deciding(of_kinds).verdict.answer
-            found[answer] = found.get(answer, 0) + 1
-        order = sorted(found, key=lambda answer: -found[answer])
-        return f"{len(self.by_claim)} claims: " + ", ".join(
-            f"{found[answer]} {SAID.get(answer, answer)}" for answer in order
-        )
+        """`84 claims: 30 holds as printed; ...`, in the overview's words."""
+        found = wording.strip(self.by_claim)
+        return f"{len(self.by_claim)} claims: " + "; ".join(f"{name} {count}" for name, count in found.items())
 
     def claims_table(self, headlines: bool = False) -> str:
         """A row a claim, kinds side by side."""
@@ -143,9 +137,7 @@ class PaperPage:
         varied = [one for one in self.judged if one.claim.headline and one.ends and one.effect]
         lines = [f"{one.claim.text} ({one.kind}): {'; '.join(one.flips)}" for one in varied if one.flips]
         if steady := len(varied) - len(lines):
-            lines.append(
-                f"{'the other ' if lines else ''}{steady} that were varied: no end of an input, all else as guessed"
-            )
+            lines.append(f"none of {'the other ' if lines else ''}{steady} whose inputs were varied: at any end")
         return lines
 
     @property
@@ -180,14 +172,17 @@ class PaperPage:
 
     # --- provenance
 
+    def _text(self, table: pd.DataFrame, name: str) -> str:
+        """Nothing of an empty table."""
+        return self.files.table(table, name, list(table.columns)) if len(table) else ""
+
     @property
     def header(self) -> str:
-        found = provenance.header(self.gathered.found.shown)
-        return self.files.table(found, "provenance", list(found.columns))
+        return self._text(provenance.of_groups(self.found.shown), "provenance")
 
     @property
     def versions(self) -> list[str]:
-        return [tables.cell(line) for line in provenance.versions(self.gathered.found.used)]
+        return [tables.cell(line) for line in provenance.versions(self.found.used)]
 
     @property
     def errors(self) -> list[str]:
@@ -196,16 +191,13 @@ class PaperPage:
 
     @property
     def testbeds(self) -> str:
-        runs = [run for group in self.gathered.found.used for run in group.used()]
-        parameters = tables.testbed_parameters(runs)
-        return self.files.table(parameters, "testbed", ["parameter", "source"]) if len(parameters) else ""
+        runs = (run for group in self.found.used for run in group.used())
+        return self._text(tables.testbed_parameters(runs), "testbed")
 
     @property
     def quoted(self) -> str:
-        found = read_reference(self.paper)
-        return self.files.table(found, "reference", [name for name in found.columns if name != "value"])
+        return self._text(read_reference(self.paper), "reference")
 
     @property
     def others(self) -> str:
-        found = tables.others(self.gathered.found.others)
-        return tables.markdown(found, list(found.columns)) if len(found) else ""
+        return self._text(provenance.others(self.found.others), "others")

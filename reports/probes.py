@@ -8,10 +8,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from repro.reports import factors
-from repro.reports.groups import finished
-from repro.reports.loading import KINDS, Summary
+from repro.reports.groups import QUICK, Group, best, finished
+from repro.reports.groups import groups as of_training
+from repro.reports.loading import Summary, trains
 
 
 @dataclass(frozen=True)
@@ -49,11 +51,16 @@ class ProbeGroup:
     def used(self) -> list[Summary]:
         return list(self.summaries)
 
+    covered = used
+
     def seeds(self) -> list[int]:
         return sorted({run["seed"] for run in self.summaries})
 
     def of_seed(self, seed: int) -> list[Summary]:
         return [run for run in self.summaries if run["seed"] == seed]
+
+
+AnyGroup = Group | ProbeGroup
 
 
 def model(run: Summary) -> str:
@@ -63,12 +70,6 @@ def model(run: Summary) -> str:
     known = run.get("model")
     name = known.get("name") if isinstance(known, Mapping) else known
     return str(name or run["setting"])
-
-
-def bandwidth(run: Summary) -> float:
-    """Bytes a second of the testbed's links; 0 where nobody knows (measured)."""
-    beta = (run.get("testbed_model") or {}).get("beta_s_per_byte")
-    return 1 / beta if beta else 0.0
 
 
 def key_of(summary: Summary) -> tuple:
@@ -92,10 +93,10 @@ def groups(summaries: Sequence[Summary]) -> list[ProbeGroup]:
 
 
 def _latest_parameters(summaries: Sequence[Summary]) -> list[Summary]:
-    """Without simulated runs whose testbed had other parameters under the same name than in its latest run."""
+    """Without simulated runs whose testbed had other parameters under the same name than in its model's latest run."""
 
-    def place(summary: Summary) -> tuple:
-        return summary["experiment"], summary["testbed"]
+    def place(summary: Summary) -> tuple[str, ...]:
+        return summary["experiment"], summary["testbed"], model(summary) if trains(summary) else ""
 
     def parameters(summary: Summary) -> str:
         return json.dumps(summary.get("testbed_model"), sort_keys=True)
@@ -105,10 +106,26 @@ def _latest_parameters(summaries: Sequence[Summary]) -> list[Summary]:
 
 
 def choose(summaries: Sequence[Summary], experiment: str) -> tuple[dict[str, ProbeGroup], list[ProbeGroup]]:
-    """(kind -> the group that figures show, the experiment's other groups): most runs, a paper's testbeds, latest."""
-    found = groups([s for s in summaries if s["experiment"] == experiment])
-    chosen: dict[str, ProbeGroup] = {}
-    for kind in KINDS:
-        if of_kind := [group for group in found if group.kind == kind]:
-            chosen[kind] = max(of_kind, key=lambda g: (len(g.summaries), g.key[2] == ("paper",), g.latest))
-    return chosen, [group for group in found if group not in chosen.values()]
+    """(kind -> the group that figures show, the experiment's other groups)"""
+    return best(groups([s for s in summaries if s["experiment"] == experiment]))
+
+
+def sweep(runs: Sequence[Summary]) -> tuple[dict[str, ProbeGroup], list[Group]]:
+    """(the simulated runs of several experiments or testbeds as one group, by its kind; what is left out).
+
+    Of each experiment the scale that is no smoke test, then the latest; of a variant, testbed, model, world size and
+    seed the latest run; no run whose testbed had other parameters under the same name than in its model's latest run.
+    """
+    good = [s for s in runs if s["kind"] == "simulated" and not s["breakdown"]]
+    scales: dict[str, tuple[bool, str, str]] = {}
+    for s in good:
+        rank = (s.get("scale") != QUICK, finished(s), str(s.get("scale")))
+        scales[s["experiment"]] = max(scales.get(s["experiment"], rank), rank)
+    kept: dict[tuple[Any, ...], Summary] = {}
+    for s in _latest_parameters([s for s in good if str(s.get("scale")) == scales[s["experiment"]][2]]):
+        place = (s["experiment"], s["testbed"], s["model"]["name"], s["setting"], s["workers"], s["seed"])
+        kept[place] = max(kept.get(place, s), s, key=finished)
+    chosen = {id(one) for one in kept.values()}
+    rest = [s for s in runs if id(s) not in chosen]
+    group = ProbeGroup((), tuple(kept[key] for key in sorted(kept, key=repr)))
+    return {"simulated": group} if kept else {}, of_training(rest, sorted({s["setting"] for s in rest}))

@@ -1,152 +1,119 @@
-"""What a page's numbers were made with, computed from the summaries."""
+"""What numbers were made with: a row a group of runs, a column a property with all the values that its runs have."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from repro.reporting.stats import DASH
-from repro.reports.groups import Group, finished, optimizer
-from repro.reports.loading import Summary, origin
-from repro.reports.probes import ProbeGroup
+from repro.reports.groups import finished, optimizer
+from repro.reports.loading import Summary
 
 if TYPE_CHECKING:
     import pandas as pd
 
-Value = Callable[[Group | ProbeGroup], str]
+    from repro.reports.probes import AnyGroup
+
+Some = tuple[dict[str, str], Sequence[Summary]]  # what names runs that stand in one row, and these
+SHOWN = ("hardware", "network", "launcher", "data set", "model", "workers", "batch", "optimizer", "epochs",
+         "iterations", "scale", "runs", "seed", "results", "commit", "finished")  # fmt: skip
+OTHERS = ("setting", "testbed", "launcher", "hardware", "data set", "options", "epochs", "batch", "scale", "seed",
+          "finished")  # fmt: skip
 
 
-def header(groups: Mapping[tuple[str, str], Group | ProbeGroup]) -> pd.DataFrame:
-    """A row an experiment and kind, a column a property."""
+def of_groups(groups: Mapping[tuple[str, str], AnyGroup]) -> pd.DataFrame:
+    """Of what a page shows, by experiment and kind."""
+    return table(({"experiment": name, "kind": kind}, group.used()) for (name, kind), group in groups.items())
+
+
+def others(groups: Iterable[AnyGroup]) -> pd.DataFrame:
+    """Of results that are in no figure of the page."""
+    rows = (({"experiment": group.first["experiment"], "kind": group.kind}, group.summaries) for group in groups)
+    return table(rows, OTHERS)
+
+
+def by(names: Sequence[str], runs: Iterable[Summary]) -> list[Some]:
+    """The runs by these entries, in order."""
+    found: dict[tuple[str, ...], list[Summary]] = {}
+    for run in runs:
+        found.setdefault(tuple(str(run[name]) for name in names), []).append(run)
+    return [(dict(zip(names, values)), some) for values, some in found.items()]
+
+
+def table(rows: Iterable[Some], columns: Sequence[str] = SHOWN) -> pd.DataFrame:
+    """The text of each column, for each row's runs."""
     import pandas as pd
 
-    columns: list[tuple[str, Value]] = [
-        ("hardware", _hardware),
-        ("network", _network),
-        ("launcher", lambda g: ", ".join(_all(g, "launcher"))),
-        ("data set", _dataset),
-        ("model", lambda g: " / ".join(sorted({_model(c) for c in g.used()}))),
-        ("workers, global batch", lambda g: ", ".join(_all(g, "workers", "batch"))),
-        ("optimizer", lambda g: _optimizer(g.first) if isinstance(g, Group) else DASH),
-        ("epochs, iterations", _length),
-        ("scale", lambda g: ", ".join(_all(g, "scale"))),
-        ("done", lambda g: f"{len(g.covered())} variants" if isinstance(g, Group) else f"{len(g.summaries)} runs"),
-        ("seeds", _seeds),
-        ("results", lambda g: origin(g.used())),
-        ("commit", _commits),
-        ("finished", _dates),
-    ]
-    rows = [
-        {"experiment": name, "kind": kind, **{title: value(group) for title, value in columns}}
-        for (name, kind), group in groups.items()
-    ]
-    return pd.DataFrame(rows, columns=["experiment", "kind", *(title for title, _ in columns)])
+    return pd.DataFrame([head | {name: _values(name, runs) for name in columns} for head, runs in rows])
 
 
-def versions(groups: Iterable[Group | ProbeGroup]) -> list[str]:
+def versions(groups: Iterable[AnyGroup]) -> list[str]:
     """The versions of Python, PyTorch and so on that the shown results were made with, each once."""
-    return sorted({_versions(run) for group in groups for run in group.used()})
+    every = (run["provenance"].get("versions") or {} for group in groups for run in group.used())
+    return sorted({", ".join(f"{name} {value}" for name, value in sorted(of.items()) if value) for of in every})
 
 
-def _all(group: Group | ProbeGroup, *names: str) -> list[str]:
-    """For each name its values in the group's runs; numbers by size."""
-    found = [{c.get(name, DASH) for c in group.used()} for name in names]
-    return [" / ".join(map(str, sorted(some, key=lambda v: (isinstance(v, str), v)))) for some in found]
+def _values(name: str, runs: Sequence[Summary]) -> str:
+    """Each value once, numbers by size."""
+    if name == "runs":
+        return str(len(runs))
+    found = {OF[name](run) if name in OF else run.get(name) for run in runs} - {None, ""}
+    return " / ".join(map(str, sorted(found, key=lambda value: (isinstance(value, str), value)))) or DASH
 
 
-def _network(group: Group | ProbeGroup) -> str:
-    if group.kind != "simulated":
-        return str(group.first["hardware"].get("network") or DASH)
-    return f"modelled: {', '.join(_all(group, 'testbed'))}"
+def _hardware(run: Summary) -> str:
+    own = run["hardware"]
+    parts = [own.get("cpu"), own.get("cores") and f"{own['cores']} cores"]
+    parts += [own.get("memory_gb") and f"{own['memory_gb']:g} GB", own.get("gpu") or "no GPU"]
+    machine = f"{', '.join(str(part) for part in parts if part)} ({own['class']})"
+    if run["kind"] != "simulated":
+        return machine
+    device = ((run.get("testbed_model") or {}).get("device") or {}).get("name") or run["testbed"]
+    return f"modelled: {device}; computed on {machine}"
+
+
+def _network(run: Summary) -> str | None:
+    return f"modelled: {run['testbed']}" if run["kind"] == "simulated" else run["hardware"].get("network")
 
 
 def _model(run: Summary) -> str:
     model = run.get("model")
     if not isinstance(model, Mapping):
-        return str(model or DASH)
+        return str(model or "")
     count = model.get("parameters")
-    return str(model.get("name") or "no model") + (f", {_count(count)} parameters" if count is not None else "")
+    return str(model.get("name") or "no model") + (f", {count:,} parameters" if isinstance(count, int) else "")
+
+
+def _data(run: Summary) -> str:
+    """Name, how many examples, and what else the run says of the data (image size, classes)."""
+    data = run.get("dataset")
+    if not isinstance(data, Mapping) or not data.get("name"):
+        return ""
+    counts = [f"{data[part]:,} {part}" for part in ("train", "test") if isinstance(data.get(part), int)]
+    known = {"name", "standin", "checksum", "train", "test"}
+    more = [f"{name.replace('_', ' ')} {value}" for name, value in sorted(data.items())
+            if name not in known and value is not None]  # fmt: skip
+    return ", ".join([data["name"] + (" (STAND-IN)" if data.get("standin") else ""), *counts, *more])
 
 
 def _optimizer(run: Summary) -> str:
     """`lr 0.1, momentum 0`, and the schedule of the learning rate where it is not constant."""
-    shown = {name: value for name, value in optimizer(run).items() if value is not None}
-    return ", ".join(f"{k} {v:g}" if isinstance(v, int | float) else f"{k} {v}" for k, v in shown.items())
+    return _told(optimizer(run), " ", ", ") if run.get("optimizer") else ""
 
 
-def _length(group: Group | ProbeGroup) -> str:
-    if isinstance(group, ProbeGroup):
-        return DASH
-    counts = " or ".join(f"{n:,}" for n in sorted({c["iterations"] for c in group.used()}))
-    return f"{group.first['epochs']:g}, {counts}"
+def _told(of: Mapping[str, Any], between: str, after: str) -> str:
+    return after.join(f"{name}{between}{value:g}" if isinstance(value, float) else f"{name}{between}{value}"
+                      for name, value in of.items())  # fmt: skip
 
 
-def _count(value: Any) -> str:
-    return f"{value:,}" if isinstance(value, int) else DASH
+def _commit(run: Summary) -> str:
+    own = run["provenance"]
+    return str(own.get("commit") or "unknown")[:10] + (" + uncommitted changes" if own.get("dirty") else "")
 
 
-def _machine(run: Summary) -> str:
-    h = run["hardware"]
-    parts = [
-        h.get("cpu"),
-        f"{h['cores']} cores" if h.get("cores") else None,
-        f"{h['memory_gb']:g} GB" if h.get("memory_gb") else None,
-        h.get("gpu") or "no GPU",
-    ]
-    return ", ".join(str(part) for part in parts if part) + f" ({h['class']})"
-
-
-def _hardware(group: Group | ProbeGroup) -> str:
-    machines = " / ".join(sorted({_machine(run) for run in group.used()}))
-    if group.kind != "simulated":
-        return machines
-    devices = {((c.get("testbed_model") or {}).get("device") or {}).get("name") or c["testbed"] for c in group.used()}
-    return f"modelled: {' / '.join(sorted(devices))}; computed on {machines}"
-
-
-def _dataset(group: Group | ProbeGroup) -> str:
-    """Name, size and what else the run says of the data (image size, classes)."""
-    found = []
-    for run in group.used():
-        data = run.get("dataset")
-        if not isinstance(data, Mapping) or not data.get("name"):
-            continue
-        text = data["name"] + (" (STAND-IN)" if data.get("standin") else "")
-        if data.get("train") is not None:
-            text += f", {_count(data['train'])} training and {_count(data.get('test'))} test examples"
-        found.append(text + "".join(f", {key} {value}" for key, value in _shape(data)))
-    return " / ".join(sorted(set(found))) or DASH
-
-
-def _shape(data: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    known = {"name", "standin", "checksum", "train", "test"}
-    return [
-        (key.replace("_", " "), value) for key, value in sorted(data.items()) if key not in known and value is not None
-    ]
-
-
-def _seeds(group: Group | ProbeGroup) -> str:
-    seeds = ", ".join(str(seed) for seed in group.seeds())
-    if isinstance(group, ProbeGroup):
-        return f"{len(group.seeds())} ({seeds})"
-    counts = {name: len(group.runs(name)) for name in group.covered()}
-    if len(set(counts.values())) <= 1:
-        return f"{max(counts.values(), default=0)} ({seeds})"
-    return f"{min(counts.values())} to {max(counts.values())} a variant ({seeds})"
-
-
-def _commits(group: Group | ProbeGroup) -> str:
-    found: dict[str, bool] = {}
-    for run in group.used():
-        commit = str(run["provenance"].get("commit") or "unknown")[:10]
-        found[commit] = found.get(commit, False) or bool(run["provenance"].get("dirty"))
-    return ", ".join(name + (" + uncommitted changes" if dirty else "") for name, dirty in sorted(found.items()))
-
-
-def _dates(group: Group | ProbeGroup) -> str:
-    ends = sorted(finished(c)[:19] for c in group.used())
-    return ends[0] if ends[0] == ends[-1] else f"{ends[0]} to {ends[-1]}"
-
-
-def _versions(run: Summary) -> str:
-    return ", ".join(f"{k} {v}" for k, v in sorted((run["provenance"].get("versions") or {}).items()) if v)
+OF: Mapping[str, Callable[[Summary], Any]] = {
+    "hardware": _hardware, "network": _network, "model": _model, "data set": _data, "optimizer": _optimizer,
+    "commit": _commit, "results": lambda run: run.get("root"), "finished": lambda run: finished(run)[:10],
+    "torch": lambda run: (run["provenance"].get("versions") or {}).get("torch"),
+    "options": lambda run: _told(run.get("options") or {}, "=", " "),
+}  # fmt: skip

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from importlib import import_module
 from pathlib import Path
 
 from repro.common import strict_json
@@ -12,7 +11,7 @@ from repro.common.errors import InputError
 from repro.common.paths import reference_root
 from repro.reporting.evaluate import Judged
 from repro.reporting.verdict import NOT_RUN
-from repro.reports.evidence import Court, claims_of
+from repro.reports.results import gathered
 
 DIGITS = 9  # of ours: what machines agree on
 
@@ -50,8 +49,8 @@ def differences(paper: str) -> tuple[int, list[str]]:
 
 def judged(paper: str, results: Path | None) -> list[Judged]:
     """The verdicts on a paper's claims, as its page has them."""
-    _, find, ends = import_module(f"repro.reports.{paper}.results").gathered(results)
-    return Court(paper, claims_of(paper), find, results, ends).judged()
+    court = gathered(paper, results).court
+    return court.judged() if court else []
 
 
 def _path(paper: str) -> Path:

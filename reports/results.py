@@ -1,59 +1,94 @@
-"""Which results a page shows: a group for each kind of number of each of its experiments, and of its probes."""
+"""The results of a paper as its page has them: a group for each kind of number of each of its experiments."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple
 
-from repro.reports import probes
-from repro.reports.groups import Experiment, Group, choose, strangers
+from repro.experiment.inputs import FACTOR
+from repro.reports import loading, probes
+from repro.reports.evidence import Court, claims_of
+from repro.reports.groups import Experiment, choose, strangers
 from repro.reports.loading import Summary
-from repro.reports.probes import ProbeGroup
-
-if TYPE_CHECKING:
-    from repro.reports.evidence import Court
+from repro.reports.probes import AnyGroup
 
 
-@dataclass(frozen=True)
+class Read(NamedTuple):
+    """The finished runs of a paper: those that trained, at the ends of assumed inputs apart, and those of probes."""
+
+    trained: list[Summary]
+    probed: list[Summary]
+    ends: Mapping[str, Sequence[Summary]] = {}
+
+
+def read(paper: str, results: Path | None) -> Read:
+    """The results of a paper, read once; InputError for a summary that pages cannot read."""
+    trained: list[Summary] = []
+    probed: list[Summary] = []
+    ends: dict[str, list[Summary]] = {}
+    for run in loading.read(paper, results):
+        if not loading.trains(run):
+            probed.append(run)
+        elif end := str((run.get("factors") or {}).get(FACTOR, "")):
+            ends.setdefault(end, []).append(run)
+        else:
+            trained.append(run)
+    return Read(trained, probed, ends)
+
+
+@dataclass
 class Results:
-    """Experiment -> kind -> group, of training and of probes; and all groups that the page does not show."""
+    """What a page shows: (experiment, kind) -> group, in its order; and all `others`.
 
-    training: Mapping[str, Mapping[str, Group]]
-    probes: Mapping[str, Mapping[str, ProbeGroup]]
-    others: list[Group | ProbeGroup]
-    court: Court | None = None  # which judges the claims by them, where tables ask it
+    judged: the groups by which claims are judged where they are not the shown ones. court: judges the claims.
+    """
 
-    @property
-    def shown(self) -> dict[tuple[str, str], Group | ProbeGroup]:
-        """(experiment, kind) -> group, in the page's order."""
-        every = {**self.training, **self.probes}
-        return {(name, kind): group for name, groups in every.items() for kind, group in groups.items()}
+    shown: dict[tuple[str, str], AnyGroup] = field(default_factory=dict)
+    others: list[AnyGroup] = field(default_factory=list)
+    judged: dict[tuple[str, str], AnyGroup] = field(default_factory=dict)
+    court: Court | None = None
 
     @property
-    def used(self) -> list[Group | ProbeGroup]:
+    def used(self) -> list[AnyGroup]:
         """Every group in a figure or table."""
         return list(self.shown.values())
 
-    def find(self, experiment: str, kind: str) -> Group | ProbeGroup | None:
+    def find(self, experiment: str, kind: str) -> AnyGroup | None:
         """What speaks to a claim of an experiment."""
-        return self.shown.get((experiment, kind))
+        place = (experiment, kind)
+        return self.judged.get(place) or self.shown.get(place)
+
+    def of(self, experiment: str) -> dict[str, AnyGroup]:
+        """Kind -> what is shown of an experiment."""
+        return {kind: group for (name, kind), group in self.shown.items() if name == experiment}
+
+    def show(self, experiment: str, of_kinds: Mapping[str, AnyGroup], others: Iterable[AnyGroup]) -> None:
+        """Groups of an experiment, by kind, and what is left of it."""
+        self.shown |= {(experiment, kind): group for kind, group in of_kinds.items()}
+        self.others += others
+
+    def train(self, experiments: Sequence[Experiment], summaries: Sequence[Summary]) -> None:
+        """The best group of each experiment and kind; all that is of none of them."""
+        for experiment in experiments:
+            self.show(experiment.name, *choose(summaries, experiment))
+        self.others += strangers(summaries, experiments)
+
+    def probe(self, programs: Mapping[str, str], measurements: Sequence[Summary]) -> None:
+        """The same of probes; programs: of each experiment, its program."""
+        for name, program in programs.items():
+            self.show(name, *probes.choose([s for s in measurements if s["program"] == program], name))
+        self.others += probes.groups([s for s in measurements if programs.get(s["experiment"]) != s["program"]])
 
 
-def gather(
-    experiments: Sequence[Experiment], programs: Mapping[str, str],
-    summaries: Sequence[Summary], measurements: Sequence[Summary],
-) -> Results:  # fmt: skip
-    """The groups that a page shows, and all others; programs: of each experiment that is a probe's, its program."""
-    training: dict[str, dict[str, Group]] = {}
-    of_probes: dict[str, dict[str, ProbeGroup]] = {}
-    others: list[Group | ProbeGroup] = []
-    for experiment in experiments:
-        training[experiment.name], rest = choose(summaries, experiment)
-        others += rest
-    others += strangers(summaries, experiments)
-    for name, program in programs.items():
-        of_probes[name], more = probes.choose([s for s in measurements if s["program"] == program], name)
-        others += more
-    others += probes.groups([s for s in measurements if programs.get(s["experiment"]) != s["program"]])
-    return Results(training, of_probes, others)
+def gathered(paper: str, results: Path | None) -> Results:
+    """The results of a paper's page, from a folder alone or from workspace and reference, with what judges its claims.
+
+    Raises InputError as `claims_of` and `read` do.
+    """
+    runs = read(paper, results)
+    found: Results = import_module(f"repro.reports.{paper}.results").gather(runs)
+    found.court = Court(paper, claims_of(paper), found.find, results, runs.ends)
+    return found

@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from repro.common.known import known
 from repro.reports.loading import Summary
 
 FORWARD, BACKWARD = "forward", "backward"
@@ -71,9 +70,8 @@ def ranks(run: Summary) -> list[int]:
 
 def admitted(run: Summary, rank: int = 0) -> int | None:
     """Forward passes of a machine before its first backward pass; None where none of the two was recorded."""
-    of_rank = passes(run, rank)
-    first = next((place for place, box in enumerate(of_rank) if box.name == BACKWARD), None)
-    return first if of_rank and first is not None else None
+    names = [box.name for box in passes(run, rank)]
+    return names.index(BACKWARD) if BACKWARD in names else None
 
 
 def interleaved(run: Summary, rank: int) -> list[int]:
@@ -108,12 +106,16 @@ def steady(run: Summary) -> tuple[float, float] | None:
     """(from, to) of the steady state: the last machine's first backward pass has come through to the first machine,
     and the first machine has forward passes left. None where that is no time at all.
     """
-    of_all = passes(run)
-    firsts = [min((b.start for b in of_all if b.rank == r and b.name == BACKWARD), default=None) for r in ranks(run)]
-    lasts = [max((b.start for b in of_all if b.rank == r and b.name == FORWARD), default=None) for r in ranks(run)]
-    if not firsts or None in firsts or None in lasts:
+    first: dict[int, float] = {}
+    last: dict[int, float] = {}
+    for box in passes(run):  # in order of time, of each machine
+        if box.name == BACKWARD:
+            first.setdefault(box.rank, box.start)
+        else:
+            last[box.rank] = box.start
+    if not first or first.keys() != last.keys():
         return None
-    begin, end = max(map(known, firsts)), min(map(known, lasts))
+    begin, end = max(first.values()), min(last.values())
     return (begin, end) if end > begin else None
 
 

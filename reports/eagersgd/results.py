@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
-
 from repro.reports import factors
-from repro.reports import results as shared
 from repro.reports.eagersgd import derived  # noqa: F401  adds to the functions that claims name
-from repro.reports.gathering import Gathered, read
-from repro.reports.groups import Experiment
-from repro.reports.loading import Summary
-from repro.reports.results import Results
-from repro.reports.sweeps import widened
+from repro.reports.groups import Experiment, widened
+from repro.reports.results import Read, Results
 
 PAPER = "eagersgd"
 DEEP500, HOROVOD = "Synch-SGD (Deep500)", "Synch-SGD (Horovod)"
@@ -48,14 +41,9 @@ TASKS = {FIG10.name: "Hyperplane regression", FIG12.name: "Cifar-10", FIG11.name
          FIG13_SCALING.name: "UCF101"}  # fmt: skip
 
 
-def gather(summaries: Sequence[Summary], measurements: Sequence[Summary]) -> Results:
+def gather(runs: Read) -> Results:
     """The groups that the page shows, strategies of one's own beside the paper's, and all others."""
-    measurements = [s | {"experiment": WITH.get(s["experiment"], s["experiment"])} for s in measurements]
-    return shared.gather([widened(one, summaries) for one in TRAINING], PROBES, summaries, measurements)
-
-
-def gathered(results: Path | None) -> Gathered:
-    """The results of the page, from a folder alone or from workspace and reference."""
-    summaries, measurements, ends = read(PAPER, results)
-    found = gather(summaries, measurements)
-    return Gathered(found, found.find, ends)
+    found = Results()
+    found.train([widened(one, runs.trained) for one in TRAINING], runs.trained)
+    found.probe(PROBES, [s | {"experiment": WITH.get(s["experiment"], s["experiment"])} for s in runs.probed])
+    return found

@@ -51,7 +51,7 @@ def table1(found: Results) -> pd.DataFrame:
 
     paper, counts = published(), {}
     for experiment, task in TASKS.items():
-        for group in found.training[experiment].values():
+        for group in found.of(experiment).values():
             ran = {run["model"].get("parameters") for run in group.used()} - {None}
             counts[task] = counts.get(task, set()) | ran
     names = ("parameters", "training samples", "batch size", "epochs", "processes")
@@ -70,7 +70,7 @@ def runtimes(found: Results) -> pd.DataFrame:
     return pd.DataFrame(
         {"figure": what, "kind": kind, "over_mean": seconds / run["result"]["statistics"]["mean"]}
         for experiment, what in RUNTIMES.items()
-        for kind, group in found.probes[experiment].items()
+        for kind, group in found.of(experiment).items()
         for run in group.summaries
         for seconds in run["result"]["seconds"]
     )
@@ -88,7 +88,7 @@ def speedups(found: Results) -> pd.DataFrame:
         case |= {"delay": line["row"], "variant": line["setting"]}
         rows.append(case | {"kind": "paper", "source": "paper", "speedup": float(line["value"])})
         for name, what in FIGURES[line["place"]].items():
-            for kind, group in found.training[name].items():
+            for kind, group in found.of(name).items():
                 values = _speedup(group, line["setting"], HOROVOD if over == "Horovod" else DEEP500, line["row"])
                 rows += [
                     case | {"kind": kind, "source": ", ".join(filter(None, (kind, what))), "speedup": value}
@@ -109,7 +109,7 @@ def losses(found: Results) -> pd.DataFrame:
     """Figure 10's curves: a row an evaluation, by how long a step computes and the kind of number."""
     rows = []
     for name, step in FIGURES["Figure 10"].items():
-        for kind, group in found.training[name].items():
+        for kind, group in found.of(name).items():
             for run in group.used():
                 own = {"panel": f"{step or 'step as it is'}: {kind}", "kind": kind, "variant": run["setting"]}
                 rows += [own | point for point in tidy.rows("points", run)]

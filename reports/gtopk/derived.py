@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from repro.reporting.evaluate import Outcome, ratio
-from repro.reports.compute import function, paired, probe_function
-from repro.reports.compute_timing import by_seed, median
+from repro.reporting.stats import median
+from repro.reports.compute import by_seed, function, paired, probe_function
 from repro.reports.groups import Group
 from repro.reports.loading import Summary
 from repro.reports.probes import ProbeGroup

@@ -11,10 +11,9 @@ from collections.abc import Callable
 from repro.common.known import known
 from repro.reporting.evaluate import Outcome
 from repro.reporting.stats import number, spread
-from repro.reports.compute import function
-from repro.reports.compute_timing import by_seed
-from repro.reports.gathering import AnyGroup
+from repro.reports.compute import by_seed, function
 from repro.reports.gtopk.steps import MODELS, Steps, of_runs
+from repro.reports.probes import AnyGroup
 
 TAKES: dict[str, Callable[[list[float]], float]] = {
     "least": min,

@@ -2,40 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Sequence
 
 from repro.reports import probes
-from repro.reports.gathering import AnyGroup, Gathered, read
-from repro.reports.groups import choose, planned, strangers
+from repro.reports.groups import best, planned
 from repro.reports.gtopk import derived, derived_scaling  # noqa: F401  what claims name
-from repro.reports.loading import KINDS, Summary
+from repro.reports.loading import Summary
 from repro.reports.probes import ProbeGroup
-from repro.reports.sweeps import QUICK
+from repro.reports.results import Read, Results
 
 PAPER = "gtopk"
 
 FIG5_VGG16 = planned(PAPER, "fig5-vgg16")
 FIG5_RESNET20 = planned(PAPER, "fig5-resnet20")
-FIG7_LSTM = planned(PAPER, "fig7-lstm", kinds=("measured",))
-CONSERVATION = planned(PAPER, "conservation", kinds=("simulated",))
+FIG7_LSTM = planned(PAPER, "fig7-lstm")
+CONSERVATION = planned(PAPER, "conservation")
 TRAINING = (
     FIG5_VGG16,
     FIG5_RESNET20,
-    planned(PAPER, "fig6-alexnet", kinds=("measured",)),
-    planned(PAPER, "fig6-resnet50", kinds=("measured",)),
+    planned(PAPER, "fig6-alexnet"),
+    planned(PAPER, "fig6-resnet50"),
     FIG7_LSTM,
-    planned(PAPER, "fig12-vgg16", kinds=("simulated",)),
-    planned(PAPER, "fig12-resnet20", kinds=("simulated",)),
+    planned(PAPER, "fig12-vgg16"),
+    planned(PAPER, "fig12-resnet20"),
     CONSERVATION,
-    planned(PAPER, "beyond", kinds=("simulated",)),
+    planned(PAPER, "beyond"),
 )
 
 # Experiments whose runs differ in model, world size or message and stand in one figure: name -> the program.
 FIG8, FIG9, FIG10, FIG10_LINKS, FIG11 = "fig8", "fig9", "fig10", "fig10-measured", "fig11"
 SWEEPS = {FIG8: "p2p", FIG9: "sparse_collectives", FIG10: "train", FIG10_LINKS: "validation", FIG11: "selection"}
-PREFERRED = "shaped/1g"  # where a claim is judged if a sweep was measured on several testbeds: the paper's network
 
 # Trainable parameters of the models here; the paper states none (Figure 9 takes 100 MB for ResNet-50).
 PARAMETERS = {"VGG-16": 14_728_266, "ResNet-20": 269_722, "AlexNet": 60_965_224, "ResNet-50": 25_557_032}
@@ -44,63 +40,30 @@ WORLDS = (1, 2, 4, 8, 16, 32)
 MOST = WORLDS[-1]  # workers of Table VII
 
 
-@dataclass(frozen=True)
-class Results:
-    """(experiment, kind) -> the group that is shown and by which claims are judged; all other groups."""
-
-    shown: Mapping[tuple[str, str], AnyGroup]
-    others: Sequence[AnyGroup]
-
-    @property
-    def used(self) -> list[AnyGroup]:
-        return list(self.shown.values())
-
-    def runs(self, experiment: str) -> list[Summary]:
-        """The runs of an experiment, of every kind."""
-        return [run for (name, _), group in self.shown.items() if name == experiment for run in group.used()]
-
-
-def gather(summaries: Sequence[Summary], measurements: Sequence[Summary]) -> Results:
+def gather(read: Read) -> Results:
     """The groups that the page shows, and all others."""
-    shown: dict[tuple[str, str], AnyGroup] = {}
-    others: list[AnyGroup] = []
-    plain = [s for s in summaries if s["experiment"] not in SWEEPS]
-    for experiment in TRAINING:
-        found, rest = choose(plain, experiment)
-        shown |= {(experiment.name, kind): group for kind, group in found.items()}
-        others += rest
+    found, runs = Results(), [*read.trained, *read.probed]
+    found.train(TRAINING, [s for s in read.trained if s["experiment"] not in SWEEPS])
     for name, program in SWEEPS.items():
-        runs = [s for s in (*summaries, *measurements) if s["experiment"] == name]
-        best, left = choose_sweep([s for s in runs if s.get("program", "train") == program], name)
-        shown |= {(name, kind): group for kind, group in best.items()}
-        others += left
-    others += strangers(plain, TRAINING)
-    others += probes.groups([s for s in measurements if SWEEPS.get(s["experiment"]) != s["program"]])
-    return Results(shown, others)
+        of_name = [s for s in runs if (s["experiment"], s.get("program", "train")) == (name, program)]
+        found.show(name, *choose_sweep(of_name, name))
+    found.others += probes.groups([s for s in read.probed if SWEEPS.get(s["experiment"]) != s["program"]])
+    return found
+
+
+def runs_of(found: Results, experiment: str) -> list[Summary]:
+    """The runs of an experiment, of every kind."""
+    return [run for group in found.of(experiment).values() for run in group.used()]
 
 
 def choose_sweep(runs: Sequence[Summary], name: str) -> tuple[dict[str, ProbeGroup], list[ProbeGroup]]:
     """(kind -> its best group, what is left out); of Figure 11's selections all machines side by side."""
-    found = sorted(probes.groups(runs), key=_rank)
-    best = {group.kind: group for group in found}
+    found = probes.groups(runs)
+    chosen, rest = best(found)
     if name == FIG11:  # each row says on which device it ran
-        best = {kind: ProbeGroup(one.key, _every(found, kind)) for kind, one in best.items()}
-        return best, []
-    return {kind: best[kind] for kind in KINDS if kind in best}, [g for g in found if g not in best.values()]
+        return {kind: ProbeGroup(one.key, _every(found, kind)) for kind, one in chosen.items()}, []
+    return chosen, rest
 
 
 def _every(groups: Sequence[ProbeGroup], kind: str) -> tuple[Summary, ...]:
     return tuple(run for group in groups if group.kind == kind for run in group.summaries)
-
-
-def _rank(group: ProbeGroup) -> tuple:
-    """No smoke test; the paper's network, or a model of it; most runs; the latest."""
-    first, count = group.first, len(group.summaries)
-    return first.get("scale") != QUICK, first["testbed"].startswith((PREFERRED, "paper/")), count, group.latest
-
-
-def gathered(results: Path | None) -> Gathered:
-    """The results of the page, from a folder alone or from workspace and reference."""
-    summaries, measurements, ends = read(PAPER, results)
-    found = gather(summaries, measurements)
-    return Gathered(found, lambda experiment, kind: found.shown.get((experiment, kind)), ends)

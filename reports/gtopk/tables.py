@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from repro.common.known import known
 from repro.reports.gtopk.forms import FORMS, NAMES, selected
 from repro.reports.gtopk.published import of_model, of_tables, published
-from repro.reports.gtopk.results import DENSITY, FIG8, FIG9, FIG10, MOST, Results
+from repro.reports.gtopk.results import DENSITY, FIG8, FIG9, FIG10, MOST, Results, runs_of
 from repro.reports.gtopk.steps import ALGORITHMS, MODELS, PARTS, Steps, of_runs
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def sources(found: Results) -> Mapping[str, Steps]:
     """Iterations by the kind of number: the paper's tables, its time model, our simulation where there is one."""
     paper = published()
     steps = {MODEL: of_model(paper), PAPER: of_tables(paper)}
-    runs = [run for run in found.runs(FIG10) if run["kind"] == SIMULATED and not run["breakdown"]]
+    runs = [run for run in runs_of(found, FIG10) if run["kind"] == SIMULATED and not run["breakdown"]]
     return steps | ({SIMULATED: of_runs(runs)} if runs else {})
 
 
@@ -43,7 +43,7 @@ def sources(found: Results) -> Mapping[str, Steps]:
 def messages(found: Results) -> Iterator[dict[str, Any]]:
     """Seconds of a message, of every kind, and the paper's line at the same sizes."""
     paper, sizes = published(), set()
-    for run in found.runs(FIG8):
+    for run in runs_of(found, FIG8):
         for point in run["result"]["points"]:
             sizes.add(point["bytes"])
             yield {"kind": run["kind"], "seed": run["seed"], "bytes": point["bytes"], "seconds": point["mean_s"]}
@@ -55,7 +55,7 @@ def messages(found: Results) -> Iterator[dict[str, Any]]:
 def collectives(found: Results) -> Iterator[dict[str, Any]]:
     """Seconds of the collectives of Figure 9 run and by the formulas, which are what the paper draws."""
     paper, places = published(), set()
-    for run in found.runs(FIG9):
+    for run in runs_of(found, FIG9):
         for row in run["result"]["rows"]:
             algorithm, size, ranks = NAMES[row["algorithm"]], row["bytes"], row["ranks"]
             for panel, x in _panels(size, ranks):

@@ -15,7 +15,6 @@ from repro.common.known import known
 from repro.reporting.evaluate import ratio
 from repro.reports import factors
 from repro.reports.compute import Outcome, function, probe_function
-from repro.reports.gathering import AnyGroup
 from repro.reports.groups import Group
 from repro.reports.ibatch.pulls import (
     DEFAULT,
@@ -32,7 +31,7 @@ from repro.reports.ibatch.pulls import (
     times,
 )
 from repro.reports.loading import Summary
-from repro.reports.probes import ProbeGroup
+from repro.reports.probes import AnyGroup, ProbeGroup
 
 FORWARD, PULL = "forward", "pull"
 ROUNDING = 1e-9

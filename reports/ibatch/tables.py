@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 from repro.reporting.stats import TIMES, number
 from repro.reports import arithmetic, factors, reference
 from repro.reports.arithmetic import Check, check
-from repro.reports.gathering import AnyGroup, Found
 from repro.reports.ibatch.pulls import (
     DEFAULT,
     IBATCH,
@@ -23,6 +22,8 @@ from repro.reports.ibatch.pulls import (
     times,
 )
 from repro.reports.ibatch.results import CLUSTERS, IMPLIED, PAPER, RANDOM
+from repro.reports.probes import AnyGroup
+from repro.reports.results import Results
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -65,7 +66,7 @@ def published() -> Published:
     return Published(reference.read(PAPER))
 
 
-def _clusters(found: Found, *families: str) -> Iterator[tuple[str, str, AnyGroup]]:
+def _clusters(found: Results, *families: str) -> Iterator[tuple[str, str, AnyGroup]]:
     """(family, testbed as pages call it, group)."""
     for (name, _), group in found.shown.items():
         if (family := name.removesuffix(IMPLIED)) in (families or CLUSTERS):
@@ -75,7 +76,7 @@ def _clusters(found: Found, *families: str) -> Iterator[tuple[str, str, AnyGroup
 # --- Figures 5 and 6
 
 
-def speedups(found: Found) -> Rows:
+def speedups(found: Results) -> Rows:
     """Speed-up by network, mode and nodes on each testbed, the paper's printed ones beside each."""
     for family, testbed, group in _clusters(found, "fig5", "fig6"):
         runs = Scaling.of(group.used())
@@ -92,7 +93,7 @@ def speedups(found: Found) -> Rows:
 # --- Figures 3, 4 and 7
 
 
-def parts(found: Found) -> Rows:
+def parts(found: Results) -> Rows:
     """Of pulls and forward pass: what overlaps and what does not, in milliseconds and over all of the default's."""
     for family, testbed, group in _clusters(found, "fig3", "fig5"):
         base: dict[str, float] = {}
@@ -112,7 +113,7 @@ def _mode(run: Mapping[str, Any]) -> str:
     return str(factors.of(run).get("method", ""))
 
 
-def layers(found: Found) -> Rows:
+def layers(found: Results) -> Rows:
     """Figure 3: a row a layer, testbed and what it waits for, from the profile: milliseconds."""
     return (
         {"testbed": testbed, "layer": str(place + 1), "what": what, "ms": 1e3 * seconds, "kind": run["kind"]}
@@ -124,7 +125,7 @@ def layers(found: Found) -> Rows:
     )
 
 
-def case(found: Found) -> Rows:
+def case(found: Results) -> Rows:
     """The case study's decisions: batches, pulls, the end of the forward pass; milliseconds."""
     return (
         {"testbed": testbed, "mode": CALLED[_mode(run)], "batches": _batches(run), "kind": run["kind"],
@@ -145,7 +146,7 @@ def _batches(run: Mapping[str, Any]) -> str:
 # --- random profiles
 
 
-def random(found: Found) -> Rows:
+def random(found: Results) -> Rows:
     """Of random profiles: the median percentage by which a mode's batches take longer than the best possible ones."""
     return (
         {"family": row["family"], "layers": row["layers"], "startup": f"{row['startup']:g}", "mode": CALLED[shown],
@@ -164,7 +165,7 @@ def communication(nodes: int, speedup: float) -> float:
     return nodes / speedup - 1
 
 
-def saved(_: Found) -> Rows:
+def saved(_: Results) -> Rows:
     """What iBatch saves of an iteration as printed, and the most that hiding pulls behind the forward pass can save:
     the shorter of the two, if a pull is half of the default's communication; speed-ups rounded in iBatch's favour."""
     rows: list[Mapping[str, Any]] = []
@@ -179,7 +180,7 @@ def saved(_: Found) -> Rows:
     return rows
 
 
-def sums(_: Found) -> pd.DataFrame:
+def sums(_: Results) -> pd.DataFrame:
     """Numbers of the paper that follow from others of it."""
     return arithmetic.table(_checks(published()))
 
@@ -214,8 +215,8 @@ def _checks(paper: Published) -> Iterator[Check]:
                 f"forward pass hides a third: {LARGEST} / (1 + {number(left)})")  # fmt: skip
 
 
-def _framed(rows: Callable[[Found], Rows]) -> Callable[[Found], pd.DataFrame]:
-    def frame(found: Found) -> pd.DataFrame:
+def _framed(rows: Callable[[Results], Rows]) -> Callable[[Results], pd.DataFrame]:
+    def frame(found: Results) -> pd.DataFrame:
         import pandas as pd
 
         return pd.DataFrame(list(rows(found)))
@@ -223,6 +224,6 @@ def _framed(rows: Callable[[Found], Rows]) -> Callable[[Found], pd.DataFrame]:
     return frame
 
 
-TABLES: dict[str, Callable[[Found], pd.DataFrame]] = {
+TABLES: dict[str, Callable[[Results], pd.DataFrame]] = {
     made.__name__: _framed(made) for made in (speedups, parts, layers, case, random, saved)
 } | {"sums": sums}

@@ -13,16 +13,9 @@ from repro.reports.render import template, write_page
 from repro.reports.specs import Specs
 
 PAGE = "overview"
-# paper -> (short name, title)
-PAPERS: dict[str, tuple[str, str]] = {
-    "pipesgd": ("Pipe-SGD", "Pipe-SGD: A Decentralized Pipelined SGD Framework for Distributed Deep Net Training"),
-    "pipedream": ("PipeDream", "PipeDream: Fast and Efficient Pipeline Parallel DNN Training"),
-    "gtopk": ("gTop-k S-SGD", "A Distributed Synchronous SGD Algorithm with Global Top-k Sparsification for Low "
-              "Bandwidth Networks"),
-    "eagersgd": ("eager-SGD", "Taming Unbalanced Training Workloads in Deep Learning with Partial Collective "
-                 "Operations"),
-    "ibatch": ("iBatch", "Scalable Distributed DL Training: Batching Communication and Computation"),
-}  # fmt: skip
+# paper -> what the overview calls it
+PAPERS = {"pipesgd": "Pipe-SGD", "pipedream": "PipeDream", "gtopk": "gTop-k S-SGD", "eagersgd": "eager-SGD",
+          "ibatch": "iBatch"}  # fmt: skip
 # pages that belong to no paper -> title
 ACROSS = {"validation": "How far the simulation can be trusted", "baselines": "Libraries beside the papers' strategies"}
 
@@ -36,14 +29,14 @@ def build(done: Mapping[str, Any], out: Path) -> Built:
         return files.before
     papers = {paper: done[paper] for paper in PAPERS if paper in done}
     rows = [
-        {"paper": PAPERS[paper][0], "verdict": verdict, "claims": count}
+        {"paper": PAPERS[paper], "verdict": verdict, "claims": count}
         for paper, said in papers.items()
         for verdict, count in said["verdicts"].items()
     ]
     specs = Specs(PAGE, files, lambda shown: pd.DataFrame(rows))
     text = template(
         f"{PAGE}/index.md.j2",
-        papers=[(paper, *PAPERS[paper], *said.values()) for paper, said in papers.items()],
+        papers=[(paper, PAPERS[paper], *said.values()) for paper, said in papers.items()],
         strip=specs.figure("strip"),
         others=[(name, title, done[name]) for name, title in ACROSS.items() if name in done],
     )

@@ -9,7 +9,7 @@ from repro.experiment.inputs import BASE
 from repro.reports import factors, schedules
 from repro.reports.pipedream import contradictions
 from repro.reports.pipedream.derived_training import row_rate
-from repro.reports.pipedream.results import ACCURACY, AT_ENDS, FIG8, PAPER, Results
+from repro.reports.pipedream.results import ACCURACY, AT_ENDS, FIG8, PAPER, Results, rows_of
 from repro.reports.pipedream.stages import (
     ASP,
     BASELINES,
@@ -52,7 +52,7 @@ def speedups(found: Results) -> pd.DataFrame:
     import pandas as pd
 
     rows: list[dict[str, Any]] = []
-    for row, group in found.rows.items():
+    for row, group in rows_of(found).items():
         of, place = rates(group.summaries), {"row": label(row), "kind": "simulated", "experiment": row}
         for over, base in (("one machine", of.get((row, SINGLE))), ("BSP", fastest(of, row))):
             rows += [place | {"variant": name, "over": over, "speedup": of[row, variant] / base}
@@ -93,7 +93,7 @@ def configurations(found: Results) -> pd.DataFrame:
 
     printed = read_reference(PAPER).query("quantity == 'configuration'").set_index("row")["value"]
     rows = []
-    for row, group in found.rows.items():
+    for row, group in rows_of(found).items():
         own = next((configuration(run) for run in group.summaries if run["setting"] == PIPEDREAM), "")
         rows.append({"kind": "simulated", "row": label(row), "printed": printed.get(label(row), "not printed"),
                      "found": own})  # fmt: skip
@@ -104,7 +104,10 @@ def accuracy(found: Results) -> pd.DataFrame:
     """Figures 10 to 12: a row a curve, seed and evaluation; hours = epochs of the small workload x full-size epochs."""
     import pandas as pd
 
-    group, table1 = found.shown.get((ACCURACY, "simulated")), [run for of in found.rows.values() for run in of.used()]
+    group, table1 = (
+        found.shown.get((ACCURACY, "simulated")),
+        [run for of in rows_of(found).values() for run in of.used()],
+    )
     images = read_reference(PAPER).query("place == 'Data' and quantity == 'training images'")["value"].astype(float)
     of, rows = rates(table1), []
     for figure, of_figure in CURVES.items() if group else ():

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from repro.reporting.evaluate import Outcome, ratio
-from repro.reports.compute import probe_function
-from repro.reports.compute_timing import by_seed, median
+from repro.reporting.stats import median
+from repro.reports.compute import by_seed, probe_function
 from repro.reports.loading import Summary
 from repro.reports.probes import ProbeGroup
 

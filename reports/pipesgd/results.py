@@ -2,18 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
-from pathlib import Path
-
-from repro.reports import results as shared
-from repro.reports.evidence import Court, claims_of
-from repro.reports.gathering import Gathered, read
 from repro.reports.groups import planned
-from repro.reports.loading import Summary
-from repro.reports.order import shown
 from repro.reports.pipesgd import derived, derived_probes  # noqa: F401  they add to the functions of claims
-from repro.reports.results import Results
+from repro.reports.results import Read, Results
 
 PAPER = "pipesgd"
 # Figure 4's rows: experiment -> what the paper (and reference/pipesgd.csv) calls it
@@ -32,24 +23,10 @@ TRAINING = (*(planned(PAPER, name) for name in FIGURE4), FIG1, FIG2, K_SPECTRUM,
 RING, TIMING, GRADIENT, CONVERGENCE = "fig3-ring", "timing-model", "gradient-communication", "convergence"
 PROBES = {RING: "ring", TIMING: "timing", GRADIENT: "timing", CONVERGENCE: "convergence"}
 
-# Experiments whose results stand with another's: what one machine or testbed is too small for.
-MORE = {
-    TIMING: ("timing-model-cifar100", "timing-model-scaled", "timing-model-large"),
-    GRADIENT: ("gradient-communication-large",),
-}
 
-# What each experiment is on the page, for the list of what has been run.
-SHOWN = shown(PAPER, MORE)
-
-
-def gather(summaries: Sequence[Summary], measurements: Sequence[Summary]) -> Results:
+def gather(runs: Read) -> Results:
     """The groups that the page shows, and all others."""
-    return shared.gather(TRAINING, PROBES, summaries, measurements)
-
-
-def gathered(results: Path | None) -> Gathered:
-    """The results of the page, from a folder alone or from workspace and reference."""
-    summaries, measurements, ends = read(PAPER, results)
-    found = gather(summaries, measurements)
-    judge = Court(PAPER, claims_of(PAPER), found.find, results, ends)
-    return Gathered(replace(found, court=judge), found.find, ends)
+    found = Results()
+    found.train(TRAINING, runs.trained)
+    found.probe(PROBES, runs.probed)
+    return found

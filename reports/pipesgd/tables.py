@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from repro.reports import reference
 from repro.reports.compute import COMPUTATION
-from repro.reports.evidence import frame
+from repro.reports.evidence import rows as rows_of
 from repro.reports.groups import Group
 from repro.reports.pipesgd.derived import incast_reduction, staggered_reduction
 from repro.reports.pipesgd.results import FIGURE4, PAPER, RING
@@ -62,7 +62,7 @@ def steps(found: Results) -> pd.DataFrame:
     import pandas as pd
 
     groups = [found.shown.get(("fig4-alexnet", kind)) for kind in ("emulated", "simulated")]
-    frames = [frame(group)[["kind", "variant", "seed", "iteration_s"]] for group in groups if group]
+    frames = [pd.DataFrame(rows_of(group))[["kind", "variant", "seed", "iteration_s"]] for group in groups if group]
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
 
 
@@ -97,7 +97,9 @@ def accuracies(found: Results) -> pd.DataFrame:
             group = found.shown.get((name, kind))
             if isinstance(group, Group) and not (group.standin or group.timing_only):
                 shown.add(benchmark)
-                own = frame(group)[["variant", "kind", "seed", "final"]].rename(columns={"final": "top-1"})
+                own = pd.DataFrame(rows_of(group))[["variant", "kind", "seed", "final"]].rename(
+                    columns={"final": "top-1"}
+                )
                 rows += own.assign(benchmark=benchmark).to_dict("records")
     table = pd.DataFrame(rows, columns=["benchmark", "variant", "kind", "seed", "top-1"])
     return table[table["benchmark"].isin(shown)].astype({"top-1": float})

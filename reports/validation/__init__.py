@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from repro.reports import provenance
 from repro.reports.files import Files
 from repro.reports.render import template, write_page
 from repro.reports.specs import Specs
 from repro.reports.validation import tables
 
 PAGE = "validation"
+MADE_WITH = ("hardware", "results", "commit", "torch", "finished")
 
 
 def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
@@ -22,7 +24,7 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
         "by strategy": lambda: tables.errors(steps, ["strategy"]),
         "by size": lambda: tables.errors(steps, ["bytes"]),
         "worst": lambda: tables.worst(steps),
-        "provenance": lambda: tables.provenance(found),
+        "provenance": lambda: provenance.table(provenance.by(["experiment", "testbed", "launcher"], found), MADE_WITH),
     }
     specs = Specs(PAGE, files, lambda shown: made[shown.table]())
     line = sentence(tables.errors(steps, []).to_dict("records"))

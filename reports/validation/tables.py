@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from repro.reports.groups import finished
-from repro.reports.loading import Summary, origin, read
-from repro.reports.sweeps import QUICK
+from repro.reports.groups import QUICK, finished
+from repro.reports.loading import Summary, read
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -20,14 +19,14 @@ MEDIAN_GOAL, P95_GOAL = 0.05, 0.15  # fixed in the issue that asked for the vali
 
 def load(root: Path | None) -> list[Summary]:
     """Of each experiment, testbed, launcher, variant, seed and machine the run that finished last."""
-    found: dict[tuple, Summary] = {}
-    for one in sorted((s for s in read(PAPER, root) if s.get("program") == PAPER), key=finished):
-        place = (one["experiment"], one["testbed"], one["launcher"], one["setting"], one["seed"])
-        found[(*place, one["hardware"]["class"], one.get("scale"))] = one
-    order = sorted(found, key=lambda key: tuple(map(str, key)))
-    scales = {key[-1] for key in order}
+    every = sorted((run for run in read(PAPER, root) if run.get("program") == PAPER), key=finished)
+    names = ("experiment", "testbed", "launcher", "setting", "seed")
+    found = {
+        (*(str(run[name]) for name in names), run["hardware"]["class"], str(run.get("scale"))): run for run in every
+    }
+    scales = {key[-1] for key in found}
     full = scales - {QUICK} or scales  # a trial of the machinery says nothing beside a whole run
-    return [found[key] for key in order if key[-1] in full]
+    return [found[key] for key in sorted(found) if key[-1] in full]
 
 
 def steps(summaries: Sequence[Summary]) -> pd.DataFrame:
@@ -84,27 +83,3 @@ def worst(found: pd.DataFrame, count: int = 12) -> pd.DataFrame:
         return found
     missed = found[found["counts"] & (found["error"].abs() > 100 * P95_GOAL)]
     return missed.loc[missed["error"].abs().sort_values(ascending=False).index].head(count)
-
-
-def provenance(found: Sequence[Summary]) -> pd.DataFrame:
-    """A row an experiment and testbed."""
-    import pandas as pd
-
-    places: dict[tuple, list[Summary]] = {}
-    for one in found:
-        places.setdefault((f"{PAPER}/{one['experiment']}", one["testbed"], one["launcher"]), []).append(one)
-    return pd.DataFrame(
-        [
-            {
-                "experiment": experiment,
-                "testbed": testbed,
-                "launcher": launcher,
-                "hardware": ", ".join(sorted({run["hardware"]["class"] for run in runs})),
-                "results": origin(runs),
-                "commit": ", ".join(sorted({str(run["provenance"].get("commit"))[:8] for run in runs})),
-                "torch": ", ".join(sorted({str(run["provenance"]["versions"].get("torch")) for run in runs})),
-                "finished": max(map(finished, runs))[:10],
-            }
-            for (experiment, testbed, launcher), runs in places.items()
-        ]
-    )

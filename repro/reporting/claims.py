@@ -12,7 +12,7 @@ from pydantic import Field, field_validator, model_validator
 from repro.common import yaml_files
 from repro.common.errors import InputError
 from repro.common.fields import Model, NonNegative, Text, checked
-from repro.reporting.filters import Filter
+from repro.reporting.columns import Filter
 from repro.reporting.verdict import Effect
 
 

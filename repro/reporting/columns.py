@@ -8,36 +8,44 @@ from __future__ import annotations
 import ast
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from repro.common.errors import InputError, unknown
 
-if TYPE_CHECKING:
-    import pandas as pd
-
+Filter = dict[str, str | int | float | bool | list[str | int | float]]  # column -> its value, or one of several
+Row = Mapping[str, Any]  # of a table, whose rows all have its columns
 OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,
 }  # fmt: skip
 
 
-def names(column: str, rows: pd.DataFrame) -> list[str]:
+def chosen(rows: Sequence[Row], where: Filter) -> Sequence[Row]:
+    """The rows that have in every column what is asked for; InputError for a column that is not there."""
+    for column, wanted in where.items():
+        if rows and column not in rows[0]:
+            raise unknown("column", column, rows[0])
+        rows = [row for row in rows if row[column] in (wanted if isinstance(wanted, list) else [wanted])]
+    return rows
+
+
+def names(column: str, row: Row) -> list[str]:
     """The columns that a column is computed from; itself where the table has it."""
-    return [column] if column in rows else list(dict.fromkeys(_names(_parsed(column))))
+    return [column] if column in row else list(dict.fromkeys(_names(_parsed(column))))
 
 
-def computed(rows: pd.DataFrame, column: str) -> pd.Series:
-    """A float a row, NaN where something is not there; InputError for a column that the table lacks."""
-    if missing := [name for name in names(column, rows) if name not in rows]:
-        raise unknown("column", missing[0], rows.columns)
-    return _floats(rows[column]) if column in rows else _value(_parsed(column), rows)
+def computed(rows: Sequence[Row], column: str) -> list[float]:
+    """A number a row, NaN where something is not there; InputError for a column that the table lacks."""
+    import numpy as np
 
-
-def _floats(values: pd.Series) -> pd.Series:
-    import pandas as pd
-
-    return pd.Series(values.astype("Float64").to_numpy(dtype=float, na_value=math.nan), index=values.index)
+    if not rows:
+        return []
+    if missing := [name for name in names(column, rows[0]) if name not in rows[0]]:
+        raise unknown("column", missing[0], rows[0])
+    tree = ast.Name(column) if column in rows[0] else _parsed(column)
+    with np.errstate(all="ignore"):  # nothing over nothing is NaN
+        return [float(_value(tree, row)) for row in rows]
 
 
 @cache
@@ -66,17 +74,18 @@ def _names(node: ast.expr) -> list[str]:
     raise ValueError(ast.unparse(node))
 
 
-def _value(node: ast.expr, rows: pd.DataFrame) -> Any:
+def _value(node: ast.expr, row: Row) -> Any:
     """Of a tree that `_names` has let through."""
     import numpy as np
 
     match node:
         case ast.Constant(value=int() | float() as number):
-            return float(number)
+            return np.float64(number)
         case ast.UnaryOp(operand=of):
-            return -_value(of, rows)
+            return -_value(of, row)
         case ast.BinOp(left=left, op=op, right=right):
-            return OPERATORS[type(op)](_value(left, rows), _value(right, rows))
+            return OPERATORS[type(op)](_value(left, row), _value(right, row))
         case ast.Call(args=[one, other]):
-            return np.maximum(_value(one, rows), _value(other, rows))
-    return _floats(rows[ast.unparse(node)])
+            return np.maximum(_value(one, row), _value(other, row))
+    found = row[node.id if isinstance(node, ast.Name) else ast.unparse(node)]
+    return np.float64(math.nan if found is None else found)

@@ -23,8 +23,9 @@ def draw(figure: Figure, shown: pd.DataFrame) -> Any:
     matplotlib.use("Agg")
     import seaborn as sns
 
-    # seaborn's own layout of a grid, made twice as it grows, would be undone by the one at the end
-    with sns.axes_style("whitegrid"), patch.object(sns.FacetGrid, "tight_layout", lambda grid, *_, **__: grid):
+    # seaborn's own layout of a grid, made twice as it grows, and its drawings for that, would be undone at the end
+    layout = patch.object(sns.FacetGrid, "tight_layout", lambda grid, *_, **__: grid)
+    with sns.axes_style("whitegrid"), layout, patch("seaborn.axisgrid._draw_figure"):
         if figure.kind == "gantt":
             return gantt.draw(figure, shown)
         grid = _stacked(figure, shown) if figure.kind == "stack" else _grid(figure, shown)

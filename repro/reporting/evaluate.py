@@ -5,18 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from statistics import median
+from typing import Any
 
 from repro.reporting import verdict as answers
 from repro.reporting.claims import Claim, Value
-from repro.reporting.columns import computed
-from repro.reporting.filters import Filter, chosen
-from repro.reporting.interval import Interval
+from repro.reporting.columns import Filter, Row, chosen, computed
 from repro.reporting.stats import spread
-from repro.reporting.verdict import Effect, Verdict, direction, of_effect, of_value
-
-if TYPE_CHECKING:
-    import pandas as pd
+from repro.reporting.verdict import Effect, Interval, Verdict, direction, of_effect, of_value
 
 RUNS = ("variant", "experiment", "testbed")  # in which runs differ that are not one variant's
 
@@ -130,12 +126,12 @@ def interval(claim: Claim, evidence: Evidence, effect: Effect | None) -> Interva
     return ours.off_by(evidence.error.share)
 
 
-def numbers(value: Value, rows: pd.DataFrame, suffixes: tuple[str, str] = ("", "")) -> Outcome:
+def numbers(value: Value, rows: Sequence[Row], suffixes: tuple[str, str] = ("", "")) -> Outcome:
     """The number of a verb, one a seed that both sides have.
 
     rows: one a run, with variant, seed, breakdown and the claim's column. suffixes: of the columns of `of` and `over`.
     """
-    if rows.empty:  # runs of another program, which has no such table
+    if not rows:  # runs of another program, which has no such table
         return Outcome(reason=f"no results for {_shown(value.of)}")
     best, of = taken(value, rows, value.of, suffixes[0])
     note = f"fastest: {best}" if isinstance(value.of.get("variant"), list) else ""
@@ -174,24 +170,29 @@ def ratio(above: float, below: float) -> float:
     return above / below if below > 0 else math.inf if above > 0 else math.nan
 
 
-def taken(value: Value, rows: pd.DataFrame, of: Filter, suffix: str = "") -> tuple[str, dict[int, float]]:
+def taken(value: Value, rows: Sequence[Row], of: Filter, suffix: str = "") -> tuple[str, dict[int, float]]:
     """(variant, seed -> its number) of the rows that a filter chooses: the variant that `take` takes of several."""
-    mine = chosen(rows, of).reset_index(drop=True)
-    numbers, found = computed(mine, f"{value.column}{suffix}"), {}
-    for names, some in mine.groupby([name for name in RUNS if name in mine], sort=False, dropna=False):
-        broken = some["breakdown"].eq(True).fillna(False).astype(bool)
-        some = some[broken if value.phases and broken.any() else ~broken]
-        found[names] = {int(seed): _median(numbers[some.index[some["seed"] == seed]]) for seed in some["seed"].unique()}
-    found = {names: by_seed for names, by_seed in found.items() if by_seed}
+    mine = chosen(rows, of)
+    every: dict[tuple[Any, ...], dict[bool, dict[int, list[float]]]] = {}
+    for row, number in zip(mine, computed(mine, f"{value.column}{suffix}")):
+        runs = every.setdefault(tuple(row.get(name) for name in RUNS), {True: {}, False: {}})
+        runs[row["breakdown"] is True].setdefault(row["seed"], []).append(number)
+    counted = {names: (value.phases and runs[True]) or runs[False] for names, runs in every.items()}
+    found = {
+        names: {seed: _median(numbers) for seed, numbers in sorted(by_seed.items())}
+        for names, by_seed in counted.items()
+        if by_seed
+    }
     if not found:
         return "", {}
-    best = {"min": min, "max": max}[value.take](found, key=lambda names: spread(found[names].values()).median)
-    return str(best[0]), dict(sorted(found[best].items()))
+    best = {"min": min, "max": max}[value.take](found, key=lambda names: _median(found[names].values()))
+    return str(best[0]), found[best]
 
 
-def _median(values: Iterable[float]) -> float:
+def _median(numbers: Iterable[float]) -> float:
     """Of what is there; NaN of nothing."""
-    return spread(value for value in values if not math.isnan(value)).median
+    there = [number for number in numbers if not math.isnan(number)]
+    return median(there) if there else math.nan
 
 
 def _shown(of: Filter) -> str:

@@ -12,7 +12,7 @@ from pydantic import Field
 from repro.common import yaml_files
 from repro.common.errors import InputError, unknown
 from repro.common.fields import Model, Positive, Text, checked
-from repro.reporting.filters import Filter, chosen
+from repro.reporting.columns import Filter
 from repro.reporting.stats import number
 
 if TYPE_CHECKING:
@@ -95,6 +95,15 @@ def read(path: Path) -> File:
         raise InputError(f"{path}: not a readable figures file ({' '.join(str(error).split())})") from None
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
+
+
+def chosen(table: pd.DataFrame, where: Filter) -> pd.DataFrame:
+    """The rows for which every column holds what is asked for; InputError for a column that is not there."""
+    for column, wanted in where.items():
+        if column not in table:
+            raise unknown("column", column, table.columns)
+        table = table[table[column].isin(wanted if isinstance(wanted, list) else [wanted])]
+    return table
 
 
 def rows(figure: Figure, table: pd.DataFrame) -> pd.DataFrame:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -31,25 +32,22 @@ def spread(values: Iterable[float]) -> Spread:
     data = np.sort(np.asarray([float(v) for v in values], dtype=float))
     if data.size == 0:
         return Spread(math.nan, math.nan, math.nan, 0, "no seed")
-    median = _median(data)
+    middle = statistics.median(data.tolist())  # of infinities too, where numpy subtracts them
     if data.size == 1:
-        return Spread(median, median, median, 1, "one seed")
+        return Spread(middle, middle, middle, 1, "one seed")
     if data.size < BOOTSTRAP_FROM:
-        return Spread(median, float(data[0]), float(data[-1]), int(data.size), "min-max")
+        return Spread(middle, float(data[0]), float(data[-1]), int(data.size), "min-max")
     rng = np.random.default_rng(BOOTSTRAP_SEED)
     draws = data[rng.integers(0, data.size, size=(RESAMPLES, data.size))]
     medians = np.sort(np.median(draws, axis=1))
     low, high = medians[math.floor(0.025 * RESAMPLES)], medians[math.ceil(0.975 * RESAMPLES) - 1]
-    return Spread(median, float(low), float(high), int(data.size), "bootstrap 95 %")
+    return Spread(middle, float(low), float(high), int(data.size), "bootstrap 95 %")
 
 
-def _median(ordered) -> float:
-    """The median without inf - inf: the mean of the two middle values is infinite if one of them is."""
-    middle = ordered.size // 2
-    if ordered.size % 2:
-        return float(ordered[middle])
-    low, high = float(ordered[middle - 1]), float(ordered[middle])
-    return high if math.isinf(high) else (low + high) / 2
+def median(values: Iterable[float]) -> float | None:
+    """The median, None of nothing."""
+    found = list(values)
+    return statistics.median(found) if found else None
 
 
 def number(value: float, digits: int = 3) -> str:

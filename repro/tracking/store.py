@@ -5,8 +5,10 @@ from __future__ import annotations
 import logging
 import os
 import re
+import sqlite3
 import urllib.parse
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -179,6 +181,24 @@ def open_store(uri: str, root: Path) -> Any:
                 raise
             database._upgrade_db(database.create_sqlalchemy_engine_with_retry(uri))
             return _opened(MlflowClient(uri))
+
+
+@contextmanager
+def hurried() -> Iterator[None]:
+    """New connections to a SQLite file do not wait for the disk, for which MLflow asks some eight times a run: what a
+    machine that dies meanwhile may cost is mirrored again from the runs."""
+    from sqlalchemy import event
+    from sqlalchemy.engine import Engine
+
+    def hurry(connection: Any, _: Any) -> None:
+        if isinstance(connection, sqlite3.Connection):
+            connection.execute("PRAGMA synchronous=OFF")
+
+    event.listen(Engine, "connect", hurry)
+    try:
+        yield
+    finally:
+        event.remove(Engine, "connect", hurry)
 
 
 def _opened(client: Any) -> Any:

@@ -18,7 +18,7 @@ from repro.records.events import read_events
 from repro.records.reference import Published
 from repro.records.store import read_summary, run_folders
 from repro.tracking.mirror import Mirror, digest, digest_of
-from repro.tracking.store import Store, reason
+from repro.tracking.store import Store, hurried, reason
 
 FILES = ("summary.json", "events.jsonl")  # a run has one of these
 
@@ -50,18 +50,19 @@ def sync_all(root: Path | None = None, uri: str | None = None) -> Synced:
     todo += [partial(sync_published, store, run) for run in published]
     counts = {"done": 0, "already": 0, "running": 0}
     changed: dict[str, Mirror] = {}  # of each MLflow experiment one whose view is of all its runs
-    for one in [*todo, lambda: show(changed.values())]:
-        try:
-            if isinstance(what := one(), Mirror):
-                changed[what.experiment] = what
-                counts["done"] += 1
-            elif what:
-                counts[what] += 1
-        except ReproError:
-            raise
-        except Exception as error:
-            sent = f"{counts['done']} of {len(todo)} runs were mirrored"
-            raise FaultError(f"MLflow ({store.name}): {reason(error)}; {sent}, the same command goes on") from None
+    with hurried():
+        for one in [*todo, lambda: show(changed.values())]:
+            try:
+                if isinstance(what := one(), Mirror):
+                    changed[what.experiment] = what
+                    counts["done"] += 1
+                elif what:
+                    counts[what] += 1
+            except ReproError:
+                raise
+            except Exception as error:
+                sent = f"{counts['done']} of {len(todo)} runs were mirrored"
+                raise FaultError(f"MLflow ({store.name}): {reason(error)}; {sent}, the same command goes on") from None
     return Synced(**counts)
 
 

@@ -21,6 +21,7 @@ from repro.reports.eagersgd.results import DEEP500, FIG9, FIG10, FIG12, FIG13, H
 from repro.reports.eagersgd.tables import TABLES
 from repro.reports.evidence import Court, claims_of, restating
 from repro.reports.files import Files
+from repro.reports.results import Read
 from tests.reports.data import eagersgd as made
 
 FILE = claims_of("eagersgd")
@@ -38,7 +39,7 @@ def drawn(page, name):
 
 def gathered(summaries):
     train = [one for one in summaries if one["program"] == "train"]
-    return results.gather(train, [one for one in summaries if one["program"] != "train"])
+    return results.gather(Read(train, [one for one in summaries if one["program"] != "train"]))
 
 
 def judged(name, summaries, kind="simulated"):
@@ -144,7 +145,7 @@ def test_a_strategy_of_one_s_own_stands_beside_the_papers():
     runs = [made.run(FIG12, variant, "simulated") for variant in FIG12.variants]
     own = runs[0] | {"setting": "mine", "strategy": "of_mine"}
     found = gathered([*runs, own])
-    assert found.training[FIG12.name]["simulated"].covered() == [*FIG12.variants, "mine"]
+    assert found.shown[FIG12.name, "simulated"].covered() == [*FIG12.variants, "mine"]
 
 
 def test_the_paper_s_parameters_are_those_of_the_models():

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 
-from repro.experiment import config
-from repro.reports import compute, groups, provenance, tables
-from repro.reports.pipesgd.results import FIGURE4, MORE, TRAINING
+from repro.reports import compute, groups, provenance
+from repro.reports.pipesgd.results import FIGURE4, TRAINING
 from tests.reports.data.summaries import BY_NAME, FIG4, all_runs, labels, make, rows, timing_only
 
 ALEXNET = BY_NAME["fig4-alexnet"]
@@ -27,7 +26,7 @@ def test_a_figure_never_mixes_machines_lengths_data_or_testbeds():
     others += groups.strangers([*strangers, *mine], TRAINING)
     assert chosen["measured"].seeds() == [0] and len(chosen["measured"].covered()) == 7
     assert len(others) == len(strangers)
-    assert len(tables.others(others)) == len(strangers) and "K=3" in " ".join(tables.others(others)["options"])
+    assert len(provenance.others(others)) == len(strangers) and "K=3" in " ".join(provenance.others(others)["options"])
 
 
 def test_simulated_results_group_by_testbed_parameters_and_not_by_machine():
@@ -65,10 +64,6 @@ def test_every_variant_of_the_page_has_its_options_and_the_experiments_files_nam
     for experiment in TRAINING:
         named = set(labels(f"pipesgd/{experiment.name}"))
         assert named == set(experiment.variants), experiment.name
-    for figure, names in MORE.items():
-        for name in names:
-            own = config.own_file(f"pipesgd/{name}")
-            assert own["figure"] == figure and own["program"] == "timing"
     for name, row in FIGURE4.items():
         assert ("Pipe-SGD + Q" in BY_NAME[name].variants) == (row in ("MNIST-MLP", "AlexNet"))
 
@@ -81,7 +76,7 @@ def test_a_constant_schedule_is_no_difference_and_another_one_is():
     assert groups.key_of(plain) == groups.key_of(constant) != groups.key_of(falling)
     assert (
         "schedule inverse"
-        in provenance.header({("a", "measured"): groups.groups([falling], ["D-Sync"])[0]})["optimizer"].iloc[0]
+        in provenance.of_groups({("a", "measured"): groups.groups([falling], ["D-Sync"])[0]})["optimizer"].iloc[0]
     )
 
 

@@ -19,6 +19,7 @@ from repro.reports.gtopk import derived_scaling, results
 from repro.reports.gtopk.published import of_model, of_tables, published
 from repro.reports.gtopk.results import CONSERVATION, FIG5_RESNET20, FIG7_LSTM, MOST, PARAMETERS, WORLDS
 from repro.reports.gtopk.steps import ALGORITHMS, MODELS, of_runs
+from repro.reports.results import Read
 from tests.reports.data.gtopk import collectives, links, message_times, scaled, selections, sweep, training
 
 FILE = claims_of("gtopk")
@@ -123,8 +124,8 @@ def test_claims_and_experiments_agree_with_the_paper_s_tables():
 
 def judged(name, runs, kind="simulated"):
     train = [run for run in runs if run["program"] == "train"]
-    found = results.gather(train, [run for run in runs if run["program"] != "train"])
-    court = Court("gtopk", FILE, lambda experiment, kind: found.shown.get((experiment, kind)), NOWHERE)
+    found = results.gather(Read(train, [run for run in runs if run["program"] != "train"]))
+    court = Court("gtopk", FILE, found.find, NOWHERE)
     return court.evidence(CLAIMS[name], kind)
 
 

@@ -109,7 +109,7 @@ def test_what_an_overlap_can_save_follows_from_the_paper_s_numbers(page):
     )
     assert saved[f"{VGG}, 72", "the most that overlap saves"] == tables.FORWARD
     assert saved["GoogLeNet, 30", "the most that overlap saves"] == pytest.approx((30 / 26.5 - 1) / 2)
-    sums = tables.sums(page.gathered.found).set_index("what")["off"]
+    sums = tables.sums(page.found).set_index("what")["off"]
     assert list(sums[sums == "agrees"].index) == [what for what in sums.index if "improvement" in what]
 
 

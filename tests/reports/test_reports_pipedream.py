@@ -15,6 +15,7 @@ from repro.reports import schedules
 from repro.reports.evidence import Court
 from repro.reports.pipedream import contradictions, derived, derived_schedules, results, stages, tables
 from repro.reports.pipedream.stages import ALLREDUCE, BSP, PIPEDREAM, SINGLE
+from repro.reports.results import Read
 from tests.reports.data import pipedream as made
 
 HERE = Path(results.__file__).parent
@@ -24,12 +25,12 @@ CLAIMS = {claim.id: claim for claim in FILE.claims}
 
 def gathered(summaries):
     train = [run for run in summaries if run["program"] == "train"]
-    return results.gather(train, [run for run in summaries if run["program"] != "train"])
+    return results.gather(Read(train, [run for run in summaries if run["program"] != "train"]))
 
 
 def judged(name, summaries, kind="simulated"):
     """The outcome for a claim, and the median of its values."""
-    find = results.finder(gathered(summaries))
+    find = gathered(summaries).find
     group = find(CLAIMS[name].experiment, kind)
     outcome = Court("pipedream", FILE, find, None).outcome(CLAIMS[name], group)
     values = sorted(outcome.values.values())
@@ -107,9 +108,11 @@ def test_rows_are_of_the_latest_runs_that_are_no_smoke_test():
     runs = made.row("table1-vgg16-8a")
     smoke = [run | {"scale": "quick", "provenance": run["provenance"] | {"finished_at": "2027"}} for run in runs]
     found = gathered([*smoke, *runs])
-    assert stages.rates(found.rows["table1-vgg16-8a"].used())["table1-vgg16-8a", BSP] == pytest.approx(352.0)
+    assert stages.rates(found.judged["table1-vgg16-8a", "simulated"].used())["table1-vgg16-8a", BSP] == pytest.approx(
+        352.0
+    )
     assert sum(len(group.summaries) for group in found.others) == len(smoke)
-    assert not gathered([run | {"kind": "measured"} for run in runs]).rows
+    assert not gathered([run | {"kind": "measured"} for run in runs]).judged
     both = gathered([*made.measured(testbed="here", slow=0.5), *made.measured()])
     assert both.shown["measured-vgg", "measured"].first["testbed"] == "shaped/1g" and both.others
 

@@ -13,7 +13,7 @@ from repro.common.paths import CONFIGS, reference_root
 from repro.records import catalogue
 from repro.reporting import figures
 from repro.reporting.evaluate import numbers
-from repro.reports import evidence, groups, probes, spec_tables, wording
+from repro.reports import evidence, groups, probes, specs, wording
 from repro.reports.pipesgd import derived, derived_probes, results, tables
 from repro.reports.pipesgd.results import K_SPECTRUM, LOSSY, PAPER
 from tests.reports.data.probes import rings, timings
@@ -49,7 +49,7 @@ def emulated(summaries):
 
 def table(page, name):
     """What a figure or table of the page shows."""
-    return spec_tables.table(SPECS.figures.get(name) or SPECS.tables[name], page.gathered.found, tables.TABLES)
+    return specs.table(SPECS.figures.get(name) or SPECS.tables[name], page.found, tables.TABLES)
 
 
 # --- the page
@@ -114,7 +114,7 @@ def test_steps_and_parts_of_an_iteration_are_those_of_the_runs(page, summaries):
 
 
 def test_the_percentages_of_cifar100_convex_follow_from_one_of_them_as_shorter_times(page):
-    found = tables.percentages(page.gathered.found).set_index("what")
+    found = tables.percentages(page.found).set_index("what")
     computation = 1 / 0.63 - 1  # of communication: Pipe-SGD takes 63 % of computation + communication
     shorter = {
         "D-Sync faster than PS-Sync": 1 - (computation + 1) / (computation + 2),
@@ -129,17 +129,17 @@ def test_the_percentages_of_cifar100_convex_follow_from_one_of_them_as_shorter_t
 def test_reductions_are_the_closed_forms_of_the_errata(page, summaries):
     assert derived.incast_reduction(4) == pytest.approx(1 - 1.5 / 8)
     assert derived.staggered_reduction(4) == pytest.approx(1 - 1.5 / 5)
-    found = tables.reductions(page.gathered.found).set_index(["of", "kind"])["less"]
+    found = tables.reductions(page.found).set_index(["of", "kind"])["less"]
     assert found["all four", "paper"] == 0.5
     slow, computing = emulated(summaries), 0.0534 * 1.05
     expected = 1 - (slow["D-Sync"] - computing) / (slow["PS-Sync"] - computing)
     assert found["AlexNet", "emulated"] == pytest.approx(expected, rel=0.01)
-    (sixteen,) = set(tables.ring(page.gathered.found).query("kind == 'paper'")["factor"].round(9))
+    (sixteen,) = set(tables.ring(page.found).query("kind == 'paper'")["factor"].round(9))
     assert sixteen == 32 / 2
 
 
 def test_gaps_of_accuracy_are_held_against_the_test_set(page):
-    found = tables.resolution(page.gathered.found).set_index(["benchmark", "variant"])
+    found = tables.resolution(page.found).set_index(["benchmark", "variant"])
     one = found.loc["MNIST-MLP", "Pipe-SGD + T"]
     assert one["gap"] == pytest.approx(0.0003) and one["error"] == pytest.approx((2 * 0.9833 * 0.0167 / 10_000) ** 0.5)
     gains = found[found["gap"] > 0]
@@ -152,7 +152,7 @@ def test_gaps_of_accuracy_are_held_against_the_test_set(page):
 def ours(claim, group):
     """What a claim by a verb makes of a group."""
     value = next(one.value for one in FILE.claims if one.id == claim)
-    rows = evidence.frame(group) if value.table == "runs" else evidence.found_rows(group)
+    rows = evidence.rows(group, value.table)
     return numbers(value, rows).values
 
 

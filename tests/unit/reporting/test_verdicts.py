@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from datetime import date
 
-import pandas as pd
 import pytest
 import yaml
 from hypothesis import given
@@ -14,9 +13,8 @@ from hypothesis import strategies as st
 from repro.common.errors import InputError
 from repro.reporting import claims
 from repro.reporting.evaluate import Error, Evidence, Outcome, judge, numbers
-from repro.reporting.interval import Interval
 from repro.reporting.validated import ratio_error, time_error
-from repro.reporting.verdict import Effect, Verdict, direction, of_effect, of_value
+from repro.reporting.verdict import Effect, Interval, Verdict, direction, of_effect, of_value
 
 # --- claims as data: read, computed from runs by their verbs, judged with all that makes a number uncertain
 
@@ -47,12 +45,11 @@ def of(*values, **more):
 
 def steps(**seconds):
     """A row a variant and seed."""
-    rows = [
+    return [
         {"variant": variant.replace("_", " + "), "seed": seed, "breakdown": False, "step_s": value}
         for variant, values in seconds.items()
         for seed, value in enumerate(values)
     ]
-    return pd.DataFrame(rows)
 
 
 def test_a_verb_takes_the_variant_that_is_best_over_seeds_and_pairs_by_seed(tmp_path):
@@ -60,7 +57,7 @@ def test_a_verb_takes_the_variant_that_is_best_over_seeds_and_pairs_by_seed(tmp_
     found = numbers(claim.value, steps(A=[0.5, 0.4, 0.1], A_T=[0.4, 0.3], B=[1.0, 1.2]))
     assert found.values == pytest.approx({0: 2.5, 1: 4.0}) and found.note == "fastest: A + T"
     assert numbers(claim.value, steps(B=[1.0])).reason == "no results for A, A + T"
-    apart = steps(A=[0.5], B=[1.0]).assign(seed=[0, 1])
+    apart = [row | {"seed": seed} for seed, row in enumerate(steps(A=[0.5], B=[1.0]))]
     assert "no seed in common" in numbers(claim.value, apart).reason
 
 
@@ -75,7 +72,7 @@ def test_verbs_of_two_sides(tmp_path, verb, expected):
 def test_phases_are_those_of_breakdown_runs_where_there_are_any(tmp_path):
     value = {"verb": "value", "column": "step_s", "of": {"variant": "A"}, "phases": True}
     (claim,) = read(tmp_path, CLAIM | {"value": value}).claims
-    rows = pd.concat([steps(A=[1.0, 1.1]), steps(A=[2.0]).assign(breakdown=True)])
+    rows = [*steps(A=[1.0, 1.1]), steps(A=[2.0])[0] | {"breakdown": True}]
     assert numbers(claim.value, rows).values == {0: 2.0}
     assert numbers(claim.value.model_copy(update={"phases": False}), rows).values == {0: 1.0, 1: 1.1}
 
@@ -167,17 +164,17 @@ def test_files_that_are_none(tmp_path):
 
 
 def test_the_error_of_a_ratio_is_that_of_the_familys_largest_size():
-    columns = ["run", "setting", "strategy", "bytes", "observed_s.median", "simulated_s"]
-    of_two = [["p2", "A", "dsync", 100, 1.0, 1.1], ["p2", "B", "dsync", 100, 2.0, 2.2]]
-    of_four = [["p4", "A", "dsync", 100, 1.0, 1.0], ["p4", "B", "dsync", 100, 1.0, 0.8]]
-    apart = [["p4", "C", "other", 1000, 1.0, 9.0], ["p4", "B", "dsync", 10, 1.0, 5.0]]
-    rows = pd.DataFrame([*of_two, *of_four, *apart], columns=columns)
+    columns = ("run", "strategy", "bytes", "observed_s", "simulated_s")
+    of_two = [("p2", "dsync", 100, 1.0, 1.1), ("p2", "dsync", 100, 2.0, 2.2)]
+    of_four = [("p4", "dsync", 100, 1.0, 1.0), ("p4", "dsync", 100, 1.0, 0.8)]
+    apart = [("p4", "other", 1000, 1.0, 9.0), ("p4", "dsync", 10, 1.0, 5.0)]
+    rows = [dict(zip(columns, row)) for row in (*of_two, *of_four, *apart)]
     found = ratio_error(rows, ["dsync"], 1000)
     assert found.share == pytest.approx(0.25) and found.source.endswith(", extrapolated")
     assert "extrapolated" not in ratio_error(rows, ["dsync"], 100).source
     assert time_error(rows, ["dsync"], 100).share == pytest.approx(0.25)
     assert "of all families" in time_error(rows, ["unknown"], 100).source
-    assert ratio_error(rows[:0], ["dsync"], 100) is None
+    assert ratio_error([], ["dsync"], 100) is None
 
 
 # --- verdicts from intervals: the answers of DESIGN section 9, and the cases that were once called a match

@@ -169,3 +169,15 @@ def test_kinds_are_apart_and_a_mirror_of_before_is_replaced(root, folder):
     view = json.loads(experiment.tags[f"mlflow.sharedViewState.{SHARED_VIEW}"])
     assert "target/0.8" in view["compareRunCharts"][0]["selectedMetricKeys"]
     assert sync_all(root) == (0, 1, 0)
+
+
+def test_a_sync_of_many_runs_does_not_wait_for_the_disk(tmp_path):
+    from sqlalchemy import create_engine, text
+
+    def waits():
+        with create_engine(f"sqlite:///{tmp_path}/some.db").connect() as connection:
+            return connection.execute(text("PRAGMA synchronous")).scalar()
+
+    with store.hurried():
+        assert waits() == 0
+    assert waits() == 2

@@ -51,7 +51,7 @@ def call(
     if name == "dense":  # as the paper of gTop-k calls it
         name = "ring"
     if name == "native":
-        return in_place(lambda x: fabric.allreduce(x).wait())
+        return in_place(lambda x: fabric.allreduce(x, algorithm="native").wait())
     if name in collectives.ALLREDUCE:
         return in_place(lambda x: collectives.ALLREDUCE[name](fabric, x, 0))
     if name == "broadcast":

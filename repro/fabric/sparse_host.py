@@ -13,6 +13,22 @@ def order(indices: np.ndarray) -> np.ndarray:
     return np.argsort(indices, kind="stable")
 
 
+def among(mine: np.ndarray, others: np.ndarray, empty: int) -> np.ndarray:
+    """Which of these indices are among the others: (n,) bool. All but `empty` are different, in each of the two.
+
+    An index that is in both stands twice in their common order: a merge of two stretches, where searching each of
+    thousands of places in thousands would take three times as long.
+    """
+    both = np.concatenate([others, mine])
+    places = order(both)
+    both = np.take(both, places)
+    found = np.zeros(len(both), dtype=bool)
+    found[places[1:][both[1:] == both[:-1]]] = True
+    found = found[len(others) :]
+    found[mine == empty] = empty in others
+    return found
+
+
 def largest(magnitudes: np.ndarray, k: int) -> np.ndarray:
     """Which k of the magnitudes (n,), without NaN, are the largest: (n,) bool, ties by position."""
     place = len(magnitudes) - k

@@ -18,7 +18,7 @@ from repro.testbed.links import GOODPUT_SHARE
 
 PROGRAM = "repro.bench.allreduce_program"
 RANKS, RATE_GBIT = 4, 1.0
-SIZES = (4_000, 64_000, 1_000_000, 10_000_000, 40_000_000)  # bytes
+SIZES = (4_000, 1_000_000, 10_000_000, 40_000_000)  # bytes
 OURS = ("ring", "ring_pipelined", "auto", "native")
 # OpenMPI's settings: of MPI_Allreduce alone, whose default is a choice by size and ranks
 TUNED = "OMPI_MCA_coll_tuned_use_dynamic_rules", "OMPI_MCA_coll_tuned_allreduce_algorithm"
@@ -72,7 +72,7 @@ def timed(
 
 def turns(nbytes: int) -> int:
     """More of short ones, which a busy machine disturbs most."""
-    return max(5, min(40, 40_000_000 // nbytes))
+    return max(5, min(20, 40_000_000 // nbytes))
 
 
 def row(place: Network, setting: str, nbytes: int, found: list[dict[str, float]]) -> dict[str, Any]:

@@ -12,9 +12,9 @@ from repro.fabric.base import MAIN, Fabric
 from repro.fabric.pipelined import ring_pipelined
 
 GROWTH = 4
-SIZES = tuple(GROWTH**power for power in range(8, 13))  # bytes: 64 KiB to 16 MiB
-REPEAT = 3
-BUDGET_S = 0.5  # of real time: no size is begun that would take longer than what is left
+SIZES = tuple(GROWTH**power for power in range(8, 12))  # bytes: 64 KiB to 4 MiB
+REPEAT = 2
+BUDGET_S = 2.0  # of real time: no size is begun that would take longer than what is left, by the one before
 CLEARLY = 0.95  # of the library's time, which the ring must stay below to be taken
 FLOAT32 = 4
 
@@ -31,16 +31,18 @@ def find(fabric: Fabric, timing: Timing | None = None) -> Crossover:
         return Crossover(None, "one rank: nothing to exchange")
     time_one = timing or seconds
     points: list[Point] = []
-    began, spent = time.perf_counter(), 0.0
+    began = time.perf_counter()
+    fabric.exchange(None)  # polls: a rank that is late finds the cores free
     for nbytes in SIZES:
-        before = spent
-        turns = [[time_one(fabric, name, nbytes) for name in (NATIVE, RING)] for _ in range(REPEAT + 1)]
-        # of each repetition the slowest rank's; the first one opens connections and touches fresh memory
-        ranks: list[tuple[list[list[float]], float]] = fabric.exchange((turns, time.perf_counter() - began))
-        slowest = [[max(rank[turn][side] for rank, _ in ranks) for side in (0, 1)] for turn in range(REPEAT + 1)]
-        points.append(Point(nbytes, *(min(turn[side] for turn in slowest[1:]) for side in (0, 1))))
-        spent = max(elapsed for _, elapsed in ranks)
-        if spent + (spent - before) * GROWTH > BUDGET_S:
+        started = time.perf_counter()
+        warm_up = not points  # opens connections
+        turns = [[time_one(fabric, name, nbytes) for name in (NATIVE, RING)] for _ in range(REPEAT + warm_up)]
+        took = time.perf_counter() - started
+        seen, times, starts = zip(*fabric.exchange((turns, took, started - began)))
+        # of each repetition the slowest rank's
+        slowest = [[max(rank[turn][side] for rank in seen) for side in (0, 1)] for turn in range(len(turns))]
+        points.append(Point(nbytes, *(min(turn[side] for turn in slowest[warm_up:]) for side in (0, 1))))
+        if max(starts) + (1 + GROWTH) * max(times) > BUDGET_S:
             break
     return decide(points)
 
@@ -64,7 +66,6 @@ def seconds(fabric: Fabric, name: str, nbytes: int) -> float:
     """Of one allreduce on this rank, once all have come."""
     # where sizes will do they are what training sends: the emulated fabric may shrink them
     vector = torch.zeros(nbytes // FLOAT32, device="meta" if "sizes" in fabric.capabilities else "cpu")
-    fabric.exchange(None)  # polls: a rank that is late finds the cores free
     fabric.barrier()
     began = fabric.now()
     if name == NATIVE:

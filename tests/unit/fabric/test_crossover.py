@@ -40,9 +40,11 @@ class Ranks:
     size = 3
 
     def exchange(self, mine):
-        turns, elapsed = mine
+        if mine is None:
+            return [None] * 3
+        turns, took, before = mine
         faster = [[native / 2, ring / 4] for native, ring in turns]
-        return [(turns, elapsed), (faster, 2 * elapsed), (faster, elapsed)]
+        return [(turns, took, before), (faster, 2 * took, before), (faster, took, before)]
 
 
 def test_what_the_slowest_rank_sees_counts_and_a_slow_network_ends_it_early(monkeypatch):
@@ -50,7 +52,7 @@ def test_what_the_slowest_rank_sees_counts_and_a_slow_network_ends_it_early(monk
     monkeypatch.setattr(crossover.time, "perf_counter", lambda: now[0])
 
     def timing(fabric, name, nbytes):
-        now[0] += nbytes / 2**20
+        now[0] += 4 * nbytes / 2**20
         return (2.0 if name == "native" else 1.0) * nbytes / 2**20
 
     found = crossover.find(Ranks(), timing)

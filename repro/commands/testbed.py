@@ -22,7 +22,7 @@ def add(commands: Any) -> None:
     actions = testbed.add_subparsers(metavar="ACTION", parser_class=Parser)
 
     up = actions.add_parser("up", help="make it, measure it and keep it; runs on testbed=shaped/... make their own")
-    up.add_argument("--rate", type=float, default=1.0, help="Gbit/s of each link, both ways: 0.1, 1, 2.5, 10 or 25")
+    up.add_argument("--rate", type=float, default=1.0, help="Gbit/s of each link, both ways: 0.02 to 25")
     up.add_argument("--hosts", type=int, default=4, help="network namespaces, one a rank")
     as_json(up)
     up.set_defaults(command=cmd_up)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -16,38 +17,90 @@ from repro.common.registry import PLUGINS
 
 # libyaml's where PyYAML has it: it takes a tenth of the time and writes the same
 DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
+EACH = "each"  # of a file: its configurations, by name
 GROUPS = ("strategy", "model", "dataset", "testbed", "imbalance")
 
 
 def group_names(group: str) -> list[str]:
-    """What a config group has: its files, without `.yaml` (those in folders as `folder/name`), and its plugins."""
-    return sorted({*_files(group), *(PLUGINS[group].names() if group in PLUGINS else ())})
+    """What a config group has: its files' configurations (those in folders as `folder/name`), and its plugins."""
+    return sorted({*in_files(group), *(PLUGINS[group].names() if group in PLUGINS else ())})
 
 
 def plugins_without_file() -> Iterator[tuple[str, str]]:
-    """The group and name of each plugin that has no file of its options: installed ones, and of ours some."""
+    """The group and name of each plugin whose options no file lists: installed ones, and of ours some."""
     for group, registry in PLUGINS.items():
-        for name in sorted({*registry.names()} - {*_files(group)}):
+        for name in sorted({*registry.names()} - {*in_files(group)}):
             yield group, name
 
 
-def _files(group: str) -> list[str]:
+def in_files(group: str) -> list[str]:
+    """The names of a group's configurations, folder by folder."""
     root = CONFIGS / group
-    return [path.relative_to(root).with_suffix("").as_posix() for path in root.rglob("*.yaml")]
+    folders = sorted({path.parent for path in root.rglob("*.yaml")})
+    return [(folder / name).relative_to(root).as_posix() for folder in folders for name in _configurations(folder)]
+
+
+def entries(group: str) -> list[str]:
+    """Those of them that are entries of a file with `each`, which Hydra itself does not find."""
+    return [name for name in in_files(group) if not (CONFIGS / group / f"{name}.yaml").is_file()]
 
 
 def own_file(experiment: str) -> dict[str, Any]:
-    """The experiment's own file, uncomposed; empty where there is none."""
+    """The experiment's own configuration, uncomposed; empty where there is none."""
     return group_file("experiment", experiment)
 
 
 def group_file(group: str, name: str) -> dict[str, Any]:
-    """A file of a config group, uncomposed; empty where there is none; InputError for one that is no YAML."""
-    path = CONFIGS / group / f"{name}.yaml"
+    """A configuration of a config group, uncomposed; empty where there is none; InputError for a file that is no YAML.
+
+    A file is one, of its name; or with `each` several, of the names there: what stands beside `each` is common to all,
+    and each says what is its own, entry by entry.
+    """
+    place = CONFIGS / group / name
+    path, entry = _configurations(place.parent).get(place.name, (None, None))
+    if path is None:
+        return {}
     try:
-        return yaml_files.read(path) if path.is_file() else {}
+        read = yaml_files.read(path)
     except yaml.YAMLError as error:
         raise InputError(f"{path}: {' '.join(str(error).split())}") from None
+    if entry is None:
+        return read
+    own = read.pop(EACH)[entry] or {}
+    merged = _over(read, own)
+    return {name: merged[name] for name in (*own, *merged)}
+
+
+def place_of(group: str, name: str) -> Path:
+    """The file that a configuration of a group stands in; for one that there is not, the file that could hold it."""
+    place = CONFIGS / group / name
+    return _configurations(place.parent).get(place.name, (place.with_name(f"{place.name}.yaml"), None))[0]
+
+
+def _configurations(folder: Path) -> dict[str, tuple[Path, str | None]]:
+    """Name -> its file, and its entry in `each` where the file has several, of the files in a folder alone."""
+    found: dict[str, tuple[Path, str | None]] = {}
+    for path in sorted(folder.glob("*.yaml")):
+        names = _each(path, path.stat().st_mtime_ns)
+        found |= {path.stem: (path, None)} if names is None else {name: (path, name) for name in names}
+    return found
+
+
+@cache
+def _each(path: Path, modified_ns: int) -> tuple[str, ...] | None:
+    try:
+        read = yaml_files.read(path)
+    except yaml.YAMLError:
+        return None  # said when it is used: it disturbs nobody else
+    return tuple(read[EACH]) if isinstance(read, dict) and isinstance(read.get(EACH), dict) else None
+
+
+def _over(common: dict[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """`common` with the entries of `own`, those of mappings in both one by one."""
+    for name, value in own.items():
+        both = isinstance(value, dict) and isinstance(common.get(name), dict)
+        common[name] = _over(common[name], value) if both else value
+    return common
 
 
 def write_yaml(path: Path, config: dict[str, Any]) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from repro.common import yaml_files
 from repro.common.errors import InputError, unknown
 from repro.common.paths import CONFIGS
-from repro.experiment.files import GROUPS, group_names
+from repro.experiment.files import GROUPS, group_file, group_names
 
 LATER = ("grid", "exclude", "testbeds", "scales")  # parts of an experiment that hold overrides themselves
 # parts whose entries are checked by those who read them, whichever those are: `+` may add some
@@ -20,7 +20,7 @@ FORM = re.compile(r"\+{0,2}[\w.-]+")  # of a key; plus signs add an entry to a p
 
 def parts_of(own_file: Mapping[str, Any]) -> set[str]:
     """The parts of an experiment's configuration: everyone's, and values that its own file gives a name."""
-    return {*_of_file("config"), *own_file, *GROUPS} - {"defaults"}
+    return {*_everyones(), *own_file, *GROUPS} - {"defaults"}
 
 
 def check_override(override: str, known: Collection[str]) -> None:
@@ -45,10 +45,10 @@ def check_override(override: str, known: Collection[str]) -> None:
 def _entries(part: str) -> set[str]:
     """The entries of a part: those of all its files, where it is a group of files."""
     if part in GROUPS:
-        return set().union(*(_of_file(f"{part}/{name}") for name in group_names(part))) - {"defaults"}
-    return set(_of_file("config").get(part) or ())
+        return set().union(*(group_file(part, name) for name in group_names(part))) - {"defaults"}
+    return set(_everyones().get(part) or ())
 
 
 @cache
-def _of_file(name: str) -> Mapping[str, Any]:
-    return yaml_files.read(CONFIGS / f"{name}.yaml")
+def _everyones() -> Mapping[str, Any]:
+    return yaml_files.read(CONFIGS / "config.yaml")

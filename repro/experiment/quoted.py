@@ -24,7 +24,7 @@ from pydantic import Field, model_validator
 from repro.common.errors import InputError
 from repro.common.fields import Model, Text, checked
 from repro.common.paths import CONFIGS
-from repro.experiment.files import own_file
+from repro.experiment.files import own_file, place_of
 
 # column -> unit of the table -> the column's value of the table's
 UNITS: dict[str, dict[str, Callable[[float], float]]] = {
@@ -69,7 +69,9 @@ def quoted(experiment: str) -> dict[str, dict[str, float]]:
             entry = checked(Quoted, given)
             found.setdefault(entry.title, {}).update(_numbers(experiment.split("/")[0], entry))
         except InputError as error:
-            raise InputError(f"{CONFIGS / 'experiment' / experiment}.yaml: quoted, entry {number}: {error}") from None
+            raise InputError(
+                f"{place_of('experiment', experiment)}: {experiment}: quoted, entry {number}: {error}"
+            ) from None
     return found
 
 

@@ -122,8 +122,8 @@ class Modelled(Ranks):
     hosts: Count | None = None  # on which the ranks are in turn; null: one a rank
     local_alpha_s: NonNegative = 0.0  # between ranks of one host
     local_beta_s_per_byte: NonNegative = 0.0
-    quantum_bytes: Count | None = None  # that a message may send before another's turn; null: all of it
-    short_bytes: Count | None = None  # messages of at most so many wait for no turn
+    fair: bool = False  # messages under way share a link; else one goes after the other
+    short_bytes: Count | None = None  # messages of at most so many need no share of it
     startup_s: NonNegative = 0.0  # of a pull of parameters, before its messages (iBatch's T_s)
     select_s_per_byte: Seconds = Field(default_factory=dict)
     merge_s_per_byte: NonNegative = 0.0

@@ -1,105 +1,190 @@
-"""The network model in which connections share a NIC: each in turn sends a quantum, as TCP's flows do on average."""
+"""The network model in which what is under way shares NICs as fluids do, max-min fair: as TCP's flows on average."""
 
 from __future__ import annotations
 
-from collections import Counter, deque
+from collections import deque
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
+from heapq import heappop, heappush
+from itertools import count
+from math import inf
+from typing import NamedTuple
 
 from repro.fabric.links import Links
 from repro.fabric.network import Network
 from repro.fabric.scheduler import Scheduler
 
+EQUAL = 1 + 1e-12  # links whose shares are no further apart than rounding are full at once
 
-@dataclass
-class Sending:
-    """A message under way: bytes that have not left yet, bytes that have not been taken in yet."""
 
-    to: int
-    nbytes: int
-    to_leave: int
-    to_come: int
+class Sending(NamedTuple):
+    """A message of a connection; `wire`: seconds that it takes alone."""
+
+    wire: float
+    latency: float
     deliver: Callable[[], None]
     left: Callable[[], None]
+    lane: Hashable
 
 
-@dataclass
 class Connection:
-    """What one node has to send to one other, in order."""
+    """What one node has to send to one other, in order: the first of its messages is a flow."""
 
-    nodes: tuple[int, int]
-    messages: deque[Sending]
+    def __init__(self, source: int, to: int, message: Sending):
+        self.source, self.to = source, to
+        self.messages = deque([message])
+
+
+@dataclass(slots=True)
+class Route:
+    """The flows from one host's NIC to another's, which have the same rate: one number says how far all of them are.
+
+    flows    a heap of (`served` at its end, number, connection)
+    served   seconds at a NIC's full rate that a flow has had which began when `served` was 0; right at `since`
+    rate     of each flow, of a NIC's
+    due      when the first of them ends at this rate; `asked`: when the scheduler will ask next, never later
+    """
+
+    links: tuple[int, int]
+    flows: list[tuple[float, int, Connection]] = field(default_factory=list)
+    served: float = 0.0
+    since: float = 0.0
+    rate: float = 0.0
+    due: float = inf
+    asked: float = inf
 
 
 class FairLinks(Links):
-    """As `Links`, cut into quanta: alpha + n * beta for a message alone, and p messages to one node still end after
-    alpha + p * n * beta; but they end together, where `Links` serves one after the other. Messages from one node to one
-    other are a connection's, and go one after the other.
+    """n * beta + alpha for a message alone; p messages to one node, or from it, all end after p * n * beta + alpha.
 
-    A quantum is far longer than a packet, and a turn of all connections takes long: a message up to `network.short`,
-    which TCP would send between two packets, takes no turn, and its bytes none of the others' time.
+    The first message of every connection (from one node to one other) is a flow over the NIC that it leaves and the one
+    that it enters; with `network.hosts` nodes of a host share its NIC. Rates are max-min fair, by progressive filling
+    (Bertsekas and Gallager, Data Networks, section 6.5.2): nobody could have more without taking it from one who has no
+    more. They change where a flow begins or ends, and there only those of flows that share NICs with it, however
+    indirectly. A connection's next message begins where the one before ends; alpha comes behind, and takes no link.
 
-    With `network.hosts` the connections of all nodes of a host take turns on its NIC; within a host as `Links`.
+    A message up to `network.short`, which TCP would send between two packets, is no flow, and takes nobody's bytes,
+    unless one of its lane has not left. Within a host as `Links`.
     """
 
     def __init__(self, scheduler: Scheduler, network: Network, size: int):
         super().__init__(scheduler, network, size)
-        # of each host its connections with something to send, the one whose turn it is first
-        self.sending: list[deque[Connection]] = [deque() for _ in range(self.hosts)]
-        self.open: dict[tuple[int, int], Connection] = {}  # those among them, by their nodes
-        self.coming: Counter[tuple[int, int, Hashable]] = Counter()  # messages under way that take turns, of each lane
+        self.open: dict[tuple[int, int], Connection] = {}  # by their nodes
+        # the routes with flows at each link, by the link at their other end; NICs' ways out come before those in
+        self.at: list[dict[int, Route]] = [{} for _ in range(2 * self.hosts)]
+        self.changed: dict[tuple[int, int], Route] = {}  # to which flows came, or from which they went, by their links
+        self.numbers = count()
 
     def between_hosts(
         self, source: int, to: int, nbytes: int, deliver: Callable[[], None], left: Callable[[], None], lane: Hashable
     ) -> None:
-        """In turns with the other connections of the sender's host, or at once where it is short."""
-        if nbytes <= self.network.short and not self.coming[source, to, lane]:
-            end = self.scheduler.now + nbytes * self.network.beta
-            self.scheduler.at(end + self.network.latency(nbytes), to, deliver)
+        wire, latency = nbytes * self.network.beta, self.network.latency(nbytes)
+        connection = self.open.get((source, to))
+        if nbytes <= self.network.short and not (connection and any(m.lane == lane for m in connection.messages)):
+            end = self.scheduler.now + wire
+            self.scheduler.at(self.in_order(source, to, lane, end + latency), to, deliver)
             self.scheduler.at(end, source, left)
             return
-        self.coming[source, to, lane] += 1
-
-        def delivered() -> None:
-            self.coming[source, to, lane] -= 1
-            deliver()
-
-        message = Sending(to, nbytes, nbytes, nbytes, delivered, left)
-        if connection := self.open.get((source, to)):
+        message = Sending(wire, latency, deliver, left, lane)
+        if connection:
             connection.messages.append(message)
             return
-        self.open[source, to] = connection = Connection((source, to), deque([message]))
-        host = source % self.hosts
-        self.sending[host].append(connection)
-        if len(self.sending[host]) == 1:
-            self._send_quantum(host)
+        self.open[source, to] = connection = Connection(source, to, message)
+        way_out, way_in = source % self.hosts, self.hosts + to % self.hosts
+        route = self.at[way_out].get(way_in)
+        if route is None:
+            route = self.at[way_out][way_in] = self.at[way_in][way_out] = Route((way_out, way_in))
+        self._serve(route)
+        heappush(route.flows, (route.served + wire, next(self.numbers), connection))
+        self._changes(route)
 
-    def _send_quantum(self, host: int) -> None:
-        scheduler, connections = self.scheduler, self.sending[host]
-        source, message = connections[0].nodes[0], connections[0].messages[0]
-        quantum = min(self.network.quantum or message.to_leave, message.to_leave)
-        wire = quantum * self.network.beta
+    def _serve(self, route: Route) -> None:
+        """Until now."""
+        now = self.scheduler.now
+        route.served += route.rate * (now - route.since)
+        route.since = now
 
-        def head_arrives() -> None:
-            there = message.to % self.hosts
-            rx = max(scheduler.now, self.rx_free[there])
-            self.rx_free[there] = rx + wire
-            message.to_come -= quantum
-            if not message.to_come:
-                scheduler.at(rx + wire, message.to, message.deliver)
+    def _changes(self, route: Route) -> None:
+        """There are to be new rates, when whatever else is due now has been done."""
+        if not self.changed:
+            self.scheduler.at(self.scheduler.now, self.size, self._settle)
+        self.changed[route.links] = route
 
-        def tail_leaves() -> None:
-            connection = connections.popleft()
-            message.to_leave -= quantum
-            if not message.to_leave:
-                connection.messages.popleft()
-                message.left()
+    def _settle(self) -> None:
+        changed, self.changed = self.changed, {}
+        for (way_out, way_in), route in changed.items():
+            if not route.flows:
+                del self.at[way_out][way_in], self.at[way_in][way_out]
+        settled: set[int] = set()
+        for link in (link for links in changed for link in links):
+            if link in settled:
+                continue
+            links = self._reached(link)
+            settled.update(links)
+            for route, rate in self._rates(links):
+                if rate != route.rate or route.links in changed:
+                    self._serve(route)
+                    route.rate = rate
+                    self._ask(route)
+
+    def _reached(self, link: int) -> list[int]:
+        """The link and those that share flows with it, however indirectly."""
+        links, reached = [link], {link}
+        for one in links:
+            for other in self.at[one]:
+                if other not in reached:
+                    reached.add(other)
+                    links.append(other)
+        return links
+
+    def _rates(self, links: list[int]) -> list[tuple[Route, float]]:
+        """Those of all routes on these links: the link with the least for each of its flows gives them that, and so on
+        with what the other links have left."""
+        found: dict[tuple[int, int], tuple[Route, float]] = {}
+        free = dict.fromkeys(links, 1.0)
+        flows = {link: sum(len(route.flows) for route in self.at[link].values()) for link in links}
+        while flows := {link: number for link, number in flows.items() if number}:
+            least = min(free[link] / number for link, number in flows.items())
+            most = least * EQUAL
+            for link in [link for link, number in flows.items() if free[link] <= most * number]:
+                for route in self.at[link].values():
+                    if route.links not in found:
+                        found[route.links] = route, least
+                        for end in route.links:
+                            free[end] -= len(route.flows) * least
+                            flows[end] -= len(route.flows)
+        return list(found.values())
+
+    def _ask(self, route: Route) -> None:
+        """Let the scheduler ask for the end of the route's next flow when it is due, if not before."""
+        route.due = route.since + max(route.flows[0][0] - route.served, 0.0) / route.rate
+        if route.due < route.asked:
+            route.asked = route.due
+            self.scheduler.at(route.due, self.size, partial(self._asked, route))
+
+    def _asked(self, route: Route) -> None:
+        now, flows = self.scheduler.now, route.flows
+        if now != route.asked:
+            return  # an earlier time was asked for since
+        route.asked = inf
+        if now < route.due:  # the flows have become slower since
+            self._ask(route)
+            return
+        route.served, route.since = end, _ = flows[0][0], now
+        gone = False
+        while flows and flows[0][0] == end:
+            connection = heappop(flows)[2]
+            message = connection.messages.popleft()
+            message.left()
+            arrival = self.in_order(connection.source, connection.to, message.lane, now + message.latency)
+            self.scheduler.at(arrival, connection.to, message.deliver)
             if connection.messages:
-                connections.append(connection)
+                heappush(flows, (end + connection.messages[0].wire, next(self.numbers), connection))
             else:
-                del self.open[connection.nodes]
-            if connections:
-                self._send_quantum(host)
-
-        scheduler.at(scheduler.now + self.network.latency(message.nbytes), message.to, head_arrives)
-        scheduler.at(scheduler.now + wire, source, tail_leaves)
+                del self.open[connection.source, connection.to]
+                gone = True
+        if gone:
+            self._changes(route)
+        else:
+            self._ask(route)

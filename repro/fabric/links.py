@@ -24,10 +24,11 @@ class Links:
 
     def __init__(self, scheduler: Scheduler, network: Network, size: int):
         self.scheduler, self.network = scheduler, network
-        self.hosts = network.hosts or size  # rank r is on host r mod hosts
+        self.size, self.hosts = size, network.hosts or size  # rank r is on host r mod hosts
         self.tx_free = [0.0] * self.hosts
         self.rx_free = [0.0] * self.hosts
         self.memory_free = [0.0] * self.hosts
+        self.last_arrival: dict[Hashable, float] = {}  # by sender, receiver and lane
         self.messages = 0
 
     def transmit(
@@ -65,9 +66,17 @@ class Links:
         now, free = scheduler.now, self.tx_free[host]
         tx = now if now > free else free
         self.tx_free[host] = tx + wire
-        alpha = network.latency(nbytes) if network.by_size else network.alpha
-        scheduler.at(tx + alpha, to, partial(self._head_arrives, to, wire, deliver))
+        arrival = tx + network.alpha
+        if network.by_size:
+            arrival = self.in_order(source, to, lane, tx + network.latency(nbytes))
+        scheduler.at(arrival, to, partial(self._head_arrives, to, wire, deliver))
         scheduler.at(tx + wire, source, left)
+
+    def in_order(self, source: int, to: int, lane: Hashable, arrival: float) -> float:
+        """When a message arrives that would at `arrival`: not before the one before it of its lane, as MPI has it."""
+        key = source, to, lane
+        self.last_arrival[key] = arrival = max(arrival, self.last_arrival.get(key, 0.0))
+        return arrival
 
     def _head_arrives(self, to: int, wire: float, deliver: Callable[[], None]) -> None:
         """At its own time, so that receivers serve in order of arrival, not of sending."""

@@ -13,8 +13,8 @@ class Network:
 
     by_size: (bytes, alpha) in increasing order, in place of the one alpha, for a library that changes its protocol with
     the size of a message (eager up to a limit, a handshake above it); between two sizes straight over log(bytes).
-    quantum: bytes that connections send in turn (`fair_links`); None: message after message.
-    short: bytes up to which a message of such a network takes no turn.
+    fair: messages under way share NICs (`fair_links`), in the place of one after the other (`links`).
+    short: bytes up to which a message of such a network takes nobody's share.
     hosts: so many carry the nodes in turn, rank r host r mod hosts, and share their NICs; messages
     within a host have local_alpha and local_beta. None: every node is a host.
     """
@@ -22,7 +22,7 @@ class Network:
     alpha: float
     beta: float
     by_size: tuple[tuple[int, float], ...] = ()
-    quantum: int | None = None
+    fair: bool = False
     short: int = 0
     hosts: int | None = None
     local_alpha: float = 0.0

@@ -39,7 +39,7 @@ class World:
     def __init__(self, size: int, network: Network):
         self.size, self.network = size, network
         self.scheduler = Scheduler()
-        self.links = (FairLinks if network.quantum else Links)(self.scheduler, network, size)
+        self.links = (FairLinks if network.fair else Links)(self.scheduler, network, size)
         self.together = Together(self.scheduler, self.links, size)
         self.mailboxes = [Mailbox() for _ in range(size)]
         self.meetings: dict[Any, Meeting] = defaultdict(Meeting)

@@ -22,7 +22,6 @@ from torch import nn
 
 from repro import data, models
 from repro.common.errors import InputError
-from repro.common.paths import CONFIGS
 from repro.data.base import Dataset, Minibatches
 from repro.experiment import files
 from repro.fabric.device import pick_device
@@ -90,7 +89,7 @@ def usual_dataset(name: str) -> str:
     found: Counter[str] = Counter()
     for experiment in files.group_names("experiment"):
         chosen: dict[str, str] = {}
-        for default in files.read_yaml(CONFIGS / "experiment" / f"{experiment}.yaml").get("defaults", []):
+        for default in files.own_file(experiment).get("defaults", []):
             chosen |= default if isinstance(default, dict) else {}
         if chosen.get("override /model") == name and "override /dataset" in chosen:
             found[chosen["override /dataset"]] += 1

@@ -26,7 +26,6 @@ WIRE_TAG = 7
 
 
 LONG = 1 << 20  # bytes: messages whose slope is the link's
-SHARED, LEAST_QUANTUM = 1 << 18, 1 << 16  # bytes
 
 
 @dataclass(frozen=True)
@@ -47,18 +46,20 @@ class Fitted:
             "alpha_s": network.alpha,
             "beta_s_per_byte": network.beta,
             "alpha_by_size": by_size,
-            "quantum_bytes": network.quantum,
             "points": self.points,
         }
 
 
 def fit(points: Sequence[tuple[int, float]], messages: int = 1) -> Network:
-    """The network on which `messages` messages of n bytes, one after the other, take the measured (n, seconds)."""
+    """The network on which `messages` messages of n bytes, one after the other, take the measured (n, seconds).
+
+    What is under way at once shares its links: so do TCP's connections.
+    """
     each = sorted((n, seconds / messages) for n, seconds in points)
     long = [point for point in each if point[0] >= LONG]
     beta = fit_alpha_beta(long if len(long) > 1 else each[-2:]).beta
     by_size = tuple((n, max(0.0, seconds - n * beta)) for n, seconds in each)
-    return Network(by_size[0][1], beta, by_size)
+    return Network(by_size[0][1], beta, by_size, fair=True)
 
 
 def measure(fabric: Fabric, work: Callable[[int], Any], sizes: Sequence[int], rounds: int) -> dict[int, list[float]]:
@@ -91,31 +92,6 @@ def neighbours(fabric: Fabric, sizes: Sequence[int], rounds: int) -> Fitted:
     taken = measure(fabric, exchange, sizes, rounds)
     points = [(n, statistics.median(seconds)) for n, seconds in taken.items()]
     return Fitted(fit(points), _points(points, taken, fit_alpha_beta(points).residuals))
-
-
-def sharing(fabric: Fabric, sizes: Sequence[int], rounds: int, beta: float) -> int | None:
-    """Bytes in turn with which two messages of one NIC to two ranks end as they do; None with fewer than three ranks.
-
-    In turns of q bytes the second ends q * beta after the first (a whole message where they do not share at all); of
-    all sizes and rounds the median.
-    """
-    if fabric.size < 3:
-        return None
-    found = []
-    for n in [size for size in sizes if size >= SHARED]:
-        buffer = torch.zeros(n // FLOAT32)
-        for _ in range(rounds):
-            fabric.exchange(None)
-            fabric.barrier()
-            began = fabric.now()
-            if fabric.rank == 0:
-                for send in [fabric.isend(buffer, to, WIRE_TAG) for to in (1, 2)]:
-                    send.wait()
-            elif fabric.rank < 3:
-                fabric.recv(buffer, 0, WIRE_TAG)
-            first, second = sorted(fabric.exchange(fabric.now() - began)[1:3])
-            found.append((second - first) / beta)
-    return max(LEAST_QUANTUM, round(statistics.median(found)))
 
 
 def native(fabric: Fabric, sizes: Sequence[int], rounds: int) -> Fitted:

@@ -148,14 +148,9 @@ class Bench:
     def networks(self) -> dict[str, _network.Fitted] | None:
         """The network as messages of ours see it, and as the library's own allreduce does, where a strategy uses it."""
         group, rounds, given = self.groups[self.p], self.probe.rounds, self.probe.sizes
-        found = {"messages": _network.neighbours(group, given, rounds)} if group else None
-        # by all ranks that there are: two workers and a server are three
-        beta = self.largest.exchange(found and found["messages"].network.beta)[0]
-        quantum = _network.sharing(self.largest, given, rounds, beta)
-        if group is None or found is None:
+        if group is None:
             return None
-        fitted = found["messages"]
-        found["messages"] = replace(fitted, network=replace(fitted.network, quantum=quantum))
+        found = {"messages": _network.neighbours(group, given, rounds)}
         if any(uses_native(twin(strategy)) for strategy in self.variants.values()):
             found["native"] = _network.native(group, given, rounds)
         return found

@@ -124,7 +124,7 @@ def virtual_network(testbed: Modelled) -> Network:
     return Network(
         testbed.alpha_s,
         testbed.beta_s_per_byte,
-        quantum=testbed.quantum_bytes,
+        fair=testbed.fair,
         short=testbed.short_bytes or 0,
         hosts=testbed.hosts,
         local_alpha=testbed.local_alpha_s,

@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 from repro.common.errors import InputError
-from repro.common.paths import CONFIGS, reference_root
+from repro.common.paths import reference_root
+from repro.experiment import files
 from repro.records import catalogue
 from repro.records.kinds import PADDED
 from repro.reporting.evaluate import judge
@@ -68,7 +69,7 @@ def test_findings_break_where_a_verdict_changes(page, tmp_path):
 
 
 def test_what_went_in_is_by_construction_or_consistent_with_it(page):
-    testbeds = [f"paper/{path.stem}" for path in (CONFIGS / "testbed" / "paper").glob("eagersgd*.yaml")]
+    testbeds = [name for name in files.in_files("testbed") if name.startswith("paper/eagersgd")]
     restated = {name for testbed in testbeds for of in restating(testbed, "claims").values() for name in of}
     assert restated <= set(CLAIMS)
     assert {"hyperplane-single-node", "resnet50-single-node", "lstm-mean", "ucf101-one-node-16"} <= restated

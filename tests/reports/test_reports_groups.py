@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from repro.experiment import config
 from repro.reports import compute, groups, provenance, tables
 from repro.reports.pipesgd.results import FIGURE4, MORE, TRAINING
 from tests.reports.data.summaries import BY_NAME, FIG4, all_runs, labels, make, rows, timing_only
@@ -61,15 +62,13 @@ def test_warm_up_may_differ_between_kinds_and_never_within_a_variant():
 
 
 def test_every_variant_of_the_page_has_its_options_and_the_experiments_files_name_the_same():
-    from repro.common.paths import CONFIGS
-
     for experiment in TRAINING:
         named = set(labels(f"pipesgd/{experiment.name}"))
         assert named == set(experiment.variants), experiment.name
     for figure, names in MORE.items():
         for name in names:
-            text = (CONFIGS / "experiment" / "pipesgd" / f"{name}.yaml").read_text()
-            assert f"\nfigure: {figure}\n" in text and "\nprogram: timing\n" in text
+            own = config.own_file(f"pipesgd/{name}")
+            assert own["figure"] == figure and own["program"] == "timing"
     for name, row in FIGURE4.items():
         assert ("Pipe-SGD + Q" in BY_NAME[name].variants) == (row in ("MNIST-MLP", "AlexNet"))
 

@@ -12,14 +12,12 @@ from pathlib import Path
 
 import pytest
 import torch
-import yaml
 
 from repro import data, imbalance, models, strategies
 from repro.cli import main
 from repro.common.errors import InputError
-from repro.common.paths import CONFIGS
 from repro.common.registry import PLUGINS
-from repro.experiment import config
+from repro.experiment import config, files
 from repro.launch import runs
 from repro.testing import small
 from tests.support import foreign_package
@@ -132,7 +130,7 @@ def test_a_strategy_of_ours_needs_no_file_of_its_options(tmp_path, monkeypatch):
 @pytest.mark.parametrize("group", ["strategy", "model", "imbalance"])
 def test_the_files_of_ours_have_the_defaults(group):
     for name in PLUGINS[group].names():
-        listed = yaml.safe_load((CONFIGS / group / f"{name}.yaml").read_text())
+        listed = files.group_file(group, name)
         defaults = {"name": name} | PLUGINS[group].defaults(name)
         assert listed == {key: list(value) if isinstance(value, tuple) else value for key, value in defaults.items()}
 

@@ -122,7 +122,7 @@ def test_an_entry_that_cannot_be_is_one_line_with_file_and_entry(changes, says, 
     with pytest.raises(InputError) as caught:
         quoted("pipesgd/fig4-mnist")
     line = str(caught.value)
-    assert says in line and "fig4-mnist.yaml: quoted, entry 2: " in line and "\n" not in line
+    assert says in line and "fig4.yaml: pipesgd/fig4-mnist: quoted, entry 2: " in line and "\n" not in line
 
 
 # --- programs (training and probes) and overrides that hold on one testbed

@@ -136,15 +136,15 @@ def network_of(**entries) -> Network:
 
 def test_a_testbed_s_network():
     assert network_of() == Network(ALPHA, BETA)
-    assert network_of(quantum_bytes=9) == Network(ALPHA, BETA, quantum=9)
+    assert network_of(fair=True) == Network(ALPHA, BETA, fair=True)
     entries = {"hosts": 8, "local_alpha_s": LOCAL_ALPHA, "local_beta_s_per_byte": LOCAL_BETA}
     assert network_of(**entries) == network_of(**entries, startup_s=3e-3) == shared(8)
-    assert network_of(hosts=None, quantum_bytes=None, short_bytes=None) == Network(ALPHA, BETA)
+    assert network_of(hosts=None, fair=False, short_bytes=None) == Network(ALPHA, BETA)
 
 
 @pytest.mark.parametrize("entries, complaint", [
     ({"hosts": 0}, "testbed.hosts=0: must be 1 or more"),
-    ({"quantum_bytes": 0}, "testbed.quantum_bytes=0: must be 1 or more"),
+    ({"fair": "yes"}, "testbed.fair=yes: must be true or false"),
     ({"hosts": 2.5}, "testbed.hosts=2.5: must be a whole number"),
     ({"hosts": True}, "testbed.hosts=True: must be a whole number"),
     ({"hosts": 8, "local_alpha_s": -1}, "testbed.local_alpha_s=-1: must be 0 or more"),
@@ -157,36 +157,15 @@ def test_what_a_testbed_cannot_say(entries, complaint):
         testbeds.testbed_of(TESTBED | entries)
 
 
-QUANTUM = 50
-
-
 @pytest.mark.parametrize("p, hosts", [(4, 2), (6, 3), (16, 8), (5, None)])
-def test_an_all_pull_in_quanta_takes_as_long_and_ends_together(p, hosts):
-    """Connections of a host in turn: the closed form to some quanta, and nobody is done much earlier than the last."""
+def test_an_all_pull_over_fair_links_takes_as_long_and_ends_together(p, hosts):
     n = 4 * 250 * p
-    network = replace(shared(hosts), quantum=QUANTUM)
+    network = replace(shared(hosts), fair=True)
     ends = run(p, lambda fabric: all_pull(fabric, n // p), network)
-    form = forms.all_pull(p, n, ALPHA, BETA, hosts, LOCAL_ALPHA, LOCAL_BETA)
-    slack = 2 * p * forms.on_host(p, hosts) * QUANTUM * BETA
-    assert max(ends) == pytest.approx(form, abs=slack) and max(ends) - min(ends) <= 2 * slack
-    assert ends == run(p, lambda fabric: all_pull(fabric, n // p), network)
+    assert ends == [close(forms.all_pull(p, n, ALPHA, BETA, hosts, LOCAL_ALPHA, LOCAL_BETA))] * p
 
 
-def test_nodes_of_a_host_end_together_where_their_connections_share_its_nic():
-    """Ranks 0 and 2 of a host each send KB to the other host at once: both take as long as both in a row."""
-
-    def main(fabric):
-        if fabric.rank in (0, 2):
-            fabric.send(message(KB), fabric.rank + 1)
-        else:
-            fabric.recv(message(KB), fabric.rank - 1)
-        return fabric.now()
-
-    ends = run(4, main, replace(shared(2), quantum=QUANTUM))
-    assert ends[1] == close(ends[3] - QUANTUM * BETA) and ends[3] == close(ALPHA + 2 * KB * BETA)
-
-
-def test_within_a_host_quanta_change_nothing():
+def test_within_a_host_fair_links_change_nothing():
     def main(fabric):
         if fabric.rank == 0:
             for work in [fabric.isend(message(KB), 1), fabric.isend(message(KB), 2)]:
@@ -195,7 +174,7 @@ def test_within_a_host_quanta_change_nothing():
             fabric.recv(message(KB), 0)
         return fabric.now()
 
-    assert run(3, main, shared(1)) == run(3, main, replace(shared(1), quantum=QUANTUM))
+    assert run(3, main, shared(1)) == run(3, main, replace(shared(1), fair=True))
 
 
 def test_a_startup_is_a_fixed_cost():
@@ -220,7 +199,7 @@ def test_waiting_for_all_is_waiting_for_the_last():
     assert ends[0] == close(2 * ALPHA + ALPHA + 5 * BETA) and ends[1] == close(ends[0] + 5 * BETA)
 
 
-def test_a_short_message_takes_no_turn_and_overtakes_none_of_its_own():
+def test_a_short_message_takes_no_share_and_overtakes_none_of_its_own():
     """Rank 0 sends 2,000 bytes to rank 1, then 8 bytes on another tag and 8 on the same one."""
     alpha, beta = 1.0, 1e-3
 
@@ -237,7 +216,7 @@ def test_a_short_message_takes_no_turn_and_overtakes_none_of_its_own():
                 found.append(fabric.now())
             return found
 
-        return run(2, main, Network(alpha, beta, quantum=500, short=short))[1]
+        return run(2, main, Network(alpha, beta, fair=True, short=short))[1]
 
     passed, long, behind = times(8)
     assert passed == pytest.approx(alpha + 8 * beta)

@@ -99,7 +99,7 @@ def test_it_is_used_and_leaves_the_links_as_the_events_do(p, monkeypatch):
     assert done == [True] * 3
 
 
-@pytest.mark.parametrize("changed", [{"quantum": 100}, {"hosts": 2}, {"by_size": ((1, 1e-4), (9, 2e-4))}])
+@pytest.mark.parametrize("changed", [{"fair": True}, {"hosts": 2}, {"by_size": ((1, 1e-4), (9, 2e-4))}])
 def test_not_where_messages_meet_by_the_network(changed, monkeypatch):
     done = count(monkeypatch)
     run(4, lambda f: f.allreduce(torch.empty(64, device="meta")), Network(1e-4, 1e-9, **changed))

@@ -215,7 +215,6 @@ def test_the_state_is_each_ranks_own_and_no_part_of_its_weights():
 
 
 def test_the_models_and_data_sets_have_configurations():
-    from repro.common.paths import CONFIGS
     from repro.experiment import files, plugins
 
     inputs = {
@@ -228,5 +227,5 @@ def test_the_models_and_data_sets_have_configurations():
     }
     assert models.names() == files.group_names("model") and sorted(data.names()) == files.group_names("dataset")
     for name in models.names():
-        found = files.read_yaml(CONFIGS / f"model/{name}.yaml")
+        found = files.group_file("model", name)
         models.build(name, *inputs[models.takes(name)], 0, "meta", **plugins.choice("model")(found).options)

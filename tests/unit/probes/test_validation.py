@@ -33,7 +33,6 @@ TESTBED = {
     "update_s_per_byte": 6e-9,
     "device": probes.TESTBED["device"],
 }
-QUANTUM = 80000  # bytes; a sixth of the longest message measured
 # divisible by 4 blocks x 12, so that rings of 2, 3 and 4 have equal blocks
 WORKLOADS = [
     {"bytes": 4 * 48 * 100, "forward_s": 0.002, "backward_s": 0.004},
@@ -60,7 +59,7 @@ def configuration(workers: int, **probe):
 
 
 def run(config, folder):
-    return probes.run(config, folder, TESTBED | {"quantum_bytes": QUANTUM})
+    return probes.run(config, folder, TESTBED | {"fair": True})
 
 
 @pytest.mark.parametrize("workers", [2, 3])
@@ -71,7 +70,6 @@ def test_a_virtual_network_is_found_again_to_rounding(workers, tmp_path):
     result = run(config, tmp_path)["result"]
     found = result["networks"]["messages"]
     assert found["alpha_s"] == pytest.approx(TESTBED["alpha_s"], rel=1e-6)
-    assert found["quantum_bytes"] == pytest.approx(QUANTUM, rel=1e-4)
     assert found["beta_s_per_byte"] == pytest.approx(TESTBED["beta_s_per_byte"], rel=1e-6)
     assert len(result["rows"]) == len(WORKLOADS) * len(config["probe"]["strategies"])
     assert all(row["calibration"]["interference"] < 1e-9 for row in result["rows"])

@@ -106,12 +106,12 @@ def test_a_sharded_server_is_the_papers_bytes_at_the_network_s_rate(p: int) -> N
 
 @pytest.mark.parametrize("p", [2, 3, 6])
 def test_a_sharded_server_whose_messages_share_the_network_card(p: int) -> None:
-    """Quanta of all messages in turn, as TCP has it: parts end together, and the whole as late, to some quanta."""
-    quantum, elements, gamma = 1000, 240_000, 1e-10
-    shared = virtual.Network(ALPHA, BETA, quantum=quantum)
+    """As TCP has it: parts end together, and the whole as late."""
+    elements, gamma = 240_000, 1e-10
+    shared = virtual.Network(ALPHA, BETA, fair=True)
     found = simulate("sharded_server", p, elements, gamma, "meta", shared)
     form = forms.sharded_server(p, 4 * elements, ALPHA, BETA, gamma)
-    assert abs(found - form) <= 2 * p * quantum * BETA
+    assert found == pytest.approx(form, rel=ROUNDING)
 
 
 CODEC_COSTS = Costs(

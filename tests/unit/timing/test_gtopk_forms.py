@@ -171,8 +171,8 @@ def test_a_wrong_device_is_found_before_ranks_start() -> None:
 
 
 FAIR_ALPHA, FAIR_BETA, N = 1e-4, 1e-9, 400_000
-FAIR = Network(FAIR_ALPHA, FAIR_BETA, quantum=16_384)
-FAIR_ROUNDING = 1e-9  # relative: a message is some 25 quanta, each of its own additions
+FAIR = Network(FAIR_ALPHA, FAIR_BETA, fair=True)
+FAIR_ROUNDING = 1e-9  # relative
 
 
 def on_shared_links(call, p: int, network: Network, gamma: float = 0.0) -> float:
@@ -196,7 +196,7 @@ def test_a_broadcast_takes_its_rounds_where_links_share(p: int) -> None:
     assert found <= rounds * (FAIR_ALPHA + N * FAIR_BETA) * (1 + FAIR_ROUNDING)
     if p & (p - 1) == 0:
         assert found == pytest.approx(rounds * (FAIR_ALPHA + N * FAIR_BETA), rel=FAIR_ROUNDING)
-    no_latency = Network(0.0, FAIR_BETA, quantum=FAIR.quantum)
+    no_latency = Network(0.0, FAIR_BETA, fair=True)
     assert on_shared_links(collectives.binomial_broadcast, p, no_latency) == pytest.approx(
         rounds * N * FAIR_BETA, rel=FAIR_ROUNDING
     )
@@ -262,7 +262,7 @@ def test_no_two_messages_share_a_link(p: int) -> None:
     """So that links on which they would hold each other up change nothing; a sum's time is at most what may be lost."""
     n = 400_000
     for alpha in (1e-4, 2e-3):
-        fair = Network(alpha, DOUBLING_BETA, quantum=16_384)
+        fair = Network(alpha, DOUBLING_BETA, fair=True)
         assert of_doubling(p, n, fair) == pytest.approx(textbook(p, n, alpha, 0.0), rel=ROUNDING)
         for gamma in GAMMAS[1:]:
             assert of_doubling(p, n, fair, gamma) <= (textbook(p, n, alpha, gamma) + n * gamma) * (1 + ROUNDING)

@@ -1,0 +1,63 @@
+"""Files of config groups: one configuration each, or with `each` several that share what stands beside it."""
+
+from __future__ import annotations
+
+import pytest
+
+from repro.common.errors import InputError
+from repro.common.paths import CONFIGS
+from repro.experiment import config, files
+
+SEVERAL = """# of one figure
+paper: mypaper
+batch: 8
+grid: {method: {a: [strategy=dsync]}}
+each:
+  fig1-small:
+    defaults: [override /model: softmax]
+    batch: 4
+  fig1-wide:
+    grid: {method: {b: [strategy=pipe_sgd]}}
+    testbeds: {here: []}
+  fig1-plain:
+"""
+
+
+@pytest.fixture()
+def folder(tmp_path, monkeypatch):
+    for path in CONFIGS.iterdir():
+        if path.name != "experiment":
+            (tmp_path / path.name).symlink_to(path)
+    for module in ("config", "compose", "files", "overrides"):
+        monkeypatch.setattr(f"repro.experiment.{module}.CONFIGS", tmp_path)
+    made = tmp_path / "experiment" / "mypaper"
+    made.mkdir(parents=True)
+    (made / "fig1.yaml").write_text(SEVERAL)
+    return made
+
+
+def test_each_has_its_own_over_what_is_common(folder):
+    assert files.group_names("experiment") == ["mypaper/fig1-plain", "mypaper/fig1-small", "mypaper/fig1-wide"]
+    small, wide, plain = (files.own_file(f"mypaper/fig1-{name}") for name in ("small", "wide", "plain"))
+    assert (small["batch"], wide["batch"], plain["batch"]) == (4, 8, 8)
+    assert list(wide["grid"]["method"]) == ["a", "b"] and list(plain["grid"]["method"]) == ["a"]
+    assert files.place_of("experiment", "mypaper/fig1-wide") == folder / "fig1.yaml"
+    assert files.own_file("mypaper/fig1") == {} and "each" not in plain
+
+
+def test_hydra_composes_each_with_its_defaults(folder):
+    small, wide = (config.compose(f"mypaper/fig1-{name}", ["seed=3"]) for name in ("small", "wide"))
+    assert (small["model"]["name"], small["batch"], small["seed"]) == ("softmax", 4, 3)
+    assert [variant.label for variant in config.axes(wide, ())[0]] == ["a", "b"]
+    with pytest.raises(InputError, match="unknown experiment 'mypaper/fig1'"):
+        config.experiment_names("mypaper/fig1")
+
+
+def test_a_changed_file_is_read_anew_and_a_broken_one_disturbs_no_other(folder):
+    (folder / "broken.yaml").write_text("batch: [")
+    assert files.own_file("mypaper/fig1-small")["batch"] == 4
+    with pytest.raises(InputError, match=r"broken\.yaml"):
+        files.own_file("mypaper/broken")
+    (folder / "fig1.yaml").write_text(SEVERAL.replace("fig1-small", "fig1-tiny"))
+    assert "mypaper/fig1-tiny" in files.group_names("experiment")
+    assert files.own_file("mypaper/fig1-small") == {}

@@ -1,0 +1,187 @@
+"""Flows that share links, max-min fair: closed forms, the textbook's example, nothing lost, the same run twice."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from repro.fabric.virtual import Network, run
+from repro.timing import closed_forms as forms
+from tests.support.virtual import ALPHA, BETA, KB, close
+
+FAIR = Network(ALPHA, BETA, fair=True)
+
+
+def meta(nbytes: int) -> torch.Tensor:
+    return torch.empty(nbytes, dtype=torch.uint8, device="meta")
+
+
+def arrivals(size: int, network: Network, sent: list[tuple[float, int, int, int]]) -> list[float]:
+    """When each message of (sent at, from, to, bytes) is in; every one on a tag of its own."""
+
+    def main(fabric):
+        found = {}
+
+        def get(tag: int, source: int, nbytes: int) -> None:
+            fabric.recv(meta(nbytes), source, tag)
+            found[tag] = fabric.now()
+
+        mine = [(tag, one) for tag, one in enumerate(sent) if one[2] == fabric.rank]
+        tasks = [fabric.spawn(lambda tag=tag, one=one: get(tag, one[1], one[3])) for tag, one in mine]
+        for tag, (at, source, to, nbytes) in enumerate(sent):
+            if source == fabric.rank:
+                fabric.sleep(max(0.0, at - fabric.now()))
+                fabric.isend(meta(nbytes), to, tag)
+        for task in tasks:
+            task.join()
+        return found
+
+    found: dict[int, float] = {}
+    for one in run(size, main, network):
+        found |= one
+    return [found[tag] for tag in range(len(sent))]
+
+
+def together(*flows: tuple[int, int, int]) -> list[tuple[float, int, int, int]]:
+    return [(0.0, *flow) for flow in flows]
+
+
+@pytest.mark.parametrize("n", [0, 1, 99, KB])
+def test_alone_a_message_takes_what_it_takes_without_sharing_to_the_last_bit(n):
+    assert arrivals(2, FAIR, together((0, 1, n))) == arrivals(2, Network(ALPHA, BETA), together((0, 1, n)))
+
+
+@pytest.mark.parametrize("flows", [1, 2, 5])
+@pytest.mark.parametrize("way", ["out", "in"])
+def test_flows_of_one_link_end_together(flows, way):
+    sent = together(*((0, i, KB) if way == "out" else (i, 0, KB) for i in range(1, flows + 1)))
+    assert arrivals(flows + 1, FAIR, sent) == [close(ALPHA + flows * KB * BETA)] * flows
+
+
+def test_three_flows_over_two_links():
+    """Links out of 0 and into 3. A takes the first, C the second, B both: half each; A and C have what B leaves them.
+
+    And, where the first link has two more flows: B a quarter of it, C the other three of the second.
+    """
+    a, b, c = (0, 1, KB), (0, 3, KB), (2, 3, KB)
+    assert arrivals(4, FAIR, together(a, b, c)) == [close(ALPHA + 2 * KB * BETA)] * 3
+    of_a, of_b, of_c, *_ = arrivals(6, FAIR, together(a, b, c, (0, 4, KB), (0, 5, KB)))
+    assert of_c == close(ALPHA + 4 / 3 * KB * BETA)
+    assert [of_a, of_b] == [close(ALPHA + 4 * KB * BETA)] * 2  # the first link is full until all of its four end
+
+
+def test_a_flow_that_ends_leaves_its_share_to_the_others_and_one_that_begins_takes_its_own():
+    short, long = arrivals(3, FAIR, together((0, 1, KB), (0, 2, 3 * KB)))
+    assert (short, long) == (close(ALPHA + 2 * KB * BETA), close(ALPHA + 4 * KB * BETA))
+    # alone for half of its time, then two of them, then alone again
+    first, second = arrivals(3, FAIR, [(0.0, 0, 1, KB), (KB * BETA / 2, 0, 2, KB)])
+    assert (first, second) == (close(ALPHA + 1.5 * KB * BETA), close(ALPHA + 2 * KB * BETA))
+
+
+def test_what_shares_no_link_with_it_goes_on_as_before():
+    alone, *_ = arrivals(5, FAIR, [(0.0, 0, 1, KB), (0.0, 2, 3, KB), (KB * BETA / 3, 2, 4, KB)])
+    assert alone == ALPHA + KB * BETA
+
+
+def test_messages_of_one_connection_go_one_after_the_other_and_have_one_share():
+    """Three from 0 to 1, one from 0 to 2: half of the link for either connection."""
+    *three, other = arrivals(3, FAIR, together((0, 1, KB), (0, 1, KB), (0, 1, KB), (0, 2, KB)))
+    assert three == [close(ALPHA + n * KB * BETA) for n in (2, 3, 4)] and other == close(ALPHA + 2 * KB * BETA)
+
+
+def test_a_small_message_is_not_held_up_by_a_large_one():
+    large, small = arrivals(3, FAIR, together((0, 1, 100 * KB), (0, 2, 100)))
+    assert small == close(ALPHA + 200 * BETA) and large == close(ALPHA + (100 * KB + 100) * BETA)
+
+
+def test_nodes_of_a_host_share_its_link():
+    """Ranks 0, 2 and 1, 3 are on two hosts: two flows of one link. 0 to 2 goes through the host's memory."""
+    network = replace(FAIR, hosts=2, local_beta=BETA / 2)
+    found = arrivals(4, network, together((0, 1, KB), (2, 3, KB), (0, 2, KB)))
+    assert found == [close(ALPHA + 2 * KB * BETA)] * 2 + [close(KB * BETA / 2)]
+
+
+@pytest.mark.parametrize("p, hosts", [(6, 3), (9, 3), (16, 8), (72, 8), (5, None)])
+def test_a_ring_over_shared_hosts_is_the_closed_form_of_fluids(p, hosts):
+    """In a hop every node sends a block to its right, which is on the next host: all of a host's share its link."""
+    block = 4 * 1000
+    network = replace(FAIR, hosts=hosts)
+
+    def main(fabric):
+        fabric.allreduce(torch.empty(p * block // 4, device="meta"), algorithm="ring")
+        return fabric.now()
+
+    form = 2 * (p - 1) * (ALPHA + forms.on_host(p, hosts) * block * BETA)
+    assert run(p, main, network) == [close(form)] * p
+
+
+def test_a_ring_without_shared_hosts_takes_what_it_takes_one_after_the_other():
+    def main(fabric):
+        fabric.sleep(1e-4 * (fabric.rank % 3))
+        fabric.allreduce(torch.empty(999, device="meta"), algorithm="ring")
+        return fabric.now()
+
+    assert run(7, main, FAIR) == [close(end) for end in run(7, main, Network(ALPHA, BETA))]
+
+
+@pytest.mark.parametrize("size", [3, 6])
+@given(data=st.data())
+def test_nothing_is_lost_no_link_carries_more_than_it_can_and_two_runs_are_the_same(size, data):
+    rank, nbytes = st.integers(0, size - 1), st.integers(0, 5 * KB)
+    flow = st.tuples(st.integers(0, 20).map(lambda at: at * 1e-3), rank, rank, nbytes)
+    sent = sorted(data.draw(st.lists(flow, min_size=1, max_size=12)))
+    network = replace(FAIR, hosts=data.draw(st.sampled_from([None, 2])), short=data.draw(st.sampled_from([0, 500])))
+    found = arrivals(size, network, sent)
+    assert found == arrivals(size, network, sent)
+    hosts = network.hosts or size
+    over = [one for one in zip(sent, found) if one[0][1] % hosts != one[0][2] % hosts and one[0][3] > network.short]
+    for (at, *_, nbytes), arrived in over:
+        assert arrived >= (at + ALPHA + nbytes * BETA) * (1 - 1e-12)
+    for host in range(hosts):
+        for end in (1, 2):  # out of it, into it
+            through = [(one, arrived) for one, arrived in over if one[end] % hosts == host]
+            if through:
+                least = min(at for (at, *_), _ in through) + ALPHA + sum(one[3] for one, _ in through) * BETA
+                assert max(arrived for _, arrived in through) >= least * (1 - 1e-12)
+
+
+@given(data=st.data())
+def test_rates_are_max_min_fair(data):
+    """Every flow has a link that is full and on which nobody has more."""
+    size = 5
+    pairs = [(source, to) for source in range(size) for to in range(size) if source != to]
+    flows = data.draw(st.lists(st.sampled_from(pairs), min_size=1, max_size=8, unique=True))
+    rates = _rates_of(size, flows)
+    for source, to in flows:
+        bottleneck = False
+        for end, node in ((0, source), (1, to)):
+            there = [rate for flow, rate in rates.items() if flow[end] == node]
+            assert sum(there) <= 1 + 1e-9
+            bottleneck |= sum(there) >= 1 - 1e-9 and rates[source, to] >= max(there) * (1 - 1e-9)
+        assert bottleneck
+
+
+def _rates_of(size: int, flows: list[tuple[int, int]]) -> dict[tuple[int, int], float]:
+    """By the links' own books, once all have begun."""
+
+    def main(fabric):
+        for source, to in flows:
+            if source == fabric.rank:
+                fabric.isend(meta(KB), to)
+        fabric.sleep(KB * BETA / 100)
+        if fabric.rank == 0:
+            at = fabric.world.links.at[:size]
+            found.update(
+                {(source, to - size): route.rate for source, there in enumerate(at) for to, route in there.items()}
+            )
+        for source, to in flows:
+            if to == fabric.rank:
+                fabric.recv(meta(KB), source)
+
+    found: dict[tuple[int, int], float] = {}
+    run(size, main, FAIR)
+    return found

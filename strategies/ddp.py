@@ -77,7 +77,7 @@ class DDP(DataParallel):
             return None
         if options.hook == "fp16":
             return "wfbp", buckets | {"codec": "truncate16", "algorithm": "ring"}
-        return "wfbp", buckets | {"algorithm": "auto"}
+        return "wfbp", buckets | {"algorithm": "native"}
 
     def setup(self, worker: Worker) -> None:
         super().setup(worker)

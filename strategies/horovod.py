@@ -63,7 +63,7 @@ class Horovod(DataParallel):
         buckets = {"bucket_mb": 0, "first_bucket_mb": 0}
         if options.fp16:  # half the bytes too, but converted in each hop
             return "wfbp", buckets | {"codec": "truncate16", "algorithm": "ring"}
-        return "wfbp", buckets | {"algorithm": "auto"}
+        return "wfbp", buckets | {"algorithm": "native"}
 
     def setup(self, worker: Worker) -> None:
         super().setup(worker)

@@ -14,7 +14,7 @@ from repro.fabric import collectives
 from repro.fabric.base import Fabric
 from repro.fabric.compressed import RINGS, CompressedAllreduce
 
-ALLREDUCES = (*collectives.ALLREDUCE, "native")
+ALLREDUCES = (*collectives.ALLREDUCE, "native", "auto")
 NAMES = (*ALLREDUCES, "allgather", "reduce_scatter", "broadcast", "reduce", *sparse_calls.NAMES)
 
 
@@ -50,8 +50,11 @@ def call(
 
     if name == "dense":  # as the paper of gTop-k calls it
         name = "ring"
+    if name == "auto":
+        fabric.settle_auto()
+        return in_place(lambda x: fabric.allreduce(x, algorithm="auto"))
     if name == "native":
-        return in_place(lambda x: fabric.allreduce(x).wait())
+        return in_place(lambda x: fabric.allreduce(x, algorithm="native").wait())
     if name in collectives.ALLREDUCE:
         return in_place(lambda x: collectives.ALLREDUCE[name](fabric, x, 0))
     if name == "broadcast":

@@ -206,8 +206,9 @@ def _closed_form(
     if name == "ring_pipelined":
         return closed_forms.ring_pipelined(ranks, nbytes, alpha, beta, gamma, pieces=pieces), None
     seconds = closed_forms.collective(name, ranks, nbytes, alpha, beta, gamma)
-    if name == "native" and fabric != "virtual":
-        return seconds, f"the closed form is that of a ring; what {fabric} does natively depends on size and version"
+    if name in ("native", "auto") and fabric != "virtual":
+        what = f"what {fabric} does natively depends on size and version"
+        return seconds, f"the closed form is that of a ring; {what}"
     if name == "recursive_doubling" and ranks & (ranks - 1) and not alpha and not gamma:
         return seconds, "without alpha and gamma messages come in at the same moment: the closed form is a lower bound"
     if name == "sharded_server" and nbytes < 4 * ranks:

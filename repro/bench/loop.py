@@ -1,8 +1,8 @@
 """The loop's overhead: `dsync` of one rank through the harness against a bare PyTorch loop of the same training.
 
 Both train the MNIST-MLP with the same minibatches and optimizer, in turns of a few hundred milliseconds in one
-process, so that a busy machine slows both. As a rank (`python -m repro.bench.loop ITERATIONS TURNS`) it prints one line
-for the parent.
+process, so that a busy machine slows both; what is compared is CPU time, which it slows less. As a rank
+(`python -m repro.bench.loop ITERATIONS TURNS`) it prints one line for the parent.
 """
 
 from __future__ import annotations
@@ -15,7 +15,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-GOAL = 1.05
+from repro.bench.goals import Goal, ratio
+from repro.training.clock import Clock
+
+OVERHEAD = Goal("CPU time of a step through the harness over a bare PyTorch loop's", 1.03)
 BATCH, ITERATIONS, TURNS = 100, 100, 24
 OPTIMIZER: dict[str, Any] = {"lr": 0.05, "momentum": 0.9, "weight_decay": 0.0}
 SEED = 1
@@ -24,7 +27,11 @@ STALL_S = 120.0
 
 
 def measure(iterations: int = ITERATIONS, turns: int = TURNS) -> dict[str, Any]:
-    """{ratio (of medians), goal, harness_s, bare_s (a step, median and all turns), dataset, ...}; on one MPI rank."""
+    """{ratio, of_best, harness_s, bare_s, dataset, ..., against_goals}; on one MPI rank.
+
+    harness_s, bare_s: CPU seconds of a step {median, min, all}. ratio: of the neighbouring turns {median, min, max};
+    of_best: of the two sides' least, which the rest of the machine has disturbed least, and which the goal is on.
+    """
     from repro.launch.local import environment, mpirun_command
     from repro.launch.supervise import Ranks
 
@@ -42,10 +49,10 @@ def table(result: dict[str, Any]) -> str:
     return "\n".join(
         [
             f"loop overhead: MNIST-MLP on {result['dataset']}, batch {result['batch']}, one rank, one thread",
-            f"  harness (dsync)  {result['harness_s']['median'] * 1e3:8.3f} ms a step",
-            f"  bare PyTorch     {result['bare_s']['median'] * 1e3:8.3f} ms a step",
-            f"  ratio            {result['ratio']:8.3f}    goal at most {result['goal']} "
-            f"(neighbouring turns: {result['ratio_of_pairs']:.3f})",
+            f"  harness (dsync)  {result['harness_s']['median'] * 1e3:8.3f} ms of CPU a step",
+            f"  bare PyTorch     {result['bare_s']['median'] * 1e3:8.3f} ms of CPU a step",
+            f"  ratio            {result['of_best']:8.3f} of the best turns; of neighbouring ones "
+            "{median:.3f} ({min:.3f}-{max:.3f})".format(**result["ratio"]),
         ]
     )
 
@@ -65,20 +72,34 @@ class Bare:
         self.done = 0
 
     def turn(self, iterations: int) -> float:
-        """Seconds of that many iterations."""
+        """CPU seconds of that many iterations."""
         from torch.nn import functional
 
         model, optimizer, batches = self.model, self.optimizer, self.batches
-        began = time.perf_counter()
+        began = time.process_time()
         for step in range(self.done, self.done + iterations):
             x, y = batches[step]
             optimizer.zero_grad()
             loss = functional.cross_entropy(model(x), y)
             loss.backward()
             optimizer.step()
-        took = time.perf_counter() - began
+        took = time.process_time() - began
         self.done += iterations
         return took
+
+
+class CpuClock(Clock):
+    """cpu_s: of this process while the clock ran."""
+
+    cpu_s = 0.0
+
+    def start(self) -> None:
+        super().start()
+        self.cpu_since = time.process_time()
+
+    def _stop(self) -> None:
+        self.cpu_s += time.process_time() - self.cpu_since
+        super()._stop()
 
 
 class Harness:
@@ -95,7 +116,6 @@ class Harness:
         from repro.rank.recorder import RunLog
         from repro.records.events import EventLog
         from repro.strategies.dsync import DSync
-        from repro.training.clock import Clock
         from repro.training.model_shard import ModelShard
         from repro.training.worker import Worker
 
@@ -104,10 +124,11 @@ class Harness:
 
         fabric = MpiFabric()
         batches = Batches(dataset.train, BATCH, SEED)
+        self.clock = CpuClock(fabric)
         self.worker = Worker(
             workers=1,
             fabric=fabric,
-            clock=Clock(fabric),
+            clock=self.clock,
             model_shard=ModelShard(model(), Optimizer(**OPTIMIZER), torch.device("cpu")),
             batches=batches,
             iterations_per_epoch=batches.per_epoch,
@@ -124,10 +145,10 @@ class Harness:
         from repro.rank.loop import train
         from repro.training.stops import TrainingPlan
 
-        before, start = self.log.train_s, self.done
+        before, start = self.clock.cpu_s, self.done
         self.done += iterations
         train(self.worker, self.strategy, TrainingPlan(self.done, NEVER, NEVER), self.log, start)
-        return self.log.train_s - before
+        return self.clock.cpu_s - before
 
 
 def main(iterations: int, turns: int) -> None:
@@ -149,16 +170,18 @@ def main(iterations: int, turns: int) -> None:
         weights = harness.worker.model_shard.weights
         same = torch.equal(weights, torch.cat([p.detach().view(-1) for p in bare.model.parameters()]))
     medians: dict[str, dict[str, Any]] = {
-        name: {"median": statistics.median(all_), "all": all_} for name, all_ in taken.items()
+        name: {"median": statistics.median(all_), "min": min(all_), "all": all_} for name, all_ in taken.items()
     }
+    found = ratio(taken["harness_s"], taken["bare_s"])
+    of_best = medians["harness_s"]["min"] / medians["bare_s"]["min"]
     result = {
         "dataset": dataset.name,
         "batch": BATCH,
         "iterations_a_turn": iterations,
         **medians,
-        "ratio": medians["harness_s"]["median"] / medians["bare_s"]["median"],
-        "ratio_of_pairs": statistics.median(h / b for h, b in zip(taken["harness_s"], taken["bare_s"])),
-        "goal": GOAL,
+        "ratio": found,
+        "of_best": of_best,
+        "against_goals": [OVERHEAD.of(of_best, (found["min"], found["max"]))],
         "same_weights": same,
     }
     print("@" + json.dumps({"loop": result}), flush=True)

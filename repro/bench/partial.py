@@ -12,14 +12,17 @@ import os
 import statistics
 from typing import Any
 
+from repro.bench.goals import Goal
 from repro.bench.ranks import run_jobs
 from repro.fabric.mpi import LONGEST_IDLE_SLEEP_S
+from repro.timing.initiators import SOLO
 
 PROGRAM = "repro.bench.partial_program"
 WORLDS, SIZES = (8, 32), (64, 4096, 262144, 4 << 20)
 COLLECTIVES = ("allreduce", "recursive_doubling", "solo", "majority")
 STEP_S = (0.0, 0.005)  # rank i comes i x step_s after the first
 CALLS, ROUNDS = 8, 3
+UNSKEWED = Goal("latency of solo over the library's own allreduce, all coming at once", 2.0)
 SECONDS, TURNS = 1.0, 10
 
 
@@ -31,13 +34,23 @@ def measure(
     seconds: float = SECONDS,
     turns: int = TURNS,
 ) -> dict[str, Any]:
-    """{rows, progress}.
+    """{rows, progress, against_goals}.
 
     rows: {ranks, bytes, step_s, collective, latency_s {median, all}, nap, ratio (of the fabric's own latency to it)}.
     progress: {ranks, with, without (products a second, medians over turns and ranks), cost (share lost), looks_s}.
     """
     rows = [row for ranks in worlds for row in latencies(ranks, sizes, calls, rounds)]
-    return {"rows": rows, "progress": progress(seconds, turns)}
+    return {"rows": rows, "progress": progress(seconds, turns), "against_goals": goals(rows)}
+
+
+def goals(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Of solo where all come at once: there a partial collective has nothing to gain."""
+    found = []
+    for row in rows:
+        if row["collective"] == SOLO and row["step_s"] == 0:
+            what = f"{UNSKEWED.what}, {row['bytes']} bytes, {row['ranks']} ranks"
+            found.append(UNSKEWED._replace(what=what).of(1 / row["ratio"]))
+    return found
 
 
 def latencies(ranks: int, sizes: tuple[int, ...], calls: int, rounds: int) -> list[dict[str, Any]]:

@@ -1,8 +1,9 @@
 """Our pipeline runtime against torch.distributed.pipelining: the same stages, minibatches, updates and process group.
 
-1F1B with flushes against `Schedule1F1B`, GPipe's schedule against `ScheduleGPipe`, and PipeDream's 1F1B, which never
-drains, against `Schedule1F1B` too. Real ranks over gloo, one thread each, a stage a rank; the sides take turns in one
-run, and a ratio is of two neighbouring turns. Where ranks share cores throughput is mostly computation, for both.
+1F1B with flushes against `Schedule1F1B` and GPipe's schedule against `ScheduleGPipe` are like for like, to the weights;
+PipeDream's 1F1B, which never drains and updates with every minibatch, stands beside `Schedule1F1B` too. Real ranks over
+gloo, one thread each, a stage a rank; the sides take turns in one run, and a ratio is of two neighbouring turns. Where
+ranks share cores throughput is mostly computation, for both.
 """
 
 from __future__ import annotations
@@ -10,10 +11,21 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
+from repro.bench.goals import Goal, of_ratio, ratio
 from repro.bench.ranks import run_jobs
 
 PROGRAM = "repro.bench.pipelining_program"
 WORLDS, MODELS = (2, 4), ("mlp", "vgg16")
+# what each updates when
+A_FLUSH = "one update a flush, of its minibatches' mean gradient; all use the weights from before it"
+UPDATES = {
+    "1f1b-flush": A_FLUSH,
+    "gpipe": A_FLUSH,
+    "torch 1f1b": A_FLUSH,
+    "torch gpipe": A_FLUSH,
+    "1f1b": "one update a minibatch, with the weights of its forward pass stashed; no flush",
+}
+THROUGHPUT = Goal("our throughput over torch's, the same updates", 1.0, at_least=True)
 COMPARED = {"1f1b-flush": "torch 1f1b", "gpipe": "torch gpipe", "1f1b": "torch 1f1b"}  # ours -> torch's
 BATCH, FLUSH, MINIBATCHES, TURNS = 32, 8, 64, 6
 
@@ -26,7 +38,9 @@ def measure(
     minibatches: int = MINIBATCHES,
     turns: int = TURNS,
 ) -> dict[str, Any]:
-    """{rows}: {ranks, model, parameters, cuts, batch, flush, ours, theirs, ours_s, theirs_s (a minibatch, medians),
+    """{rows, updates (what each updates when), against_goals}.
+
+    rows: {ranks, model, parameters, cuts, batch, flush, ours, theirs, ours_s, theirs_s (a minibatch, medians),
     ratio (of throughputs, ours over theirs) {median, min, max}, apart (largest difference of a weight, or null)}."""
     rows = []
     sides = [*dict.fromkeys((*COMPARED, *COMPARED.values()))]
@@ -38,13 +52,19 @@ def measure(
         for job, found in zip(jobs, run_jobs("torch", ranks, jobs, 1, PROGRAM), strict=True):
             (one,) = found
             rows += [row(ranks, job, one, ours, theirs) for ours, theirs in COMPARED.items()]
-    return {"rows": rows}
+    alike = [one for one in rows if UPDATES[one["ours"]] == UPDATES[one["theirs"]]]
+    return {"rows": rows, "updates": UPDATES, "against_goals": [goal(one) for one in alike]}
+
+
+def goal(one: dict[str, Any]) -> dict[str, Any]:
+    """Of a row whose two sides make the same updates."""
+    where = f", {one['ours']} and {one['theirs']}, {one['model']}, {one['ranks']} ranks"
+    return of_ratio(THROUGHPUT._replace(what=THROUGHPUT.what + where), one["ratio"])
 
 
 def row(ranks: int, job: dict[str, Any], found: dict[str, Any], ours: str, theirs: str) -> dict[str, Any]:
     """One schedule of ours beside torch's."""
     mine, other = found["seconds"][ours], found["seconds"][theirs]
-    ratios = [b / a for a, b in zip(mine, other, strict=True)]
     return {
         "ranks": ranks,
         "model": job["model"],
@@ -56,7 +76,7 @@ def row(ranks: int, job: dict[str, Any], found: dict[str, Any], ours: str, their
         "theirs": theirs,
         "ours_s": statistics.median(mine) / job["minibatches"],
         "theirs_s": statistics.median(other) / job["minibatches"],
-        "ratio": {"median": statistics.median(ratios), "min": min(ratios), "max": max(ratios)},
+        "ratio": ratio(other, mine),
         "apart": found["apart"].get(ours),
     }
 
@@ -65,9 +85,10 @@ def table(result: dict[str, Any]) -> str:
     lines = ["pipelines on ranks of this machine, gloo: ms a minibatch; throughput of ours over torch's (turns' range)"]
     lines.append(f"  {'ranks':>6}  {'model':8}{'ours':>12}{'ms':>9}  {'torch':12}{'ms':>9}{'ratio':>8}")
     for one in result["rows"]:
-        ratio = one["ratio"]
+        over = one["ratio"]
         lines.append(
             f"  {one['ranks']:>6}  {one['model']:8}{one['ours']:>12}{1e3 * one['ours_s']:>9.2f}  {one['theirs']:12}"
-            f"{1e3 * one['theirs_s']:>9.2f}{ratio['median']:>8.2f} ({ratio['min']:.2f} to {ratio['max']:.2f})"
+            f"{1e3 * one['theirs_s']:>9.2f}{over['median']:>8.2f} ({over['min']:.2f} to {over['max']:.2f})"
         )
+    lines += [f"  {name}: {what}" for name, what in result["updates"].items()]
     return "\n".join(lines)

@@ -1,31 +1,48 @@
-"""Start the ranks of a benchmark and collect their times."""
+"""Start the ranks of a benchmark and collect what they find."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
-from repro.launch.local import environment, mpirun_command, torchrun_command
+from repro.experiment.testbeds import Measured
+from repro.launch.base import Launcher
+from repro.launch.local import Mpirun, Torchrun
+from repro.launch.shaped import ShapedMpirun, ShapedTorchrun
 from repro.launch.supervise import Ranks
 
-LAUNCHERS = {"mpi": ("mpirun", mpirun_command), "torch": ("torchrun", torchrun_command)}
+NAMES = {"mpi": "mpirun", "torch": "torchrun"}
+LAUNCHERS: dict[str, type[Launcher]] = {"mpi": Mpirun, "torch": Torchrun}
+SHAPED: dict[str, type[Launcher]] = {"mpi": ShapedMpirun, "torch": ShapedTorchrun}
 STALL_S = 150.0  # a little more than a rank's own limit, whose message says more
 
 
 def run_jobs(
-    fabric: str, ranks: int, jobs: list[dict[str, Any]], rounds: int = 1, program: str = "repro.bench.rank_program"
+    fabric: str,
+    ranks: int,
+    jobs: list[dict[str, Any]],
+    rounds: int = 1,
+    program: str = "repro.bench.rank_program",
+    rate_gbit: float | None = None,
+    variables: Mapping[str, str] | None = None,
 ) -> list[list[Any]]:
     """What `ranks` processes find in each job: the seconds of every repetition, or what else the program says.
 
-    program: the module that a rank runs. The ranks' own errors are raised here.
+    program: the module that a rank runs. rate_gbit: of links between hosts of namespaces, one a rank; None: this
+    machine's shared memory, or loopback. variables: more of the environment. The ranks' own errors are raised here;
+    InputError where this machine has no such links.
     """
-    name, command = LAUNCHERS[fabric]
+    name = NAMES[fabric]
     given = json.dumps({"launcher": name, "rounds": rounds, "jobs": jobs})
-    # both launchers hand what follows to Python; torchrun takes `-m` as an option of its own
-    processes = Ranks(command(ranks, ["-m", program, given]), environment(1), None)
+    testbed = Measured(name="bench", kind="measured", network="bench", launcher=name, rate_gbit=rate_gbit)
+    launcher = (SHAPED if rate_gbit else LAUNCHERS)[fabric](testbed)
     found: list[list[Any]] = [[] for _ in jobs]
-    try:
-        processes.follow(lambda message: found[message["job"]].extend(message["seconds"]), STALL_S)
-    finally:
-        processes.stop()
+    # both launchers hand what follows to Python; torchrun takes `-m` as an option of its own
+    with launcher.place(ranks, ["-m", program, given], 1) as place:
+        processes = Ranks(place.command, place.environment | dict(variables or {}), None)
+        try:
+            processes.follow(lambda message: found[message["job"]].extend(message["seconds"]), STALL_S)
+        finally:
+            processes.stop()
     return found

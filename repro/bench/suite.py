@@ -8,6 +8,7 @@ import sys
 import time
 from typing import Any
 
+from repro.bench import goals
 from repro.common.atomic import write_atomically
 from repro.common.errors import unknown
 from repro.common.paths import results_root
@@ -40,6 +41,7 @@ def run_suite(only: str | None) -> dict[str, Any]:
         result["took_s"] = round(time.perf_counter() - began, 1)
         path = folder / f"{name}.json"
         write_atomically(path, json.dumps(result, indent=1, allow_nan=False) + "\n")
-        print(f"{module.table(result)}\n  took {result['took_s']} s; written to {path}\n", file=sys.stderr)
+        said = "\n".join(filter(None, (module.table(result), goals.table(result.get("against_goals", ())))))
+        print(f"{said}\n  took {result['took_s']} s; written to {path}\n", file=sys.stderr)
         results[name] = result
     return results

@@ -30,7 +30,7 @@ def add(commands: Any) -> None:
     as_json(collective)
     collective.set_defaults(command=cmd_bench_collective)
     everything = benchmarks.add_parser("all", help="every benchmark of `make bench`, written to results/bench/")
-    everything.add_argument("--only", help="loop, allreduce, codecs, virtual, gtopk, selection, partial or pipelining")
+    everything.add_argument("--only", metavar="BENCHMARK", help="one alone; an unknown name lists them")
     as_json(everything)
     everything.set_defaults(command=cmd_bench_all)
 

@@ -21,7 +21,19 @@ if TYPE_CHECKING:
 NOT_COMMITTED = (".pdf", ".csv", ".tex")  # of a page: `repro report` makes them
 LINK = re.compile(rf" \[[^\]]*\]\([^)]*(?:{'|'.join(map(re.escape, NOT_COMMITTED))})\)")  # to one of these
 # what a terminal shows of a run; --csv and --json have every column
-SHOWN = ("variant", "testbed", "kind", "workers", "seed", "step_s", "train_s", "metric", "final", "origin")
+SHOWN = (
+    "variant",
+    "testbed",
+    "kind",
+    "workers",
+    "seed",
+    "allreduce.auto",
+    "step_s",
+    "train_s",
+    "metric",
+    "final",
+    "origin",
+)
 
 
 def add(commands: Any) -> None:

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import torch
 
 from repro.common.errors import FaultError
+from repro.fabric.auto import Crossover
 from repro.timing.costs import Costs
 
 ANY_SOURCE = -1
@@ -130,6 +131,7 @@ class Fabric(ABC):
     costs: Costs
     timeout_s: float | None = DEFAULT_TIMEOUT_S
     bandwidth_Bps: float | None = None  # of a rank's link, where it is known without measuring
+    auto: Crossover | None = None  # what the allreduce "auto" is, once `settle_auto` has found it
     bytes_sent: int = 0  # payload bytes that this rank handed to the network on all channels but CONTROL
 
     # time and the rank's own computation
@@ -204,9 +206,14 @@ class Fabric(ABC):
         async_: bool = False,
         algorithm: str = "auto",
     ) -> Work:
-        """Reduce in place over all ranks. `op`: "sum" or "mean". `algorithm`: "auto" (the fabric's own) or a name in
+        """Reduce in place over all ranks. `op`: "sum" or "mean". `algorithm`: "native" (the fabric's own), a name in
         `collectives.ALLREDUCE`, which has a fixed order of summation and blocks until it is done (start it on a task
-        of its own to overlap it)."""
+        of its own to overlap it), or "auto": what `settle_auto` has found for such a size; the fabric's own before
+        that, and with `async_`, where it alone goes on by itself."""
+
+    @abstractmethod
+    def settle_auto(self) -> None:
+        """Find out, once, what "auto" is (`repro.fabric.crossover`); every rank calls it, nothing else under way."""
 
     @abstractmethod
     def reduce_scatter(self, tensor: torch.Tensor, channel: int = MAIN) -> torch.Tensor:

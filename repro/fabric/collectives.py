@@ -243,7 +243,7 @@ ALLREDUCE: dict[str, Callable[[Fabric, torch.Tensor, int], None]] = {
 def allreduce_algorithm(name: str) -> Callable[[Fabric, torch.Tensor, int], None]:
     """The allreduce of that name; InputError listing the names otherwise."""
     if name not in ALLREDUCE:
-        raise unknown("allreduce algorithm", name, [*ALLREDUCE, "auto"])
+        raise unknown("allreduce algorithm", name, [*ALLREDUCE, "native", "auto"])
     return ALLREDUCE[name]
 
 

@@ -8,6 +8,7 @@ import torch
 
 from repro.common.errors import InputError
 from repro.fabric import collectives
+from repro.fabric.auto import NATIVE
 from repro.fabric.base import MAIN, Fabric
 from repro.fabric.codecs import codec
 
@@ -17,7 +18,7 @@ RINGS = ("ring", "ring_pipelined")  # those with a codec inside their hops
 def check(codec_name: str, algorithm: str) -> None:
     """InputError unless the codec and the algorithm exist and go together."""
     codec(codec_name)
-    if algorithm != "auto":
+    if algorithm not in ("auto", NATIVE):
         collectives.allreduce_algorithm(algorithm)
     if codec_name != "none" and algorithm not in RINGS:
         raise InputError(
@@ -52,6 +53,8 @@ class CompressedAllreduce:
         check(codec_name, algorithm)
         if pieces < 1:
             raise InputError(f"pieces {pieces}: a block of the pipelined ring has at least 1")
+        if algorithm == "auto":
+            fabric.settle_auto()
         self.fabric, self.algorithm, self.channel, self.resource = fabric, algorithm, channel, resource
         stream = 2 * (seed * 1_000_003 + fabric.rank)
         self.codec, self.hop_codec = codec(codec_name, stream), codec(codec_name, stream + 1)

@@ -7,11 +7,13 @@ from collections.abc import Callable
 import torch
 
 from repro.common.errors import unknown
+from repro.fabric import sparse_host
 from repro.fabric.sparse import EMPTY, Sparse, largest, positions
 
 SHORT = 1 << 15  # elements of a vector for which guessing does not pay
 CHUNK = 1 << 20  # elements looked at together: scratch of a few megabytes, and it stays in the cache
 SAMPLE = 1 << 16  # elements from which a threshold is estimated
+EVERY = 16  # elements of which the exact selection looks at one at most: what it guesses needs not be good
 SURE = 4.0  # deviations by which the exact selection's first guess at the threshold stays below the estimate
 
 
@@ -42,7 +44,7 @@ def exact(vector: torch.Tensor, k: int) -> torch.Tensor:
         return exact_at_once(vector, k)
     if vector.numel() <= SHORT:
         return ranked(magnitudes(vector), k)
-    bound = guess(vector, k, SURE)
+    bound = guess(vector, k, SURE, EVERY)
     while True:
         found = above(vector, bound)
         if found.numel() >= k:
@@ -86,10 +88,13 @@ def ranked(sizes: torch.Tensor, k: int) -> torch.Tensor:
     return positions(largest(sizes, k), k)
 
 
-def guess(vector: torch.Tensor, k: int, deviations: float) -> torch.Tensor:
-    """A magnitude that about k elements reach, from every so-manieth element; lower by so many deviations."""
+def guess(vector: torch.Tensor, k: int, deviations: float, least: int = 1) -> torch.Tensor:
+    """A magnitude that about k elements reach, from every so-manieth element; lower by so many deviations.
+
+    least: of every how many elements one is looked at, however short the vector is.
+    """
     n = vector.numel()
-    sample = magnitudes(vector[:: max(1, n // SAMPLE)])
+    sample = magnitudes(vector[:: max(least, n // SAMPLE)])
     expected = k * sample.numel() / n
     place = round(expected + deviations * (1 + expected**0.5))
     return sample.kthvalue(sample.numel() - min(max(place, 1), sample.numel()) + 1).values
@@ -97,9 +102,10 @@ def guess(vector: torch.Tensor, k: int, deviations: float) -> torch.Tensor:
 
 def above(vector: torch.Tensor, bound: torch.Tensor, equal: bool = False) -> torch.Tensor:
     """Indices of all magnitudes above the bound (or also `equal`), ascending; NaN's too."""
+    if vector.device.type == "cpu":
+        return torch.from_numpy(sparse_host.above(vector.detach().numpy(), bound.numpy(), equal))
     under = torch.lt if equal else torch.le
     found = []
-    # the same scratch for all chunks: fresh ones between results that stay would scatter them over the heap
     size = torch.empty(min(CHUNK, vector.numel()), device=vector.device)
     small = torch.empty(size.shape, dtype=torch.bool, device=vector.device)
     for start in range(0, vector.numel(), CHUNK):

@@ -9,7 +9,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
+from repro.fabric import crossover
 from repro.fabric.algorithms import FabricWithAlgorithms
+from repro.fabric.auto import Crossover
 from repro.fabric.base import Event, FabricError, Queue, Task, TaskCancelled, overdue
 
 MAIN_LINE = "main"
@@ -169,6 +171,9 @@ class RealTimeFabric(FabricWithAlgorithms):
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
         self.crew.check()
+
+    def find_auto(self) -> Crossover:
+        return crossover.find(self)
 
     def spawn(self, fn: Callable[[], Any], name: str = "background") -> Task:
         task = ThreadTask(self.crew, fn, name)

@@ -14,6 +14,7 @@ import torch
 import torch.distributed as dist
 
 from repro.fabric import collectives, staging
+from repro.fabric.auto import Crossover
 from repro.fabric.base import ANY_SOURCE, CHANNELS, CONTROL, DEFAULT_TIMEOUT_S, MAIN, Fabric, FabricError, Work
 from repro.fabric.missing_ranks import find_missing_ranks
 from repro.fabric.threads import LONGEST_NAP_S, Crew, RealTimeFabric
@@ -156,6 +157,11 @@ class TorchFabric(RealTimeFabric):
         what = f"allreduce (channel {channel})"
         work = self._start(what, lambda: dist.all_reduce(tensor, group=self.groups[channel], async_op=True))
         return TorchWork(self, work, what, tensor, addressed=False)
+
+    def find_auto(self) -> Crossover:
+        if self.backend == "nccl":
+            return Crossover(None, "NCCL moves vectors from GPU to GPU: nothing is measured")
+        return super().find_auto()
 
     def broadcast(self, tensor: torch.Tensor, root: int = 0, channel: int = MAIN) -> None:
         what = f"broadcast from rank {root} (channel {channel})"

@@ -83,7 +83,7 @@ def collective(
     """(call of a number, end, calls so far in which this rank was active); the vector is (n,)."""
     work = torch.empty_like(vector)
     if kind in (ALLREDUCE, SYNCHRONOUS):
-        algorithm = "auto" if kind == ALLREDUCE else kind
+        algorithm = "native" if kind == ALLREDUCE else kind
 
         def synchronous(_: int) -> None:
             work.copy_(vector)

@@ -80,6 +80,11 @@ def workloads(probe: Options) -> list[Workload]:
 
 def twin(strategy: Strategy) -> Strategy:
     """What stands for a strategy in virtual time; InputError where there is nothing."""
+    if getattr(strategy.options, "algorithm", None) == "auto":
+        raise InputError(
+            f"probe.strategies: {strategy.name} with algorithm=auto is measured at start: name what it takes, "
+            "native or ring_pipelined"
+        )
     stand_in = type(strategy).twin(strategy.options)
     if stand_in is None:
         raise InputError(f"probe.strategies: {strategy.name} with these options has no twin in virtual time")
@@ -89,7 +94,7 @@ def twin(strategy: Strategy) -> Strategy:
 
 
 def uses_native(strategy: Strategy) -> bool:
-    return getattr(strategy.options, "algorithm", None) == "auto"
+    return getattr(strategy.options, "algorithm", None) == "native"
 
 
 def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:

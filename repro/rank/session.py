@@ -68,6 +68,8 @@ def run_rank(fabric: Fabric, config: RunConfig, folder: Path) -> None:
             raise FaultError(f"{events.path} {lacking}: no summary can be made of it")
         facts = describe(worker, dataset, plan)
         facts |= {"pipeline": pipeline, "per_rank": per_rank if any(per_rank) else []}
+        if fabric.auto:
+            facts["allreduce"] = fabric.auto.facts()
         if any(observed):
             facts["observed"] = observed
         write_summary(folder, summarise(folder, config, facts))

@@ -43,6 +43,8 @@ worker ranks):
                    buffer_bytes (for messages), predicted {weights_bytes, stash_bytes, activation_bytes}}, ...];
                    [] of others
     counters       what the strategy counted (`Strategy.counters`), totals over ranks and iterations, by name
+    allreduce      of runs with an allreduce `auto`: {auto (what it was), above_bytes (of the ring, or null), why,
+                   measured [{bytes, native_s, ring_s}, ...]}
     weights_sha256 of the final weights
     trace      [{rank, line ("main" or a task's name), name, start, end}, ...]   a few steady-state iterations; with
                `minibatch` where an interval is of one

@@ -46,7 +46,7 @@ _WITHIN = {
     "commit": ("provenance", "commit"),
     "finished_at": ("provenance", "finished_at"),
 }
-_SPREAD = ("factors", "options", "phases")  # mappings of which each entry is a column
+_SPREAD = ("factors", "options", "phases", "allreduce")  # mappings of which each entry is a column
 
 
 def name(summary: Mapping[str, Any]) -> str:

@@ -315,6 +315,7 @@ def collective(name: str, ranks: int, n: int, alpha: float, beta: float, gamma: 
         "ring": ring,
         "ring_pipelined": ring_pipelined,
         "native": ring,  # what the virtual fabric does natively
+        "auto": ring,  # which is what it takes there
         "recursive_doubling": recursive_doubling,
         "tree": tree,
         "sharded_server": sharded_server,

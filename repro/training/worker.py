@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -190,8 +190,14 @@ class Worker:
             return [(x, y)]
         return zip(x.chunk(self.accumulate), y.chunk(self.accumulate), strict=True)
 
+    def _around(self, name: str, block: int) -> AbstractContextManager[None]:
+        """Where a pass of a block happens: its phase, its time, its random numbers."""
+        if self.blocks is None and (name != "forward" or block not in self.stochastic):
+            return self.clock.phase(name)  # in real time, without random numbers, there is nothing else
+        return self._around_all(name, block)
+
     @contextmanager
-    def _around(self, name: str, block: int) -> Iterator[None]:
+    def _around_all(self, name: str, block: int) -> Iterator[None]:
         # in virtual time only the first microbatch's forward pass takes time here: see _backward_time
         timed = self.blocks is None or (name == "forward" and self.microbatch == 0)
         seconds = self.work * self.blocks.forward[block] / self.accumulate if self.blocks else None

@@ -178,5 +178,5 @@ def test_bad_options_are_named(options, words):
 
 def test_its_twin_in_virtual_time():
     twin = strategies.load("horovod").twin
-    assert twin(Options(fusion_mb=2)) == ("wfbp", {"bucket_mb": 0, "first_bucket_mb": 0, "algorithm": "auto"})
+    assert twin(Options(fusion_mb=2)) == ("wfbp", {"bucket_mb": 0, "first_bucket_mb": 0, "algorithm": "native"})
     assert twin(Options(fp16=True))[1]["codec"] == "truncate16"

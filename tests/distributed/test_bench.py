@@ -120,15 +120,29 @@ def test_a_measured_collective_has_a_closed_form_only_with_a_network(monkeypatch
 @pytest.mark.ranks
 def test_loop_trains_the_same_weights_as_the_bare_loop() -> None:
     result = loop.measure(iterations=3, turns=2)
-    assert result["same_weights"] and result["ratio"] > 0
+    assert result["same_weights"] and result["of_best"] > 0 and len(result["against_goals"]) == 1
     assert "ratio" in loop.table(result)
 
 
 @pytest.mark.ranks
 def test_allreduce_rows() -> None:
-    result = allreduce.measure(sizes=(1, 2), fabrics=("mpi",), rounds=1)
-    assert [row["bytes"] for row in result["rows"]] == [1_000_000, 2_000_000]
-    assert "mpi" in allreduce.table(result)
+    result = allreduce.measure((4000, 80_000), (allreduce.Network("mpi", None), allreduce.Network("torch", None)))
+    settings = ["default", *allreduce.MPI_RINGS]
+    assert [(row["fabric"], row["setting"], row["bytes"]) for row in result["rows"]] == [
+        *(("mpi", setting, nbytes) for setting in settings for nbytes in (4000, 80_000)),
+        *(("torch", "default", nbytes) for nbytes in (4000, 80_000)),
+    ]
+    assert len(result["against_goals"]) == 4 and allreduce.BLOCKING in result["rows"][0]["over_native"]
+    assert "MPI's ring" in allreduce.table(result)
+
+
+def test_auto_is_held_against_the_better_of_its_two() -> None:
+    turns = [{"native": 4.0, "ring_pipelined": 2.0, "auto": 3.0}, {"native": 8.0, "ring_pipelined": 4.0, "auto": 4.0}]
+    assert allreduce.auto_over_best(turns) == {"median": 1.25, "min": 1.0, "max": 1.5}
+    found = allreduce.row(allreduce.Network("mpi", 1.0), "default", 40_000_000, turns)
+    assert found["wire_s"] == pytest.approx(1.5 * 40e6 * 8e-9 * 1514 / 1448)
+    auto, wire = allreduce.goals([found])
+    assert not auto["met"] and wire["value"] == pytest.approx(found["wire_s"] / 3.0) and not wire["met"]
 
 
 def test_codec_rows() -> None:
@@ -184,8 +198,9 @@ def test_both_sides_train_to_the_same_weights():
         ratio = row["ratio"]
         assert ratio["min"] <= ratio["median"] <= ratio["max"]
         assert row["apart"] is None if row["ours"] == "1f1b" else row["apart"] < 1e-5
+    assert ["1f1b-flush" in one["what"] or "gpipe" in one["what"] for one in found["against_goals"]] == [True, True]
     text = pipelining.table(found)
-    assert text.count("torch 1f1b") == 2 and "torch gpipe" in text
+    assert "one update a minibatch" in text and "torch gpipe" in text
 
 
 def test_a_ratio_is_of_neighbouring_turns():

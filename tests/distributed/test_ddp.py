@@ -184,7 +184,7 @@ def test_bad_options_are_named(options, words):
 
 def test_its_twin_in_virtual_time():
     ddp = strategies.load("ddp")
-    assert ddp.twin(Options()) == ("wfbp", {"bucket_mb": 25, "first_bucket_mb": 1, "algorithm": "auto"})
+    assert ddp.twin(Options()) == ("wfbp", {"bucket_mb": 25, "first_bucket_mb": 1, "algorithm": "native"})
     assert ddp.twin(Options(bucket_mb=5))[1]["first_bucket_mb"] == 5
     assert ddp.twin(Options(hook="fp16"))[1]["codec"] == "truncate16"
     assert ddp.twin(Options(hook="powersgd")) is None

@@ -5,6 +5,7 @@ with a rank that dies or stops ends by itself and says who, what and how long.
 """
 
 import functools
+import json
 import re
 import tempfile
 from pathlib import Path
@@ -57,6 +58,14 @@ def test_real(fabric, size, check):
 @pytest.mark.parametrize("fabric, size", REAL)
 def test_the_launch_ends_well(fabric, size):
     assert launched(fabric, size)[1] is None
+
+
+@pytest.mark.parametrize("fabric, size", [("mpi", 2), ("mpi", 6), ("torch", 2), ("torch", 6)])
+def test_auto_is_the_same_on_all_ranks(fabric, size, tmp_path):
+    """With 3, 4 and emulated: in the suite."""
+    ranks.launch(fabric, size, "auto", tmp_path)
+    found = [json.loads((tmp_path / f"rank{rank}").read_text()) for rank in range(size)]
+    assert found == [found[0]] * size and found[0]["measured"]
 
 
 @pytest.mark.parametrize("fabric", ["mpi", "torch"])

@@ -69,6 +69,18 @@ def test_bad_profiles_are_one_line(tmp_path, text, message):
     assert message in done.stderr.strip().splitlines()[-1] and "Traceback" not in done.stderr
 
 
+# --- the allreduce that is measured at start
+
+
+@pytest.mark.ranks
+def test_what_auto_was_is_on_record(tmp_path):
+    found = summary(run(tmp_path, "strategy=dsync", "strategy.algorithm=auto", "epochs=0.25"))["allreduce"]
+    assert found["why"].startswith("measured at start") and found["measured"][0]["ring_s"] > 0
+    rows = json.loads(repro(tmp_path, "results", "pipesgd", "--json").stdout)
+    (row,) = [row for row in rows if row.get("allreduce.auto")]
+    assert row["allreduce.auto"] == found["auto"] and row["allreduce.above_bytes"] == found["above_bytes"]
+
+
 # --- pipelines through the command line, ranks really started: a killed stage, checkpoints by each alone, refusals
 
 

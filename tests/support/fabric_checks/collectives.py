@@ -6,13 +6,14 @@ import pytest
 import torch
 
 from repro.common.errors import InputError
-from repro.fabric import collectives
+from repro.fabric import collectives, crossover
 from repro.fabric.base import BACKGROUND, MAIN
 from repro.fabric.codecs import CODECS
 from repro.fabric.compressed import CompressedAllreduce
 from tests.support.fabric_checks.common import (
     OTHER,
     SIZES,
+    Skip,
     bits,
     meet,
     need,
@@ -32,6 +33,49 @@ def check_native_allreduce(fabric):
     vector = noise(1000, fabric.rank)
     fabric.allreduce(vector, channel=OTHER).wait()
     torch.testing.assert_close(vector, sum(noise(1000, rank) for rank in range(fabric.size)))
+
+
+def check_auto_is_settled_once_and_sums(fabric):
+    """Whatever `auto` turns out to be: the same on every rank, on record, and the same sums above it and below."""
+    fabric.settle_auto()
+    found = fabric.auto
+    assert fabric.exchange(found) == [found] * fabric.size
+    facts = found.facts()
+    assert facts["why"] and bool(facts["measured"]) == (fabric.size > 1 and fabric.name != "virtual")
+    assert facts["auto"] == "native" or (fabric.name != "virtual" and fabric.size > 1)
+    fabric.settle_auto()
+    assert fabric.auto is found
+    for n in (7, (found.above_bytes or 4 << 20) // 4):
+        vector = numbers(n, fabric.rank)
+        fabric.allreduce(vector, algorithm="auto").wait()
+        assert torch.equal(vector, sum(numbers(n, rank) for rank in range(fabric.size)))
+
+
+def forced(native_s, ring_s):
+    """A measurement that finds these seconds for a megabyte, less for less."""
+    return lambda fabric, name, nbytes: (native_s if name == "native" else ring_s) * nbytes / 2**20
+
+
+def check_auto_takes_what_was_faster(fabric):
+    """Whichever a made-up measurement says, as a slow rank sees it."""
+    need(fabric)
+    if fabric.name == "virtual":
+        raise Skip("virtual time measures nothing")
+    slow = 1.0 if fabric.rank else 2.0
+    ring = crossover.find(fabric, forced(1.0 * slow, 0.5 * slow))
+    native = crossover.find(fabric, forced(0.5 * slow, 1.0 * slow))
+    assert ring.above_bytes == crossover.SIZES[0] and native.above_bytes is None
+    assert ring.measured[0].native_s == 2 * crossover.SIZES[0] / 2**20  # the slowest rank's
+    for fabric.auto, expected in ((ring, "ring_pipelined"), (native, "native")):
+        n = crossover.SIZES[0]
+        allreduce = CompressedAllreduce(fabric, n, "none", "auto")
+        vector, sent = noise(n, fabric.rank), noise(n, fabric.rank)
+        fabric.allreduce(sent, algorithm=expected).wait()
+        allreduce.decompress(allreduce.reduce(allreduce.compress(vector)), vector)
+        if expected == "ring_pipelined":  # which has an order of summation
+            assert bits(vector) == bits(sent)
+        torch.testing.assert_close(vector, sent)
+        assert fabric.auto.algorithm(vector[:5]) == "native"
 
 
 def check_named_allreduces(fabric):

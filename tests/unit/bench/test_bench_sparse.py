@@ -7,13 +7,13 @@ import json
 import pytest
 import torch
 
-from repro.bench import gtopk, gtopk_memory, selection, sparse_calls
+from repro.bench import goals, gtopk, gtopk_authors, gtopk_memory, selection, sparse_calls
 from repro.bench.calls import checker, pattern
 from repro.bench.collective import bench_collective, table
 from repro.bench.sparse_calls import Sparsity
 from repro.cli import main
 from repro.common.errors import FaultError
-from repro.fabric.sparse import Sparse
+from repro.fabric.sparse import EMPTY, Sparse, merge
 from repro.timing import closed_forms as forms
 
 ALPHA, BETA = 4.36e-4, 9e-9
@@ -97,6 +97,20 @@ def test_a_wrong_result_is_a_fault() -> None:
             check([wrong])
 
 
+def test_which_indices_are_in_another_with_flags_and_empty_places() -> None:
+
+    def one(draw: torch.Generator) -> Sparse:
+        places = torch.randint(-2, 14, (8,), generator=draw).unique()
+        empty = int(torch.randint(0, 3, (1,), generator=draw))
+        indices = torch.cat([places, torch.full((empty,), EMPTY)]).to(torch.int32)
+        return Sparse(torch.zeros(len(indices)), indices)
+
+    for seed in range(200):
+        draw = torch.Generator().manual_seed(seed)
+        mine, other = one(draw), one(draw)
+        assert torch.equal(mine.indices_in(other), torch.isin(mine.indices, other.indices))
+
+
 # --- benchmarks
 
 
@@ -118,13 +132,37 @@ def test_own_cost_over_the_wire_bound() -> None:
     assert all(seconds > 0 for seconds in gtopk.work_seconds(100, 1).values())
 
 
+def test_the_authors_merge_is_ours() -> None:
+    """On what theirs can do: no flags, no empty places."""
+    draw = torch.Generator().manual_seed(1)
+    first, second = gtopk.draws(500, draw), gtopk.draws(500, draw)
+    kept, _ = merge(first, second, 500)
+    parts = [part.numpy().copy() for one in (first, second) for part in (one.values, one.indices)]
+    values, places = gtopk_authors.merge(*parts)
+    theirs = torch.zeros(500_000).index_add_(0, torch.from_numpy(places), torch.from_numpy(values))
+    ours = torch.zeros(500_000)
+    kept.add_to(ours)
+    assert torch.equal(ours, theirs)
+
+
+def test_a_goal_on_the_wire_looks_at_the_best() -> None:
+    over = {"median": 2.0, "min": 1.2, "max": 3.0}
+    row = {"elements": 10_000_000, "rate_gbit": 1.0, "over_wire": over, "authors_over": {"ours": {"whole_s": over}}}
+    faster, wire = gtopk.goals(row)
+    assert faster["bound"] == 2.0 and faster["met"] and wire["met"] and wire["spread"] == [1.2, 3.0]
+    said = goals.table([faster, wire, goals.Goal("nothing", 1.0).of(None)])
+    assert said.count("  met ") == 2 and "NOT MET nothing: not measured, goal at most 1" in said
+
+
 @pytest.mark.ranks
 def test_gtopk_rows() -> None:
-    result = gtopk.measure(sizes=(100, 200), turns=1, gradients=(5000,), memory=())
+    result = gtopk.measure(sizes=(100, 200), turns=1, gradients={5000: 2}, memory=(), rates=(None,))
     assert [(row["ranks"], row["k"]) for row in result["own"]] == [(p, k) for p in (4, 8, 16) for k in (100, 200)]
-    [row] = result["collectives"]
-    seconds = {name: one["median"] for name, one in row["seconds"].items()}
-    assert row["k"] == 5 and row["dense_over_gtopk"] == pytest.approx(seconds["dense"] / seconds["gtopk"])
+    [row] = result["steps"]
+    assert row["k"] == 5 and set(row["sides"]) == set(gtopk.SIDES)
+    assert all(part["min"] > 0 for side in row["sides"].values() for part in side.values())
+    [goal] = result["against_goals"]
+    assert goal["value"] == row["authors_over"]["ours"]["whole_s"]["median"] and goal["bound"] == 1.0
     peak = gtopk_memory.peak("gtopk", 50_000)
     assert peak > 50_000_000  # Python and torch alone
     result["memory"] = [{"strategy": "gtopk", "elements": 50_000, "peak_bytes": peak, "gradients": 1.5}]

@@ -38,7 +38,7 @@ WORKLOADS = [
     {"bytes": 4 * 48 * 100, "forward_s": 0.002, "backward_s": 0.004},
     {"bytes": 4 * 48 * 20000, "forward_s": 0.02, "backward_s": 0.04},
 ]
-NATIVE = {"D-Sync, native": {"name": "dsync", "algorithm": "auto"}}
+NATIVE = {"D-Sync, native": {"name": "dsync", "algorithm": "native"}}
 
 
 def configuration(workers: int, **probe):

@@ -1,0 +1,86 @@
+"""What `auto` is from what was measured, where nothing is measured, and on the record of a run."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from repro.fabric import crossover
+from repro.fabric.auto import Crossover, Point
+from repro.fabric.crossover import decide
+from repro.fabric.virtual import Network, run
+
+
+def points(*ratios: float) -> list[Point]:
+    """Of 1, 4, 16 ... bytes; the library's time over the ring's."""
+    return [Point(4**place, 1.0, 1.0 / ratio) for place, ratio in enumerate(ratios)]
+
+
+@pytest.mark.parametrize(
+    ("ratios", "above"),
+    [((2, 2, 2), 1), ((0.1, 2, 2), 4), ((2, 0.5, 2), 16), ((2, 2, 0.9), None), ((1.02, 1.02), None), ((2,), 1)],
+)
+def test_the_ring_is_taken_from_where_it_is_clearly_faster_to_the_end(ratios, above):
+    found = decide(points(*ratios))
+    assert found.above_bytes == above
+    assert found.facts()["auto"] == ("native" if above is None else f"ring_pipelined from {above} bytes")
+    assert len(found.facts()["measured"]) == len(ratios)
+
+
+def test_a_vector_is_of_one_side_of_the_crossover():
+    assert Crossover(16, "measured").algorithm(torch.zeros(3)) == "native"
+    assert Crossover(16, "measured").algorithm(torch.zeros(4)) == "ring_pipelined"
+    assert Crossover(16, "measured").algorithm(torch.zeros(4, dtype=torch.uint8)) == "native"
+    assert Crossover(None, "not measured").algorithm(torch.zeros(10**6)) == "native"
+
+
+class Ranks:
+    """Three ranks that look the same but for their clocks, whose links take a second a mebibyte."""
+
+    size = 3
+
+    def exchange(self, mine):
+        if mine is None:
+            return [None] * 3
+        turns, took, before = mine
+        faster = [[native / 2, ring / 4] for native, ring in turns]
+        return [(turns, took, before), (faster, 2 * took, before), (faster, took, before)]
+
+
+def test_what_the_slowest_rank_sees_counts_and_a_slow_network_ends_it_early(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr(crossover.time, "perf_counter", lambda: now[0])
+
+    def timing(fabric, name, nbytes):
+        now[0] += 4 * nbytes / 2**20
+        return (2.0 if name == "native" else 1.0) * nbytes / 2**20
+
+    found = crossover.find(Ranks(), timing)
+    assert found.measured == (Point(2**16, 2 / 16, 1 / 16),)  # the next would take four times its second
+    assert found.above_bytes == 2**16
+
+
+def test_alone_there_is_nothing_to_measure():
+    class Alone:
+        size = 1
+
+    assert crossover.find(Alone()).facts() == {
+        "auto": "native",
+        "above_bytes": None,
+        "why": "one rank: nothing to exchange",
+        "measured": [],
+    }
+
+
+def test_in_virtual_time_it_is_the_textbooks_ring_to_the_bit():
+    def summed(algorithm):
+        def rank(fabric):
+            fabric.settle_auto()
+            vector = torch.linspace(0, 1 + fabric.rank, 1001)
+            fabric.allreduce(vector, algorithm=algorithm).wait()
+            return vector, fabric.now()
+
+        return run(3, rank, Network(1e-4, 1e-9))
+
+    for (auto, at), (ring, then) in zip(summed("auto"), summed("ring")):
+        assert torch.equal(auto, ring) and at == then

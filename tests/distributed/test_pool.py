@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -92,6 +93,28 @@ def test_statuses_and_signals_go_through(start):
     assert shown == [sys.executable, "-m", "forked_program", "wait"] and entry.__file__ not in shown
     waiting.send_signal(signal.SIGTERM)
     assert waiting.wait(LIMIT_S) == 7
+
+
+def test_a_signal_is_passed_on_that_comes_while_the_program_is_asked_for(tmp_path):
+    big = {f"LARGE_{number}": "x" * 100_000 for number in range(8)}  # more than a socket holds: sending it waits
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(tmp_path / "socket"))
+        listener.listen()
+        stands_in = subprocess.Popen([sys.executable, "-SE", entry.__file__, listener.getsockname()], env=big)
+        link, _ = listener.accept()
+        with link:
+            size, standard, *_ = socket.recv_fds(link, 8, 3)
+            stands_in.send_signal(signal.SIGTERM)
+            rest = int.from_bytes(size, "little")
+            while rest:
+                part = link.recv(rest)
+                assert part, "the connection was closed in the middle"
+                rest -= len(part)
+            assert link.recv(1) == bytes([signal.SIGTERM])
+            link.sendall((7).to_bytes(8, "little", signed=True))
+            assert stands_in.wait(LIMIT_S) == 7
+        for stream in standard:
+            os.close(stream)
 
 
 def test_what_is_forked_ends_with_what_stands_in_for_it_though_it_be_stopped(start):

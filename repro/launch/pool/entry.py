@@ -18,6 +18,8 @@ SILENT = (signal.SIGKILL, signal.SIGSTOP)  # have no handler to be reset
 
 def main(path: str, words: list[str]) -> None:
     getattr(ctypes.CDLL(None), "prctl", lambda *_: 0)(1, signal.SIGKILL)  # as a rank would, it ends with its parent
+    # one that comes before what runs has been asked for waits until it can be passed on
+    signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)
     link = socket.socket(socket.AF_UNIX)
     link.connect(path)
     asked = [words, dict(os.environ), os.getcwd(), sorted(os.sched_getaffinity(0))]
@@ -26,6 +28,7 @@ def main(path: str, words: list[str]) -> None:
     link.sendall(sent)
     for sign in PASSED_ON:
         signal.signal(sign, lambda number, frame: link.sendall(bytes([number])))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
     told = link.recv(8)
     # nothing: the server is no more, nor is what it forked
     status = int.from_bytes(told, "little", signed=True) if told else -signal.SIGKILL

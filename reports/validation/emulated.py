@@ -1,0 +1,82 @@
+"""Emulated step times beside those of the simulation with the same constants, in controls, whose answers are known."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from repro.records.kinds import EMULATED, SIMULATED
+from repro.reports.groups import finished
+from repro.reports.loading import Summary, read, trains
+from repro.reports.validation.tables import PAPER
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+NOT_COMPARED = ("name", "kind", "launcher", "network", "slow_down", "shrink", "sources")  # entries of a testbed
+
+
+def load(root: Path | None) -> list[Summary]:
+    """The latest run of each control, variant, testbed and seed."""
+    found: dict[tuple, Summary] = {}
+    for run in sorted(filter(trains, read(PAPER, root)), key=finished):
+        found[(run["experiment"], run["setting"], run["testbed"], run["seed"])] = run
+    return list(found.values())
+
+
+def pairs(runs: Sequence[Summary]) -> pd.DataFrame:
+    """A row an emulated run with a simulated one of the same variant and constants: the median step of each, in ms;
+    error: simulated over emulated less 1, in %."""
+    import pandas as pd
+
+    simulated = {(*_place(run), _constants(run)): run for run in runs if run["kind"] == SIMULATED}
+    rows = []
+    for run in runs:
+        twin = simulated.get((*_place(run), _constants(run))) if run["kind"] == EMULATED else None
+        if twin:
+            emulated_s, simulated_s = run["step"]["median_s"], twin["step"]["median_s"]
+            error = 100 * (simulated_s / emulated_s - 1)
+            times = {"emulated": 1e3 * emulated_s, "simulated": 1e3 * simulated_s, "error": error}
+            rows.append(_facts(run) | times | {"counts": True, "spread": float("nan")})
+    return pd.DataFrame(rows)
+
+
+def ratios(runs: Sequence[Summary]) -> pd.DataFrame:
+    """A row an emulated run of a control: its median step in ms, and over that of D-Sync, all else equal."""
+    import pandas as pd
+
+    own = [run for run in runs if run["kind"] == EMULATED]
+    steps = [(run, run["step"]["median_s"]) for run in own]
+    first = {_beside(run): step for run, step in steps if run["factors"]["method"] == "D-Sync"}
+    rows = [
+        _facts(run) | {"emulated": 1e3 * step, "ratio": step / first[_beside(run)]}
+        for run, step in steps
+        if _beside(run) in first
+    ]
+    return pd.DataFrame(rows)
+
+
+def _facts(run: Summary) -> dict[str, Any]:
+    model = run["testbed_model"]
+    return {
+        "experiment": run["experiment"],
+        "variant": run["setting"],
+        "workers": run["workers"],
+        "slow_down": model.get("slow_down"),
+        "shrink": model.get("shrink"),
+    }
+
+
+def _place(run: Summary) -> tuple:
+    return (run["experiment"], run["setting"], run["seed"], run["workers"])
+
+
+def _beside(run: Summary) -> tuple:
+    others = tuple(sorted((name, str(value)) for name, value in run["factors"].items() if name != "method"))
+    return (run["experiment"], run["seed"], others)
+
+
+def _constants(run: Summary) -> str:
+    """What an emulated run and its twin have alike."""
+    return repr(sorted((k, repr(v)) for k, v in run["testbed_model"].items() if k not in NOT_COMPARED))

@@ -12,18 +12,11 @@ from repro.reports import schedules
 from repro.reports.compute import function
 from repro.reports.groups import Group
 from repro.reports.loading import Summary
-from repro.reports.pipedream.stages import PIPEDREAM, pipeline
+from repro.reports.pipedream.stages import PIPEDREAM
 
 MEMORY = ("weights_bytes", "stash_bytes", "activation_bytes")
 COUNTED: dict[str, Callable[..., Any]] = {
-    counted.__name__: counted
-    for counted in (
-        schedules.admitted,
-        schedules.interleaved,
-        schedules.updates_before,
-        schedules.busy,
-        schedules.at_once,
-    )
+    name: getattr(schedules, name) for name in ("admitted", "interleaved", "updates_before", "busy", "at_once")
 }
 
 
@@ -67,13 +60,14 @@ def in_flight(group: Group, stage: str) -> Outcome:
     output stage of several as they are."""
 
     def of_run(run: Summary) -> dict[str, float]:
-        entries = run.get("per_rank") or ()
+        of, ranks = run.get("pipeline") or {}, run.get("per_rank") or ()
+        last = max((rank["stage"] for rank in ranks), default=0)
         admits = run["strategy"] == PIPEDREAM and run["options"].get("in_flight") is None
-        which = max((entry["stage"] for entry in entries), default=0) if stage == "output" else 0
-        if not admits or pipeline(run).get("schedule") != "1f1b" or (stage == "output" and not which):
+        if not admits or of.get("schedule") != "1f1b" or not last:
             return {}
-        known = [entry["in_flight"] for entry in entries if entry["stage"] == which and "in_flight" in entry]
-        return {"": max(known) / (pipeline(run)["noam"] if stage == "input" else 1)} if known else {}
+        if stage == "output":
+            return {"": max(rank["in_flight"] for rank in ranks if rank["stage"] == last)}
+        return {"": max(rank["in_flight"] for rank in ranks if rank["stage"] == 0) / of["noam"]}
 
     return _worst(group, of_run, "no run with 1F1B says what was in flight")
 
@@ -83,17 +77,10 @@ def memory_off(group: Group) -> Outcome:
     """Observed over predicted memory of a rank (weights, stashes and activations), the one farthest from 1."""
 
     def of_run(run: Summary) -> dict[str, float]:
-        entries = enumerate(run.get("per_rank") or ())
-        ratios = {f", stage {entry['stage'] + 1}, rank {rank}": memory_ratio(entry) for rank, entry in entries}
-        return {where: ratio for where, ratio in ratios.items() if ratio is not None}
+        return {
+            f", stage {told['stage'] + 1}, rank {rank}": sum(told[name] for name in MEMORY) / expected
+            for rank, told in enumerate(run.get("per_rank") or ())
+            if (expected := sum((told.get("predicted") or {}).get(name, 0) for name in MEMORY))
+        }
 
     return _worst(group, of_run, "no run says its memory a rank")
-
-
-def memory_ratio(entry: Mapping) -> float | None:
-    """Observed over predicted bytes of a rank; None where one of them is not known."""
-    predicted = entry.get("predicted") or {}
-    if any(entry.get(name) is None or predicted.get(name) is None for name in MEMORY):
-        return None
-    expected = sum(predicted[name] for name in MEMORY)
-    return sum(entry[name] for name in MEMORY) / expected if expected else None

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from repro.reporting.evaluate import Outcome
 from repro.reporting.evaluate import ratio as quotient
 from repro.reporting.stats import number, spread
-from repro.reports.compute import final, function, paired
+from repro.reports.compute import final, function, paired, rates
 from repro.reports.groups import Group
 from repro.reports.loading import Summary
-from repro.reports.pipedream.stages import ASP, BSP, SINGLE, Rates, fastest, machines, rates
+from repro.reports.pipedream.stages import ASP, BSP, SINGLE, Rates, fastest, machines
 
 
 def goal(runs: Sequence[Summary], share: float = 1.0) -> float | None:

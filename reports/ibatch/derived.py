@@ -135,14 +135,11 @@ def written(found: Sequence[tuple[int, int]]) -> str:
 @function
 def equal_weights(group: Group) -> Outcome:
     """Share of the numbers of workers at which all three modes end with the same weights, bit for bit."""
-    ends: dict[tuple[int, int], list[Summary]] = {}
-    for run in group.used():
-        if not run["breakdown"]:
-            ends.setdefault((run["seed"], run["workers"]), []).append(run)
-    same: dict[int, list[bool]] = {}
-    for (seed, _), of in ends.items():
-        if len(of) == len(MODES):
-            weights = {run.get("weights_sha256") for run in of}
-            same.setdefault(seed, []).append(len(weights) == 1 and None not in weights)
-    values = {seed: sum(found) / len(found) for seed, found in same.items()}
+    import pandas as pd
+
+    ends = [{name: run.get(name) for name in ("seed", "workers", "weights_sha256")}
+            for run in group.used() if not run["breakdown"]]  # fmt: skip
+    of = pd.DataFrame(ends).groupby(["seed", "workers"])["weights_sha256"].agg(["size", "nunique"])
+    same = of.loc[of["size"] == len(MODES), "nunique"] == 1
+    values = {int(seed): float(share) for seed, share in same.groupby("seed").mean().items()}
     return Outcome(values) if values else Outcome(reason="no number of workers with all three modes")

@@ -1,4 +1,4 @@
-"""How ours is computed for claims about Table 1, and about Figures 1 and 5, where no verb reaches.
+"""How ours is computed for claims about Table 1 and Figure 1, where no verb reaches.
 
 Functions over rows take a ProbeGroup of the runs of all rows, or of one.
 """
@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from repro.reporting.evaluate import Outcome
-from repro.reports.compute import function, probe_function, rates
+from repro.reports.compute import function, rates
 from repro.reports.evidence import of_run
 from repro.reports.pipedream.stages import BSP, PIPEDREAM, Rates, configuration, fastest, shape
 from repro.reports.probes import ProbeGroup
@@ -78,11 +78,11 @@ def _stalled(group: ProbeGroup) -> pd.DataFrame:
 def overhead_over(group: ProbeGroup, heavy: Sequence[str], light: Sequence[str], testbed: str) -> Outcome:
     """Least stalled share of `heavy` models minus the largest of `light` on a testbed, the least over workers."""
     found = _stalled(group).query(f"testbed == '{testbed}'")
-    found = found.pivot(index="workers", columns="model", values="stalled")
-    if missing := [name for name in (*heavy, *light) if name not in found]:
-        return Outcome(reason=f"no results on {testbed} for {', '.join(missing)}")
-    each = (found[list(heavy)].min(axis=1, skipna=False) - found[list(light)].max(axis=1, skipna=False)).dropna()
-    return _one(group, float(each.min()) if len(each) else None, "no number of workers that all models have")
+    found = found.pivot(index="workers", columns="model", values="stalled").reindex(columns=[*heavy, *light]).dropna()
+    each = found[list(heavy)].min(axis=1) - found[list(light)].max(axis=1)
+    return _one(
+        group, float(each.min()) if len(each) else None, f"no number of workers that all models have on {testbed}"
+    )
 
 
 @function
@@ -92,14 +92,3 @@ def overhead_grows(group: ProbeGroup, along: str, each: Sequence[str]) -> Outcom
     series = [of["stalled"] for _, of in _stalled(group).sort_values(along).groupby(list(each)) if len(of) > 1]
     growing = [of for of in series if not (of.diff() < -1e-9).any()]
     return _one(group, len(growing) / len(series) if series else None, "nothing to compare")
-
-
-# --- Figure 5: sizes of layers
-
-
-@probe_function("layer_sizes")
-def best_layer(group: ProbeGroup) -> Outcome:
-    """1 - (least output of a layer but the last) / parameters: what a cut there saves of sending all parameters."""
-    result = group.first["result"]
-    outputs = [layer["activation_bytes"] for layer in result["layers"][:-1]]
-    return _one(group, 1 - min(outputs) / result["parameter_bytes"] if outputs else None, "fewer than two layers")

@@ -19,7 +19,6 @@ ROWS = {
     if (quoted := own_file(f"{PAPER}/{entry.experiment}").get("quoted"))
 }
 TABLE_1, FIG1, AT_ENDS, ACCURACY = "table1", "fig1", "inputs", "accuracy-vgg16"
-SWEEPS = {TABLE_1: tuple(ROWS), FIG1: (FIG1,)}
 # In what variants of one experiment may differ: one machine alone, other numbers of machines with their batches, and
 # data as long as they need.
 SCALES = ("workers", "batch", "train", "test", "checksum", "epochs", "eval_every", "device")
@@ -31,8 +30,8 @@ TRAINING = (
     FIG8,
     *(planned(PAPER, name, varies=TRAINED) for name in (ACCURACY, "semantics", "semantics-alexnet")),
     Experiment(PAPER, "memory", {}, varies=(*TRAINED, "model", "parameters")),
+    *(planned(PAPER, f"measured-{name}", varies=TRAINED) for name in ("vgg", "alexnet")),
 )
-MEASURED = tuple(planned(PAPER, f"measured-{name}", varies=TRAINED) for name in ("vgg", "alexnet"))
 PROBES = {"fig5": "layer_sizes", "configurations": "configurations", "what-if": "configurations"}  # -> its program
 
 
@@ -40,12 +39,12 @@ def gather(read: Read) -> Results:
     """The groups that the page shows, and all others; claims on a row of Table 1 are judged by its own runs."""
     summaries = [run | {"experiment": WITH.get(run["experiment"], run["experiment"])} for run in read.trained]
     found = Results()
-    for name, experiments in SWEEPS.items():
-        found.show(name, *sweep([run for run in summaries if run["experiment"] in experiments]))
+    found.show(TABLE_1, *sweep([run for run in summaries if run["experiment"] in ROWS]))
+    found.show(FIG1, *sweep([run for run in summaries if run["experiment"] == FIG1]))
     if at_ends := [run for runs in read.ends.values() for run in runs]:
         found.shown[AT_ENDS, "simulated"] = ProbeGroup((), tuple(at_ends))
     plain = [run for run in summaries if run["experiment"] not in (*ROWS, FIG1)]
-    found.train([widened(experiment, plain) for experiment in (*TRAINING, *MEASURED)], plain)
+    found.train([widened(experiment, plain) for experiment in TRAINING], plain)
     found.probe(PROBES, read.probed)
     table1, trained = found.find(TABLE_1, "simulated"), found.find(ACCURACY, "simulated")
     runs = table1.used() if table1 else []

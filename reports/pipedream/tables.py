@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from repro.experiment.inputs import BASE
 from repro.reports import schedules
@@ -35,26 +35,18 @@ def speedups(found: Results) -> pd.DataFrame:
     """Ours and the paper's speed-ups: row, variant, over (one machine, or the faster BSP), kind, speedup."""
     import pandas as pd
 
-    printed = read_reference(PAPER)
-    printed = printed[printed["quantity"].isin(OVER) & printed["row"].isin(ROWS.values())]
-    printed = printed.drop_duplicates(["row", "setting", "quantity"])
-    rows: list[dict[str, Any]] = [
-        {
-            "row": one.row,
-            "kind": "paper",
-            "variant": one.setting,
-            "over": OVER[one.quantity],
-            "speedup": float(one.value),
-        }
-        for one in printed.itertuples()
-    ]
+    rows = []
     for row, group in rows_of(found).items():
         of = rates(group.summaries)
         for called, bases in (("one machine", [SINGLE]), ("BSP", BASELINES)):
             each = {name: over(of, row, variant, bases) for variant, name in VARIANTS.items()}
             rows += [{"row": ROWS[row], "kind": "simulated", "variant": name, "over": called, "speedup": speedup}
                      for name, speedup in each.items() if speedup is not None]  # fmt: skip
-    return pd.DataFrame(rows)
+    printed = read_reference(PAPER).query("quantity in @OVER and row in @ROWS.values()")
+    theirs = printed.drop_duplicates(["row", "setting", "quantity"]).rename(columns={"setting": "variant"})
+    theirs = theirs.assign(kind="paper", over=theirs["quantity"].map(OVER), speedup=theirs["value"].astype(float))
+    columns = ["row", "kind", "variant", "over", "speedup"]
+    return pd.concat([theirs[columns], pd.DataFrame(rows, columns=columns)])
 
 
 def inputs(found: Results) -> pd.DataFrame:
@@ -78,13 +70,10 @@ def configurations(found: Results) -> pd.DataFrame:
     import pandas as pd
 
     printed = read_reference(PAPER).query("quantity == 'configuration'").set_index("row")["value"]
-    rows = []
-    for row, group in rows_of(found).items():
-        own = next((configuration(run) for run in group.summaries if run["setting"] == PIPEDREAM), "")
-        rows.append(
-            {"kind": "simulated", "row": ROWS[row], "printed": printed.get(ROWS[row], "not printed"), "found": own}
-        )
-    return pd.DataFrame(rows)
+    ours = {ROWS[row]: configuration(run) for row, group in rows_of(found).items() for run in group.summaries
+            if run["setting"] == PIPEDREAM}  # fmt: skip
+    rows = [(row, printed.get(row, "not printed"), config, "simulated") for row, config in ours.items()]
+    return pd.DataFrame(rows, columns=["row", "printed", "found", "kind"])
 
 
 def accuracy(found: Results) -> pd.DataFrame:

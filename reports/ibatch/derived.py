@@ -22,22 +22,17 @@ ROUNDING = 1e-9
 Rates = Mapping[tuple[str, str], float]  # (experiment of a network, variant) -> samples a second
 
 
-def over_networks(compute: Callable[..., float | tuple[float, str]]) -> Callable[..., Outcome]:
-    """Make a function over `Rates` known to the claims files; several seeds of a timing are one number.
-
-    compute: gives the number, or the number and a note.
-    """
+def over_networks(compute: Callable[..., float]) -> Callable[..., Outcome]:
+    """Make a function over `Rates` known to the claims files; several seeds of a timing are one number."""
 
     @function
     @wraps(compute)
     def outcome(group: ProbeGroup, *given: Any, **named: Any) -> Outcome:
         try:
-            found = compute(rates(group.summaries), *given, **named)
+            return Outcome({group.seeds()[0]: compute(rates(group.summaries), *given, **named)})
         except KeyError as lacking:
             network, variant = lacking.args[0]
             return Outcome(reason=f"no results for {variant} of {network}")
-        value, note = found if isinstance(found, tuple) else (found, "")
-        return Outcome({group.seeds()[0]: value}, note=note)
 
     return outcome
 
@@ -46,10 +41,9 @@ def over_networks(compute: Callable[..., float | tuple[float, str]]) -> Callable
 
 
 @over_networks
-def least(of: Rates, networks: Sequence[str], variants: Sequence[str], over: str, nodes: int) -> tuple[float, str]:
+def least(of: Rates, networks: Sequence[str], variants: Sequence[str], over: str, nodes: int) -> float:
     """The least speed-up of some variants over another one, over networks, in shares of linear."""
-    return min((of[name, variant] / of[name, over] / nodes, f"{name}, {variant}")
-               for name in networks for variant in variants)  # fmt: skip
+    return min(of[name, variant] / of[name, over] for name in networks for variant in variants) / nodes
 
 
 @over_networks
@@ -114,19 +108,12 @@ def batches_count(group: ProbeGroup) -> Outcome:
     """How many batches iBatch decided on."""
     found = {run["seed"]: batches(run) for run in group.summaries if run["setting"] == "ibatch"}
     values = {seed: float(len(of)) for seed, of in found.items() if of}
-    return (
-        Outcome(values, note=next(map(written, found.values()))) if values else Outcome(reason="no batches of ibatch")
-    )
+    return Outcome(values) if values else Outcome(reason="no batches of ibatch")
 
 
 def batches(run: Summary) -> Sequence[tuple[int, int]]:
     """First and last layer of each batch, from 1."""
     return (run.get("pipeline") or {}).get("batches") or ()
-
-
-def written(found: Sequence[tuple[int, int]]) -> str:
-    """Batches as the paper writes them: `[1, 5], [6, 10], [11, 12]`."""
-    return ", ".join(f"[{first}, {last}]" for first, last in found)
 
 
 # --- measured

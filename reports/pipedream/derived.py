@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def _one(group: ProbeGroup, value: float | None, reason: str, note: str = "") -> Outcome:
+def _one(group: ProbeGroup, value: float | None, reason: str) -> Outcome:
     """A number of all runs together; several seeds of a timing are one."""
-    return Outcome({group.seeds()[0]: value}, note=note) if value is not None else Outcome(reason=reason)
+    return Outcome({group.seeds()[0]: value}) if value is not None else Outcome(reason=reason)
 
 
 # --- Table 1
@@ -29,11 +29,11 @@ def _one(group: ProbeGroup, value: float | None, reason: str, note: str = "") ->
 @function
 def configuration_found(group: ProbeGroup, printed: str) -> Outcome:
     """1 where the partitioner found the printed configuration, 0.5 another one of the same kind, else 0; of one row."""
-    found = [config for run in group.summaries if run["setting"] == PIPEDREAM and (config := configuration(run))]
-    if not found:
-        return Outcome(reason="no configuration was found")
-    agreement = 1.0 if found[0] == printed else 0.5 if shape(found[0]) == shape(printed) else 0.0
-    return _one(group, agreement, "", f"{found[0]}, {shape(found[0])}")
+    found = next(
+        (config for run in group.summaries if run["setting"] == PIPEDREAM and (config := configuration(run))), ""
+    )
+    agreement = 1.0 if found == printed else 0.5 if found and shape(found) == shape(printed) else 0.0
+    return _one(group, agreement if found else None, "no configuration was found")
 
 
 def over(of: Rates, row: str, variant: str, bases: Sequence[str]) -> float | None:
@@ -59,9 +59,10 @@ def gain_follows_overhead(group: ProbeGroup) -> Outcome:
     runs = [run for run in group.summaries if run["setting"] == BSP and run["experiment"].startswith("table1-")]
     pairs = [(of_run(run)["stalled"], over(of, run["experiment"], PIPEDREAM, [BSP])) for run in runs]
     ranks = pd.DataFrame(pairs, columns=["stalled", "gain"]).dropna().rank()  # ties share theirs
-    if len(ranks) < 4 or ranks.nunique().min() < 2:
-        return Outcome(reason="fewer than four rows that differ")
-    return _one(group, float(ranks["stalled"].corr(ranks["gain"])), "", f"{len(ranks)} rows")
+    differ = len(ranks) >= 4 and ranks.nunique().min() > 1
+    return _one(
+        group, float(ranks.corr().loc["stalled", "gain"]) if differ else None, "fewer than four rows that differ"
+    )
 
 
 # --- Figure 1: communication overhead by model, GPU (a testbed) and number of workers

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from statistics import fmean
 from typing import Any
 
 from repro.reporting.evaluate import Outcome
-from repro.reporting.stats import number
 from repro.reports import schedules
 from repro.reports.compute import function
 from repro.reports.groups import Group
@@ -41,17 +40,14 @@ def traced(
 # --- memory
 
 
-def _worst(group: Group, of_run: Callable[[Summary], Mapping[str, float]], reason: str) -> Outcome:
-    """The number farthest from 1 of all that runs say (where -> number), one a seed."""
-    worst: dict[int, tuple[float, str]] = {}
+def _worst(group: Group, of_run: Callable[[Summary], list[float]], reason: str) -> Outcome:
+    """The number farthest from 1 of all that runs say, one a seed."""
+    found: dict[int, list[float]] = {}
     for variant in group.covered():
         for seed, run in group.runs(variant).items():
-            for where, value in of_run(run).items():
-                if seed not in worst or abs(value - 1) > abs(worst[seed][0] - 1):
-                    worst[seed] = value, f"{variant}{where}: {number(value)}"
-    if not worst:
-        return Outcome(reason=reason)
-    return Outcome({seed: value for seed, (value, _) in worst.items()}, note=max(worst.values())[1])
+            found.setdefault(seed, []).extend(of_run(run))
+    values = {seed: max(said, key=lambda value: abs(value - 1)) for seed, said in found.items() if said}
+    return Outcome(values) if values else Outcome(reason=reason)
 
 
 @function
@@ -59,15 +55,14 @@ def in_flight(group: Group, stage: str) -> Outcome:
     """The most minibatches in flight at once in a replica, of runs with 1F1B: in the input stage over NOAM, in the
     output stage of several as they are."""
 
-    def of_run(run: Summary) -> dict[str, float]:
+    def of_run(run: Summary) -> list[float]:
         of, ranks = run.get("pipeline") or {}, run.get("per_rank") or ()
         last = max((rank["stage"] for rank in ranks), default=0)
         admits = run["strategy"] == PIPEDREAM and run["options"].get("in_flight") is None
         if not admits or of.get("schedule") != "1f1b" or not last:
-            return {}
-        if stage == "output":
-            return {"": max(rank["in_flight"] for rank in ranks if rank["stage"] == last)}
-        return {"": max(rank["in_flight"] for rank in ranks if rank["stage"] == 0) / of["noam"]}
+            return []
+        which, over = (last, 1) if stage == "output" else (0, of["noam"])
+        return [max(rank["in_flight"] for rank in ranks if rank["stage"] == which) / over]
 
     return _worst(group, of_run, "no run with 1F1B says what was in flight")
 
@@ -76,11 +71,8 @@ def in_flight(group: Group, stage: str) -> Outcome:
 def memory_off(group: Group) -> Outcome:
     """Observed over predicted memory of a rank (weights, stashes and activations), the one farthest from 1."""
 
-    def of_run(run: Summary) -> dict[str, float]:
-        return {
-            f", stage {told['stage'] + 1}, rank {rank}": sum(told[name] for name in MEMORY) / expected
-            for rank, told in enumerate(run.get("per_rank") or ())
-            if (expected := sum((told.get("predicted") or {}).get(name, 0) for name in MEMORY))
-        }
+    def of_run(run: Summary) -> list[float]:
+        ranks = [rank for rank in run.get("per_rank") or () if rank.get("predicted")]
+        return [sum(rank[name] for name in MEMORY) / sum(rank["predicted"][name] for name in MEMORY) for rank in ranks]
 
     return _worst(group, of_run, "no run says its memory a rank")

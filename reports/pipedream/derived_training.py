@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from repro.reporting.evaluate import Outcome
 from repro.reporting.evaluate import ratio as quotient
-from repro.reporting.stats import number, spread
+from repro.reporting.stats import number
 from repro.reports.compute import final, function, paired, rates
 from repro.reports.groups import Group
 from repro.reports.loading import Summary
@@ -65,13 +65,10 @@ def _reached(group, variant: str, over: str, share: float, faster: float) -> Out
         return Outcome(reason=f"no results for {', '.join(missing)}")
     if (target := goal([run for found in of for run in found.values()], share)) is None:
         return Outcome(reason="the runs have no target in common")
-    each = {seed: [epochs_to(found[seed], target) for found in of] for seed in sorted(set(of[0]) & set(of[1]))}
-    values = {seed: faster * quotient(base, one) for seed, (one, base) in each.items()}
+    epochs = [{seed: epochs_to(run, target) for seed, run in found.items()} for found in of]
+    values = {seed: faster * quotient(epochs[1][seed], epochs[0][seed]) for seed in sorted({*of[0]} & {*of[1]})}
     known = {seed: value for seed, value in values.items() if value == value}
-    if not known:
-        return Outcome(reason=f"{number(target)} not reached by {variant} nor {over}")
-    epochs = [number(spread(pair[i] for pair in each.values()).median) for i in (0, 1)]
-    return Outcome(known, note=f"to {number(target)}: {epochs[0]} epochs against {epochs[1]}")
+    return Outcome(known) if known else Outcome(reason=f"{number(target)} not reached by {variant} nor {over}")
 
 
 # --- weight versions

@@ -167,7 +167,7 @@ def test_shares_and_orders_of_networks_know_by_how_much_ratios_may_be_off():
     assert value(derived.lead(runs, [heavy], [light], *many, off=1.1)) == pytest.approx(1.1 * 3 / 2 - 1.5 / 1.1 / 1.1)
     assert value(derived.lead(runs, [light], [heavy], "default 30", SINGLE)) == pytest.approx(30 / 1.2 - 30 / 2)
     least = derived.least(runs, both, [f"{mode} 72" for mode in MODES], SINGLE, 72)
-    assert value(least) == pytest.approx(1 / 3) and least.note == "fig5-vgg19, default 72"
+    assert value(least) == pytest.approx(1 / 3)
     lacking = derived.fastest(runs, ["fig5-vgg19-22k"], *at_30)
     assert lacking.reason == "no results for ibatch 30 of fig5-vgg19-22k"
 
@@ -204,8 +204,7 @@ def test_layers_batches_and_gaps_come_from_the_profile():
     decided = {"profile": profile, "batches": [[1, 1], [2, 3]], "executed_s": 10.0, "exact_s": 8.0}
     runs = [run(mode, experiment="fig3", pipeline=decided, strategy=mode) for mode in (IBATCH, DEFAULT)]
     assert value(judged("case-fully-connected", *runs)) == 3 and value(judged("case-convolutional", *runs)) == 2
-    batches = judged("case-batches", *runs)
-    assert value(batches) == 2 and batches.note == "[1, 1], [2, 3]"
+    assert value(judged("case-batches", *runs)) == 2
     assert judged("case-batches", runs[1]).reason == "no batches of ibatch"
     assert judged("case-fully-connected", runs[0]).reason == "no profile of default with a layer fc"
     assert value(judged("greedy-near-exact", *runs)) == 0.25

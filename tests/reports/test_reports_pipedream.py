@@ -35,7 +35,7 @@ def judged(name, summaries, kind="simulated"):
     group = find(CLAIMS[name].experiment, kind)
     outcome = Court("pipedream", FILE, find, None).outcome(CLAIMS[name], group)
     values = sorted(outcome.values.values())
-    return SimpleNamespace(ours=values[len(values) // 2] if values else None, note=outcome.note, reason=outcome.reason)
+    return SimpleNamespace(ours=values[len(values) // 2] if values else None, reason=outcome.reason)
 
 
 # --- the page from the reference

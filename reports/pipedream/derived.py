@@ -29,9 +29,7 @@ def _one(group: ProbeGroup, value: float | None, reason: str) -> Outcome:
 @function
 def configuration_found(group: ProbeGroup, printed: str) -> Outcome:
     """1 where the partitioner found the printed configuration, 0.5 another one of the same kind, else 0; of one row."""
-    found = next(
-        (config for run in group.summaries if run["setting"] == PIPEDREAM and (config := configuration(run))), ""
-    )
+    found = next(filter(None, (configuration(run) for run in group.summaries if run["setting"] == PIPEDREAM)), "")
     agreement = 1.0 if found == printed else 0.5 if found and shape(found) == shape(printed) else 0.0
     return _one(group, agreement if found else None, "no configuration was found")
 
@@ -59,10 +57,8 @@ def gain_follows_overhead(group: ProbeGroup) -> Outcome:
     runs = [run for run in group.summaries if run["setting"] == BSP and run["experiment"].startswith("table1-")]
     pairs = [(of_run(run)["stalled"], over(of, run["experiment"], PIPEDREAM, [BSP])) for run in runs]
     ranks = pd.DataFrame(pairs, columns=["stalled", "gain"]).dropna().rank()  # ties share theirs
-    differ = len(ranks) >= 4 and ranks.nunique().min() > 1
-    return _one(
-        group, float(ranks.corr().loc["stalled", "gain"]) if differ else None, "fewer than four rows that differ"
-    )
+    found = float(ranks.corr().loc["stalled", "gain"]) if len(ranks) >= 4 and ranks.nunique().min() > 1 else None
+    return _one(group, found, "fewer than four rows that differ")
 
 
 # --- Figure 1: communication overhead by model, GPU (a testbed) and number of workers
@@ -78,12 +74,10 @@ def _stalled(group: ProbeGroup) -> pd.DataFrame:
 @function
 def overhead_over(group: ProbeGroup, heavy: Sequence[str], light: Sequence[str], testbed: str) -> Outcome:
     """Least stalled share of `heavy` models minus the largest of `light` on a testbed, the least over workers."""
-    found = _stalled(group).query(f"testbed == '{testbed}'")
-    found = found.pivot(index="workers", columns="model", values="stalled").reindex(columns=[*heavy, *light]).dropna()
+    found = _stalled(group).query("testbed == @testbed").pivot(index="workers", columns="model", values="stalled")
+    found = found.reindex(columns=[*heavy, *light]).dropna()
     each = found[list(heavy)].min(axis=1) - found[list(light)].max(axis=1)
-    return _one(
-        group, float(each.min()) if len(each) else None, f"no number of workers that all models have on {testbed}"
-    )
+    return _one(group, float(each.min()) if len(each) else None, "no number of workers that all models have")
 
 
 @function

@@ -59,7 +59,7 @@ def in_flight(group: Group, stage: str) -> Outcome:
         of, ranks = run.get("pipeline") or {}, run.get("per_rank") or ()
         last = max((rank["stage"] for rank in ranks), default=0)
         admits = run["strategy"] == PIPEDREAM and run["options"].get("in_flight") is None
-        if not admits or of.get("schedule") != "1f1b" or not last:
+        if not admits or of.get("schedule") != "1f1b" or (stage == "output" and not last):
             return []
         which, over = (last, 1) if stage == "output" else (0, of["noam"])
         return [max(rank["in_flight"] for rank in ranks if rank["stage"] == which) / over]

@@ -19,6 +19,7 @@ from repro.reports.probes import ProbeGroup
 
 MODES = ("default", "layerwise", "ibatch")
 ROUNDING = 1e-9
+WHOLE = "per_rank.forward_end_s"  # from the first pull asked to the end of the forward pass
 Rates = Mapping[tuple[str, str], float]  # (experiment of a network, variant) -> samples a second
 
 
@@ -75,14 +76,14 @@ def lead(
 @function
 def ratio_of_rests(group: ProbeGroup, experiment: str, of: str, over: str, column: str, off: float = 1.0) -> Outcome:
     """A time of a variant over another one's that is a rest of two (what overlaps of pulls and forward pass, or what
-    does not): it is wrong by that share of the whole of both, from the first pull to the end of the forward pass."""
+    does not): it is wrong by that share of `WHOLE`."""
     sides = []
     for variant, by in ((of, off), (over, 1 / off)):
         runs = [of_run(run) for run in group.used() if (run["experiment"], run["setting"]) == (experiment, variant)]
-        if not runs:
-            return Outcome(reason=f"no results for {variant} of {experiment}")
-        wrong = f"{column} + {by - 1} * per_rank.forward_end_s"
-        sides.append({run["seed"]: max(0.0, rest) for run, rest in zip(runs, computed(runs, wrong), strict=True)})
+        if not runs or WHOLE not in runs[0]:
+            return Outcome(reason=f"no pulls recorded by {variant} of {experiment}")
+        each = zip(runs, computed(runs, column), computed(runs, WHOLE), strict=True)
+        sides.append({run["seed"]: max(0.0, rest + (by - 1) * whole) for run, rest, whole in each})
     above, below = sides
     return Outcome({seed: ratio(above[seed], below[seed]) for seed in sorted({*above} & {*below})})
 
@@ -124,9 +125,9 @@ def equal_weights(group: Group) -> Outcome:
     """Share of the numbers of workers at which all three modes end with the same weights, bit for bit."""
     import pandas as pd
 
-    ends = [{name: run.get(name) for name in ("seed", "workers", "weights_sha256")}
-            for run in group.used() if not run["breakdown"]]  # fmt: skip
-    of = pd.DataFrame(ends).groupby(["seed", "workers"])["weights_sha256"].agg(["size", "nunique"])
+    names = ["seed", "workers", "weights_sha256"]
+    ends = [[run.get(name) for name in names] for run in group.used() if not run["breakdown"]]
+    of = pd.DataFrame(ends, columns=names).groupby(names[:2])["weights_sha256"].agg(["size", "nunique"])
     same = of.loc[of["size"] == len(MODES), "nunique"] == 1
     values = {int(seed): float(share) for seed, share in same.groupby("seed").mean().items()}
     return Outcome(values) if values else Outcome(reason="no number of workers with all three modes")

@@ -181,7 +181,8 @@ def test_parts_of_an_iteration_are_compared_variant_by_variant():
     # what nothing hides is a rest: an error of the whole is many times it
     assert value(rests("layerwise 72", "ibatch 72", exposed, off=1.1)) == pytest.approx(1.5 / (0.5 - 4 / 11))
     assert value(rests("layerwise 72", "ibatch 72", exposed, off=1.2)) == math.inf
-    assert rests("layerwise 48", "ibatch 72", exposed).reason == "no results for layerwise 48 of fig5-vgg19"
+    assert rests("layerwise 48", "ibatch 72", exposed).reason == "no pulls recorded by layerwise 48 of fig5-vgg19"
+    assert rests("ibatch 72", "default 72", exposed).reason == "no pulls recorded by default 72 of fig5-vgg19"
     assert value(judged("overlap-longer-vgg19", *some)) == 0.75
     bases = run("default 72", took=(7, 2.5, 4, 0))
     assert value(judged("startup-vgg19", *some[:2], bases)) == pytest.approx(3 / 2.5)

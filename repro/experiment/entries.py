@@ -42,8 +42,8 @@ class Entries(ConfigSource):
     def is_config(self, config_path: str) -> bool:
         """Whether a file with `each` has `GROUP/NAME`; a file of that name is Hydra's to read."""
         group, _, name = config_path.partition("/")
-        place = CONFIGS / f"{config_path}.yaml"
-        return bool(name) and not place.is_file() and place_of(group, name) != place
+        place = place_of(group, name)
+        return place.is_file() and place.stem != config_path.rpartition("/")[2]
 
     def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
         """The names in a group's folder, for Hydra's messages."""

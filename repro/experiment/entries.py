@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from hydra.core.config_search_path import ConfigSearchPath
 from hydra.core.object_type import ObjectType
 from hydra.core.plugins import Plugins
 from hydra.plugins.config_source import ConfigLoadError, ConfigResult, ConfigSource
+from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import OmegaConf
 
 from repro.common.paths import CONFIGS
@@ -15,7 +17,7 @@ from repro.experiment.files import entries, group_file, place_of
 
 
 class Entries(ConfigSource):
-    """`paper_configs/config.yaml` names it in `hydra.searchpath`."""
+    """In `paper_configs/` beside the files that Hydra finds itself."""
 
     @staticmethod
     def scheme() -> str:
@@ -53,4 +55,13 @@ class Entries(ConfigSource):
         return [] if results_filter is ObjectType.GROUP else [name for name in names if "/" not in name]
 
 
-Plugins.instance().register(Entries)
+class SearchPath(SearchPathPlugin):
+    """Hydra looks there after its folders."""
+
+    def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
+        """Add the source."""
+        search_path.append("entries", f"{Entries.scheme()}://{CONFIGS}")
+
+
+for plugin in (Entries, SearchPath):
+    Plugins.instance().register(plugin)

@@ -19,6 +19,7 @@ MAIN, BACKGROUND, CONTROL, SIGNALS = 0, 1, 2, 3
 CHANNELS = 4
 # capabilities of one fabric alone: the library that it is made of, for strategies that hand their exchange to it
 LIBRARIES = {"torch.distributed": "torch", "mpi": "mpi"}
+NCCL = frozenset({"threads", "torch.distributed"})  # what its fabric is capable of
 DEFAULT_TIMEOUT_S = 120.0
 
 
@@ -126,6 +127,7 @@ class Fabric(ABC):
 
     name: ClassVar[str]
     capabilities: frozenset[str]
+    native_by_default: ClassVar[bool] = False  # strategies whose allreduce is not chosen take the library's
     progresses: ClassVar[bool] = False  # transfers go on by themselves, also while nobody of the rank waits for them
     rank: int
     size: int

@@ -60,6 +60,8 @@ class Crew:
         self.condition = threading.Condition()
         self.failed: BaseException | None = None
         self.waits: dict[int, tuple[str, str, float]] = {}  # by thread: its name, what it waits for, since when
+        # ends the process, where its error cannot: a library does not come back
+        self.last_word: Callable[[FabricError], object] = lambda error: None
         self.absent: Callable[[], str] = str  # says which ranks do not answer, for a wait that names no peer
 
     def current(self) -> ThreadTask | None:
@@ -76,6 +78,11 @@ class Crew:
             raise TaskCancelled
         if self.failed is not None and (task is None or task.error is None):
             raise self.failed
+
+    def fail(self, error: BaseException) -> None:
+        """Every task raises this at its present or next wait, if none has failed before."""
+        self.failed = self.failed or error
+        self.changed()
 
     def changed(self) -> None:
         with self.condition:

@@ -30,7 +30,8 @@ import torch
 
 from repro.common.known import known
 from repro.fabric.algorithms import FabricWithAlgorithms
-from repro.fabric.base import ANY_SOURCE, CONTROL, MAIN, DoneWork, Fabric, FabricError, Work
+from repro.fabric.base import ANY_SOURCE, CONTROL, LIBRARIES, MAIN, NCCL, DoneWork, Fabric, FabricError, Work
+from repro.fabric.blocks import chunks
 from repro.fabric.virtual import Network, VirtualFabric, run
 from repro.fabric.virtual_messages import VirtualWork
 from repro.timing.costs import REAL_TIME, Costs
@@ -70,7 +71,7 @@ class Operation(VirtualWork):
 
     __slots__ = ("collective", "communicator", "left", "line", "parts", "rank")
 
-    def __init__(self, fabric: NcclFabric, communicator: Communicator, collective: Together | None = None):
+    def __init__(self, fabric: NcclRules, communicator: Communicator, collective: Together | None = None):
         super().__init__(fabric)
         self.rank, self.communicator, self.collective = fabric.rank, communicator, collective
         self.parts: list[Part] = []
@@ -120,7 +121,7 @@ class Meeting(VirtualWork):
 
     __slots__ = ("came", "communicator", "needed")
 
-    def __init__(self, fabric: NcclFabric, communicator: Communicator, needed: int):
+    def __init__(self, fabric: NcclRules, communicator: Communicator, needed: int):
         super().__init__(fabric)
         self.communicator, self.needed = communicator, needed
         self.came: dict[int, Operation] = {}
@@ -141,12 +142,12 @@ class Communicator:
     meetings: dict[Any, Meeting] = field(default_factory=dict)
 
 
-class NcclFabric(VirtualFabric):
+class NcclRules(VirtualFabric):
     """A fabric of torch.distributed with NCCL, as far as a strategy sees it. The control plane is gloo's there."""
 
     name = "nccl"
-    capabilities = frozenset({"threads"})
-    progresses = True
+    capabilities = NCCL - LIBRARIES.keys()
+    progresses = True  # but not `native_by_default`: what is held to the rules are the algorithms of strategies
 
     # none of what the virtual fabric does at once for all ranks
     allreduce, wait_all, wait_any = FabricWithAlgorithms.allreduce, Fabric.wait_all, Fabric.wait_any
@@ -305,9 +306,12 @@ class NcclFabric(VirtualFabric):
 
     def native_allreduce(self, tensor: torch.Tensor, channel: int = MAIN) -> Work:
         def take(tensors: list[torch.Tensor]) -> None:
-            tensor.detach().copy_(tensors[0])
-            for other in tensors[1:]:
-                tensor.detach().add_(other)
+            """In a ring's order, so that bits can be compared with those of other fabrics."""
+            parts = [chunks(one.view(-1), self.size) for one in tensors]
+            for block, total in enumerate(chunks(tensor.detach().view(-1), self.size)):
+                total.copy_(parts[block][block])
+                for step in range(1, self.size):
+                    total.add_(parts[(block + step) % self.size][block])
 
         self.bytes_sent += 2 * (self.size - 1) * tensor.nbytes // self.size
         return self._collective("allreduce", tensor, take, channel)
@@ -331,12 +335,12 @@ class NcclFabric(VirtualFabric):
 
 
 def by_nccls_rules(
-    size: int, main: Callable[[NcclFabric], Any], network: Network, costs: Costs = REAL_TIME
+    size: int, main: Callable[[NcclRules], Any], network: Network, costs: Costs = REAL_TIME
 ) -> list[Any]:
     """As `virtual.run`; FabricError also where something is left in a stream at the end, which nobody waited for."""
     left: list[str] = []
 
-    def one_rank(fabric: NcclFabric) -> Any:
+    def one_rank(fabric: NcclRules) -> Any:
         result = main(fabric)
         fabric.exchange(None)
         left.extend(
@@ -346,7 +350,7 @@ def by_nccls_rules(
         )
         return result
 
-    results = run(size, one_rank, network, costs, kind=NcclFabric)
+    results = run(size, one_rank, network, costs, kind=NcclRules)
     if left:
         raise FabricError(f"left behind at the end: {left[0]}")
     return results

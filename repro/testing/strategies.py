@@ -11,7 +11,7 @@ import torch
 from repro import strategies
 from repro.common.errors import InputError
 from repro.testing import real, small
-from repro.testing.nccl import NcclFabric
+from repro.testing.nccl import NcclRules
 
 
 class StrategyConformance:
@@ -83,7 +83,7 @@ class StrategyConformance:
 
     def test_it_runs_by_nccls_rules(self, name: str) -> None:
         """Where it needs nothing that NCCL lacks: no order of its messages hangs there, and the bits are the same."""
-        if lacking := strategies.load(name).requires - NcclFabric.capabilities:
+        if lacking := strategies.load(name).requires - NcclRules.capabilities:
             pytest.skip(f"{name} needs {', '.join(sorted(lacking))}, which NCCL lacks")
         for workers in self.numbers(name, 2, 3, 4):
             here = self.run(name, workers=workers, steps=5)

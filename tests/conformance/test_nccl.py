@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
+from types import SimpleNamespace
 
 import pytest
 import torch
 from torch import nn
 
+from repro import strategies
+from repro.common.errors import InputError
 from repro.fabric import collectives
+from repro.fabric.base import LIBRARIES, NCCL
 from repro.fabric.sparse_collectives import ALLGATHERS
+from repro.fabric.virtual import run
+from repro.rank.factory import check_fabric, check_ranks
 from repro.testing import small
-from repro.testing.nccl import by_nccls_rules
+from repro.testing.nccl import NcclRules, by_nccls_rules
 from repro.timing.device import BlockSeconds
 from tests.support.fabric_checks import suite as fabric_suite
 from tests.support.virtual import NETWORK
@@ -88,3 +95,42 @@ OTHERWISE = [
 def test_options_that_exchange_otherwise(name, options):
     here = small.run(name, options, workers=3, steps=5)
     small.assert_same(here, small.run(name, options, workers=3, steps=5, fabric="nccl"))
+
+
+class Native(NcclRules):
+    native_by_default = True
+
+
+CHOSEN = [({}, "auto"), ({"algorithm": "tree"}, "tree"), ({"codec": "quantize8"}, "ring")]
+
+
+@pytest.mark.parametrize("chosen, taken", CHOSEN)
+def test_the_librarys_allreduce_is_the_default(chosen, taken):
+    options = strategies.load("dsync").parse(chosen)
+
+    def main(fabric):
+        return options.allreduce(SimpleNamespace(fabric=fabric, seed=0), 8).algorithm
+
+    assert run(2, main, NETWORK, kind=Native) == [taken] * 2
+    assert run(2, main, NETWORK, kind=NcclRules)[0] == (taken if chosen else "ring")
+
+
+NEEDING = [name for name in strategies.names() if strategies.load(name).requires - NCCL - LIBRARIES.keys()]
+
+
+@pytest.mark.parametrize("name", NEEDING)
+def test_what_cannot_run_with_nccl_says_in_one_line_what_to_take(name):
+    """Before ranks start where NCCL is asked for, else when they have found that it is what they have."""
+    strategy = strategies.load(name)
+    with pytest.raises(InputError) as refused:
+        check_fabric(strategy, "torch", "nccl")
+    said = str(refused.value)
+    assert re.match(rf"{name} needs .*, which fabric nccl lacks; take MPI \(testbed\.launcher=mpirun", said), said
+    # gloo cannot test a transfer
+    assert ("testbed.backend=gloo" in said) == ("test" not in strategy.requires) and "pinned host memory" in said
+    fabric = SimpleNamespace(
+        name="torch", backend="nccl", capabilities=NCCL, size=strategy.ranks(strategy.Options(), 2)
+    )
+    with pytest.raises(InputError, match=re.escape(said)):
+        check_ranks(fabric, strategy(), SimpleNamespace(workers=2))
+    check_fabric(strategy, "torch", "gloo")

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 import torch.distributed as dist
 
-from repro.fabric import collectives, staging
+from repro.fabric import collectives
 from repro.fabric.base import ANY_SOURCE, CHANNELS, CONTROL, DEFAULT_TIMEOUT_S, MAIN, Fabric, FabricError, Work
 from repro.fabric.missing_ranks import find_missing_ranks
 from repro.fabric.threads import LONGEST_NAP_S, Crew, RealTimeFabric
@@ -135,7 +135,7 @@ class TorchFabric(RealTimeFabric):
 
     # point to point: gloo moves host bytes
     def isend(self, tensor: torch.Tensor, to: int, tag: int = 0, channel: int = MAIN) -> Work:
-        data = staging.outgoing(tensor)
+        data = self.crew.streams.outgoing(tensor)
         size = data.numel() if channel != CONTROL else 0
         self.bytes_sent += size  # nothing between load and store that lets another thread in
         what = f"send to rank {to} (tag {tag}, channel {channel})"
@@ -143,7 +143,7 @@ class TorchFabric(RealTimeFabric):
         return TorchWork(self, work, what, data)
 
     def irecv(self, tensor: torch.Tensor, source: int, tag: int = 0, channel: int = MAIN) -> Work:
-        data, finish = staging.incoming(tensor)
+        data, finish = self.crew.streams.incoming(tensor)
         any_source = source == ANY_SOURCE
         peer = "any rank" if any_source else f"rank {source}"
         what = f"receive from {peer} (tag {tag}, channel {channel})"

@@ -20,6 +20,20 @@ import torch
 Staged = tuple[torch.Tensor, Callable[[], object]]
 
 
+class Fetched:
+    """A tensor on its way to the host; here it is there already."""
+
+    def __init__(self, host: torch.Tensor):
+        self.host = host
+
+    def ready(self) -> bool:
+        """Whether `value` would return at once."""
+        return True
+
+    def value(self) -> torch.Tensor:
+        return self.host
+
+
 class Streams:
     """No device: all is done when it is asked for."""
 
@@ -48,6 +62,27 @@ class Streams:
     def hand_back(self, host: torch.Tensor, tensor: torch.Tensor) -> None:
         """What has become of the bytes of `outgoing`, into the tensor."""
 
+    def fetch(self, tensor: torch.Tensor) -> Fetched:
+        """A tensor to be read on the host, for which nothing waits until it is."""
+        return Fetched(tensor.detach())
+
+
+class OnItsWay(Fetched):
+    """From a device."""
+
+    def __init__(self, streams: DeviceStreams, tensor: torch.Tensor):
+        super().__init__(streams.pinned(tensor))
+        self.streams = streams
+        streams.copy(tensor, self.host)
+        self.mark = streams.mark()
+
+    def ready(self) -> bool:
+        return self.streams.passed(self.mark)
+
+    def value(self) -> torch.Tensor:
+        self.streams.reach(self.mark)
+        return self.host
+
 
 class DeviceStreams(Streams):
     """A device, whose part is the abstract methods."""
@@ -65,6 +100,10 @@ class DeviceStreams(Streams):
         """Host memory that the device reads and writes by itself."""
 
     @abstractmethod
+    def passed(self, mark: Any) -> bool:
+        """Whether the device has reached a mark; does not wait."""
+
+    @abstractmethod
     def reach(self, mark: Any) -> None:
         """The host waits for a mark."""
 
@@ -76,6 +115,9 @@ class DeviceStreams(Streams):
         self.copy(flat, host)
         self.reach(self.mark())
         return host
+
+    def fetch(self, tensor: torch.Tensor) -> Fetched:
+        return OnItsWay(self, tensor.detach()) if self.holds(tensor) else super().fetch(tensor)
 
     def incoming(self, tensor: torch.Tensor) -> Staged:
         flat = as_bytes(tensor.detach())
@@ -120,6 +162,9 @@ class CudaStreams(DeviceStreams):
 
     def pinned(self, like: torch.Tensor) -> torch.Tensor:
         return torch.empty(like.shape, dtype=like.dtype, pin_memory=True)
+
+    def passed(self, mark: torch.cuda.Event) -> bool:
+        return mark.query()
 
     def reach(self, mark: torch.cuda.Event) -> None:
         mark.synchronize()

@@ -8,9 +8,12 @@ from contextlib import contextmanager
 import pytest
 import torch
 
+from repro.common.errors import Diverged
+from repro.fabric.sparse import Sparse
 from repro.fabric.streams import DeviceStreams, tensors
 from repro.fabric.threads import Crew
 from repro.fabric.torch_dist import TorchFabric
+from repro.strategies.shared.finiteness import Finiteness
 
 
 class Device(DeviceStreams):
@@ -62,6 +65,9 @@ class Device(DeviceStreams):
                 else:
                     act()
                     self.done.append(name)
+
+    def passed(self, mark):
+        return self.at[mark[0]] >= mark[1]
 
     def synchronize(self):
         """All of the device: what no step may ask for."""
@@ -166,9 +172,27 @@ def test_a_task_comes_behind_what_was_there_when_it_was_spawned(fabric):
     assert device.done == ["set up", "used"]
 
 
-def test_all_tensors_of_what_is_handed_over_are_found():
-    from repro.fabric.sparse import Sparse
+def test_a_value_is_fetched_when_the_device_has_got_there_and_nobody_waits(fabric, monkeypatch):
+    """Finiteness: of step 1, which is not, the host hears at a later step; nothing is asked of the device meanwhile."""
+    device = fabric.device
+    monkeypatch.setattr("repro.fabric.streams.here", lambda: device)
+    finiteness = Finiteness(["weight"])
+    broken, fine = (Sparse(torch.ones(1), torch.tensor([index], dtype=torch.int32)) for index in (-1, 3))
+    finiteness.watch(broken, 1)
+    finiteness.watch(fine, 2)
+    assert device.done == []
+    device.reach((0, 1))  # the device goes on by itself
+    said = r"NaN or infinity in the gradient of weight on rank 0 at step 1$"
+    with pytest.raises(Diverged, match=said):
+        finiteness.watch(fine, 3)
+    finiteness.look(3, wait=True)  # at a stop: all of it
+    assert device.done == ["copy"] * 3 and not finiteness.coming
+    finiteness.watch(broken, 4)
+    with pytest.raises(Diverged, match=r"at step 4$"):
+        finiteness.look(4, wait=True)
 
+
+def test_all_tensors_of_what_is_handed_over_are_found():
     first, second = torch.zeros(1), torch.zeros(1, dtype=torch.int32)
     item = (3, [Sparse(first, second)], {"a": (first,)}, None)
     assert [id(tensor) for tensor in tensors(item)] == [id(first), id(second), id(first)]

@@ -7,8 +7,9 @@ evaluated as code. Times are seconds an iteration unless said otherwise.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from inspect import signature
+from statistics import median
 
 from repro.reporting.evaluate import Outcome
 from repro.reports.groups import Group
@@ -59,6 +60,14 @@ def by_seed(group: ProbeGroup, number_of: Callable[[list[Summary]], float | None
     found = {seed: number_of(group.of_seed(seed)) for seed in group.seeds()}
     values = {seed: value for seed, value in found.items() if value is not None}
     return Outcome(values, note=note) if values else Outcome(reason=reason)
+
+
+def rates(runs: Iterable[Summary]) -> dict[tuple[str, str], float]:
+    """(experiment, variant) -> samples a second of all ranks together, the median over seeds."""
+    found: dict[tuple[str, str], list[float]] = {}
+    for run in runs:
+        found.setdefault((run["experiment"], run["setting"]), []).append(run["batch"] / run["step"]["mean_s"])
+    return {place: median(values) for place, values in found.items()}
 
 
 def iteration_s(run: Summary) -> float:

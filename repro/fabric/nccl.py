@@ -48,16 +48,24 @@ class Batch(NcclWork):
     """Sends and receives that are begun together, as one operation of NCCL's: one is over when all are."""
 
     def __init__(self, fabric: NcclFabric):
-        super().__init__(fabric, None, "", [])
+        super().__init__(fabric, self, "", None)
         self.parts: list[Any] = []
+        self.works: list[Any] = []  # torch's: one on NCCL
 
     def add(self, part: Callable[..., Any], flat: torch.Tensor, peer: int, what: str, channel: int) -> None:
         self.parts.append(dist.P2POp(part, flat, peer, self.fabric.groups[channel]))
         self.what = f"{self.what} with {what}" if self.what else what
 
     def begin(self, channel: int) -> None:
-        [self.work] = self.fabric._start(self.what, lambda: dist.batch_isend_irecv(self.parts))
+        self.works = self.fabric._start(self.what, lambda: dist.batch_isend_irecv(self.parts))
         self.watch(channel)
+
+    def _await(self, limit: float) -> None:
+        for work in self.works:
+            work.wait()
+
+    def is_completed(self) -> bool:
+        return all(work.is_completed() for work in self.works)
 
 
 class NcclFabric(TorchFabric):

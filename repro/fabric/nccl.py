@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 import torch.distributed as dist
@@ -75,6 +75,7 @@ class NcclFabric(TorchFabric):
     come to it, and the order in which they come would matter.
     """
 
+    library: ClassVar[str] = "nccl"
     capabilities = NCCL
     native_by_default = True
     patience = 2.0  # torch's own limit ends the process and names no peer: the watchdog comes first
@@ -83,7 +84,7 @@ class NcclFabric(TorchFabric):
         self, timeout_s: float = DEFAULT_TIMEOUT_S, ranks: Sequence[int] | None = None, crew: Crew | None = None,
         watchdog: Watchdog | None = None,
     ):  # fmt: skip
-        super().__init__("nccl", timeout_s, ranks, crew)
+        super().__init__(self.library, timeout_s, ranks, crew)
         self.batches: dict[tuple[int, int], Batch] = {}  # open, by thread and channel
         self.watchdog = watchdog or Watchdog(self.crew)
         if watchdog is None:
@@ -93,7 +94,12 @@ class NcclFabric(TorchFabric):
                 self.barrier(channel)
 
     def _over(self, members: Sequence[int]) -> TorchFabric:
-        return NcclFabric(self.timeout_s, members, self.crew, self.watchdog)
+        return type(self)(self.timeout_s, members, self.crew, self.watchdog)
+
+    @property
+    def device(self) -> torch.device:
+        """Of this rank's messages."""
+        return torch.device("cuda", torch.cuda.current_device())
 
     # point to point
     def isend(self, tensor: torch.Tensor, to: int, tag: int = 0, channel: int = MAIN) -> Work:
@@ -138,7 +144,7 @@ class NcclFabric(TorchFabric):
         if channel == CONTROL:
             super().barrier(channel)
         elif self.size > 1:
-            word = torch.zeros(1, device=torch.cuda.current_device())
+            word = torch.zeros(1, device=self.device)
             begin = partial(dist.all_reduce, word, group=self.groups[channel], async_op=True)
             self._collective(f"barrier (channel {channel})", channel, begin, word).wait()
 

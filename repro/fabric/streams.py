@@ -147,7 +147,9 @@ class CudaStreams(DeviceStreams):
         event.record()
         return event
 
-    def follow(self, mark: torch.cuda.Event, item: object = None) -> None:
+    def follow(self, mark: torch.cuda.Event | None, item: object = None) -> None:
+        if mark is None:  # from before this process used the GPU
+            return
         stream = torch.cuda.current_stream()
         stream.wait_event(mark)
         for tensor in tensors(item):

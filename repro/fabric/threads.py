@@ -195,8 +195,7 @@ class ThreadLock(AbstractContextManager):
 
     def __enter__(self) -> None:
         self.lock.acquire()
-        if self.handed is not None:
-            self.crew.streams.follow(self.handed)
+        self.crew.streams.follow(self.handed)
 
     def __exit__(self, *raised: object) -> None:
         self.handed = self.crew.streams.mark()

@@ -51,7 +51,8 @@ class Device(DeviceStreams):
             return self.stream, len(self.streams[self.stream])
 
     def follow(self, mark, item=None):
-        self.ask("follow", mark)
+        if mark is not None:
+            self.ask("follow", mark)
 
     def reach(self, mark):
         stream, place = mark

@@ -118,7 +118,7 @@ def check(config: RunConfig) -> int:
     metrics.check(config.metric, config.dataset.name)
     imbalance.check(config)
     strategy = strategies.load(config.strategy.name)
-    check_fabric(strategy, launcher.fabric)
+    check_fabric(strategy, launcher.fabric, getattr(testbed, "backend", "auto"))
     strategy.check(config.strategy.options, {"epochs": config.epochs, "workers": config.workers})
     needed, given = programs.ranks(config), testbed.ranks
     if given not in (None, needed):

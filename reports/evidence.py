@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from statistics import fmean
+from typing import Any
 
 from repro.common.errors import InputError, unknown
 from repro.experiment import config, files
@@ -28,13 +29,11 @@ from repro.reports.loading import KINDS, Summary
 from repro.reports.probes import AnyGroup, ProbeGroup
 from repro.reports.resolution import of_function, resolved
 
-if TYPE_CHECKING:
-    pass
-
 Place = tuple[Any, ...]
 Finder = Callable[[str, str], AnyGroup | None]  # (experiment, kind) -> the results that speak to a claim
 ENDS = {"": "median", "_low": "min", "_high": "max"}  # of a column of repeated steps
-OF_A_RUN = ("final.", "counters.", "phases.", "result.")  # mappings of which each run has what it has
+OF_A_RUN = ("final.", "counters.", "phases.", "result.", "pipeline.")  # mappings of which each run has what it has
+OF_RANKS = "per_rank."  # what each rank says of itself
 
 
 def claims_of(paper: str, folder: Path = Path(__file__).parent) -> File:
@@ -117,7 +116,7 @@ class Court:
             rows = self.rows(group, claim.value.table)
             known = rows[0] if rows else {}
             missing = [name for name in columns.names(claim.value.column or "", known) if name not in known]
-            if data := [name for name in missing if name.startswith(OF_A_RUN)]:
+            if data := [name for name in missing if name.startswith((*OF_A_RUN, OF_RANKS))]:
                 return Outcome(reason=f"no {data[0]} was recorded")
             return evaluate.numbers(claim.value, rows)
         program = group.program if isinstance(group, ProbeGroup) else "train"
@@ -229,11 +228,17 @@ def _validated(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def of_run(run: Summary) -> dict[str, Any]:
-    """A run as verbs see it: its tidy row, and all that it counted, found and scored (`OF_A_RUN`) by the path to it.
+    """A run as verbs see it: its tidy row, all that it counted, found and scored (`OF_A_RUN`) by the path to it, and of
+    what its ranks say (`per_rank.`) the means over those that say it.
 
     Runs of a probe are of one variant, the program, whatever they are called.
     """
     more = {f"{part}{name}": value for part in OF_A_RUN for name, value in tidy.flat(run.get(part[:-1]) or {})}
+    said: dict[str, list[float]] = {}
+    for name, value in (told for rank in run.get("per_rank") or () for told in tidy.flat(rank, OF_RANKS)):
+        if isinstance(value, int | float):
+            said.setdefault(name, []).append(value)
+    more |= {name: fmean(values) for name, values in said.items()}
     own = tidy.run(run) | more
     return own if run.get("program", "train") == "train" else own | {"variant": run["program"]}
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from repro.reports import factors
-from repro.reports.groups import Experiment, choose, strangers, widened
+from repro.reports.groups import planned, widened
 from repro.reports.ibatch import derived  # noqa: F401  adds to the functions of claims
 from repro.reports.loading import Summary
 from repro.reports.probes import sweep
@@ -14,44 +13,32 @@ PAPER = "ibatch"
 CLUSTERS = ("fig3", "fig5", "fig6", "beyond")
 IMPLIED = "-implied"  # after a group's name: on the testbed whose computation one of the paper's results implies
 LARGE = 2e8  # parameters: above it a VGG19 is the one with 21,841 classes
-PLACES = ("measured-vgg", "measured-googlenet")
-SYNC = Experiment(PAPER, "sync", dict.fromkeys(factors.known(PAPER, "sync"), ("ibatch", {})))
-RANDOM = "random-profiles"
+NETWORKS = {"inception_v3": "inception", "vgg16": "vgg"}  # of models: what names of experiments end with, if not so
 SCALES = ("workers", "batch", "train", "test", "checksum")  # in what measured runs of one experiment differ
-STRATEGIES = {"default": "ps_default", "layerwise": "ps_layerwise", "ibatch": "ibatch"}
+TRAINING = (planned(PAPER, "sync"), *(planned(PAPER, f"measured-{name}", SCALES) for name in ("vgg", "googlenet")))
+RANDOM = "random-profiles"
 
 
 def gather(runs: Read) -> Results:
     """The groups that the page shows, and all others."""
-    summaries, measurements = [named(s) for s in runs.trained], [named(s) for s in runs.probed]
-    found = Results()
+    summaries, found = [named(run) for run in runs.trained], Results()
     for family in CLUSTERS:
         for ending in ("", IMPLIED):
             mine = [s for s in summaries if _family(s) == family and s["testbed"].endswith(IMPLIED) == bool(ending)]
             found.show(family + ending, *sweep(mine))
     plain = [s for s in summaries if _family(s) not in CLUSTERS]
-    known = [widened(SYNC, plain)]
-    found.show(SYNC.name, *choose(plain, known[0]))
-    for name in PLACES:
-        labels = {label: (STRATEGIES[str(of["method"])], {}) for label, of in factors.known(PAPER, name).items()}
-        known.append(widened(Experiment(PAPER, name, labels, SCALES), plain))
-        found.show(name, *choose(plain, known[-1]))
-    found.others += strangers(plain, known)
-    found.probe({RANDOM: "batching"}, measurements)
+    found.train([widened(experiment, plain) for experiment in TRAINING], plain)
+    found.probe({RANDOM: "batching"}, runs.probed)
     return found
 
 
-def named(summary: Summary) -> Summary:
-    """The summary under the name of the file that plans it: runs of one figure were once of one experiment."""
-    name, model = summary["experiment"], summary["model"]
-    if name in ("fig5", "fig6"):
-        large = (model.get("parameters") or 0) > LARGE
-        ending = "vgg19-22k" if large else str(model["name"]).removesuffix("_v3")
-        return summary | {"experiment": f"{name}-{ending}"}
-    if name == "measured":
-        return summary | {"experiment": f"measured-{'googlenet' if model['name'] == 'googlenet' else 'vgg'}"}
-    return summary | {"experiment": RANDOM if name == "gap" else name}
+def named(run: Summary) -> Summary:
+    """A run under the name of the experiment that plans it, where it carries that of a figure of several networks."""
+    model = run["model"]
+    ending = "vgg19-22k" if (model.get("parameters") or 0) > LARGE else NETWORKS.get(model["name"], model["name"])
+    joined = run["experiment"] in ("fig5", "fig6", "measured")
+    return run | {"experiment": f"{run['experiment']}-{ending}"} if joined else run
 
 
-def _family(summary: Summary) -> str:
-    return summary["experiment"].partition("-")[0]
+def _family(run: Summary) -> str:
+    return run["experiment"].partition("-")[0]

@@ -3,42 +3,33 @@ iteration, layers, decisions, and arithmetic on the paper's own numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from repro.reporting.stats import TIMES, number
 from repro.reports import arithmetic, factors, reference
 from repro.reports.arithmetic import Check, check
-from repro.reports.ibatch.pulls import (
-    DEFAULT,
-    IBATCH,
-    LAYERWISE,
-    MODES,
-    NETWORKS,
-    Scaling,
-    network,
-    pipeline,
-    times,
-)
-from repro.reports.ibatch.results import CLUSTERS, IMPLIED, PAPER, RANDOM
-from repro.reports.probes import AnyGroup
+from repro.reports.evidence import of_run
+from repro.reports.ibatch.derived import batches, waits
+from repro.reports.ibatch.results import IMPLIED, PAPER, RANDOM
+from repro.reports.loading import Summary
 from repro.reports.results import Results
 
 if TYPE_CHECKING:
     import pandas as pd
 
 ESTIMATED, OF_26 = "estimated processors", f"processors implied by 26{TIMES}"
+# how experiments' names end -> the network as the paper writes it
+NETWORKS = {"googlenet": "GoogLeNet", "inception": "Inception-V3", "vgg19": "VGG19", "vgg19-22k": "VGG19-22K"}
+OTHER = "other"
+VGG19, VGG19_22K = NETWORKS["vgg19"], NETWORKS["vgg19-22k"]
+SINGLE, DEFAULT, LAYERWISE, IBATCH = "single", "default", "layerwise", "ibatch"
+CALLED = {DEFAULT: "default", LAYERWISE: "layer by layer", IBATCH: "iBatch"}  # as the paper does
 SCALING = "Section Scalability"
 MEDIUM, LARGEST = 30, 72
-VGG19, VGG19_22K = NETWORKS["vgg19"], NETWORKS["vgg19-22k"]
 FORWARD = 1 / 3  # of an iteration: the backward pass computes two gradients where the forward pass has a product
 ROUNDING = 0.5  # of a printed speed-up
-CALLED = {DEFAULT: "default", LAYERWISE: "layer by layer", IBATCH: "iBatch"}  # as the paper does
-PARTS = {"overlap_s": "overlapping", "communication_s": "communication alone", "computation_s": "computation alone"}
-
-
-Rows = Iterable[Mapping[str, Any]]
 
 
 class Published(reference.Quoted):
@@ -53,7 +44,7 @@ class Published(reference.Quoted):
 
     def printed(self, nodes: int) -> dict[str, dict[str, float]]:
         """Network -> mode -> speed-up, of the networks of which the paper prints all three on that many nodes."""
-        found = {name: {mode: self.speedup(name, mode, nodes) for mode in MODES} for name in NETWORKS.values()}
+        found = {name: {mode: self.speedup(name, mode, nodes) for mode in CALLED} for name in NETWORKS.values()}
         return {name: {m: known for m, known in of.items() if known} for name, of in found.items() if all(of.values())}
 
     def parameters(self, network: str) -> float:
@@ -66,94 +57,99 @@ def published() -> Published:
     return Published(reference.read(PAPER))
 
 
-def _clusters(found: Results, *families: str) -> Iterator[tuple[str, str, AnyGroup]]:
-    """(family, testbed as pages call it, group)."""
-    for (name, _), group in found.shown.items():
-        if (family := name.removesuffix(IMPLIED)) in (families or CLUSTERS):
-            yield family, OF_26 if name.endswith(IMPLIED) else ESTIMATED, group
+def _runs(found: Results, figure: str) -> Iterator[tuple[dict[str, Any], Summary]]:
+    """Of the simulated runs of a figure: what names them on the page, and the run; modes in the paper's order."""
+    for ending, testbed in (("", ESTIMATED), (IMPLIED, OF_26)):
+        group = found.shown.get((f"{figure}{ending}", "simulated"))
+        for mode in (SINGLE, *CALLED):
+            for run in group.used() if group else ():
+                if factors.of(run).get("method") == mode:
+                    network = NETWORKS.get(run["experiment"].partition("-")[2], OTHER)
+                    yield {"figure": figure, "testbed": testbed, "network": network, "mode": mode,
+                           "nodes": run["workers"], "kind": run["kind"]}, run  # fmt: skip
 
 
 # --- Figures 5 and 6
 
 
-def speedups(found: Results) -> Rows:
-    """Speed-up by network, mode and nodes on each testbed, the paper's printed ones beside each."""
-    for family, testbed, group in _clusters(found, "fig5", "fig6"):
-        runs = Scaling.of(group.used())
-        for name, mode, nodes in runs.places():
-            here = {"figure": family, "testbed": testbed, "network": name, "mode": CALLED[mode], "nodes": nodes}
-            each = {f"simulated, {testbed}": runs.speedup(name, mode, nodes)}
-            if family == "fig5" and (theirs := published().speedup(name, mode, nodes)) is not None:
-                each["paper"] = theirs
-            for source, value in each.items():
-                yield here | {"kind": source.partition(",")[0], "source": source, "speedup": value,
-                             "efficiency": value / nodes}  # fmt: skip
+def speedups(found: Results) -> pd.DataFrame:
+    """Speed-up by network, mode and nodes on each testbed, the paper's printed ones beside each.
+
+    Samples a second over those of a single node: every node computes a minibatch of its own an iteration.
+    """
+    import pandas as pd
+
+    every = (one for figure in ("fig5", "fig6") for one in _runs(found, figure))
+    runs = pd.DataFrame([about | {"step_s": run["step"]["mean_s"]} for about, run in every])
+    if runs.empty:
+        return runs
+    alone = runs[runs["mode"] == SINGLE].groupby(["figure", "testbed", "network"])["step_s"].median().rename("alone_s")
+    runs = runs[runs["mode"] != SINGLE].join(alone, on=alone.index.names)
+    ours = runs.assign(source="simulated, " + runs["testbed"], speedup=runs["nodes"] * runs["alone_s"] / runs["step_s"])
+    printed = [published().speedup(run.network, run.mode, run.nodes) for run in runs.itertuples()]
+    theirs = runs.assign(kind="paper", source="paper", speedup=printed).query("figure == 'fig5'")
+    both = pd.concat([ours, theirs.astype({"speedup": float})]).dropna(subset=["speedup"])
+    both = both.assign(efficiency=both["speedup"] / both["nodes"], mode=both["mode"].map(CALLED))
+    order = [*NETWORKS.values(), OTHER]
+    return both.sort_values("network", key=lambda names: names.map(order.index), kind="stable")
 
 
 # --- Figures 3, 4 and 7
 
 
-def parts(found: Results) -> Rows:
-    """Of pulls and forward pass: what overlaps and what does not, in milliseconds and over all of the default's."""
-    for family, testbed, group in _clusters(found, "fig3", "fig5"):
-        base: dict[str, float] = {}
-        runs = [run for run in group.used() if family == "fig3" or factors.of(run).get("workers") == LARGEST]
-        for run in (run for mode in MODES for run in runs if _mode(run) == mode):
-            if (took := times(run)) is None:
-                continue
-            each = {name: getattr(took, key) for key, name in PARTS.items()}
-            whole = base.setdefault(network(run), sum(each.values()))
-            here = {"figure": family, "testbed": testbed, "network": network(run), "mode": CALLED[_mode(run)],
-                    "panel": f"{network(run)}, {testbed}", "kind": run["kind"]}  # fmt: skip
-            for name, seconds in each.items():
-                yield here | {"part": name, "ms": 1e3 * seconds, "share": seconds / whole}
+def parts(found: Results) -> pd.DataFrame:
+    """Of pulls and forward pass on 72 nodes: what overlaps and what does not, in shares of all of the default's."""
+    rows, whole = [], {}
+    for about, run in _runs(found, "fig5"):
+        of, panel = of_run(run), f"{about['network']}, {about['testbed']}"
+        if about["mode"] in CALLED and about["nodes"] == LARGEST and "per_rank.pull_s" in of:
+            pull, forward, both = (of[f"per_rank.{name}_s"] for name in ("pull", "forward", "overlap"))
+            whole.setdefault(panel, pull + forward - both)  # the default's, which is the first
+            each = {"overlapping": both, "communication alone": pull - both, "computation alone": forward - both}
+            rows += [about | {"panel": panel, "mode": CALLED[about["mode"]], "part": part, "share": s / whole[panel]}
+                     for part, s in each.items()]  # fmt: skip
+    return _frame(rows)
 
 
-def _mode(run: Mapping[str, Any]) -> str:
-    return str(factors.of(run).get("method", ""))
-
-
-def layers(found: Results) -> Rows:
+def layers(found: Results) -> pd.DataFrame:
     """Figure 3: a row a layer, testbed and what it waits for, from the profile: milliseconds."""
-    return (
-        {"testbed": testbed, "layer": str(place + 1), "what": what, "ms": 1e3 * seconds, "kind": run["kind"]}
-        for _, testbed, group in _clusters(found, "fig3")
-        for run in group.used()
-        if _mode(run) == IBATCH and (of := pipeline(run).get("profile"))
-        for place, (transfer, forward) in enumerate(zip(of["transfer_s"], of["forward_s"], strict=True))
-        for what, seconds in (("pull", of["startup_s"] + transfer), ("forward computation", forward))
+    return _frame(
+        about | {"layer": str(place), "what": what, "ms": 1e3 * seconds}
+        for about, run in _runs(found, "fig3")
+        if about["mode"] == IBATCH
+        for place, of in enumerate(waits(run).values(), 1)
+        for what, seconds in (("pull", of["pull"]), ("forward computation", of["forward"]))
     )
 
 
-def case(found: Results) -> Rows:
+def case(found: Results) -> pd.DataFrame:
     """The case study's decisions: batches, pulls, the end of the forward pass; milliseconds."""
-    return (
-        {"testbed": testbed, "mode": CALLED[_mode(run)], "batches": _batches(run), "kind": run["kind"],
-         "forward_end_ms": 1e3 * took.forward_end_s, "pull_ms": 1e3 * took.pull_s, "overlap_ms": 1e3 * took.overlap_s}
-        for _, testbed, group in _clusters(found, "fig3")
-        for mode in MODES
-        for run in group.used()
-        if _mode(run) == mode and (took := times(run))
+    return _frame(
+        about | {"mode": CALLED[about["mode"]], "batches": _written(batches(run))}
+        | {f"{name}_ms": 1e3 * row[f"per_rank.first_step.{name}_s"] for name in ("forward_end", "pull", "overlap")}
+        for about, run in _runs(found, "fig3")
+        if "per_rank.first_step.pull_s" in (row := of_run(run))
     )  # fmt: skip
 
 
-def _batches(run: Mapping[str, Any]) -> str:
+def _written(found: Sequence[tuple[int, int]]) -> str:
     """As the paper writes them: `[1, 5], [6, 10], [11, 12]`; many are counted."""
-    found = pipeline(run).get("batches") or []
     return ", ".join(f"[{first}, {last}]" for first, last in found) if len(found) < 7 else f"{len(found)} batches"
 
 
 # --- random profiles
 
 
-def random(found: Results) -> Rows:
+def random(found: Results) -> pd.DataFrame:
     """Of random profiles: the median percentage by which a mode's batches take longer than the best possible ones."""
-    return (
-        {"family": row["family"], "layers": row["layers"], "startup": f"{row['startup']:g}", "mode": CALLED[shown],
-         "percent": 100 * row["modes"][mode]["median"], "kind": run["kind"], "seed": run["seed"]}
-        for (name, _), group in found.shown.items() if name == RANDOM
-        for run in group.used() for row in run["result"]["rows"] if row["family"] is not None
-        for mode, shown in ((DEFAULT, DEFAULT), (LAYERWISE, LAYERWISE), ("greedy", IBATCH))
+    group = found.shown.get((RANDOM, "simulated"))
+    return _frame(
+        {"family": row["family"], "layers": row["layers"], "startup": f"{row['startup']:g}", "mode": CALLED[mode],
+         "percent": 100 * row["modes"]["greedy" if mode == IBATCH else mode]["median"], "kind": run["kind"],
+         "seed": run["seed"]}
+        for run in (group.used() if group else ())
+        for row in run["result"]["rows"] if row["family"] is not None
+        for mode in CALLED
     )  # fmt: skip
 
 
@@ -165,10 +161,10 @@ def communication(nodes: int, speedup: float) -> float:
     return nodes / speedup - 1
 
 
-def saved(_: Results) -> Rows:
+def saved(_: Results) -> pd.DataFrame:
     """What iBatch saves of an iteration as printed, and the most that hiding pulls behind the forward pass can save:
     the shorter of the two, if a pull is half of the default's communication; speed-ups rounded in iBatch's favour."""
-    rows: list[Mapping[str, Any]] = []
+    rows = []
     for nodes in (MEDIUM, LARGEST):
         for name, of in published().printed(nodes).items():
             base, best = of[DEFAULT] + ROUNDING, of[IBATCH] - ROUNDING
@@ -177,7 +173,7 @@ def saved(_: Results) -> Rows:
                     "the most that overlap saves": min(communication(nodes, base) / 2, FORWARD)}  # fmt: skip
             rows += [{"what": f"{name}, {nodes}", "quantity": key, "iterations": value, "kind": "paper"}
                      for key, value in each.items()]  # fmt: skip
-    return rows
+    return _frame(rows)
 
 
 def sums(_: Results) -> pd.DataFrame:
@@ -215,15 +211,12 @@ def _checks(paper: Published) -> Iterator[Check]:
                 f"forward pass hides a third: {LARGEST} / (1 + {number(left)})")  # fmt: skip
 
 
-def _framed(rows: Callable[[Results], Rows]) -> Callable[[Results], pd.DataFrame]:
-    def frame(found: Results) -> pd.DataFrame:
-        import pandas as pd
+def _frame(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
+    import pandas as pd
 
-        return pd.DataFrame(list(rows(found)))
-
-    return frame
+    return pd.DataFrame(list(rows))
 
 
 TABLES: dict[str, Callable[[Results], pd.DataFrame]] = {
-    made.__name__: _framed(made) for made in (speedups, parts, layers, case, random, saved)
-} | {"sums": sums}
+    made.__name__: made for made in (speedups, parts, layers, case, random, saved, sums)
+}

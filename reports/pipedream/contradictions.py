@@ -57,46 +57,37 @@ def texts(paper: Published) -> list[Check]:
     ]  # fmt: skip
 
 
-def exposed(paper: Published, row: str) -> float:
-    """Communication that BSP cannot hide on this many machines, in units of one machine's computation."""
-    return count(row) / paper.value("Table 1", row, "BSP", OVER_ONE) - 1
-
-
-def count(row: str) -> int:
-    """Machines of `VGG16, 8 (A)`, as the table's rows are named."""
-    return int(row.split(", ")[1].split(" ")[0])
+# --- VGG16's speed-ups of BSP against each other
 
 
 def networks(paper: Published) -> list[Check]:
-    """VGG16's speed-ups of BSP against each other: more machines, and the other cluster.
-
-    More machines: communication grows as section 3.2's 4 (m - 1) |w| / m. The other cluster: the same bytes over its
-    network, computation faster as the printed training times and speed-ups imply.
-    """
+    """More machines: communication grows as section 3.2's 4 (m - 1) |w| / m. The other cluster: the same bytes over its
+    network, computation faster as the printed training times and speed-ups imply."""
     four, eight, sixteen, other = (f"VGG16, {place}" for place in ("4 (A)", "8 (A)", "16 (A)", "8 (B)"))
-    grown = (1 - 1 / count(sixteen)) / (1 - 1 / count(four))
-    how = f"what 4 machines cannot hide grows as (m - 1) / m (section 3.2), {number(grown)} times"
+    grown = (1 - 1 / 16) / (1 - 1 / 4)
     hours = [paper.value("Section 5.2", row, "BSP", "training time") for row in (eight, other)]
     speed = [paper.value("Table 1", row, "BSP", OVER_ONE) for row in (eight, other)]
     faster = hours[0] * speed[0] / (hours[1] * speed[1])
     slower = paper.value("Clusters", "A", "all", "network") / paper.value("Clusters", "B", "all", "network")
-    why = f"what A cannot hide, over a network {slower:g} times slower, machines {number(faster)} times faster"
     return [
-        _scaled(paper, sixteen, exposed(paper, four), grown, how),
-        _scaled(paper, other, exposed(paper, eight), slower * faster, why),
-    ]
+        _scaled(paper, (four, 4), (sixteen, 16), grown,
+                f"what 4 machines cannot hide grows as (m - 1) / m (section 3.2), {number(grown)} times"),
+        _scaled(paper, (eight, 8), (other, 8), slower * faster,
+                f"what A cannot hide, over a network {slower:g} times slower, machines {number(faster)} times faster"),
+    ]  # fmt: skip
 
 
-def _scaled(paper: Published, row: str, base: float, factor: float, how: str) -> Check:
-    """BSP's speed-up if `base`, which another row cannot hide, takes `factor` times as long.
+def _scaled(paper: Published, one: tuple[str, int], other: tuple[str, int], factor: float, how: str) -> Check:
+    """BSP's speed-up in another row, of so many machines, if what it cannot hide in one takes `factor` times as long.
 
     What that row hides grows too, and can be as long as the computation: from none of it to all of it.
     """
-    ends = sorted(count(row) / (1 + factor * (base + hidden) - hidden) for hidden in (0, 1))
+    (row, m), (base, n) = other, one
+    exposed = n / paper.value("Table 1", base, "BSP", OVER_ONE) - 1  # in units of one machine's computation
+    low, high = sorted(m / (1 + factor * (exposed + hidden) - hidden) for hidden in (0, 1))
     printed = paper.value("Table 1", row, "BSP", OVER_ONE)
-    nearer = min(ends, key=lambda value: abs(value - printed))
-    off = 1.0 if ends[0] <= printed <= ends[1] else nearer / printed
-    follows = f"{number(ends[0])} to {number(ends[1])}{TIMES}"
+    off = min(max(printed, low), high) / printed  # the nearest that follows
+    follows = f"{number(low)} to {number(high)}{TIMES}"
     return Check(f"{row}: BSP over one machine", f"{printed:g}{TIMES}", follows, how, off)
 
 
@@ -104,15 +95,15 @@ def _scaled(paper: Published, row: str, base: float, factor: float, how: str) ->
 
 
 def reductions(paper: Published, layers: Sequence[Mapping[str, Any]]) -> list[Check]:
-    """VGG16's printed reductions, and the most that any cut of the printed configuration gives."""
+    """VGG16's printed reductions that no cut of the printed configuration gives, and the most that one gives."""
     printed = paper.table[(paper.table["quantity"] == REDUCTION) & paper.table["row"].str.startswith("VGG16")]
     found = []
-    for row, value in zip(printed["row"], printed["value"]) if layers else ():
+    for row, value in zip(printed["row"], printed["value"].astype(float)) if layers else ():
         config = paper.text("Table 1", row, "PipeDream", "configuration")
-        most = best_reduction(layers, config)
+        most = 100 * best_reduction(layers, config)
         how = f"the most over all cuts of {config}, every byte counted (sections 3.2 and 4)"
-        if 100 * most < float(value) - 0.5:
-            found.append(check(f"{row}: bytes less than BSP", float(value), 100 * most, " %", how))
+        if most < value - 0.5:
+            found.append(check(f"{row}: bytes less than BSP", value, most, " %", how))
     return found
 
 
@@ -129,10 +120,7 @@ def sent(layers: Sequence[Mapping[str, Any]], ends: Sequence[int], counts: Seque
     ends: the last layer of every stage; counts: their replicas. A stage of m replicas pushes and pulls 2 (m - 1) times
     its parameters for every m minibatches; each minibatch crosses every cut forward and backward.
     """
-    machines, first, total = sum(counts), 0, 0.0
-    for place, (end, m) in enumerate(zip(ends, counts, strict=True)):
-        total += machines / m * 2 * (m - 1) * sum(layer["parameter_bytes"] for layer in layers[first : end + 1])
-        if place < len(ends) - 1:
-            total += machines * 2 * layers[end]["activation_bytes"]
-        first = end + 1
-    return total
+    stages = zip([0, *(end + 1 for end in ends)], ends, counts)
+    pushed = sum(2 * (m - 1) / m * sum(layer["parameter_bytes"] for layer in layers[first : end + 1])
+                 for first, end, m in stages)  # fmt: skip
+    return sum(counts) * (pushed + sum(2 * layers[end]["activation_bytes"] for end in ends[:-1]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from repro.experiment.config import own_file
 from repro.experiment.papers import entries
 from repro.reports.groups import Experiment, planned, widened
 from repro.reports.pipedream import derived, derived_schedules, derived_training  # noqa: F401  they register
@@ -10,12 +11,14 @@ from repro.reports.probes import AnyGroup, ProbeGroup, sweep
 from repro.reports.results import Read, Results
 
 PAPER = "pipedream"
-# a row of Table 1, or a throughput that section 5.2 gives in the text alone, is an experiment of its own
-_MODELS = ("table1-", "throughput-")
-EVERY_ROW = tuple(entry.experiment for entry in entries(PAPER) if entry.experiment.startswith(_MODELS))
-ROWS = tuple(name for name in EVERY_ROW if not name.endswith("-inputs"))  # those are at the ends of assumed inputs
+# A row of Table 1, or a throughput that section 5.2 gives in the text alone, is an experiment of its own: one of which
+# the paper prints numbers -> the row as the paper calls it.
+ROWS = {
+    entry.experiment: quoted[0]["row"]
+    for entry in entries(PAPER)
+    if (quoted := own_file(f"{PAPER}/{entry.experiment}").get("quoted"))
+}
 TABLE_1, FIG1, AT_ENDS, ACCURACY = "table1", "fig1", "inputs", "accuracy-vgg16"
-SWEEPS = {TABLE_1: ROWS, FIG1: (FIG1,)}
 # In what variants of one experiment may differ: one machine alone, other numbers of machines with their batches, and
 # data as long as they need.
 SCALES = ("workers", "batch", "train", "test", "checksum", "epochs", "eval_every", "device")
@@ -27,8 +30,8 @@ TRAINING = (
     FIG8,
     *(planned(PAPER, name, varies=TRAINED) for name in (ACCURACY, "semantics", "semantics-alexnet")),
     Experiment(PAPER, "memory", {}, varies=(*TRAINED, "model", "parameters")),
+    *(planned(PAPER, f"measured-{name}", varies=TRAINED) for name in ("vgg", "alexnet")),
 )
-MEASURED = tuple(planned(PAPER, f"measured-{name}", varies=TRAINED) for name in ("vgg", "alexnet"))
 PROBES = {"fig5": "layer_sizes", "configurations": "configurations", "what-if": "configurations"}  # -> its program
 
 
@@ -36,12 +39,12 @@ def gather(read: Read) -> Results:
     """The groups that the page shows, and all others; claims on a row of Table 1 are judged by its own runs."""
     summaries = [run | {"experiment": WITH.get(run["experiment"], run["experiment"])} for run in read.trained]
     found = Results()
-    for name, experiments in SWEEPS.items():
-        found.show(name, *sweep([run for run in summaries if run["experiment"] in experiments]))
+    found.show(TABLE_1, *sweep([run for run in summaries if run["experiment"] in ROWS]))
+    found.show(FIG1, *sweep([run for run in summaries if run["experiment"] == FIG1]))
     if at_ends := [run for runs in read.ends.values() for run in runs]:
         found.shown[AT_ENDS, "simulated"] = ProbeGroup((), tuple(at_ends))
-    plain = [run for run in summaries if run["experiment"] not in (*EVERY_ROW, FIG1)]
-    found.train([widened(experiment, plain) for experiment in (*TRAINING, *MEASURED)], plain)
+    plain = [run for run in summaries if run["experiment"] not in (*ROWS, FIG1)]
+    found.train([widened(experiment, plain) for experiment in TRAINING], plain)
     found.probe(PROBES, read.probed)
     table1, trained = found.find(TABLE_1, "simulated"), found.find(ACCURACY, "simulated")
     runs = table1.used() if table1 else []

@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from repro.experiment.inputs import BASE
-from repro.reports import factors, schedules
+from repro.reports import schedules
+from repro.reports.compute import rates
 from repro.reports.pipedream import contradictions
+from repro.reports.pipedream.derived import over
 from repro.reports.pipedream.derived_training import row_rate
-from repro.reports.pipedream.results import ACCURACY, AT_ENDS, FIG8, PAPER, Results, rows_of
-from repro.reports.pipedream.stages import (
-    ASP,
-    BASELINES,
-    BSP,
-    PIPEDREAM,
-    SINGLE,
-    cluster,
-    configuration,
-    fastest,
-    machines,
-    rates,
-    samples_s,
-)
+from repro.reports.pipedream.results import ACCURACY, FIG8, PAPER, ROWS, Results, rows_of
+from repro.reports.pipedream.stages import ASP, BASELINES, BSP, PIPEDREAM, SINGLE, configuration, machines
 from repro.reports.reference import read as read_reference
 
 if TYPE_CHECKING:
     import pandas as pd
 
 # As the paper writes them.
-MODELS = {"vgg16": "VGG16", "inception": "Inception-v3", "s2vt": "S2VT", "alexnet": "AlexNet", "resnet50": "ResNet-50"}
 VARIANTS = {"model-parallel": "model parallelism", "straight": "straight pipeline", BSP: "BSP", PIPEDREAM: "PipeDream",
             "paper-config": "PipeDream, as printed", ASP: "ASP"}  # fmt: skip
 OVER = {"speed-up over 1 machine": "one machine", "speed-up over BSP": "BSP"}
@@ -42,29 +31,22 @@ CURVES = {  # figure -> the rows of Table 1 whose curves it has
 }
 
 
-def label(row: str) -> str:
-    """As in reference/pipedream.csv: `VGG16, 8 (A)`."""
-    return f"{MODELS[row.split('-')[1]]}, {machines(row)} ({cluster(row)})"
-
-
 def speedups(found: Results) -> pd.DataFrame:
-    """Ours and the paper's speed-ups: row, variant, over (one machine, or the faster BSP), kind, speedup, machines."""
+    """Ours and the paper's speed-ups: row, variant, over (one machine, or the faster BSP), kind, speedup."""
     import pandas as pd
 
-    rows: list[dict[str, Any]] = []
+    rows = []
     for row, group in rows_of(found).items():
-        of, place = rates(group.summaries), {"row": label(row), "kind": "simulated", "experiment": row}
-        for over, base in (("one machine", of.get((row, SINGLE))), ("BSP", fastest(of, row))):
-            rows += [place | {"variant": name, "over": over, "speedup": of[row, variant] / base}
-                     for variant, name in VARIANTS.items() if (row, variant) in of and base]  # fmt: skip
-    printed = read_reference(PAPER)
-    printed = printed[printed["quantity"].isin(OVER) & printed["row"].str.contains("(", regex=False)]
-    for one in printed.drop_duplicates(["row", "setting", "quantity"]).itertuples() if rows else ():
-        rows.append({"row": one.row, "kind": "paper", "variant": one.setting, "over": OVER[one.quantity],
-                     "speedup": float(one.value)})  # fmt: skip
-    frame = pd.DataFrame(rows, columns=["row", "experiment", "kind", "variant", "over", "speedup"])
-    order = {name: place for place, name in enumerate(("paper", "simulated"))}
-    return frame.sort_values("kind", key=lambda kinds: kinds.map(order), kind="stable").reset_index(drop=True)
+        of = rates(group.summaries)
+        for called, bases in (("one machine", [SINGLE]), ("BSP", BASELINES)):
+            each = {name: over(of, row, variant, bases) for variant, name in VARIANTS.items()}
+            rows += [{"row": ROWS[row], "kind": "simulated", "variant": name, "over": called, "speedup": speedup}
+                     for name, speedup in each.items() if speedup is not None]  # fmt: skip
+    printed = read_reference(PAPER).query("quantity in @OVER and row in @ROWS.values()")
+    theirs = printed.drop_duplicates(["row", "setting", "quantity"]).rename(columns={"setting": "variant"})
+    theirs = theirs.assign(kind="paper", over=theirs["quantity"].map(OVER), speedup=theirs["value"].astype(float))
+    columns = ["row", "kind", "variant", "over", "speedup"]
+    return pd.concat([theirs[columns], pd.DataFrame(rows, columns=columns)])
 
 
 def inputs(found: Results) -> pd.DataFrame:
@@ -74,15 +56,11 @@ def inputs(found: Results) -> pd.DataFrame:
 
     own = speedups(found).query("over == 'BSP' and variant == 'PipeDream'")[["row", "kind", "speedup"]]
     own["input"] = own["kind"].map({"paper": "paper", "simulated": GUESSED})
-    group = found.shown.get((AT_ENDS, "simulated"))
-    by_end: dict[tuple[str, str], dict[str, float]] = {}
-    for run in group.used() if group else ():
-        of, row = factors.of(run), run["experiment"].removesuffix("-inputs")
-        by_end.setdefault((row, str(of["input"])), {})[str(of["method"])] = samples_s(run)
-    rows = [{"row": label(experiment), "kind": "simulated", "input": at.split(", ")[0], "end": at.split(", ")[1],
-             "speedup": of[PIPEDREAM] / max(of[name] for name in BASELINES if name in of)}
-            for (experiment, at), of in by_end.items()
-            if at != BASE and PIPEDREAM in of and any(name in of for name in BASELINES)]  # fmt: skip
+    ends = [end for end in found.court.by_place if end != BASE] if found.court else []
+    moved = [(row, end, found.court.at(end, group)) for row, group in rows_of(found).items() for end in ends]
+    rows = [{"row": ROWS[row], "kind": "simulated", "input": end.split(", ")[0], "end": end.split(", ")[1],
+             "speedup": over(rates(there.used()), row, PIPEDREAM, BASELINES)}
+            for row, end, there in moved if there]  # fmt: skip
     every = pd.concat([own, pd.DataFrame(rows, columns=["row", "kind", "input", "end", "speedup"])])
     return every.sort_values("kind", key=lambda kinds: kinds == "paper", kind="stable")  # the paper's on top of ours
 
@@ -92,24 +70,19 @@ def configurations(found: Results) -> pd.DataFrame:
     import pandas as pd
 
     printed = read_reference(PAPER).query("quantity == 'configuration'").set_index("row")["value"]
-    rows = []
-    for row, group in rows_of(found).items():
-        own = next((configuration(run) for run in group.summaries if run["setting"] == PIPEDREAM), "")
-        rows.append({"kind": "simulated", "row": label(row), "printed": printed.get(label(row), "not printed"),
-                     "found": own})  # fmt: skip
-    return pd.DataFrame(rows)
+    ours = {ROWS[row]: configuration(run) for row, group in rows_of(found).items() for run in group.summaries
+            if run["setting"] == PIPEDREAM}  # fmt: skip
+    rows = [(row, printed.get(row, "not printed"), config, "simulated") for row, config in ours.items()]
+    return pd.DataFrame(rows, columns=["row", "printed", "found", "kind"])
 
 
 def accuracy(found: Results) -> pd.DataFrame:
     """Figures 10 to 12: a row a curve, seed and evaluation; hours = epochs of the small workload x full-size epochs."""
     import pandas as pd
 
-    group, table1 = (
-        found.shown.get((ACCURACY, "simulated")),
-        [run for of in rows_of(found).values() for run in of.used()],
-    )
+    group = found.shown.get((ACCURACY, "simulated"))
     images = read_reference(PAPER).query("place == 'Data' and quantity == 'training images'")["value"].astype(float)
-    of, rows = rates(table1), []
+    of, rows = rates(run for row in rows_of(found).values() for run in row.used()), []
     for figure, of_figure in CURVES.items() if group else ():
         for row in of_figure:
             for run in group.used():
@@ -142,12 +115,7 @@ def schedule(found: Results) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["kind", "machine", "pass", "minibatch", "start_ms", "end_ms"])
 
 
-def checks(found: Results) -> pd.DataFrame:
-    """Numbers of the paper beside what follows from its other numbers; none of ours but layers' sizes."""
-    return contradictions.table(found)
-
-
 TABLES: dict[str, Callable[[Results], pd.DataFrame]] = {
     "speedups": speedups, "inputs": inputs, "configurations": configurations, "accuracy": accuracy,
-    "schedule": schedule, "checks": checks,
+    "schedule": schedule, "checks": contradictions.table,
 }  # fmt: skip

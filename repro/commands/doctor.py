@@ -37,7 +37,9 @@ if torch.version.cuda:
             assert float(torch.ones(8, device="cuda").sum()) == 8.0
     except Exception as error:
         trouble = str(error).splitlines()[0]
-print(json.dumps({"version": torch.__version__, "cuda": torch.version.cuda, "gpus": gpus, "trouble": trouble}))
+nccl = torch.cuda.nccl.version() if torch.version.cuda and torch.distributed.is_nccl_available() else None
+print(json.dumps({"version": torch.__version__, "cuda": torch.version.cuda, "gpus": gpus, "trouble": trouble,
+                  "nccl": nccl and ".".join(map(str, nccl))}))
 """
 
 MPI_PROBE = """
@@ -53,8 +55,9 @@ def check() -> list[Row]:
     """Rows {name, ok, detail, hint}: `detail` says what was found, `hint` (empty where ok) what to do about it."""
     with ThreadPoolExecutor() as pool:
         torch, mpi = pool.submit(_probe, TORCH_PROBE), pool.submit(_probe, MPI_PROBE)
-        quick = [_mpirun(), _data(), _results(), _disk(), _mlflow(), _shaped()]
-        return [_python(), _torch(torch.result()), _gpu(torch.result()), quick[0], _mpi4py(mpi.result()), *quick[1:]]
+        quick = [_mpirun(), _data(), _results(), _disk(), _mlflow(), _shaped(), _slurm(), _horovod()]
+        gpu = [_torch(torch.result()), _gpu(torch.result()), _nccl(torch.result()), _mps()]
+        return [_python(), *gpu, quick[0], _mpi4py(mpi.result()), *quick[1:]]
 
 
 def mpirun_path() -> str | None:
@@ -101,6 +104,34 @@ def _gpu(found: dict[str, Any]) -> Row:
     )
 
 
+def _nccl(found: dict[str, Any]) -> Row:
+    """Fine without: gloo and MPI carry what it would."""
+    return _row("nccl", True, found.get("nccl") or "none in this torch; REPRO_TORCH=cuda make setup has one")
+
+
+def _mps() -> Row:
+    """Fine without: ranks on one GPU then take turns."""
+    there = shutil.which("nvidia-cuda-mps-control")
+    how = "it comes with NVIDIA's driver; without it ranks that share a GPU take turns"
+    return _row("mps", True, f"{there}: start it with nvidia-cuda-mps-control -d" if there else f"none; {how}")
+
+
+def _slurm() -> Row:
+    """Fine without: only `repro submit` needs it."""
+    if not (path := shutil.which("sbatch")):
+        how = "`repro submit` needs sbatch, as on a cluster's login node; make setup-cluster installs one to try"
+        return _row("slurm", True, f"none; {how}")
+    return _row("slurm", True, f"{_version(path) or 'installed, but has no cluster here'} ({path})")
+
+
+def _horovod() -> Row:
+    """Fine without: only strategy=horovod needs it."""
+    try:
+        return _row("horovod", True, metadata.version("horovod"))
+    except metadata.PackageNotFoundError:
+        return _row("horovod", True, "none; make setup-horovod installs it")
+
+
 def _driver_gpus() -> list[str]:
     try:
         listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=LIMIT_S, check=True)
@@ -114,10 +145,10 @@ def _mpirun() -> Row:
     path = mpirun_path()
     if path is None:
         return _row("mpirun", False, "not found", hint)
-    return _row("mpirun", bool(version := _mpirun_version(path)), f"{version or 'does not answer'} ({path})", hint)
+    return _row("mpirun", bool(version := _version(path)), f"{version or 'does not answer'} ({path})", hint)
 
 
-def _mpirun_version(path: str) -> str:
+def _version(path: str) -> str:
     try:
         answer = subprocess.run(
             [path, "--version"], capture_output=True, text=True, timeout=LIMIT_S, stdin=subprocess.DEVNULL
@@ -140,9 +171,7 @@ def _mpi4py(found: dict[str, Any]) -> Row:
             "an MPI built with threads, such as Debian's openmpi-bin",
         )
     path = mpirun_path()
-    ours, theirs = (
-        re.search(r"\d+\.\d+\.\d+", text) for text in (found["library"], _mpirun_version(path) if path else "")
-    )
+    ours, theirs = (re.search(r"\d+\.\d+\.\d+", text) for text in (found["library"], _version(path) if path else ""))
     if ours and theirs and ours[0] != theirs[0]:
         return _row(
             "mpi4py",

@@ -17,8 +17,13 @@ def add(commands: Any) -> None:
     submit = commands.add_parser("submit", help="submit an experiment's runs that are not done to Slurm")
     experiment_arguments(submit)
     submit.add_argument("--site", type=Path, help="options of the cluster (default: $REPRO_SITE, else the project's)")
-    submit.add_argument("--dry-run", action="store_true", help="print the job scripts; submit and write nothing")
-    submit.add_argument("--mlflow", action="store_true", help="mirror to MLflow from the jobs ($MLFLOW_TRACKING_URI)")
+    submit.add_argument("--dry-run", action="store_true", help="print a job script and what others there are, no more")
+    submit.add_argument(
+        "--mlflow",
+        action=argparse.BooleanOptionalAction,
+        default=os.environ.get("MLFLOW_TRACKING_URI", "").startswith(("http://", "https://")),
+        help="mirror to MLflow from the jobs (default: where $MLFLOW_TRACKING_URI names a server)",
+    )
     as_json(submit)
     submit.set_defaults(command=cmd_submit)
 
@@ -37,7 +42,7 @@ def cmd_submit(args: argparse.Namespace) -> None:
     from repro.experiment import config
     from repro.launch.runner import check_results_folder
     from repro.launch.slurm import client, record, site
-    from repro.launch.slurm.submit import choose, find_runs, scripts, submit
+    from repro.launch.slurm.submit import asked, choose, find_runs, scripts, submit
 
     if args.site:
         os.environ["REPRO_SITE"] = str(args.site.resolve())
@@ -67,9 +72,9 @@ def cmd_submit(args: argparse.Namespace) -> None:
             continue
         if args.dry_run:
             made = scripts(todo, options, record.new_folder(name), args.mlflow)
-            shown += [
-                {"experiment": name, "cells": [run.label for run in group], "script": text} for group, text in made
-            ]
+            for group, text in made:
+                of = {"experiment": name, "cells": [run.label for run in group]}
+                shown.append(of | asked(group, options) | {"script": text})
             continue
         done = submit(todo, options, args.mlflow)
         shown.append(done)
@@ -79,14 +84,25 @@ def cmd_submit(args: argparse.Namespace) -> None:
             print(f"script and output: {done['folder']}")
     if args.json:
         print(json.dumps(shown, indent=1))
-    elif args.dry_run:
-        print("\n".join(each["script"] for each in shown), end="")
+    elif args.dry_run and shown:
+        _scripts(shown)
     elif shown:
         print("next: repro status")
     else:
         print("nothing to submit")
     if missing:
         raise missing
+
+
+def _scripts(shown: list[dict[str, Any]]) -> None:
+    """One script whole, and a table of all: they differ in what they ask for and in their runs."""
+    import pandas as pd
+
+    print(shown[0]["script"])
+    print(f"{len(shown)} script{'s' * (len(shown) > 1)}, the first of them above (--json has them all):")
+    columns = ["experiment", "runs", "ranks", "nodes", "gpus"]
+    table = pd.DataFrame([each | {"runs": len(each["cells"])} for each in shown], columns=columns)
+    print(table.to_string(index=False))
 
 
 def cmd_status(args: argparse.Namespace) -> None:

@@ -20,7 +20,8 @@ from omegaconf.errors import OmegaConfBaseException, UnsupportedInterpolationTyp
 from repro.common.errors import InputError, unknown
 from repro.common.paths import CONFIGS
 from repro.common.registry import PLUGINS
-from repro.experiment.files import GROUPS, entries, group_file, own_file, plugins_without_file
+from repro.experiment import entries  # noqa: F401  (a source of Hydra's, registered by its import)
+from repro.experiment.files import own_file, plugins_without_file
 from repro.experiment.overrides import LATER, check_override, parts_of
 
 FAULTS = (HydraException, OmegaConfBaseException, yaml.YAMLError, RecursionError)
@@ -101,35 +102,20 @@ def _compose(overrides: Sequence[str]) -> dict[str, Any]:
         raise _one_line(error, overrides) from None
 
 
-def _offer(overrides: Sequence[str]) -> None:
-    """What Hydra does not find in its folders, given to its store as if it stood there.
+def _offer_plugins() -> None:
+    """Options that no file lists, given to Hydra's store as if it stood there.
 
-    Entries of files that hold several, of experiments only the one that is chosen. And where no file lists a plugin's
-    options, their defaults: one that cannot be imported is known by its name alone; whoever chooses it is told why, and
-    nobody else.
+    A plugin that cannot be imported is known by its name alone; whoever chooses it is told why, and nobody else.
     """
     store = ConfigStore.instance().store
-    for group in GROUPS:
-        for name in entries(group):
-            _put(group, name)
-    for override in overrides:
-        key, _, name = override.partition("=")
-        if key == "experiment" and name in entries(key):
-            _put(key, name)
     for group, name in plugins_without_file():
         with suppress(InputError):
             store(name, {"name": name}, group)
             store(name, {"name": name} | PLUGINS[group].defaults(name), group)
 
 
-def _put(group: str, name: str) -> None:
-    *folders, leaf = name.split("/")
-    package = "_global_" if group == "experiment" else None
-    ConfigStore.instance().store(leaf, group_file(group, name), "/".join([group, *folders]), package)
-
-
 def _merged(overrides: Sequence[str]) -> DictConfig:
-    _offer(overrides)
+    _offer_plugins()
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):
         merged = hydra_compose("config", list(overrides))
     for name in RESOLVERS:  # Hydra registers some anew each time

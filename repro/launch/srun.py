@@ -85,7 +85,7 @@ class Srun(Launcher):
     def command(self, ranks: int, program: Sequence[str]) -> list[str]:
         """srun with its options, the check of each node, and Python with `program`, whose last word is the folder."""
         here, mpi = self.site, self.fabric == "mpi"
-        python = [*here.container, here.container_python] if here.container else [here.python or sys.executable]
+        python = here.ranks_python
         options = [
             f"--ntasks={ranks}",
             f"--cpus-per-task={here.cpus_per_rank}",  # srun does not take it over from sbatch

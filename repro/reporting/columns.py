@@ -14,7 +14,7 @@ from typing import Any
 
 from repro.common.errors import InputError, unknown
 
-Filter = dict[str, str | int | float | bool | list[str | int | float]]  # column -> its value, or one of several
+Filter = dict[str, str | int | float | bool | list[str | int | float] | None]  # column -> its value, or one of several
 Row = Mapping[str, Any]  # of a table, whose rows all have its columns
 OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.truediv,

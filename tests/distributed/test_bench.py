@@ -125,7 +125,9 @@ def test_loop_trains_the_same_weights_as_the_bare_loop() -> None:
 
 
 @pytest.mark.ranks
-def test_allreduce_rows() -> None:
+def test_allreduce_rows(monkeypatch) -> None:
+    monkeypatch.setattr(allreduce, "RANKS", 2)
+    monkeypatch.setattr(allreduce, "turns", lambda nbytes: 2)
     result = allreduce.measure((4000, 80_000), (allreduce.Network("mpi", None), allreduce.Network("torch", None)))
     settings = ["default", *allreduce.MPI_RINGS]
     assert [(row["fabric"], row["setting"], row["bytes"]) for row in result["rows"]] == [

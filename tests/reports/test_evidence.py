@@ -10,7 +10,7 @@ import pytest
 from repro.common.errors import InputError
 from repro.reporting.evaluate import judge
 from repro.reports import groups, probes
-from repro.reports.evidence import Court, claims_of, restating
+from repro.reports.evidence import Court, claims_of, of_run, restating
 from repro.reports.pipesgd import derived  # noqa: F401  whose functions a claim may name
 from tests.reports.data.probes import timings
 from tests.reports.data.summaries import FIG4, all_runs, claim, judged, make, timing_only
@@ -22,13 +22,20 @@ def test_ours_of_made_up_runs():
     runs = [run | {"hardware": ALONE} for run in all_runs(seeds=3)]
     fast = judged("speedup-vs-dsync", runs)
     # (3.5 + 6) / (3.5 + 0.5) with truncation, which is faster here than quantization
-    assert fast.ours.point == pytest.approx(9.5 / 4) and "Pipe-SGD + T" in fast.note
+    assert fast.ours.point == pytest.approx(9.5 / 4)
     assert fast.verdict.text == "holds, within" and fast.seeds == 3
     assert judged("communication-halved", runs).ours.point == pytest.approx(0.5)
     assert judged("dsync-truncation-not-ideal", runs).ours.point == pytest.approx(6 / 3.7)
     assert judged("compression-overhead-hidden", runs).ours.point == pytest.approx(3.2 / 0.5)
     assert judged("quantization-communication-hidden", runs).ours.point == 0
     assert judged("timing-model-pipe", runs).ours.point == pytest.approx(1)
+
+
+def test_verbs_see_the_mean_of_what_ranks_say_and_what_stands_in_a_pipeline():
+    ranks = [{"role": "server"}, {"pull_s": 1.0, "first_step": {"pull_s": 4.0}}, {"pull_s": 3.0, "steps": 2}]
+    row = of_run(make("D-Sync") | {"per_rank": ranks, "pipeline": {"noam": 2, "profile": {"startup_s": 0.5}}})
+    assert row["per_rank.pull_s"] == 2 and row["per_rank.first_step.pull_s"] == 4 and "per_rank.role" not in row
+    assert row["pipeline.noam"] == 2 and row["pipeline.profile.startup_s"] == 0.5
 
 
 def test_ranks_that_share_cores_are_out_of_scope_for_times_alone():

@@ -13,9 +13,10 @@ from repro.records import catalogue
 from repro.reporting.figures import rows
 from repro.reporting.verdict import BY_CONSTRUCTION, CONSISTENT
 from repro.reports import factors
-from repro.reports.evidence import claims_of
-from repro.reports.ibatch import derived, pulls, results, tables
-from repro.reports.ibatch.pulls import DEFAULT, IBATCH, LAYERWISE, MODES, NETWORKS, SINGLE
+from repro.reports.evidence import Court, claims_of
+from repro.reports.ibatch import derived, results, tables
+from repro.reports.ibatch.derived import MODES
+from repro.reports.ibatch.tables import DEFAULT, IBATCH, LAYERWISE, NETWORKS, SINGLE
 from repro.reports.probes import ProbeGroup
 
 VGG = NETWORKS["vgg19-22k"]
@@ -123,6 +124,7 @@ def run(variant, seconds=1.0, experiment="fig5-vgg19", took=None, seed=0, **more
     rank = dict(zip(names, took or ())) | {"role": "worker", "steps": 2}
     return {"experiment": experiment, "setting": variant, "factors": of, "seed": seed, "breakdown": False,
             "program": "train", "kind": "simulated", "workers": of.get("workers", 1), "testbed": "paper/ibatch",
+            "batch": 4 * of.get("workers", 1),
             "model": {"name": "vgg19", "parameters": 1_500_000}, "step": {"mean_s": seconds},
             "per_rank": [rank, rank] if took else [], "pipeline": {}} | more  # fmt: skip
 
@@ -144,53 +146,75 @@ def value(outcome):
     return outcome.values[0]
 
 
+def judged(claim, *runs):
+    """The outcome for a claim whose experiment has these runs."""
+    file = claims_of("ibatch")
+    (one,) = [known for known in file.claims if known.id == claim]
+    return Court("ibatch", file, lambda *_: None, None).outcome(one, group(*runs))
+
+
 def test_shares_and_orders_of_networks_know_by_how_much_ratios_may_be_off():
-    heavy, light = NETWORKS["vgg19"], NETWORKS["googlenet"]
+    heavy, light = "fig5-vgg19", "fig5-googlenet"
     runs = group(*cluster("vgg19", (2, 2, 1.5), (3, 2.2, 2)), *cluster("googlenet", (1.2, 1, 1.01), (1.5, 1, 1.1)))
-    both = [heavy, light]
-    assert value(derived.wins_everywhere(runs, both, 30)) == 0.5
-    assert value(derived.wins_everywhere(runs, both, 30, off=1.02)) == 1
-    assert value(derived.wins_everywhere(runs, both, 30, off=1 / 1.4)) == 0
-    assert value(derived.gain_grows(runs, both, 30, 72, DEFAULT)) == 1
-    assert value(derived.gain_grows(runs, both, 30, 72, DEFAULT, off=0.8)) == 0
-    assert value(derived.largest_gain(runs, heavy, [light], 72, DEFAULT)) == pytest.approx(3 / 2 - 1.5 / 1.1)
-    assert value(derived.scales_worse(runs, [heavy], [light], 30, DEFAULT)) == pytest.approx(30 / 1.2 - 30 / 2)
-    least = derived.least_efficiency(runs, both, 30, 72)
-    assert value(least) == pytest.approx(1 / 3) and least.note == "VGG19, default, 72 nodes"
-    assert derived.wins_everywhere(runs, [VGG], 30).reason.startswith("no results for default on 30 nodes of VGG19-22K")
+    both, few, many = [heavy, light], ("ibatch 30", "default 30"), ("ibatch 72", "default 72")
+    at_30 = ("ibatch 30", ["default 30", "layerwise 30"])
+    assert value(derived.fastest(runs, both, *at_30)) == 0.5
+    assert value(derived.fastest(runs, both, *at_30, off=1.02)) == 1
+    assert value(derived.fastest(runs, both, *at_30, off=1 / 1.4)) == 0
+    assert value(derived.grows(runs, both, few, many)) == 1
+    assert value(derived.grows(runs, both, few, many, off=0.8)) == 0
+    assert value(derived.lead(runs, [heavy], [light], *many)) == pytest.approx(3 / 2 - 1.5 / 1.1)
+    assert value(derived.lead(runs, [heavy], [light], *many, off=1.1)) == pytest.approx(1.1 * 3 / 2 - 1.5 / 1.1 / 1.1)
+    assert value(derived.lead(runs, [light], [heavy], "default 30", SINGLE)) == pytest.approx(30 / 1.2 - 30 / 2)
+    least = derived.least(runs, both, [f"{mode} 72" for mode in MODES], SINGLE, 72)
+    assert value(least) == pytest.approx(1 / 3)
+    lacking = derived.fastest(runs, ["fig5-vgg19-22k"], *at_30)
+    assert lacking.reason == "no results for ibatch 30 of fig5-vgg19-22k"
 
 
 def test_parts_of_an_iteration_are_compared_variant_by_variant():
-    runs = group(run("layerwise 72", took=(5, 3, 4, 2)), run("ibatch 72", took=(4, 2, 4, 1.5)), run("default 72"))
-    pulled = lambda *of, **more: derived.pulled(runs, *of, **more)  # noqa: E731
-    assert value(pulled("overlap_s", "ibatch 72", "layerwise 72")) == 0.75
-    assert value(pulled("communication_s", "layerwise 72", "ibatch 72", experiment="fig5-vgg19")) == 2
-    assert value(pulled("overlap_s", "layerwise 72", over_part="forward_s")) == 0.5
-    assert value(pulled("pull_s", "layerwise 72", "ibatch 72", off=1.1)) == pytest.approx(1.1 * 3 / 2)
+    some = run("layerwise 72", took=(5, 3, 4, 2)), run("ibatch 72", took=(4, 2, 4, 1.5)), run("default 72")
+    exposed = "per_rank.pull_s - per_rank.overlap_s"
+    rests = lambda of, over, column, **off: derived.ratio_of_rests(group(*some), "fig5-vgg19", of, over, column, **off)  # noqa: E731
+    assert value(rests("ibatch 72", "layerwise 72", "per_rank.overlap_s")) == 0.75
+    assert value(rests("layerwise 72", "ibatch 72", exposed)) == 2
     # what nothing hides is a rest: an error of the whole is many times it
-    assert value(pulled("communication_s", "layerwise 72", "ibatch 72", off=1.1)) == pytest.approx(1.5 / (0.5 - 4 / 11))
-    assert value(pulled("communication_s", "layerwise 72", "ibatch 72", off=1.2)) == math.inf
-    assert "recorded no pulls" in pulled("pull_s", "default 72", "ibatch 72").reason
-    assert "no results for ibatch 72 of fig3" in pulled("pull_s", "ibatch 72", experiment="fig3").reason
+    assert value(rests("layerwise 72", "ibatch 72", exposed, off=1.1)) == pytest.approx(1.5 / (0.5 - 4 / 11))
+    assert value(rests("layerwise 72", "ibatch 72", exposed, off=1.2)) == math.inf
+    assert rests("layerwise 48", "ibatch 72", exposed).reason == "no pulls recorded by layerwise 48 of fig5-vgg19"
+    assert rests("ibatch 72", "default 72", exposed).reason == "no pulls recorded by default 72 of fig5-vgg19"
+    assert value(judged("overlap-longer-vgg19", *some)) == 0.75
+    bases = run("default 72", took=(7, 2.5, 4, 0))
+    assert value(judged("startup-vgg19", *some[:2], bases)) == pytest.approx(3 / 2.5)
+    assert value(judged("overlap-default-vgg19", bases)) == 0
+    silent = [run(f"{mode} 72") for mode in MODES]
+    assert judged("startup-vgg19", *silent).reason == "no per_rank.pull_s was recorded"
 
 
 def test_servers_of_their_own_take_times_from_the_first_step():
     """Later pulls wait there for other workers' gradients."""
-    first = {"forward_end_s": 1.0, "pull_s": 0.5, "forward_s": 0.75, "overlap_s": 0.25}
-    late = run("ibatch", experiment="fig3", took=(9, 9, 9, 9), pipeline={"servers": 6})
-    late["per_rank"] = [rank | {"first_step": first} for rank in late["per_rank"]]
-    assert pulls.times(late) == pulls.Times(**first) and pulls.times(late).communication_s == 0.25
+    names = ("forward_end_s", "pull_s", "forward_s", "overlap_s")
+    late = [run(mode, experiment="fig3", took=(9, 9, 9, 9)) for mode in (DEFAULT, IBATCH)]
+    for one, first in zip(late, ((6.0, 0.5, 0.75, 0.25), (3.0, 0.5, 0.75, 0.25)), strict=True):
+        one["per_rank"] = [rank | {"first_step": dict(zip(names, first))} for rank in one["per_rank"]]
+    assert value(judged("case-over-default", *late)) == 2
 
 
 def test_layers_batches_and_gaps_come_from_the_profile():
-    profile = {"layers": ["conv1", "fc"], "startup_s": 1.0, "transfer_s": [1.0, 5.0], "forward_s": [4.0, 2.0]}
-    decided = {"profile": profile, "batches": [[1, 1], [2, 2]], "executed_s": 10.0, "exact_s": 8.0}
-    runs = group(run(IBATCH, experiment="fig3", pipeline=decided), run(DEFAULT, experiment="fig3", pipeline=decided))
-    assert value(derived.layer_ratio(runs, "fc", "pull", "forward")) == 3
-    assert value(derived.layer_ratio(runs, 1, "forward", "pull")) == 2
-    assert derived.layer_ratio(runs, 3, "pull", "forward").reason == "the profile has no such layer"
-    assert value(derived.batches_count(runs)) == 2 and value(derived.gap_to_exact(runs, "largest", [IBATCH])) == 0.25
-    assert derived.gap_to_exact(group(run(IBATCH, experiment="fig3")), "least").reason == "no run has a profile"
+    profile = {"layers": ["conv1", "conv2", "fc"], "startup_s": 1.0, "transfer_s": [1, 1, 5], "forward_s": [2, 4, 2]}
+    decided = {"profile": profile, "batches": [[1, 1], [2, 3]], "executed_s": 10.0, "exact_s": 8.0}
+    runs = [run(mode, experiment="fig3", pipeline=decided, strategy=mode) for mode in (IBATCH, DEFAULT)]
+    assert value(judged("case-fully-connected", *runs)) == 3 and value(judged("case-convolutional", *runs)) == 2
+    assert value(judged("case-batches", *runs)) == 2
+    assert judged("case-batches", runs[1]).reason == "no batches of ibatch"
+    assert judged("case-fully-connected", runs[0]).reason == "no profile of default with a layer fc"
+    assert value(judged("greedy-near-exact", *runs)) == 0.25
+
+
+def test_shares_of_random_profiles_are_of_all_of_them():
+    rows = [{"family": family, "modes": {"greedy": {"optimal": of}}} for family, of in (("uniform", 1.0), (None, 0.25))]
+    probe = run(results.RANDOM, program="batching", result={"rows": rows}, cell="all")
+    assert value(judged("random-optimal", probe)) == 0.25
 
 
 def test_weights_are_equal_where_all_three_modes_end_alike():
@@ -198,4 +222,5 @@ def test_weights_are_equal_where_all_three_modes_end_alike():
     assert value(derived.equal_weights(group(*ends.values()))) == 1
     other = [*list(ends.values())[:2], ends[IBATCH] | {"weights_sha256": "b"}]
     assert value(derived.equal_weights(group(*other))) == 0
+    assert value(derived.equal_weights(group(*(run(f"{mode} 4", experiment="measured-vgg") for mode in MODES)))) == 0
     assert "all three modes" in derived.equal_weights(group(ends[LAYERWISE])).reason

@@ -12,6 +12,7 @@ from typing import Any
 from repro.common.errors import InputError
 from repro.common.paths import PROJECT, results_root
 from repro.experiment.run import Run
+from repro.launch import runs as expansion
 from repro.launch.slurm import site as sites
 from repro.rank import programs
 from repro.rank.preemption import STATUS
@@ -31,7 +32,7 @@ def _on_one_line(value: Any) -> Any:
 
 
 def render(runs: Sequence[Run], site: sites.Site, folder: Path, mlflow: bool = False) -> str:
-    """The script of one array over `runs`, which all need as many ranks.
+    """The script of one array over `runs`, which all need as many ranks, and all a GPU each or none.
 
     folder: of the submission, for the tasks' output and the copy of the site's options; absolute. InputError for a
     name, path, option or command that does not stay on its line.
@@ -46,8 +47,10 @@ def render(runs: Sequence[Run], site: sites.Site, folder: Path, mlflow: bool = F
         finalize=_on_one_line,
     )
     ranks, root = programs.ranks(runs[0].config), results_root()
-    options = {
-        "gres": site.gres,
+    gpus = site.gpus(ranks) if expansion.uses_gpu(runs[0].config) else None
+    options = dict([gpus] if gpus else []) | {
+        "mem": site.mem,
+        "constraint": site.constraint,
         "partition": site.partition,
         "account": site.account,
         "qos": site.qos,

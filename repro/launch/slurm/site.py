@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from pathlib import Path
@@ -68,12 +69,16 @@ class Site:
     ranks_per_node: int | None = _option(None, _number(1, optional=True))
     gpus_per_node: int = _option(0, _number(0))
     gpu_type: str | None = _option(None, _text)
+    gpus_per_task: bool = _option(False, _flag)
     share_gpus: bool = _option(False, _flag)
     cpus_per_rank: int = _option(1, _number(1))
+    mem: str | None = _option(None, _text)
+    constraint: str | None = _option(None, _text)
     modules: tuple[str, ...] = _option((), _words)
+    before: tuple[str, ...] = _option((), _words)
     python: str | None = _option(None, _text)
     container: tuple[str, ...] = _option((), _words)
-    container_python: str | None = _option("python3", _text)
+    container_python: str | None = _option(None, _text)
     mpi: str | None = _option("pmix", _text)
     interface: str | None = _option(None, _text)
     sbatch: tuple[str, ...] = _option((), _words)
@@ -87,12 +92,21 @@ class Site:
         """Ranks on a node, at most."""
         return self.ranks_per_node or self.gpus_per_node or 1
 
-    @property
-    def gres(self) -> str | None:
-        """The GPUs of a node as sbatch takes them."""
+    def gpus(self, ranks: int) -> tuple[str, str] | None:
+        """The option of sbatch, and its value, for the GPUs that so many ranks use: of a node, or of each task."""
         if not self.gpus_per_node:
             return None
-        return ":".join(filter(None, ("gpu", self.gpu_type, str(self.gpus_per_node))))
+        if self.gpus_per_task:
+            return "gpus-per-task", ":".join(filter(None, (self.gpu_type, "1")))
+        used = min(self.gpus_per_node, self.per_node, ranks)
+        return "gres", ":".join(filter(None, ("gpu", self.gpu_type, str(used))))
+
+    @property
+    def ranks_python(self) -> list[str]:
+        """The words that start Python for a rank: in a container, by words before it or by what `srun` is told."""
+        if self.container:
+            return [*self.container, self.container_python or "python3"]
+        return [self.container_python or self.python or sys.executable]
 
     def nodes(self, ranks: int) -> int:
         return -(-ranks // self.per_node)

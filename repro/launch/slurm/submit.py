@@ -31,6 +31,7 @@ def find_runs(experiment: str, overrides: Sequence[str], scale: str) -> tuple[li
     """An experiment's measured runs on testbed slurm, with their keys, and a line on what was left out, if anything.
 
     A testbed of this machine is replaced by the cluster and keeps its overrides; simulated and shaped ones are not.
+    Where the experiment has no testbed of this machine, its runs are on the cluster if the user names that.
     """
     given = [word.partition("=")[2] for word in overrides if word.startswith("testbed=")]
     if any(name != TESTBED for name in given):
@@ -45,7 +46,11 @@ def find_runs(experiment: str, overrides: Sequence[str], scale: str) -> tuple[li
         elif conditions is None or name == TESTBED:
             conditions = changes
     note = f"{experiment}: left out testbed {', '.join(left_out)} (`repro run` does those)" if left_out else None
+    if conditions is None and given:
+        conditions, note = [], None
     if conditions is None:
+        if note:
+            note += f"; testbed={TESTBED} runs it on the cluster"
         return [], note
     keys = {word.partition("=")[0] for word in overrides}
     kept = [change for change in conditions if change.partition("=")[0] not in keys]
@@ -77,15 +82,22 @@ def busy_keys() -> set[str]:
 
 
 def groups(runs: Sequence[Run]) -> list[list[Run]]:
-    """The runs by number of ranks: each array asks for as many nodes as its runs need, and no more."""
-    found: dict[int, list[Run]] = {}
+    """The runs by number of ranks and by what computes: an array asks for the nodes and GPUs of its runs, no more."""
+    found: dict[tuple[int, bool], list[Run]] = {}
     for run in runs:
-        found.setdefault(programs.ranks(run.config), []).append(run)
-    return [found[ranks] for ranks in sorted(found)]
+        found.setdefault((programs.ranks(run.config), expansion.uses_gpu(run.config)), []).append(run)
+    return [found[needs] for needs in sorted(found)]
 
 
 def scripts(runs: Sequence[Run], site: sites.Site, folder: Path, mlflow: bool) -> list[tuple[list[Run], str]]:
     return [(group, script.render(group, site, folder, mlflow)) for group in groups(runs)]
+
+
+def asked(runs: Sequence[Run], site: sites.Site) -> dict[str, Any]:
+    """What an array over `runs` asks for: {ranks, nodes, gpus (sbatch's word for them)}."""
+    ranks = programs.ranks(runs[0].config)
+    gpus = site.gpus(ranks) if expansion.uses_gpu(runs[0].config) else None
+    return {"ranks": ranks, "nodes": site.nodes(ranks), "gpus": "=".join(gpus) if gpus else "none"}
 
 
 def submit(runs: Sequence[Run], site: sites.Site, mlflow: bool) -> dict[str, Any]:
@@ -107,9 +119,9 @@ def submit(runs: Sequence[Run], site: sites.Site, mlflow: bool) -> dict[str, Any
         "command": provenance.command(["repro", *sys.argv[1:]]),
         "arrays": [],
     }
-    for group, text in made:
+    for number, (group, text) in enumerate(made):
         ranks = programs.ranks(group[0].config)
-        path = folder / (f"job-{ranks}ranks.sbatch" if len(made) > 1 else "job.sbatch")
+        path = folder / (f"job-{number}-{ranks}ranks.sbatch" if len(made) > 1 else "job.sbatch")
         path.write_text(text, encoding="utf-8")
         new = [run for run in group if prepare(run)]
         try:

@@ -9,12 +9,13 @@ from repro.batching.exact import exact
 from repro.batching.modes import decide
 from repro.batching.profile import PullProfile
 from repro.batching.times import executed_s, exetime_s, meets_constraint, timeline
-from repro.reports.ibatch.pulls import MODES, SINGLE
-from repro.reports.ibatch.results import STRATEGIES
+from repro.reports.ibatch.derived import MODES
+from repro.reports.ibatch.tables import SINGLE
 from repro.training.intervals import overlap
 from tests.reports.data.probes import probe
 from tests.reports.data.summaries import make
 
+STRATEGIES = {"default": "ps_default", "layerwise": "ps_layerwise", "ibatch": "ibatch"}
 SIZES = (6, 12, 24, 30, 48, 72)
 ONE = 1.0  # seconds of a single node's iteration, a third of it forward
 STARTUP = 0.004

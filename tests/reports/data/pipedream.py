@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from repro.reports.pipedream.results import ACCURACY
-from repro.reports.pipedream.stages import ALLREDUCE, ASP, BSP, PIPEDREAM, SINGLE, cluster, machines, noam, replicas
-from repro.reports.pipedream.tables import MODELS, label
+from repro.reports.pipedream.results import ROWS as LABELS
+from repro.reports.pipedream.stages import ALLREDUCE, ASP, BSP, PIPEDREAM, SINGLE, machines, replicas
 from repro.reports.reference import read as read_reference
 from tests.reports.data.probes import probe
 from tests.reports.data.summaries import make
@@ -40,7 +40,17 @@ ROWS = {
 }  # fmt: skip
 
 _CONFIGURATIONS = read_reference("pipedream").query("quantity == 'configuration'").set_index("row")["value"]
-PRINTED = {row: _CONFIGURATIONS[label(row)] for row in ROWS if label(row) in _CONFIGURATIONS}
+PRINTED = {row: _CONFIGURATIONS[LABELS[row]] for row in ROWS if LABELS[row] in _CONFIGURATIONS}
+
+
+def place(row):
+    """(network, cluster) of a row, as the paper writes them."""
+    return LABELS[row].split(",")[0], LABELS[row][-2]
+
+
+def noam(config):
+    """Section 3.2: machines over machines in the input stage, rounded up."""
+    return math.ceil(sum(replicas(config)) / replicas(config)[0])
 
 
 def stages(config, schedule="1f1b", semantics="stashing", source="auto"):
@@ -100,7 +110,7 @@ def timing(summary):
 def row(name, variants=None):
     """All variants of a row of Table 1, or some: time only."""
     bsp, pipedream, config, share = ROWS[name]
-    count, model, alone = machines(name), MODELS[name.split("-")[1]], 0.2
+    count, model, alone = machines(name), place(name)[0], 0.2
     batch = (80 if model == "S2VT" else 32) * count
     sent = 2 * (count - 1) / count * 4 * COUNTS[model]
     # speed-up over one machine, configuration, share of BSP's bytes
@@ -116,7 +126,7 @@ def row(name, variants=None):
         workers = 1 if variant == SINGLE else count
         step = alone * count / speedup if workers > 1 else alone
         one = run(name, variant, step=step, workers=workers, batch=batch if workers > 1 else batch // count,
-                  testbed=f"paper/pipedream-{cluster(name).lower()}", config=stages_of, bytes_sent=part * sent,
+                  testbed=f"paper/pipedream-{place(name)[1].lower()}", config=stages_of, bytes_sent=part * sent,
                   stall=max(0.0, step - alone) if variant == BSP else 0.0)  # fmt: skip
         one |= {
             "dataset": {"name": "imagenet (shapes only)", "standin": False, "train": 1_281_167, "test": 50_000},
@@ -344,10 +354,8 @@ def configurations():
         count = machines(name)
         for cost_model in ("paper", "released-sum", "released-max"):
             found = config if cost_model == "paper" else f"{count - 1}-1"
-            speed = 3.125e9 if cluster(name) == "A" else 1.25e9
-            rows.append(
-                configuration_row(names[MODELS[name.split("-")[1]]], cluster(name), count, speed, cost_model, found)
-            )
+            speed = 3.125e9 if place(name)[1] == "A" else 1.25e9
+            rows.append(configuration_row(names[place(name)[0]], place(name)[1], count, speed, cost_model, found))
     return probe("configurations", "configurations", "table1", {"rows": rows}, "simulated", workers=1,
                  paper="pipedream", testbed="paper/pipedream-a")  # fmt: skip
 

@@ -51,7 +51,10 @@ def test_site_options_are_read(options):
         "time: 24:00:00\npartition: gpu\ngpus_per_node: 4\ngpu_type: h100\nmodules: [a/1, b]\naccount: null\n"
     )
     assert read.time == "24:00:00" and read.modules == ("a/1", "b") and read.account is None
-    assert read.gres == "gpu:h100:4" and read.per_node == 4 and [read.nodes(ranks) for ranks in (1, 4, 5)] == [1, 1, 2]
+    assert read.per_node == 4 and [read.nodes(ranks) for ranks in (1, 4, 5)] == [1, 1, 2]
+    assert [read.gpus(ranks) for ranks in (1, 4, 5)] == [("gres", f"gpu:h100:{each}") for each in (1, 4, 4)]
+    assert options("gpus_per_node: 4\ngpus_per_task: true").gpus(3) == ("gpus-per-task", "1")
+    assert options("ranks_per_node: 4").gpus(3) is None
     assert read.hardware_class() == "slurm-gpu-4xh100-4x1cpu"
 
 
@@ -96,9 +99,31 @@ def test_measured_runs_go_to_the_cluster_and_simulated_ones_stay(options):
     found, note = submit.find_runs(EXPERIMENT, DIGITS, "quick")
     assert {run.testbed for run in found} == {"slurm"} and len(found) == 7
     assert "left out testbed paper/pipesgd" in note
-    assert submit.find_runs("pipesgd/convergence", [], "quick")[0] == []
+    none, note = submit.find_runs("pipesgd/convergence", [], "quick")
+    assert none == [] and "testbed=slurm runs it on the cluster" in note
     with pytest.raises(InputError, match="testbed=virtual: `repro submit` is for testbed=slurm"):
         submit.find_runs(EXPERIMENT, ["testbed=virtual"], "quick")
+
+
+def test_a_named_testbed_counts_where_the_experiment_is_only_simulated(options):
+    """These said nothing, and submitted nothing."""
+    for name in ("eagersgd/fig12", "eagersgd/fig13", "pipedream/accuracy-vgg16", "gtopk/fig5-vgg16"):
+        found, note = submit.find_runs(name, ["testbed=slurm"], "quick")
+        assert found and {run.testbed for run in found} == {"slurm"} and note is None
+
+
+def test_a_run_asks_for_the_gpus_it_uses(options, tmp_path):
+    found = options(
+        "gpus_per_node: 8\ngpu_type: h100\nmem: 64G\nconstraint: fast\nbefore: [export NCCL_DEBUG=WARN]\n"
+        "srun: [--container-image=/shared/repro.sqsh]\ncontainer_python: /opt/bin/python"
+    )
+    ((runs, text),) = submit.scripts(planned("strategy=dsync", "workers=1"), found, tmp_path, False)
+    assert "#SBATCH --gres=gpu:h100:1\n" in text and "#SBATCH --mem=64G\n#SBATCH --constraint=fast\n" in text
+    assert "\nexport NCCL_DEBUG=WARN\n" in text and submit.asked(runs, found)["gpus"] == "gres=gpu:h100:1"
+    ((_, text),) = submit.scripts(planned("strategy=dsync", "device=cpu"), found, tmp_path, False)
+    assert "--gres" not in text
+    command = launch.of(runs[0].config.testbed).command(2, ["-m", "repro.rank.main", "/run"])
+    assert "--container-image=/shared/repro.sqsh" in command and "/opt/bin/python" in command  # Pyxis
 
 
 def test_the_key_knows_the_hardware_but_no_queue(options):

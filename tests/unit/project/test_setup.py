@@ -195,8 +195,8 @@ def test_what_an_interrupted_pip_left_is_seen(tmp_path):
 
 def test_doctor_rows():
     rows = {row["name"]: row for row in doctor.check()}
-    names = ["python", "torch", "gpu", "mpirun", "mpi4py", "data", "results", "disk", "mlflow", "shaped"]
-    assert list(rows) == names
+    here = {"python", "torch", "gpu", "nccl", "mps", "mpirun", "mpi4py", "data", "results", "disk", "mlflow", "shaped"}
+    assert set(rows) == here | {"slurm", "horovod"}
     for row in rows.values():
         assert set(row) == {"name", "ok", "detail", "hint"} and row["detail"] and "\n" not in row["detail"]
         assert bool(row["hint"]) == (not row["ok"]), row
@@ -204,8 +204,19 @@ def test_doctor_rows():
         assert rows[name]["ok"], rows[name]
 
 
+def test_doctor_says_of_what_only_some_need_how_to_get_it(monkeypatch):
+    monkeypatch.setattr(doctor.shutil, "which", lambda *_, **__: None)
+    monkeypatch.setattr(doctor.metadata, "version", raises_nothing_is_installed)
+    for row in (doctor._slurm(), doctor._horovod(), doctor._nccl({}), doctor._mps()):
+        assert row["ok"] and row["detail"].startswith("none") and ";" in row["detail"], row
+
+
+def raises_nothing_is_installed(name):
+    raise doctor.metadata.PackageNotFoundError(name)
+
+
 def test_doctor_sees_two_mpis_that_do_not_fit(monkeypatch):
-    monkeypatch.setattr(doctor, "_mpirun_version", lambda path: "mpirun (Open MPI) 9.9.9")
+    monkeypatch.setattr(doctor, "_version", lambda path: "mpirun (Open MPI) 9.9.9")
     monkeypatch.setattr(doctor, "mpirun_path", lambda: "/opt/mpirun")
     row = doctor._mpi4py({"mpi4py": "4.1", "library": "Open MPI v4.1.4", "multiple": True})
     assert not row["ok"] and "/opt/mpirun is 9.9.9" in row["detail"]

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from repro.common.errors import InputError
-from repro.reporting.columns import computed, names
+from repro.reporting.columns import chosen, computed, names
 
 ROWS = [
     {"step_s": 2.0, "phases.wait": 1.0, "batch": 8, "to_0.9_s": 1},
@@ -42,3 +42,9 @@ def test_a_column_that_is_not_there_is_named():
 def test_what_is_over_nothing_is_no_number():
     rows = [{"a": 1.0, "b": 0.0}, {"a": 0, "b": 0}]
     assert computed(rows, "a / b") == pytest.approx([math.inf, math.nan], nan_ok=True)
+
+
+def test_rows_are_chosen_by_a_value_one_of_several_or_none():
+    rows = [{"family": family, "layers": layers} for family, layers in (("uniform", 4), ("uniform", 8), (None, None))]
+    assert chosen(rows, {"family": "uniform", "layers": [8, 12]}) == rows[1:2]
+    assert chosen(rows, {"family": None}) == rows[2:]

@@ -1,0 +1,67 @@
+"""Entries of files with `each` (`repro.experiment.files`), which Hydra does not find in its folders, as a source of
+Hydra's own: it asks for those that it merges, and for no other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hydra.core.config_search_path import ConfigSearchPath
+from hydra.core.object_type import ObjectType
+from hydra.core.plugins import Plugins
+from hydra.plugins.config_source import ConfigLoadError, ConfigResult, ConfigSource
+from hydra.plugins.search_path_plugin import SearchPathPlugin
+from omegaconf import OmegaConf
+
+from repro.common.paths import CONFIGS
+from repro.experiment.files import entries, group_file, place_of
+
+
+class Entries(ConfigSource):
+    """In `paper_configs/` beside the files that Hydra finds itself."""
+
+    @staticmethod
+    def scheme() -> str:
+        """What its address in the search path begins with."""
+        return "entries"
+
+    def available(self) -> bool:
+        """Whether there is anything to be found."""
+        return CONFIGS.is_dir()
+
+    def load_config(self, config_path: str) -> ConfigResult:
+        """The configuration `GROUP/NAME`; what stands in an experiment is at the top, without the group's name."""
+        if not self.is_config(config_path):
+            raise ConfigLoadError(f"Config not found : {config_path}")
+        group, _, name = config_path.partition("/")
+        config: Any = OmegaConf.create(group_file(group, name))
+        package = "_global_" if group == "experiment" else None
+        return ConfigResult(self.provider, self.full_path(), config, {"package": package})
+
+    def is_group(self, config_path: str) -> bool:
+        """Its groups are those that have folders."""
+        return (CONFIGS / config_path).is_dir()
+
+    def is_config(self, config_path: str) -> bool:
+        """Whether a file with `each` has `GROUP/NAME`; a file of that name is Hydra's to read."""
+        group, _, name = config_path.partition("/")
+        place = place_of(group, name)
+        return place.is_file() and place.stem != config_path.rpartition("/")[2]
+
+    def list(self, config_path: str, results_filter: ObjectType | None) -> list[str]:
+        """The names in a group's folder, for Hydra's messages."""
+        group, _, folder = config_path.partition("/")
+        start = f"{folder}/" if folder else ""
+        names = [name.removeprefix(start) for name in entries(group) if name.startswith(start)]
+        return [] if results_filter is ObjectType.GROUP else [name for name in names if "/" not in name]
+
+
+class SearchPath(SearchPathPlugin):
+    """Hydra looks there after its folders."""
+
+    def manipulate_search_path(self, search_path: ConfigSearchPath) -> None:
+        """Add the source."""
+        search_path.append("entries", f"{Entries.scheme()}://{CONFIGS}")
+
+
+for plugin in (Entries, SearchPath):
+    Plugins.instance().register(plugin)

@@ -1,0 +1,89 @@
+"""Every experiment composes at every scale, and so does every configuration of a group; an experiment's composer has
+what Hydra alone composes."""
+
+from __future__ import annotations
+
+import functools
+import pickle
+
+import pytest
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+
+from repro.common.errors import NotHere
+from repro.common.paths import CONFIGS
+from repro.experiment import compose as compose_module
+from repro.experiment import config, files
+from repro.experiment.compose import Composer
+from repro.launch import runs
+
+FIG4 = "pipesgd/fig4-mnist"
+
+
+@pytest.fixture
+def files_are_merged_once(monkeypatch):
+    """What Hydra makes of the same files is the same at every scale; it takes a tenth of a second."""
+    merge = compose_module._merged
+    merged = functools.cache(lambda overrides: pickle.dumps(merge(overrides)))
+    monkeypatch.setattr(compose_module, "_merged", lambda overrides: pickle.loads(merged(tuple(overrides))))
+
+
+@pytest.mark.parametrize("name", config.experiment_names())
+def test_every_experiment_composes_at_every_scale(name, files_are_merged_once, monkeypatch):
+    resolved = config.compose(name)
+    lacking = []  # Horovod, or network namespaces, which not every machine has
+    found = runs.expand(name, lacking=lacking)
+    if lacking and not found:
+        pytest.skip(str(lacking[0]))
+    points = len(config.axes(resolved, [])[0]) * len(resolved["testbeds"]) - len(lacking)
+    assert len(found) == points * resolved["seeds"]
+    assert len({run.label for run in found}) == len(found)
+    # a scale changes the same for all variants: the first one tells
+    axes = config.axes
+    monkeypatch.setattr(config, "axes", lambda *given: (axes(*given)[0][:1], axes(*given)[1]))
+    for scale in {tuple(changes): scale for scale, changes in resolved["scales"].items()}.values():
+        lacking = []
+        found = runs.expand(name, scale=scale, lacking=lacking)
+        sized = config.compose(name, (), scale)
+        assert len(found) == (len(sized["testbeds"]) - len(lacking)) * sized["seeds"]
+
+
+@pytest.mark.parametrize("overrides", [
+    ["strategy=pipe_sgd", "strategy.K=3", "optimizer.lr=0.2", "strategy.codec=quantize8"],
+    ["testbed=virtual", "testbed.arithmetic=none", "epochs=0.5", "targets=[0.5,0.6]"],
+    ["++optimizer.lr=0.3", "optimizer.lr=0.2", "testbed=virtual", "+testbed.device.iteration_s=0.5"],
+    ["+targets=[0.5]", "+probe.new={a: 1}", "+probe.new.b=2"],
+    ["epochs=1", "epochs=2", "grid={}"],
+])  # fmt: skip
+@pytest.mark.parametrize("scale", [None, "quick"])
+def test_a_composer_has_what_hydra_alone_composes(overrides, scale):
+    composer = Composer(FIG4, scale)
+    composer.compose(["seeds=7"])  # leaves no trace in what comes after
+    with initialize_config_dir(str(CONFIGS), version_base="1.3"):
+        hydra = OmegaConf.to_container(compose("config", [*composer.first, *overrides]), resolve=True)
+    assert composer.compose(overrides) == composer.compose(overrides) == hydra
+
+
+def test_what_this_machine_lacks_is_left_out_by_the_variant(monkeypatch):
+    monkeypatch.setattr("repro.strategies.horovod.missing", lambda: "Horovod is not installed")
+    with pytest.raises(NotHere, match="make setup-horovod"):
+        runs.expand("baselines/side-by-side", ["testbed=here"])
+    lacking = []
+    found = runs.expand("baselines/side-by-side", ["testbed=here"], lacking=lacking)
+    assert len(found) == 9 and [str(error) for error in lacking] == 2 * [str(lacking[0])]
+    assert "DDP" in {run.variant for run in found} and "Horovod" not in {run.variant for run in found}
+
+
+def test_a_gpu_adds_breakdown_runs_to_the_measured_ones(monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    found = runs.expand(FIG4, ["seeds=2"])
+    exact = [run for run in found if run.config.breakdown]
+    assert len(found) == 7 * 2 * 2 + 7 and len(exact) == 7
+    assert not any(run.simulated for run in exact) and len({run.label for run in found}) == len(found)
+    assert not any(run.config.breakdown for run in runs.expand(FIG4, ["device=cpu"]))
+
+
+@pytest.mark.parametrize("group", files.GROUPS)
+def test_every_file_of_a_group_composes(group):
+    for name in files.group_names(group):
+        assert config.compose(FIG4, [f"{group}={name}"])[group]["name"] == name

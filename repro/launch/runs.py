@@ -94,7 +94,8 @@ def expand(
                 Run(experiment, variant.label, config.model_copy(update={"seed": seed}), seed, ranks=ranks)
                 for seed in seeds
             ]
-            if uses_gpu(config) and not config.breakdown and config.program == TRAIN:
+            measured = config.testbed.kind == "measured"
+            if measured and uses_gpu(config) and not config.breakdown and config.program == TRAIN:
                 # exact phases need a synchronisation at each, which spoils the overlap: a run of their own
                 exact = config.model_copy(update={"seed": seeds[0], "breakdown": True})
                 runs.append(Run(experiment, variant.label, exact, seeds[0], ranks=ranks))
@@ -103,8 +104,7 @@ def expand(
 
 def uses_gpu(config: RunConfig) -> bool:
     """Whether the ranks of a run compute on a GPU, here or where their launcher starts them."""
-    measured = config.testbed.kind == "measured" and config.device != "cpu"
-    return measured and launch.of(config.testbed).gpus()
+    return config.wanted_device != "cpu" and launch.of(config.testbed).gpus()
 
 
 def check(config: RunConfig) -> int:
@@ -113,7 +113,7 @@ def check(config: RunConfig) -> int:
     from repro.rank.factory import check_fabric
 
     testbed, launcher = config.testbed, launch.of(config.testbed)
-    if config.device == "cuda" and testbed.kind == "measured" and not uses_gpu(config):
+    if config.wanted_device == "cuda" and not uses_gpu(config):
         raise InputError(f"device=cuda: {launcher.no_gpus}")
     metrics.check(config.metric, config.dataset.name)
     imbalance.check(config)

@@ -79,7 +79,7 @@ def modelled_seconds(
 
 def build_worker(fabric: Fabric, config: RunConfig, dataset: Dataset) -> Worker:
     """The worker of this rank: the same initial weights on every rank, drawn from the seed."""
-    device = torch.device("cpu") if config.simulated else pick_device(config.device, fabric.rank)
+    device = pick_device(config.wanted_device, fabric.rank)
     testbed, workers = config.testbed, config.workers
     arithmetic = not config.timing_only
     iterations_per_epoch = dataset.iterations(config.batch)
@@ -98,7 +98,7 @@ def build_worker(fabric: Fabric, config: RunConfig, dataset: Dataset) -> Worker:
             torch.cuda.synchronize(device)
 
     # a breakdown waits for the device at every phase, so the host's clock is as good
-    times = DeviceTimes() if device.type == "cuda" and not config.breakdown else None
+    times = DeviceTimes() if device.type == "cuda" and not config.breakdown and not config.simulated else None
     return Worker(
         workers=workers,
         fabric=fabric,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from repro.strategies.shared.eager import Eager
-from repro.timing.initiators import MAJORITY
+from repro.timing.eager_forms import MAJORITY
 
 
 class EagerMajority(Eager):

@@ -10,7 +10,7 @@ from repro.common.fields import Count
 from repro.fabric import activation
 from repro.fabric.activation import Activation
 from repro.strategies.shared.eager import Eager, EagerOptions
-from repro.timing.initiators import QUORUM
+from repro.timing.eager_forms import QUORUM
 
 
 @dataclass

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from repro.strategies.shared.eager import Eager
-from repro.timing.initiators import SOLO
+from repro.timing.eager_forms import SOLO
 
 
 class EagerSolo(Eager):

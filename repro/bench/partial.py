@@ -18,7 +18,7 @@ from repro.bench.goals import Goal, of_ratio, ratio
 from repro.bench.ranks import run_jobs
 from repro.fabric.auto import NATIVE
 from repro.fabric.mpi import LONGEST_IDLE_SLEEP_S
-from repro.timing.initiators import SOLO
+from repro.timing.eager_forms import SOLO
 
 PROGRAM = "repro.bench.partial_program"
 WORLDS, SIZES = (8, 32), (64, 262144, 4 << 20)

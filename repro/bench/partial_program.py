@@ -24,7 +24,7 @@ from repro.fabric.partial import PartialAllreduce
 from repro.fabric.send_buffer import Whole
 from repro.probes import _skewed
 from repro.rank.main import guarded
-from repro.timing.initiators import SOLO
+from repro.timing.eager_forms import SOLO
 
 SIDE = 512  # of the matrices: some milliseconds each, as a layer's pass
 ELEMENTS = 1 << 20

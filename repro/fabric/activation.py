@@ -10,7 +10,7 @@ import torch
 
 from repro.common.errors import InputError, unknown
 from repro.fabric.base import ANY_SOURCE, SIGNALS, Fabric, Work
-from repro.timing.initiators import INITIATORS, QUORUM, SOLO
+from repro.timing.eager_forms import INITIATORS, QUORUM, SOLO
 
 TAG = 1 << 13
 # What a message of two int64 (what, round) says, besides an activation's dimension, which is 0 or more.

@@ -16,7 +16,7 @@ from repro.fabric.partial import PartialAllreduce
 from repro.fabric.send_buffer import Whole
 from repro.timing import eager_forms
 from repro.timing.closed_forms import FLOAT32
-from repro.timing.initiators import MAJORITY, QUORUM, SOLO
+from repro.timing.eager_forms import MAJORITY, QUORUM, SOLO
 
 ALLREDUCE = "allreduce"  # the fabric's own: MPI_Allreduce
 SYNCHRONOUS = "recursive_doubling"  # what the partial ones do once they have started

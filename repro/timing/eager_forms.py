@@ -6,8 +6,10 @@ import math
 from collections.abc import Sequence
 
 from repro.common.errors import unknown
-from repro.timing.initiators import INITIATORS, MAJORITY, QUORUM, SOLO
 
+# who starts a round (section 4): `repro.fabric.activation` says what each does
+SOLO, MAJORITY, QUORUM = "solo", "majority", "quorum"
+INITIATORS = (SOLO, MAJORITY, QUORUM)
 MESSAGE_BYTES = 16  # of an activation
 
 

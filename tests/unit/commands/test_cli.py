@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from repro.cli import main
+from repro.commands import claims
 from repro.common.errors import InputError
 from repro.common.paths import CONFIGS
 from repro.experiment import config, files, papers
@@ -184,3 +185,18 @@ def test_every_experiment_has_the_three_scales(name):
 def test_a_scale_that_there_is_not_is_named_with_those_that_there_are(old, capsys):
     assert main(["show", FIG4, "--scale", old]) == 2
     assert f"unknown scale '{old}'; valid: " in capsys.readouterr().err
+
+
+def test_each_claim_stands_beside_the_paper_s_number_and_ours_with_where_they_are_from(monkeypatch, tmp_path):
+    monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
+    known = claims.headlines("ibatch")
+    found = claims.rows(known)
+    assert {row["claim"] for row in found} == {of[0].claim.text for of in known}
+    assert {row["from"] for row in found if row["kind"] == "simulated"} == {"reference"}
+    lines = claims.text(found).splitlines()
+    assert lines[0] == found[0]["claim"] and lines[1].split() == ["paper", *found[0]["paper"].split()]
+    assert lines[2].split()[0] == found[0]["kind"] and found[0]["ours"] in lines[2] and found[0]["verdict"] in lines[2]
+
+
+def test_of_what_has_no_claims_nothing_is_said():
+    assert claims.headlines("validation") == [] and claims.text([]) == ""

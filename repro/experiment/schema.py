@@ -102,6 +102,11 @@ class RunConfig(Model):
         program = info.data.get("program")
         return None if program in (None, TRAIN) else PROBES.parse(program, given, "probe")
 
+    @field_validator("optimizer")
+    @classmethod
+    def _ends(cls, given: Optimizer, info: ValidationInfo) -> Optimizer:
+        return given.within(info.data["epochs"]) if "epochs" in info.data else given
+
     @model_validator(mode="after")
     def _divides(self) -> RunConfig:
         batch, workers = self.batch, self.workers

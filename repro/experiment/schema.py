@@ -77,6 +77,7 @@ class RunConfig(Model):
     metric: Text
     targets: list[Number | int]
     optimizer: Optimizer
+    breakdown_steps: Count | None = 300
     min_compute_s: NonNegative | None = None
     eval_train: Whole = 0
     seed: Seed

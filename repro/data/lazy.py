@@ -23,10 +23,11 @@ STRETCH = 8  # images a thread takes at a time
 class Decoder:
     """From an image file to pixels (3, H, W), uint8 RGB.
 
-    size   (height, width) of the result: the image's shorter side is resized (bilinear) to size x 256 / 224, rounded,
-           and the middle is cut out, as is usual for evaluation on ImageNet; the same in training, so nothing is random
-    shorter  pixels of the shorter side in the place of size x 256 / 224
-    exact  the file must have that size already, and is taken as it is
+    size     (height, width) of the result: the image's shorter side is resized (bilinear) to size x 256 / 224, rounded,
+             and the middle is cut out, as is usual for evaluation on ImageNet; what is random in training comes after
+             it (repro.data.augment)
+    shorter  pixels of that side, in the place of size x 256 / 224
+    exact    the file must have that size already, and is taken as it is
     """
 
     def __init__(self, size: tuple[int, int], exact: bool, shorter: int | None = None):

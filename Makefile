@@ -11,7 +11,7 @@ export PATH := $(CURDIR)/.venv/bin:$(PATH)
 
 .PHONY: help setup setup-horovod setup-cluster test test-cluster test-all reproduce-pipesgd reproduce-pipedream reproduce-gtopk reproduce-eagersgd
 .PHONY: reproduce-ibatch reproduce-all profile-pipedream slurm-pipedream slurm-ibatch
-.PHONY: baselines validate slurm-pipesgd slurm-gtopk slurm-eagersgd report verify ui bench faults lock doctor clean
+.PHONY: baselines validate slurm-pipesgd slurm-gtopk slurm-eagersgd report verify ui bench gpu-check faults lock doctor clean
 
 help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 20
@@ -86,6 +86,9 @@ verify: setup  ## are the committed results, and the verdicts on them, as publis
 
 bench: setup  ## measure the harness itself; writes results/bench/
 	$(REPRO) bench all
+
+gpu-check: setup  ## on a machine with a GPU: every strategy on it, training to targets, accuracy of many ranks (goes on where it was left)
+	$(REPRO) run gpu device=cuda $(ARGS)
 
 faults: setup  ## strike real runs with seeded faults and count what is lost (an hour; goes on where it was left)
 	$(REPRO) faults $(ARGS)

@@ -42,9 +42,7 @@ def probe_function(program: str) -> Callable[[Callable[..., Outcome]], Callable[
     return register
 
 
-def paired(
-    group: Group, variants: list[str], number: Callable[..., float], phases: bool = False, note: str = ""
-) -> Outcome:
+def paired(group: Group, variants: list[str], number: Callable[..., float], phases: bool = False) -> Outcome:
     """number(*runs) for every seed that all `variants` have."""
     runs = [(group.phase_runs if phases else group.runs)(name) for name in variants]
     if missing := [name for name, found in zip(variants, runs, strict=True) if not found]:
@@ -52,14 +50,14 @@ def paired(
     seeds = sorted(set.intersection(*(set(found) for found in runs)))
     if not seeds:
         return Outcome(reason=f"no seed in common between {' and '.join(variants)}")
-    return Outcome({seed: number(*(found[seed] for found in runs)) for seed in seeds}, note=note)
+    return Outcome({seed: number(*(found[seed] for found in runs)) for seed in seeds})
 
 
-def by_seed(group: ProbeGroup, number_of: Callable[[list[Summary]], float | None], reason: str, note: str) -> Outcome:
+def by_seed(group: ProbeGroup, number_of: Callable[[list[Summary]], float | None], reason: str) -> Outcome:
     """number_of(runs) for each seed that has one."""
     found = {seed: number_of(group.of_seed(seed)) for seed in group.seeds()}
     values = {seed: value for seed, value in found.items() if value is not None}
-    return Outcome(values, note=note) if values else Outcome(reason=reason)
+    return Outcome(values) if values else Outcome(reason=reason)
 
 
 def rates(runs: Iterable[Summary]) -> dict[tuple[str, str], float]:

@@ -10,7 +10,7 @@ from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from repro.common.errors import InputError, unknown
 from repro.experiment import config, files
@@ -28,9 +28,6 @@ from repro.reports.groups import Group
 from repro.reports.loading import KINDS, Summary
 from repro.reports.probes import AnyGroup, ProbeGroup
 from repro.reports.resolution import of_function, resolved
-
-if TYPE_CHECKING:
-    pass
 
 Place = tuple[Any, ...]
 Finder = Callable[[str, str], AnyGroup | None]  # (experiment, kind) -> the results that speak to a claim

@@ -12,22 +12,22 @@ from pathlib import Path
 from typing import Any
 
 from repro.common.errors import InputError
-from repro.records import catalogue
+from repro.records import catalogue, needed
 from repro.records.kinds import KINDS as KINDS
-from repro.reports import foreign, forms
+from repro.reports import foreign
 
 Summary = dict[str, Any]
 
 
 def read(paper: str, root: Path | None = None) -> list[Summary]:
-    """Every finished run's summary of a paper in path order, checked to have what pages read (`repro.reports.forms`).
+    """Every finished run's summary of a paper in path order, checked to have what pages read (`repro.records.needed`).
 
     root: a results folder or the reference, to be read alone; None: the workspace and the reference.
     """
     found = []
     for origin, path, summary in catalogue.runs(paper, root):
         summary = foreign.taken(summary)
-        if wrong := forms.problem(summary):
+        if wrong := needed.problem(summary):
             raise InputError(f"{path}: not a readable summary ({foreign.plain(wrong)}); remove it to repeat the run")
         if summary.get("status", "finished") == "finished":
             own = {"root": origin, "figure": summary["experiment"]}  # which pages may call otherwise

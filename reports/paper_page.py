@@ -134,7 +134,7 @@ class PaperPage:
     @property
     def sensitivity(self) -> list[str]:
         """A line a headline and kind that an end of an assumed input turns, and one for all others that were varied."""
-        varied = [one for one in self.judged if one.claim.headline and one.ends and one.effect]
+        varied = [one for one in self.judged if one.claim.headline and one.evidence.ends and one.effect]
         lines = [f"{one.claim.text} ({one.kind}): {'; '.join(one.flips)}" for one in varied if one.flips]
         if steady := len(varied) - len(lines):
             lines.append(f"none of {'the other ' if lines else ''}{steady} whose inputs were varied: at any end")
@@ -187,7 +187,7 @@ class PaperPage:
     @property
     def errors(self) -> list[str]:
         """By how much simulated numbers may be off, and how that is known, each once."""
-        return list(dict.fromkeys(one.error.source for one in self.judged if one.error))
+        return list(dict.fromkeys(one.evidence.error.source for one in self.judged if one.evidence.error))
 
     @property
     def testbeds(self) -> str:

@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from repro.reporting.stats import TIMES, number, spread
+from repro.reporting.stats import spread
 from repro.reports.compute import Outcome, function, probe_function
 from repro.reports.groups import Group
 from repro.reports.loading import Summary
@@ -21,13 +21,13 @@ from repro.reports.probes import ProbeGroup
 MADE_UP = "standin-lengths"  # in the name of a data set whose lengths are generated, and not its features alone
 
 
-def _of_probe(group: ProbeGroup, number_of: Callable[[Summary], float | None], reason: str, note: str = "") -> Outcome:
+def _of_probe(group: ProbeGroup, number_of: Callable[[Summary], float | None], reason: str) -> Outcome:
     """number_of's median over a seed's runs, for each seed that has one."""
     values = {}
     for seed in group.seeds():
         if there := [value for run in group.of_seed(seed) if (value := number_of(run)) is not None]:
             values[seed] = spread(there).median
-    return Outcome(values, note=note) if values else Outcome(reason=reason)
+    return Outcome(values) if values else Outcome(reason=reason)
 
 
 @probe_function("lengths")
@@ -87,9 +87,7 @@ def latency_ratios(run: Summary, of: str, over: str, ranks: int) -> list[float]:
 @probe_function("partial_collectives")
 def latency_reduction(group: ProbeGroup, of: str, over: str = "allreduce", ranks: int = 32) -> Outcome:
     """Mean latency of `over` / that of `of`, averaged over the message sizes."""
-    every = [ratio for run in group.summaries for ratio in latency_ratios(run, of, over, ranks)]
-    note = f"{number(min(every))} to {number(max(every))}{TIMES} over the sizes" if every else ""
-    return _of_probe(group, lambda run: mean(latency_ratios(run, of, over, ranks)), f"not run with {ranks} ranks", note)
+    return _of_probe(group, lambda run: mean(latency_ratios(run, of, over, ranks)), f"not run with {ranks} ranks")
 
 
 @probe_function("partial_collectives")
@@ -140,14 +138,11 @@ def staleness(run: Summary) -> dict[int, int]:
 def conservation(group: Group) -> Outcome:
     """Of all eager runs of a group the share of local gradients accounted for that is farthest from 1, a seed each."""
     worst: dict[int, float] = {}
-    every = list(eager(group))
-    for seed, run in every:
+    for seed, run in eager(group):
         accounted = conserved_share(run)
         if seed not in worst or abs(accounted - 1) > abs(worst[seed] - 1):
             worst[seed] = accounted
-    if not worst:
-        return Outcome(reason="no eager run counted its rounds")
-    return Outcome(worst, note=f"the farthest from 1 of {len(every)} runs")
+    return Outcome(worst) if worst else Outcome(reason="no eager run counted its rounds")
 
 
 def rounds_of_a_delay(run: Summary) -> int | None:

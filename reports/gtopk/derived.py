@@ -104,7 +104,7 @@ def collective_growth(group: ProbeGroup, algorithm: str, by: str) -> Outcome:
         every = {place: s for place, s in seconds_of(runs, algorithm).items() if by == "bytes" or _power(place[0])}
         return _last_over_first([s / UNITS[by](x) for x, s in _line(every, 1 if by == "bytes" else 0)])
 
-    return by_seed(group, growth, f"{algorithm} was not run at several sizes", "")
+    return by_seed(group, growth, f"{algorithm} was not run at several sizes")
 
 
 @probe_function("sparse_collectives")
@@ -114,7 +114,7 @@ def advantage_growth(group: ProbeGroup, of: str, over: str, by: str) -> Outcome:
     def growth(runs: list[Summary]) -> float | None:
         return _last_over_first([value for _, value in _line(advantage(runs, of, over), 0 if by == "ranks" else 1)])
 
-    return by_seed(group, growth, f"{of} and {over} were not run at several {by}", "")
+    return by_seed(group, growth, f"{of} and {over} were not run at several {by}")
 
 
 def _line(values: Mapping[Place, float], along: int) -> list[tuple[float, float]]:
@@ -145,12 +145,10 @@ def _is_gpu(row: Row) -> bool:
 @probe_function("selection")
 def selection_share(group: ProbeGroup, model: str, method: str = "exact", gpu: bool = False) -> Outcome:
     """Seconds of selecting k gradients / the published seconds of an iteration's computation (Table VI)."""
-    found = selections(group.used(), model, method, gpu)
     return by_seed(
         group,
         lambda runs: median(_seconds(row) / row["iteration_s"] for row in selections(runs, model, method, gpu)),
         f"no {method} selection of {model} on a {'GPU' if gpu else 'CPU'}",
-        f"selection on {', '.join(dict.fromkeys(str(row['device']) for row in found))}; iteration: Table VI, P102-100",
     )
 
 
@@ -162,4 +160,4 @@ def gpu_gain(group: ProbeGroup, model: str, method: str = "exact") -> Outcome:
         cpu, gpu = (median(map(_seconds, selections(runs, model, method, on))) for on in (False, True))
         return cpu / gpu if cpu and gpu else None
 
-    return by_seed(group, gain, f"no {method} selection of {model} on both CPU and GPU", "")
+    return by_seed(group, gain, f"no {method} selection of {model} on both CPU and GPU")

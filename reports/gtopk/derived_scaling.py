@@ -10,7 +10,7 @@ from collections.abc import Callable
 
 from repro.common.known import known
 from repro.reporting.evaluate import Outcome
-from repro.reporting.stats import number, spread
+from repro.reporting.stats import spread
 from repro.reports.compute import by_seed, function
 from repro.reports.gtopk.steps import MODELS, Steps, of_runs
 from repro.reports.probes import AnyGroup
@@ -38,8 +38,7 @@ def of_models(core: Callable[..., float | None]) -> Callable[..., float | None]:
         of_model = {model: core(steps, model, **arguments) for model in MODELS}
         if lacking := [model for model, value in of_model.items() if value is None]:
             return Outcome(reason=f"not enough runs of {', '.join(lacking)}")
-        note = ", ".join(f"{model} {number(known(value))}" for model, value in of_model.items())
-        return by_seed(group, lambda runs: over_models(each(runs), take, **arguments), "no seed has all models", note)
+        return by_seed(group, lambda runs: over_models(each(runs), take, **arguments), "no seed has all models")
 
     compute.__name__ = core.__name__  # and not its signature: the model is taken over
     function(compute)

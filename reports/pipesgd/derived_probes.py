@@ -64,7 +64,7 @@ def sequential_over_pipelined(group: ProbeGroup) -> Outcome:
                 if whole and parts and not compute_bound(whole[0]):
                     yield ratio(min(parts), whole[0]["observed_s"]["median"])
 
-    return by_seed(group, lambda runs: median(ratios(runs)), "no communication-bound run with L = 1 and L > 1", "")
+    return by_seed(group, lambda runs: median(ratios(runs)), "no communication-bound run with L = 1 and L > 1")
 
 
 @probe_function("timing")
@@ -78,7 +78,7 @@ def scaling_efficiency(group: ProbeGroup, setting: str) -> Outcome:
             if workers == top and entry["efficiency_observed"] is not None:
                 yield entry["efficiency_observed"]
 
-    return by_seed(group, lambda runs: median(largest(runs)), f"{setting} is predicted compute bound nowhere", "")
+    return by_seed(group, lambda runs: median(largest(runs)), f"{setting} is predicted compute bound nowhere")
 
 
 # --- compression inside the ring
@@ -103,4 +103,4 @@ def hidden_in_ring(group: ProbeGroup, variant: str) -> Outcome:
     if native is not None and native > CANNOT_TELL:
         share = f"{100 * native:.0f} %"
         return Outcome(reason=f"the measure cannot tell: it finds {share} hidden in the native ring too")
-    return by_seed(group, lambda runs: median(shares(runs)), f"no results for the ring '{variant}'", "")
+    return by_seed(group, lambda runs: median(shares(runs)), f"no results for the ring '{variant}'")

@@ -1,7 +1,8 @@
 """One rank of the benchmark of partial collectives; rank 0 prints `@{...}` for each job of a JSON argument.
 
 {"launcher": "mpirun", "rounds": how often the list is gone through, "jobs": [...]}
-{"what": "latency", "collective", "bytes", "step_s", "calls"}   -> the row of `repro.probes._skewed.measure`
+{"what": "latency", "collective", "algorithm", "bytes", "step_s", "calls"}
+    -> the row of `repro.probes._skewed.measure`, and cpu_s: of a call, mean over ranks
 {"what": "progress", "tasks": bool, "seconds"}                  -> multiplications a second, of each rank
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -33,7 +35,11 @@ def run_job(fabric: Fabric, job: dict[str, Any], turn: int) -> list[Any]:
         with tasks(fabric) if job["tasks"] else without():
             mine = multiplications(fabric, job["seconds"])
         return fabric.exchange(mine)
-    return [_skewed.measure(fabric, job["collective"], job["bytes"], job["step_s"], job["calls"], CPU, seed=turn)]
+    began = time.process_time()
+    how = job["collective"], job["bytes"], job["step_s"], job["calls"], CPU, turn, job["algorithm"]
+    row = _skewed.measure(fabric, *how)
+    of_ranks = fabric.exchange(time.process_time() - began)
+    return [row | {"cpu_s": sum(of_ranks) / fabric.size / (job["calls"] + 1)}]
 
 
 @contextmanager

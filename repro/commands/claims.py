@@ -29,7 +29,7 @@ def rows(claims: Sequence[Sequence[Judged]]) -> list[dict[str, str]]:
 
     return [
         {"claim": one.claim.text, "paper": one.claim.paper.shown, "kind": one.kind, "ours": wording.ours(one)}
-        | {"verdict": one.verdict.text, "from": FROM.get(one.origin, one.origin)}
+        | {"verdict": one.verdict.text, "from": FROM.get(one.evidence.origin, one.evidence.origin)}
         for of in claims
         for one in ([one for one in of if one.ours] or [wording.deciding(of)])
     ]

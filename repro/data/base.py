@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from repro.common.errors import InputError
+from repro.data.moved import moved
 
 TASKS = ("classification", "text", "regression")
 # of a minibatch's x: what a model has to take
@@ -115,7 +116,7 @@ class Samples(AnySplit):
 
     @abstractmethod
     def select(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """The same of the given rows (n,)."""
+        """The same of the given rows (n,), which are on the host."""
 
     def draw(self, rows: torch.Tensor, epoch: str) -> tuple[torch.Tensor, torch.Tensor]:
         """The same for a training minibatch of an epoch, a text that names the run's seed too: what is random of a
@@ -182,10 +183,10 @@ class Some(Samples):
         return Some(self.whole.to(device), self.rows)
 
     def select(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        return self.whole.select(self.rows[rows.cpu()].to(rows.device))
+        return self.whole.select(self.rows[rows])
 
     def slice(self, start: int, stop: int) -> tuple[torch.Tensor, torch.Tensor]:
-        return self.whole.select(self.rows[start:stop].to(self.whole.device))
+        return self.whole.select(self.rows[start:stop])
 
     def draw(self, rows: torch.Tensor, epoch: str) -> tuple[torch.Tensor, torch.Tensor]:
         return self.whole.draw(self.rows[rows.cpu()].to(rows.device), epoch)
@@ -216,6 +217,7 @@ class Split(Samples):
 
     def select(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Normalised samples (n, *input_shape) and labels (n,) of the given rows (n,), on the split's device."""
+        rows = moved(rows, self.x.device)
         return self._normalised(self.x.index_select(0, rows)), self.y.index_select(0, rows)
 
     def slice(self, start: int, stop: int) -> tuple[torch.Tensor, torch.Tensor]:
@@ -304,7 +306,7 @@ class Batches(Minibatches):
         return self.split.draw(rows, f"{self.seed}/{minibatch_id // self.per_epoch}")
 
     def indices(self, minibatch_id: int) -> torch.Tensor:
-        """The minibatch's sample numbers in the split, shape (size,), on the split's device."""
+        """The minibatch's sample numbers in the split, shape (size,), on the host: who reads them does not wait."""
         if minibatch_id < 0:
             raise IndexError(f"minibatch id {minibatch_id} is below 0")
         epoch, slot = divmod(minibatch_id, self.per_epoch)
@@ -314,7 +316,7 @@ class Batches(Minibatches):
         """The permutation of one epoch, shape (len(split),); the last two asked for are kept."""
         order = self._orders.get(epoch)
         if order is None:
-            order = seeded_order(len(self.split), f"{self.seed}/{epoch}").to(self.device)
+            order = seeded_order(len(self.split), f"{self.seed}/{epoch}")
             # A new dictionary, never one changed in place: pipeline threads may be reading the old one.
             self._orders = dict([*self._orders.items(), (epoch, order)][-2:])
         return order

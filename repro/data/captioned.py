@@ -11,6 +11,7 @@ import torch
 from repro.common.known import known
 from repro.data.base import Samples, chosen
 from repro.data.clip_features import Source
+from repro.data.moved import moved
 from repro.data.msvd_clips import Clip
 from repro.data.text import IGNORED
 from repro.data.tokens import BOS, EOS, OWN, PAD, UNK
@@ -85,7 +86,7 @@ class Captioned(Samples):
         for place, clip in enumerate(clips):
             found = torch.from_numpy(known(self.source)(clip, self.steps))
             x[place, self.steps - len(found) :, :-1] = found
-        return x.to(self.device)
+        return moved(x, self.device)
 
     def spelled(self, numbers: Sequence[int]) -> list[str]:
         """Words by their numbers, up to <eos>; what is no word of the vocabulary is <unk>."""
@@ -105,8 +106,8 @@ class Captioned(Samples):
             given, wanted = self._words(*row)
             x[place, : len(given)], y[place, : len(wanted)] = given, wanted
         inputs = self.frames([self.clips[clip] for clip, _ in rows])
-        inputs[..., -1] = torch.from_numpy(x)
-        return inputs, torch.from_numpy(y.reshape(-1)).to(self.device)
+        inputs[..., -1] = moved(torch.from_numpy(x), self.device)
+        return inputs, moved(torch.from_numpy(y.reshape(-1)), self.device)
 
     def _words(self, clip: int, caption: int) -> tuple[np.ndarray, np.ndarray]:
         """What the network gets and what it is to say, equally long."""

@@ -15,6 +15,7 @@ from PIL import Image
 
 from repro.common.errors import InputError
 from repro.data.base import Samples, Split
+from repro.data.moved import moved
 
 NAMED = 3  # unreadable files that an error names; it counts them all
 STRETCH = 8  # images a thread takes at a time
@@ -75,7 +76,7 @@ class LazySplit(Samples):
 
     def select(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Normalised samples (n, 3, H, W) and labels (n,) of the given rows (n,)."""
-        return self._decoded(rows.tolist()), self.y.index_select(0, rows)
+        return self._decoded(rows.tolist()), self.y.index_select(0, moved(rows, self.y.device))
 
     def slice(self, start: int, stop: int) -> tuple[torch.Tensor, torch.Tensor]:
         """The same of rows start to stop - 1."""
@@ -83,7 +84,7 @@ class LazySplit(Samples):
 
     def _decoded(self, rows: Iterable[int]) -> torch.Tensor:
         images = decode([self.paths[row] for row in rows], self.decoder)
-        held = Split(torch.from_numpy(images).to(self.y.device), self.y, self.mean, self.deviation)
+        held = Split(moved(torch.from_numpy(images), self.y.device), self.y, self.mean, self.deviation)
         return held.slice(0, len(images))[0]
 
 

@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 
+from repro.data.moved import moved
 from repro.data.sequences import Sequences
 from repro.data.text import IGNORED
 from repro.data.tokens import BOS, EOS, PAD, Pair, length
@@ -49,5 +50,5 @@ class Pairs(Sequences):
             x[place, 0, : len(source) + 1] = *source, EOS
             x[place, 1, : len(target) + 1] = BOS, *target
             y[place, : len(target) + 1] = *target, EOS
-        inputs, labels = (torch.from_numpy(one).to(self._device) for one in (x.reshape(len(rows), -1), y.reshape(-1)))
-        return inputs, labels
+        inputs, labels = torch.from_numpy(x.reshape(len(rows), -1)), torch.from_numpy(y.reshape(-1))
+        return moved(inputs, self._device), moved(labels, self._device)

@@ -14,6 +14,7 @@ import torch
 
 from repro.data import counted
 from repro.data.base import Samples
+from repro.data.moved import moved
 
 STEPS = 147.8005  # standard deviation of the odd numbers -255, -253, ..., 255: points are these over it
 LEVELS = 8  # coefficients are -7, -5, ..., 7 over it
@@ -62,8 +63,6 @@ class Plane(Samples):
         return self._made(list(range(start, min(stop, self.count))))
 
     def select(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        if rows.is_meta:
-            return self._made([0] * len(rows))
         return self._made(rows.tolist())
 
     def _made(self, numbers: list[int]) -> tuple[torch.Tensor, torch.Tensor]:
@@ -77,4 +76,4 @@ class Plane(Samples):
             sums += x[:, at : at + EXACT] @ self.coefficients[at : at + EXACT]
         noise = torch.from_numpy(counted.normal(self.noises, numbers))
         y = sums.div_(STEPS * LEVELS).add_(noise, alpha=self.noise).to(torch.float32)
-        return x.div_(STEPS).to(self._device), y.to(self._device)
+        return moved(x.div_(STEPS), self._device), moved(y, self._device)

@@ -6,6 +6,7 @@ from typing import ClassVar
 
 import torch
 
+from repro.data.moved import moved
 from repro.data.sequences import Sequences
 from repro.data.ucf101_lists import Frames, Video
 from repro.data.video_features import Source
@@ -54,4 +55,4 @@ class Videos(Sequences):
         for place, row in enumerate(rows.tolist()):
             found = torch.from_numpy(self.source(self.videos[row]))
             x[place, longest - len(found) :] = found
-        return x.to(self.device), self.y[rows.to(self.device)]
+        return moved(x, self.device), self.y[moved(rows, self.device)]

@@ -129,6 +129,12 @@ class RunConfig(Model):
         return self.testbed.kind == "simulated"
 
     @property
+    def wanted_device(self) -> str:
+        """auto, cpu or cuda: simulated ranks compute on a GPU only where they are told to, and on none without
+        arithmetic."""
+        return "cpu" if self.timing_only or (self.simulated and self.device == "auto") else self.device
+
+    @property
     def timing_only(self) -> bool:
         """Whether nothing is computed, and so no data needed: a modelled testbed without arithmetic."""
         return self.testbed.kind != "measured" and self.testbed.arithmetic == "none"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, ClassVar
 
 import torch
@@ -19,6 +19,7 @@ MAIN, BACKGROUND, CONTROL, SIGNALS = 0, 1, 2, 3
 CHANNELS = 4
 # capabilities of one fabric alone: the library that it is made of, for strategies that hand their exchange to it
 LIBRARIES = {"torch.distributed": "torch", "mpi": "mpi"}
+NCCL = frozenset({"threads", "torch.distributed"})  # what its fabric is capable of
 DEFAULT_TIMEOUT_S = 120.0
 
 
@@ -118,13 +119,15 @@ class Fabric(ABC):
     """One rank's end of the network.
 
     `capabilities` is a subset of {"threads", "tags", "any_source", "test", "cancel", "sizes"} and LIBRARIES: what a
-    strategy or a testbed may ask of this fabric beyond send, receive, collectives and barriers. Message payloads are
+    strategy or a testbed may ask of this fabric beyond send, receive, collectives and barriers. Without "tags" (NCCL)
+    tags count for nothing and `batch` says what holds. Message payloads are
     contiguous tensors, with "sizes" also those on the meta device, which are sizes without contents; a receive buffer
     has exactly the message's number of bytes.
     """
 
     name: ClassVar[str]
     capabilities: frozenset[str]
+    native_by_default: ClassVar[bool] = False  # strategies whose allreduce is not chosen take the library's
     progresses: ClassVar[bool] = False  # transfers go on by themselves, also while nobody of the rank waits for them
     rank: int
     size: int
@@ -165,6 +168,23 @@ class Fabric(ABC):
         work = self.irecv(tensor, source, tag, channel)
         work.wait()
         return source if work.source is None else work.source
+
+    def batch(self, channel: int = MAIN) -> AbstractContextManager[None]:
+        """Sends and receives that are begun inside, on this channel, go on side by side.
+
+        Without the capability "tags" a rank's transfers on a channel are otherwise one after the other, in the order in
+        which they were begun, and each is over when its other end has come to it: ranks that all receive first, or all
+        send first, would wait for ever. Elsewhere it changes nothing.
+        """
+        return nullcontext()
+
+    def sendrecv(
+        self, outgoing: torch.Tensor, to: int, incoming: torch.Tensor, source: int, tag: int = 0, channel: int = MAIN
+    ) -> tuple[Work, Work]:
+        """Begin to send to one rank and to receive from another (or the same), as all ranks do at once on every fabric:
+        (the receive, the send)."""
+        with self.batch(channel):
+            return self.irecv(incoming, source, tag, channel), self.isend(outgoing, to, tag, channel)
 
     def wait_any(self, works: Sequence[Work], timeout: float | None = None) -> int:
         """The index of a finished work, the lowest if several are. Needs the capability "test"."""

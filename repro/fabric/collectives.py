@@ -36,8 +36,7 @@ def ring_allreduce_encoded(
     for hop in range(p - 1):  # transmit and reduce
         outgoing, incoming = (me - hop) % p, (me - hop - 1) % p
         buffer = buffers[: len(blocks[incoming])]
-        receive = fabric.irecv(buffer, left, TAG + hop, channel)
-        send = fabric.isend(blocks[outgoing], right, TAG + hop, channel)
+        receive, send = fabric.sendrecv(blocks[outgoing], right, buffer, left, TAG + hop, channel)
         receive.wait()
         with fabric.compute(reduce_cost(fabric, lengths[incoming], codec), "host"):
             blocks[incoming] = codec.add(blocks[incoming], buffer, lengths[incoming])
@@ -45,8 +44,7 @@ def ring_allreduce_encoded(
     for hop in range(p - 1):  # send back reduced results
         outgoing, incoming = (me + 1 - hop) % p, (me - hop) % p
         buffer = blocks[incoming] if codec.lossless else codec.like(blocks[incoming])
-        receive = fabric.irecv(buffer, left, TAG + p + hop, channel)
-        send = fabric.isend(blocks[outgoing], right, TAG + p + hop, channel)
+        receive, send = fabric.sendrecv(blocks[outgoing], right, buffer, left, TAG + p + hop, channel)
         receive.wait()
         blocks[incoming] = buffer
         send.wait()
@@ -67,8 +65,7 @@ def ring_reduce_scatter(fabric: Fabric, vector: torch.Tensor, channel: int = MAI
     for hop in range(p - 1):
         outgoing, incoming = (me - hop - 1) % p, (me - hop - 2) % p
         buffer = like(blocks[incoming])
-        receive = fabric.irecv(buffer, (me - 1) % p, TAG + hop, channel)
-        send = fabric.isend(blocks[outgoing], (me + 1) % p, TAG + hop, channel)
+        receive, send = fabric.sendrecv(blocks[outgoing], (me + 1) % p, buffer, (me - 1) % p, TAG + hop, channel)
         receive.wait()
         with fabric.compute(reduce_cost(fabric, buffer.numel(), NoCodec()), "host"):
             add(blocks[incoming], buffer)
@@ -81,8 +78,8 @@ def ring_allgather(fabric: Fabric, mine: torch.Tensor, channel: int = MAIN) -> l
     p, me = fabric.size, fabric.rank
     gathered = [copy_of(mine) if rank == me else like(mine) for rank in range(p)]
     for hop in range(p - 1):
-        receive = fabric.irecv(gathered[(me - hop - 1) % p], (me - 1) % p, TAG + hop, channel)
-        send = fabric.isend(gathered[(me - hop) % p], (me + 1) % p, TAG + hop, channel)
+        outgoing, incoming = gathered[(me - hop) % p], gathered[(me - hop - 1) % p]
+        receive, send = fabric.sendrecv(outgoing, (me + 1) % p, incoming, (me - 1) % p, TAG + hop, channel)
         receive.wait()
         send.wait()
     return gathered
@@ -126,8 +123,7 @@ def recursive_doubling_allreduce(fabric: Fabric, vector: torch.Tensor, channel: 
         if paced and ahead(me, distance, extra):
             before = partner + core if distance == 1 else partner ^ distance // 2  # who sends to the partner before
             fabric.recv(flat[:0], before, TAG + 1 + distance, channel)
-        receive = fabric.irecv(buffer, partner, TAG + 1 + distance, channel)
-        send = fabric.isend(flat, partner, TAG + 1 + distance, channel)
+        receive, send = fabric.sendrecv(flat, partner, buffer, partner, TAG + 1 + distance, channel)
         send.wait()
         left(partner, 2 * distance)
         receive.wait()
@@ -224,8 +220,9 @@ def dissemination_barrier(fabric: Fabric, channel: int = MAIN) -> None:
     token = torch.zeros(1, dtype=torch.uint8)
     distance = 1
     while distance < p:
-        receive = fabric.irecv(torch.empty_like(token), (me - distance) % p, TAG + distance, channel)
-        fabric.send(token, (me + distance) % p, TAG + distance, channel)
+        to, source = (me + distance) % p, (me - distance) % p
+        receive, send = fabric.sendrecv(token, to, torch.empty_like(token), source, TAG + distance, channel)
+        send.wait()
         receive.wait()
         distance *= 2
 

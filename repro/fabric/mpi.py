@@ -12,7 +12,6 @@ from typing import Any
 
 import torch
 
-from repro.fabric import staging
 from repro.fabric.base import ANY_SOURCE, CHANNELS, CONTROL, DEFAULT_TIMEOUT_S, MAIN, Fabric, FabricError, Work
 from repro.fabric.missing_ranks import find_missing_ranks
 from repro.fabric.threads import Crew, RealTimeFabric
@@ -138,7 +137,7 @@ class MpiFabric(RealTimeFabric):
 
     # point to point
     def isend(self, tensor: torch.Tensor, to: int, tag: int = 0, channel: int = MAIN) -> Work:
-        data = staging.outgoing(tensor)
+        data = self.crew.streams.outgoing(tensor)
         size = data.numel() if channel != CONTROL else 0
         self.bytes_sent += size  # nothing between load and store that lets another thread in
         send = partial(self.comms[channel].Isend, [data.numpy(), self.mpi.BYTE], to, tag)
@@ -149,7 +148,7 @@ class MpiFabric(RealTimeFabric):
         return MpiWork(self, send(), what, data)
 
     def irecv(self, tensor: torch.Tensor, source: int, tag: int = 0, channel: int = MAIN) -> Work:
-        data, finish = staging.incoming(tensor)
+        data, finish = self.crew.streams.incoming(tensor)
         peer = "any rank" if source == ANY_SOURCE else f"rank {source}"
         origin = self.mpi.ANY_SOURCE if source == ANY_SOURCE else source
         request = self.comms[channel].Irecv([data.numpy(), self.mpi.BYTE], origin, tag)
@@ -170,24 +169,24 @@ class MpiFabric(RealTimeFabric):
 
     # collectives of the MPI library
     def native_allreduce(self, tensor: torch.Tensor, channel: int = MAIN) -> Work:
-        host = tensor.detach() if not tensor.is_cuda else staging.outgoing(tensor).view(tensor.dtype).view(tensor.shape)
-        finish = (lambda: tensor.copy_(host)) if tensor.is_cuda else None
-        self.bytes_sent += 2 * (self.size - 1) * host.numel() * host.element_size() // self.size  # a ring's share
-        request = self.comms[channel].Iallreduce(self.mpi.IN_PLACE, host.numpy(), self.mpi.SUM)
-        return MpiUnaddressed(self, request, f"allreduce (channel {channel})", host, finish)
+        data = self.crew.streams.outgoing(tensor)
+        finish = partial(self.crew.streams.hand_back, data, tensor)
+        self.bytes_sent += 2 * (self.size - 1) * data.numel() // self.size  # a ring's share
+        request = self.comms[channel].Iallreduce(self.mpi.IN_PLACE, data.view(tensor.dtype).numpy(), self.mpi.SUM)
+        return MpiUnaddressed(self, request, f"allreduce (channel {channel})", data, finish)
 
     def broadcast(self, tensor: torch.Tensor, root: int = 0, channel: int = MAIN) -> None:
         if self.rank == root:
-            host = staging.outgoing(tensor)
+            host = self.crew.streams.outgoing(tensor)
             finish = None
             self.bytes_sent += (self.size - 1) * host.numel()  # the library's tree: charged to the root
         else:
-            host, finish = staging.incoming(tensor)
+            host, finish = self.crew.streams.incoming(tensor)
         request = self.comms[channel].Ibcast([host.numpy(), self.mpi.BYTE], root)
         MpiUnaddressed(self, request, f"broadcast from rank {root} (channel {channel})", host, finish).wait()
 
     def allgather(self, tensor: torch.Tensor, channel: int = MAIN) -> list[torch.Tensor]:
-        mine = staging.outgoing(tensor)
+        mine = self.crew.streams.outgoing(tensor)
         self.bytes_sent += (self.size - 1) * mine.numel()
         parts = self._gather(mine, "allgather", channel)
         return [part.view(tensor.dtype).view(tensor.shape).to(tensor.device) for part in parts]

@@ -59,9 +59,9 @@ def ring_pipelined_encoded(
         receives.append((buffer, fabric.irecv(buffer, (me - 1) % p, TAG + hop, channel)))
 
     for step in range(width):
-        post(step)
-    for step in range(width):
-        send(step)
+        with fabric.batch(channel):
+            post(step)
+            send(step)
     for step in range(steps):
         hop, j = divmod(step, width)
         index = block(hop + 1) + j
@@ -74,8 +74,9 @@ def ring_pipelined_encoded(
             else:
                 pieces[index] = buffer
         if step + width < steps:
-            send(step + width)
-            post(step + width)
+            with fabric.batch(channel):
+                send(step + width)
+                post(step + width)
     for work in sends:
         work.wait()
     return pieces

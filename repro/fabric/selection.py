@@ -12,6 +12,7 @@ from repro.fabric.sparse import EMPTY, Sparse, largest, positions
 
 SHORT = 1 << 15  # elements of a vector for which guessing does not pay
 CHUNK = 1 << 20  # elements looked at together: scratch of a few megabytes, and it stays in the cache
+MOST = 4  # times k: so many elements above a sampled threshold are looked at on a GPU
 SAMPLE = 1 << 16  # elements from which a threshold is estimated
 EVERY = 16  # elements of which the exact selection looks at one at most: what it guesses needs not be good
 SURE = 4.0  # deviations by which the exact selection's first guess at the threshold stays below the estimate
@@ -31,7 +32,9 @@ def select(vector: torch.Tensor, k: int, how: str = "exact") -> Sparse:
     if k == n:
         return Sparse(vector.clone(), torch.arange(n, dtype=torch.int32, device=vector.device))
     indices = METHODS[how](vector, k)
-    values = vector[indices]
+    values = vector[indices.clamp(max=n - 1)]
+    if vector.device.type != "cpu" and how == "sampled":
+        values.masked_fill_(indices == EMPTY, 0.0)
     if (places := k - indices.numel()) > 0:
         indices = torch.cat([indices, indices.new_full((places,), EMPTY)])
         values = torch.cat([values, values.new_zeros(places)])
@@ -74,8 +77,26 @@ def exact_at_once(vector: torch.Tensor, k: int) -> torch.Tensor:
 
 def sampled(vector: torch.Tensor, k: int) -> torch.Tensor:
     """Indices of at most k elements above the sample's threshold, ascending."""
+    if vector.device.type != "cpu":
+        return sampled_at_once(vector, k)
     found = above(vector, guess(vector, k, 0.0), equal=True)
     return found if found.numel() <= k else found[ranked(magnitudes(vector[found]), k)]
+
+
+def sampled_at_once(vector: torch.Tensor, k: int) -> torch.Tensor:
+    """As `sampled`, with static shapes and nothing read on the host, for a GPU: (k,), `EMPTY` at the end for those that
+    are missing. Zeros are not among them. Of more than `MOST` k above the threshold, which a sample of random elements
+    does not come to, the first so many are looked at."""
+    n, many = vector.numel(), min(MOST * k, vector.numel())
+    sizes = magnitudes(vector)
+    found = (sizes >= guess(vector, k, 0.0)) & (sizes > 0)
+    place = found.cumsum(0, dtype=torch.int32) - 1
+    place = torch.where(found & (place < many), place, many).to(torch.int64)  # all others to one place behind the end
+    numbers = torch.arange(n, dtype=torch.int64, device=vector.device)
+    candidates = torch.full((many + 1,), EMPTY, device=vector.device).scatter_(0, place, numbers)[:many]
+    theirs = torch.where(candidates == EMPTY, -1.0, sizes[candidates.clamp(max=n - 1)])
+    chosen = positions(largest(theirs, k), k)  # of equal ones the first: those that are missing stand at the end
+    return candidates[chosen]
 
 
 def magnitudes(vector: torch.Tensor) -> torch.Tensor:

@@ -21,14 +21,16 @@ def sharded_server_allreduce(fabric: Fabric, vector: torch.Tensor, channel: int 
     shards = chunks(vector.view(-1), p)
     others = [(me + step) % p for step in range(1, p)]  # not all to the same one first
     parts = {rank: like(shards[me]) for rank in others}
-    pushed = {rank: fabric.irecv(parts[rank], rank, TAG, channel) for rank in others}
-    sends = [fabric.isend(shards[rank], rank, TAG, channel) for rank in others]
+    with fabric.batch(channel):
+        pushed = {rank: fabric.irecv(parts[rank], rank, TAG, channel) for rank in others}
+        sends = [fabric.isend(shards[rank], rank, TAG, channel) for rank in others]
     total = _rank_order_sum(fabric, shards[me], parts, pushed)
     for send in sends:
         send.wait()  # the shards that are now received into have left
-    pulls = [fabric.irecv(shards[rank], rank, TAG + 1, channel) for rank in others]
-    shards[me].copy_(total)
-    replies = [fabric.isend(shards[me], rank, TAG + 1, channel) for rank in others]
+    with fabric.batch(channel):
+        pulls = [fabric.irecv(shards[rank], rank, TAG + 1, channel) for rank in others]
+        shards[me].copy_(total)
+        replies = [fabric.isend(shards[me], rank, TAG + 1, channel) for rank in others]
     for work in (*pulls, *replies):
         work.wait()
 

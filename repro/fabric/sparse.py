@@ -1,6 +1,6 @@
 """Sparse gradients: k values with their indices, the wire form, and the paper's top-k operation (gTop-k, Definition 1).
 
-All shapes are static and nothing is read on the host, but for `Sparse.check`, where a rank has a message anyway.
+All shapes are static and nothing is read on the host, but for what `Sparse.check` is given.
 """
 
 from __future__ import annotations
@@ -75,22 +75,26 @@ class Sparse:
         values = torch.where(broken, 0.0, self.values)
         return Sparse(values, torch.cat([torch.where(broken, flag, self.indices[:1]), self.indices[1:]]))
 
-    def check(self, names: list[str], when: str) -> None:
+    def state(self) -> torch.Tensor:
+        """(2,) int32, on the device: the lowest index, and whether all values are finite. For `check`."""
+        return torch.stack([self.indices.min(), torch.isfinite(self.values).all().to(torch.int32)])
+
+    @staticmethod
+    def check(state: torch.Tensor, names: list[str], when: str) -> None:
         """Diverged where a flag has come in, or a sum of finite gradients has overflowed.
 
-        names: of the parameters that `flagged` counted; when: what to say of the moment ("at step 7").
+        state: of a sparse vector, on the host; names: of the parameters that `flagged` counted; when: what to say of
+        the moment.
         """
-        if self.values.is_meta:
-            return
-        lowest = int(self.indices.min())
+        lowest, finite = state.tolist()
         if lowest < 0:
             rank, parameter = divmod(-lowest - 1, len(names))
             what = f"NaN or infinity in the gradient of {names[parameter]} on rank {rank}"
-        elif not bool(torch.isfinite(self.values).all()):
+        elif not finite:
             what = "the sum of all ranks' gradients is beyond float32"
         else:
             return
-        raise Diverged(f"diverged: {what} {when}: the step is not applied on any rank")
+        raise Diverged(f"diverged: {what} {when}")
 
 
 def largest(magnitudes: torch.Tensor, k: int) -> torch.Tensor:

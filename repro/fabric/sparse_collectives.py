@@ -43,8 +43,8 @@ def doubling_allgather(fabric: Fabric, mine: torch.Tensor, channel: int = MAIN) 
     have = 1
     while have < p:
         count = min(have, p - have)
-        receive = fabric.irecv(held[have : have + count].view(-1), (me + have) % p, TAG + have, channel)
-        send = fabric.isend(held[:count].view(-1), (me - have) % p, TAG + have, channel)
+        outgoing, incoming = held[:count].view(-1), held[have : have + count].view(-1)
+        receive, send = fabric.sendrecv(outgoing, (me - have) % p, incoming, (me + have) % p, TAG + have, channel)
         receive.wait()
         send.wait()
         have += count

@@ -1,4 +1,7 @@
-"""Tasks, events and queues of the real fabrics: Python threads whose errors reach the rank, and whose waits end."""
+"""Tasks, events and queues of the real fabrics: Python threads whose errors reach the rank, and whose waits end.
+
+On a GPU each has a stream of its own; what one hands to another comes behind what makes it (`repro.fabric.streams`).
+"""
 
 from __future__ import annotations
 
@@ -9,10 +12,11 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
-from repro.fabric import crossover
+from repro.fabric import crossover, streams
 from repro.fabric.algorithms import FabricWithAlgorithms
 from repro.fabric.auto import Crossover
 from repro.fabric.base import Event, FabricError, Queue, Task, TaskCancelled, overdue
+from repro.fabric.streams import Streams
 
 MAIN_LINE = "main"
 LONGEST_NAP_S = 3600.0  # an endless wait still looks up now and then; the system takes no infinite time limit
@@ -25,12 +29,17 @@ class ThreadTask(Task):
         self.result: Any = None
         self.error: BaseException | None = None
         self.ended = threading.Event()
+        self.stream = crew.streams.own()
+        self.handed = crew.streams.mark()  # to the task, and at its end what it hands back
         self.thread = threading.Thread(target=self._body, name=name, daemon=True)
 
     def _body(self) -> None:
         self.crew.local.task = self
         try:
-            self.result = self.fn()
+            with self.stream:
+                self.crew.streams.follow(self.handed)
+                self.result = self.fn()
+                self.handed = self.crew.streams.mark()
         except TaskCancelled:
             pass
         except BaseException as error:
@@ -44,6 +53,7 @@ class ThreadTask(Task):
         self.crew.wait_until(self.ended.is_set, f"the end of task {self.name}", timeout)
         if self.error:
             raise self.error
+        self.crew.streams.follow(self.handed, self.result)
         return self.result
 
     def cancel(self) -> None:
@@ -60,7 +70,13 @@ class Crew:
         self.condition = threading.Condition()
         self.failed: BaseException | None = None
         self.waits: dict[int, tuple[str, str, float]] = {}  # by thread: its name, what it waits for, since when
+        # ends the process, where its error cannot: a library does not come back
+        self.last_word: Callable[[FabricError], object] = lambda error: None
         self.absent: Callable[[], str] = str  # says which ranks do not answer, for a wait that names no peer
+
+    @property
+    def streams(self) -> Streams:
+        return streams.here()
 
     def current(self) -> ThreadTask | None:
         return getattr(self.local, "task", None)
@@ -76,6 +92,11 @@ class Crew:
             raise TaskCancelled
         if self.failed is not None and (task is None or task.error is None):
             raise self.failed
+
+    def fail(self, error: BaseException) -> None:
+        """Every task raises this at its present or next wait, if none has failed before."""
+        self.failed = self.failed or error
+        self.changed()
 
     def changed(self) -> None:
         with self.condition:
@@ -117,9 +138,10 @@ class Crew:
 
 class ThreadEvent(Event):
     def __init__(self, crew: Crew):
-        self.crew, self.flag = crew, False
+        self.crew, self.flag, self.handed = crew, False, None
 
     def set(self) -> None:
+        self.handed = self.crew.streams.mark()
         with self.crew.condition:
             self.flag = True
             self.crew.condition.notify_all()
@@ -128,10 +150,13 @@ class ThreadEvent(Event):
         self.flag = False
 
     def is_set(self) -> bool:
+        if self.flag:
+            self.crew.streams.follow(self.handed)
         return self.flag
 
     def wait(self, timeout: float | None = None) -> None:
         self.crew.wait_until(lambda: self.flag, "an event", timeout)
+        self.crew.streams.follow(self.handed)
 
 
 class ThreadQueue(Queue):
@@ -140,8 +165,9 @@ class ThreadQueue(Queue):
         self.items: deque = deque()
 
     def put(self, item: Any) -> None:
+        handed = item, self.crew.streams.mark()
         with self.crew.condition:
-            self.items.append(item)
+            self.items.append(handed)
             self.crew.condition.notify_all()
 
     def get(self, timeout: float | None = None) -> Any:
@@ -153,10 +179,27 @@ class ThreadQueue(Queue):
             return bool(taken)
 
         self.crew.wait_until(take, "an item of a queue", timeout)
-        return taken[0]
+        [(item, mark)] = taken
+        self.crew.streams.follow(mark, item)
+        return item
 
     def __len__(self) -> int:
         return len(self.items)
+
+
+class ThreadLock(AbstractContextManager):
+    """What a task does with the lock held comes behind what those before it did with it."""
+
+    def __init__(self, crew: Crew):
+        self.crew, self.lock, self.handed = crew, threading.Lock(), None
+
+    def __enter__(self) -> None:
+        self.lock.acquire()
+        self.crew.streams.follow(self.handed)
+
+    def __exit__(self, *raised: object) -> None:
+        self.handed = self.crew.streams.mark()
+        self.lock.release()
 
 
 class RealTimeFabric(FabricWithAlgorithms):
@@ -187,7 +230,7 @@ class RealTimeFabric(FabricWithAlgorithms):
         return ThreadQueue(self.crew)
 
     def lock(self) -> AbstractContextManager:
-        return threading.Lock()
+        return ThreadLock(self.crew)
 
     def current_task(self) -> str:
         return self.crew.current_name()

@@ -1,4 +1,4 @@
-"""The torch.distributed fabric: gloo between CPUs or ranks that share a GPU, NCCL between GPUs; by torchrun or srun."""
+"""The torch.distributed fabric over gloo, between CPUs or ranks that share GPUs; by torchrun or srun."""
 
 from __future__ import annotations
 
@@ -6,15 +6,15 @@ import datetime
 import pickle
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
 import torch.distributed as dist
 
-from repro.fabric import collectives, staging
-from repro.fabric.auto import Crossover
+from repro.fabric import collectives
 from repro.fabric.base import ANY_SOURCE, CHANNELS, CONTROL, DEFAULT_TIMEOUT_S, MAIN, Fabric, FabricError, Work
 from repro.fabric.missing_ranks import find_missing_ranks
 from repro.fabric.threads import LONGEST_NAP_S, Crew, RealTimeFabric
@@ -49,10 +49,7 @@ class TorchWork(Work):
         limit = fabric.timeout_s if timeout is None else timeout
         try:
             with fabric.crew.waiting(self.what):
-                if fabric.backend == "nccl":
-                    self.work.wait()  # orders the stream; a time limit would stall the host
-                else:
-                    self.work.wait(datetime.timedelta(seconds=min(limit, LONGEST_NAP_S)))
+                self._await(limit)
         except RuntimeError as error:
             fabric.crew.check()
             reason = str(error).splitlines()[0]
@@ -66,6 +63,10 @@ class TorchWork(Work):
         if self.finish:
             self.finish()
 
+    def _await(self, limit: float) -> None:
+        """Until it is over; RuntimeError after so many seconds."""
+        self.work.wait(datetime.timedelta(seconds=min(limit, LONGEST_NAP_S)))
+
     def done(self) -> bool:
         raise FabricError(f"fabric torch ({self.fabric.backend}) cannot test a transfer (no capability 'test')")
 
@@ -77,7 +78,9 @@ class TorchFabric(RealTimeFabric):
     """torch.distributed's default group (or some of its ranks), one process group a channel."""
 
     name = "torch"
+    capabilities = frozenset({"threads", "torch.distributed", "tags", "any_source"})
     progresses = True
+    patience = 1.0  # of the library's waits, in time limits
 
     def __init__(
         self,
@@ -86,13 +89,10 @@ class TorchFabric(RealTimeFabric):
         ranks: Sequence[int] | None = None,
         crew: Crew | None = None,
     ):
-        limit = datetime.timedelta(seconds=timeout_s)
+        limit = datetime.timedelta(seconds=self.patience * timeout_s)
         if not dist.is_initialized():
             dist.init_process_group(backend, timeout=limit)
         self.backend = dist.get_backend()
-        gloo = self.backend == "gloo"
-        both = {"threads", "torch.distributed"}
-        self.capabilities = frozenset({*both, "tags", "any_source"} if gloo else both)
         self.ranks = list(range(dist.get_world_size())) if ranks is None else list(ranks)
         self.groups = [dist.new_group(self.ranks, timeout=limit) for _ in range(CHANNELS - 1)]
         # the control plane is always on the host
@@ -133,17 +133,17 @@ class TorchFabric(RealTimeFabric):
             reason = str(error).splitlines()[0]
             raise FabricError(f"rank {self.rank} ({self.current_task()}): {what}: lost ({reason})") from None
 
-    # point to point: gloo moves host bytes, NCCL device bytes (in order; it has no tags)
+    # point to point: gloo moves host bytes
     def isend(self, tensor: torch.Tensor, to: int, tag: int = 0, channel: int = MAIN) -> Work:
-        data = staging.outgoing(tensor) if self.backend == "gloo" else tensor.detach().contiguous().view(-1)
-        size = data.numel() * data.element_size() if channel != CONTROL else 0
+        data = self.crew.streams.outgoing(tensor)
+        size = data.numel() if channel != CONTROL else 0
         self.bytes_sent += size  # nothing between load and store that lets another thread in
         what = f"send to rank {to} (tag {tag}, channel {channel})"
         work = self._start(what, lambda: dist.isend(data, self.ranks[to], self.groups[channel], tag))
         return TorchWork(self, work, what, data)
 
     def irecv(self, tensor: torch.Tensor, source: int, tag: int = 0, channel: int = MAIN) -> Work:
-        data, finish = staging.incoming(tensor) if self.backend == "gloo" else (tensor.detach().view(-1), None)
+        data, finish = self.crew.streams.incoming(tensor)
         any_source = source == ANY_SOURCE
         peer = "any rank" if any_source else f"rank {source}"
         what = f"receive from {peer} (tag {tag}, channel {channel})"
@@ -152,48 +152,45 @@ class TorchFabric(RealTimeFabric):
         return TorchWork(self, work, what, data, finish, source, not any_source)
 
     # collectives
-    def native_allreduce(self, tensor: torch.Tensor, channel: int = MAIN) -> Work:
-        self.bytes_sent += 2 * (self.size - 1) * tensor.numel() * tensor.element_size() // self.size  # a ring's share
-        what = f"allreduce (channel {channel})"
-        work = self._start(what, lambda: dist.all_reduce(tensor, group=self.groups[channel], async_op=True))
-        return TorchWork(self, work, what, tensor, addressed=False)
+    def _collective(self, what: str, channel: int, begin: Callable[[], Any], keep: Any) -> Work:
+        return TorchWork(self, self._start(what, begin), what, keep, addressed=False)
 
-    def find_auto(self) -> Crossover:
-        if self.backend == "nccl":
-            return Crossover(None, "NCCL moves vectors from GPU to GPU: nothing is measured")
-        return super().find_auto()
+    def native_allreduce(self, tensor: torch.Tensor, channel: int = MAIN) -> Work:
+        self.bytes_sent += 2 * (self.size - 1) * tensor.nbytes // self.size  # a ring's share
+        group = self.groups[channel]
+        begin = partial(dist.all_reduce, tensor, group=group, async_op=True)
+        return self._collective(f"allreduce (channel {channel})", channel, begin, tensor)
 
     def broadcast(self, tensor: torch.Tensor, root: int = 0, channel: int = MAIN) -> None:
         what = f"broadcast from rank {root} (channel {channel})"
         flat = tensor.detach().view(-1)
-        work = self._start(what, lambda: dist.broadcast(flat, self.ranks[root], self.groups[channel], async_op=True))
-        TorchWork(self, work, what, flat, addressed=False).wait()
+        begin = partial(dist.broadcast, flat, self.ranks[root], self.groups[channel], async_op=True)
+        self._collective(what, channel, begin, flat).wait()
         if self.rank == root:
-            self.bytes_sent += (self.size - 1) * flat.numel() * flat.element_size()  # charged to the root
+            self.bytes_sent += (self.size - 1) * flat.nbytes  # charged to the root
 
     def allgather(self, tensor: torch.Tensor, channel: int = MAIN) -> list[torch.Tensor]:
         what = f"allgather (channel {channel})"
         gathered = [torch.empty_like(tensor) for _ in range(self.size)]
-        work = self._start(what, lambda: dist.all_gather(gathered, tensor, self.groups[channel], async_op=True))
-        TorchWork(self, work, what, gathered, addressed=False).wait()
-        self.bytes_sent += (self.size - 1) * tensor.numel() * tensor.element_size()
+        begin = partial(dist.all_gather, gathered, tensor, self.groups[channel], async_op=True)
+        self._collective(what, channel, begin, gathered).wait()
+        self.bytes_sent += (self.size - 1) * tensor.nbytes
         return [gathered[place] for place in self.places]
 
     def barrier(self, channel: int = MAIN) -> None:
         if self.size > 1:
-            if self.backend == "gloo":
-                collectives.dissemination_barrier(self, channel)
-            else:
-                dist.barrier(self.groups[channel])
+            collectives.dissemination_barrier(self, channel)
 
     # groups, control plane, end
     def subgroup(self, ranks: Sequence[int]) -> Fabric | None:
         members = [self.ranks[rank] for rank in ranks]
         if self.size < dist.get_world_size():  # torch numbers its groups: ranks that made none would get out of step
             raise FabricError("fabric torch makes no subgroup of a subgroup: make it of the whole, on all ranks")
-        # every rank must take part in making the groups
-        fabric = TorchFabric(self.backend, self.timeout_s, members, self.crew)
+        fabric = self._over(members)  # every rank must take part in making the groups
         return fabric if self.rank in ranks else None
+
+    def _over(self, members: Sequence[int]) -> TorchFabric:
+        return TorchFabric(self.backend, self.timeout_s, members, self.crew)
 
     def exchange(self, obj: Any) -> list[Any]:
         # by messages, through rank 0: a wait for one names the rank that does not come; torch's collectives do not

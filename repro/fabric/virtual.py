@@ -179,7 +179,7 @@ class VirtualFabric(FabricWithAlgorithms):
             return None
         group = (self.group, self._subgroups)
         members = [self.global_rank(r) for r in ranks]
-        fabric = VirtualFabric(self.world, members, list(ranks).index(self.rank), self.costs, self.timeout_s, group)
+        fabric = type(self)(self.world, members, list(ranks).index(self.rank), self.costs, self.timeout_s, group)
         fabric._resources = self._resources  # one device and one host a rank, whichever group uses them
         return fabric
 
@@ -219,18 +219,19 @@ class VirtualFabric(FabricWithAlgorithms):
 
 def run(
     size: int,
-    main: Callable[[VirtualFabric], Any],
+    main: Callable[[Any], Any],
     network: Network,
     costs: Costs = REAL_TIME,
     timeout_s: float | None = None,
+    kind: type[VirtualFabric] = VirtualFabric,
 ) -> list[Any]:
-    """Run `main(fabric)` on `size` virtual ranks and return what each returned.
+    """Run `main(fabric)` on `size` virtual ranks and return what each returned; kind: of the fabric.
 
     Raises the first rank's own error if one failed, and FabricError on a deadlock or, with `timeout_s` (virtual
     seconds), when a wait takes longer.
     """
     world = World(size, network)
-    fabrics = [VirtualFabric(world, range(size), rank, costs, timeout_s) for rank in range(size)]
+    fabrics = [kind(world, range(size), rank, costs, timeout_s) for rank in range(size)]
     tasks = [world.scheduler.add(rank, "main", partial(main, fabric)) for rank, fabric in enumerate(fabrics)]
     threads = torch.get_num_threads()
     torch.set_num_threads(1)  # sums would else depend on the number of cores

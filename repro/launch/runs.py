@@ -96,7 +96,8 @@ def expand(
                 Run(experiment, variant.label, config.model_copy(update={"seed": seed}), seed, ranks=ranks)
                 for seed in seeds
             ]
-            if uses_gpu(config) and not config.breakdown and config.program == TRAIN:
+            measured = config.testbed.kind == "measured"
+            if measured and uses_gpu(config) and not config.breakdown and config.program == TRAIN:
                 # exact phases need a synchronisation at each, which spoils the overlap: a run of their own
                 runs.append(Run(experiment, variant.label, exact(config, seeds[0]), seeds[0], ranks=ranks))
     return runs
@@ -118,8 +119,7 @@ def exact(config: RunConfig, seed: int) -> RunConfig:
 
 def uses_gpu(config: RunConfig) -> bool:
     """Whether the ranks of a run compute on a GPU, here or where their launcher starts them."""
-    measured = config.testbed.kind == "measured" and config.device != "cpu"
-    return measured and launch.of(config.testbed).gpus()
+    return config.wanted_device != "cpu" and launch.of(config.testbed).gpus()
 
 
 def check(config: RunConfig) -> int:
@@ -128,12 +128,12 @@ def check(config: RunConfig) -> int:
     from repro.rank.factory import check_fabric
 
     testbed, launcher = config.testbed, launch.of(config.testbed)
-    if config.device == "cuda" and testbed.kind == "measured" and not uses_gpu(config):
+    if config.wanted_device == "cuda" and not uses_gpu(config):
         raise InputError(f"device=cuda: {launcher.no_gpus}")
     metrics.check(config.metric, config.dataset.name)
     imbalance.check(config)
     strategy = strategies.load(config.strategy.name)
-    check_fabric(strategy, launcher.fabric)
+    check_fabric(strategy, launcher.fabric, getattr(testbed, "backend", "auto"))
     strategy.check(config.strategy.options, {"epochs": config.epochs, "workers": config.workers})
     needed, given = programs.ranks(config), testbed.ranks
     if given not in (None, needed):

@@ -11,12 +11,12 @@ from typing import NamedTuple
 import torch
 
 from repro.fabric.base import Fabric
-from repro.pipeline.plan import BACKWARD, FORWARD, Op, Plan
+from repro.pipeline.links import Links
+from repro.pipeline.plan import FORWARD, Op, Plan
 from repro.pipeline.transfers import Transfers
 from repro.training.clock import Clock
 
 PREFETCH = 2  # receives that are posted ahead of the pass that needs the first of them
-TAGS = {FORWARD: 1, BACKWARD: 2}  # messages of a kind between two ranks come in the order of their minibatches
 
 
 class Shape(NamedTuple):
@@ -43,9 +43,11 @@ class Messages:
     def __init__(
         self, fabric: Fabric, clock: Clock, plan: Plan, rank: int, shapes: dict[str, Shape], device: torch.device
     ):
-        """shapes: of what this rank receives, by the kind of pass that needs it; not of a kind without a source."""
+        """shapes: of what this rank receives, by the kind of pass that needs it; not of a kind without a source. All
+        ranks call it."""
         self.fabric, self.plan, self.shapes, self.device = fabric, plan, shapes, device
         self.stage, self.replica = plan.layout.place(rank)
+        self.links = Links(fabric, plan.layout, device)
         self.free: dict[str, list[torch.Tensor]] = {kind: [] for kind in shapes}
         self.made = dict.fromkeys(shapes, 0)  # buffers of each kind
         self.waiting: dict[Op, torch.Tensor] = {}  # posted, not taken yet, in order
@@ -63,7 +65,7 @@ class Messages:
         neighbour = self.stage - 1 if op.kind == FORWARD else self.stage + 1
         source = self.plan.layout.rank_of(neighbour, self.plan.minibatch(self.stage, self.replica, op.k))
         buffer = self._buffer(op.kind)
-        self.receives.begin(self.fabric.irecv(buffer, source, TAGS[op.kind]))
+        self.receives.begin(self.links.irecv(op.kind, buffer, source))
         self.waiting[op] = buffer
 
     def _buffer(self, kind: str) -> torch.Tensor:
@@ -90,7 +92,7 @@ class Messages:
     def send(self, kind: str, minibatch: int, tensor: torch.Tensor) -> None:
         """To the rank that needs it for a pass of that kind; returns at once."""
         neighbour = self.stage + 1 if kind == FORWARD else self.stage - 1
-        self.sends.begin(self.fabric.isend(tensor, self.plan.layout.rank_of(neighbour, minibatch), TAGS[kind]))
+        self.sends.begin(self.links.isend(kind, tensor, self.plan.layout.rank_of(neighbour, minibatch)))
 
     def reap(self, under_way: int) -> None:
         """Wait until at most so many of the sends are under way, the oldest first."""

@@ -84,8 +84,7 @@ def neighbours(fabric: Fabric, sizes: Sequence[int], rounds: int) -> Fitted:
 
     def exchange(n: int) -> None:
         mine, incoming = buffers[n]
-        receive = fabric.irecv(incoming, (me - 1) % p, WIRE_TAG)
-        send = fabric.isend(mine, (me + 1) % p, WIRE_TAG)
+        receive, send = fabric.sendrecv(mine, (me + 1) % p, incoming, (me - 1) % p, WIRE_TAG)
         receive.wait()
         send.wait()
 

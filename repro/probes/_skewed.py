@@ -35,17 +35,25 @@ def initiator(name: str, ranks: int) -> tuple[str, int | None]:
 
 
 def measure(
-    fabric: Fabric, name: str, nbytes: int, step_s: float, calls: int, device: torch.device, seed: int = 0
+    fabric: Fabric,
+    name: str,
+    nbytes: int,
+    step_s: float,
+    calls: int,
+    device: torch.device,
+    seed: int = 0,
+    algorithm: str = SYNCHRONOUS,
 ) -> dict[str, Any]:
     """A row of Figure 9: the latency of a collective (mean over ranks and calls) and its active processes.
 
     Before each call all ranks meet and rank i sleeps i x step_s (line 4 of Figure 8). Its latency is then the time
     from its call to the result (lines 7 to 10). Who comes to a partial collective after its start contributes null
     (line 13). One more call comes first and is not counted. Every rank calls this and gets the same row.
+    algorithm: of the rounds of a partial collective.
     """
     kind, quorum = initiator(name, fabric.size)
     vector = torch.ones(nbytes // FLOAT32, device=device)
-    call, end, active = collective(fabric, kind, quorum, vector, seed)
+    call, end, active = collective(fabric, kind, quorum, vector, seed, algorithm)
     seconds, before = [], 0
     for number in range(calls + 1):
         fabric.exchange(None)  # polls: who sleeps leaves the core to the others
@@ -78,19 +86,19 @@ def measure(
 
 
 def collective(
-    fabric: Fabric, kind: str, quorum: int | None, vector: torch.Tensor, seed: int
+    fabric: Fabric, kind: str, quorum: int | None, vector: torch.Tensor, seed: int, algorithm: str
 ) -> tuple[Callable[[int], Any], Callable[[], Any], Callable[[], int]]:
     """(call of a number, end, calls so far in which this rank was active); the vector is (n,)."""
     work = torch.empty_like(vector)
     if kind in (ALLREDUCE, SYNCHRONOUS):
-        algorithm = "native" if kind == ALLREDUCE else kind
+        own = "native" if kind == ALLREDUCE else kind
 
         def synchronous(_: int) -> None:
             work.copy_(vector)
-            fabric.allreduce(work, algorithm=algorithm)
+            fabric.allreduce(work, algorithm=own)
 
         return synchronous, lambda: None, lambda: 0
-    send_buffer = Whole(fabric, vector.numel(), 2 * fabric.size, vector.device, channel=BACKGROUND)
+    send_buffer = Whole(fabric, vector.numel(), 2 * fabric.size, vector.device, algorithm, channel=BACKGROUND)
     partial = PartialAllreduce(fabric, send_buffer, lambda start: Activation(fabric, kind, start, seed, quorum))
 
     def eager(number: int) -> None:

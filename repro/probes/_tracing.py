@@ -57,7 +57,7 @@ class TracingFabric:
     """
 
     # those of the base classes, so that they are built on the traced methods below
-    send, recv = Fabric.send, Fabric.recv
+    send, recv, sendrecv = Fabric.send, Fabric.recv, Fabric.sendrecv
     allreduce, reduce_scatter = FabricWithAlgorithms.allreduce, FabricWithAlgorithms.reduce_scatter
 
     def __init__(self, inner: Fabric, names: Mapping[str, str]):

@@ -13,7 +13,7 @@ from repro.common.errors import InputError
 from repro.data.base import Dataset
 from repro.experiment.schema import RunConfig
 from repro.experiment.testbeds import Device, Modelled
-from repro.fabric.base import LIBRARIES, Fabric
+from repro.fabric.base import LIBRARIES, NCCL, Fabric
 from repro.fabric.device import pick_device
 from repro.fabric.network import Network
 from repro.strategies.base import Strategy
@@ -37,19 +37,29 @@ def check_ranks(fabric: Fabric, strategy: Strategy, config: RunConfig) -> None:
             f"{strategy.name} with {config.workers} workers needs {needed} ranks, but {fabric.size} were started"
         )
     if missing := strategy.requires - fabric.capabilities:
-        raise lacking(strategy, missing, fabric.name)
+        raise lacking(strategy, missing, getattr(fabric, "backend", fabric.name))
 
 
-def check_fabric(strategy: type[Strategy], fabric: str) -> None:
-    """InputError where a strategy needs another fabric than the one of that name; before ranks start."""
-    if missing := {library for library in strategy.requires & LIBRARIES.keys() if LIBRARIES[library] != fabric}:
-        raise lacking(strategy, missing, fabric)
+def check_fabric(strategy: type[Strategy], fabric: str, backend: str = "auto") -> None:
+    """InputError where a strategy needs another fabric than the one of that name, or another backend of it than the one
+    that is asked for; before ranks start."""
+    if elsewhere := {library for library in strategy.requires & LIBRARIES.keys() if LIBRARIES[library] != fabric}:
+        raise lacking(strategy, elsewhere, fabric)
+    if fabric == "torch" and backend == "nccl" and (missing := strategy.requires - NCCL):
+        raise lacking(strategy, missing, backend)
 
 
 def lacking(strategy: Strategy | type[Strategy], missing: Set[str], fabric: str) -> InputError:
-    """What to say of a fabric that lacks capabilities which a strategy needs, with where they are."""
+    """What to say of a fabric (or backend of torch's) that lacks capabilities which a strategy needs, with where they
+    are."""
     where = [LAUNCHERS[LIBRARIES[library]] for library in sorted(missing & LIBRARIES.keys())]
     hint = f"; {' and '.join(where)} has it: testbed=here testbed.launcher={where[0]}" if where else ""
+    if fabric == "nccl":
+        gloo = "" if "test" in missing else ", or gloo (testbed.backend=gloo)"
+        hint = (
+            f"; take MPI (testbed.launcher=mpirun, on Slurm testbed.fabric=mpi){gloo}: what is on a GPU then goes "
+            "through pinned host memory, a copy out and a copy in for each message"
+        )
     return InputError(f"{strategy.name} needs {', '.join(sorted(missing))}, which fabric {fabric} lacks{hint}")
 
 
@@ -69,7 +79,7 @@ def modelled_seconds(
 
 def build_worker(fabric: Fabric, config: RunConfig, dataset: Dataset) -> Worker:
     """The worker of this rank: the same initial weights on every rank, drawn from the seed."""
-    device = torch.device("cpu") if config.simulated else pick_device(config.device, fabric.rank)
+    device = pick_device(config.wanted_device, fabric.rank)
     testbed, workers = config.testbed, config.workers
     arithmetic = not config.timing_only
     iterations_per_epoch = dataset.iterations(config.batch)
@@ -88,7 +98,7 @@ def build_worker(fabric: Fabric, config: RunConfig, dataset: Dataset) -> Worker:
             torch.cuda.synchronize(device)
 
     # a breakdown waits for the device at every phase, so the host's clock is as good
-    times = DeviceTimes() if device.type == "cuda" and not config.breakdown else None
+    times = DeviceTimes() if device.type == "cuda" and not config.breakdown and not config.simulated else None
     return Worker(
         workers=workers,
         fabric=fabric,

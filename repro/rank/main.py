@@ -53,6 +53,8 @@ def main(fabric: str, folder: Path) -> None:
         started = start(slowed.slow_down, slowed.shrink, slowed.alpha_s, costs, config.timeout_s)
     else:
         started = fabrics.load(fabric).start(config.device, config.testbed.backend, config.timeout_s)
+    if crew := getattr(started, "crew", None):
+        crew.last_word = lambda error: stop(error.status, str(error))
     preflight.check(started, config)
     programs.run(started, config, folder)
 

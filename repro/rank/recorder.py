@@ -21,6 +21,7 @@ from repro.rank.checkpoints import KEPT_ALONE, Checkpoints
 from repro.rank.divergence import Broken, diverged, first_loss, first_tensor, tensors
 from repro.records.events import EventLog, read_events
 from repro.strategies.base import StepReport, Strategy
+from repro.training.cuda_timer import Mark
 from repro.training.worker import Worker
 
 SIGN_OF_LIFE_S = 5.0  # the parent ends ranks of which it hears nothing for long
@@ -46,6 +47,7 @@ class RunLog:
         self.eval_train = eval_train
         self.staleness: Counter[int] = Counter()  # of this rank's gradients, since the run began
         self.losses: list[torch.Tensor] = []
+        self.laps: list[tuple[float | Mark, float | Mark]] = []  # steps whose lengths were not asked for yet
         self.step_s: list[float] = []
         self.bytes_before, self.train_before = worker.fabric.bytes_sent, 0.0
         self.final_digest = ""
@@ -58,16 +60,16 @@ class RunLog:
     # --- during training
     def step(self, step: Callable[[], StepReport]) -> None:
         """One step, timed on this rank's training clock."""
-        began = self.worker.clock.train_s()
+        began = self.worker.clock.point()
         report = step()
-        self.step_s.append(self.worker.clock.train_s() - began)
+        self.laps.append((began, self.worker.clock.point()))
         self.staleness.update(report.staleness)
         if report.loss is not None:
             self.losses.append(report.loss)
         if self.events and time.perf_counter() - self.said > SIGN_OF_LIFE_S:
             self.said = time.perf_counter()
             each = max(1, self.strategy.steps(self.worker.workers))  # steps of an iteration on this rank
-            say("step", iteration=self.iteration + len(self.step_s) // each)
+            say("step", iteration=self.iteration + (len(self.step_s) + len(self.laps)) // each)
 
     # --- with the clock paused
     def stop(self, iteration: int) -> None:
@@ -132,7 +134,9 @@ class RunLog:
         return diverged(self.worker.fabric.exchange(replace(mine, name=name)), iteration)
 
     def _taken(self) -> dict[str, float]:
-        """Phase seconds since the last stop."""
+        """Phase seconds since the last stop; steps have their lengths."""
+        self.step_s += self.worker.clock.between(self.laps)
+        self.laps.clear()
         self.phases.update(self.worker.clock.take())
         return dict(self.phases)
 

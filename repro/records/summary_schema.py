@@ -1,6 +1,6 @@
 """The form of a summary, as `repro.records.store` describes it: what is a text, a number, a mapping of numbers.
 
-Whether everything is there that a page needs is asked where pages are made: older summaries lack what came later.
+Whether everything is there that a page needs is `repro.records.needed`: older summaries lack what came later.
 """
 
 from __future__ import annotations

@@ -19,11 +19,10 @@ RUNS = ("variant", "experiment", "testbed")  # in which runs differ that are not
 
 @dataclass(frozen=True)
 class Outcome:
-    """One number a seed, or the reason why there is none; `note` goes beside the number."""
+    """One number a seed, or the reason why there is none."""
 
     values: dict[int, float] = field(default_factory=dict)
     reason: str = ""
-    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -66,20 +65,21 @@ class Judged:
     kind: str
     verdict: Verdict
     ours: Interval | None = None
-    seeds: int = 0
-    note: str = ""
-    ends: Mapping[str, float] = field(default_factory=dict)
-    error: Error | None = None
+    evidence: Evidence = Evidence(Outcome())
     effect: Effect | None = None
-    origin: str = ""
+
+    @property
+    def seeds(self) -> int:
+        """Over how many ours is taken; none where there is no number."""
+        return len(self.evidence.values) if self.ours else 0
 
     @property
     def flips(self) -> list[str]:
         """The ends of inputs at which the claim's direction is another, all else as guessed."""
         if self.effect is None or self.ours is None:
             return []
-        here = direction(Interval.exact(self.ours.point), self.effect)
-        return [end for end, value in self.ends.items() if direction(Interval.exact(value), self.effect) != here]
+        effect, here = self.effect, direction(Interval.exact(self.ours.point), self.effect)
+        return [end for end, at in self.evidence.ends.items() if direction(Interval.exact(at), effect) != here]
 
 
 def judge(claim: Claim, kind: str, evidence: Evidence | None, effect: Effect | None) -> Judged:
@@ -94,18 +94,16 @@ def judge(claim: Claim, kind: str, evidence: Evidence | None, effect: Effect | N
         reason = evidence.outcome.reason or "nothing recorded to compute it from"
         return Judged(claim, kind, Verdict(answers.NOT_RUN, reason=reason))
     ours = interval(claim, evidence, effect)
-    seeds, least = len(evidence.values), claim.seeds_for(kind)
     if evidence.by_construction:
         verdict = Verdict(answers.BY_CONSTRUCTION, reason=evidence.by_construction)
     elif evidence.out_of_scope:
         verdict = Verdict(answers.OUT_OF_SCOPE, reason=evidence.out_of_scope)
-    elif seeds < least:
+    elif (seeds := len(evidence.values)) < (least := claim.seeds_for(kind)):
         verdict = Verdict(answers.INCONCLUSIVE, reason=f"{seeds} of {least} seeds")
     else:
         verdict = of_effect(ours, effect, *claim.widened) if effect else of_value(ours, *claim.widened)
         verdict = verdict.implied(evidence.implied)
-    said = (evidence.outcome.note, evidence.ends, evidence.error, effect, evidence.origin)
-    return Judged(claim, kind, verdict, ours, seeds, *said)
+    return Judged(claim, kind, verdict, ours, evidence, effect)
 
 
 def interval(claim: Claim, evidence: Evidence, effect: Effect | None) -> Interval:
@@ -133,22 +131,21 @@ def numbers(value: Value, rows: Sequence[Row], suffixes: tuple[str, str] = ("", 
     """
     if not rows:  # runs of another program, which has no such table
         return Outcome(reason=f"no results for {_shown(value.of)}")
-    best, of = taken(value, rows, value.of, suffixes[0])
-    note = f"fastest: {best}" if isinstance(value.of.get("variant"), list) else ""
+    of = taken(value, rows, value.of, suffixes[0])
     if not of:
         return Outcome(reason=f"no results for {_shown(value.of)}")
     if value.verb == "best" and (there := {seed: number for seed, number in of.items() if not math.isnan(number)}):
         seed = max(there, key=there.__getitem__)
-        return Outcome({seed: there[seed]}, note=f"best of {len(there)} seed{'s' if len(there) != 1 else ''}")
+        return Outcome({seed: there[seed]})
     if value.over is None:
-        return Outcome(of, note=note)
+        return Outcome(of)
     other = value.model_copy(update={"column": value.over_column or value.column})
-    _, over = taken(other, rows, value.over, suffixes[1])
+    over = taken(other, rows, value.over, suffixes[1])
     if not over:
         return Outcome(reason=f"no results for {_shown(value.over)}")
     if not (seeds := sorted({*of} & {*over})):
         return Outcome(reason=f"no seed in common between {_shown(value.of)} and {_shown(value.over)}")
-    return Outcome({seed: _number(value.verb or "", of[seed], over[seed]) for seed in seeds}, note=note)
+    return Outcome({seed: _number(value.verb or "", of[seed], over[seed]) for seed in seeds})
 
 
 def _number(verb: str, of: float, over: float) -> float:
@@ -170,8 +167,8 @@ def ratio(above: float, below: float) -> float:
     return above / below if below > 0 else math.inf if above > 0 else math.nan
 
 
-def taken(value: Value, rows: Sequence[Row], of: Filter, suffix: str = "") -> tuple[str, dict[int, float]]:
-    """(variant, seed -> its number) of the rows that a filter chooses: the variant that `take` takes of several."""
+def taken(value: Value, rows: Sequence[Row], of: Filter, suffix: str = "") -> dict[int, float]:
+    """seed -> its number, of the rows that a filter chooses: the variant that `take` takes of several."""
     mine = chosen(rows, of)
     every: dict[tuple[Any, ...], dict[bool, dict[int, list[float]]]] = {}
     for row, number in zip(mine, computed(mine, f"{value.column}{suffix}")):
@@ -184,9 +181,9 @@ def taken(value: Value, rows: Sequence[Row], of: Filter, suffix: str = "") -> tu
         if by_seed
     }
     if not found:
-        return "", {}
+        return {}
     best = {"min": min, "max": max}[value.take](found, key=lambda names: _median(found[names].values()))
-    return str(best[0]), found[best]
+    return found[best]
 
 
 def _median(numbers: Iterable[float]) -> float:

@@ -26,6 +26,7 @@ from repro.fabric.base import Fabric
 from repro.imbalance.base import Imbalance
 from repro.rank.checkpoints import Checkpoints
 from repro.testing import real
+from repro.testing.nccl import by_nccls_rules
 from repro.timing.costs import Costs
 from repro.timing.device import BlockSeconds
 from repro.training.clock import Clock
@@ -118,7 +119,8 @@ def run(
     settle_every: settle and take evaluation weights every so many steps, as an evaluation would.
     blocks: rank -> its seconds of each block's passes.
     arithmetic: False for timing alone, on meta tensors; there are no digests then.
-    fabric: "mpi" or "torch" for real ranks; by default virtual ones, or those whose library the strategy needs.
+    fabric: "mpi" or "torch" for real ranks, "nccl" for virtual ones by NCCL's rules (`repro.testing.nccl`); by default
+    virtual ones, or those whose library the strategy needs.
     stop_and_resume_at: after that many steps go on with fresh strategies and parts that load the old ones' checkpoint.
     delays: [step][worker] seconds of injected imbalance; in turn where there are more steps.
     """
@@ -139,13 +141,13 @@ def run(
     if getattr(strategy_class.Options, "density", None):  # the default keeps nothing of so small a model
         options = {"density": 0.25} | options
     ranks, exact = strategy_class.ranks(strategy_class.parse(options), workers), True
-    if home := fabric or real.library(name):
+    home = fabric or real.library(name)
+    if home not in (None, "nccl"):
         how |= {"name": name, "options": options, "blocks": None}
         results, exact = real.run(home, ranks, how), strategy_class.deterministic
     else:
-        results = virtual.run(
-            ranks, lambda fabric: one_rank(fabric, name, options, blocks=blocks, **how), NETWORK, costs
-        )
+        start: Callable[..., list[Any]] = by_nccls_rules if home else virtual.run
+        results = start(ranks, lambda fabric: one_rank(fabric, name, options, blocks=blocks, **how), NETWORK, costs)
     digests, weights, losses, sent, seconds, states, staleness, held, counters = map(list, zip(*results))
     return Run(digests, weights, losses, sent, max(seconds), states, staleness, held, counters, exact)
 

@@ -11,6 +11,7 @@ import torch
 from repro import strategies
 from repro.common.errors import InputError
 from repro.testing import real, small
+from repro.testing.nccl import NcclRules
 
 
 class StrategyConformance:
@@ -79,6 +80,14 @@ class StrategyConformance:
             assert first.losses == second.losses
         if not real.library(name):  # in virtual time
             assert first.seconds == second.seconds
+
+    def test_it_runs_by_nccls_rules(self, name: str) -> None:
+        """Where it needs nothing that NCCL lacks: no order of its messages hangs there, and the bits are the same."""
+        if lacking := strategies.load(name).requires - NcclRules.capabilities:
+            pytest.skip(f"{name} needs {', '.join(sorted(lacking))}, which NCCL lacks")
+        for workers in self.numbers(name, 2, 3, 4):
+            here = self.run(name, workers=workers, steps=5)
+            small.assert_same(here, self.run(name, workers=workers, steps=5, fabric="nccl"))
 
     def test_an_unknown_option_is_named(self, name: str) -> None:
         with pytest.raises(InputError, match=f"{name} has no option 'nonsense'"):

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from repro.common.known import known
 from repro.common.phases import PHASES
 from repro.fabric.base import Fabric
 from repro.training.cuda_timer import DeviceTimes, Mark
@@ -58,12 +59,12 @@ class Clock:
     ):
         """`synchronise`: waits for the device; called whenever the clock starts or stops and, with
         `synchronise_phases` (GPU breakdown runs), at both ends of every phase, which spoils the overlap.
-        `device_times`: of a GPU without that; the main line's phases are then as long as the GPU was in them, which
-        `take` reads. Other lines' work is on the host, and is timed there."""
+        `device_times`: of a GPU without that; a phase is then as long as the stream of its line was in it, which `take`
+        reads: what the host has only asked for takes no time, and what waits for its turn on the GPU hides nothing."""
         self._fabric = fabric
         self._device_times = device_times
-        # phases of the main line on the device: name, start, end, whose
-        self._unread: list[tuple[str, Mark, Mark, int | None]] = []
+        # phases on the device: line, name, start, end, whose
+        self._unread: list[tuple[str, str, Mark, Mark, int | None]] = []
         self._minibatch: int | None = None  # that the main line is at work on
         self._synchronise = synchronise
         self._synchronise_phase = synchronise if synchronise_phases else (lambda: None)
@@ -116,6 +117,17 @@ class Clock:
     def train_s(self) -> float:
         """Seconds of training so far, on this rank."""
         return self._before + (self._fabric.now() - self._since if self._since is not None else 0.0)
+
+    def point(self) -> float | Mark:
+        """Now, of `train_s`, for `between`: on a GPU where the main line's stream is, which is known later."""
+        return self._device_times.mark() if self._device_times else self.train_s()
+
+    def between(self, points: Sequence[tuple[float | Mark, float | Mark]]) -> list[float]:
+        """Seconds of training from each first point to its second; on a GPU it waits for them."""
+        times: Sequence[Any] = [point for pair in points for point in pair]
+        if self._device_times:
+            times = self._device_times.seconds(list(times))
+        return [end - start for start, end in zip(times[::2], times[1::2])]
 
     # --- phases
     @contextmanager
@@ -172,25 +184,20 @@ class Clock:
         """A stretch of the calling line that is known only when it is over; not of the main line."""
         self._add(self._fabric.current_task(), name, start, end)
 
-    def _now(self, line: str) -> float | Mark:
-        """A point in time; on the main line of a GPU one that will only be known later."""
-        if self._device_times and line == MAIN_LINE and self._since is not None:
-            return self._device_times.mark()
-        return self._fabric.now()
-
     def _phase_start(self, line: str) -> float | Mark:
-        now = self._now(line)
+        """A point in time; on a GPU one of the line's stream, that will only be known later."""
+        on_device = self._device_times and self._since is not None
+        now = known(self._device_times).mark() if on_device else self._fabric.now()
         if line == MAIN_LINE:
             self._phase_since = now
         return now
 
     def _phase_end(self, line: str, name: str, start: float | Mark) -> None:
-        end = self._now(line)
-        if isinstance(end, Mark) or isinstance(start, Mark):
-            assert isinstance(end, Mark) and isinstance(start, Mark)  # the clock starts and stops between phases
-            self._unread.append((name, start, end, self._minibatch))
+        minibatch = self._minibatch if line == MAIN_LINE else None
+        if isinstance(start, Mark):
+            self._unread.append((line, name, start, known(self._device_times).mark(), minibatch))
         else:
-            self._add(line, name, start, end, self._minibatch if line == MAIN_LINE else None)
+            self._add(line, name, start, self._fabric.now(), minibatch)
 
     def _add(self, line: str, name: str, start: float, end: float, minibatch: int | None = None) -> None:
         self._intervals.append(Interval(line, name, start, end, minibatch))
@@ -200,9 +207,13 @@ class Clock:
     def _read(self, device_times: DeviceTimes) -> None:
         """Ask the device when it was where; waits for it."""
         unread, self._unread = self._unread, []
-        times = iter(device_times.seconds([mark for _, start, end, _ in unread for mark in (start, end)]))
-        for name, _, _, minibatch in unread:
-            self._add(MAIN_LINE, name, next(times), next(times), minibatch)
+        times: dict[int, float] = {}
+        for line in dict.fromkeys(line for line, *_ in unread):
+            marks = [mark for of, _, start, end, _ in unread if of == line for mark in (start, end)]
+            marks.sort(key=lambda mark: mark.number)  # phases of a task may nest
+            times.update(zip((mark.number for mark in marks), device_times.seconds(marks)))
+        for line, name, start, end, minibatch in unread:
+            self._add(line, name, times[start.number], times[end.number], minibatch)
 
     def take(self) -> dict[str, float]:
         """Phase seconds since the last call, and "overlapped": communication of other lines during computation."""

@@ -31,9 +31,14 @@ class AllreduceOptions:
             raise InputError("strategy.algorithm=server: the server needs a rank of its own; use strategy=ps_sync")
 
     def allreduce(self, worker: Worker, n: int, channel: int = MAIN, index: int = 0) -> CompressedAllreduce:
-        """Of vectors (n,); `index` tells those of one rank apart, so that a codec's noise differs between them."""
-        seed = 1000 * worker.seed + index
-        return CompressedAllreduce(worker.fabric, n, self.codec, self.algorithm, channel, self.pieces, seed)
+        """Of vectors (n,); `index` tells those of one rank apart, so that a codec's noise differs between them.
+
+        On NCCL, whose own allreduce does its sums on the way, an algorithm that is left at its default is `auto`.
+        """
+        seed, algorithm = 1000 * worker.seed + index, self.algorithm
+        if worker.fabric.native_by_default and self.codec == "none" and algorithm == type(self).algorithm:
+            algorithm = "auto"
+        return CompressedAllreduce(worker.fabric, n, self.codec, algorithm, channel, self.pieces, seed)
 
 
 def compressing(worker: Worker, allreduce: CompressedAllreduce) -> AbstractContextManager:

@@ -33,9 +33,8 @@ class ParameterServer(DataParallel):
         worker = self.worker
         report = self.local_gradient(self.gradient)
         with worker.clock.phase("communicate"):
-            pull = worker.fabric.irecv(worker.model_shard.weights, self.server, PULL)
             worker.fabric.send(self.gradient, self.server, PUSH)
-            pull.wait()
+            worker.fabric.recv(worker.model_shard.weights, self.server, PULL)
         return report
 
     @abstractmethod

@@ -16,6 +16,7 @@ from repro.fabric.sparse import CODECS, Sparse, Wire
 from repro.strategies.base import StepReport
 from repro.strategies.shared.data_parallel import DataParallel
 from repro.strategies.shared.densities import Densities
+from repro.strategies.shared.finiteness import Finiteness
 from repro.strategies.shared.momentum_correction import MomentumCorrection
 from repro.strategies.shared.pending_updates import Pending, PendingUpdates
 from repro.strategies.shared.sparsification import Beside, OnMainLine
@@ -73,7 +74,7 @@ class Sparsified(DataParallel):
         self.momentum_correction = MomentumCorrection(shard) if options.momentum_correction else None
         self.starts = starts(shard.parameters)
         names = {id(p): name for name, p in shard.model.named_parameters()}
-        self.names = [names[id(p)] for p in shard.parameters]
+        self.finiteness = Finiteness([names[id(p)] for p in shard.parameters])
         self.totals = {
             name: torch.zeros((), dtype=torch.float64, device=shard.device)
             for name in ("sent_mass", "dropped_mass", "lost_mass")
@@ -126,7 +127,7 @@ class Sparsified(DataParallel):
     def apply(self, pending: Pending, staleness: int) -> None:
         """Line 11; the division by P that Algorithm 4 omits (ERRATA) is in `update`."""
         for part in pending.result:
-            part.check(self.names, f"at step {self.pending.updates + 1}")
+            self.finiteness.watch(part, self.pending.updates + 1)
         with self.worker.clock.phase("compress"):
             pending.buffer.zero_()
             for part in pending.result:
@@ -139,9 +140,11 @@ class Sparsified(DataParallel):
 
     def settle(self) -> None:
         self.pending.settle()
+        self.finiteness.look(self.pending.updates, wait=True)
 
     def drain(self) -> None:
         self.pending.drain()
+        self.settle()
 
     def state_dict(self) -> dict:
         pending = self.pending.state_dict(lambda parts: [(one.values.clone(), one.indices.clone()) for one in parts])

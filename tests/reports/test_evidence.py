@@ -22,7 +22,7 @@ def test_ours_of_made_up_runs():
     runs = [run | {"hardware": ALONE} for run in all_runs(seeds=3)]
     fast = judged("speedup-vs-dsync", runs)
     # (3.5 + 6) / (3.5 + 0.5) with truncation, which is faster here than quantization
-    assert fast.ours.point == pytest.approx(9.5 / 4) and "Pipe-SGD + T" in fast.note
+    assert fast.ours.point == pytest.approx(9.5 / 4)
     assert fast.verdict.text == "holds, within" and fast.seeds == 3
     assert judged("communication-halved", runs).ours.point == pytest.approx(0.5)
     assert judged("dsync-truncation-not-ideal", runs).ours.point == pytest.approx(6 / 3.7)

@@ -50,8 +50,7 @@ def check_values_and_dtypes(fabric):
     for dtype in DTYPES:
         for n in (1, 7, 300):
             outgoing, incoming = numbers(n, fabric.rank, dtype), torch.full((n,), 77).to(dtype)
-            receive = fabric.irecv(incoming, left)
-            send = fabric.isend(outgoing, right)
+            receive, send = fabric.sendrecv(outgoing, right, incoming, left)
             receive.wait()
             send.wait()
             assert torch.equal(incoming, numbers(n, left, dtype)), (dtype, n)
@@ -89,9 +88,9 @@ def check_special_values(fabric):
     left, right = neighbours(fabric)
     special = torch.tensor([0.0, -0.0, float("inf"), -float("inf"), float("nan"), 1e-45, -1e-40, 3.4e38])
     incoming = torch.zeros(8)
-    receive = fabric.irecv(incoming, left)
-    fabric.send(special, right)
+    receive, send = fabric.sendrecv(special, right, incoming, left)
     receive.wait()
+    send.wait()
     assert bits(incoming) == bits(special)
 
 
@@ -100,8 +99,8 @@ def check_shapes(fabric):
     left, right = neighbours(fabric)
     for shape in ((), (1,), (3, 4), (2, 3, 5)):
         outgoing, incoming = torch.full(shape, float(fabric.rank)), torch.zeros(shape)
-        receive = fabric.irecv(incoming, left)
-        fabric.send(outgoing, right)
+        receive, send = fabric.sendrecv(outgoing, right, incoming, left)
+        send.wait()
         receive.wait()
         assert torch.equal(incoming, torch.full(shape, float(left)))
 
@@ -120,8 +119,9 @@ def check_large_messages_both_ways(fabric):
     left, right = neighbours(fabric)
     n = 1 << 18  # 1 MiB: past every eager limit
     incoming = [torch.zeros(n), torch.zeros(n)]
-    works = [fabric.irecv(incoming[0], left, 1), fabric.irecv(incoming[1], right, 2)]
-    works += [fabric.isend(noise(n, fabric.rank), right, 1), fabric.isend(noise(n, fabric.rank), left, 2)]
+    with fabric.batch():
+        works = [fabric.irecv(incoming[0], left, 1), fabric.irecv(incoming[1], right, 2)]
+        works += [fabric.isend(noise(n, fabric.rank), right, 1), fabric.isend(noise(n, fabric.rank), left, 2)]
     for work in works:
         work.wait()
     assert torch.equal(incoming[0], noise(n, left)) and torch.equal(incoming[1], noise(n, right))
@@ -143,7 +143,7 @@ def check_blocking_send_and_receive(fabric):
 
 
 def check_same_tag_keeps_order(fabric):
-    need(fabric)
+    need(fabric, "tags")
     left, right = neighbours(fabric)
     sends = [fabric.isend(torch.full((1 + i % 3,), float(i)), right, 4) for i in range(12)]
     for i in range(12):
@@ -167,7 +167,7 @@ def check_tags_do_not_mix(fabric):
 
 
 def check_channels_do_not_mix(fabric):
-    need(fabric)
+    need(fabric, "tags")
     left, right = neighbours(fabric)
     sends = [fabric.isend(torch.tensor([float(channel)]), right, 1, channel) for channel in range(CHANNELS)]
     for channel in reversed(range(CHANNELS)):
@@ -195,7 +195,7 @@ def check_wait_again(fabric):
     need(fabric)
     left, right = neighbours(fabric)
     incoming = torch.zeros(1)
-    receive, send = fabric.irecv(incoming, left), fabric.isend(torch.ones(1), right)
+    receive, send = fabric.sendrecv(torch.ones(1), right, incoming, left)
     for _ in range(3):
         receive.wait()
         send.wait()
@@ -206,14 +206,14 @@ def check_wait_without_end(fabric):
     need(fabric)
     left, right = neighbours(fabric)
     incoming = torch.zeros(1)
-    receive, send = fabric.irecv(incoming, left), fabric.isend(torch.ones(1), right)
+    receive, send = fabric.sendrecv(torch.ones(1), right, incoming, left)
     receive.wait(timeout=float("inf"))
     send.wait(timeout=float("inf"))
     assert incoming.item() == 1
 
 
 def check_source_of_a_named_receive(fabric):
-    need(fabric)
+    need(fabric, "tags")
     left, right = neighbours(fabric)
     receive = fabric.irecv(torch.zeros(1), left)
     fabric.send(torch.ones(1), right)
@@ -270,8 +270,7 @@ def check_done(fabric):
 def check_what_is_not_declared_says_so(fabric):
     need(fabric)
     left, right = neighbours(fabric)
-    work = fabric.irecv(torch.zeros(1), left)
-    send = fabric.isend(torch.ones(1), right)
+    work, send = fabric.sendrecv(torch.ones(1), right, torch.zeros(1), left)
     if "test" not in fabric.capabilities:
         with pytest.raises(FabricError, match=f"{fabric.name}.*test"):
             work.done()

@@ -64,6 +64,7 @@ def test_bad_words_are_named_with_the_valid_ones(tmp_path, arguments, words):
         (["strategy=pipe_sgd", "strategy.warmup_epochs=abc"], ["warmup_epochs=abc", "a number"]),
         (["batch=100000000"], ["batch=100000000", "training samples"]),
         (["device=cuda"], ["device=cuda", "no working GPU"]),
+        (["testbed=virtual", "device=cuda"], ["device=cuda", "no working GPU"]),
         (["dataset.standin=maybe"], ["maybe", "auto"]),
     ],
 )

@@ -335,8 +335,10 @@ def test_the_same_samples_for_any_number_of_workers(workers):
 
 
 def test_minibatches_on_a_device_without_arithmetic():
-    x, y = Batches(split(), 5, seed=0, device="meta")[3]
+    batches = Batches(split(), 5, seed=0, device="meta")
+    x, y = batches[3]
     assert x.shape == (5, 1, 1, 1) and x.is_meta and y.is_meta
+    assert batches.indices(3).tolist() == Batches(split(), 5, seed=0).indices(3).tolist()
 
 
 @pytest.mark.parametrize("size, per_epoch", [(0, 1), (5, 21), (104, None), (5, 0)])

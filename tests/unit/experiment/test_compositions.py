@@ -103,6 +103,16 @@ def test_a_breakdown_run_is_a_part_of_the_training_behind_the_warm_up(monkeypatc
     assert TrainingPlan.of(everything, 5005) == TrainingPlan.of(whole[0], 5005)
 
 
+def test_simulated_ranks_compute_on_a_gpu_where_they_are_told_to(monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    (told,), (usual,) = (
+        runs.expand(FIG4, ["strategy=dsync", "testbed=virtual", *more]) for more in (["device=cuda"], [])
+    )
+    assert runs.uses_gpu(told.config) and not runs.uses_gpu(usual.config) and not told.config.breakdown
+    (nothing,) = runs.expand(FIG4, ["strategy=dsync", "testbed=virtual", "testbed.arithmetic=none", "device=cuda"])
+    assert nothing.config.wanted_device == "cpu"
+
+
 @pytest.mark.parametrize("group", files.GROUPS)
 def test_every_file_of_a_group_composes(group):
     for name in files.group_names(group):

@@ -272,7 +272,12 @@ def test_a_null_contribution_of_top_k_is_nothing():
 
 @pytest.mark.parametrize(
     "codec, algorithm, bound",
-    [("none", "ring", 0.0), ("truncate16", "ring", 0.02), ("quantize8", "ring_pipelined", 0.05)],
+    [
+        ("none", "ring", 0.0),
+        ("none", "native", 0.0),
+        ("truncate16", "ring", 0.02),
+        ("quantize8", "ring_pipelined", 0.05),
+    ],
 )
 def test_other_allreduces_and_codecs(codec, algorithm, bound):
     """Flags stay exact whatever a codec does to the sums."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from repro.common.errors import FaultError, InputError
 from repro.fabric import selection, virtual
@@ -89,6 +90,37 @@ def test_sampled_selection_takes_the_top_of_its_threshold(monkeypatch):
         assert not rest[sizes.isinf()].any()
         assert sizes[real].min() >= sizes[rest].max()
     assert 0 < short < 40
+
+
+class NothingRead(TorchDispatchMode):
+    """Refuses what brings a tensor's value to the host: on a GPU that waits for all that it was asked for."""
+
+    def __torch_dispatch__(self, operation, types, args=(), kwargs=None):
+        assert operation._schema.name != "aten::_local_scalar_dense", "a tensor's value is read on the host"
+        return operation(*args, **(kwargs or {}))
+
+
+def test_sampled_selection_on_a_gpu_takes_the_same_and_reads_nothing_on_the_host(monkeypatch):
+    """But for zeros, which it leaves out."""
+    monkeypatch.setattr(selection, "SAMPLE", 200)
+    draw = torch.Generator().manual_seed(1)
+    for trial in range(40):
+        x, k = vector(trial % 5, 4000, draw), 200
+        there = selection.select(x, k, "sampled")
+        with NothingRead():
+            found = selection.sampled_at_once(x, k)
+        assert found.tolist() == sorted(found.tolist())
+        wanted = there.indices[(there.indices != EMPTY) & (there.values != 0)]
+        assert found[found != EMPTY].tolist() == wanted.tolist(), trial
+    for read in (lambda: x[0].item(), lambda: bool(x.isfinite().all())):
+        with pytest.raises(AssertionError, match="read on the host"), NothingRead():
+            read()
+
+
+def test_the_state_of_what_came_in_is_taken_without_reading_it():
+    with NothingRead():
+        state = Sparse(torch.tensor([1.0, torch.inf]), torch.tensor([-3, 5], dtype=torch.int32)).state()
+    assert state.tolist() == [-3, 0]
 
 
 def sparse(x: torch.Tensor, k: int) -> Sparse:
@@ -284,11 +316,11 @@ def test_a_flag_reaches_every_rank(bad, codec):
             x[150] = bad
         mine, wire = sparse(x, 9).flagged(fabric.rank, starts), Wire(9, codec)
         with pytest.raises(FaultError, match="NaN or infinity in the gradient of b on rank 1 at step 4"):
-            gtopk_allreduce(fabric, mine, wire).kept.check(names, "at step 4")
+            Sparse.check(gtopk_allreduce(fabric, mine, wire).kept.state(), names, "at step 4")
         found = topk_allgather(fabric, wire.pack(mine), wire)
-        found[0].check(names, "")
+        Sparse.check(found[0].state(), names, "")
         with pytest.raises(FaultError, match="of b on rank 1"):
-            found[1].check(names, "")
+            Sparse.check(found[1].state(), names, "")
 
     on_ranks(3, main)
 
@@ -296,7 +328,7 @@ def test_a_flag_reaches_every_rank(bad, codec):
 def test_an_overflowing_sum_is_named():
     huge = Sparse(torch.tensor([3e38]), torch.tensor([1], dtype=torch.int32))
     with pytest.raises(FaultError, match="beyond float32 at step 2"):
-        merge(huge, huge)[0].check(["a"], "at step 2")
+        Sparse.check(merge(huge, huge)[0].state(), ["a"], "at step 2")
 
 
 def test_unknown_ways_to_select_are_named():

@@ -226,7 +226,8 @@ def test_the_benchmark_on_real_ranks():
     assert len(found["rows"]) == 2 * len(partial.COLLECTIVES)
     for row in found["rows"]:
         assert row["latency_s"]["median"] > 0 and 1 <= row["nap"] <= 3
-        assert row["ratio"] == 1 or row["collective"] != "allreduce"
+        assert row["over_own"]["median"] == 1 or row["collective"] != "allreduce"
+        assert row["cpu_s"] > 0
     cost = found["progress"]
     assert cost["with"] > 0 and cost["without"] > 0 and len(cost["cost"]["all"]) == cost["ranks"]
     text = partial.table(found)

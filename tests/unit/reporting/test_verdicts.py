@@ -55,7 +55,7 @@ def steps(**seconds):
 def test_a_verb_takes_the_variant_that_is_best_over_seeds_and_pairs_by_seed(tmp_path):
     (claim,) = read(tmp_path, CLAIM).claims
     found = numbers(claim.value, steps(A=[0.5, 0.4, 0.1], A_T=[0.4, 0.3], B=[1.0, 1.2]))
-    assert found.values == pytest.approx({0: 2.5, 1: 4.0}) and found.note == "fastest: A + T"
+    assert found.values == pytest.approx({0: 2.5, 1: 4.0})
     assert numbers(claim.value, steps(B=[1.0])).reason == "no results for A, A + T"
     apart = [row | {"seed": seed} for seed, row in enumerate(steps(A=[0.5], B=[1.0]))]
     assert "no seed in common" in numbers(claim.value, apart).reason

@@ -341,7 +341,7 @@ def test_memory_is_a_gradient_a_residual_and_a_multiple_of_k(name, selection_nam
         strategy.setup(worker)
         held = [v for v in vars(strategy).values() if isinstance(v, torch.Tensor)]
         buffers = strategy.pending.buffers
-        assert sum(v.numel() for v in [*held, *list(buffers)[1:]]) <= 2 * n + len(strategy.names)
+        assert sum(v.numel() for v in [*held, *list(buffers)[1:]]) <= 2 * n + len(strategy.finiteness.names)
         gradient = buffers[0].copy_(torch.randn(n, generator=torch.Generator().manual_seed(fabric.rank)))
         with Largest([strategy.residual, gradient]) as mode:
             strategy.accumulate(gradient, 0, n)

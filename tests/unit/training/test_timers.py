@@ -161,18 +161,26 @@ def test_the_plan_stops_where_the_configuration_says():
 
 
 class Stream:
-    """Kernels queue up; the host goes on at once. Times are virtual seconds."""
+    """Kernels queue up, on a stream for each task; the host goes on at once. Times are virtual seconds."""
 
     def __init__(self, fabric):
-        self.fabric, self.free, self.events, self.waits = fabric, 0.0, 0, 0
+        self.fabric, self.ends, self.events, self.waits = fabric, {}, 0, 0
+
+    @property
+    def free(self):
+        return self.ends.get(self.fabric.current_task(), 0.0)
 
     def launch(self, seconds):
         self.fabric.sleep(0.001)  # that it takes to queue
-        self.free = max(self.free, self.fabric.now()) + seconds
+        self.ends[self.fabric.current_task()] = max(self.free, self.fabric.now()) + seconds
+
+    def follow(self, line):
+        """The calling task's stream comes behind what that line has queued."""
+        self.ends[self.fabric.current_task()] = max(self.free, self.ends[line])
 
     def synchronise(self):
         self.waits += 1
-        self.fabric.sleep(max(0.0, self.free - self.fabric.now()))
+        self.fabric.sleep(max(0.0, max(self.ends.values(), default=0.0) - self.fabric.now()))
 
     def event(self):
         self.events += 1
@@ -246,6 +254,61 @@ def test_hidden_communication_is_judged_by_when_the_device_computed():
     assert phases["overlapped"] == pytest.approx(0.2, abs=0.002)
     assert phases["backward"] == pytest.approx(0.2, abs=0.002)
     assert phases["communicate"] == pytest.approx(0.1, abs=0.002)
+
+
+def test_what_waits_for_its_turn_on_the_device_hides_nothing():
+    """The task is handed a gradient that the device has yet to compute: its communication begins behind that, on the
+    task's own stream, however early the host has asked for it. It is hidden by the next forward pass alone."""
+
+    def body(fabric):
+        stream, queue = Stream(fabric), fabric.queue()
+        clock = Clock(fabric, stream.synchronise, device_times=DeviceTimes(stream.event))
+        clock.start()
+
+        def communicate():
+            queue.get()
+            stream.follow("main")
+            with clock.phase("communicate"), clock.interruption("compress"):
+                stream.launch(0.3)
+
+        task = fabric.spawn(communicate, "communication")
+        with clock.phase("backward"):
+            stream.launch(0.2)
+            queue.put(None)
+        with clock.phase("forward"):
+            stream.launch(0.1)
+        task.join()
+        with clock.paused():
+            return clock.take(), clock.middle(1.0)
+
+    phases, intervals = on_one_gpu(body)
+    assert phases["overlapped"] == pytest.approx(0.1, abs=0.003)
+    [hidden] = [each for each in intervals if each.name == "communicate"]
+    assert (hidden.line, hidden.start, hidden.end) == (
+        "communication",
+        pytest.approx(0.2, abs=0.003),
+        pytest.approx(0.5, abs=0.003),
+    )
+
+
+def test_a_step_is_as_long_as_the_device_takes_for_it():
+    """Not as long as its kernels take to be queued."""
+
+    def body(fabric):
+        stream = Stream(fabric)
+        clock = Clock(fabric, stream.synchronise, device_times=DeviceTimes(stream.event))
+        clock.start()
+        steps = []
+        for _ in range(4):
+            began = clock.point()
+            stream.launch(0.25)
+            steps.append((began, clock.point()))
+        assert stream.waits == 1 and fabric.now() < 0.1
+        with clock.paused():
+            return clock.between(steps), clock.train_s()
+
+    steps, train_s = on_one_gpu(body)
+    assert steps == pytest.approx([0.25] * 4, abs=0.002) and sum(steps) == pytest.approx(train_s, abs=0.002)
 
 
 def test_an_interrupted_phase_goes_on_and_events_are_used_again():

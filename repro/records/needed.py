@@ -1,4 +1,4 @@
-"""What the pages read of a run's summary, of each program its own.
+"""What every run's summary has, of each program its own.
 
 That a summary is of the schema, and its parts texts, numbers and mappings, is asked as it is read
 (`repro.records.summary_schema`); here, whether everything is there.

@@ -1,0 +1,176 @@
+"""NCCL's rules on a CPU: orders that would hang there are errors that name who waits for whom, and for what."""
+
+import re
+
+import pytest
+import torch
+
+from repro.fabric.base import ANY_SOURCE, BACKGROUND, FabricError
+from repro.testing.nccl import by_nccls_rules
+from tests.support.virtual import NETWORK
+
+
+def run(size, main):
+    return by_nccls_rules(size, main, NETWORK)
+
+
+def connect(fabric, *channels):
+    """Every direction between neighbours has been used."""
+    for channel in channels or (0,):
+        for to, source in ((1, -1), (-1, 1)):
+            word, heard = torch.zeros(1), torch.zeros(1)
+            ends = (fabric.rank + to) % fabric.size, (fabric.rank + source) % fabric.size
+            for work in fabric.sendrecv(word, ends[0], heard, ends[1], channel=channel):
+                work.wait()
+
+
+def vectors(fabric, n=3):
+    return torch.full((n,), float(fabric.rank)), torch.empty(n)
+
+
+@pytest.mark.parametrize("size", [2, 3, 5])
+def test_an_exchange_in_one_batch_comes_through(size):
+    def main(fabric):
+        mine, theirs = vectors(fabric)
+        left, right = (fabric.rank - 1) % size, (fabric.rank + 1) % size
+        for work in fabric.sendrecv(mine, right, theirs, left):
+            work.wait()
+        return theirs[0].item()
+
+    assert run(size, main) == [float((rank - 1) % size) for rank in range(size)]
+
+
+@pytest.mark.parametrize("first, second", [("receive", "send"), ("send", "receive")])
+def test_two_that_begin_with_the_same_hang(first, second):
+    def main(fabric):
+        connect(fabric)
+        mine, theirs = vectors(fabric)
+        peer = 1 - fabric.rank
+        begin = {"send": lambda: fabric.isend(mine, peer, 7), "receive": lambda: fabric.irecv(theirs, peer, 7)}
+        for work in [begin[first](), begin[second]()]:
+            work.wait()
+
+    word = {"send": "send to", "receive": "receive from"}
+    said = rf"rank 0 \(main\) waits for {word[first]} rank 1 \(channel 0\), first in the stream, while rank 1's "
+    with pytest.raises(FabricError, match=f"deadlock.*{said}stands at {word[first]} rank 0"):
+        run(2, main)
+
+
+def test_a_transfer_behind_one_that_waits_waits_too():
+    """Rank 1 has what rank 0 wants next, but not what it wants first: one stream, however many peers."""
+
+    def main(fabric):
+        connect(fabric)
+        mine, theirs = vectors(fabric)
+        if fabric.rank == 0:
+            fabric.irecv(torch.empty(3), 2)
+            fabric.recv(theirs, 1)
+        elif fabric.rank == 1:
+            fabric.send(mine, 0)
+            fabric.recv(theirs, 2)
+        else:
+            fabric.recv(theirs, 1)
+
+    with pytest.raises(FabricError, match=r"receive from rank 1 .*behind receive from rank 2 in the stream"):
+        run(3, main)
+
+
+def test_the_first_use_between_two_ranks_waits_in_the_call():
+    """On other fabrics, and here between ranks that have talked already, a receive may be posted long before."""
+
+    def main(fabric, warm):
+        mine, theirs = vectors(fabric)
+        if warm:
+            connect(fabric, BACKGROUND)
+        if fabric.rank == 0:
+            receive = fabric.irecv(theirs, 1, channel=BACKGROUND)
+            fabric.exchange("posted")
+            receive.wait()
+        else:
+            fabric.exchange("posted")
+            fabric.send(mine, 0, channel=BACKGROUND)
+
+    run(2, lambda fabric: main(fabric, warm=True))
+    with pytest.raises(FabricError, match=r"to open a connection \(channel 1; there is rank 0: receive from rank 1\)"):
+        run(2, lambda fabric: main(fabric, warm=False))
+
+
+def test_tags_count_for_nothing():
+    def main(fabric):
+        if fabric.rank == 0:
+            for tag in (1, 2):
+                fabric.send(torch.full((1,), float(tag)), 1, tag)
+            return None
+        found = torch.empty(1)
+        fabric.recv(found, 0, 2)
+        first = found.item()
+        fabric.recv(found, 0, 1)
+        return first
+
+    assert run(2, main)[1] == 1
+
+
+def test_a_message_of_another_size_is_named():
+    def main(fabric):
+        if fabric.rank == 0:
+            fabric.send(torch.zeros(3), 1)
+        else:
+            fabric.recv(torch.zeros(2), 0)
+
+    with pytest.raises(FabricError, match=r"rank 1: receive from rank 0 .*expects 8 bytes.*rank 0 has for it are 12"):
+        run(2, main)
+
+
+def test_tasks_that_share_a_channel_at_once_are_refused():
+    def main(fabric):
+        connect(fabric)
+        mine, theirs = vectors(fabric)
+        peer = 1 - fabric.rank
+        if fabric.rank == 0:
+            receive = fabric.irecv(theirs, peer)
+            fabric.spawn(lambda: fabric.send(mine, peer), "sender").join()
+            receive.wait()
+        else:
+            fabric.sleep(1)
+            for work in fabric.sendrecv(mine, peer, theirs, peer):
+                work.wait()
+
+    with pytest.raises(FabricError, match=r"rank 0: tasks main and sender have receive from rank 1 and send to rank 1"):
+        run(2, main)
+
+
+def test_collectives_in_different_orders_are_named():
+    def main(fabric):
+        vector = torch.ones(2)
+        steps = [lambda: fabric.allreduce(vector), lambda: fabric.broadcast(vector)]
+        for step in steps if fabric.rank else reversed(steps):
+            step()
+
+    with pytest.raises(FabricError, match=r"rank 1 has come to allreduce of 8 bytes .*rank 0 to broadcast from rank 0"):
+        run(2, main)
+
+
+def test_what_nobody_waits_for_is_found_at_the_end():
+    def main(fabric):
+        connect(fabric)
+        if fabric.rank == 0:
+            fabric.irecv(torch.empty(1), 1)
+
+    with pytest.raises(FabricError, match=r"left behind at the end: rank 0: receive from rank 1"):
+        run(2, main)
+
+
+def test_there_is_no_any_source():
+    with pytest.raises(FabricError, match="rank 0: receive from any rank"):
+        run(2, lambda fabric: fabric.recv(torch.empty(1), ANY_SOURCE))
+
+
+def test_a_rank_that_ends_early_is_seen():
+    def main(fabric):
+        connect(fabric)
+        if fabric.rank == 0:
+            fabric.recv(torch.empty(1), 1)
+
+    with pytest.raises(FabricError) as error:
+        run(2, main)
+    assert re.search(r"rank 0 \(main\) waits for receive from rank 1 .* rank 1's stands at its end", str(error.value))

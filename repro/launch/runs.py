@@ -112,7 +112,8 @@ def exact(config: RunConfig, seed: int) -> RunConfig:
     strategy, options = config.strategy, config.strategy.options
     if config.breakdown_steps and is_dataclass(options) and not isinstance(options, type):
         usual = PLUGINS["strategy"].defaults(strategy.name)
-        warm = {field.name: usual[field.name] for field in fields(options) if field.name.startswith("warmup_")}
+        own = {field.name for field in fields(options) if field.name.startswith("warmup_")}
+        warm = {name: usual[name] for name in own & usual.keys()}
         strategy = replace(strategy, options=replace(options, **warm))
     return config.model_copy(update={"seed": seed, "breakdown": True, "strategy": strategy})
 

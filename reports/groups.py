@@ -131,6 +131,10 @@ def optimizer(summary: Summary) -> dict[str, Any]:
         silent |= {"every"}
     if schedule not in ("step", "exponential"):
         silent |= {"decay"}
+    if schedule not in ("cosine", "polynomial"):
+        silent |= {"over"}
+    if schedule != "polynomial":
+        silent |= {"power"}
     return {name: value for name, value in found.items() if name not in silent}
 
 

@@ -9,9 +9,9 @@ is named so.
 
 A data set's module holds `FILES` (file name -> size and checksums), `MIRRORS` (where they may be downloaded; with
 `ARCHIVE` in one tarball; without FILES never, and `MISSING` says what to do), `OPTIONS` (names of what the
-configuration may set), `STANDIN` (the stand-in's name), `find(root)`, and, each taking the options, `read(folder)` and
-`standin()`, both giving a `Dataset`, and `shapes()`. `TASK` and `KIND` (see `repro.data.base`) where they are not
-classification of images.
+configuration may set; those of `repro.data.augmentation` among them are applied here), `STANDIN` (the stand-in's name),
+`find(root)`, and, each taking the other options, `read(folder)` and `standin()`, both giving a `Dataset`, and
+`shapes()`. `TASK` and `KIND` (see `repro.data.base`) where they are not classification of images.
 
 A module that this does not fit has `load(root, standin, **options)` in the place of `read` and `standin`, and in the
 place of `shapes` it may have `timing(root, **options)`; both give the `Dataset`. `GENERATED = True`: there is nothing
@@ -29,7 +29,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from repro.common.errors import InputError, NotHere, unknown
-from repro.data import files
+from repro.data import augmentation, files
 from repro.data.sources import generated, kind, missing, module, module_of, names, task
 from repro.experiment.schema import RunConfig
 
@@ -82,12 +82,15 @@ def load(name: str, root: str | None = None, standin: str = "auto", **options: A
     given = _options(name, options)
     if hasattr(source, "load"):
         return source.load(root, standin, **given)
+    from repro.data.augment import augmented
+
+    changes, given = augmentation.parted(given)
     folder = None if standin == "always" else source.find(root)
     if folder is not None:
-        return source.read(folder, **given)
+        return augmented(source.read(folder, **given), changes)
     if standin == "never":
         raise NotHere(missing(name, root))
-    return source.standin(**given)
+    return augmented(source.standin(**given), changes)
 
 
 def shapes(name: str, root: str | None = None, **options: Any) -> Dataset:
@@ -104,7 +107,7 @@ def shapes(name: str, root: str | None = None, **options: Any) -> Dataset:
     source, given = module(name), _options(name, options)
     if hasattr(source, "timing"):
         return source.timing(root, **given)
-    counts, classes, shape = source.shapes(**given)
+    counts, classes, shape = source.shapes(**augmentation.parted(given)[1])
     splits: list[AnySplit]
     if kind(name) == "text":
         splits = [Text(torch.empty(count + 1, dtype=torch.int64, device="meta"), *shape) for count in counts]

@@ -118,6 +118,11 @@ class Samples(AnySplit):
     def select(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """The same of the given rows (n,), which are on the host."""
 
+    def draw(self, rows: torch.Tensor, epoch: str) -> tuple[torch.Tensor, torch.Tensor]:
+        """The same for a training minibatch of an epoch, a text that names the run's seed too: what is random of a
+        sample depends on it and the row alone."""
+        return self.select(rows)
+
     def subset(self, samples: int, seed: int = 0) -> Samples:
         return Some(self, chosen(len(self), samples, seed))
 
@@ -182,6 +187,9 @@ class Some(Samples):
 
     def slice(self, start: int, stop: int) -> tuple[torch.Tensor, torch.Tensor]:
         return self.whole.select(self.rows[start:stop])
+
+    def draw(self, rows: torch.Tensor, epoch: str) -> tuple[torch.Tensor, torch.Tensor]:
+        return self.whole.draw(self.rows[rows.cpu()].to(rows.device), epoch)
 
 
 @dataclass(frozen=True)
@@ -295,7 +303,7 @@ class Batches(Minibatches):
     def __getitem__(self, minibatch_id: int) -> tuple[torch.Tensor, torch.Tensor]:
         """x (size, *input_shape) and y (size,) of one minibatch; ids below 0 raise IndexError."""
         rows = self.indices(minibatch_id)
-        return self.split.select(rows)
+        return self.split.draw(rows, f"{self.seed}/{minibatch_id // self.per_epoch}")
 
     def indices(self, minibatch_id: int) -> torch.Tensor:
         """The minibatch's sample numbers in the split, shape (size,), on the host: who reads them does not wait."""

@@ -24,13 +24,16 @@ STRETCH = 8  # images a thread takes at a time
 class Decoder:
     """From an image file to pixels (3, H, W), uint8 RGB.
 
-    size   (height, width) of the result: the image's shorter side is resized (bilinear) to size x 256 / 224, rounded,
-           and the middle is cut out, as is usual for evaluation on ImageNet; the same in training, so nothing is random
-    exact  the file must have that size already, and is taken as it is
+    size     (height, width) of the result: the image's shorter side is resized (bilinear) to size x 256 / 224, rounded,
+             and the middle is cut out, as is usual for evaluation on ImageNet; what is random in training comes after
+             it (repro.data.augment)
+    shorter  pixels of that side, in the place of size x 256 / 224
+    exact    the file must have that size already, and is taken as it is
     """
 
-    def __init__(self, size: tuple[int, int], exact: bool):
+    def __init__(self, size: tuple[int, int], exact: bool, shorter: int | None = None):
         self.size, self.exact = size, exact
+        self.shorter = shorter or round(max(size) * 256 / 224)
 
     def __call__(self, path: Path) -> np.ndarray:
         with Image.open(path) as file:
@@ -40,7 +43,7 @@ class Decoder:
             if image.size != (width, height):
                 raise InputError(f"{path}: {image.width}x{image.height} pixels, expected {width}x{height}")
         else:
-            scale = round(max(height, width) * 256 / 224) / min(image.size)
+            scale = self.shorter / min(image.size)
             sides = [max(round(side * scale), least) for side, least in zip(image.size, (width, height))]
             image = image.resize(sides, Image.Resampling.BILINEAR)
             left, top = (image.width - width) // 2, (image.height - height) // 2

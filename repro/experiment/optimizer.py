@@ -12,7 +12,7 @@ from repro.common.fields import Model, NonNegative, Positive
 
 
 class Optimizer(Model):
-    """What `paper_configs/config.yaml` says of each; epochs in milestones, every and warmup.
+    """What `paper_configs/config.yaml` says of each; epochs in milestones, every, over and warmup.
 
     With the defaults, which never change, this is SGD at one rate; what is at its default is not in a run's key.
     """
@@ -23,7 +23,7 @@ class Optimizer(Model):
     momentum: NonNegative = 0.0
     weight_decay: NonNegative = 0.0
     # inverse_sqrt and inverse: of the proofs that Pipe-SGD 3.3 adapts (its reference [23], Langford et al., NIPS 2009)
-    schedule: Literal["constant", "inverse_sqrt", "inverse", "step", "exponential"] = "constant"
+    schedule: Literal["constant", "inverse_sqrt", "inverse", "step", "exponential", "cosine", "polynomial"] = "constant"
     milestones: list[Positive] = Field(default_factory=list)
     decay: Annotated[float, Field(gt=0, le=1)] = 0.1
     warmup: list[Positive] = Field(default_factory=list)
@@ -32,6 +32,8 @@ class Optimizer(Model):
     alpha: Annotated[float, Field(ge=0, lt=1)] = 0.99
     eps: Positive = 1e-8
     every: Positive | None = None
+    over: Positive | None = None
+    power: Positive = 1.0
 
     @model_validator(mode="after")
     def _fits(self) -> Optimizer:
@@ -42,3 +44,8 @@ class Optimizer(Model):
         if self.schedule == "exponential" and self.every is None:
             raise InputError("optimizer.every=null: schedule=exponential needs a number of epochs, for instance 2")
         return self
+
+    def within(self, epochs: float) -> Optimizer:
+        """The same in a run of so many epochs, which a schedule that ends goes over unless it says how many."""
+        ends = self.schedule in ("cosine", "polynomial")
+        return self.model_copy(update={"over": epochs}) if ends and self.over is None else self

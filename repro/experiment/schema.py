@@ -77,6 +77,7 @@ class RunConfig(Model):
     metric: Text
     targets: list[Number | int]
     optimizer: Optimizer
+    breakdown_steps: Count | None = 300
     min_compute_s: NonNegative | None = None
     eval_train: Whole = 0
     seed: Seed
@@ -101,6 +102,11 @@ class RunConfig(Model):
             return given
         program = info.data.get("program")
         return None if program in (None, TRAIN) else PROBES.parse(program, given, "probe")
+
+    @field_validator("optimizer")
+    @classmethod
+    def _ends(cls, given: Optimizer, info: ValidationInfo) -> Optimizer:
+        return given.within(info.data["epochs"]) if "epochs" in info.data else given
 
     @model_validator(mode="after")
     def _divides(self) -> RunConfig:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections.abc import Sequence
+from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from repro import fabric, imbalance, launch
 from repro.common.errors import InputError, NotHere
 from repro.common.fields import checked
-from repro.common.registry import TRAIN
+from repro.common.registry import PLUGINS, TRAIN
 from repro.common.user_files import read_bytes
 from repro.evaluation import metrics
 from repro.experiment import config as configs
@@ -19,6 +20,7 @@ from repro.experiment.compose import Composer
 from repro.experiment.run import Run
 from repro.experiment.schema import Axes, RunConfig
 from repro.rank import programs
+from repro.training.stops import TrainingPlan
 
 if TYPE_CHECKING:
     from repro.data.base import Dataset
@@ -97,9 +99,23 @@ def expand(
             measured = config.testbed.kind == "measured"
             if measured and uses_gpu(config) and not config.breakdown and config.program == TRAIN:
                 # exact phases need a synchronisation at each, which spoils the overlap: a run of their own
-                exact = config.model_copy(update={"seed": seeds[0], "breakdown": True})
-                runs.append(Run(experiment, variant.label, exact, seeds[0], ranks=ranks))
+                runs.append(Run(experiment, variant.label, exact(config, seeds[0]), seeds[0], ranks=ranks))
     return runs
+
+
+def exact(config: RunConfig, seed: int) -> RunConfig:
+    """The breakdown run of a configuration.
+
+    One that ends after a part of the training (`breakdown_steps`) has no warm-up of the strategy, by its options
+    warmup_*: it would measure little else.
+    """
+    strategy, options = config.strategy, config.strategy.options
+    if config.breakdown_steps and is_dataclass(options) and not isinstance(options, type):
+        usual = PLUGINS["strategy"].defaults(strategy.name)
+        own = {field.name for field in fields(options) if field.name.startswith("warmup_")}
+        warm = {name: usual[name] for name in own & usual.keys()}
+        strategy = replace(strategy, options=replace(options, **warm))
+    return config.model_copy(update={"seed": seed, "breakdown": True, "strategy": strategy})
 
 
 def uses_gpu(config: RunConfig) -> bool:
@@ -147,7 +163,7 @@ def identify(runs: Sequence[Run]) -> None:
             ensured.add(wanted)
         dataset = data.of(run.config)
         per_epoch = dataset.iterations(run.config.batch)
-        run.iterations = run.config.epochs * per_epoch if run.config.program == TRAIN else None
+        run.iterations = TrainingPlan.of(run.config, per_epoch).iterations if run.config.program == TRAIN else None
         check_model(run.config, dataset)
         if note := models.size_note(run.config, dataset):
             notes[note] = None

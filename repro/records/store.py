@@ -19,8 +19,8 @@ worker ranks):
     accumulate (microbatches of a worker's minibatch), imbalance {name, and its options}, min_compute_s (or null),
     dataset    {name, standin (bool), checksum, train, test (samples; of text words to predict), classes, input_shape}
     model      {name, parameters, and its options}
-    optimizer  {name, lr, momentum, weight_decay, alpha, eps, schedule, milestones, decay, every, warmup, clip_norm}
-               (in older summaries without name, alpha, eps and every: SGD)
+    optimizer  {name, lr, momentum, weight_decay, alpha, eps, schedule, milestones, decay, every, over, power, warmup,
+               clip_norm} (in older summaries without name, alpha, eps and every: SGD; without over and power)
     curve      [{iteration, epoch, train_s, loss (mean training loss since the last stop), test_loss, <metric>}, ...]
                with top5, train_top1, train_top5 where they were evaluated
     final      {<metric>, test_loss, train_s}             and these too

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from repro.common.known import known
@@ -14,7 +15,9 @@ class Schedule:
 
     constant: lr · inverse_sqrt: lr / sqrt(t) · inverse: lr / t · step: lr x decay^m, m the milestones (in updates)
     that lie behind, so that a milestone's own update is the last at the old rate · exponential: the same with a
-    milestone after each `every` updates. Whichever it is, the updates of the first epochs take a part of it: `warmup`
+    milestone after each `every` updates · cosine: lr x (1 + cos(pi s)) / 2, s = (t - 1) / over, of Loshchilov, Hutter
+    2017 (equation 5, without restarts and with 0 at the end) · polynomial: lr x (1 - s)^power, Caffe's `poly`. These
+    two are 0 after `over` updates. Whichever it is, the updates of the first epochs take a part of it: `warmup`
     has a factor an epoch.
     """
 
@@ -25,14 +28,27 @@ class Schedule:
     warmup: tuple[float, ...] = ()
     updates_per_epoch: int = 1
     every: float | None = None
+    over: float | None = None
+    power: float = 1.0
 
     @classmethod
     def of(cls, optimizer: Optimizer, updates_per_epoch: int) -> Schedule:
-        """From the configuration's `optimizer`, whose milestones and `every` are epochs."""
+        """From the configuration's `optimizer`, whose milestones, `every` and `over` are epochs."""
         milestones = tuple(epoch * updates_per_epoch for epoch in optimizer.milestones)
-        every = None if optimizer.every is None else optimizer.every * updates_per_epoch
-        warmup = tuple(optimizer.warmup)
-        return cls(optimizer.lr, optimizer.schedule, milestones, optimizer.decay, warmup, updates_per_epoch, every)
+        every, over = (
+            None if epochs is None else epochs * updates_per_epoch for epochs in (optimizer.every, optimizer.over)
+        )
+        return cls(
+            optimizer.lr,
+            optimizer.schedule,
+            milestones,
+            optimizer.decay,
+            tuple(optimizer.warmup),
+            updates_per_epoch,
+            every,
+            over,
+            optimizer.power,
+        )
 
     def rate(self, t: int) -> float:
         """The learning rate of update t."""
@@ -48,4 +64,9 @@ class Schedule:
             return self.lr * self.decay ** sum(t > milestone for milestone in self.milestones)
         if self.name == "exponential":
             return self.lr * self.decay ** ((t - 1) // known(self.every))
+        if self.name in ("cosine", "polynomial"):
+            done = min(1.0, (t - 1) / known(self.over))
+            return self.lr * (
+                0.5 * (1 + math.cos(math.pi * done)) if self.name == "cosine" else (1 - done) ** self.power
+            )
         return self.lr

@@ -31,7 +31,10 @@ class TrainingPlan:
         def whole(epochs: float) -> int:
             return max(1, round(epochs * iterations_per_epoch))
 
-        return cls(whole(config.epochs), whole(config.eval_every), whole(config.checkpoint_every))
+        iterations = whole(config.epochs)
+        if config.breakdown and config.breakdown_steps:
+            iterations = min(iterations, config.breakdown_steps)
+        return cls(iterations, whole(config.eval_every), whole(config.checkpoint_every))
 
     def at(self, iteration: int) -> Stop:
         """What there is to do after an iteration."""

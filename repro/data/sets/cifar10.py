@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from repro.common.errors import InputError
 from repro.data import cifar, files
+from repro.data.augmentation import CUTS
 from repro.data.cifar import TRAIN, Archive, check_labels, records, split
 from repro.data.files import File, combined, limit
 
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from repro.data.base import Dataset
 
 CLASSES = 10
-OPTIONS = ("images", "test_images")
+OPTIONS = ("images", "test_images", *CUTS)
 STANDIN = "cifar10-standin-seeded"
 FIRST_1000 = "cifar10-first-1000-test"
 # mean and deviation of each channel over the training images, of pixels from 0 to 1

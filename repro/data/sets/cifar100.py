@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from repro.data import cifar, files
+from repro.data.augmentation import CUTS
 from repro.data.cifar import TEST, TRAIN, Archive, records, split
 from repro.data.files import File, combined, limit
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from repro.data.base import Dataset
 
 CLASSES = 100
-OPTIONS = ("images", "test_images")
+OPTIONS = ("images", "test_images", *CUTS)
 STANDIN = "cifar100-standin-seeded"
 # mean and deviation of each channel over the training images, of pixels from 0 to 1
 MEAN, DEVIATION = (0.50707516, 0.48654887, 0.44091784), (0.26733429, 0.25643846, 0.27615047)

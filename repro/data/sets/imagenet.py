@@ -10,6 +10,8 @@ Options, all of them null unless set:
                the stand-in's 1,024 and 256)
   resize       crop (null): each image's shorter side is resized to image_size x 256 / 224 and its middle cut out;
                never: images of another size than image_size (null: than the first) are an InputError
+  held         with resize=crop: pixels of the shorter side, in the place of image_size x 256 / 224, and of a side of
+               the middle that is kept of training images, for augmentation to cut from (null: image_size)
   decode       memory: all images are decoded before training, unreadable ones counted and named; lazy: each when it is
                drawn, and before training only every file's header is read. null: memory up to 4 GiB, else lazy
 
@@ -29,6 +31,7 @@ from typing import TYPE_CHECKING, Any
 
 from repro.common.errors import InputError, unknown
 from repro.data import files
+from repro.data.augmentation import ALL
 from repro.data.files import limit
 
 if TYPE_CHECKING:
@@ -61,6 +64,7 @@ class _Options:
     test_images: int | None = None
     resize: str | None = None
     decode: str | None = None
+    held: int | None = None
 
     def __post_init__(self) -> None:
         for option, valid in (("resize", ("crop", "never")), ("decode", ("memory", "lazy"))):
@@ -68,7 +72,7 @@ class _Options:
                 raise unknown(f"value of dataset.{option}", str(getattr(self, option)), valid)
 
 
-OPTIONS = tuple(field.name for field in fields(_Options))
+OPTIONS = (*(field.name for field in fields(_Options)), *ALL)
 
 
 def find(root: str | None = None, name: str = "imagenet") -> Path | None:
@@ -94,7 +98,6 @@ def of_folders(
 ) -> Dataset:
     """A data set in ImageNet's layout; named `name`-subset unless it has the classes, training and test images (None:
     however many) of `whole`. `size`: pixels along a side where the options have none."""
-    from repro.data import lazy
     from repro.data.base import Dataset
 
     names = class_names(folder / "train", options.classes)
@@ -107,20 +110,34 @@ def of_folders(
     sides = (limit("image_size", options.image_size, 2**15, size),) * 2
     if exact:
         sides = common_size(paths[0] + paths[1], sides if options.image_size else None)
+    held = None if options.held is None else limit("held", options.held, 2**15)
     decode = options.decode
     if decode is None:
-        decode = "memory" if 3 * sides[0] * sides[1] * sum(map(len, paths)) <= IN_MEMORY else "lazy"
+        side = held or sides[0]
+        decode = "memory" if 3 * side**2 * sum(map(len, paths)) <= IN_MEMORY else "lazy"
     checksum = checksum_of(listed)
     if decode == "lazy" and not exact:
         check_headers(paths[0] + paths[1], checksum)
+    decoders = _decoders(sides, exact, held)
     splits = [
-        split(part, [label for _, _, label in rows], lazy.Decoder(sides, exact), decode)
-        for part, rows in zip(paths, listed)
+        split(part, [label for _, _, label in rows], decoder, decode)
+        for part, rows, decoder in zip(paths, listed, decoders)
     ]
     counts = len(names), len(paths[0]), len(paths[1])
     if any(wanted not in (None, count) for wanted, count in zip(whole, counts)):
         name = f"{name}-subset"
     return Dataset(name, False, checksum, *splits, classes=len(names), input_shape=(3, *sides))
+
+
+def _decoders(sides: tuple[int, int], exact: bool, held: int | None) -> tuple[Decoder, Decoder]:
+    """Of training and test images."""
+    from repro.data import lazy
+
+    if held is None:
+        return (lazy.Decoder(sides, exact),) * 2
+    if exact or held < max(sides):
+        raise InputError(f"dataset.held={held}: goes with dataset.resize=crop, and must be {max(sides)} or more")
+    return lazy.Decoder((held, held), exact, held), lazy.Decoder(sides, exact, held)
 
 
 def class_names(folder: Path, wanted: int | None) -> list[str]:

@@ -352,7 +352,7 @@ def test_a_runs_data_set_follows_its_testbed():
     assert data.of(configuration(MEASURED, images=50, test_images=20)).standin
     with pytest.raises(InputError, match=r"unknown option 'testbed.arithmetic'"):
         configuration(MEASURED | {"arithmetic": "none"})
-    with pytest.raises(InputError, match=r"data set cifar10 has no option 'imges'; valid: images"):
+    with pytest.raises(InputError, match=r"data set cifar10 has no option 'imges'; valid: flip, images"):
         data.of(configuration(none, imges=3))
     with pytest.raises(InputError, match=r"dataset.images=\[3\]"):
         data.of(configuration(real_arithmetic, images=[3]))

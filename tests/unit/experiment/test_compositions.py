@@ -16,6 +16,7 @@ from repro.experiment import compose as compose_module
 from repro.experiment import config, files
 from repro.experiment.compose import Composer
 from repro.launch import runs
+from repro.training.stops import TrainingPlan
 
 FIG4 = "pipesgd/fig4-mnist"
 
@@ -81,6 +82,25 @@ def test_a_gpu_adds_breakdown_runs_to_the_measured_ones(monkeypatch):
     assert len(found) == 7 * 2 * 2 + 7 and len(exact) == 7
     assert not any(run.simulated for run in exact) and len({run.label for run in found}) == len(found)
     assert not any(run.config.breakdown for run in runs.expand(FIG4, ["device=cpu"]))
+
+
+def test_a_breakdown_run_is_a_part_of_the_training_behind_the_warm_up(monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    alexnet = ["testbed=here", "seeds=1"]
+    whole, exact = (
+        [run.config for run in runs.expand("pipesgd/fig4-alexnet", alexnet) if run.config.breakdown is breakdown]
+        for breakdown in (False, True)
+    )
+    pipelined = [config.strategy.name == "pipe_sgd" for config in whole]
+    assert [config.strategy.options.warmup_epochs for config in whole if config.strategy.name == "pipe_sgd"] == [4] * 3
+    assert [getattr(config.strategy.options, "warmup_epochs", None) == 0 for config in exact] == pipelined
+    assert {config.epochs for config in exact} == {config.epochs for config in whole}  # the schedule is the run's
+    assert [TrainingPlan.of(config, 5005).iterations for config in (whole[0], exact[0])] == [
+        whole[0].epochs * 5005,
+        300,
+    ]
+    everything = exact[0].model_copy(update={"breakdown_steps": None})
+    assert TrainingPlan.of(everything, 5005) == TrainingPlan.of(whole[0], 5005)
 
 
 def test_simulated_ranks_compute_on_a_gpu_where_they_are_told_to(monkeypatch):

@@ -32,6 +32,32 @@ def test_rates_of_each_schedule():
     assert rates(STEP, 12) == [0.1] * 5 + [0.05] * 5 + [0.025] * 2
 
 
+COSINE = {"schedule": "cosine", "over": 1.2}  # epochs: 12 updates
+POLYNOMIAL = {"schedule": "polynomial", "over": 0.5, "power": 2}
+
+
+def test_schedules_that_end_are_0_from_there_on():
+    cosine = rates(COSINE, 14)
+    assert cosine == pytest.approx([0.05 * (1 + math.cos(math.pi * done / 12)) for done in range(12)] + [0, 0])
+    assert cosine[0] == 0.1 and cosine[6] == pytest.approx(0.05)  # half the rate after half of the updates
+    assert rates(POLYNOMIAL, 7) == pytest.approx([0.1 * (1 - done / 5) ** 2 for done in range(5)] + [0, 0])
+    warm = rates(COSINE | {"warmup": [0.5]}, 12)  # counted from the first update, whatever the warm-up takes of it
+    assert warm == pytest.approx([0.5 * rate for rate in cosine[:10]] + cosine[10:12])
+
+
+def test_a_schedule_without_an_end_of_its_own_goes_over_the_run():
+    whole = small.SGD.model_copy(update={"schedule": "cosine"})
+    assert whole.within(30).over == 30 and whole.within(30).within(2).over == 30
+    assert small.SGD.within(30).over is None
+
+
+@pytest.mark.parametrize("name", ["dsync", "pipe_sgd"])
+def test_a_resume_goes_on_in_a_schedule_that_ends(name):
+    optimizer = small.SGD.model_copy(update=COSINE | {"momentum": 0.9})
+    whole = small.run(name, workers=2, optimizer=optimizer)
+    assert small.run(name, workers=2, optimizer=optimizer, stop_and_resume_at=7).digests == whole.digests
+
+
 def part(optimizer=small.SGD):
     return ModelShard(small.model(), optimizer, torch.device("cpu"), iterations_per_epoch=10)
 
@@ -93,7 +119,9 @@ def test_an_explicit_constant_changes_no_bit(name):
         ({"lr": -1}, ["optimizer.lr=-1", "0 or more"]),
         ({"momentum": True}, ["optimizer.momentum=True", "a number"]),
         ({"nesterov": True}, ["unknown option 'optimizer.nesterov'", "momentum"]),
-        ({"schedule": "cosine"}, ["optimizer.schedule=cosine", "constant"]),
+        ({"schedule": "linear"}, ["optimizer.schedule=linear", "constant", "cosine"]),
+        ({"over": 0}, ["optimizer.over=0", "above 0"]),
+        ({"power": -1}, ["optimizer.power=-1", "above 0"]),
         ({"schedule": ["step"]}, ["optimizer.schedule=['step']", "inverse_sqrt"]),
         ({"schedule": "step"}, ["optimizer.milestones=[]", "at least one"]),
         ({"milestones": 3}, ["optimizer.milestones=3", "a list"]),

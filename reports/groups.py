@@ -150,6 +150,7 @@ def properties(summary: Summary) -> dict[str, Any]:
         "device": json.dumps(device, sort_keys=True) if simulated else None,
         "dataset": data["name"],
         "checksum": data.get("checksum"),
+        "augmentation": json.dumps(data.get("augmentation"), sort_keys=True),
         "train": data.get("train"),
         "test": data.get("test"),
         "timing_only": timing_only(summary),

@@ -56,6 +56,11 @@ class Augmented(Samples):
     size: tuple[int, ...]
 
     @property
+    def changes(self) -> dict[str, object]:
+        """What is done to images of minibatches, for the record of a run."""
+        return self.augmentation.model_dump(exclude_none=True)
+
+    @property
     def y(self) -> torch.Tensor:
         return self.whole.y
 

@@ -75,6 +75,11 @@ class AnySplit(ABC):
         """One of KINDS."""
         return "images"
 
+    @property
+    def changes(self) -> dict[str, object]:
+        """What is done at random to the samples of minibatches; empty: nothing."""
+        return {}
+
     @abstractmethod
     def __len__(self) -> int: ...
 

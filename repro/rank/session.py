@@ -92,6 +92,7 @@ def describe(worker: Worker, dataset: Dataset, plan: TrainingPlan) -> dict[str, 
             "test": len(dataset.test),
             "classes": dataset.classes,
             "input_shape": list(dataset.input_shape),
+            **({"augmentation": changes} if (changes := dataset.train.changes) else {}),
         },
     }
 

@@ -74,6 +74,8 @@ def test_a_constant_schedule_is_no_difference_and_another_one_is():
         for more in ({}, {"schedule": "constant", "milestones": [], "decay": 0.1}, {"schedule": "inverse"})
     )
     assert groups.key_of(plain) == groups.key_of(constant) != groups.key_of(falling)
+    mirrored = plain | {"dataset": plain["dataset"] | {"augmentation": {"flip": True}}}
+    assert groups.key_of(mirrored) != groups.key_of(plain)
     assert (
         "schedule inverse"
         in provenance.of_groups({("a", "measured"): groups.groups([falling], ["D-Sync"])[0]})["optimizer"].iloc[0]

@@ -68,6 +68,10 @@ def test_an_evaluation_sees_images_as_they_are():
     assert torch.equal(torch.cat([x for x, _ in held.in_order()]), IMAGES)
 
 
+def test_a_run_s_record_says_what_is_done():
+    assert split(flip=True, pad=4).changes == {"flip": True, "pad": 4} and not Split(IMAGES, torch.arange(6)).changes
+
+
 def test_half_of_the_images_are_mirrored():
     x = IMAGES[:1]
     assert torch.equal(augment(x, numbers(flip=0.49), Augmentation(flip=True), (8, 8)), x.flip(3))

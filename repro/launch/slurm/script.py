@@ -12,7 +12,6 @@ from typing import Any
 from repro.common.errors import InputError
 from repro.common.paths import PROJECT, results_root
 from repro.experiment.run import Run
-from repro.launch import runs as expansion
 from repro.launch.slurm import site as sites
 from repro.rank import programs
 from repro.rank.preemption import STATUS
@@ -47,7 +46,7 @@ def render(runs: Sequence[Run], site: sites.Site, folder: Path, mlflow: bool = F
         finalize=_on_one_line,
     )
     ranks, root = programs.ranks(runs[0].config), results_root()
-    gpus = site.gpus(ranks) if expansion.uses_gpu(runs[0].config) else None
+    gpus = site.gpus(ranks) if runs[0].config.wanted_device != "cpu" else None
     options = dict([gpus] if gpus else []) | {
         "mem": site.mem,
         "constraint": site.constraint,

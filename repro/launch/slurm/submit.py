@@ -85,7 +85,7 @@ def groups(runs: Sequence[Run]) -> list[list[Run]]:
     """The runs by number of ranks and by what computes: an array asks for the nodes and GPUs of its runs, no more."""
     found: dict[tuple[int, bool], list[Run]] = {}
     for run in runs:
-        found.setdefault((programs.ranks(run.config), expansion.uses_gpu(run.config)), []).append(run)
+        found.setdefault((programs.ranks(run.config), run.config.wanted_device != "cpu"), []).append(run)
     return [found[needs] for needs in sorted(found)]
 
 
@@ -96,7 +96,7 @@ def scripts(runs: Sequence[Run], site: sites.Site, folder: Path, mlflow: bool) -
 def asked(runs: Sequence[Run], site: sites.Site) -> dict[str, Any]:
     """What an array over `runs` asks for: {ranks, nodes, gpus (sbatch's word for them)}."""
     ranks = programs.ranks(runs[0].config)
-    gpus = site.gpus(ranks) if expansion.uses_gpu(runs[0].config) else None
+    gpus = site.gpus(ranks) if runs[0].config.wanted_device != "cpu" else None
     return {"ranks": ranks, "nodes": site.nodes(ranks), "gpus": "=".join(gpus) if gpus else "none"}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import logging
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -71,6 +72,7 @@ def build(pages: Path, checkout: Path = PROJECT) -> Site:
         with lock:
             contents = sources.gather(pages, checkout, work / "source", site)
             said = io.StringIO()
+            _heard()
             with patch_docutils(), docutils_namespace():
                 app = Sphinx(
                     srcdir=work / "source", confdir=None, outdir=site, doctreedir=work / "doctrees",
@@ -83,6 +85,14 @@ def build(pages: Path, checkout: Path = PROJECT) -> Site:
     except OSError as error:
         raise cannot("write", site, error) from None
     return Site(site / "index.html", strip_escape_sequences(said.getvalue()).splitlines())
+
+
+def _heard() -> None:
+    """Sphinx's loggers speak again: who configures logging without saying otherwise, as MLflow's migrations do, disables
+    those that there are."""
+    for name, logger in logging.root.manager.loggerDict.items():
+        if name.startswith("sphinx") and isinstance(logger, logging.Logger):
+            logger.disabled = False
 
 
 def _made_by() -> str:

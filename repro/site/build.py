@@ -88,8 +88,8 @@ def build(pages: Path, checkout: Path = PROJECT) -> Site:
 
 
 def _heard() -> None:
-    """Sphinx's loggers speak again: who configures logging without saying otherwise, as MLflow's migrations do, disables
-    those that there are."""
+    """Sphinx's loggers speak again: who configures logging and does not say otherwise, as MLflow's migrations do,
+    disables those that there are."""
     for name, logger in logging.root.manager.loggerDict.items():
         if name.startswith("sphinx") and isinstance(logger, logging.Logger):
             logger.disabled = False

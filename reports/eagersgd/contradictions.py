@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from repro.reporting.stats import TIMES, number
 from repro.reports import arithmetic
 from repro.reports.arithmetic import Check, check, plain
-from repro.reports.eagersgd.published import SPEEDUP, published
-from repro.reports.eagersgd.results import HOROVOD, MAJORITY, SOLO, Results
+from repro.reports.eagersgd.results import HOROVOD, MAJORITY, SOLO, SPEEDUP, Results, published
 
 if TYPE_CHECKING:
     import pandas as pd

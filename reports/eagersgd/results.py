@@ -1,10 +1,14 @@
-"""What the eager-SGD page shows: its experiments, in its order, with the variants that their files give them."""
+"""What the eager-SGD page shows: its experiments, in its order, with the variants that their files give them; and the
+paper's own numbers (reference/eagersgd.csv), looked up by place, row, setting and quantity."""
 
 from __future__ import annotations
+
+from functools import cache
 
 from repro.reports import factors
 from repro.reports.eagersgd import derived  # noqa: F401  adds to the functions that claims name
 from repro.reports.groups import Experiment, widened
+from repro.reports.reference import Quoted, read
 from repro.reports.results import Read, Results
 
 PAPER = "eagersgd"
@@ -47,3 +51,20 @@ def gather(runs: Read) -> Results:
     found.train([widened(one, runs.trained) for one in TRAINING], runs.trained)
     found.probe(PROBES, [s | {"experiment": WITH.get(s["experiment"], s["experiment"])} for s in runs.probed])
     return found
+
+
+SPEEDUP = "speed-up over "  # a quantity; what it is over comes after it
+
+
+class Published(Quoted):
+    """Every number on the page that is the paper's comes from here."""
+
+    paper = PAPER
+
+    def table1(self, task: str, quantity: str) -> int:
+        return int(self.text("Table 1", task, "all", quantity))
+
+
+@cache
+def published() -> Published:
+    return Published(read(PAPER))

@@ -9,7 +9,6 @@ from repro.reporting.evaluate import ratio
 from repro.reporting.stats import DASH
 from repro.reports import compute
 from repro.reports.eagersgd.contradictions import checks, implied
-from repro.reports.eagersgd.published import SPEEDUP, published
 from repro.reports.eagersgd.results import (
     DEEP500,
     FIG2,
@@ -23,8 +22,10 @@ from repro.reports.eagersgd.results import (
     FIG13,
     FIG13_SCALING,
     HOROVOD,
+    SPEEDUP,
     TASKS,
     Results,
+    published,
 )
 from repro.reports.groups import Group
 

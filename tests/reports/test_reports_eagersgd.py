@@ -16,8 +16,18 @@ from repro.reporting.evaluate import judge
 from repro.reporting.verdict import HOLDS
 from repro.reports import paper_page
 from repro.reports.eagersgd import contradictions, derived, results
-from repro.reports.eagersgd.published import published
-from repro.reports.eagersgd.results import DEEP500, FIG9, FIG10, FIG12, FIG13, HOROVOD, MAJORITY, SOLO, TRAINING
+from repro.reports.eagersgd.results import (
+    DEEP500,
+    FIG9,
+    FIG10,
+    FIG12,
+    FIG13,
+    HOROVOD,
+    MAJORITY,
+    SOLO,
+    TRAINING,
+    published,
+)
 from repro.reports.eagersgd.tables import TABLES
 from repro.reports.evidence import Court, claims_of, restating
 from repro.reports.files import Files

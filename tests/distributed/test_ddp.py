@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import OrderedDict
 
 import pytest
@@ -155,7 +156,8 @@ def test_a_killed_run_resumes_to_the_same_bits(tmp_path):
 def test_a_stopped_rank_ends_the_run_with_its_name(tmp_path):
     done = run_cli(tmp_path, *TORCHRUN, "timeout_s=4", fault="stop:1:5")
     assert done.returncode == 1 and "Traceback" not in done.stderr
-    assert "DistributedDataParallel: nothing after 4 s" in done.stderr and "rank 1" in done.stderr
+    assert "DistributedDataParallel: nothing after 4 s" in done.stderr
+    assert re.search(r"no word from rank (0, )?1\b", done.stderr), done.stderr  # rank 0 waits too, and may be late
 
 
 # --- refusals

@@ -143,7 +143,7 @@ def test_a_restored_clock_goes_on():
 
 
 def test_the_plan_stops_where_the_configuration_says():
-    config = RunConfig.model_construct(epochs=1.0, eval_every=0.5, checkpoint_every=0.3)
+    config = RunConfig.model_construct(epochs=1.0, eval_every=0.5, checkpoint_every=0.3, breakdown=False)
     plan = TrainingPlan.of(config, 10)
     assert list(plan.stops(after=0)) == [
         Stop(3, False, True),
@@ -153,7 +153,7 @@ def test_the_plan_stops_where_the_configuration_says():
         Stop(10, True, False),
     ]
     assert [stop.iteration for stop in plan.stops(after=6)] == [9, 10]
-    rare = RunConfig.model_construct(epochs=0.7, eval_every=5, checkpoint_every=5)
+    rare = RunConfig.model_construct(epochs=0.7, eval_every=5, checkpoint_every=5, breakdown=False)
     assert [stop.evaluate for stop in TrainingPlan.of(rare, 10).stops(0)] == [True]
 
 

@@ -24,7 +24,7 @@ from typing import IO, Any
 from repro.common import strict_json
 from repro.common.errors import FaultError, InputError, NotHere
 from repro.common.known import known
-from repro.testbed import links, private, sweep
+from repro.testbed import links, private, selfcheck, sweep
 from repro.testbed.enter import VARIABLE
 
 START_LIMIT_S = 90.0
@@ -149,7 +149,7 @@ def start(rate_gbit: float, hosts: int, kept: bool = False) -> ShapedNetwork:
             f"{rate_gbit:g} Gbit/s with {hosts} hosts cannot be reached on this machine: the slowest link carried "
             f"{found['goodput_gbit_min']:.3g} Gbit/s where {found['possible_gbit']:.3g} are possible "
             f"(all hosts sending, best of {found['attempts']}, load average {found['load']:g}); "
-            "use fewer hosts or a lower rate, or wait until nothing else runs"
+            f"{selfcheck.carried(found, rate_gbit)}, or wait until nothing else runs"
         )
     raise InputError(f"no shaped network here: {answer['refused']}")
 

@@ -99,6 +99,11 @@ def test_up_measures_itself_and_down_leaves_nothing(tmp_path, apart):
     assert "3 hosts, links of 0.1 Gbit/s" in told and "round trip" in told and "repro2" in told
     inside = repro(tmp_path, "testbed", "exec", "repro1", "sh", "-c", "hostname; cat /etc/hosts; exit 3")
     assert inside.returncode == 3 and inside.stdout.startswith("repro1\n") and "10.77.0.12 repro2" in inside.stdout
+    # whatever the machine's own choices: BBR would stand still now and then, 4 MB would wait before every small message
+    chosen = ["cat", *(f"/proc/sys/net/ipv4/{name}" for name in ("tcp_congestion_control", "tcp_limit_output_bytes"))]
+    reno, own_queue = repro(tmp_path, "testbed", "exec", "repro1", *chosen).stdout.split()
+    assert reno == measured["congestion_control"] == "reno"
+    assert 8 * int(own_queue) / (RATE * 1e9) < 0.003
     other = up(tmp_path, "--hosts", "2")  # another shape replaces it
     assert other["keeper"] != first["keeper"] and len(other["hosts"]) == 2
     wait_until(lambda: not Path(f"/proc/{first['keeper']}").exists(), "the first daemon ends")
@@ -152,6 +157,8 @@ def test_a_rate_that_cannot_be_reached_is_refused_and_removed(tmp_path, apart):
         repro(tmp_path, "testbed", "up", "--rate", "25", "--hosts", str(min(32, 4 * (os.cpu_count() or 1)))),
         "25 Gbit/s with",
         "cannot be reached on this machine: the slowest link carried",
+        "all links together carried",
+        "Gbit/s: use at most",
         "Gbit/s where 23.9",
     )
     wait_until(lambda: not namespaces() - before, "the namespaces go")

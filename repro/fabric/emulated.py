@@ -37,11 +37,13 @@ class Dilation:
     slow_down  the links' rates are divided by it, outside of here
     shrink     messages without contents are as many times shorter; time is slowed down by as much less
     alpha_s    latency of a message, in emulated seconds
+    beta_s     of a byte on a link, in emulated seconds
     """
 
     slow_down: float
     shrink: float = 1.0
     alpha_s: float = 0.0
+    beta_s: float = 0.0
 
     @property
     def time_factor(self) -> float:
@@ -70,6 +72,7 @@ class EmulatedFabric(MpiFabric):
         """timeout_s: emulated seconds."""
         super().__init__(comm, timeout_s * dilation.time_factor, part_of.crew if part_of else None)
         self.dilation, self.costs = dilation, costs
+        self.bandwidth_Bps = 1 / dilation.beta_s if dilation.beta_s else None
         delay_s = dilation.alpha_s * dilation.time_factor
         self.shared: Shared = part_of.shared if part_of else Shared(Postman(delay_s) if delay_s else None)
 
@@ -157,6 +160,6 @@ class EmulatedFabric(MpiFabric):
         return {"sleeps": len(late), "late_s": sum(late), "latest_s": max(late, default=0.0)}
 
 
-def start(slow_down: float, shrink: float, alpha_s: float, costs: Costs, timeout_s: float) -> EmulatedFabric:
-    """The fabric of a rank that mpirun has started on links that are slowed down; see `Dilation`."""
-    return EmulatedFabric(Dilation(slow_down, shrink, alpha_s), costs, timeout_s)
+def start(dilation: Dilation, costs: Costs, timeout_s: float) -> EmulatedFabric:
+    """The fabric of a rank that mpirun has started on links that are slowed down."""
+    return EmulatedFabric(dilation, costs, timeout_s)

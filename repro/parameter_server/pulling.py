@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from repro.parameter_server.client import Client
-from repro.training.intervals import overlap
+from repro.training.clock import overlap
 from repro.training.model_shard import Loss
 
 Span = tuple[float, float]

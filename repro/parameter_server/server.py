@@ -38,7 +38,8 @@ class Waiting:
 
 
 class Server:
-    """The server of one rank. A task of its own hears the other ranks; the rank's own worker calls the methods.
+    """The server of one rank. A task of its own hears the other ranks, another takes in what they push; the rank's own
+    worker calls the methods.
 
     sync    bsp: an iteration's gradients are added up in rank order when all workers' have come, and their mean is one
             update; a pull of iteration t waits until t updates were made of the layers it asks for.
@@ -69,7 +70,11 @@ class Server:
         if not self.together:
             shard.updates_per_iteration = workers
         clients = [worker for worker in range(workers) if worker != fabric.rank]
-        self.task = fabric.spawn(lambda: self._serve(len(clients)), "server") if clients else None
+        self.announced = fabric.queue()
+        self.tasks = [
+            fabric.spawn(lambda: self._serve(len(clients)), "server"),
+            fabric.spawn(self._take_in, "server's pushes"),
+        ] if clients else []  # fmt: skip
 
     # --- what others ask for, on the task
     def _serve(self, clients: int) -> None:
@@ -87,18 +92,29 @@ class Server:
             elif kind == PULL:
                 self._answer_later(worker, first, last, iteration)
             else:
-                self._take_in(worker, first, last)
+                self._await(worker, first, last)
+        self.announced.put(None)
         with self.lock:
             self._reap(0)
 
-    def _take_in(self, worker: int, first: int, last: int) -> None:
-        """Receive the gradients that a push announced."""
+    def _await(self, worker: int, first: int, last: int) -> None:
+        """Begin to receive the gradients that a push announced.
+
+        Not one push after the other: ranks that wait for their turn at one server leave their links idle, and are late
+        at the next.
+        """
         elements = self.shard.shards.size(self.shard.server, first, last)
         device = self.shard.values.device
         part = dropping.empty(elements, self.drop, device) if self.drop else torch.empty(elements, device=device)
-        with self.clock.phase("communicate"):
-            self.fabric.recv(part, worker, PUSHED, MAIN)
-        self.push(worker, first, last, part)
+        self.announced.put((worker, first, last, part, self.fabric.irecv(part, worker, PUSHED, MAIN)))
+
+    def _take_in(self) -> None:
+        """Wait for the gradients, in the order in which they were announced."""
+        while announced := self.announced.get(timeout=float("inf")):
+            worker, first, last, part, coming = announced
+            with self.clock.phase("communicate"):
+                coming.wait()
+            self.push(worker, first, last, part)
 
     def _answer_later(self, worker: int, first: int, last: int, iteration: int) -> None:
         def send() -> None:
@@ -232,5 +248,5 @@ class Server:
 
     def close(self) -> None:
         """Wait until all other workers have said that they leave."""
-        if self.task:
-            self.task.join(timeout=float("inf"))
+        for task in self.tasks:
+            task.join(timeout=float("inf"))

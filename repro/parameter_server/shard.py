@@ -10,7 +10,7 @@ from torch import nn
 from repro.experiment.optimizer import Optimizer
 from repro.parameter_server.shards import Shards
 from repro.training import optimizers
-from repro.training.lr_schedule import Schedule
+from repro.training.optimizers import Schedule
 
 
 class Shard:

@@ -13,9 +13,12 @@ from torch import nn
 
 from repro.common.known import known
 from repro.experiment.optimizer import Optimizer
+from repro.experiment.schema import Numerics
+from repro.training import numerics as numeric
 from repro.training import optimizers
-from repro.training.lr_schedule import Schedule
+from repro.training.optimizers import Schedule
 
+FP32 = Numerics()
 Loss = TypeVar("Loss")
 
 
@@ -43,16 +46,25 @@ class ModelShard:
     stateful  whether blocks carry something from one minibatch to the next (a recurrent layer's hidden state): those
               have `reset_state()`. It is each rank's own, in buffers outside of the model's state dict: no part of a
               snapshot, but of `state_dict`
+    calls     how each block is called in a forward pass (`repro.training.numerics`)
     updates   optimizer steps so far
     updates_per_iteration  how many of them the learning-rate schedule counts as one; a server that applies every
               worker's gradient by itself sets it to the number of workers. Stages that are replicated have a fraction
     """
 
-    def __init__(self, model: nn.Sequential, optimizer: Optimizer, device: torch.device, iterations_per_epoch: int = 1):
-        """`optimizer`: as in the configuration; `iterations_per_epoch`: for its milestones."""
-        self.configured = optimizer, iterations_per_epoch
+    def __init__(
+        self,
+        model: nn.Sequential,
+        optimizer: Optimizer,
+        device: torch.device,
+        iterations_per_epoch: int = 1,
+        numerics: Numerics = FP32,
+    ):
+        """`optimizer`, `numerics`: as in the configuration; `iterations_per_epoch`: for the optimizer's milestones."""
+        self.configured, self.numerics = (optimizer, iterations_per_epoch), numerics
         self.model = model.to(device)
         self.blocks = list(model.children())
+        self.calls = numeric.calls(numerics, self.blocks, device)
         self.parameters = [p for p in model.parameters() if p.requires_grad]
         self.size = sum(p.numel() for p in self.parameters)
         self.device = device
@@ -69,13 +81,15 @@ class ModelShard:
         self.updates = 0
         self.updates_per_iteration: int | Fraction = 1
 
-    def cut(self, first: int, last: int) -> ModelShard:
-        """A part of blocks `first` to `last` (both in it) with these weights, under their names in the whole model.
+    def keep(self, blocks: Sequence[int]) -> ModelShard:
+        """A part of these blocks with these weights, under their names in the whole model.
 
         It starts with an optimizer of its own; this part is not to be used any more.
         """
-        named = list(self.model.named_children())[first : last + 1]
-        return ModelShard(nn.Sequential(OrderedDict(named)), self.configured[0], self.device, self.configured[1])
+        named = list(self.model.named_children())
+        optimizer, iterations_per_epoch = self.configured
+        kept = nn.Sequential(OrderedDict(named[block] for block in blocks))
+        return ModelShard(kept, optimizer, self.device, iterations_per_epoch, self.numerics)
 
     def point_at(self, weights: torch.Tensor) -> None:
         """Make a vector (n,) the part's weights: the parameters become views of it, nothing is copied.
@@ -132,11 +146,11 @@ class ModelShard:
 
         def forward() -> torch.Tensor:
             activation = x
-            for index, block in enumerate(self.blocks):
+            for index, call in enumerate(self.calls):
                 if before_block and piece == 0:
                     before_block(index)
                 with around("forward", index):
-                    activation = block(activation)
+                    activation = call(activation)
                     if index == last:
                         loss = loss_function(activation, y)
             return loss
@@ -186,7 +200,8 @@ class ModelShard:
         """Add to the parameters' gradients, unseen by their hooks."""
         for parameter, gradient in zip(self.parameters, gradients):
             if parameter.grad is None:
-                parameter.grad = gradient
+                # as a backward pass leaves it, also that of a convolution in another layout
+                parameter.grad = None if gradient is None else gradient.contiguous()
             elif gradient is not None:
                 parameter.grad.add_(gradient)
 

@@ -1,5 +1,7 @@
 """The emulated fabric's parts that need no ranks; with ranks it meets the suite of all fabrics."""
 
+import subprocess
+import sys
 import threading
 import time
 from types import SimpleNamespace
@@ -69,6 +71,15 @@ def test_what_mpi_says_of_a_late_send_reaches_who_waits_for_it():
 
 def test_messages_that_are_shorter_leave_less_to_slow_down():
     assert Dilation(40, 8).time_factor == 5
+
+
+def test_the_partitioner_is_told_the_bandwidth_that_is_emulated():
+    program = (
+        "from repro.fabric.emulated import Dilation, start; from repro.timing.costs import REAL_TIME;"
+        "print(start(Dilation(40, 8, beta_s=8e-10), REAL_TIME, 5.0).bandwidth_Bps)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert float(done.stdout) == pytest.approx(1.25e9), done.stderr
 
 
 def test_the_links_carry_the_papers_payload_at_a_fraction_of_the_rate():

@@ -120,6 +120,21 @@ def shapes(name: str, root: str | None = None, **options: Any) -> Dataset:
     return Dataset(f"{name} (shapes only)", False, checksum, *splits, classes=classes, input_shape=shape)
 
 
+def extract(name: str, videos: str, root: str | None, device: str, say: Callable[[str], Any], /, **given: Any) -> None:
+    """Make of a folder of videos (`data.videos`) what the data set `name` reads and does not find, once.
+
+    InputError for a data set that is not made of videos. `device` as in the configuration; `given`: the data set's
+    options, which say which videos.
+    """
+    import torch
+
+    source, options = module(name), _options(name, given)
+    if not hasattr(source, "extract"):
+        raise InputError(f"data.videos={videos}: data set '{name}' is not made of videos")
+    where = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
+    source.extract(videos, root, where, say, **options)
+
+
 def ensure(name: str, root: str | None = None, standin: str = "auto", say: Callable[[str], Any] = print) -> Path | None:
     """Have the data set there before a run: found, else downloaded into the cache, else the stand-in.
 
@@ -213,6 +228,7 @@ def _check_mode(standin: str) -> None:
 
 __all__ = [
     "ensure",
+    "extract",
     "forget",
     "generated",
     "kind",

@@ -82,6 +82,13 @@ class Augmented(Samples):
         x, y = self.whole.slice(start, stop)
         return self._middle(x), y
 
+    @property
+    def lookahead(self) -> int:
+        return self.whole.lookahead
+
+    def ahead(self, rows: torch.Tensor) -> None:
+        self.whole.ahead(rows)
+
     def draw(self, rows: torch.Tensor, epoch: str) -> tuple[torch.Tensor, torch.Tensor]:
         x, y = self.whole.select(rows)
         return augment(x, uniform(f"augment/{epoch}", rows), self.augmentation, self.size), y

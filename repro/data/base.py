@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING
 import torch
 
 from repro.common.errors import InputError
-from repro.data.moved import moved
 
 TASKS = ("classification", "text", "regression")
 # of a minibatch's x: what a model has to take
@@ -29,6 +28,14 @@ KINDS = ("images", "text", "vectors", "sequences", "sentence pairs", "captioned 
 # samples of a piece of `in_order`; of large images fewer, so that their activations take no more than about a gigabyte
 EVALUATION_BATCH = 1000
 EVALUATION_VALUES = 2**24
+
+
+def moved(tensor: torch.Tensor, device: torch.device | str) -> torch.Tensor:
+    """A host tensor on `device`, itself where that is the host. On a GPU the copy comes in its turn: the host would
+    else wait, every minibatch, until the GPU has done all that it was asked for before."""
+    if torch.device(device).type == "cuda" and tensor.device.type == "cpu":
+        tensor = tensor.pin_memory()
+    return tensor.to(device, non_blocking=True)
 
 
 class Minibatches(ABC):
@@ -100,8 +107,9 @@ class AnySplit(ABC):
         """Of `size` samples for each of the workers, as many an epoch as there are iterations times workers."""
 
     @abstractmethod
-    def in_order(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """Every sample once, as (x, y), in pieces that a forward pass can take."""
+    def in_order(self, first: int = 0, step: int = 1) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+        """Every sample once, as (x, y), in pieces that a forward pass can take; of these the `first`, and from it on
+        each `step`-th."""
 
 
 class Samples(AnySplit):
@@ -123,6 +131,14 @@ class Samples(AnySplit):
     def select(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """The same of the given rows (n,), which are on the host."""
 
+    @property
+    def lookahead(self) -> int:
+        """Minibatches that are begun before they are drawn, by `ahead`; 0: none."""
+        return 0
+
+    def ahead(self, rows: torch.Tensor) -> None:
+        """Begin what takes long of a minibatch of these rows (n,), which is likely to be drawn soon."""
+
     def draw(self, rows: torch.Tensor, epoch: str) -> tuple[torch.Tensor, torch.Tensor]:
         """The same for a training minibatch of an epoch, a text that names the run's seed too: what is random of a
         sample depends on it and the row alone."""
@@ -137,9 +153,9 @@ class Samples(AnySplit):
     def minibatches(self, size: int, workers: int, seed: int, device: torch.device | str | None = None) -> Minibatches:
         return Batches(self, size, seed, self.iterations(size * workers) * workers, device)
 
-    def in_order(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    def in_order(self, first: int = 0, step: int = 1) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         batch = max(1, min(EVALUATION_BATCH, EVALUATION_VALUES // math.prod(self.slice(0, 1)[0].shape)))
-        for start in range(0, len(self), batch):
+        for start in range(first * batch, len(self), step * batch):
             yield self.slice(start, start + batch)
 
 
@@ -192,6 +208,13 @@ class Some(Samples):
 
     def slice(self, start: int, stop: int) -> tuple[torch.Tensor, torch.Tensor]:
         return self.whole.select(self.rows[start:stop])
+
+    @property
+    def lookahead(self) -> int:
+        return self.whole.lookahead
+
+    def ahead(self, rows: torch.Tensor) -> None:
+        self.whole.ahead(self.rows[rows])
 
     def draw(self, rows: torch.Tensor, epoch: str) -> tuple[torch.Tensor, torch.Tensor]:
         return self.whole.draw(self.rows[rows.cpu()].to(rows.device), epoch)
@@ -304,11 +327,22 @@ class Batches(Minibatches):
         self.device = self.split.device
         self.size, self.seed, self.per_epoch = size, seed, per_epoch
         self._orders: dict[int, torch.Tensor] = {}
+        self._last = self._step = 0  # the id that was drawn last, and how far it is from the one before
 
     def __getitem__(self, minibatch_id: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """x (size, *input_shape) and y (size,) of one minibatch; ids below 0 raise IndexError."""
+        """x (size, *input_shape) and y (size,) of one minibatch; ids below 0 raise IndexError.
+
+        Where ids come in equal steps, as those of a data-parallel rank do, the next ones are begun: what a minibatch
+        holds does not depend on it.
+        """
         rows = self.indices(minibatch_id)
-        return self.split.draw(rows, f"{self.seed}/{minibatch_id // self.per_epoch}")
+        drawn = self.split.draw(rows, f"{self.seed}/{minibatch_id // self.per_epoch}")
+        step, before = minibatch_id - self._last, self._step
+        self._last, self._step = minibatch_id, step
+        if step == before > 0:
+            for place in range(1, self.split.lookahead + 1):
+                self.split.ahead(self.indices(minibatch_id + place * step))
+        return drawn
 
     def indices(self, minibatch_id: int) -> torch.Tensor:
         """The minibatch's sample numbers in the split, shape (size,), on the host: who reads them does not wait."""

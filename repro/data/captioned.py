@@ -9,9 +9,8 @@ import numpy as np
 import torch
 
 from repro.common.known import known
-from repro.data.base import Samples, chosen
+from repro.data.base import Samples, chosen, moved
 from repro.data.clip_features import Source
-from repro.data.moved import moved
 from repro.data.msvd_clips import Clip
 from repro.data.text import IGNORED
 from repro.data.tokens import BOS, EOS, OWN, PAD, UNK

@@ -1,5 +1,7 @@
 """Extract UCF101's features: python -m repro.data.extract_ucf101 --videos DIR --out DIR
 
+A run does it by itself, for the videos that it uses: `repro run eagersgd/fig13 --scale paper data.videos=DIR`.
+
 Every frame of every video goes through torchvision's Inception-v3 (ImageNet weights, downloaded by torchvision) up to
 its last pooling: DIR/<Class>/<video>.npy, (frames, 2048) float16, which the data set `ucf101` reads. eager-SGD section
 6.3 names the network; its weights and its preprocessing are not published, so torchvision's own. About a GPU-hour.
@@ -42,12 +44,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     args = parser.parse_args(arguments)
     try:
-        todo = plan(Path(args.videos), Path(args.out), listed(args.lists))
-        extract(todo, video_reader(), inception(args.device), print)
+        make(Path(args.videos), Path(args.out), listed(args.lists), args.device, print)
     except ReproError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.status
     return 0
+
+
+def make(videos: Path, out: Path, wanted: Sequence[Video], device: str, say: Callable[[str], Any]) -> None:
+    """The features of the wanted videos that `out` lacks; without any neither a decoder nor a network is needed."""
+    if todo := plan(videos, out, wanted):
+        read, network = video_reader(), inception(device)
+        say(f"data: features of {len(todo)} videos in {videos}, extracted to {out} on {device}")
+        extract(todo, read, network, say)
 
 
 def listed(root: str | None) -> list[Video]:
@@ -63,7 +72,7 @@ def listed(root: str | None) -> list[Video]:
 def plan(videos: Path, out: Path, wanted: Sequence[Video]) -> list[tuple[Video, Path, Path]]:
     """(Video, its file, its features' file) of what is not extracted yet; InputError where video files are missing."""
     if not videos.is_dir():
-        raise InputError(f"--videos {videos}: not a folder")
+        raise InputError(f"videos in {videos}: not a folder")
     todo, absent = [], []
     for video in wanted:
         target = out / f"{video.name}.npy"
@@ -78,7 +87,7 @@ def plan(videos: Path, out: Path, wanted: Sequence[Video]) -> list[tuple[Video, 
     if absent:
         more = f" and {len(absent) - NAMED} more" if len(absent) > NAMED else ""
         raise InputError(
-            f"--videos {videos}: {len(absent)} of {len(wanted)} videos are missing: "
+            f"videos in {videos}: {len(absent)} of {len(wanted)} videos are missing: "
             f"{', '.join(absent[:NAMED])}{more}; get UCF101 from www.crcv.ucf.edu/data/UCF101.php"
         )
     return todo
@@ -121,13 +130,16 @@ def inception(device: str) -> Network:
     try:
         from torchvision.models import Inception_V3_Weights, inception_v3
     except ImportError:
-        raise NotHere("torchvision is not installed: pip install torchvision (the extra [vision])") from None
+        raise NotHere("torchvision is not installed: pip install 'repro-harness[vision]'") from None
     weights = Inception_V3_Weights.IMAGENET1K_V1
     prepare = weights.transforms()
     try:
         network = inception_v3(weights=weights)
     except OSError as error:
-        raise NotHere(f"torchvision cannot download the weights of Inception-v3 ({error})") from None
+        place = Path(torch.hub.get_dir()) / "checkpoints"
+        raise NotHere(
+            f"torchvision cannot download the weights of Inception-v3 ({error}): put {weights.url} into {place}"
+        ) from None
     network.fc = torch.nn.Identity()
     network.to(device).eval()
 
@@ -147,7 +159,9 @@ def video_reader() -> Reader:
         try:
             import cv2
         except ImportError:
-            raise NotHere("no video reader is installed: pip install av (or opencv-python-headless)") from None
+            raise NotHere(
+                "no video reader is installed: pip install av (or opencv-python-headless), or 'repro-harness[vision]'"
+            ) from None
         return lambda path: _read_cv2(cv2, path)
     return lambda path: _read_av(av, path)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +14,11 @@ import torch
 from PIL import Image
 
 from repro.common.errors import InputError
-from repro.data.base import Samples, Split
-from repro.data.moved import moved
+from repro.data.base import Samples, Split, moved
 
 NAMED = 3  # unreadable files that an error names; it counts them all
 STRETCH = 8  # images a thread takes at a time
+AHEAD = 2  # minibatches that a GPU finds decoded, in pinned memory
 
 
 class Decoder:
@@ -54,25 +54,47 @@ class Decoder:
 class LazySplit(Samples):
     """A split whose images are decoded when drawn, in a pool of threads: what `Split` is, for more than memory holds.
 
-    The order is that of `Batches` and does not depend on the threads. A file that cannot be decoded ends the run with
-    an InputError that names it.
+    The order is that of `Batches` and does not depend on the threads, nor on what is decoded ahead of being drawn. A
+    file that cannot be decoded ends the run with an InputError that names it, when its minibatch is drawn.
     """
 
     y: torch.Tensor
 
     def __init__(
-        self, paths: Sequence[Path], y: torch.Tensor, decoder: Decoder, mean: torch.Tensor, deviation: torch.Tensor
+        self,
+        paths: Sequence[Path],
+        y: torch.Tensor,
+        decoder: Decoder,
+        mean: torch.Tensor,
+        deviation: torch.Tensor,
+        ahead: int | None = None,
     ):
-        """Labels y (N,) int64, on the device that samples are wanted on; mean and deviation as in `Split`."""
+        """Labels y (N,) int64, on the device that samples are wanted on; mean and deviation as in `Split`; `ahead`:
+        minibatches that are decoded before they are drawn (None: AHEAD for a GPU, none for a CPU, whose cores
+        compute)."""
         self.paths, self.y, self.decoder = paths, y, decoder
-        self.mean, self.deviation = mean, deviation
+        self.mean, self.deviation, self._ahead = mean, deviation, ahead
+        self._coming: dict[tuple[int, ...], Decoding] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def lookahead(self) -> int:
+        return (AHEAD if self.y.device.type == "cuda" else 0) if self._ahead is None else self._ahead
+
+    def ahead(self, rows: torch.Tensor) -> None:
+        wanted = tuple(rows.tolist())
+        with self._lock:
+            if wanted not in self._coming:
+                for old in list(self._coming)[: max(0, len(self._coming) - self.lookahead)]:
+                    del self._coming[old]  # which nobody drew
+                self._coming[wanted] = self._begun(wanted)
 
     def __len__(self) -> int:
         return len(self.paths)
 
     def to(self, device: torch.device | str) -> LazySplit:
-        tensors = (tensor.to(device) for tensor in (self.mean, self.deviation))
-        return LazySplit(self.paths, self.y.to(device), self.decoder, *tensors)
+        mean, deviation = self.mean.to(device), self.deviation.to(device)
+        return LazySplit(self.paths, self.y.to(device), self.decoder, mean, deviation, self._ahead)
 
     def select(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Normalised samples (n, 3, H, W) and labels (n,) of the given rows (n,)."""
@@ -83,20 +105,39 @@ class LazySplit(Samples):
         return self._decoded(range(start, min(stop, len(self)))), self.y[start:stop]
 
     def _decoded(self, rows: Iterable[int]) -> torch.Tensor:
-        images = decode([self.paths[row] for row in rows], self.decoder)
-        held = Split(moved(torch.from_numpy(images), self.y.device), self.y, self.mean, self.deviation)
+        wanted = tuple(rows)
+        with self._lock:
+            coming = self._coming.pop(wanted, None)
+        images = (coming or self._begun(wanted)).images()
+        held = Split(moved(images, self.y.device), self.y, self.mean, self.deviation)
         return held.slice(0, len(images))[0]
+
+    def _begun(self, rows: Sequence[int]) -> Decoding:
+        return Decoding([self.paths[row] for row in rows], self.decoder, self.y.device.type == "cuda")
+
+
+class Decoding:
+    """Images that the pool of threads is at, from the moment that this is made; pinned: in memory that a GPU copies
+    from by itself."""
+
+    def __init__(self, paths: Sequence[Path], decoder: Decoder, pinned: bool = False):
+        self._images = torch.empty(len(paths), 3, *decoder.size, dtype=torch.uint8, pin_memory=pinned)
+        self._paths, pixels = paths, self._images.numpy()
+
+        def one(row: int) -> None:
+            pixels[row] = decoder(paths[row])
+
+        self._begun = begin(paths, one)
+
+    def images(self) -> torch.Tensor:
+        """(N, 3, H, W) uint8, once all are there; InputError as `finish` has it."""
+        finish(self._paths, self._begun)
+        return self._images
 
 
 def decode(paths: Sequence[Path], decoder: Decoder) -> np.ndarray:
     """(N, 3, H, W) uint8; InputError naming the first unreadable files and counting them all."""
-    images = np.empty((len(paths), 3, *decoder.size), np.uint8)
-
-    def one(row: int) -> None:
-        images[row] = decoder(paths[row])
-
-    every(paths, one)
-    return images
+    return Decoding(paths, decoder).images().numpy()
 
 
 def sizes(paths: Sequence[Path]) -> list[tuple[int, int]]:
@@ -113,6 +154,11 @@ def sizes(paths: Sequence[Path]) -> list[tuple[int, int]]:
 
 def every(paths: Sequence[Path], work: Callable[[int], Any]) -> None:
     """work(row) for each row of `paths`, by a pool of threads; then one InputError for all files that it failed on."""
+    finish(paths, begin(paths, work))
+
+
+def begin(paths: Sequence[Path], work: Callable[[int], Any]) -> list[Future[list[str]]]:
+    """What `every` does, without waiting for it: `finish` does."""
 
     def stretch(rows: range) -> list[str]:
         said = []
@@ -124,7 +170,12 @@ def every(paths: Sequence[Path], work: Callable[[int], Any]) -> None:
         return said
 
     stretches = [range(start, min(start + STRETCH, len(paths))) for start in range(0, len(paths), STRETCH)]
-    failed = [line for said in _pool().map(stretch, stretches) for line in said]
+    return [_pool().submit(stretch, rows) for rows in stretches]
+
+
+def finish(paths: Sequence[Path], begun: Sequence[Future[list[str]]]) -> None:
+    """Wait for all of it; InputError naming the first files that the work failed on, and counting them all."""
+    failed = [line for future in begun for line in future.result()]
     if failed:
         more = f" and {len(failed) - NAMED} more" if len(failed) > NAMED else ""
         raise InputError(f"{len(failed)} of {len(paths)} images cannot be read: {'; '.join(failed[:NAMED])}{more}")

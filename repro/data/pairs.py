@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from repro.data.moved import moved
+from repro.data.base import moved
 from repro.data.sequences import Sequences
 from repro.data.text import IGNORED
 from repro.data.tokens import BOS, EOS, PAD, Pair, length

@@ -13,8 +13,7 @@ import numpy as np
 import torch
 
 from repro.data import counted
-from repro.data.base import Samples
-from repro.data.moved import moved
+from repro.data.base import Samples, moved
 
 STEPS = 147.8005  # standard deviation of the odd numbers -255, -253, ..., 255: points are these over it
 LEVELS = 8  # coefficients are -7, -5, ..., 7 over it

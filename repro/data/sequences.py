@@ -44,18 +44,19 @@ class Sequences(Samples):
     def minibatches(self, size: int, workers: int, seed: int, device: torch.device | str | None = None) -> Buckets:
         return Buckets(self, size, seed, self.iterations(size * workers) * workers, device)
 
-    def in_order(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    def in_order(self, first: int = 0, step: int = 1) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         """Every sample once, from the shortest to the longest, in pieces that are padded no more than minibatches are:
         by a sixteenth. A recurrent network that has not seen much padding does not know what to do with it."""
         order = self.lengths.argsort(stable=True)
-        sizes, start = self.lengths[order].tolist(), 0
+        sizes, start, piece = self.lengths[order].tolist(), 0, 0
         while start < len(order):
             longest, stop = sizes[start] + sizes[start] // 16, start + 1
             most = min(EVALUATION_BATCH, EVALUATION_VALUES // (longest * self.width))
             while stop < len(order) and stop - start < most and sizes[stop] <= longest:
                 stop += 1
-            yield self.select(order[start:stop])
-            start = stop
+            if piece >= first and (piece - first) % step == 0:
+                yield self.select(order[start:stop])
+            start, piece = stop, piece + 1
 
 
 class Buckets(Minibatches):

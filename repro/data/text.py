@@ -54,7 +54,7 @@ class Text(AnySplit):
         """Of `size` sequences for each of the workers. There is nothing to draw: the seed does not matter."""
         return Streams(self if device is None else self.to(device), size, workers)
 
-    def in_order(self) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
+    def in_order(self, first: int = 0, step: int = 1) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
         """All of it, once, as inputs (n, steps) and labels (n * steps,): n streams, each read from its beginning.
 
         Behind the last word are some that are no part of it, labelled IGNORED.
@@ -64,7 +64,7 @@ class Text(AnySplit):
         missing = n * columns - len(self)
         x = torch.cat([self.words[:-1], self.words.new_zeros(missing)]).view(n, columns)
         y = torch.cat([self.y, self.words.new_full((missing,), IGNORED)]).view(n, columns)
-        for start in range(0, columns, self.steps):
+        for start in range(first * self.steps, columns, step * self.steps):
             yield x[:, start : start + self.steps], y[:, start : start + self.steps].reshape(-1)
 
 

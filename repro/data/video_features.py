@@ -64,7 +64,7 @@ class Extracted:
             raise InputError(
                 f"{self.folder}: {len(absent)} of {len(videos)} videos have no features: "
                 f"{', '.join(str(path.relative_to(self.folder)) for path in absent[:NAMED])}{more} "
-                "(python -m repro.data.extract_ucf101 makes them)"
+                "(data.videos=DIR, or python -m repro.data.extract_ucf101, makes them of the videos)"
             )
         checksum = hashlib.sha256("".join(sorted(lines)).encode()).hexdigest()
         note = files.cache_root() / "ucf101-headers" / checksum

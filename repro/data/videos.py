@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import torch
 
-from repro.data.moved import moved
+from repro.data.base import moved
 from repro.data.sequences import Sequences
 from repro.data.ucf101_lists import Frames, Video
 from repro.data.video_features import Source

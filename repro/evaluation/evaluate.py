@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
+from typing import Any, NamedTuple
 
 import torch
 from torch import nn
@@ -20,9 +21,22 @@ from repro.training.model_shard import reset_state
 TRAINING_SEED = 0  # draws the part of the training samples that is evaluated, the same one in every run
 
 
+class Sharing(NamedTuple):
+    """How ranks with the same weights share an evaluation: this one's place among them, and what brings every rank's
+    object to all of them, in rank order."""
+
+    rank: int
+    ranks: int
+    exchange: Callable[[Any], list[Any]]
+
+
 @torch.no_grad()
 def evaluate(
-    model: nn.Module, weights: Mapping[str, torch.Tensor], split: AnySplit, device: torch.device
+    model: nn.Module,
+    weights: Mapping[str, torch.Tensor],
+    split: AnySplit,
+    device: torch.device,
+    sharing: Sharing | None = None,
 ) -> dict[str, float]:
     """`test_loss` and the metrics of a split, of a model of its own with these weights.
 
@@ -33,16 +47,26 @@ def evaluate(
 
     Batch norm uses the running statistics among the weights: those of the rank whose snapshot it is (rank 0).
     What a model carries from one minibatch to the next starts at zero with the split.
+
+    sharing: each rank takes every so many-th piece of the split, and all have the result: the pieces' sums are added in
+    the pieces' order, so that it is to the bit that of one rank alone. Not for a model that carries something.
     """
     model.load_state_dict(weights)
     model.to(device).eval()
     reset_state(model)
-    add = _add_errors if split.task == "regression" else _add_classes
-    totals: dict[str, float] = {}
-    for piece in split.in_order():
+    of_piece = _errors if split.task == "regression" else _classes
+    found = []
+    for piece in split.in_order(sharing.rank, sharing.ranks) if sharing else split.in_order():
         x, labels = (tensor.to(device) for tensor in piece)
-        add(totals, model(x), labels)
+        found.append(of_piece(model(x), labels))
     reset_state(model)
+    if sharing:
+        shares = sharing.exchange(found)
+        found = [share[turn] for turn in range(len(shares[0])) for share in shares if turn < len(share)]
+    totals: dict[str, float] = {}
+    for sums in found:
+        for name, value in sums.items():
+            totals[name] = totals.get(name, 0) + value
     counted = totals.pop("counted")
     scores = {name: total / counted for name, total in totals.items()}
     if split.task == "regression":
@@ -56,17 +80,22 @@ def evaluate(
 
 
 def evaluate_training(
-    model: nn.Module, weights: Mapping[str, torch.Tensor], split: AnySplit, device: torch.device, samples: int
+    model: nn.Module,
+    weights: Mapping[str, torch.Tensor],
+    split: AnySplit,
+    device: torch.device,
+    samples: int,
+    sharing: Sharing | None = None,
 ) -> dict[str, float]:
     """The metrics of `evaluate` on so many training samples (of text: words), named `train_top1` and so on.
 
     They are drawn once for all from a seed of their own, so every evaluation of every run has the same ones.
     """
-    scores = evaluate(model, weights, split.subset(samples, TRAINING_SEED), device)
+    scores = evaluate(model, weights, split.subset(samples, TRAINING_SEED), device, sharing)
     return {f"train_{name}": score for name, score in scores.items() if name != "test_loss"}
 
 
-def _add_classes(totals: dict[str, float], logits: torch.Tensor, labels: torch.Tensor) -> None:
+def _classes(logits: torch.Tensor, labels: torch.Tensor) -> dict[str, float]:
     found = {
         "test_loss": functional.cross_entropy(logits, labels, reduction="sum", ignore_index=IGNORED).item(),
         "top1": (logits.argmax(1) == labels).sum().item(),
@@ -74,16 +103,11 @@ def _add_classes(totals: dict[str, float], logits: torch.Tensor, labels: torch.T
     }
     if logits.shape[1] > TOP:
         found["top5"] = (logits.topk(TOP, 1).indices == labels.unsqueeze(1)).sum().item()
-    _add(totals, found)
+    return found
 
 
-def _add_errors(totals: dict[str, float], outputs: torch.Tensor, values: torch.Tensor) -> None:
-    _add(totals, {"test_loss": mean_squared_error(outputs, values, "sum").item(), "counted": len(values)})
-
-
-def _add(totals: dict[str, float], found: dict[str, float]) -> None:
-    for name, value in found.items():
-        totals[name] = totals.get(name, 0) + value
+def _errors(outputs: torch.Tensor, values: torch.Tensor) -> dict[str, float]:
+    return {"test_loss": mean_squared_error(outputs, values, "sum").item(), "counted": len(values)}
 
 
 def digest(weights: Mapping[str, torch.Tensor]) -> str:
@@ -91,5 +115,14 @@ def digest(weights: Mapping[str, torch.Tensor]) -> str:
     total = hashlib.sha256()
     for name in sorted(weights):
         total.update(name.encode())
-        total.update(weights[name].detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
+        total.update(_bytes(weights[name]))
     return total.hexdigest()
+
+
+def digests(weights: Mapping[str, torch.Tensor]) -> dict[str, bytes]:
+    """sha256 of each tensor."""
+    return {name: hashlib.sha256(_bytes(tensor)).digest() for name, tensor in weights.items()}
+
+
+def _bytes(tensor: torch.Tensor) -> bytes:
+    return tensor.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes()

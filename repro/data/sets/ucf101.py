@@ -5,7 +5,8 @@ looked for, each below any place that is searched (`data.root`, $REPRO_DATA, the
 
   ucf101/*.txt                           lists and frame counts (repro.data.ucf101_lists), downloaded if they can be
   ucf101/features/<Class>/<video>.npy    (frames, 2048) float16 or float32, as many frames as the list says;
-                                         `python -m repro.data.extract_ucf101` makes them from the videos
+                                         made of the videos by a run with `data.videos=DIR`, or, of all
+                                         videos, by `python -m repro.data.extract_ucf101`
 
 What is missing is made up, and the data set named so: `ucf101-standin-features` has the real videos in their real
 lengths with generated features (repro.data.video_features), `ucf101-standin-lengths` generated lengths too, in the
@@ -29,6 +30,7 @@ forgetting. `input_shape` is (mean length of the training videos, features); `wo
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
 from statistics import fmean
@@ -47,7 +49,7 @@ FILES = ucf101_lists.FILES
 KIND = "sequences"
 STANDIN, STANDIN_FEATURES = "ucf101-standin-lengths", "ucf101-standin-features"
 BUCKETS = 50
-__all__ = ["CLASSES", "FILES", "KIND", "MIRRORS", "OPTIONS", "STANDIN", "besides", "find", "load", "timing"]
+__all__ = ["CLASSES", "FILES", "KIND", "MIRRORS", "OPTIONS", "STANDIN", "besides", "extract", "find", "load", "timing"]
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,22 @@ def load(root: str | None = None, standin: str = "auto", **given: Any) -> Datase
     return _dataset(name, extracted is None, checksum.hexdigest(), (train, test), source, options)
 
 
+def extract(videos: str, root: str | None, device: str, say: Callable[[str], Any], /, **given: Any) -> None:
+    """Make the features that are missing of the videos that the options take, from a folder of videos.
+
+    Into the folder of features that is found, else into the cache. InputError where a video is missing or does not
+    decode, NotHere where there are neither lists nor a way to them, no decoder or no network.
+    """
+    from repro.data import extract_ucf101
+    from repro.data.fetch import fetch
+
+    options = _Options(**given)
+    lists = find(root) or fetch("ucf101")
+    wanted = [video for part in options.part(_videos(lists, options.split or 1)) for video in part]
+    out = files.folder("ucf101/features", root) or files.cache_root() / "ucf101" / "features"
+    extract_ucf101.make(Path(videos).expanduser(), out, wanted, device, say)
+
+
 def timing(root: str | None = None, **given: Any) -> Dataset:
     """Lengths alone, on the meta device: the real ones where the lists are found, else made up (the name says so)."""
     options = _Options(**given)
@@ -143,8 +161,8 @@ def missing(root: str | None, lists: Path | None) -> str:
     wanted = files.cache_root() / "ucf101" / "features"
     return (
         f"data set 'ucf101': lists in {lists}, but no extracted features (looked for ucf101/features in "
-        f"{', '.join(map(str, files.places(root)))}): get the videos from www.crcv.ucf.edu/data/UCF101.php and run "
-        f"python -m repro.data.extract_ucf101 --videos DIR --out {wanted}"
+        f"{', '.join(map(str, files.places(root)))}): get the videos from www.crcv.ucf.edu/data/UCF101.php and "
+        f"give their folder, data.videos=DIR, or run python -m repro.data.extract_ucf101 --videos DIR --out {wanted}"
     )
 
 

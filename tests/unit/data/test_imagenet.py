@@ -61,6 +61,65 @@ def test_decoding_when_drawn_changes_nothing(folders):
     assert scores[0] == scores[1]
 
 
+def drawn(folders: Path, ahead: int | None, ids: list[int]) -> tuple[list[torch.Tensor], lazy.LazySplit]:
+    options = {"image_size": 16, "held": 20, "crop": "random", "flip": True, "decode": "lazy", "ahead": ahead}
+    batches = data.load("imagenet", str(folders), **options).train.minibatches(2, 1, 7, "cpu")
+    return [batches[minibatch][0] for minibatch in ids], batches.split.whole
+
+
+def test_what_is_decoded_ahead_is_what_would_be_drawn(folders, monkeypatch):
+    """In any order, from wherever a resume begins, across epochs, by however many threads."""
+    ids = [0, 1, 2, 3, 4, 5, 6, 9, 12, 15, 2, 1, 30, 32, 34]
+    plain, split = drawn(folders, None, ids)
+    assert split.lookahead == 0 and not split._coming, "a CPU's cores compute"
+    for ahead, threads in ((1, 1), (2, 1), (3, 5)):
+        monkeypatch.setattr(lazy, "_pools", {})
+        monkeypatch.setattr(lazy.os, "sched_getaffinity", lambda _, threads=threads: range(threads))
+        found, split = drawn(folders, ahead, ids)
+        assert all(torch.equal(one, other) for one, other in zip(plain, found, strict=True))
+        assert len(split._coming) <= ahead + 1
+        resumed, _ = drawn(folders, ahead, ids[4:])
+        assert all(torch.equal(one, other) for one, other in zip(plain[4:], resumed, strict=True))
+
+
+def test_minibatches_in_equal_steps_are_there_before_they_are_drawn(folders, monkeypatch):
+    made = []
+    monkeypatch.setattr(
+        lazy.LazySplit, "_begun", lambda self, rows, begun=lazy.LazySplit._begun: made.append(rows) or begun(self, rows)
+    )
+    batches = data.load("imagenet", str(folders), image_size=16, decode="lazy", ahead=2).train.minibatches(
+        1, 1, 0, "cpu"
+    )
+    made.clear()
+    for minibatch in (1, 3, 5):
+        batches[minibatch]
+    assert made == [tuple(batches.indices(one).tolist()) for one in (1, 3, 5, 7, 9)]
+    made.clear()
+    batches[7]
+    assert made == [tuple(batches.indices(11).tolist())], "7 was begun, and so was 9"
+
+
+def test_an_image_that_is_spoilt_meanwhile_ends_the_run_when_it_is_drawn(folders):
+    batches = data.load("imagenet", str(folders), image_size=16, decode="lazy", ahead=1).train.minibatches(
+        7, 1, 0, "cpu"
+    )
+    for minibatch in range(3):
+        batches[minibatch]
+    (coming,) = batches.split._coming.values()
+    coming.images()  # of 3, whole
+    (path,) = (folders / "imagenet" / "train" / "n01").glob("*_1.JPEG")
+    path.write_bytes(path.read_bytes()[:200])
+    batches[3]  # begins 4
+    with pytest.raises(InputError, match=r"1 of 7 images cannot be read: .*n01_1\.JPEG"):
+        batches[4]
+
+
+@pytest.mark.parametrize("ahead", [-1, True, "all"])
+def test_bad_lookahead(folders, ahead):
+    with pytest.raises(InputError, match=r"dataset\.ahead=.*: must be a whole number, 0 or more, or null"):
+        data.load("imagenet", str(folders), ahead=ahead)
+
+
 def test_the_middle_is_cut_out(folders):
     """A 64x32 image whose left and right quarters are black comes out without them."""
     image = Image.new("RGB", (64, 32))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import statistics
 import sys
 from pathlib import Path
@@ -11,8 +12,10 @@ import numpy as np
 import pytest
 import torch
 
-from repro import data, models
+from repro import cli, data, models
+from repro.common import yaml_files
 from repro.common.errors import InputError, NotHere
+from repro.common.paths import PROJECT
 from repro.data import extract_ucf101, files, ucf101_lists
 from repro.data.sequences import Buckets
 from repro.data.sets import ucf101
@@ -324,7 +327,7 @@ def test_extracted_features(extracted, monkeypatch):
         ("narrow", r"expected \(frames, 2048\) float16 or float32"),
         ("whole numbers", "holds .* int64, expected"),
         ("not numpy", "not a readable .npy file"),
-        ("absent", r"1 of 103 videos have no features: .*npy .python -m repro.data.extract_ucf101"),
+        ("absent", r"1 of 103 videos have no features: .*npy .data.videos=DIR, or python -m repro.data.extract_ucf101"),
     ],
 )
 def test_bad_feature_files(extracted, damage, complaint):
@@ -409,7 +412,7 @@ def test_extraction_says_in_one_line_what_is_missing(tmp_path, place, capsys, mo
     assert "'ucf101' not found" in told("--videos", str(tmp_path))
     assert "not a folder" in told("--videos", str(tmp_path / "no"), "--lists", str(place))
     assert "13320 of 13320 videos are missing: v_" in told("--videos", str(tmp_path), "--lists", str(place))
-    monkeypatch.setattr(extract_ucf101, "plan", lambda *_: [])
+    monkeypatch.setattr(extract_ucf101, "plan", lambda *_: ["a video"])
     monkeypatch.setitem(sys.modules, "av", None)
     monkeypatch.setitem(sys.modules, "cv2", None)
     assert "no video reader is installed: pip install av" in told("--videos", str(tmp_path), "--lists", str(place))
@@ -417,3 +420,82 @@ def test_extraction_says_in_one_line_what_is_missing(tmp_path, place, capsys, mo
     monkeypatch.setitem(sys.modules, "torchvision", None)
     monkeypatch.setitem(sys.modules, "torchvision.models", None)
     assert "torchvision is not installed" in told("--videos", str(tmp_path), "--lists", str(place))
+
+
+def small_inception(device: str) -> extract_ucf101.Network:
+    """In the place of Inception-v3: the mean of each corner of a frame, times fixed random weights."""
+    weights = torch.randn(12, 2048, generator=torch.Generator().manual_seed(0)) / 12**0.5
+
+    def features(frames):
+        images = torch.from_numpy(np.stack(frames)).permute(0, 3, 1, 2).float() / 255
+        return (torch.nn.functional.adaptive_avg_pool2d(images, 2).flatten(1) @ weights).numpy()
+
+    return features
+
+
+def write_clip(path: Path, video: Video) -> None:
+    """A real film of as many frames as the list has, of 16x16 pixels: its class's colour, and a moving square."""
+    import av
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    colour = np.random.default_rng(video.label).integers(0, 256, 3, np.uint8)
+    with av.open(str(path), "w") as container:
+        stream = container.add_stream("mjpeg", rate=25, width=16, height=16, pix_fmt="yuvj420p")
+        for number in range(video.frames):
+            pixels = np.full((16, 16, 3), colour, np.uint8)
+            pixels[:4, number % 12 : number % 12 + 4] = 255
+            container.mux(stream.encode(av.VideoFrame.from_ndarray(pixels, format="rgb24")))
+        container.mux(stream.encode(None))
+
+
+@needs_lists
+def test_one_command_goes_from_videos_to_features_to_a_trained_lstm(tmp_path, place, capsys, monkeypatch):
+    """The films of 101 training and two test videos, decoded by PyAV; a small network in the place of Inception-v3."""
+    pytest.importorskip("av", reason="PyAV is not installed: pip install av (the extra [dev])")
+    monkeypatch.setenv("REPRO_DATA", str(place))
+    monkeypatch.setenv("REPRO_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setattr(extract_ucf101, "inception", small_inception)
+    films, run = tmp_path / "films", ["run", "eagersgd/fig13", "--scale", "quick", "--no-mlflow", "--no-report"]
+    run += ["strategy=dsync", "workers=2", "batch=8", "dataset.features=2048", "dataset.standin=never", "eval_train=0"]
+    run += ["dataset.test_videos=2", f"data.videos={films}"]
+
+    def told() -> str:
+        assert cli.main(run) == 2
+        error = capsys.readouterr().err.strip().splitlines()[-1]
+        assert error.startswith("repro: error: ")
+        return error
+
+    assert f"videos in {films}: not a folder" in told()
+    films.mkdir()
+    assert "103 of 103 videos are missing: v_" in told()
+    wanted = [
+        video for part in ucf101._Options(videos=101, test_videos=2).part(ucf101_lists.read(LISTS, 1)) for video in part
+    ]
+    for video in wanted:
+        write_clip(films / f"{video.name}.avi", video)
+    broken = films / f"{wanted[7].name}.avi"
+    whole = broken.read_bytes()
+    broken.write_bytes(b"no film" * 99)
+    assert f"{broken}: not a readable video" in told()
+    broken.write_bytes(whole)
+    assert cli.main([*run, "--json"]) == 0
+    shown = capsys.readouterr()
+    assert f"features of 96 videos in {films}" in shown.err and "ucf101/features" in shown.err, "seven were there"
+    (summary,) = json.loads(shown.out)
+    assert summary["dataset"]["name"] == "ucf101-subset" and not summary["dataset"]["standin"]
+    assert summary["final"]["top1"] >= 0
+    films.rename(tmp_path / "elsewhere")
+    films.mkdir()
+    assert cli.main(run) == 0 and "features of" not in capsys.readouterr().err, "what is there is kept"
+
+
+def test_only_what_is_made_of_videos_takes_a_folder_of_them():
+    with pytest.raises(InputError, match=r"data\.videos=films: data set 'mnist' is not made of videos"):
+        data.extract("mnist", "films", None, "cpu", print)
+
+
+def test_no_claim_judges_generated_features():
+    """A claim about accuracy is not testable with a stand-in; each that reads a score of these runs is one."""
+    claims = yaml_files.read(PROJECT / "reports/eagersgd/claims.yaml")["claims"]
+    read = [claim for claim in claims if "fig13" in str(claim.get("experiment")) and "final" in str(claim["value"])]
+    assert read and {claim["about"] for claim in read} == {"accuracy"}

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import threading
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -11,12 +13,14 @@ from torch.nn import functional
 
 from repro import data, models
 from repro.common.errors import InputError
+from repro.data import base
 from repro.data.base import Dataset, Split
 from repro.data.text import IGNORED, Text
 from repro.evaluation import meteor as caption_scores
 from repro.evaluation import metrics
-from repro.evaluation.evaluate import evaluate, evaluate_training
+from repro.evaluation.evaluate import Sharing, evaluate, evaluate_training
 from repro.evaluation.meteor import meteor
+from repro.rank.recorder import RunLog
 from repro.training import losses
 from repro.training.losses import mean_squared_error
 from tests.support.probes import check, composed
@@ -222,3 +226,87 @@ def test_a_model_has_to_go_with_the_data(model, dataset, complaint):
         models.of(check(composed("fig4-mnist") | {"model": {"name": model}}), found, "meta")
     assert "\n" not in str(caught.value)
     assert isinstance(found, Dataset)
+
+
+# --- shared over the ranks
+
+
+def together(ranks: int, work) -> list:
+    """work(rank, exchange) on as many threads, whose `exchange` is a fabric's; what each returns."""
+    barrier, said, found = threading.Barrier(ranks, timeout=60), [None] * ranks, [None] * ranks
+
+    def one(rank: int) -> None:
+        def exchange(mine):
+            said[rank] = mine
+            barrier.wait()
+            everyone = list(said)
+            barrier.wait()
+            return everyone
+
+        found[rank] = work(rank, exchange)
+
+    threads = [threading.Thread(target=one, args=(rank,)) for rank in range(ranks)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 8])
+@pytest.mark.parametrize(
+    ("name", "model", "options"),
+    [
+        ("cifar10", "resnet20", {"images": 16, "test_images": 55}),
+        ("hyperplane", "hyperplane", {"dimensions": 16, "samples": 64, "test_samples": 55}),
+        ("ucf101", "lstm_ucf101", {"videos": 101, "test_videos": 101, "features": 8, "stride": 16}),
+    ],
+)
+def test_ranks_that_share_an_evaluation_have_to_the_bit_what_one_has_alone(name, model, options, ranks, monkeypatch):
+    monkeypatch.setattr(base, "EVALUATION_BATCH", 10)  # six pieces, the last of them smaller
+    dataset = data.load(name, standin="always", **options)
+    shape = dataset.input_shape
+    sizes = {"hidden": 8, "dense": 8} if model == "lstm_ucf101" else {}
+    built = [models.build(model, shape, dataset.classes, 0, **sizes) for _ in range(ranks)]
+    weights = built[0].state_dict()
+    alone = evaluate(built[0], weights, dataset.test, CPU)
+    alone |= evaluate_training(built[0], weights, dataset.train, CPU, 15)
+
+    def work(rank, exchange):
+        sharing = Sharing(rank, ranks, exchange)
+        scores = evaluate(built[rank], weights, dataset.test, CPU, sharing)
+        return scores | evaluate_training(built[rank], weights, dataset.train, CPU, 15, sharing)
+
+    assert together(ranks, work) == [alone] * ranks
+    pieces = [list(dataset.test.in_order(rank, ranks)) for rank in range(ranks)]
+    assert sum(len(y) for share in pieces for _, y in share) == len(dataset.test)
+
+
+@pytest.mark.parametrize(
+    ("differs", "shared"), [("nothing", True), ("running mean", True), ("parameter", False), ("state", False)]
+)
+def test_only_ranks_with_the_same_parameters_share_and_what_else_differs_is_rank_0s(differs, shared):
+    """As after model averaging, or while ranks of eager-SGD drift; a network that carries its state does not share."""
+    dataset = data.load("cifar10", standin="always", images=16, test_images=16)
+    built = [models.build("resnet20", dataset.input_shape, dataset.classes, 0) for _ in range(3)]
+    names = [name for name, _ in built[0].named_buffers() if "running_mean" in name]
+    with torch.no_grad():
+        if differs == "running mean":
+            built[2].get_buffer(names[0]).add_(1)
+        elif differs == "parameter":
+            next(iter(built[2].parameters())).add_(1e-6)
+
+    def work(rank, exchange):
+        log, shard = (
+            RunLog.__new__(RunLog),
+            SimpleNamespace(model=built[rank], stateful=differs == "state" and rank == 1),
+        )
+        fabric = SimpleNamespace(size=3, exchange=exchange)
+        log.worker = SimpleNamespace(blocks=None, workers=3, rank=rank, fabric=fabric, model_shard=shard)
+        log.dataset, log.model = dataset, built[rank]
+        weights, sharing = log._shared({name: tensor.clone() for name, tensor in built[rank].state_dict().items()})
+        assert (sharing is not None) == shared
+        return weights[names[0]]
+
+    first, _, last = together(3, work)
+    assert torch.equal(first, last)

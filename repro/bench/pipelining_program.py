@@ -2,8 +2,8 @@
 
 Rank 0 prints `@{...}` for each job of a JSON argument (`repro.bench.rank_program`):
 
-    {"model": of MODELS, "sides": of SIDES, "batch": samples of a minibatch, "flush": minibatches of an update,
-     "minibatches": of a turn, "turns"}
+    {"model": of MODELS, "sides": of SIDES and TORCHS, "batch": samples of a minibatch,
+     "flush": minibatches of an update, "minibatches": of a turn, "turns"}
 
 A line's `seconds` holds one row: {"seconds": {side: one a turn, of the slowest rank}, "apart": {side: by how much its
 weights are from those of the side that it is compared with, where updates are the same}, "parameters", "cuts"}.
@@ -11,7 +11,6 @@ weights are from those of the side that it is compared with, where updates are t
 
 from __future__ import annotations
 
-import inspect
 import json
 import sys
 from abc import ABC, abstractmethod
@@ -32,6 +31,7 @@ from repro.data.base import Minibatches
 from repro.experiment.optimizer import Optimizer
 from repro.fabric.torch_dist import TorchFabric
 from repro.rank.main import guarded
+from repro.strategies.torch_pipelining import flushing
 from repro.training.clock import Clock
 from repro.training.model_shard import ModelShard
 from repro.training.worker import Worker
@@ -67,14 +67,9 @@ MODELS = {
     "mlp": Workload((WIDTH,), {2: [4], 4: [2, 4, 6]}),
     "vgg16": Workload((3, 32, 32), {2: [3], 4: [1, 3, 6]}),
 }
-# side -> our strategy, or the class of torch's schedule
-SIDES = {
-    "1f1b-flush": "one_f_one_b_flush",
-    "torch 1f1b": pipelining.Schedule1F1B,
-    "gpipe": "gpipe",
-    "torch gpipe": pipelining.ScheduleGPipe,
-    "1f1b": "pipedream",
-}
+# side -> our strategy, or torch's schedule as strategy torch_pipelining calls it
+SIDES = {"1f1b-flush": "one_f_one_b_flush", "gpipe": "gpipe", "1f1b": "pipedream"}
+TORCHS = {"torch 1f1b": "1f1b", "torch gpipe": "gpipe"}
 
 
 class Flushes(Minibatches):
@@ -150,26 +145,22 @@ class Ours(Side):
 
 
 class Torchs(Side):
-    def __init__(self, fabric: TorchFabric, schedule: Any, job: dict[str, Any]):
+    def __init__(self, fabric: TorchFabric, schedule: str, job: dict[str, Any]):
         workload = MODELS[job["model"]]
         self.batches, self.flush = Flushes(workload, job["batch"], job["flush"]), job["flush"]
         whole, rank = workload.build(job["model"]), fabric.rank
         firsts = [0, *workload.cuts[fabric.size], len(whole)]
         self.part = whole[firsts[rank] : firsts[rank + 1]]
         stage = pipelining.PipelineStage(self.part, rank, fabric.size, CPU, group=fabric.process_group())
-        self.schedule = schedule(stage, self.flush, functional.cross_entropy)
+        self.step = flushing(schedule, [stage], self.flush, functional.cross_entropy)
         self.inputs, self.outputs = rank == 0, rank == fabric.size - 1
         self.optimizer = torch.optim.SGD(self.part.parameters(), **OPTIMIZER)
-        quiet = "return_outputs" in inspect.signature(self.schedule.step).parameters
-        self.how = {"return_outputs": False} if quiet else {}
 
     def train(self, first: int, last: int) -> None:
         for flush in range(first // self.flush, last // self.flush):
             held = flush % Flushes.HELD
             self.optimizer.zero_grad()
-            inputs = (self.batches.x[held],) if self.inputs else ()
-            labels = {"target": self.batches.y[held]} if self.outputs else {}
-            self.schedule.step(*inputs, **labels, **self.how)
+            self.step(self.batches.x[held] if self.inputs else None, self.batches.y[held] if self.outputs else None)
             self.optimizer.step()
 
     def weights(self) -> torch.Tensor:
@@ -180,7 +171,7 @@ def run_job(fabric: TorchFabric, job: dict[str, Any], turn: int) -> list[Any]:
     """A row; every side trains the same minibatches, the first turn is not counted."""
     minibatches, turns = job["minibatches"], job["turns"]
     total = (turns + 1) * minibatches
-    sides = {name: side(fabric, SIDES[name], job, total) for name in job["sides"]}
+    sides = {name: side(fabric, name, job, total) for name in job["sides"]}
     seconds: dict[str, list[float]] = {name: [] for name in sides}
     for now in range(turns + 1):
         for name in sorted(sides, reverse=bool(now % 2)):
@@ -202,8 +193,8 @@ def run_job(fabric: TorchFabric, job: dict[str, Any], turn: int) -> list[Any]:
     return [{"seconds": taken, "apart": apart, "parameters": parameters, "cuts": cuts}]
 
 
-def side(fabric: TorchFabric, made_of: Any, job: dict[str, Any], total: int) -> Side:
-    return Ours(fabric, made_of, job, total) if isinstance(made_of, str) else Torchs(fabric, made_of, job)
+def side(fabric: TorchFabric, name: str, job: dict[str, Any], total: int) -> Side:
+    return Torchs(fabric, TORCHS[name], job) if name in TORCHS else Ours(fabric, SIDES[name], job, total)
 
 
 if __name__ == "__main__":

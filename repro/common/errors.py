@@ -15,6 +15,7 @@ class ReproError(Exception):
     """Ends the command with one line on stderr and `status`; never shown as a traceback."""
 
     status = 1
+    mark: str | None = None  # by which a rank tells its command that it is this one; without one the status
 
 
 class InputError(ReproError):
@@ -42,7 +43,15 @@ class Diverged(FaultError):
     So the same command does not run it again.
     """
 
+    mark = "diverged"
     again = "a lower learning rate may help; the same command does not run it again, --force does"
+
+
+class OutOfMemory(FaultError):
+    """A rank asked for more memory than its GPU or host has (`repro.rank.memory`)."""
+
+    mark = "memory"
+    again = "a smaller batch may help, or a larger accumulate"
 
 
 def cannot(what: str, path: Path, error: OSError) -> InputError:

@@ -4,6 +4,7 @@ Others register theirs through the entry-point group `repro.probes` (NAME = "mod
 
     Options                             its entries of the configuration's `probe`, a model of `repro.common.fields`
     ranks(config) -> int                optional: how many ranks a run needs; without it as many as workers
+    NUMERICS = True                     optional: it computes as `numerics` says; without it these are refused
     check(config) -> None               optional: InputError for a configuration that it cannot use, before ranks start
     run(fabric, config, folder)         one rank's part, ending with `finish`
 

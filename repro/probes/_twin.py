@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import math
 import statistics
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
+
+import torch
 
 from repro.fabric import virtual
 from repro.fabric.base import BACKGROUND
 from repro.fabric.network import Network
+from repro.fabric.selection import select
+from repro.fabric.sparse import Wire, merge
 from repro.probes._common import slowest
 from repro.probes._compute import Alone, Compute, ComputeBenchmark
 from repro.probes._fabric_model import codec_work, repeats, summation
 from repro.probes._observe import observe, summarise
-from repro.probes._sparse_work import merge_work, selection_work
 from repro.probes._synthetic import Sleep, Workload, worker
 from repro.strategies.base import Strategy
 from repro.timing.closed_forms import largest_block
@@ -128,3 +132,30 @@ def simulate(
     undisturbed = run(measured.blocks())
     hidden_s = undisturbed["communication"]["overlapped_s"]
     return run(measured.blocks(hidden_s)) if hidden_s and measured.interference else undisturbed
+
+
+# --- what sparse gradients cost a rank besides the wire: selecting with what goes with it, and merging two messages
+def selection_work(elements: int, k: int, how: str, seed: int) -> Callable[[], Any]:
+    """A step's work on vectors (elements,): gradient into the residual, selection, update from what comes back.
+
+    On a CPU. Gradients are normal, another draw a rank (`seed`), so that the residual looks as it does in training.
+    """
+    gradient = torch.randn(elements, generator=torch.Generator().manual_seed(seed))
+    residual, update = torch.zeros(elements), torch.empty(elements)
+
+    def work() -> None:
+        residual.add_(gradient)
+        mine = select(residual, k, how)
+        mine.clear(residual)
+        update.zero_()
+        mine.add_to(update)
+
+    return work
+
+
+def merge_work(elements: int, k: int, seed: int) -> tuple[int, Callable[[], Any]]:
+    """(bytes of the two messages, unpacking one and merging it with another)."""
+    wire, draw = Wire(k), torch.Generator().manual_seed(seed)
+    mine, other = (select(torch.randn(elements, generator=draw), k) for _ in range(2))
+    message = wire.pack(other)
+    return 2 * wire.bytes, lambda: merge(mine, wire.unpack(message), k)

@@ -1,6 +1,6 @@
 """Program `batching`: iBatch's greedy algorithms against the optimum, on random profiles: how often, how far.
 
-Nothing is trained or timed. Profiles are drawn from the run's seed (`repro.probes._random_profiles`).
+Nothing is trained or timed. Profiles are drawn from the run's seed (`draw`).
 
 Result: {rows [{family, layers, startup, profiles,
     modes {MODE: {compared, optimal, median, p95, max}},
@@ -18,7 +18,7 @@ Result: {rows [{family, layers, startup, profiles,
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -37,8 +37,17 @@ from repro.common.known import known
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.probes._common import facts, needs_one
-from repro.probes._random_profiles import draw
 
+# of random profiles for what the paper says layers look like
+# family: (decades by which a layer's transfer time rises from the first layer to the last, decades by which its forward
+# time falls, all forward time over all transfer time)
+FAMILIES = {
+    "convolutional": (2.0, 1.0, 1.0),  # computation first, parameters last ("Case Study", second reason)
+    "uniform": (0.0, 0.0, 1.0),
+    "communication": (0.0, 0.0, 0.25),  # communication-bound: as uniform, with 4 times as much transfer
+    "computation": (0.0, 0.0, 4.0),
+}
+MEAN_TRANSFER_S = 1e-3  # only ratios matter
 COMPARED: dict[str, Callable[[PullProfile], Batches | None]] = {
     "greedy": greedy,
     "algorithm1": algorithm1,
@@ -154,3 +163,20 @@ def _gaps(gaps: list[float | None]) -> dict[str, Any]:
         "p95": float(p95),
         "max": max(known),
     }
+
+
+def draw(family: str, layers: int, startup: float, count: int, seed: int) -> Iterator[PullProfile]:
+    """So many profiles, the same ones for the same arguments; startup: T_s over the mean T_t.
+
+    Each time is uniform in (0, 1], times its layer's share of the decades; then all are scaled to the family's ratio.
+    """
+    rises, falls, ratio = FAMILIES[family]
+    where = seed, list(FAMILIES).index(family), layers, round(1e6 * startup)
+    random = np.random.default_rng(where)
+    depth = np.linspace(0, 1, layers)
+    for _ in range(count):
+        transfers = (1 - random.random(layers)) * 10 ** (rises * depth)
+        forwards = (1 - random.random(layers)) * 10 ** (-falls * depth)
+        transfers *= layers * MEAN_TRANSFER_S / transfers.sum()
+        forwards *= ratio * layers * MEAN_TRANSFER_S / forwards.sum()
+        yield PullProfile(startup * MEAN_TRANSFER_S, tuple(transfers.tolist()), tuple(forwards.tolist()))

@@ -29,8 +29,7 @@ from repro.probes._moving import Moving
 from repro.probes._tracing import COMMUNICATE, TracingFabric
 from repro.timing import closed_forms
 from repro.timing.closed_forms import FLOAT32
-from repro.training.clock import Interval
-from repro.training.intervals import overlap, union
+from repro.training.clock import Interval, overlap, union
 
 PIPELINED = "ring_pipelined"
 

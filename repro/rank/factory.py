@@ -77,7 +77,7 @@ def modelled_seconds(
     return block_seconds(built, input_shape, batch, device)
 
 
-def build_worker(fabric: Fabric, config: RunConfig, dataset: Dataset) -> Worker:
+def build_worker(fabric: Fabric, config: RunConfig, dataset: Dataset, clock: type[Clock] = Clock) -> Worker:
     """The worker of this rank: the same initial weights on every rank, drawn from the seed."""
     device = pick_device(config.wanted_device, fabric.rank)
     testbed, workers = config.testbed, config.workers
@@ -102,8 +102,8 @@ def build_worker(fabric: Fabric, config: RunConfig, dataset: Dataset) -> Worker:
     return Worker(
         workers=workers,
         fabric=fabric,
-        clock=Clock(fabric, synchronise, config.breakdown, times),
-        model_shard=ModelShard(model, config.optimizer, part_device, iterations_per_epoch),
+        clock=clock(fabric, synchronise, config.breakdown, times),
+        model_shard=ModelShard(model, config.optimizer, part_device, iterations_per_epoch, config.numerics),
         batches=dataset.train.minibatches(config.local_batch, workers, config.seed, device),
         iterations_per_epoch=iterations_per_epoch,
         seed=config.seed,

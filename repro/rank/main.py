@@ -18,7 +18,7 @@ import torch
 
 from repro import fabric as fabrics
 from repro.common import locks
-from repro.common.errors import UNWRITABLE, Diverged, FaultError, InputError, ReproError
+from repro.common.errors import UNWRITABLE, FaultError, InputError, ReproError
 from repro.common.fields import checked
 from repro.common.processes import end_with_parent
 from repro.experiment import files
@@ -26,6 +26,7 @@ from repro.experiment.schema import RunConfig
 from repro.fabric import srun_ranks
 from repro.rank import preemption, preflight, programs
 from repro.rank.factory import virtual_costs, virtual_network
+from repro.training import numerics
 
 ERROR_MARK = "repro-error"
 
@@ -39,6 +40,7 @@ def main(fabric: str, folder: Path) -> None:
     preemption.listen()
     config = checked(RunConfig, files.read_yaml(folder / "config.yaml"))
     torch.set_num_threads(config.testbed.threads_per_rank)
+    numerics.prepare(config.numerics)
     srun_ranks.translate(fabric)
     if fabric == "virtual":
         prepare_process()
@@ -48,9 +50,9 @@ def main(fabric: str, folder: Path) -> None:
         fabrics.load(fabric).run(programs.ranks(config), run, virtual_network(testbed), virtual_costs(testbed))
         return
     if config.testbed.kind == "emulated":
-        slowed, costs = config.testbed, virtual_costs(config.testbed)
-        start = fabrics.load(fabric).start
-        started = start(slowed.slow_down, slowed.shrink, slowed.alpha_s, costs, config.timeout_s)
+        bed, emulated = config.testbed, fabrics.load(fabric)
+        slowed = emulated.Dilation(bed.slow_down, bed.shrink, bed.alpha_s, bed.beta_s_per_byte)
+        started = emulated.start(slowed, virtual_costs(bed), config.timeout_s)
     else:
         started = fabrics.load(fabric).start(config.device, config.testbed.backend, config.timeout_s)
     if crew := getattr(started, "crew", None):
@@ -70,7 +72,7 @@ def guarded(run: Callable[[], None]) -> None:
     try:
         run()
     except ReproError as error:
-        stop(error.status, str(error), "diverged" if isinstance(error, Diverged) else None)
+        stop(error.status, str(error), error.mark)
     except OSError as error:
         if error.errno not in UNWRITABLE:
             raise

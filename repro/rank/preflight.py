@@ -76,6 +76,8 @@ def facts(fabric: Fabric, config: RunConfig) -> Facts:
         gpu, gpus = gpu_of(config.device, fabric.rank), visible_gpus(config.device)
         if config.device == "cuda" and not gpus:
             raise InputError(f"device=cuda: torch {torch.__version__} sees no working GPU here; use device=cpu")
+        if config.numerics.gpus_alone and not gpus:
+            raise InputError(f"{config.numerics.gpus_alone}: is of GPUs, and there is none here; leave it out")
         if reads_data(config):
             dataset = data.of(config)
             name = f"{dataset.name} ({dataset.checksum[:12]})"

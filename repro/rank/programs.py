@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from repro import strategies
+from repro.common.errors import InputError
 from repro.common.registry import PROBES, TRAIN
 from repro.experiment.schema import RunConfig
 
@@ -29,18 +30,26 @@ def strategy_ranks(config: RunConfig) -> int:
 
 def check(config: RunConfig) -> None:
     """InputError for parameters of a probe that cannot be used."""
-    if config.program != TRAIN and hasattr(probe := PROBES.load(config.program), "check"):
+    if config.program == TRAIN:
+        return
+    probe = PROBES.load(config.program)
+    if config.numerics.chosen and not getattr(probe, "NUMERICS", False):
+        raise InputError(f"{config.numerics.chosen[0]}: program {config.program} computes in fp32 as it is")
+    if hasattr(probe, "check"):
         probe.check(config)
 
 
 def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     """One rank's whole part of a run, from a started fabric to its close."""
-    if config.program == TRAIN:
-        from repro.rank.session import run_rank
+    from repro.rank import memory  # imports PyTorch
 
-        run_rank(fabric, config, folder)
-    else:
-        PROBES.load(config.program).run(fabric, config, folder)
+    with memory.explained(fabric.rank, config):
+        if config.program == TRAIN:
+            from repro.rank.session import run_rank
+
+            run_rank(fabric, config, folder)
+        else:
+            PROBES.load(config.program).run(fabric, config, folder)
 
 
 def modules(config: RunConfig) -> list[str]:

@@ -15,8 +15,10 @@ import torch
 
 from repro.common.errors import Diverged, FaultError
 from repro.common.messages import say
-from repro.data.base import Dataset
-from repro.evaluation.evaluate import digest, evaluate, evaluate_training
+from repro.data.base import Dataset, Samples
+from repro.data.sequences import Sequences
+from repro.evaluation.evaluate import Sharing, digest, digests, evaluate, evaluate_training
+from repro.rank import memory
 from repro.rank.checkpoints import KEPT_ALONE, Checkpoints
 from repro.rank.divergence import Broken, diverged, first_loss, first_tensor, tensors
 from repro.records.events import EventLog, read_events
@@ -91,6 +93,8 @@ class RunLog:
             "counters": {name: float(total) for name, total in self.strategy.counters().items()},
             "broken": self._broken(iteration, losses),
         }
+        if self.worker.blocks is None:  # simulated ranks share a process
+            mine["peak_bytes"] = memory.peak_bytes(self.worker.model_shard.device)
         self.bytes_before, self.train_before = fabric.bytes_sent, clock.train_s()
         with clock.activity("synchronisation"):
             self.ranks = fabric.exchange(mine)
@@ -155,6 +159,11 @@ class RunLog:
             bytes_sent=sum(rank["bytes"] for rank in self.ranks) / len(self.ranks),
             counters=_totals([rank["counters"] for rank in self.ranks]),
             **_histograms([rank["staleness"] for rank in self.ranks]),
+            **(
+                {"peak_bytes": peaks}
+                if (peaks := [rank["peak_bytes"] for rank in self.ranks if "peak_bytes" in rank])
+                else {}
+            ),
         )
         trace = [
             {"rank": rank, **{name: value for name, value in interval._asdict().items() if value is not None}}
@@ -165,18 +174,20 @@ class RunLog:
             events.append("trace", iteration=self.iteration, intervals=trace)
 
     def evaluate(self, iteration: int) -> None:
-        """Test the snapshot on rank 0; the weights that it lacks come from the ranks that hold them."""
+        """Test the snapshot of rank 0: on all ranks where they hold its weights, else on rank 0 alone, to which those
+        that it lacks come from the ranks that hold them."""
         with self.worker.clock.activity("evaluation"):
             scores = {}
             if self.worker.arithmetic:
-                weights = self._whole_model(self.strategy.eval_weights())
-                if self.events:
-                    device = self.worker.model_shard.device
-                    scores = evaluate(self.model, weights, self.dataset.test, device)
+                weights, sharing = self._shared(self._whole_model(self.strategy.eval_weights()))
+                if self.events or sharing:
+                    of = self.worker.model_shard.device
+                    scores = evaluate(self.model, weights, self.dataset.test, of, sharing)
                     if not math.isfinite(scores["test_loss"]):
                         raise Diverged(f"diverged: the test loss is not finite after step {iteration}")
-                    if self.eval_train:
-                        scores |= evaluate_training(self.model, weights, self.dataset.train, device, self.eval_train)
+                    if count := self.eval_train:
+                        scores |= evaluate_training(self.model, weights, self.dataset.train, of, count, sharing)
+                if self.events:
                     self.final_digest = digest(weights)
             if not self.events:
                 return
@@ -204,6 +215,23 @@ class RunLog:
             return mine
         shipped = self.worker.fabric.exchange({name: mine[name].cpu() for name in wanted[self.worker.rank]})
         return {name: tensor for part in [*reversed(shipped), mine] for name, tensor in part.items()}
+
+    def _shared(self, mine: dict[str, torch.Tensor]) -> tuple[dict[str, torch.Tensor], Sharing | None]:
+        """What is evaluated, and how, where every rank has a core or a GPU of its own for it and rank 0's parameters
+        to the bit; what else differs (running means of a batch norm) comes from rank 0. Else this rank's, and None."""
+        worker, dataset = self.worker, self.dataset
+        real = worker.blocks is None and worker.fabric.size == worker.workers > 1
+        if not real or getattr(dataset.test, "scored", False) or not isinstance(dataset.test, Samples | Sequences):
+            return mine, None
+        moved = {name for name, _ in worker.model_shard.model.named_parameters()}
+        able = not worker.model_shard.stateful and self.model.state_dict().keys() == mine.keys()
+        said = worker.fabric.exchange((able, digests(mine), moved))
+        names = {name for _, held, _ in said for name in held if held.get(name) != said[0][1].get(name)}
+        if not all(able for able, _, _ in said) or names & set().union(*(moved for _, _, moved in said)):
+            return mine, None
+        if names:
+            mine |= worker.fabric.exchange({name: mine[name].cpu() for name in names} if worker.rank == 0 else None)[0]
+        return mine, Sharing(worker.rank, worker.workers, worker.fabric.exchange)
 
     def checkpoint(self, iteration: int) -> None:
         """Every rank saves all that it needs to go on; the old ones go when all have the new."""
@@ -296,6 +324,7 @@ class RunLog:
             self.events.flush()
         with self.worker.clock.activity("synchronisation"):
             self.worker.fabric.exchange(None)
+        memory.forget(self.worker.model_shard.device)
 
 
 def _sums(ranks: list[dict[str, Any]]) -> dict[str, Any] | None:

@@ -13,6 +13,7 @@ from repro.common.messages import say
 from repro.data.base import Dataset
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
+from repro.rank import memory
 from repro.rank.checkpoints import Checkpoints
 from repro.rank.factory import build_worker, check_ranks
 from repro.rank.loop import train
@@ -84,6 +85,7 @@ def describe(worker: Worker, dataset: Dataset, plan: TrainingPlan) -> dict[str, 
         "iterations": plan.iterations,
         "iterations_per_epoch": worker.iterations_per_epoch,
         "model": {"name": None, "parameters": worker.parameters},
+        "memory": {"of": memory.kind(worker.model_shard.device)},
         "dataset": {
             "name": dataset.name,
             "standin": dataset.standin,

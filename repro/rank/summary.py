@@ -43,6 +43,7 @@ def summarise(folder: Path, config: RunConfig, facts: dict[str, Any]) -> dict[st
         **facts,
         "accumulate": config.accumulate,
         "model": facts["model"] | config.model.plain(),
+        "memory": facts["memory"] | {"peak_bytes": peaks} if (peaks := most(steps)) else None,
         "curve": curve,
         "final": {name: curve[-1][name] for name in ("test_loss", metric, *others)} | {"train_s": train_s},
         "targets": {str(target): reached(curve, metric, target) for target in config.targets},
@@ -90,10 +91,16 @@ def identity(folder: Path, config: RunConfig) -> dict[str, Any]:
         "breakdown": config.breakdown,
         "batch": config.batch,
         "threads_per_rank": testbed.threads_per_rank,
+        **({} if config.timing_only else {"numerics": config.numerics.model_dump()}),
         "hardware": config.hardware,
         "testbed_model": testbed.model_dump(exclude_unset=True) if testbed.kind != "measured" else None,
         "provenance": config.provenance | {"finished_at": finished_at()},
     }
+
+
+def most(steps: list[dict[str, Any]]) -> list[int]:
+    """Each rank's peak of memory, over all attempts at the run; [] where they do not say it."""
+    return [max(peaks) for peaks in zip(*(event["peak_bytes"] for event in steps if "peak_bytes" in event))]
 
 
 def per_iteration(sums: list[dict[str, Any]], iterations: int) -> dict[str, Any] | None:

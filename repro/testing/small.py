@@ -21,6 +21,7 @@ from repro import strategies
 from repro.data.base import Batches, Split
 from repro.evaluation.evaluate import digest
 from repro.experiment.optimizer import Optimizer
+from repro.experiment.schema import Numerics
 from repro.fabric import virtual
 from repro.fabric.base import Fabric
 from repro.imbalance.base import Imbalance
@@ -30,7 +31,7 @@ from repro.testing.nccl import by_nccls_rules
 from repro.timing.costs import Costs
 from repro.timing.device import BlockSeconds
 from repro.training.clock import Clock
-from repro.training.model_shard import ModelShard
+from repro.training.model_shard import FP32, ModelShard
 from repro.training.worker import Worker
 
 INPUTS, CLASSES, SAMPLES = 6, 3, 240
@@ -113,6 +114,7 @@ def run(
     arithmetic: bool = True,
     fabric: str | None = None,
     delays: Sequence[Sequence[float]] = (),
+    numerics: Numerics = FP32,
 ) -> Run:
     """`steps` iterations of a strategy; each worker's minibatch has `batch` samples.
 
@@ -136,6 +138,7 @@ def run(
         "build_model": build_model,
         "arithmetic": arithmetic,
         "delays": delays,
+        "numerics": numerics,
     }
     strategy_class, options = strategies.load(name), options or {}
     if getattr(strategy_class.Options, "density", None):  # the default keeps nothing of so small a model
@@ -177,6 +180,7 @@ def one_rank(
     blocks: Callable[[int], BlockSeconds] | None,
     arithmetic: bool,
     delays: Sequence[Sequence[float]],
+    numerics: Numerics = FP32,
 ) -> tuple:
     """What one rank does in `run`, and what it finds."""
     strategy_class = strategies.load(name)
@@ -187,7 +191,7 @@ def one_rank(
             fabric=fabric,
             clock=Clock(fabric),
             model_shard=ModelShard(
-                build_model(), optimizer, torch.device("cpu" if arithmetic else "meta"), iterations_per_epoch
+                build_model(), optimizer, torch.device("cpu" if arithmetic else "meta"), iterations_per_epoch, numerics
             ),
             batches=Batches(split(), batch, 3, iterations_per_epoch * workers),
             iterations_per_epoch=iterations_per_epoch,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -12,11 +12,11 @@ from repro.common.known import known
 from repro.common.phases import PHASES
 from repro.fabric.base import Fabric
 from repro.training.cuda_timer import DeviceTimes, Mark
-from repro.training.intervals import overlap
 
 MAIN_LINE = "main"
 COMPUTATION = frozenset({"forward", "backward", "compress", "update", "data"})
 COMMUNICATION = "communicate"
+Span = tuple[float, float]  # start, end
 
 
 class Interval(NamedTuple):
@@ -244,3 +244,28 @@ class Clock:
     def load_state_dict(self, state: dict) -> None:
         self._before = state["train_s"]
         self.wall = defaultdict(float, state["wall"])
+
+
+# --- lengths of unions and intersections of intervals
+def union(spans: Iterable[Span]) -> list[Span]:
+    """The same points as disjoint spans in order; empty spans are dropped."""
+    merged: list[Span] = []
+    for start, end in sorted(span for span in spans if span[1] > span[0]):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(merged[-1][1], end))
+        else:
+            merged.append((start, end))
+    return merged
+
+
+def overlap(first: Iterable[Span], second: Iterable[Span]) -> float:
+    """Seconds that lie in some span of both; each side's own overlaps count once."""
+    a, b = union(first), union(second)
+    total, i, j = 0.0, 0, 0
+    while i < len(a) and j < len(b):
+        total += max(0.0, min(a[i][1], b[j][1]) - max(a[i][0], b[j][0]))
+        if a[i][1] < b[j][1]:
+            i += 1
+        else:
+            j += 1
+    return total

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch.nn import functional
 
+from repro.common.known import known
 from repro.fabric.base import Fabric
 from repro.imbalance.base import Imbalance
 from repro.timing.device import BlockSeconds
@@ -52,7 +53,7 @@ class Worker:
 
     def __post_init__(self) -> None:
         self.parameters = self.model_shard.size  # of the whole model
-        self.first_block = 0  # of the part, in the model
+        self.numbers: Sequence[int] = range(len(self.model_shard.blocks))  # of the part's blocks, in the model
         self.stochastic = stochastic(self.model_shard)
         self.minibatch, self.microbatch = -1, 0  # the one being worked on, and its part
         self.work = 1.0  # its computation, as a multiple of one of nominal length
@@ -66,12 +67,13 @@ class Worker:
     def is_server(self) -> bool:
         return self.rank >= self.workers
 
-    def cut(self, first: int, last: int) -> None:
-        """Keep blocks `first` to `last` (both in it) of the model alone. Before the first minibatch."""
-        self.model_shard, self.first_block = self.model_shard.cut(first, last), first
+    def keep(self, blocks: Sequence[int]) -> None:
+        """Keep these blocks of the model alone. Before the first minibatch."""
+        self.model_shard, self.numbers = self.model_shard.keep(blocks), blocks
         self.stochastic = stochastic(self.model_shard)
         if self.blocks:
-            self.blocks = BlockSeconds(self.blocks.forward[first : last + 1], self.blocks.backward[first : last + 1])
+            forward, backward = self.blocks.forward, self.blocks.backward
+            self.blocks = BlockSeconds([forward[block] for block in blocks], [backward[block] for block in blocks])
 
     def gradients(
         self,
@@ -133,11 +135,11 @@ class Worker:
             if not self.arithmetic:
                 self._pass_forward(None)
                 return None
-            activation = x
+            activation = known(x)
             last = len(self.model_shard.blocks) - 1
-            for index, block in enumerate(self.model_shard.blocks):
-                with self._around("forward", index) if timed else self._seeded(index):
-                    activation = block(activation)
+            for index, call in enumerate(self.model_shard.calls):
+                with self._around("forward", index) if timed else self.seeded(index):
+                    activation = call(activation)
                     if index == last and y is not None:
                         activation = self.loss_function(activation, y)
         return activation
@@ -203,15 +205,16 @@ class Worker:
         seconds = self.work * self.blocks.forward[block] / self.accumulate if self.blocks else None
         with self.clock.phase(name) if timed else nullcontext():
             with self.fabric.compute(seconds) if timed else nullcontext():
-                with self._seeded(block) if name == "forward" else nullcontext():
+                with self.seeded(block) if name == "forward" else nullcontext():
                     yield
 
     @contextmanager
-    def _seeded(self, block: int) -> Iterator[None]:
+    def seeded(self, block: int) -> Iterator[None]:
+        """Around a pass of a block of the part: the random numbers of the minibatch that is worked on."""
         if block in self.stochastic and self.arithmetic:
             # the same dropout whatever ran before, here or on another virtual rank between two blocks: resume and
             # evaluation change nothing
-            drawn = (self.seed * 1_000_003 + self.minibatch) * 1009 + self.first_block + block
+            drawn = (self.seed * 1_000_003 + self.minibatch) * 1009 + self.numbers[block]
             torch.manual_seed(drawn + MICROBATCH_SEED * self.microbatch)
         yield
 

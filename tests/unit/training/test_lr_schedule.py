@@ -12,8 +12,8 @@ from repro.common.errors import InputError
 from repro.common.fields import checked
 from repro.experiment.optimizer import Optimizer
 from repro.testing import real, small
-from repro.training.lr_schedule import Schedule
 from repro.training.model_shard import ModelShard
+from repro.training.optimizers import Schedule
 
 STEP = {"schedule": "step", "milestones": [0.5, 1.0], "decay": 0.5}  # epochs of 10 iterations: after 5 and 10
 SCHEDULES = [{"schedule": "inverse_sqrt"}, {"schedule": "inverse"}, STEP]

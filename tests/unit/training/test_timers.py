@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 from repro.experiment.schema import RunConfig
 from repro.fabric import virtual
 from repro.testing.small import NETWORK
-from repro.training.clock import Clock
+from repro.training.clock import Clock, overlap, union
 from repro.training.cuda_timer import DeviceTimes
-from repro.training.intervals import overlap, union
 from repro.training.stops import Stop, TrainingPlan
 
 # --- the training clock and its intervals: phases sum, pauses do not count, overlap is an intersection

@@ -1,26 +1,31 @@
-"""A run whose loss or weights are not finite ends as diverged: found, named, kept, and not counted or run again."""
+"""A run whose loss or weights are not finite ends as diverged, one without memory enough with a line."""
 
 from __future__ import annotations
 
 import json
 import math
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from repro import cli, strategies
-from repro.common.errors import Diverged
+from repro.common.errors import Diverged, FaultError, InputError, OutOfMemory
 from repro.fabric import virtual
 from repro.launch import runs
-from repro.rank import programs, recorder
+from repro.rank import memory, programs, recorder
 from repro.rank.divergence import Broken, diverged, first_loss, first_tensor, tensors
+from repro.rank.summary import most
+from repro.records import tidy
 from repro.records.events import read_events
 from repro.testing import real, small
 from repro.tracking import sync_all
+from repro.tracking.format import final_metrics
 from repro.training.model_shard import ModelShard
 from repro.training.worker import Worker
-from tests.support.cli import repro
+from tests.support.cli import repro, summary
+from tests.support.cli import run as run_cli
 from tests.unit.tracking.test_tracking import runs_of
 
 EXPERIMENT = "pipesgd/fig4-mnist"
@@ -154,3 +159,95 @@ def test_real_ranks_end_so(name, tmp_path):
     assert done.returncode == 1 and done.stdout.strip() == "[]"
     assert "seed 0: diverged: " in done.stderr.splitlines()[-1] and "Traceback" not in done.stderr
     assert not list(tmp_path.rglob("summary.json"))
+
+
+# --- memory: each rank's peak is on record, and a rank that has not enough ends the run with one line
+
+
+@pytest.mark.ranks
+def test_each_ranks_peak_is_on_record_and_a_column(tmp_path):
+    found = summary(run_cli(tmp_path, "strategy=dsync", "testbed=here"))
+    assert found["memory"]["of"] == "process" and len(found["memory"]["peak_bytes"]) == found["ranks"]
+    assert all(peak > 10**7 for peak in found["memory"]["peak_bytes"]), "PyTorch alone is more than 10 MB"
+    row = tidy.run(found)
+    assert row["peak_mb"] == 1e-6 * max(found["memory"]["peak_bytes"]) == final_metrics(found)["memory/peak_mb"]
+    done = repro(tmp_path, "results", "pipesgd")
+    assert "peak_mb" in done.stdout and "process" in done.stdout
+
+
+def test_simulated_ranks_share_a_process_whose_peak_is_nobodys(tmp_path):
+    run(tmp_path, 2, "strategy=dsync")
+    assert json.loads((tmp_path / "summary.json").read_text())["memory"] is None
+
+
+def test_a_peak_is_that_of_all_attempts():
+    events = [{"peak_bytes": [5, 9]}, {}, {"peak_bytes": [7, 8]}]
+    assert most(events) == [7, 9] and most([{}]) == []
+
+
+def test_on_a_gpu_it_is_what_torch_had_since_the_last_evaluation(monkeypatch):
+    gpu, calls = torch.device("cuda", 1), []
+    monkeypatch.setattr("torch.cuda.max_memory_allocated", lambda device: 77 if device == gpu else 0)
+    monkeypatch.setattr("torch.cuda.reset_peak_memory_stats", calls.append)
+    assert (memory.kind(gpu), memory.peak_bytes(gpu)) == ("gpu", 77)
+    memory.forget(torch.device("cpu"))
+    memory.forget(gpu)
+    assert calls == [gpu] and memory.kind(torch.device("cpu")) == "process"
+
+
+GPU_SAYS = (
+    "CUDA out of memory. Tried to allocate 2.50 GiB. GPU 0 has a total capacity of 1 GiB of which 3 MiB is free. "
+    "Including non-PyTorch memory, this process has 9 GiB\nin use."
+)
+
+
+@pytest.mark.parametrize(("error", "words"), [
+    (torch.OutOfMemoryError(GPU_SAYS), "rank 1: out of memory of the GPU: model mnist_mlp, 20 samples a worker "
+     "(batch=40, accumulate=1), at an allocation of 2.50 GiB"),
+    (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes. Error"),
+     "rank 1: out of memory of the host: model mnist_mlp, 20 samples a worker (batch=40, accumulate=1), at an "
+     "allocation of 8 bytes"),
+    (MemoryError(), "rank 1: out of memory of the host: model mnist_mlp, 20 samples a worker (batch=40, accumulate=1)"),
+])  # fmt: skip
+def test_the_line_names_rank_model_and_batch(tmp_path, monkeypatch, error, words):
+    gradients = Worker.gradients
+
+    def failing(worker, minibatch, *hooks, **more):
+        if worker.rank == 1 and minibatch > 4:
+            raise error
+        return gradients(worker, minibatch, *hooks, **more)
+
+    monkeypatch.setattr(Worker, "gradients", failing)
+    with pytest.raises(OutOfMemory) as raised:
+        run(tmp_path, 2, "strategy=dsync")
+    assert str(raised.value) == words
+
+
+def test_other_errors_are_left_alone_and_operations_without_a_deterministic_algorithm_are_input():
+    (planned,) = runs.expand(EXPERIMENT, [*QUICK, "testbed=here", "strategy=dsync", "numerics.deterministic=true"])
+    with pytest.raises(RuntimeError, match=r"^something else$"), memory.explained(0, planned.config):
+        raise RuntimeError("something else")
+    said = "cumsum_cuda does not have a deterministic implementation, but you set x. You can turn it off"
+    with pytest.raises(InputError, match=r"model mnist_mlp: cumsum_cuda does not have") as raised:
+        with memory.explained(0, planned.config):
+            raise RuntimeError(said)
+    assert "You can" not in str(raised.value)
+
+
+def test_a_probe_is_told_apart_too(monkeypatch, tmp_path):
+    (planned,) = runs.expand("pipesgd/fig3-ring", ["testbed=virtual"])[:1]
+    probe = SimpleNamespace(run=lambda *_: (_ for _ in ()).throw(MemoryError()))
+    monkeypatch.setattr(programs, "PROBES", SimpleNamespace(load=lambda name: probe))
+    with pytest.raises(OutOfMemory):
+        programs.run(SimpleNamespace(rank=0), planned.config, tmp_path)
+
+
+@pytest.mark.ranks
+def test_a_command_ends_as_with_other_failures(tmp_path):
+    """The blocks' weights would be terabytes: the ranks fail as they build them."""
+    huge = ("model=lstm_ptb", "model.hidden=100000000", "dataset=ptb", "metric=perplexity", "targets=[100]")
+    done = run_cli(tmp_path, "strategy=dsync", "testbed=here", *huge)
+    assert done.returncode == FaultError.status and "Traceback" not in done.stderr
+    last = done.stderr.splitlines()[-1]
+    assert "out of memory of the host: model lstm_ptb, 20 samples a worker (batch=40" in last
+    assert "a smaller batch may help" in last and not list(tmp_path.rglob("summary.json"))

@@ -1,9 +1,10 @@
-"""PyTorch's DistributedDataParallel as a strategy: D-Sync's weights, hooks, resume, what it says of lost ranks."""
+"""PyTorch's DistributedDataParallel and its pipelining as strategies: weights, hooks, resume, refusals."""
 
 from __future__ import annotations
 
 import re
 from collections import OrderedDict
+from itertools import pairwise
 
 import pytest
 import torch
@@ -11,8 +12,11 @@ from torch import nn
 
 from repro import strategies
 from repro.common.errors import InputError
+from repro.experiment.schema import Numerics
 from repro.launch import runs
+from repro.strategies import torch_pipelining
 from repro.strategies.ddp import Options, ring_share, sent_bytes
+from repro.strategies.torch_pipelining import OURS
 from repro.testing import small
 from tests.support.cli import run as run_cli
 from tests.support.cli import summary
@@ -190,3 +194,136 @@ def test_its_twin_in_virtual_time():
     assert ddp.twin(Options(bucket_mb=5))[1]["first_bucket_mb"] == 5
     assert ddp.twin(Options(hook="fp16"))[1]["codec"] == "truncate16"
     assert ddp.twin(Options(hook="powersgd")) is None
+
+
+# --- torch.distributed.pipelining: plain SGD's weights, our pipelines' updates
+
+
+PIPELINING = "torch_pipelining"
+
+
+def deep() -> nn.Sequential:
+    """Six blocks, with running statistics and dropout."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        widths = [small.INPUTS, 8, 8, 8, 8, 8, small.CLASSES]
+        blocks = [nn.Linear(a, b) for a, b in pairwise(widths)]
+        blocks[1] = nn.Sequential(blocks[1], nn.BatchNorm1d(8), nn.ReLU())
+        blocks[3] = nn.Sequential(blocks[3], nn.Dropout(0.3), nn.Tanh())
+    return nn.Sequential(OrderedDict(zip("abcdef", blocks)))
+
+
+def dropless() -> nn.Sequential:
+    """The same without what depends on which samples are together."""
+    built = deep()
+    built[1], built[3] = built[1][0], nn.Sequential(built[3][0], nn.Tanh())
+    return built
+
+
+@pytest.mark.parametrize(("workers", "options"), [
+    (2, {"schedule": "gpipe"}),
+    (2, {"schedule": "1f1b"}),
+    (4, {"schedule": "1f1b", "cuts": [1, 2, 5]}),
+    (2, {"schedule": "interleaved_1f1b"}),
+    (3, {"schedule": "interleaved_1f1b"}),
+    (2, {"schedule": "interleaved_1f1b", "stages": 3, "cuts": [1, 2, 3, 4, 5]}),
+], ids=str)  # fmt: skip
+def test_it_is_plain_sgd_on_the_global_batch(workers, options):
+    """D-Sync's weights, block by block on the rank that has them, up to the order of summation."""
+    how = {"workers": workers, "optimizer": MOMENTUM, "build_model": dropless}
+    found, dsync = small.run(PIPELINING, options, **how), small.run("dsync", blocks=None, **how).weights[0]
+    sizes = {name: sum(p.numel() for p in block.parameters()) for name, block in dropless().named_children()}
+    whole = dict(zip(sizes, dsync.split(list(sizes.values()))))
+    for mine, held in zip(found.weights, found.held):
+        blocks = [name for name in sizes if any(entry.startswith(f"{name}.") for entry in held)]
+        torch.testing.assert_close(mine, torch.cat([whole[name] for name in blocks]), rtol=1e-5, atol=1e-6)
+    losses = [losses for losses in found.losses if losses]
+    assert len(losses) == 1 and len(losses[0]) == 12, "the rank of the last stage has them"
+
+
+@pytest.mark.parametrize("schedule", OURS)
+def test_it_makes_the_updates_of_our_pipeline_of_that_schedule(schedule):
+    """Running statistics, dropout, bytes and all."""
+    how = {"workers": 3, "optimizer": MOMENTUM, "build_model": deep, "blocks": None, "fabric": "torch"}
+    found = small.run(PIPELINING, {"schedule": schedule, "cuts": [2, 4]}, **how)
+    ours = small.run(OURS[schedule], {"config": "1-1-1", "cuts": [2, 4]}, **how)
+    for mine, theirs in zip(found.weights, ours.weights):
+        torch.testing.assert_close(mine, theirs, rtol=1e-5, atol=1e-6)
+    assert found.bytes_sent == ours.bytes_sent and found.held == ours.held
+
+
+@pytest.mark.parametrize("options", [{"schedule": "gpipe"}, {"schedule": "interleaved_1f1b"}], ids=str)
+@pytest.mark.parametrize("numerics", [Numerics(), Numerics(precision="bf16")], ids=str)
+def test_pipelining_it_resumes_to_the_same_bits(options, numerics):
+    how = {"workers": 2, "optimizer": MOMENTUM, "build_model": deep, "steps": 7, "numerics": numerics}
+    whole = small.run(PIPELINING, options, **how)
+    resumed = small.run(PIPELINING, options, stop_and_resume_at=3, **how)
+    assert (resumed.digests, resumed.bytes_sent) == (whole.digests, whole.bytes_sent)
+
+
+STAGES = (
+    "testbed=here",
+    "testbed.launcher=torchrun",
+    f"strategy={PIPELINING}",
+    "workers=3",
+    "batch=60",
+    "accumulate=2",
+)
+
+
+def test_pipelining_a_killed_run_resumes_to_the_same_bits(tmp_path):
+    whole = summary(run_cli(tmp_path / "whole", *STAGES))
+    assert whole["pipeline"]["schedule"] == "1f1b" and whole["pipeline"]["config"] == "1-1-1"
+    phases = whole["phases"]
+    assert min(phases[name] for name in ("forward", "backward", "communicate", "update")) > 0
+    assert sum(phases.values()) == pytest.approx(whole["step"]["mean_s"], rel=1e-9)
+    killed = run_cli(tmp_path / "killed", *STAGES, fault="kill:1:13")
+    assert killed.returncode == 1 and "rank 1" in killed.stderr and "Traceback" not in killed.stderr
+    again = summary(run_cli(tmp_path / "killed", *STAGES))
+    assert again["wall"]["resumes"] == 1 and again["weights_sha256"] == whole["weights_sha256"]
+
+
+def test_pipelining_a_stopped_rank_ends_the_run_with_a_line(tmp_path):
+    done = run_cli(tmp_path, *STAGES, "timeout_s=4", fault="stop:1:5")
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert "a transfer of torch.distributed.pipelining: nothing after 4 s" in done.stderr, done.stderr
+
+
+@pytest.mark.parametrize("testbed", ["testbed=here", "testbed=virtual"])
+def test_pipelining_other_fabrics_are_refused_with_the_way_out(testbed):
+    with pytest.raises(
+        InputError, match=rf"{PIPELINING} needs torch\.distributed.*testbed=here testbed\.launcher=torchrun"
+    ):
+        runs.expand("pipesgd/fig4-mnist", [f"strategy={PIPELINING}", testbed])
+
+
+@pytest.mark.parametrize(("options", "words"), [
+    ({"schedule": "zero_bubble"}, "strategy.schedule=zero_bubble: must be gpipe, 1f1b or interleaved_1f1b"),
+    ({"stages": 0}, "strategy.stages=0: must be 1 or more"),
+    ({"cuts": "two"}, "strategy.cuts=two: must be a list"),
+])  # fmt: skip
+def test_pipelining_bad_options_are_named(options, words):
+    with pytest.raises(InputError, match=words):
+        strategies.load(PIPELINING).parse(options)
+
+
+@pytest.mark.parametrize(("overrides", "words"), [
+    (["strategy.schedule=interleaved_1f1b", "workers=1"], "needs 2 workers or more"),
+    (["strategy.cuts=[1]"], "has 3 stages, so 2 cuts"),
+    (["optimizer.clip_norm=1.0"], "clip_norm"),
+])  # fmt: skip
+def test_what_cannot_be_cut_is_one_line(tmp_path, overrides, words):
+    done = run_cli(tmp_path, *STAGES, *overrides)
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+    assert words in done.stderr.strip().splitlines()[-1]
+
+
+def test_pipelining_its_twin_in_virtual_time_is_our_pipeline():
+    twin = strategies.load(PIPELINING).twin
+    name, options = twin(torch_pipelining.Options(schedule="gpipe", cuts=[1, 2]))
+    assert name == "gpipe" and options["config"] == "1-1-1" and options["cuts"] == [1, 2]
+    assert (
+        twin(torch_pipelining.Options())[1]["config"] == "straight"
+        and twin(torch_pipelining.Options(schedule="interleaved_1f1b")) is None
+    )
+    strategies.load(name).parse(options)

@@ -1,0 +1,224 @@
+"""Program `profiler`: torch.profiler's record of some iterations, a Chrome trace of each rank that Perfetto opens too,
+and how much of the communication computation has hidden: as our clock has it, and as the profiler sees it.
+
+Option `profile_steps` of a training run adds one of these, a run of its own: recording costs time, so nothing of it
+is in the statistics of the run that it is of. What is compared are the same iterations.
+
+The profiler's own view. On a CPU computation is what operators ran on the rank's main thread, and communication the
+time that tasks spent in their phases of that name, both by the profiler's clock. On a GPU computation is kernels on the
+streams of the main line, and communication what the GPU did of those phases, copies and all, on any other; kernels of
+NCCL are communication whoever asked for them. Where the main line itself waits for messages nothing is hidden.
+
+Traces of GPUs were tried with made-up ones alone.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from repro import data, probes, strategies
+from repro.common.errors import InputError, NotHere
+from repro.common.fields import Count, Model, Whole
+from repro.experiment.schema import RunConfig
+from repro.fabric.base import Fabric
+from repro.probes._common import facts
+from repro.rank import programs
+from repro.rank.factory import build_worker, check_ranks
+from repro.strategies.base import Strategy
+from repro.training.clock import COMMUNICATION, COMPUTATION, MAIN_LINE, Clock, Interval, Phase, Span, overlap, union
+
+NUMERICS = True
+AGREE = 0.05  # of all communication: by so much the two views may differ
+TRACE = "trace.rank{rank}.json"
+ANNOTATIONS = ("user_annotation", "gpu_user_annotation")
+UNSAID = ("host_name", "traceName", "trace_id")  # of a trace, what names a machine or a folder
+
+
+class Options(Model):
+    """Iterations that are recorded, and iterations before them that are not."""
+
+    steps: Count
+    warmup: Whole = 5
+
+
+ranks = programs.strategy_ranks
+
+
+def check(config: RunConfig) -> None:
+    """InputError where time is modelled: the profiler's is the wall clock."""
+    if config.testbed.kind != "measured":
+        raise InputError(f"program profiler: time on testbed {config.testbed.name} is modelled; testbed=here")
+
+
+class Annotated(Phase):
+    """A phase that the profiler sees, on a task's line with the line's name behind it."""
+
+    __slots__ = ("mark",)
+
+    def __enter__(self) -> None:
+        clock = self.clock
+        assert isinstance(clock, AnnotatingClock)
+        self.mark = None
+        if clock.recording:
+            line = clock.line()
+            name = self.name if line == MAIN_LINE else f"{self.name} ({line})"
+            self.mark = torch.profiler.record_function(name)
+            self.mark.__enter__()
+        super().__enter__()
+
+    def __exit__(self, *raised: object) -> None:
+        super().__exit__(*raised)
+        if self.mark:
+            self.mark.__exit__(None, None, None)
+
+
+class AnnotatingClock(Clock):
+    recording = False
+
+    def phase(self, name: str) -> Phase:
+        return Annotated(self, name)
+
+    def line(self) -> str:
+        return self._fabric.current_task()
+
+    def intervals(self) -> list[Interval]:
+        """All since the last call."""
+        self.take()
+        return self._recent
+
+
+def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
+    """One rank's part."""
+    probe = config.probe
+    strategy = strategies.load(config.strategy.name)(config.strategy.options)
+    check_ranks(fabric, strategy, config)
+    dataset = data.of(config)
+    total = probe.warmup + probe.steps
+    worker = build_worker(fabric, config, dataset, AnnotatingClock)
+    worker.iterations = total
+    clock = worker.clock
+    assert isinstance(clock, AnnotatingClock)
+    strategy.setup(worker)
+    probes.start(fabric, total)
+    fabric.exchange(None)
+    clock.start()
+    advance(strategy, 0, probe.warmup)
+    with clock.paused():
+        fabric.exchange(None)
+        clock.take()
+    probes.progress(fabric, probe.warmup)
+    began = clock.train_s()
+    with profiler(worker.model_shard.device) as recorder:
+        clock.recording = True
+        advance(strategy, probe.warmup, total)
+        with clock.paused():  # which waits for the device
+            clock.recording = False
+    with clock.paused():
+        seconds, mine = clock.train_s() - began, clock.intervals()
+        path = folder / TRACE.format(rank=fabric.rank)
+        recorder.export_chrome_trace(str(path))
+        events = cleaned(path)
+    strategy.drain()
+    strategy.close()
+    row = compared(fabric.rank, of_clock(mine), of_trace(events, threading.get_native_id()))
+    rows = [each for each in fabric.exchange(row) if each]
+    shares = [each for each in rows if each["difference"] is not None]
+    agree = max(abs(each["difference"]) for each in shares) <= AGREE if shares else None
+    iteration_s = max(fabric.exchange(seconds)) / probe.steps
+    result = {"steps": probe.steps, "iteration_s": iteration_s, "within": AGREE, "agree": agree, "rows": rows}
+    metrics = {f"hidden/rank_{each['rank']}/{view}": each[view]["share"] for each in shares for view in VIEWS}
+    said = facts(fabric, config.model.name, worker.parameters, dataset)
+    probes.finish(fabric, config, folder, said, result, metrics, line(shares))
+
+
+def advance(strategy: Strategy, first: int, last: int) -> None:
+    """Iterations first to last - 1, and all of their communication."""
+    workers = strategy.worker.workers
+    for _ in range(strategy.steps(first * workers), strategy.steps(last * workers)):
+        strategy.step()
+    strategy.settle()
+
+
+def profiler(device: torch.device) -> Any:
+    """Of all threads of this process, and of its GPU."""
+    from torch._C._profiler import _ExperimentalConfig
+
+    kinds = [torch.profiler.ProfilerActivity.CPU]
+    if device.type == "cuda":
+        kinds.append(torch.profiler.ProfilerActivity.CUDA)
+    try:
+        config = _ExperimentalConfig(profile_all_threads=True)
+    except TypeError:
+        raise NotHere(f"program profiler: torch {torch.__version__} records one thread alone; a newer one") from None
+    return torch.profiler.profile(activities=kinds, experimental_config=config)
+
+
+def cleaned(path: Path) -> list[dict[str, Any]]:
+    """The events of a trace, whose file then names neither machine nor folder."""
+    trace = json.loads(path.read_bytes())
+    path.write_text(json.dumps({name: value for name, value in trace.items() if name not in UNSAID}))
+    return trace["traceEvents"]
+
+
+# --- the two views: seconds of communication beside the main line, and those of them that computation hides
+VIEWS = ("clock", "profiler")
+
+
+def of_clock(intervals: Iterable[Interval]) -> dict[str, float | None]:
+    """As the clock's "overlapped" has it."""
+    intervals = list(intervals)
+    beside = [(i.start, i.end) for i in intervals if i.line != MAIN_LINE and i.name == COMMUNICATION]
+    return view(beside, [(i.start, i.end) for i in intervals if i.line == MAIN_LINE and i.name in COMPUTATION])
+
+
+def of_trace(events: Iterable[Mapping[str, Any]], main_thread: int) -> dict[str, float | None]:
+    """As the events of a Chrome trace have it; main_thread: its number, that of operators which are computation."""
+    timed = [event for event in events if event.get("ph") == "X" and "dur" in event]
+    kernels = [event for event in timed if event["cat"] == "kernel"]
+    source = ANNOTATIONS[bool(kernels)]
+    named = [event for event in timed if event["cat"] == source]
+    beside = [event for event in named if event["name"].startswith(f"{COMMUNICATION} (")]
+    if kernels:
+        beside += [event for event in kernels if is_nccl(event)]
+        streams = {event["tid"] for event in named if event["name"] in COMPUTATION}
+        computing = [event for event in kernels if event["tid"] in streams and not is_nccl(event)]
+    else:
+        computing = [event for event in timed if event["cat"] == "cpu_op" and event["tid"] == main_thread]
+    return view(map(span, beside), map(span, computing))
+
+
+def is_nccl(kernel: Mapping[str, Any]) -> bool:
+    return "nccl" in kernel["name"].lower()
+
+
+def span(event: Mapping[str, Any]) -> Span:
+    """Seconds, of microseconds."""
+    return 1e-6 * event["ts"], 1e-6 * (event["ts"] + event["dur"])
+
+
+def view(communication: Iterable[Span], computation: Iterable[Span]) -> dict[str, float | None]:
+    """{communication_s, hidden_s, share}; share is None where there is no communication."""
+    beside = union(communication)
+    whole = sum(end - start for start, end in beside)
+    hidden = overlap(beside, computation)
+    return {"communication_s": whole, "hidden_s": hidden, "share": hidden / whole if whole else None}
+
+
+def compared(rank: int, clock: dict[str, float | None], seen: dict[str, float | None]) -> dict[str, Any]:
+    """A row: both views, and by how much the clock's share is larger."""
+    mine, its = clock["share"], seen["share"]
+    difference = None if mine is None or its is None else mine - its
+    return {"rank": rank, "clock": clock, "profiler": seen, "difference": difference}
+
+
+def line(shares: list[dict[str, Any]]) -> str:
+    if not shares:
+        return "no communication beside the main line"
+    mine, its = (sum(each[one]["share"] for each in shares) / len(shares) for one in VIEWS)
+    return f"of the communication beside the main line {mine:.1%} is hidden by our clock, {its:.1%} by the profiler's"

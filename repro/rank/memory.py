@@ -1,0 +1,64 @@
+"""How much memory a rank has had at most, and one line where there was not enough."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import torch
+
+from repro.common.errors import InputError, OutOfMemory
+from repro.experiment.schema import RunConfig
+
+GPU, PROCESS = "gpu", "process"  # of which memory a peak is
+ON_THE_HOST = "DefaultCPUAllocator"  # torch has no error of a type of its own for it
+
+
+def kind(device: torch.device) -> str:
+    """Of which memory `peak_bytes` tells: what torch had of the GPU, or of the host the whole process."""
+    return GPU if device.type == "cuda" else PROCESS
+
+
+def peak_bytes(device: torch.device) -> int:
+    """The most so far: on a GPU of tensors (`torch.cuda.max_memory_allocated`) since the last `forget`; else what the
+    process had resident, libraries and all, since it began."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device)
+    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # KiB on Linux
+
+
+def forget(device: torch.device) -> None:
+    """What comes from here on counts: of an evaluation's memory on a GPU nothing is training's."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)
+
+
+@contextmanager
+def explained(rank: int, config: RunConfig) -> Iterator[None]:
+    """Errors of torch for which the configuration is the reason, as a line: OutOfMemory with rank, model and batch;
+    InputError for an operation that has no deterministic algorithm."""
+    try:
+        yield
+    except MemoryError:
+        raise _exhausted(rank, config, "host", "") from None
+    except RuntimeError as error:
+        while isinstance(error.__cause__, RuntimeError):  # a library has put words of its own around it
+            error = error.__cause__
+        said = " ".join(str(error).split())
+        if isinstance(error, torch.OutOfMemoryError):
+            raise _exhausted(rank, config, "GPU", said) from None
+        if ON_THE_HOST in said:
+            raise _exhausted(rank, config, "host", said) from None
+        if config.numerics.deterministic and "deterministic implementation" in said:
+            what = f"numerics.deterministic=true: model {config.model.name}: {said.split('. ')[0]}"
+            raise InputError(f"{what}; leave it out") from None
+        raise
+
+
+def _exhausted(rank: int, config: RunConfig, where: str, said: str) -> OutOfMemory:
+    asked = said.partition("ried to allocate ")[2].split(". ")[0][:40]
+    return OutOfMemory(
+        f"rank {rank}: out of memory of the {where}: model {config.model.name}, {config.local_batch} samples a worker "
+        f"(batch={config.batch}, accumulate={config.accumulate})" + (f", at an allocation of {asked}" if asked else "")
+    )

@@ -1,0 +1,205 @@
+"""The programs of `make gpu-check`: `profiler` (traces, what is hidden), `loop` (overhead), `repeats` (determinism)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from repro.common.errors import InputError
+from repro.fabric import virtual
+from repro.launch import runs
+from repro.probes import profiler, repeats
+from repro.rank import programs
+from repro.records import needed
+from repro.testing.small import NETWORK
+from repro.training.clock import Clock, Interval
+from tests.support.cli import run as run_cli
+from tests.support.cli import summary
+
+FIG4 = "pipesgd/fig4-mnist"
+HERE = ["strategy=dsync", "testbed=here", "seeds=2", "dataset.standin=always"]
+
+
+def event(cat: str, name: str, tid: int, ts: float, dur: float, **more) -> dict:
+    return {"ph": "X", "cat": cat, "name": name, "pid": 1, "tid": tid, "ts": 1e6 * ts, "dur": 1e6 * dur, **more}
+
+
+CPU = [  # thread 1 is the main line's
+    event("user_annotation", "forward", 1, 0, 4),
+    event("cpu_op", "aten::mm", 1, 0, 2),
+    event("cpu_op", "aten::addmm", 1, 1, 2),  # within another
+    event("user_annotation", "communicate", 1, 4, 2),  # exposed
+    event("user_annotation", "communicate (exchange)", 2, 2, 6),
+    event("cpu_op", "aten::add_", 2, 2, 6),  # another thread's is no computation
+    event("cpu_op", "aten::mul", 1, 7, 0.5),
+    {"ph": "M", "name": "process_name", "pid": 1},
+]
+GPU = [  # the host runs ahead: its times tell nothing; stream 7 is the main line's, 20 a task's, 30 NCCL's
+    event("user_annotation", "communicate (exchange)", 2, 0, 0.1),
+    event("cpu_op", "aten::mm", 1, 0, 9),
+    event("gpu_user_annotation", "forward", 7, 1, 4),
+    event("kernel", "gemm", 7, 1, 3),
+    event("kernel", "relu", 7, 4, 1),
+    event("gpu_user_annotation", "communicate (exchange)", 20, 3, 4),
+    event("gpu_memcpy", "Memcpy DtoH", 20, 3, 1),
+    event("kernel", "add", 20, 6, 1),
+    event("kernel", "ncclDevKernel_AllReduce", 30, 10, 2),
+    event("kernel", "gemm", 7, 11, 5),
+]
+
+
+def test_on_a_cpu_operators_of_the_main_thread_hide_what_tasks_communicate():
+    found = profiler.of_trace(CPU, main_thread=1)
+    assert found == pytest.approx({"communication_s": 6, "hidden_s": 1.5, "share": 0.25})
+
+
+def test_on_a_gpu_kernels_of_the_main_lines_stream_hide_what_other_streams_carry():
+    found = profiler.of_trace(GPU, main_thread=1)
+    assert found == pytest.approx({"communication_s": 6, "hidden_s": 3, "share": 0.5})
+
+
+def test_without_communication_there_is_no_share():
+    none = profiler.of_trace([event("cpu_op", "aten::mm", 1, 0, 9)], 1)
+    assert none == {"communication_s": 0, "hidden_s": 0, "share": None}
+    assert profiler.compared(0, none, none)["difference"] is None
+    assert profiler.line([]) == "no communication beside the main line"
+
+
+def test_our_view_is_what_the_clock_counts_as_overlapped():
+    def body(fabric):
+        clock = Clock(fabric)
+        clock.start()
+
+        def task():
+            with clock.phase("communicate"):
+                fabric.sleep(5)
+
+        line = fabric.spawn(task, "exchange")
+        with clock.phase("backward"):
+            fabric.sleep(2)
+        with clock.phase("wait"):
+            line.join()
+        return clock.take()["overlapped"], profiler.of_clock(clock.middle(100.0))
+
+    [(overlapped, found)] = virtual.run(1, body, NETWORK)
+    assert found["hidden_s"] == overlapped == 2 and found["share"] == 0.4
+    exposed = [Interval("main", "communicate", 0, 3), Interval("main", "forward", 3, 4)]
+    assert profiler.of_clock(exposed)["share"] is None
+
+
+# --- the run beside those that are timed
+
+
+def test_recording_is_a_run_of_its_own_and_changes_nothing_of_the_others():
+    plain, recorded = runs.expand(FIG4, HERE), runs.expand(FIG4, [*HERE, "profile_steps=3"])
+    *same, extra = recorded
+    assert [runs.keyed(run.config) for run in same] == [runs.keyed(run.config) for run in plain]
+    assert (extra.config.program, extra.config.probe.steps, extra.seed) == ("profiler", 3, 0)
+    assert extra.config.figure == "fig4-mnist-profile" and "profiled" in extra.label
+    assert extra.folder.parent != same[0].folder.parent
+
+
+@pytest.mark.parametrize(("overrides", "words"), [
+    (["testbed=virtual", "profile_steps=3"], "profile_steps=3: of measured runs alone, and here is none; testbed=here"),
+    (["testbed=virtual", "program=profiler", "+probe.steps=2"], "time on testbed virtual is modelled; testbed=here"),
+    (["testbed=here", "program=profiler", "+probe.steps=0"], "probe.steps=0: must be 1 or more"),
+    (["testbed=here", "profile_steps=-1"], "profile_steps=-1: must be 0 or more"),
+])  # fmt: skip
+def test_what_cannot_be_recorded_is_one_line(overrides, words):
+    with pytest.raises(InputError, match=words):
+        runs.expand(FIG4, ["strategy=dsync", "dataset.standin=always", *overrides])
+
+
+@pytest.mark.ranks
+def test_traces_lie_in_the_runs_folder_and_in_mlflow(tmp_path):
+    done = run_cli(tmp_path / "results", "strategy=pipe_sgd", "testbed=here", "profile_steps=2", "epochs=0.2", flags=())
+    assert done.returncode == 0, done.stderr
+    trained, found = json.loads(done.stdout)
+    assert trained["program"] == "train" and found["program"] == "profiler" and needed.problem(found) is None
+    assert [row["rank"] for row in found["result"]["rows"]] == [0, 1]
+    for row in found["result"]["rows"]:
+        assert 0 <= row["clock"]["share"] <= 1 and 0 <= row["profiler"]["share"] <= 1
+    folder = tmp_path / "results" / "pipesgd" / "fig4-mnist-profile" / found["cell"]
+    for rank in (0, 1):
+        trace = json.loads((folder / f"trace.rank{rank}.json").read_text())
+        names = {event["name"] for event in trace["traceEvents"]}
+        assert {"forward", "backward"} <= names and any(name.startswith("communicate (") for name in names)
+        assert not {"host_name", "traceName"} & trace.keys()
+    mirrored = {path.name for path in Path(tmp_path).rglob("artifacts/trace.rank*.json")}
+    assert mirrored == {"trace.rank0.json", "trace.rank1.json"}
+
+
+@pytest.mark.ranks
+@pytest.mark.parametrize("strategy", [["ddp"], ["torch_pipelining"], ["pipedream", "strategy.config=1-1"]], ids=str)
+def test_strategies_of_libraries_and_pipelines_are_recorded_too(tmp_path, strategy):
+    name, *options = strategy
+    program = ["program=profiler", "+probe.steps=2", "+probe.warmup=1", "grid=null", "testbed.launcher=torchrun"]
+    found = summary(run_cli(tmp_path, f"strategy={name}", "testbed=here", *options, *program))
+    assert found["result"]["iteration_s"] > 0 and len(found["result"]["rows"]) == 2
+
+
+# --- the harness against a bare loop
+
+
+ONE = ["strategy=dsync", "testbed=here", "workers=1", "program=loop", "+probe.iterations=2", "+probe.turns=2"]
+
+
+@pytest.mark.ranks
+@pytest.mark.parametrize("how", [[], ["numerics.precision=bf16"], ["numerics.channels_last=true"]], ids=str)
+def test_the_bare_loop_trains_the_same_weights(tmp_path, how):
+    found = summary(run_cli(tmp_path, *ONE, *how, "optimizer.momentum=0.9"))
+    result = found["result"]
+    assert result["same_weights"] and result["timed"] == "CPU time" and len(result["rows"]) == 2
+    assert result["met"] is (result["of_best"] <= result["goal"]) and needed.problem(found) is None
+    assert found["numerics"]["precision"] == ("bf16" if "numerics.precision=bf16" in how else "fp32")
+
+
+@pytest.mark.parametrize(("overrides", "words"), [
+    (["workers=2"], "workers=2: program loop compares one rank with a bare loop; must be 1"),
+    (["testbed=virtual"], "is modelled"),
+    (["optimizer.clip_norm=1"], "plain SGD at one rate"),
+    (["accumulate=2"], "takes minibatches whole"),
+])  # fmt: skip
+def test_what_a_bare_loop_does_not_do_is_refused(overrides, words):
+    with pytest.raises(InputError, match=words):
+        runs.expand(FIG4, [*ONE, "dataset.standin=always", *overrides])
+
+
+# --- the same bits again
+
+
+def repeated(folder, *overrides):
+    """The result of a run of the program, all ranks in this process."""
+    fixed = ("testbed=virtual", "workers=2", "batch=40", "dataset.standin=always", "program=repeats")
+    (planned,) = runs.expand(FIG4, [*fixed, "+probe.iterations=6", *overrides])
+    config = planned.config.model_copy(update={"key": "k", "hardware": {"class": "none"}, "provenance": {}})
+    virtual.run(programs.ranks(config), lambda fabric: programs.run(fabric, config, folder), NETWORK)
+    found = json.loads((folder / "summary.json").read_text())
+    assert needed.problem(found) is None
+    return found["result"]
+
+
+@pytest.mark.parametrize(
+    "strategy", [["pipe_sgd"], ["gtopk", "strategy.density=0.01"], ["ps_sync"], ["pipedream"]], ids=str
+)
+def test_strategies_come_to_the_same_bits_again_and_from_a_checkpoint(tmp_path, strategy):
+    name, *options = strategy
+    found = repeated(tmp_path, f"strategy={name}", *options)
+    assert found["same"] and [row["what"] for row in found["rows"]] == ["again", "resumed"]
+
+
+def test_a_strategy_that_forgets_is_found_out(tmp_path, monkeypatch):
+    chosen = repeats.strategies.load("pipe_sgd")
+    load = chosen.load_state_dict
+    monkeypatch.setattr(chosen, "load_state_dict", lambda self, state: load(self, state | {"ready": []}))
+    found = repeated(tmp_path, "strategy=pipe_sgd", "strategy.K=3")
+    assert {row["what"]: row["same"] for row in found["rows"]} == {"again": True, "resumed": False}
+
+
+@pytest.mark.ranks
+@pytest.mark.parametrize("strategy", ["wfbp", "ibatch"])
+def test_real_ranks_do_so_too(tmp_path, strategy):
+    given = ["testbed=here", "program=repeats", "+probe.iterations=4", "numerics.deterministic=true"]
+    assert summary(run_cli(tmp_path, f"strategy={strategy}", *given))["result"]["same"]

@@ -1,0 +1,222 @@
+"""Precision, layout, compilation and deterministic algorithms: what they do to weights, keys and records."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from contextlib import nullcontext
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from repro import models
+from repro.common.errors import InputError, NotHere
+from repro.experiment.schema import Numerics
+from repro.launch import runs
+from repro.testing import small
+from repro.training import numerics
+from repro.training.model_shard import FP32, ModelShard
+from tests.support.cli import refused, summary
+from tests.support.cli import run as run_cli
+
+CPU, FIG4 = torch.device("cpu"), "pipesgd/fig4-mnist"
+BF16, LAST = Numerics(precision="bf16"), Numerics(channels_last=True)
+HERE = ["strategy=dsync", "testbed=here", "seeds=1", "dataset.standin=always"]
+
+
+def planned(*overrides: str):
+    (run,) = runs.expand(FIG4, [*HERE, *overrides])
+    return run.config
+
+
+# --- the key, and what cannot be
+
+
+def test_what_is_at_its_default_is_in_no_key_and_what_is_chosen_in_its_own():
+    plain = runs.keyed(planned())
+    assert "numerics" not in plain
+    assert plain == runs.keyed(planned("numerics.precision=fp32", "numerics.deterministic=false"))
+    assert runs.keyed(planned("numerics.precision=bf16")) == plain | {"numerics": {"precision": "bf16"}}
+    assert runs.keyed(planned("numerics.compile=true")) == plain | {"numerics": {"compile": True}}
+
+
+@pytest.mark.parametrize(("overrides", "complaint"), [
+    (["numerics.precision=fp16"], "numerics.precision=fp16: must be fp32, tf32 or bf16"),
+    (["numerics.precison=bf16"], "numerics.precison"),
+    (["numerics.precision=tf32"], "numerics.precision=tf32: is of GPUs, and device=auto has none here"),
+    (["numerics.precision=tf32", "device=cpu"], "device=cpu has none here"),
+    (["numerics.cudnn_benchmark=true"], "numerics.cudnn_benchmark=true: is of GPUs"),
+    (["numerics.cudnn_benchmark=true", "numerics.deterministic=true"], "deterministic=true has no use of it"),
+    (["numerics.precision=bf16", "testbed=virtual", "testbed.arithmetic=none"], "nothing is computed on testbed virt"),
+    (["numerics.compile=true", "testbed=virtual"], "passes take modelled time, compiled or not"),
+    (["numerics.channels_last=true", "model=lstm_ptb", "dataset=ptb", "metric=perplexity", "targets=[100]"],
+     "numerics.channels_last=true: is of images, and model lstm_ptb takes text"),
+])  # fmt: skip
+def test_what_does_not_go_together_is_one_line(overrides, complaint):
+    with pytest.raises(InputError, match=complaint) as error:
+        runs.identify([runs.expand(FIG4, [*HERE, *overrides])[0]])
+    assert "\n" not in str(error.value)
+
+
+def test_a_probe_that_computes_as_it_is_refuses():
+    with pytest.raises(InputError, match=r"numerics\.precision=bf16: program ring computes in fp32 as it is"):
+        runs.expand("pipesgd/fig3-ring", ["testbed=here", "numerics.precision=bf16"])
+
+
+def test_tf32_goes_where_a_gpu_is(monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    assert planned("numerics.precision=tf32", "breakdown=true").numerics.precision == "tf32"
+
+
+# --- the process's switches
+
+
+def switches():
+    matmul, cudnn = torch.backends.cuda.matmul, torch.backends.cudnn
+    deterministic = torch.are_deterministic_algorithms_enabled()
+    return matmul.allow_tf32, cudnn.allow_tf32, cudnn.benchmark, deterministic
+
+
+def test_every_switch_is_set_whatever_it_was(monkeypatch):
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
+    torch.backends.cudnn.allow_tf32 = True
+    try:
+        numerics.prepare(FP32)
+        assert switches() == (False, False, False, False), "fp32 is without TF32, also in convolutions"
+        numerics.prepare(Numerics(precision="tf32", cudnn_benchmark=True))
+        assert switches() == (True, True, True, False)
+        numerics.prepare(Numerics(deterministic=True))
+        assert switches() == (False, False, False, True)
+        assert numerics.os.environ["CUBLAS_WORKSPACE_CONFIG"] == ":4096:8"
+    finally:
+        numerics.prepare(FP32)
+
+
+def test_without_a_compiler_that_is_said(monkeypatch):
+    monkeypatch.delenv("CXX", raising=False)
+    monkeypatch.setattr(numerics.shutil, "which", lambda name: None)
+    with pytest.raises(NotHere, match=r"torch\.compile needs a C\+\+ compiler"):
+        numerics.prepare(Numerics(compile=True))
+
+
+# --- weights
+
+
+def bf16_sgd(steps: int) -> torch.Tensor:
+    """What somebody would write without a harness."""
+    model = small.model()
+    optimizer = torch.optim.SGD(model.parameters(), small.SGD.lr)
+    batches = small.Batches(small.split(), 4, 3, 10)
+    for step in range(steps):
+        x, y = batches[step]
+        with torch.autocast("cpu", torch.bfloat16):
+            output = model(x)
+        optimizer.zero_grad()
+        functional.cross_entropy(output.float(), y).backward()
+        optimizer.step()
+    return torch.cat([p.detach().view(-1) for p in model.parameters()])
+
+
+def test_bf16_of_one_worker_is_autocast_around_plain_sgd_bit_for_bit():
+    found = small.run("dsync", workers=1, numerics=BF16).weights[0]
+    assert found.dtype == torch.float32 and torch.equal(found, bf16_sgd(12))
+    assert not torch.equal(found, small.plain_sgd())
+
+
+@pytest.mark.parametrize("how", [BF16, LAST, Numerics(precision="bf16", channels_last=True)], ids=str)
+@pytest.mark.parametrize("workers", [1, 3])
+def test_pipe_sgd_with_K_1_stays_dsync(how, workers):
+    dsync = small.run("dsync", workers=workers, numerics=how)
+    assert small.run("pipe_sgd", {"K": 1}, workers=workers, numerics=how).digests == dsync.digests
+
+
+@pytest.mark.parametrize("name", ["dsync", "pipe_sgd", "wfbp", "gtopk", "ps_sync", "ibatch", "eager_solo", "pipedream"])
+def test_bf16_is_close_to_fp32_and_resumes_bit_for_bit(name):
+    whole = small.run(name, workers=2, numerics=BF16)
+    assert whole.digests == small.run(name, workers=2, numerics=BF16, stop_and_resume_at=5).digests
+    plain = small.run(name, workers=2)
+    assert whole.digests != plain.digests
+    torch.testing.assert_close(whole.weights[0], plain.weights[0], rtol=0.1, atol=0.05)
+
+
+@pytest.mark.ranks
+def test_bf16_of_ddp_is_dsyncs():
+    found, dsync = (small.run(name, workers=2, numerics=BF16).weights[0] for name in ("ddp", "dsync"))
+    torch.testing.assert_close(found, dsync, rtol=1e-5, atol=1e-6)
+
+
+@pytest.fixture
+def double():
+    """Batch norm of few samples makes much of rounding errors: with 53 bits they are told from mistakes."""
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
+
+
+def images(name: str, how: Numerics, pieces: int = 1) -> tuple[ModelShard, torch.Tensor]:
+    """A shard after a backward pass of so many microbatches, and its gradient (n,)."""
+    shard = ModelShard(models.build(name, (3, 16, 16), 5, 0), small.SGD, CPU, 1, how)
+    generator = torch.Generator().manual_seed(1)
+    x, y = torch.randn(8, 3, 16, 16, generator=generator), torch.randint(5, (8,), generator=generator)
+    for piece, part in enumerate(zip(x.chunk(pieces), y.chunk(pieces))):
+        place = piece, pieces
+        shard.forward_backward(*part, functional.cross_entropy, lambda *_: nullcontext(), microbatch=place)
+    return shard, shard.gradient(shard.empty())
+
+
+@pytest.mark.parametrize("pieces", [1, 2])
+@pytest.mark.parametrize("name", ["resnet20", "cifar100_cnn"])
+def test_another_layout_is_the_same_gradient_to_rounding(name, pieces, double):
+    _, plain = images(name, FP32, pieces)
+    shard, found = images(name, LAST, pieces)
+    assert (found - plain).norm() < 1e-10 * plain.norm()
+    assert all(p.grad.is_contiguous() for p in shard.parameters)
+
+
+def test_images_stay_in_that_layout_between_convolutions_and_leave_it_at_the_end():
+    blocks = nn.Sequential(OrderedDict(a=nn.Conv2d(3, 8, 3), b=nn.Conv2d(8, 4, 3)))
+    shard = ModelShard(blocks, small.SGD, CPU, 1, Numerics(channels_last=True, precision="bf16"))
+    between = shard.calls[0](torch.randn(2, 3, 9, 9))
+    assert between.is_contiguous(memory_format=torch.channels_last) and between.dtype == torch.bfloat16
+    end = shard.calls[1](between)
+    assert end.is_contiguous() and end.dtype == torch.float32
+
+
+def test_a_part_of_the_model_computes_as_the_whole_did():
+    shard = ModelShard(small.model(), small.SGD, CPU, 1, BF16).keep([1])
+    assert shard.numerics is BF16 and list(dict(shard.model.named_children())) == ["b"]
+    assert shard.calls[0](torch.randn(2, 5)).dtype == torch.float32
+
+
+def test_nothing_chosen_calls_the_blocks_themselves():
+    shard = ModelShard(small.model(), small.SGD, CPU)
+    assert shard.calls == shard.blocks
+
+
+def test_compiled_blocks_train_to_the_same_weights():
+    """Really compiled: hooks of gradients, buckets and stashed versions go on working."""
+    how = Numerics(compile=True)
+    for name, options in (("wfbp", {}), ("pipedream", {"config": "1-1", "cuts": [1]})):
+        plain, found = (small.run(name, options, workers=2, numerics=each) for each in (FP32, how))
+        for mine, theirs in zip(found.weights, plain.weights):
+            torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-6)
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] > 0
+
+
+# --- runs
+
+
+@pytest.mark.ranks
+def test_a_killed_run_resumes_bit_for_bit_and_its_record_says_how_it_computed(tmp_path):
+    how = ["strategy=wfbp", "testbed=here", "numerics.precision=bf16", "numerics.deterministic=true"]
+    whole = summary(run_cli(tmp_path / "whole", *how))
+    assert whole["numerics"] == Numerics(precision="bf16", deterministic=True).model_dump()
+    assert run_cli(tmp_path / "killed", *how, fault="kill:1:13").returncode == 1
+    again = summary(run_cli(tmp_path / "killed", *how))
+    assert again["weights_sha256"] == whole["weights_sha256"] and again["wall"]["resumes"] == 1
+
+
+def test_a_refusal_is_a_line_of_the_command(tmp_path):
+    done = run_cli(tmp_path, "strategy=dsync", "testbed=here", "numerics.precision=tf32", "device=cpu")
+    refused(done, "numerics.precision=tf32", "GPUs")

@@ -20,7 +20,7 @@ from repro.fabric.partial import PartialAllreduce
 from repro.fabric.send_buffer import SendBuffer, TopK, Whole
 from repro.strategies.base import StepReport
 from repro.strategies.shared.data_parallel import DataParallel
-from repro.strategies.shared.densities import Densities
+from repro.strategies.shared.sparsification import Densities
 from repro.training.worker import Worker
 
 

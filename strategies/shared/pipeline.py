@@ -56,6 +56,23 @@ class PipelineOptions(AllreduceOptions):
             raise InputError(f"strategy.cuts={self.cuts}: config {self.config} finds its own; give config as in 2-1-1")
 
 
+def check_trainable_in_stages(name: str, worker: Worker) -> None:
+    """InputError for a model, or a way to train it, that a strategy which cuts the model into stages cannot have."""
+    if worker.model_shard.stateful:
+        raise InputError(
+            f"strategy {name}: a block carries state from one minibatch to the next, of which a "
+            "pipeline has several under way"
+        )
+    if worker.model_shard.clip_norm is not None and worker.workers > 1:
+        raise InputError(
+            f"strategy {name}: optimizer.clip_norm needs the gradient of the whole model, which no stage has"
+        )
+    if worker.min_compute_s is not None and worker.blocks is None:
+        raise InputError(
+            f"strategy {name}: min_compute_s={worker.min_compute_s}: passes of stages are not padded; null"
+        )
+
+
 class Pipeline(Strategy):
     """Authors say how minibatches are scheduled: `plan`. A step is a backward pass and the forward passes before it.
 
@@ -89,19 +106,7 @@ class Pipeline(Strategy):
     def setup(self, worker: Worker) -> None:
         """Cut the model, find the plan and check it; the rank keeps the blocks of its stage."""
         super().setup(worker)
-        if worker.model_shard.stateful:
-            raise InputError(
-                f"strategy {self.name}: a block carries state from one minibatch to the next, of which a "
-                "pipeline has several under way"
-            )
-        if worker.model_shard.clip_norm is not None and worker.workers > 1:
-            raise InputError(
-                f"strategy {self.name}: optimizer.clip_norm needs the gradient of the whole model, which no stage has"
-            )
-        if worker.min_compute_s is not None and worker.blocks is None:
-            raise InputError(
-                f"strategy {self.name}: min_compute_s={worker.min_compute_s}: passes of stages are not padded; null"
-            )
+        check_trainable_in_stages(self.name, worker)
         sample, _ = worker.batches[0]
         shapes = outputs(worker.model_shard.blocks, sample)
         self.configuration = configure(worker, self.options, sample)
@@ -116,7 +121,7 @@ class Pipeline(Strategy):
             if one.replicas > 1
         ]
         peers = next((group for group in groups if group is not None), None)
-        worker.cut(mine.first, mine.last)
+        worker.keep(range(mine.first, mine.last + 1))
         worker.model_shard.updates_per_iteration = Fraction(worker.workers, plan.group(self.stage))
         self.versions = Versions(worker.model_shard, keep=plan.semantics != "naive")
         self.updates = Updates(worker, plan, self.versions, peers, self.options, lambda: self.passes.needed())
@@ -186,7 +191,8 @@ class Pipeline(Strategy):
         for k, (version, received) in state["flying"].items():
             passes.bring_back(k, version, received, self.look_ahead.boundary(passes.done - 1))
         for name, buffer in model.named_buffers():
-            buffer.copy_(kept[name])  # running statistics have seen these minibatches
+            # running statistics have seen these minibatches; autograd, which need not know, has kept them for those
+            buffer.data.copy_(kept[name])
         self.versions.use_latest()
 
     # --- what it is and was

@@ -1,13 +1,17 @@
-"""Where residual, selection and exchange of sparse gradients happen: beside the computation, or on the main line."""
+"""Where residual, selection and exchange of sparse gradients happen, beside the computation or on the main line, and
+how many gradients leave a worker."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import torch
 
+from repro.common.errors import InputError
+from repro.common.fields import Share
 from repro.fabric.sparse import Sparse
 from repro.training.buckets import block_buckets
 from repro.training.worker import Worker
@@ -103,3 +107,30 @@ class Beside:
     def close(self) -> None:
         self.work.put(None)
         self.task.join()
+
+
+@dataclass(frozen=True)
+class Densities:
+    """How many gradients leave a worker in which epoch: warm-up densities, then the density (gTop-k section IV-B).
+
+    density: rho, above 0 and at most 1; warmup: one an epoch for the first epochs."""
+
+    density: Share
+    warmup: Sequence[Share] = ()
+
+    def at(self, epoch: int) -> float:
+        """The density of an epoch, from 0."""
+        return self.warmup[epoch] if epoch < len(self.warmup) else self.density
+
+    def k(self, n: int, epoch: int) -> int:
+        """Elements of n."""
+        return round(self.at(epoch) * n)
+
+    def check(self, n: int) -> None:
+        """InputError where a density leaves none of a model's n gradients."""
+        for density in (self.density, *self.warmup):
+            if round(density * n) < 1:
+                raise InputError(
+                    f"strategy.density={density:g}: k = density x {n} parameters rounds to 0; "
+                    f"must be above {0.5 / n:.2g}"
+                )

@@ -15,12 +15,11 @@ from repro.fabric.base import BACKGROUND, MAIN
 from repro.fabric.sparse import CODECS, Sparse, Wire
 from repro.strategies.base import StepReport
 from repro.strategies.shared.data_parallel import DataParallel
-from repro.strategies.shared.densities import Densities
 from repro.strategies.shared.finiteness import Finiteness
-from repro.strategies.shared.momentum_correction import MomentumCorrection
 from repro.strategies.shared.pending_updates import Pending, PendingUpdates
-from repro.strategies.shared.sparsification import Beside, OnMainLine
+from repro.strategies.shared.sparsification import Beside, Densities, OnMainLine
 from repro.training.buckets import block_sizes
+from repro.training.model_shard import ModelShard
 from repro.training.worker import Worker
 
 
@@ -53,7 +52,7 @@ class Sparsified(DataParallel):
 
     Where that happens is `repro.strategies.shared.sparsification`; how long a result may be under way until its update
     `repro.strategies.shared.pending_updates`; what the residual takes in with momentum correction
-    `repro.strategies.shared.momentum_correction`; how many elements leave `repro.strategies.shared.densities`.
+    `MomentumCorrection`; how many elements leave `repro.strategies.shared.sparsification`.
 
     residual  (n,) what has not been applied yet, of this rank
     """
@@ -171,3 +170,25 @@ def starts(parameters: Sequence[torch.nn.Parameter]) -> torch.Tensor:
     """(parameters,) int32: where each begins in the vector of all."""
     sizes = torch.tensor([0, *(p.numel() for p in parameters)][:-1])
     return sizes.cumsum(0).to(torch.int32).to(parameters[0].device)
+
+
+class MomentumCorrection:
+    """Momentum before the selection (Lin et al., "Deep Gradient Compression", ICLR 2018, section 3.2).
+
+    In the place of the optimizer's: what waits in a residual is then the velocity, not the gradient.
+
+    velocity  (n,) of this rank; cleared where an element was selected
+    """
+
+    def __init__(self, shard: ModelShard):
+        """Takes the momentum from the shard's optimizer."""
+        self.velocity = torch.zeros_like(shard.weights)
+        [group] = shard.optimizer.param_groups
+        self.momentum, group["momentum"] = group["momentum"], 0.0
+
+    def corrected(self, gradient: torch.Tensor, start: int, end: int) -> torch.Tensor:
+        """u = m u + gradient for elements `start` to `end` - 1, whose gradient is (end - start,); a view of u."""
+        return self.velocity[start:end].mul_(self.momentum).add_(gradient)
+
+    def clear(self, selected: Sparse) -> None:
+        selected.clear(self.velocity)

@@ -13,8 +13,8 @@ from repro.launch import runs
 from repro.reports.groups import optimizer as shown
 from repro.testing import small
 from repro.testing.small import SGD
-from repro.training.lr_schedule import Schedule
 from repro.training.model_shard import ModelShard
+from repro.training.optimizers import Schedule
 
 # --- rMSProp and the exponential schedule: what they compute, resumes, and that keys of SGD's runs stay as they were
 

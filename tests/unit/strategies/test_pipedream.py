@@ -329,3 +329,20 @@ def test_no_more_versions_are_held_than_predicted(config, cuts, semantics):
         stage, _ = plan.layout.place(rank)
         assert len(state["versions"]["older"]) <= plan.stashes(stage)
         assert state["most_flying"] == plan.most_in_flight(stage)
+
+
+def test_batch_norm_resumes_with_minibatches_under_way():
+    """Their forward passes are done again, and running statistics put back, before their backward passes."""
+
+    def normed():
+        blocks = [nn.Sequential(nn.Linear(small.INPUTS, 5), nn.BatchNorm1d(5), nn.ReLU()), nn.Linear(5, small.CLASSES)]
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            for block in blocks[0][0], blocks[1]:
+                block.reset_parameters()
+        return nn.Sequential(OrderedDict(zip("ab", blocks)))
+
+    how = {"workers": 2, "build_model": normed}
+    whole = small.run("pipedream", {"config": "1-1", "cuts": [1]}, **how)
+    resumed = small.run("pipedream", {"config": "1-1", "cuts": [1]}, stop_and_resume_at=5, **how)
+    assert resumed.digests == whole.digests

@@ -20,8 +20,8 @@ from repro.testing import small
 from repro.testing.small import COSTS, NETWORK, SGD
 from repro.timing.device import BlockSeconds
 from repro.training.clock import Clock
-from repro.training.lr_schedule import Schedule
 from repro.training.model_shard import ModelShard
+from repro.training.optimizers import Schedule
 from repro.training.worker import Worker
 
 CPU = torch.device("cpu")

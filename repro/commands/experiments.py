@@ -84,6 +84,7 @@ def cmd_show(args: argparse.Namespace) -> None:
 
     from repro.experiment import config, grid
     from repro.experiment.compose import Composer
+    from repro.experiment.hyperparameters import parameters
     from repro.experiment.quoted import quoted
     from repro.launch import runs as expansion
     from repro.launch.standing import standing, together
@@ -108,10 +109,9 @@ def cmd_show(args: argparse.Namespace) -> None:
         plain, swept = grid.split(args.overrides)
         resolved = composer.compose(plain)
         variants, testbeds = config.axes(resolved, args.overrides)
-        printed = quoted(name)
-        shown.append(
-            {"experiment": name, "cells": len(runs), "runs": found[-1]._asdict(), "paper": printed, "config": resolved}
-        )
+        printed, set_here = quoted(name), parameters(name, resolved)
+        row = {"experiment": name, "cells": len(runs), "runs": found[-1]._asdict(), "paper": printed}
+        shown.append(row | {"hyperparameters": [one._asdict() for one in set_here], "config": resolved})
         if not args.json:
             print(f"# {name}: {resolved['title']}")
             seeds = len(grid.seeds_of(swept, resolved["seed"], resolved["seeds"]))
@@ -122,6 +122,8 @@ def cmd_show(args: argparse.Namespace) -> None:
             for column, values in printed.items():
                 numbers = ", ".join(f"{variant} {value:g}" for variant, value in values.items())
                 print(f"# the paper's {column}: {numbers}")
+            for one in set_here:
+                print(f"#   {one.line}")
             print(yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True))
     if args.json:
         print(json.dumps(shown, indent=1))

@@ -1,4 +1,4 @@
-"""`repro results`, `repro publish`, `repro verify`: finished runs as tables, and those that are the reference."""
+"""`repro results`, `contribute`, `publish`, `verify`: finished runs as tables, in a file, and in the reference."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ from repro.common.errors import FaultError, InputError, cannot, unknown
 if TYPE_CHECKING:
     import pandas as pd
 
+    from repro.records.catalogue import Found
+    from repro.records.reference import Published
+
 NOT_COMMITTED = (".pdf", ".csv", ".tex")  # of a page: `repro report` makes them
 LINK = re.compile(rf" \[[^\]]*\]\([^)]*(?:{'|'.join(map(re.escape, NOT_COMMITTED))})\)")  # to one of these
 # what a terminal shows of a run; --csv and --json have every column
@@ -30,6 +33,8 @@ SHOWN = (
     "allreduce.auto",
     "step_s",
     "train_s",
+    "peak_mb",
+    "peak_of",
     "metric",
     "final",
     "origin",
@@ -55,8 +60,15 @@ def add(commands: Any) -> None:
     as_json(compare)
     compare.set_defaults(command=cmd_compare)
 
+    contribute = commands.add_parser("contribute", help="pack finished runs into one file, to be sent to the reference")
+    contribute.add_argument("paper", help="whose runs, for instance gpu")
+    contribute.add_argument("file", type=Path, help="the archive that is written, a zip file")
+    where(contribute)
+    contribute.set_defaults(command=cmd_contribute)
+
     publish = commands.add_parser("publish", help="move finished runs into the reference, with the page's pictures")
     publish.add_argument("paper", help="whose runs")
+    publish.add_argument("--from", dest="archive", type=Path, metavar="FILE", help="those of an archive, not yours")
     where(publish)
     publish.set_defaults(command=cmd_publish)
 
@@ -143,28 +155,80 @@ def papers(paper: str | None) -> list[str]:
     return [paper]
 
 
+def cmd_contribute(args: argparse.Namespace) -> None:
+    from repro.common.paths import results_root
+    from repro.records import archive
+    from repro.records.store import run_folders
+
+    runs = own_runs(args, "contribute")
+    digest = archive.pack(args.file, runs)
+    for run in runs:
+        print(f"packed      {run.summary['experiment']}/{run.summary['cell']} ({run.summary['hardware']['class']})")
+    for folder in run_folders(results_root(), args.paper, having=["events.jsonl"]):
+        if not (folder / "summary.json").is_file():
+            print(f"left out    {'/'.join(folder.parts[-2:])}: it failed, or is not finished", file=sys.stderr)
+    print(f"{len(runs)} runs of {args.paper} in {args.file}; SHA-256 {digest}")
+    print(f"who keeps the reference: repro publish {args.paper} --from {args.file.name}")
+
+
 def cmd_publish(args: argparse.Namespace) -> None:
-    from repro.common.paths import reference_root, results_root
-    from repro.experiment.files import read_yaml
-    from repro.records import catalogue, reference, tidy
-    from repro.records.selection import chosen
+    from repro.common.paths import reference_root
+    from repro.records import reference
 
     in_checkout("publish")
-    own = {tidy.name(run.summary): run for run in catalogue.runs(args.paper, results_root())}
-    if not own:
-        raise unknown("paper with results of yours", args.paper, papers(None))
-    names = list(chosen(catalogue.table("runs", list(own.values())), args.where)["run"])
-    if not names:
-        raise InputError(f"publish: no run of {args.paper} is one of --where {' '.join(args.where)}")
-    unclean = [name for name in names if own[name].summary["provenance"].get("dirty") is not False]
-    if unclean:
-        raise InputError(f"publish: {unclean[0]} was made by code that was not committed ({len(unclean)} such runs)")
-    new = [reference.Published(own[name].summary, read_yaml(own[name].path.with_name("config.yaml"))) for name in names]
+    new = own_runs(args, "publish") if args.archive is None else sent_runs(args)
     replaced = {what_it_is(run.summary) for run in new}
-    kept = [run for run in reference.read(args.paper) if what_it_is(run.summary) not in replaced]
+    before = reference.read(args.paper)
+    kept = [run for run in before if what_it_is(run.summary) not in replaced]
+    if args.archive is not None:
+        made_on = {what_it_is(run.summary): run.summary["hardware"]["class"] for run in before}
+        for run in new:
+            mine = run.summary["hardware"]["class"]
+            if (there := made_on.get(what_it_is(run.summary), mine)) != mine:
+                name = f"{run.summary['experiment']}/{run.summary['cell']}"
+                raise InputError(f"publish: {name} is of {mine}, and would take the place of a run of {there}; --where")
     reference.write(args.paper, [*kept, *new])
     print(f"{len(new)} runs of {args.paper} are in {reference_root() / args.paper}, {len(kept)} as they were")
     render([args.paper])
+
+
+def own_runs(args: argparse.Namespace, command: str) -> list[Published]:
+    """Those of the workspace that the arguments choose; InputError where there are none, or one is unclean."""
+    from repro.common.paths import results_root
+    from repro.experiment.files import read_yaml
+    from repro.records import archive, catalogue, reference
+
+    found = catalogue.runs(args.paper, results_root())
+    if not found:
+        raise unknown("paper with results of yours", args.paper, papers(None))
+    own = selected(found, args, command)
+    if wrong := archive.unclean([run.summary for run in own]):
+        raise InputError(f"{command}: {wrong[0]} was made by code that was not committed ({len(wrong)} such runs)")
+    return [reference.Published(run.summary, read_yaml(run.path.with_name("config.yaml"))) for run in own]
+
+
+def sent_runs(args: argparse.Namespace) -> list[Published]:
+    """Those of an archive that the arguments choose."""
+    from repro.records import archive, catalogue
+
+    sent = {id(run.summary): run for run in archive.read(args.archive) if run.summary["paper"] == args.paper}
+    if not sent:
+        raise InputError(f"publish: {args.archive} has no runs of {args.paper}")
+    found = [catalogue.Found("archive", args.archive, run.summary) for run in sent.values()]
+    return [sent[id(each.summary)] for each in selected(found, args, "publish")]
+
+
+def selected(found: Sequence[Found], args: argparse.Namespace, command: str) -> list[Found]:
+    """Of these runs those of `where`; InputError where it leaves none."""
+    from repro.records import catalogue, tidy
+    from repro.records.selection import chosen
+
+    if not args.where:  # pandas is not everywhere
+        return list(found)
+    names = set(chosen(catalogue.table("runs", found), args.where)["run"])
+    if not names:
+        raise InputError(f"{command}: no run of {args.paper} is one of --where {' '.join(args.where)}")
+    return [run for run in found if tidy.name(run.summary) in names]
 
 
 def in_checkout(command: str) -> None:
@@ -201,14 +265,19 @@ def render(papers: Sequence[str]) -> None:
 
 
 def cmd_verify(args: argparse.Namespace) -> None:
-    from repro.common.paths import reference_root
+    from repro.commands import workloads
+    from repro.common.paths import PROJECT, reference_root
     from repro.records import reference
     from repro.reports import published_verdicts
     from repro.reports.build import PAPERS
 
+    readme = PROJECT / "README.md"
+    of_readme = readme.is_file() and reference_root() == (PROJECT / "results" / "reference").resolve()
     if args.write:
         in_checkout("verify --write")
         render(reference.papers())
+        if of_readme:
+            workloads.write(readme, reference_root())
     wrong = 0
     for paper in reference.papers():
         tables = reference.check(reference_root() / paper)
@@ -222,3 +291,5 @@ def cmd_verify(args: argparse.Namespace) -> None:
         print(line)
     if wrong:
         raise FaultError(f"verify: {wrong} verdicts are not as published; `repro verify --write` publishes today's")
+    if of_readme and workloads.different(readme, reference_root()):
+        raise FaultError("verify: README's table of workloads is not today's; `repro verify --write` writes it")

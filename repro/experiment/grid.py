@@ -111,6 +111,16 @@ def variants(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> list[V
     return list(found.values())
 
 
+def left(found: Sequence[Variant], leaves: Mapping[str, Sequence[str]]) -> list[Variant]:
+    """The variants that a testbed's entries of several values (`workers=2,4`) leave, factor -> values; those without
+    the factor stay."""
+    return [
+        each
+        for each in found
+        if all(_text(each.factors[name]) in values for name, values in leaves.items() if name in each.factors)
+    ]
+
+
 def _given(overrides: Sequence[str]) -> dict[str, list[tuple[str, bool]]]:
     """Key -> the values that the user gave it, each with whether it is one of several."""
     plain, swept = split(overrides)

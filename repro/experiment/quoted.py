@@ -75,6 +75,15 @@ def quoted(experiment: str) -> dict[str, dict[str, float]]:
     return found
 
 
+def printed(paper: str, place: str, row: str, quantity: str, setting: str) -> tuple[str, str, str]:
+    """What a paper's table has there: the value as it stands, its unit, its source. InputError for nothing."""
+    where = (place, row, quantity, setting)
+    for line in _table(paper):
+        if (line["place"], line["row"], line["quantity"], line["setting"]) == where:
+            return line["value"], line["unit"], line["source"]
+    raise InputError(f"{paper}.csv has nothing of {setting} in {place}, {row}, {quantity}")
+
+
 def _numbers(paper: str, entry: Quoted) -> dict[str, float]:
     where = (entry.place, entry.row, entry.quantity)
     rows = {row["setting"]: row for row in _table(paper) if (row["place"], row["row"], row["quantity"]) == where}

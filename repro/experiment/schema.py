@@ -43,11 +43,45 @@ Folder = Annotated[str, AfterValidator(_plain_name)]  # of the results: `repro.r
 
 
 class Data(Model):
-    """Where data sets are looked for first; null: in $REPRO_DATA and the user's cache."""
+    """Where data sets are looked for first (null: in $REPRO_DATA and the user's cache), and a folder of videos."""
 
     part = "data"
 
     root: str | None = None
+    videos: str | None = None
+
+
+class Numerics(Model):
+    """In which precision and by which kernels passes compute (`repro.training.numerics`)."""
+
+    part = "numerics"
+
+    precision: Literal["fp32", "tf32", "bf16"] = "fp32"
+    channels_last: bool = False
+    cudnn_benchmark: bool = False
+    compile: bool = False
+    deterministic: bool = False
+
+    @model_validator(mode="after")
+    def _fits(self) -> Numerics:
+        if self.deterministic and self.cudnn_benchmark:
+            raise InputError(
+                "numerics.cudnn_benchmark=true: takes what was fastest when it was tried, so deterministic=true has no "
+                "use of it; one of them false"
+            )
+        return self
+
+    @property
+    def chosen(self) -> list[str]:
+        """What is not at its default, as `numerics.NAME=value`."""
+        values = self.model_dump(exclude_defaults=True).items()
+        return [f"numerics.{name}={str(value).lower()}" for name, value in values]
+
+    @property
+    def gpus_alone(self) -> str | None:
+        """Of these what means nothing without a GPU."""
+        ours = ("numerics.precision=tf32", "numerics.cudnn_benchmark=true")
+        return next((one for one in self.chosen if one in ours), None)
 
 
 class RunConfig(Model):
@@ -80,10 +114,12 @@ class RunConfig(Model):
     breakdown_steps: Count | None = 300
     min_compute_s: NonNegative | None = None
     eval_train: Whole = 0
+    numerics: Numerics = Field(default_factory=Numerics)
     seed: Seed
     device: Literal["auto", "cpu", "cuda"]
     breakdown: bool
     trace_steps: Whole
+    profile_steps: Whole = 0
     timeout_s: Positive
     data: Data
     scale: Text
@@ -121,6 +157,19 @@ class RunConfig(Model):
             allowed = ", ".join(str(n) for n in range(1, local + 1) if local % n == 0)
             raise InputError(
                 f"accumulate={self.accumulate}: a worker's minibatch of {local} must be cut into equal parts: {allowed}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _computes(self) -> RunConfig:
+        where = f"testbed {self.testbed.name}"
+        if self.numerics.chosen and self.timing_only:
+            raise InputError(
+                f"{self.numerics.chosen[0]}: nothing is computed on {where}; testbed=here, or leave it out"
+            )
+        if self.numerics.compile and self.simulated:
+            raise InputError(
+                f"numerics.compile=true: on {where} passes take modelled time, compiled or not; testbed=here"
             )
         return self
 

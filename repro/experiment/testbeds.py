@@ -144,6 +144,7 @@ class Emulated(Modelled):
 
     kind: Literal["emulated"]
     arithmetic: Literal["none"] = "none"
+    fair: bool = Field(default=False, exclude=True)  # as the simulated twin has it; real connections share as they do
     slow_down: Annotated[float, Field(ge=1)]
     shrink: Annotated[float, Field(ge=1)] = 1.0
 

@@ -246,8 +246,9 @@ def note_failure(run: Run, error: ReproError) -> None:
 
 def clear(run: Run) -> None:
     """Forget what an earlier try of this run left."""
-    for name in ("events.jsonl", "summary.json", "ranks.log", machine.SAMPLES):
-        (run.folder / name).unlink(missing_ok=True)
+    for name in ("events.jsonl", "summary.json", "ranks.log", machine.SAMPLES, "trace.rank*.json"):
+        for path in run.folder.glob(name):
+            path.unlink()
     shutil.rmtree(run.folder / "checkpoints", ignore_errors=True)
 
 

@@ -25,10 +25,12 @@ from repro.training.stops import TrainingPlan
 if TYPE_CHECKING:
     from repro.data.base import Dataset
 
+PROFILER = "profiler"  # the program of what `profile_steps` adds
 # what a result does not depend on: how it is called, where data lies, how long a rank may wait
 NOT_IN_KEY = {
     *("setting", "factors", "scale", "seed", "key", "hardware", "provenance"),
     *("data", "timeout_s", "title", "strategy", "model", "dataset", "imbalance"),
+    "profile_steps",  # of another run
 }
 
 
@@ -59,8 +61,9 @@ def expand(
     limits.check(f"{experiment}: runs ({axes})", len(variants) * len(testbeds) * many, limits.RUNS)
     seeds = grid.seeds_of(swept, own.seed, own.seeds)
     runs = []
-    for testbed, conditions in testbeds.items():
-        for variant in variants:
+    for testbed, entries in testbeds.items():
+        conditions, leaves = grid.split(entries)
+        for variant in grid.left(variants, leaves):
             # the user's word counts most, then the testbed's, then the variant's, then the scale's
             users = (*plain, *variant.given)
             keys = {override.partition("=")[0] for override in users}
@@ -100,7 +103,21 @@ def expand(
             if measured and uses_gpu(config) and not config.breakdown and config.program == TRAIN:
                 # exact phases need a synchronisation at each, which spoils the overlap: a run of their own
                 runs.append(Run(experiment, variant.label, exact(config, seeds[0]), seeds[0], ranks=ranks))
+            if measured and config.profile_steps and config.program == TRAIN:
+                recorded = profiled(config, seeds[0])
+                runs.append(Run(experiment, recorded.setting, recorded, seeds[0], ranks=ranks))
+    wanted = [run.config.profile_steps for run in runs if run.config.program == TRAIN]
+    if any(wanted) and not any(run.config.program == PROFILER for run in runs):
+        raise InputError(f"profile_steps={max(wanted)}: of measured runs alone, and here is none; testbed=here")
     return runs
+
+
+def profiled(config: RunConfig, seed: int) -> RunConfig:
+    """The run of program `profiler` beside a configuration: in a folder of its own, so that it is no row of its
+    experiment's."""
+    plain = config.plain() | {"program": PROFILER, "probe": {"steps": config.profile_steps}, "profile_steps": 0}
+    named = {"figure": f"{config.figure}-profile", "setting": f"{config.setting}, profiled", "seed": seed}
+    return checked(RunConfig, plain | named)
 
 
 def exact(config: RunConfig, seed: int) -> RunConfig:
@@ -131,6 +148,8 @@ def check(config: RunConfig) -> int:
     testbed, launcher = config.testbed, launch.of(config.testbed)
     if config.wanted_device == "cuda" and not uses_gpu(config):
         raise InputError(f"device=cuda: {launcher.no_gpus}")
+    if (chosen := config.numerics.gpus_alone) and not uses_gpu(config):
+        raise NotHere(f"{chosen}: is of GPUs, and device={config.device} has none here; leave it out")
     metrics.check(config.metric, config.dataset.name)
     imbalance.check(config)
     strategy = strategies.load(config.strategy.name)
@@ -154,12 +173,20 @@ def identify(runs: Sequence[Run]) -> None:
     from repro import data, models
 
     ensured: set[tuple] = set()
+
+    def tell(line: str) -> None:
+        print(line, file=sys.stderr)
+
     notes: dict[str, None] = {}  # each once, in order
     keys = Keys()
     for run in runs:
-        wanted = (run.config.dataset.name, run.config.data.root, run.config.dataset.options["standin"])
+        name, place, options = run.config.dataset.name, run.config.data, run.config.dataset.options
+        if place.videos and not run.config.timing_only:
+            given = {option: value for option, value in options.items() if option not in ("name", "standin")}
+            data.extract(name, place.videos, place.root, run.config.device, tell, **given)
+        wanted = (name, place.root, options["standin"])
         if wanted not in ensured and not run.config.timing_only:
-            data.ensure(*wanted, say=lambda line: print(line, file=sys.stderr))
+            data.ensure(*wanted, say=tell)
             ensured.add(wanted)
         dataset = data.of(run.config)
         per_epoch = dataset.iterations(run.config.batch)
@@ -254,6 +281,9 @@ def check_model(config: RunConfig, dataset: Dataset) -> None:
             f"accumulate={config.accumulate}: model {name} carries its state from one minibatch to the "
             "next, so a minibatch is not cut; must be 1"
         )
+    if config.numerics.channels_last and (takes := models.takes(config.model.name)) != "images":
+        name = config.model.name
+        raise InputError(f"numerics.channels_last=true: is of images, and model {name} takes {takes}; leave it out")
     sizes = block_sizes(list(model.children()))
     strategies.load(config.strategy.name).check_model(config.strategy.options, sizes)
 

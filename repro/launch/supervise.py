@@ -14,14 +14,15 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from repro.common.errors import Diverged, FaultError, InputError, ReproError
+from repro.common.errors import Diverged, FaultError, InputError, OutOfMemory, ReproError
 from repro.common.known import known
 from repro.common.processes import end_with_parent
 
 KEPT_LINES = 400
 GRACE_S = 5.0
 ERROR = re.compile(r"repro-error\[(\w+)\] (.*)")
-KINDS = {str(InputError.status): InputError, "diverged": Diverged}  # FaultError is every other
+REASONS = {str(kind.mark): kind for kind in (Diverged, OutOfMemory)}
+KINDS = {str(InputError.status): InputError, **REASONS}  # FaultError is every other
 LOST_RANKS = (
     re.compile(r"process rank (\d+)\s[\s\S]{0,200}?exited\s+on\s+signal\s+(\d+)"),  # mpirun; prterun breaks the line
     re.compile(r"rank\s*:\s*(\d+) [^\n]*\n\s*exitcode\s*:\s*-(\d+)"),  # torchrun
@@ -162,8 +163,8 @@ class Ranks:
         # by SIGTERM and SIGABRT launchers end those that are left: not who was lost first
         lost = next((match for match in ended if int(match[2]) not in (signal.SIGTERM, signal.SIGABRT)), None)
         signs = {int(s): s.name for s in signal.Signals}
-        # the first, but that a rank has diverged explains what others have to say of its end
-        if said := min(ERROR.finditer(text), key=lambda found: found[1] != "diverged", default=None):
+        # the first, but that a rank has diverged or run out of memory explains what others have to say of its end
+        if said := min(ERROR.finditer(text), key=lambda found: found[1] not in REASONS, default=None):
             kind = KINDS.get(said[1], FaultError)
             also = f" (rank {lost[1]} had ended by {signs.get(int(lost[2]), lost[2])})" if lost else ""
             return kind(said[2] + (also if kind is FaultError else ""))

@@ -13,7 +13,7 @@ from omegaconf import OmegaConf
 from repro.common.errors import NotHere
 from repro.common.paths import CONFIGS
 from repro.experiment import compose as compose_module
-from repro.experiment import config, files
+from repro.experiment import config, files, grid
 from repro.experiment.compose import Composer
 from repro.launch import runs
 from repro.training.stops import TrainingPlan
@@ -36,8 +36,9 @@ def test_every_experiment_composes_at_every_scale(name, files_are_merged_once, m
     found = runs.expand(name, lacking=lacking)
     if lacking and not found:
         pytest.skip(str(lacking[0]))
-    points = len(config.axes(resolved, [])[0]) * len(resolved["testbeds"]) - len(lacking)
-    assert len(found) == points * resolved["seeds"]
+    variants, testbeds = config.axes(resolved, [])
+    points = sum(len(grid.left(variants, grid.split(there)[1])) for there in testbeds.values())
+    assert len(found) == (points - len(lacking)) * resolved["seeds"]
     assert len({run.label for run in found}) == len(found)
     # a scale changes the same for all variants: the first one tells
     axes = config.axes
@@ -75,12 +76,24 @@ def test_what_this_machine_lacks_is_left_out_by_the_variant(monkeypatch):
     assert "DDP" in {run.variant for run in found} and "Horovod" not in {run.variant for run in found}
 
 
+def test_a_testbed_may_have_some_of_a_factors_values_alone():
+    found = runs.expand("ibatch/fig5-vgg19")
+    workers = {
+        bed: {run.config.workers for run in found if run.config.testbed.name == bed}
+        for bed in ("paper/ibatch", "emulated/ibatch")
+    }
+    assert workers["emulated/ibatch"] == {1, 6, 12, 24, 30} < workers["paper/ibatch"]
+
+
 def test_a_gpu_adds_breakdown_runs_to_the_measured_ones(monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     found = runs.expand(FIG4, ["seeds=2"])
     exact = [run for run in found if run.config.breakdown]
-    assert len(found) == 7 * 2 * 2 + 7 and len(exact) == 7
-    assert not any(run.simulated for run in exact) and len({run.label for run in found}) == len(found)
+    measured = [run for run in found if run.config.testbed.kind == "measured" and not run.config.breakdown]
+    assert exact and [run.config.setting for run in exact] == [run.config.setting for run in measured if run.seed == 0]
+    assert {run.config.testbed.kind for run in exact} == {"measured"} and len({run.label for run in found}) == len(
+        found
+    )
     assert not any(run.config.breakdown for run in runs.expand(FIG4, ["device=cpu"]))
 
 

@@ -1,0 +1,129 @@
+"""What experiments' files say besides their runs: where hyper-parameters are from, beside the paper's; `jobs`, what
+`repro run PAPER` consists of at a scale."""
+
+from __future__ import annotations
+
+import pytest
+
+from repro.cli import main
+from repro.common.errors import InputError
+from repro.common.paths import CONFIGS
+from repro.data import augmentation
+from repro.experiment import config, hyperparameters
+from repro.experiment.files import own_file
+from repro.experiment.hyperparameters import Parameter, parameters
+from repro.experiment.schema import RunConfig
+from repro.launch import runs as expansion
+from repro.launch.planning import part
+
+SAYING = [name for name in config.experiment_names() if own_file(name).get("hyperparameters")]
+# the paper counts from 1, until the fifth epoch; ours are the epochs before it
+COUNTED_OTHERWISE = {"warmup_epochs": 1}
+
+
+def test_every_workload_that_a_paper_names_is_trained_by_an_experiment_that_says_so():
+    models = {own_model(name) for name in SAYING}
+    named = {"mnist_mlp", "alexnet", "vgg16_imagenet", "resnet50", "lstm_ucf101", "resnet20", "resnet32", "vgg16"}
+    assert models >= named | {"lstm_ptb"}
+    assert {f"dataset.{option}" for option in augmentation.ALL} <= set(hyperparameters.WHERE_SET)
+
+
+def own_model(name: str) -> str:
+    return config.compose(name, [], "paper")["model"]["name"]
+
+
+@pytest.mark.parametrize("name", SAYING)
+def test_at_scale_paper_each_is_the_papers_or_says_what_is_assumed(name):
+    found = parameters(name, config.compose(name, [], "paper"))
+    assert {"batch", "epochs", "optimizer.lr"} <= {one.name for one in found}
+    for one in found:
+        assert one.ours is not None, f"{one.name} is no entry of the configuration"
+        if one.paper is None:
+            assert one.source.startswith(("assumed: ", "chosen here", "published: ")), one
+        else:
+            assert one.paper == pytest.approx(one.ours + COUNTED_OTHERWISE.get(one.name, 0)), one
+
+
+def test_show_prints_them_with_what_an_override_changed(capsys):
+    assert main(["show", "gtopk/fig5-resnet20", "--scale", "paper", "optimizer.lr=0.2", "testbed=here"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "#   optimizer.lr = 0.2; the paper: 0.1 (Table V)" in lines
+    assert "#   batch = 512; the paper: 512 (Table V; 128 for each of workers)" in lines
+    assert "#   optimizer.weight_decay = 0.0001; assumed: the released code" in lines
+
+
+def test_what_nobody_has_said_is_shown_as_such_and_experiments_may_say_nothing(monkeypatch):
+    resolved = config.compose("gtopk/fig8", [], "quick")
+    assert parameters("gtopk/fig8", resolved) == []
+    monkeypatch.setattr(hyperparameters, "own_file", lambda _: {"hyperparameters": {"epochs": "chosen here"}})
+    assert Parameter("batch", resolved["batch"], None, "not said") in parameters("gtopk/fig8", resolved)
+    assert "hyperparameters" not in RunConfig.model_fields, "it is no part of a run's configuration, or its key"
+
+
+@pytest.mark.parametrize(
+    ("given", "says"),
+    [
+        ({"place": "Table V", "row": "ResNet-20", "quantity": "epoch"}, "gtopk.csv has nothing of all in Table V"),
+        ({"place": "Table V", "row": "ResNet-20"}, "quantity: is missing"),
+        (140, "must be"),
+    ],
+)
+def test_an_entry_that_cannot_be_is_one_line_that_names_it(given, says, monkeypatch):
+    monkeypatch.setattr(hyperparameters, "own_file", lambda _: {"hyperparameters": {"epochs": given}})
+    with pytest.raises(InputError) as caught:
+        parameters("gtopk/fig5-resnet20", config.compose("gtopk/fig5-resnet20", [], "paper"))
+    line = str(caught.value)
+    assert says in line and "fig5.yaml: gtopk/fig5-resnet20: hyperparameters.epochs: " in line and "\n" not in line
+
+
+@pytest.mark.parametrize("name", ["eagersgd/fig11", "eagersgd/fig12", "eagersgd/fig13"])
+def test_what_is_simulated_below_scale_paper_is_trained_by_real_ranks_there(name):
+    """`repro submit` takes those of testbed here to the cluster."""
+    testbeds = {scale: config.axes(config.compose(name, [], scale), [])[1] for scale in ("quick", "full", "paper")}
+    assert list(testbeds["quick"]) == list(testbeds["full"]) == [one for one in testbeds["paper"] if one != "here"]
+    assert "here" in testbeds["paper"] and not any("timed_images" in one for one in testbeds["paper"]["here"])
+
+
+@pytest.mark.parametrize("paper", sorted(path.stem for path in (CONFIGS / "papers").glob("*.yaml")))
+def test_a_paper_at_scale_quick_is_a_part_of_it(paper):
+    quick, every = config.experiment_names(paper, "quick"), config.experiment_names(paper)
+    assert quick and [name for name in every if name in quick] == quick
+    assert config.experiment_names(paper, "full") == every
+    left_out = next(name for name in every if name not in quick)
+    assert config.experiment_names(left_out, "quick") == [left_out]  # by its name it is run at any scale
+
+
+@pytest.mark.parametrize("name", config.experiment_names())
+def test_jobs_are_scales_and_choose_runs_that_there_are(name):
+    own = config.own_file(name)
+    jobs = own.get("jobs") or own["scales"]
+    assert set(jobs) <= set(own["scales"])
+    for chosen in filter(None, (config.job(name, scale) for scale in jobs)):
+        factors = [variant.factors for variant in config.own_variants(name)]
+        there = {factor: {of[factor] for of in factors if factor in of} for of in factors for factor in of}
+        there["testbed"] = set(own["testbeds"])
+        assert all(set(values) <= there[factor] for factor, values in chosen.items())
+
+
+def test_of_a_paper_the_chosen_runs_of_an_experiment_are_taken():
+    chosen = {"workers": [6, 72], "testbed": ["paper/a"]}
+    assert config.belongs(chosen, {"workers": 72, "method": "x"}, "paper/a")
+    assert not config.belongs(chosen, {"workers": 12}, "paper/a") and not config.belongs(chosen, {}, "paper/b")
+    assert config.belongs(chosen, {"method": "single"}, "paper/a") and config.belongs({}, {}, "here")
+
+
+def test_a_run_that_is_the_same_at_full_is_called_so():
+    found = expansion.expand("pipesgd/fig4-alexnet", ["device=cpu"], "quick")
+    assert {(run.config.testbed.kind, run.config.scale) for run in found} == {
+        ("simulated", "full"), ("emulated", "full"), ("measured", "quick"),
+    }  # fmt: skip
+    assert {run.config.scale for run in expansion.expand("gtopk/fig10-vgg16", [], "quick")} == {"full"}
+    assert {run.config.scale for run in expansion.expand("pipesgd/fig1", ["device=cpu"])} == {"custom"}
+
+
+def test_what_the_user_says_counts_more_than_the_job():
+    found = expansion.expand("pipesgd/fig4-resnet18", ["device=cpu"], "quick")
+    assert {run.testbed for run in part(found, "quick", [])} == {"paper/pipesgd-resnet18"}
+    assert part(found, "full", []) == found
+    here = expansion.expand("pipesgd/fig4-resnet18", ["device=cpu", "testbed=here"], "quick")
+    assert part(here, "quick", ["device=cpu", "testbed=here"]) == here

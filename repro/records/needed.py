@@ -69,6 +69,9 @@ RESULTS: Mapping[str, Mapping[str, Form]] = {
     },
     "batching": {"rows": [{"family", "layers", "startup", "profiles", "modes", "no_pair", "exetime_below",
                            "prefers_longer"}]},
+    "loop": {"of_best": None, "goal": None, "rows": [{"turn", "harness_s", "bare_s"}]},
+    "repeats": {"same": None, "deterministic": None, "rows": [{"what", "same", "ranks"}]},
+    "profiler": {"steps": None, "iteration_s": None, "rows": [{"rank", "clock", "profiler", "difference"}]},
     "selection": {"rows": [{"model", "elements", "k", "method", "device", "seconds", "iteration_s", "share", "found"}]},
 }  # fmt: skip
 # mappings within the entries of these lists

@@ -19,8 +19,12 @@ worker ranks):
     accumulate (microbatches of a worker's minibatch), imbalance {name, and its options}, min_compute_s (or null),
     dataset    {name, standin (bool), checksum, train, test (samples; of text words to predict), classes, input_shape}
     model      {name, parameters, and its options}
+    memory     {of ("gpu": torch's tensors there, in training; "process": all that was resident of the rank's process),
+               peak_bytes [a rank each]}; null where ranks are simulated, none in older summaries
     optimizer  {name, lr, momentum, weight_decay, alpha, eps, schedule, milestones, decay, every, over, power, warmup,
                clip_norm} (in older summaries without name, alpha, eps and every: SGD; without over and power)
+    numerics   {precision, channels_last, cudnn_benchmark, compile, deterministic}; none without arithmetic, and in
+               older summaries, which are fp32
     curve      [{iteration, epoch, train_s, loss (mean training loss since the last stop), test_loss, <metric>}, ...]
                with top5, train_top1, train_top5 where they were evaluated
     final      {<metric>, test_loss, train_s}             and these too

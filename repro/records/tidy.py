@@ -36,6 +36,7 @@ _WITHIN = {
     "dataset": ("dataset", "name"),
     "standin": ("dataset", "standin"),
     "imbalance": ("imbalance", "name"),
+    "precision": ("numerics", "precision"),
     "step_s": ("step", "mean_s"),
     "train_s": ("final", "train_s"),
     "test_loss": ("final", "test_loss"),
@@ -66,7 +67,9 @@ def rows(table: str, summary: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def run(summary: Mapping[str, Any]) -> dict[str, Any]:
     """A run's row: seconds (of an iteration, the mean over the worker ranks; `iteration_s`: `train_s`, that of
-    all iterations end to end, by their number), iterations and samples of all ranks a second, bytes, names."""
+    all iterations end to end, by their number), iterations and samples of all ranks a second, bytes, names; `peak_mb`:
+    memory of the rank that had most, in 10^6 bytes.
+    """
     row = {"variant": summary["setting"]}
     row |= {column: summary.get(column) for column in _PLAIN}
     row |= {column: (summary.get(part) or {}).get(entry) for column, (part, entry) in _WITHIN.items()}
@@ -76,6 +79,8 @@ def run(summary: Mapping[str, Any]) -> dict[str, Any]:
     row["final"] = (summary.get("final") or {}).get(summary.get("metric"))
     for target, reached in (summary.get("targets") or {}).items():
         row[f"to_{target}_s"] = reached and reached["train_s"]
+    if memory := summary.get("memory"):
+        row |= {"peak_mb": 1e-6 * max(memory["peak_bytes"]), "peak_of": memory["of"]}
     for part in _SPREAD:
         row |= {f"{part}.{entry}": value for entry, value in (summary.get(part) or {}).items() if _is_one(value)}
     return row | _derived(summary, row)

@@ -90,6 +90,8 @@ def final_metrics(summary: dict[str, Any]) -> dict[str, float]:
     mean_s = summary["step"]["mean_s"]
     found["speed/samples_per_s"] = summary["batch"] / mean_s if mean_s else None
     found["speed/bytes_sent_per_step"] = summary.get("bytes_sent")
+    if memory := summary.get("memory"):
+        found["memory/peak_mb"] = 1e-6 * max(memory["peak_bytes"])
     found["speed/wall_s"] = (summary.get("wall") or {}).get("total_s")
     numbers = {_name(key): value for key, value in found.items() if isinstance(value, int | float)}
     return {key: float(value) for key, value in numbers.items() if math.isfinite(value)}

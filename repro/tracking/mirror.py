@@ -48,7 +48,7 @@ from repro.tracking.view import SHARED_VIEW, shared_view
 
 METRICS_A_CALL, PARAMETERS_A_CALL = 800, 100  # MLflow's limits: 1000 of all together, 100 of them tags
 MOST_RUNS = 1000  # of an experiment, that its view is made from
-ARTIFACTS = ("summary.json", "config.yaml", "events.jsonl", SAMPLES)
+ARTIFACTS = ("summary.json", "config.yaml", "events.jsonl", SAMPLES, "trace.rank*.json")  # the last of `profile_steps`
 STALENESS = "staleness.json"  # an artifact: each rank's histogram
 MIRRORED = "repro.mirrored"
 VIEW = f"mlflow.sharedViewState.{SHARED_VIEW}"
@@ -166,9 +166,9 @@ class Mirror:
     def _send_files(self, folder: Path, summary: dict[str, Any]) -> None:
         """MLflow takes a folder: of links to those that are wanted."""
         with tempfile.TemporaryDirectory() as wanted:
-            for name in ARTIFACTS:
-                if (folder / name).is_file():
-                    Path(wanted, name).symlink_to((folder / name).resolve())
+            for pattern in ARTIFACTS:
+                for path in folder.glob(pattern):
+                    Path(wanted, path.name).symlink_to(path.resolve())
             if summary.get("staleness"):
                 Path(wanted, STALENESS).write_text(json.dumps({"ranks": summary["staleness"]}, indent=1))
             if any(Path(wanted).iterdir()):

@@ -1,20 +1,27 @@
-"""The reference's tables: the same runs come back, whatever was altered is named, rows are chosen by their columns."""
+"""The reference's tables, and archives of runs for it: the same runs come back, whatever was altered is named."""
 
 from __future__ import annotations
 
 import copy
+import io
 import json
+import socket
+import zipfile
 
 import pandas as pd
 import pytest
 
+from repro.common import strict_json
 from repro.common.errors import InputError
-from repro.records import catalogue, reference, tidy
+from repro.experiment.files import read_yaml, write_yaml
+from repro.records import archive, catalogue, reference, tidy
 from repro.records.reference import Published
 from repro.records.selection import chosen
 from repro.records.store import write_summary
 from tests.reports.data.pipedream import configurations, layer_sizes
 from tests.reports.data.summaries import make
+from tests.support.cli import repro, run, summary
+from tests.unit.commands.test_records_and_plans import places, said  # noqa: F401 - a fixture
 
 
 def published(runs):
@@ -151,3 +158,167 @@ def test_columns_have_one_type():
     assert dict(TABLE.dtypes.astype(str)) == {
         "strategy": "object", "workers": "Int64", "step_s": "float64", "standin": "boolean", "mixed": "object",
     }  # fmt: skip
+
+
+# --- `repro contribute` and `repro publish --from`: runs of one machine in the reference of another, by one file
+
+
+CLEAN = {"dirty": False}
+
+
+def put(where, cell, variant="D-Sync", config=None, **changes):
+    folder = where / "workspace" / "pipesgd" / "fig4-mnist" / cell
+    folder.mkdir(parents=True, exist_ok=True)
+    made = make(variant, cell=cell, key=f"key-{cell}", **changes)
+    write_summary(folder, made)
+    (folder / "events.jsonl").touch()
+    write_yaml(folder / "config.yaml", {"key": f"key-{cell}", "workers": 4} | (config or {}))
+    return folder
+
+
+@pytest.fixture
+def sent(places, capsys):  # noqa: F811
+    """An archive of two runs, whose workspace is gone."""
+    profile = {"strategy": {"profile": "/home/somebody/vgg.json"}, "data": {"root": "/data/of/somebody"}}
+    put(places, "a-1", provenance=CLEAN, config=profile)
+    put(places, "b-1", "Pipe-SGD", provenance=CLEAN)
+    status, out, _ = said(capsys, "contribute", "pipesgd", str(places / "mine.zip"))
+    assert status == 0 and "packed      fig4-mnist/a-1" in out and "packed      fig4-mnist/b-1" in out
+    assert "2 runs of pipesgd" in out and "repro publish pipesgd --from mine.zip" in out
+    return places / "mine.zip"
+
+
+def test_what_one_packs_another_publishes(places, capsys, sent):  # noqa: F811
+    own = {run.summary["cell"]: run.summary for run in catalogue.runs("pipesgd")}
+    (places / "workspace").rename(places / "elsewhere")
+    status, out, err = said(capsys, "publish", "pipesgd", "--from", str(sent))
+    assert status == 0, err
+    assert out.startswith("2 runs of pipesgd are in ") and out.endswith(", 0 as they were\n")
+    found = reference.read("pipesgd")
+    assert {run.summary["cell"]: run.summary for run in found} == own
+    assert found[0].config == {"key": "key-a-1", "workers": 4, "strategy": {"profile": "vgg.json"},
+                               "data": {"root": None}}  # fmt: skip
+    status, out, _ = said(capsys, "publish", "pipesgd", "--from", str(sent), "--where", "strategy=dsync")
+    assert status == 0 and out.startswith("1 runs") and out.endswith(", 1 as they were\n")
+
+
+def test_the_same_runs_are_the_same_bytes_and_name_no_machine(places, capsys, sent):  # noqa: F811
+    before = sent.read_bytes()
+    assert said(capsys, "contribute", "pipesgd", str(sent))[0] == 0 and sent.read_bytes() == before
+    with zipfile.ZipFile(sent) as packed:
+        everything = b"".join(packed.read(name) for name in packed.namelist()).decode()
+        assert {info.date_time for info in packed.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+    assert str(places) not in everything and "/home" not in everything and "/data" not in everything
+    assert f'"{socket.gethostname()}"' not in everything
+
+
+def test_what_is_not_packed(places, capsys):  # noqa: F811
+    failed = places / "workspace" / "pipesgd" / "fig4-mnist" / "c-1"
+    put(places, "a-1", provenance={"dirty": True})
+    put(places, "b-1", "Pipe-SGD", provenance=CLEAN)
+    put(places, "d-1", "PS-Sync", provenance={"dirty": None})
+    failed.mkdir()
+    (failed / "events.jsonl").touch()
+    file = str(places / "mine.zip")
+    for arguments, words in (
+        (("pipesgd", file), "fig4-mnist/a-1 was made by code that was not committed (2 such runs)"),
+        (("gtopk", file), "unknown paper with results of yours 'gtopk'"),
+        (("pipesgd", file, "--where", "seed=9"), "no run of pipesgd is one of --where seed=9"),
+        (("pipesgd", str(places / "none" / "x.zip"), "--where", "strategy=pipe_sgd"), "cannot write"),
+    ):
+        status, _, err = said(capsys, "contribute", *arguments)
+        assert status == 2 and words in err and err.count("\n") == 1
+    assert not (places / "mine.zip").exists()
+    status, out, err = said(capsys, "contribute", "pipesgd", file, "--where", "strategy=pipe_sgd")
+    assert status == 0 and "1 runs of pipesgd" in out and "left out    fig4-mnist/c-1: it failed" in err
+
+
+def test_a_run_of_other_hardware_takes_nobodys_place(places, capsys, sent):  # noqa: F811
+    other = make("D-Sync", cell="a-0", provenance=CLEAN, hardware={"class": "gpu-1x-h200"})
+    reference.write("pipesgd", [Published(other, {})])
+    status, _, err = said(capsys, "publish", "pipesgd", "--from", str(sent))
+    assert status == 2 and "would take the place of a run of gpu-1x-h200" in err
+    assert [run.summary["cell"] for run in reference.read("pipesgd")] == ["a-0"]
+
+
+# --- what an archive may not be: somebody else has made it
+
+
+def rebuilt(path, changes):
+    """The archive with other members, and a manifest that fits them unless there is one among them."""
+    with zipfile.ZipFile(path) as packed:
+        members = {name: packed.read(name) for name in packed.namelist()}
+    changed = {name: change(members.get(name)) for name, change in changes.items()}
+    members = {name: member for name, member in (members | changed).items() if member is not None}
+    if archive.MANIFEST not in changes:
+        files = {name: {"bytes": len(member), "sha256": archive.hashlib.sha256(member).hexdigest()}
+                 for name, member in members.items() if name != archive.MANIFEST}  # fmt: skip
+        members[archive.MANIFEST] = json.dumps({"schema": 1, "files": files}).encode()
+    with zipfile.ZipFile(path, "w") as packed:
+        for name, member in members.items():
+            packed.writestr(name, member)
+
+
+A = "pipesgd/fig4-mnist/a-1"
+
+
+def edited(**changes):
+    return lambda member: json.dumps(strict_json.parse(member) | changes).encode()
+
+
+@pytest.mark.parametrize(("changes", "words"), [
+    ({archive.MANIFEST: lambda _: b"{}"}, "manifest.json is not readable"),
+    ({archive.MANIFEST: lambda _: b'{"schema": 2, "files": {}}'}, "schema 2, this version reads 1"),
+    ({archive.MANIFEST: lambda m: m.replace(b'"bytes": ', b'"bytes": 1')}, "is not what was packed"),
+    ({archive.MANIFEST: lambda m: m, f"{A}/summary.json": edited(seed=3)}, "summary.json: is not what was packed"),
+    ({archive.MANIFEST: lambda m: m, f"{A}/summary.json": lambda _: None}, "summary.json: is missing"),
+    ({archive.MANIFEST: lambda m: m, "x.py": lambda _: b"1"}, "x.py: is not in its manifest"),
+    ({f"{A}/run.py": lambda _: b"1"}, "run.py: a run has summary.json and config.json, and no more"),
+    ({f"{A}/config.json": lambda _: None}, "config.json: a run has"),
+    ({f"{A}/summary.json": edited(seed="one")}, "a-1: not a readable run"),
+    ({f"{A}/summary.json": edited(cell="../../x")}, "have no plain name"),
+    ({f"{A}/summary.json": edited(cell="a-2")}, "holds a run of another name"),
+    ({f"{A}/summary.json": edited(status="failed")}, "status failed, not finished"),
+    ({f"{A}/summary.json": edited(provenance={"dirty": True})}, "made by code that was not committed"),
+    ({f"{A}/summary.json": edited(kind="guessed")}, "kind 'guessed'"),
+    ({f"{A}/config.json": edited(key="other")}, "its configuration is of another key"),
+    ({f"{A}/config.json": lambda _: b"[]"}, "its configuration is of another key"),
+    ({f"{A}/config.json": lambda _: b"[" * 100_000}, "not a readable run"),
+    ({f"{A}/summary.json": lambda _: b"{}"}, "missing"),
+])  # fmt: skip
+def test_what_is_not_as_it_was_packed_is_refused(places, capsys, sent, changes, words):  # noqa: F811
+    rebuilt(sent, changes)
+    status, _, err = said(capsys, "publish", "pipesgd", "--from", str(sent))
+    assert status == 2 and words in err and err.count("\n") == 1, err
+    assert not (places / "reference").exists()
+
+
+def test_what_is_no_archive_is_refused(places, capsys, monkeypatch):  # noqa: F811
+    path = places / "no.zip"
+    for content, words in ((None, "cannot read"), (b"", "not an archive"), (b"PK\3\4" + 99 * b"x", "not an archive")):
+        if content is not None:
+            path.write_bytes(content)
+        status, _, err = said(capsys, "publish", "pipesgd", "--from", str(path))
+        assert status == 2 and words in err and err.count("\n") == 1
+    held = io.BytesIO()
+    with zipfile.ZipFile(held, "w", zipfile.ZIP_DEFLATED) as packed:
+        packed.writestr("bomb", b"0" * 10_000)
+    path.write_bytes(held.getvalue())
+    monkeypatch.setattr(archive, "MOST_BYTES", 1000)
+    with pytest.raises(InputError, match="bomb is larger than 1000 bytes"):
+        archive.read(path)
+
+
+@pytest.mark.ranks
+def test_the_record_of_a_real_run_goes_the_whole_way(tmp_path, monkeypatch):
+    found = summary(run(tmp_path / "results", "strategy=dsync", "testbed=here", "epochs=0.2"))
+    folder = tmp_path / "results" / "pipesgd" / "fig4-mnist" / found["cell"]
+    write_summary(folder, found | {"provenance": found["provenance"] | CLEAN})  # whatever this checkout is
+    done = repro(tmp_path / "results", "contribute", "pipesgd", str(tmp_path / "mine.zip"))
+    assert done.returncode == 0, done.stderr
+    (sent,) = archive.read(tmp_path / "mine.zip")
+    assert sent.summary["weights_sha256"] == found["weights_sha256"]
+    assert sent.summary["memory"] == found["memory"] and sent.summary["hardware"] == found["hardware"]
+    assert sent.config["key"] == read_yaml(folder / "config.yaml")["key"]
+    reference.write("pipesgd", [sent], tmp_path / "reference")
+    assert reference.read("pipesgd", tmp_path / "reference") == [sent]

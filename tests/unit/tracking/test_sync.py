@@ -12,7 +12,7 @@ from repro.records import reference
 from repro.records.events import EventLog
 from repro.records.reference import Published
 from repro.records.store import write_summary
-from repro.tracking import Background, Mirror, Store, open_store, store, sync_all, tracking_uri
+from repro.tracking import Background, Mirror, Store, open_store, store, sync, sync_all, tracking_uri
 from repro.tracking.format import tags
 from repro.tracking.view import SHARED_VIEW
 from tests.unit.tracking.made import RECORD, evaluation, runs_of, summary_of, write_events
@@ -109,6 +109,21 @@ def test_sync_all_mirrors_published_runs_that_the_workspace_has_not(root, folder
     assert mirrored.info.status == "FINISHED" and mirrored.data.params["optimizer.lr"] == "0.5"
     files = {file.path for file in client.list_artifacts(mirrored.info.run_id)}
     assert {"summary.json", "config.yaml"} <= files
+
+
+def test_many_runs_are_shared_out_by_paper_and_each_mirrored_once(root, monkeypatch):
+    monkeypatch.setattr(sync, "RUNS_A_PROCESS", 2)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    for paper in ("pipesgd", "gtopk", "ibatch"):
+        for number in range(2):
+            folder = root / paper / "fig4" / f"run-{number}"
+            folder.mkdir(parents=True)
+            names = {"paper": paper, "cell": folder.name, "key": f"{paper}-{number}"}
+            write_summary(folder, summary_of([evaluation(20, 2.0, 0.9)], **names))
+    shares = sync._shares(root)
+    assert sorted(paper for share in shares for paper in share) == ["gtopk", "ibatch", "pipesgd"] and len(shares) == 2
+    assert sync_all(root) == (6, 0, 0)
+    assert sync_all(root) == (0, 6, 0)
 
 
 def test_a_lock_that_is_never_free_costs_one_line_and_only_the_mirror(tmp_path, folder, monkeypatch):

@@ -1,0 +1,138 @@
+"""Finished runs in one file, for somebody else's reference: who has GPUs packs, who keeps the reference publishes.
+
+A zip file with `manifest.json` (schema, and of every other member its bytes and SHA-256) and, of each run,
+`PAPER/EXPERIMENT/RUN/summary.json` and `config.json`. All of it is data: members are read where they are, never
+unpacked, and nothing that they say is run. The same runs give the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import zipfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path, PurePath
+from typing import Any
+
+from repro.common import strict_json
+from repro.common.atomic import write_atomically
+from repro.common.errors import InputError, cannot
+from repro.records import needed, summary_schema, tidy
+from repro.records.reference import Published
+
+SCHEMA = 1
+MANIFEST, SUMMARY, CONFIG = "manifest.json", "summary.json", "config.json"
+MOST_BYTES = 64 * 2**20  # of a member; a summary has some kilobytes, one with intervals a few megabytes
+MOST_RUNS = 10_000
+PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
+
+
+def unclean(runs: Sequence[dict[str, Any]]) -> list[str]:
+    """The names of those that were made by code that was not committed, or of which nobody knows."""
+    return [tidy.name(run) for run in runs if run["provenance"].get("dirty") is not False]
+
+
+def pack(path: Path, runs: Sequence[Published]) -> str:
+    """Write an archive of these runs; returns its SHA-256. InputError for a run that `read` would refuse, and for a
+    place that cannot be written."""
+    import io
+
+    members: dict[str, bytes] = {}
+    for run in sorted(runs, key=lambda run: tidy.name(run.summary)):
+        summary, config = shareable(run.summary), shareable(run.config | {"data": {"root": None}})
+        folder = checked(summary, config, tidy.name(summary))
+        for name, held in ((SUMMARY, summary), (CONFIG, config)):
+            members[f"{folder}/{name}"] = json.dumps(held, sort_keys=True, allow_nan=False, indent=1).encode()
+    files = {
+        name: {"bytes": len(member), "sha256": hashlib.sha256(member).hexdigest()} for name, member in members.items()
+    }
+    members[MANIFEST] = json.dumps({"schema": SCHEMA, "files": files}, indent=1).encode()
+    archive = io.BytesIO()
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as packed:
+        for name, member in members.items():
+            # of no day and no user
+            packed.writestr(zipfile.ZipInfo(name), member, zipfile.ZIP_DEFLATED)
+    try:
+        write_atomically(path, archive.getvalue())
+    except OSError as error:
+        raise cannot("write", path, error) from None
+    return hashlib.sha256(archive.getvalue()).hexdigest()
+
+
+def read(path: Path) -> list[Published]:
+    """The runs of an archive; InputError naming the member that is missing, altered, too much, or no finished run."""
+    try:
+        with zipfile.ZipFile(path) as packed:
+            members = dict(_members(packed))
+    except OSError as error:
+        raise cannot("read", path, error) from None
+    except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
+        raise InputError(f"{path}: not an archive of `repro contribute` ({error})") from None
+    try:
+        said = strict_json.parse(members.pop(MANIFEST))
+        schema, files = said["schema"], {name: (of["bytes"], of["sha256"]) for name, of in said["files"].items()}
+    except (KeyError, ValueError, TypeError, AttributeError) as error:
+        raise InputError(f"{path}: {MANIFEST} is not readable ({error!r})") from None
+    if schema != SCHEMA:
+        raise InputError(f"{path}: schema {schema}, this version reads {SCHEMA}")
+    if different := sorted(files.keys() ^ members.keys()):
+        raise InputError(
+            f"{path}: {different[0]}: {'is missing' if different[0] in files else 'is not in its manifest'}"
+        )
+    for name, (size, digest) in files.items():
+        if len(members[name]) != size or hashlib.sha256(members[name]).hexdigest() != digest:
+            raise InputError(f"{path}: {name}: is not what was packed (SHA-256)")
+    folders = sorted({name.rpartition("/")[0] for name in files})
+    if wanted := sorted({f"{folder}/{name}" for folder in folders for name in (SUMMARY, CONFIG)} ^ files.keys()):
+        raise InputError(f"{path}: {wanted[0]}: a run has {SUMMARY} and {CONFIG}, and no more")
+    return [_run(path, folder, members) for folder in folders]
+
+
+def _members(packed: zipfile.ZipFile) -> Iterator[tuple[str, bytes]]:
+    infos = packed.infolist()
+    if len({info.filename for info in infos}) < len(infos) or len(infos) > 2 * MOST_RUNS + 1:
+        raise ValueError("a member stands there twice, or there are too many")
+    for info in infos:
+        with packed.open(info) as file:
+            member = file.read(MOST_BYTES + 1)  # whatever its head says of its size
+        if len(member) > MOST_BYTES:
+            raise ValueError(f"{info.filename} is larger than {MOST_BYTES} bytes")
+        yield info.filename, member
+
+
+def _run(path: Path, folder: str, members: dict[str, bytes]) -> Published:
+    try:
+        summary, config = (strict_json.parse(members[f"{folder}/{name}"]) for name in (SUMMARY, CONFIG))
+        summary_schema.check(summary)
+    except ValueError as error:
+        raise InputError(f"{path}: {folder}: not a readable run ({error})") from None
+    if checked(summary, config, f"{path}: {folder}") != folder:
+        raise InputError(f"{path}: {folder}: holds a run of another name")
+    return Published(summary, config)
+
+
+def checked(summary: dict[str, Any], config: Any, what: str) -> str:
+    """PAPER/EXPERIMENT/RUN of a run; InputError where it is none that is finished, whole and of committed code."""
+    names = [summary.get(name) for name in ("paper", "experiment", "cell")]
+    wrong = needed.problem(summary)
+    if wrong is None and summary.get("status") != "finished":
+        wrong = f"status {summary.get('status')}, not finished"
+    if wrong is None and not all(isinstance(name, str) and PLAIN.fullmatch(name) for name in names):
+        wrong = "paper, experiment or run have no plain name"
+    if wrong is None and not (isinstance(config, dict) and config.get("key") == summary.get("key")):
+        wrong = "its configuration is of another key"
+    if wrong is None and unclean([summary]):
+        wrong = "was made by code that was not committed, or of which nobody knows"
+    if wrong:
+        raise InputError(f"{what}: {wrong}")
+    return "/".join(str(name) for name in names)
+
+
+def shareable(value: Any) -> Any:
+    """The same with the last part alone of each text that is a path of a machine."""
+    if isinstance(value, dict):
+        return {name: shareable(entry) for name, entry in value.items()}
+    if isinstance(value, list):
+        return [shareable(entry) for entry in value]
+    return PurePath(value).name if isinstance(value, str) and value.startswith(("/", "~")) else value

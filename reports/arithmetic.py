@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from repro.reporting.stats import DASH
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 SAME = 0.01  # of the printed number
 
@@ -40,8 +38,6 @@ def plain(value: float) -> str:
 
 def table(checks: Iterable[Check]) -> pd.DataFrame:
     """Every check as text; *off*: what follows over what is printed, less 1."""
-    import pandas as pd
-
     return pd.DataFrame(
         [
             {"what": c.what, "the paper prints": c.printed, "follows from its other numbers": c.follows, "how": c.how,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable
 from inspect import signature
 from statistics import median
 
+from repro.reporting.claims import Value
 from repro.reporting.evaluate import Outcome
 from repro.reports.groups import Group
 from repro.reports.loading import Summary
@@ -27,9 +28,9 @@ def function(compute: Callable[..., Outcome]) -> Callable[..., Outcome]:
     return compute
 
 
-def takes_error(name: str) -> bool:
-    """Whether a function counts or compares ratios, each of which may be wrong by a factor: its argument `off`."""
-    return "off" in signature(FUNCTIONS[name]).parameters
+def takes_error(value: Value) -> bool:
+    """Whether ratios are counted or compared, each of which may be wrong by a factor: a function's argument `off`."""
+    return "off" in signature(FUNCTIONS[value.function]).parameters if value.function else value.takes_error
 
 
 def probe_function(program: str) -> Callable[[Callable[..., Outcome]], Callable[..., Outcome]]:
@@ -68,18 +69,7 @@ def rates(runs: Iterable[Summary]) -> dict[tuple[str, str], float]:
     return {place: median(values) for place, values in found.items()}
 
 
-def iteration_s(run: Summary) -> float:
-    """End-to-end training time divided by its iterations."""
-    return run["final"]["train_s"] / run["iterations"]
-
-
 def final(run: Summary) -> float:
     """The metric at the end; NaN where nothing was really computed (a testbed without arithmetic)."""
     found = run["final"][run["metric"]]
     return math.nan if found is None else found
-
-
-def target_s(run: Summary, target: str) -> float:
-    """Training seconds to a target; infinity where it was not reached."""
-    reached = run["targets"].get(target)
-    return reached["train_s"] if reached else math.inf

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from importlib import import_module
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from repro.common.errors import InputError, unknown
@@ -27,13 +26,11 @@ from repro.reports.compute import FUNCTIONS, OF_PROBES, takes_error
 from repro.reports.groups import Group
 from repro.reports.loading import KINDS, Summary
 from repro.reports.probes import AnyGroup, ProbeGroup
-from repro.reports.resolution import of_function, resolved
+from repro.reports.resolution import of_function
+from repro.reports.rows import RECORDED, TARGET, rows
 
 Place = tuple[Any, ...]
 Finder = Callable[[str, str], AnyGroup | None]  # (experiment, kind) -> the results that speak to a claim
-ENDS = {"": "median", "_low": "min", "_high": "max"}  # of a column of repeated steps
-OF_A_RUN = ("final.", "counters.", "phases.", "result.", "pipeline.")  # mappings of which each run has what it has
-OF_RANKS = "per_rank."  # what each rank says of itself
 
 
 def claims_of(paper: str, folder: Path = Path(__file__).parent) -> File:
@@ -86,7 +83,7 @@ class Court:
             return Evidence(Outcome(), not_testable=reason)
         outcome, repeated = self.outcome(claim, group), self.repeated(claim, group)
         error = self.error(claim, group) if kind == SIMULATED and claim.about == "time" else None
-        if error and claim.value.function and takes_error(claim.value.function):
+        if error and takes_error(claim.value):
             ends = (1 + error.share, 1 / (1 + error.share))
             repeated += [value for off in ends for value in self.outcome(claim, group, off=off).values.values()]
             error = None  # is in it
@@ -105,8 +102,7 @@ class Court:
         """Where the runs are from that a number is made of; of a function, all that it may look at."""
         assert claim.value is not None
         if claim.value.function is None and (rows := self.rows(group, claim.value.table)):
-            parts = [chosen(rows, of) for of in (claim.value.of, claim.value.over) if of is not None]
-            return loading.origin(row for part in parts for row in part)
+            return loading.origin(row for _, of in claim.value.sides for row in chosen(rows, of))
         return loading.origin(group.used())
 
     def outcome(self, claim: Claim, group: AnyGroup, **more: float) -> Outcome:
@@ -115,10 +111,11 @@ class Court:
         if claim.value.function is None:
             rows = self.rows(group, claim.value.table)
             known = rows[0] if rows else {}
-            missing = [name for name in columns.names(claim.value.column or "", known) if name not in known]
-            if data := [name for name in missing if name.startswith((*OF_A_RUN, OF_RANKS))]:
+            asked = [name for column, _ in claim.value.sides for name in columns.names(column or "", known)]
+            missing = [name for name in asked if name not in known]
+            if data := [name for name in missing if name.startswith(RECORDED)]:
                 return Outcome(reason=f"no {data[0]} was recorded")
-            return evaluate.numbers(claim.value, rows)
+            return evaluate.numbers(claim.value, rows, off=more.get("off", 1.0))
         program = group.program if isinstance(group, ProbeGroup) else "train"
         if (wanted := OF_PROBES.get(claim.value.function, "train")) != program:
             reason = f"{claim.value.function} reads results of the program {wanted}, not of {program}"
@@ -137,7 +134,7 @@ class Court:
         assert value is not None
         if value.function and claim.about == "accuracy" and isinstance(group, Group):
             found = of_function(lambda moved: self.outcome(claim, moved), group)
-        elif not value.function and value.table == "runs" and f"{value.column}_low" in (rows := self.rows(group))[0]:
+        elif not value.function and all(f"{name}_low" in (rows := self.rows(group))[0] for name, _ in value.sides):
             sides = (("_low", "_high"), ("_high", "_low"))
             found = [number for ends in sides for number in evaluate.numbers(value, rows, ends).values.values()]
         return [number for number in found if not math.isnan(number)]
@@ -204,50 +201,12 @@ def place(run: Summary) -> Place:
     return (*same, *sorted(map(str, varied.items())))
 
 
-def rows(group: AnyGroup, table: str = "runs") -> list[Row]:
-    """With what verbs need: a row a run as `repro.records.tidy` has it (of the validation's program: a strategy); or of
-    what a probe found a row an entry (`rows`), whose variant is the entry's, where it has one."""
-    found: list[dict[str, Any]] = []
-    for run in group.used():
-        own = of_run(run) | {"root": run.get("root")}
-        if table == "rows":
-            found += [own | row | {"variant": row.get("setting", run.get("program"))} for row in tidy.rows("rows", run)]
-        elif run.get("program") == "validation":
-            found += [own | _validated(row) for row in run["result"]["rows"]]
-        else:
-            found.append(own | resolved(run))
-    names = dict.fromkeys(name for row in found for name in row)
-    return [names | row for row in found]
-
-
-def _validated(row: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a strategy that the validation ran: its step, the turns' median, least and most."""
-    return {"variant": row["setting"], "bytes": row["bytes"], "breakdown": False} | {
-        f"iteration_s{end}": row["observed_s"][which] for end, which in ENDS.items()
-    }
-
-
-def of_run(run: Summary) -> dict[str, Any]:
-    """A run as verbs see it: its tidy row, all that it counted, found and scored (`OF_A_RUN`) by the path to it, and of
-    what its ranks say (`per_rank.`) the means over those that say it.
-
-    Runs of a probe are of one variant, the program, whatever they are called.
-    """
-    more = {f"{part}{name}": value for part in OF_A_RUN for name, value in tidy.flat(run.get(part[:-1]) or {})}
-    said: dict[str, list[float]] = {}
-    for name, value in (told for rank in run.get("per_rank") or () for told in tidy.flat(rank, OF_RANKS)):
-        if isinstance(value, int | float):
-            said.setdefault(name, []).append(value)
-    more |= {name: fmean(values) for name, values in said.items()}
-    own = tidy.run(run) | more
-    return own if run.get("program", "train") == "train" else own | {"variant": run["program"]}
-
-
 def not_testable(claim: Claim, group: AnyGroup) -> str:
     """Why runs say nothing of a claim."""
     if claim.about == "accuracy" and group.timing_only:
         return "timing only: no accuracy is computed"
-    return "stand-in data" if claim.about == "accuracy" and group.standin else ""
+    targets = claim.value is not None and any((column or "").startswith(TARGET) for column, _ in claim.value.sides)
+    return "stand-in data" if group.standin and (targets or claim.about == "accuracy") else ""
 
 
 def shared_cores(claim: Claim, group: AnyGroup) -> str:

@@ -32,25 +32,31 @@ def planned(paper: str, name: str, varies: tuple[str, ...] = ()) -> Experiment:
 
 
 @dataclass(frozen=True)
-class Group:
-    """Summaries that may stand in one figure: of one experiment, kind, hardware class, data set, length, testbed."""
+class Together:
+    """Runs that may stand in one figure."""
 
     key: tuple
     summaries: tuple[Summary, ...]
-    variants: tuple[str, ...]
-    _runs: dict = field(default_factory=dict, repr=False, compare=False)
-
-    @property
-    def kind(self) -> str:
-        return self.summaries[0]["kind"]
 
     @property
     def first(self) -> Summary:
         return self.summaries[0]
 
     @property
-    def metric(self) -> str:
-        return self.first["metric"]
+    def kind(self) -> str:
+        return self.first["kind"]
+
+    @property
+    def latest(self) -> str:
+        return max(map(finished, self.summaries))
+
+
+@dataclass(frozen=True)
+class Group(Together):
+    """Runs that trained: of one experiment, kind, hardware class, data set, length, testbed."""
+
+    variants: tuple[str, ...]
+    _runs: dict = field(default_factory=dict, repr=False, compare=False)
 
     @property
     def standin(self) -> bool:
@@ -60,10 +66,6 @@ class Group:
     def timing_only(self) -> bool:
         """Time was modelled without arithmetic: there are no accuracies and no curves."""
         return timing_only(self.first)
-
-    @property
-    def latest(self) -> str:
-        return max(map(finished, self.summaries))
 
     def runs(self, variant: str) -> dict[int, Summary]:
         """seed -> the latest throughput run of a variant."""

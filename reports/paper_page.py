@@ -9,8 +9,11 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from repro.common.errors import InputError, unknown
 from repro.experiment import config
@@ -22,15 +25,13 @@ from repro.reports import provenance, specs, tables, wording
 from repro.reports.evidence import claims_of
 from repro.reports.files import Files
 from repro.reports.loading import KINDS
-from repro.reports.reference import read as read_reference
+from repro.reports.reference import quoted
 from repro.reports.render import template, write_page
 from repro.reports.results import Results, gathered
 from repro.reports.specs import Specs
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 PLACEHOLDER = re.compile(r"{(?P<claim>[^{}:]+):(?P<kind>[^{}:]+)}")
+WHY = "why not, if not"  # a column of claims
 COLUMNS = (EMULATED, MEASURED, SIMULATED)  # of verdicts; what is padded says so in the column of what is measured
 
 
@@ -107,10 +108,11 @@ class PaperPage:
 
     def claims_table(self, headlines: bool = False) -> str:
         """A row a claim, kinds side by side."""
-        import pandas as pd
-
         rows = [self.row(of, headlines) for of in self.by_claim.values() if of[0].claim.headline or not headlines]
-        table = pd.DataFrame(rows, columns=["claim", "paper", *COLUMNS, "why not, if not"])
+        for last, row in reversed(list(pairwise(rows))) if headlines else ():
+            if row[WHY] == last[WHY] != DASH:
+                row[WHY] = "as above"
+        table = pd.DataFrame(rows, columns=["claim", "paper", *COLUMNS, WHY])
         table = table.drop(columns=[kind for kind in COLUMNS if (table[kind] == DASH).all()])
         return self.files.table(table, "headlines" if headlines else "claims", list(table.columns))
 
@@ -122,12 +124,24 @@ class PaperPage:
             cells["measured"] = "; ".join(text for text in (cells["measured"], f"padded: {padded}") if text != DASH)
         said = (claim.source, claim.scope, f"`{self.command(claim)}`" if short else claim.experiment)
         return {"claim": f"{claim.text} ({'; '.join(filter(None, said))})", "paper": claim.paper.shown, **cells,
-                "why not, if not": wording.why(of_kinds, self.file)}  # fmt: skip
+                WHY: wording.why(of_kinds, self.file)}  # fmt: skip
+
+    @property
+    def failing(self) -> Mapping[str, list[str]]:
+        """Why -> claims that do not hold and are no headlines, a line each."""
+        found: dict[str, list[str]] = {}
+        for of_kinds in self.by_claim.values():
+            one = wording.deciding(of_kinds)
+            if wording.place(one) == wording.FAILING and not one.claim.headline:
+                ours = f"{one.kind} {wording.ours(one)} ({one.verdict.text})"
+                said = f"{one.claim.text}: paper {one.claim.paper.shown}; {ours}"
+                found.setdefault(wording.why([one], self.file), []).append(tables.cell(said))
+        return {"Why is not known:" if why == DASH else why: said for why, said in found.items()}
 
     def command(self, claim: Claim) -> str:
         """What to run for a claim: its experiment, or all of the paper's where a group of the page is of several."""
-        value = claim.value
-        named = (value.of.get("experiment") or value.arguments.get("experiment")) if value else None
+        filters = [claim.value.arguments, *(of for _, of in claim.value.sides)] if claim.value else []
+        named = next((of["experiment"] for of in filters if isinstance(of.get("experiment"), str)), None)
         experiment = f"{self.paper}/{named or claim.experiment}"
         return f"repro run {experiment if experiment in config.group_names('experiment') else self.paper}"
 
@@ -137,7 +151,7 @@ class PaperPage:
         varied = [one for one in self.judged if one.claim.headline and one.evidence.ends and one.effect]
         lines = [f"{one.claim.text} ({one.kind}): {'; '.join(one.flips)}" for one in varied if one.flips]
         if steady := len(varied) - len(lines):
-            lines.append(f"none of {'the other ' if lines else ''}{steady} whose inputs were varied: at any end")
+            lines.append(f"{'the other' if lines else 'all'} {steady} whose inputs were varied: at no end")
         return lines
 
     @property
@@ -196,7 +210,7 @@ class PaperPage:
 
     @property
     def quoted(self) -> str:
-        return self._text(read_reference(self.paper), "reference")
+        return self._text(quoted(self.paper).table, "reference")
 
     @property
     def others(self) -> str:

@@ -10,43 +10,27 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from repro.records.kinds import EMULATED, SIMULATED
 from repro.reports import factors
-from repro.reports.groups import QUICK, Group, best, finished
+from repro.reports.groups import QUICK, Group, Together, best, finished
 from repro.reports.groups import groups as of_training
 from repro.reports.loading import Summary, trains
 
 
 @dataclass(frozen=True)
-class ProbeGroup:
-    """A probe's runs that may stand in one figure: of one experiment, kind, place and scale; the latest of each."""
+class ProbeGroup(Together):
+    """A probe's runs: of one experiment, kind, place and scale; the latest of each."""
 
-    key: tuple
-    summaries: tuple[Summary, ...]
-
-    @property
-    def kind(self) -> str:
-        return self.first["kind"]
+    timing_only = False
 
     @property
     def program(self) -> str:
         return self.first["program"]
 
     @property
-    def first(self) -> Summary:
-        return self.summaries[0]
-
-    @property
     def standin(self) -> bool:
         data = [run.get("dataset") for run in self.summaries]
         return any(isinstance(one, Mapping) and bool(one.get("standin")) for one in data)
-
-    @property
-    def timing_only(self) -> bool:
-        return False
-
-    @property
-    def latest(self) -> str:
-        return max(map(finished, self.summaries))
 
     def used(self) -> list[Summary]:
         return list(self.summaries)
@@ -111,21 +95,24 @@ def choose(summaries: Sequence[Summary], experiment: str) -> tuple[dict[str, Pro
 
 
 def sweep(runs: Sequence[Summary]) -> tuple[dict[str, ProbeGroup], list[Group]]:
-    """(the simulated runs of several experiments or testbeds as one group, by its kind; what is left out).
+    """(the runs of several experiments or testbeds as one group a kind, simulated and emulated; what is left out).
 
     Of each experiment the scale that is no smoke test, then the latest; of a variant, testbed, model, world size and
     seed the latest run; no run whose testbed had other parameters under the same name than in its model's latest run.
     """
-    good = [s for s in runs if s["kind"] == "simulated" and not s["breakdown"]]
-    scales: dict[str, tuple[bool, str, str]] = {}
-    for s in good:
-        rank = (s.get("scale") != QUICK, finished(s), str(s.get("scale")))
-        scales[s["experiment"]] = max(scales.get(s["experiment"], rank), rank)
-    kept: dict[tuple[Any, ...], Summary] = {}
-    for s in _latest_parameters([s for s in good if str(s.get("scale")) == scales[s["experiment"]][2]]):
-        place = (s["experiment"], s["testbed"], s["model"]["name"], s["setting"], s["workers"], s["seed"])
-        kept[place] = max(kept.get(place, s), s, key=finished)
-    chosen = {id(one) for one in kept.values()}
+    found: dict[str, ProbeGroup] = {}
+    for kind in (SIMULATED, EMULATED):
+        good = [s for s in runs if s["kind"] == kind and not s["breakdown"]]
+        scales: dict[str, tuple[bool, str, str]] = {}
+        for s in good:
+            rank = (s.get("scale") != QUICK, finished(s), str(s.get("scale")))
+            scales[s["experiment"]] = max(scales.get(s["experiment"], rank), rank)
+        kept: dict[tuple[Any, ...], Summary] = {}
+        for s in _latest_parameters([s for s in good if str(s.get("scale")) == scales[s["experiment"]][2]]):
+            place = (s["experiment"], s["testbed"], s["model"]["name"], s["setting"], s["workers"], s["seed"])
+            kept[place] = max(kept.get(place, s), s, key=finished)
+        if kept:
+            found[kind] = ProbeGroup((), tuple(kept[key] for key in sorted(kept, key=repr)))
+    chosen = {id(one) for group in found.values() for one in group.used()}
     rest = [s for s in runs if id(s) not in chosen]
-    group = ProbeGroup((), tuple(kept[key] for key in sorted(kept, key=repr)))
-    return {"simulated": group} if kept else {}, of_training(rest, sorted({s["setting"] for s in rest}))
+    return found, of_training(rest, sorted({s["setting"] for s in rest}))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
 from repro.reporting.stats import DASH
 from repro.reports.groups import finished, optimizer
 from repro.reports.loading import Summary
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from repro.reports.probes import AnyGroup
 
 Some = tuple[dict[str, str], Sequence[Summary]]  # what names runs that stand in one row, and these
@@ -42,8 +42,6 @@ def by(names: Sequence[str], runs: Iterable[Summary]) -> list[Some]:
 
 def table(rows: Iterable[Some], columns: Sequence[str] = SHOWN) -> pd.DataFrame:
     """The text of each column, for each row's runs."""
-    import pandas as pd
-
     return pd.DataFrame([head | {name: _values(name, runs) for name in columns} for head, runs in rows])
 
 

@@ -8,7 +8,9 @@ from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
+
+import pandas as pd
 
 from repro.common.errors import InputError, unknown
 from repro.records import tidy
@@ -19,9 +21,6 @@ from repro.reports.groups import Group, key_of
 from repro.reports.loading import Summary
 from repro.reports.probes import AnyGroup
 from repro.reports.results import Results
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 T = TypeVar("T")
 
@@ -70,7 +69,7 @@ def _caption(shown: Shown, rows: pd.DataFrame) -> str:
     return f"{shown.title}{f' ({kinds})' if kinds else ''}. {shown.caption}".strip()
 
 
-Made = Mapping[str, Callable[[Results], "pd.DataFrame"]]  # by name, what a paper's own module makes of the results
+Made = Mapping[str, Callable[[Results], pd.DataFrame]]  # by name, what a paper's own module makes of the results
 
 
 def of_paper(paper: str) -> Made:

@@ -13,7 +13,8 @@ from repro.reporting.verdict import INCONCLUSIVE, NOT_RUN, UNJUDGED
 
 # which kind's verdict stands for a claim, if it has one
 DECIDING = (MEASURED, EMULATED, SIMULATED, PADDED)
-STRIP = ("holds as printed", "holds, another size", "does not hold", "inconclusive", "not judged")  # of the overview
+FAILING = "does not hold"
+STRIP = ("holds as printed", "holds, another size", FAILING, "inconclusive", "not judged")  # of the overview
 
 
 def ours(one: Judged) -> str:
@@ -59,8 +60,10 @@ def why(of_kinds: Sequence[Judged], file: File) -> str:
         for reason in file.reasons
         if claim.id in reason.claims and any(reason.kind in (None, one.kind) for one in unsettled)
     ]
-    unjudged = {one.verdict.reason for one in of_kinds if one.verdict.answer in UNJUDGED and one.verdict.reason}
-    return " ".join(told) or (DASH if unsettled else "; ".join(sorted(unjudged))) or DASH
+    unjudged = [one for one in of_kinds if one.verdict.answer in UNJUDGED and one.verdict.reason]
+    alike = len({one.verdict.reason for one in unjudged}) == 1 and not any(one.verdict.judged for one in of_kinds)
+    said = {one.verdict.reason if alike else f"{one.kind}: {one.verdict.reason}" for one in unjudged}
+    return " ".join(told) or (DASH if unsettled else "; ".join(sorted(said))) or DASH
 
 
 def by_claim(judged: Sequence[Judged]) -> Mapping[str, list[Judged]]:
@@ -73,15 +76,16 @@ def by_claim(judged: Sequence[Judged]) -> Mapping[str, list[Judged]]:
 
 def strip(by_claim: Mapping[str, Sequence[Judged]]) -> dict[str, int]:
     """How many claims have which verdict, each by the kind of number that decides it."""
-    found = Counter(_place(deciding(of_kinds)) for of_kinds in by_claim.values())
+    found = Counter(place(deciding(of_kinds)) for of_kinds in by_claim.values())
     return {name: found[name] for name in STRIP}
 
 
-def _place(one: Judged) -> str:
+def place(one: Judged) -> str:
+    """Where in the strip a verdict stands."""
     if not one.verdict.judged:
         return "not judged"
     if one.verdict.answer == INCONCLUSIVE:
         return INCONCLUSIVE
     if one.verdict.answer == "holds":
         return "holds as printed" if one.verdict.settled else "holds, another size"
-    return "does not hold"
+    return FAILING

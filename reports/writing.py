@@ -20,7 +20,8 @@ def save(figure: Any, stem: Path) -> list[Path]:
     from matplotlib.backends.backend_pdf import FigureCanvasPdf
 
     _readable(figure)
-    figure.draw_without_rendering()  # lays everything out, which takes long: once is enough
+    figure.set_layout_engine("constrained")
+    figure.get_layout_engine().execute(figure)  # which takes long: once is enough
     figure.set_layout_engine("none")
     figure.set_dpi(DPI)
     png, pdf = io.BytesIO(), io.BytesIO()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from repro.records import tidy
 from repro.reports import provenance
@@ -12,9 +13,6 @@ from repro.reports.groups import finished
 from repro.reports.loading import Summary, read, trains
 from repro.reports.render import template, write_page
 from repro.reports.specs import Specs
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 PAGE = "baselines"
 BASE, PLACE = "D-Sync", ["experiment", "testbed", "scale"]

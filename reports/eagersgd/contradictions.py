@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import partial
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from repro.reporting.stats import TIMES, number
 from repro.reports import arithmetic
 from repro.reports.arithmetic import Check, check, plain
-from repro.reports.eagersgd.results import HOROVOD, MAJORITY, SOLO, SPEEDUP, Results, published
-
-if TYPE_CHECKING:
-    import pandas as pd
+from repro.reports.eagersgd.results import HOROVOD, MAJORITY, PAPER, SOLO, SPEEDUP, Results, of_table1
+from repro.reports.reference import quoted
 
 _check = partial(check, written=(plain, plain))
 
@@ -35,9 +34,7 @@ def expected(ranks: int) -> dict[str, dict[str, float]]:
 def implied(found: Results) -> pd.DataFrame:
     """Seconds of computation a step that each printed speed-up over Deep500 implies, if the delay is all that Synch-SGD
     loses: (c + d) / c = s."""
-    import pandas as pd
-
-    paper, rows = published(), []
+    paper, rows = quoted(PAPER), []
     for line in _speedups_over_deep500():
         place, ms, s = line["place"], line["row"], float(line["value"])
         one = paper.maybe(place, "one node", "single GPU node", "throughput") if place == "Figure 11" else None
@@ -54,7 +51,7 @@ def _inverse(rate: str | None) -> float:
 
 
 def _speedups_over_deep500() -> Iterator[dict[str, str]]:
-    t = published().table
+    t = quoted(PAPER).table
     yield from t[(t["quantity"] == f"{SPEEDUP}Deep500") & (t["setting"] == SOLO)].to_dict("records")
 
 
@@ -64,7 +61,7 @@ def checks(found: Results) -> pd.DataFrame:
 
 
 def _hyperplane() -> list[Check]:
-    paper, place = published(), "Figure 10"
+    paper, place = quoted(PAPER), "Figure 10"
     solo = paper.value(place, "200 ms", SOLO, "throughput")
     one = paper.value(place, "one node", "single GPU node", "throughput")
     scaling = paper.value(place, "400 ms", SOLO, "strong scaling on 8 nodes")
@@ -78,9 +75,9 @@ def _hyperplane() -> list[Check]:
 
 
 def _resnet50() -> list[Check]:
-    paper, place = published(), "Figure 11"
+    paper, place = quoted(PAPER), "Figure 11"
     one = paper.value(place, "one node", "single GPU node", "throughput")
-    solo, P = paper.value(place, "460 ms", SOLO, "throughput"), paper.table1("ImageNet", "processes")
+    solo, P = paper.value(place, "460 ms", SOLO, "throughput"), of_table1("ImageNet", "processes")
     step = paper.value(place, "460 ms", SOLO, f"{SPEEDUP}Deep500") / solo
     return [
         _check("ResNet-50: weak scaling with 460 ms", paper.value(place, "460 ms", SOLO, "weak scaling on 64 nodes"),
@@ -92,8 +89,8 @@ def _resnet50() -> list[Check]:
 
 def _ucf101() -> list[Check]:
     """Section 6.3 against Figure 2 and Table 1."""
-    paper, place = published(), "Figure 13"
-    epochs, samples = paper.table1("UCF101", "epochs"), paper.table1("UCF101", "training samples")
+    paper, place = quoted(PAPER), "Figure 13"
+    epochs, samples = of_table1("UCF101", "epochs"), of_table1("UCF101", "training samples")
     at = {b: paper.value(place, "one node", f"batch size {b}", "training time of 50 epochs") for b in (16, 128)}
     runtime = {name: paper.value("Figure 2", "runtimes", "LSTM on UCF101", name) for name in ("min", "mean", "max")}
     weak = {name: at[16] / paper.value(place, "8 nodes", name, "weak scaling") for name in (HOROVOD, MAJORITY)}
@@ -120,7 +117,7 @@ def _ucf101() -> list[Check]:
 
 def _microbenchmark() -> list[Check]:
     """Section 6.1 against what a uniformly drawn initiator implies."""
-    paper, place, row = published(), "Figure 9", "microbenchmark"
+    paper, place, row = quoted(PAPER), "Figure 9", "microbenchmark"
     P = int(paper.value(place, row, "all", "processes"))
     of, fewer = expected(P), P // 2 - 1
     return [

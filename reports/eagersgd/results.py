@@ -3,12 +3,10 @@ paper's own numbers (reference/eagersgd.csv), looked up by place, row, setting a
 
 from __future__ import annotations
 
-from functools import cache
-
 from repro.reports import factors
 from repro.reports.eagersgd import derived  # noqa: F401  adds to the functions that claims name
 from repro.reports.groups import Experiment, widened
-from repro.reports.reference import Quoted, read
+from repro.reports.reference import quoted
 from repro.reports.results import Read, Results
 
 PAPER = "eagersgd"
@@ -56,15 +54,6 @@ def gather(runs: Read) -> Results:
 SPEEDUP = "speed-up over "  # a quantity; what it is over comes after it
 
 
-class Published(Quoted):
-    """Every number on the page that is the paper's comes from here."""
-
-    paper = PAPER
-
-    def table1(self, task: str, quantity: str) -> int:
-        return int(self.text("Table 1", task, "all", quantity))
-
-
-@cache
-def published() -> Published:
-    return Published(read(PAPER))
+def of_table1(task: str, quantity: str) -> int:
+    """A number of the paper's Table 1."""
+    return int(quoted(PAPER).text("Table 1", task, "all", quantity))

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import pandas as pd
 
 from repro.records import tidy
-from repro.reporting.evaluate import ratio
+from repro.reporting.claims import Value
+from repro.reporting.evaluate import numbers
 from repro.reporting.stats import DASH
-from repro.reports import compute
 from repro.reports.eagersgd.contradictions import checks, implied
 from repro.reports.eagersgd.results import (
     DEEP500,
@@ -22,15 +22,15 @@ from repro.reports.eagersgd.results import (
     FIG13,
     FIG13_SCALING,
     HOROVOD,
+    PAPER,
     SPEEDUP,
     TASKS,
     Results,
-    published,
+    of_table1,
 )
 from repro.reports.groups import Group
-
-if TYPE_CHECKING:
-    import pandas as pd
+from repro.reports.reference import quoted
+from repro.reports.rows import rows as rows_of
 
 RUNTIMES = {
     FIG2: "Figure 2 (b), LSTM on UCF101",
@@ -48,9 +48,7 @@ FIGURES = {
 
 def table1(found: Results) -> pd.DataFrame:
     """A row a task: the paper's line, and the parameters of the models that ran here."""
-    import pandas as pd
-
-    paper, counts = published(), {}
+    paper, counts = quoted(PAPER), {}
     for experiment, task in TASKS.items():
         for group in found.of(experiment).values():
             ran = {run["model"].get("parameters") for run in group.used()} - {None}
@@ -58,7 +56,7 @@ def table1(found: Results) -> pd.DataFrame:
     names = ("parameters", "training samples", "batch size", "epochs", "processes")
     return pd.DataFrame(
         {"task": task, "model": paper.text("Table 1", task, "all", "model")}
-        | {name: f"{paper.table1(task, name):,}" for name in names}
+        | {name: f"{of_table1(task, name):,}" for name in names}
         | {"ours": " or ".join(f"{count:,}" for count in sorted(ran)) or DASH}
         for task, ran in ((task, counts.get(task, set())) for task in TASKS.values())
     )
@@ -66,8 +64,6 @@ def table1(found: Results) -> pd.DataFrame:
 
 def runtimes(found: Results) -> pd.DataFrame:
     """A row a batch: its seconds over the mean of its run."""
-    import pandas as pd
-
     return pd.DataFrame(
         {"figure": what, "kind": kind, "over_mean": seconds / run["result"]["statistics"]["mean"]}
         for experiment, what in RUNTIMES.items()
@@ -79,9 +75,7 @@ def runtimes(found: Results) -> pd.DataFrame:
 
 def speedups(found: Results) -> pd.DataFrame:
     """A row a printed speed-up of Figures 10 to 13 and a source: the paper, or an experiment and kind of ours."""
-    import pandas as pd
-
-    t, rows = published().table, []
+    t, rows = quoted(PAPER).table, []
     for line in t[t["quantity"].str.startswith(SPEEDUP)].to_dict("records"):
         over = line["quantity"].removeprefix(SPEEDUP)
         delay = f", {line['row']}" if line["row"] != "all" else ""
@@ -102,8 +96,8 @@ def _speedup(group: Group, setting: str, over: str, row: str) -> list[float]:
     """Seconds of an iteration of `over` / those of `setting`, of each seed; the variants may have the injected delay in
     their names."""
     names = [next((n for n in (name, f"{name} {row}") if n in group.covered()), "") for name in (setting, over)]
-    faster = compute.paired(group, names, lambda one, base: ratio(compute.iteration_s(base), compute.iteration_s(one)))
-    return list(faster.values.values()) if all(names) else []
+    of, base = ({"variant": name} for name in names)
+    return list(numbers(Value(verb="speedup", column="iteration_s", of=of, over=base), rows_of(group)).values.values())
 
 
 def losses(found: Results) -> pd.DataFrame:

@@ -1,81 +1,80 @@
-"""The paper's own numbers (reference/gtopk.csv) as `Steps`: of Tables VI and VII, and of its time model."""
+"""The paper's own numbers (reference/gtopk.csv), and its time model: Table I in seconds, apart from the harness's own
+closed forms, after Table VI's iteration.
+
+P workers, alpha seconds a message, beta seconds a byte. The gradient has m bytes of float32, k gradients of it are
+sent, each with its index: 8 bytes. (The paper's k is in bytes too, k = rho m, so its 2k is 8 bytes an element.)
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+
+import pandas as pd
 
 from repro.reporting.stats import ALPHA
-from repro.reports.gtopk.forms import FORMS, selected
-from repro.reports.gtopk.results import DENSITY, MOST, PARAMETERS, WORLDS
-from repro.reports.gtopk.steps import ALGORITHMS, MODELS, Steps
-from repro.reports.reference import read
+from repro.reports.gtopk.results import ALGORITHMS, DENSITY, MODELS, MOST, PAPER, PARAMETERS, WORLDS
+from repro.reports.reference import quoted
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-
-@dataclass(frozen=True)
-class Published:
-    """alpha and beta in seconds; Table VI's batch, iteration seconds; Table VII's images a second."""
-
-    alpha_s: float
-    beta_s: float
-    batch: Mapping[str, float]
-    iteration_s: Mapping[str, float]
-    throughput: Mapping[tuple[str, str], float]
-    ratios: Mapping[tuple[str, str], float]  # (model, over) -> gTop-k's speed-up as printed
-
-    def closed_form_s(self, algorithm: str, workers: int, elements: int) -> float:
-        """Table I with the published alpha and beta; nothing is sent by one worker alone."""
-        size = (workers, 4 * elements, selected(elements, DENSITY))
-        return FORMS[algorithm](*size, self.alpha_s, self.beta_s) if workers > 1 else 0.0
-
-    def implied_mbit(self, model: str, algorithm: str) -> float:
-        """The bandwidth (Mbit/s) with which Table I takes all of Table VII's iteration that Table VI does not."""
-        size = (MOST, 4 * PARAMETERS[model], selected(PARAMETERS[model], DENSITY))
-        left = of_tables(self).seconds[model, algorithm, MOST] - self.iteration_s[model]
-        left -= FORMS[algorithm](*size, self.alpha_s, 0.0)
-        return 8e-6 * FORMS[algorithm](*size, 0.0, 1.0) / left if left > 0 else math.nan
+ELEMENT = 8  # bytes: a float32 value and an int32 index
+NAMES = {"dense": "Dense", "topk": "Top-k", "topk_ring": "Top-k, ring", "gtopk": "gTop-k"}
+FORMS: dict[str, Callable[[int, float, int, float, float], float]] = {
+    # ring allreduce of m bytes, equation (5)
+    "Dense": lambda P, m, k, alpha, beta: 2 * (P - 1) * alpha + 2 * (P - 1) / P * m * beta,
+    # allgather by recursive doubling, equation (6)
+    "Top-k": lambda P, m, k, alpha, beta: math.log2(P) * alpha + ELEMENT * (P - 1) * k * beta,
+    # allgather round a ring: the same bytes, P - 1 messages after one another
+    "Top-k, ring": lambda P, m, k, alpha, beta: (P - 1) * (alpha + ELEMENT * k * beta),
+    # tree and broadcast, equation (7)
+    "gTop-k": lambda P, m, k, alpha, beta: 2 * math.log2(P) * (alpha + ELEMENT * k * beta),
+}
 
 
-def published(table: pd.DataFrame | None = None) -> Published:
-    """Read from the reference table; a missing row is a mistake in it."""
-    table = read("gtopk") if table is None else table
-    by_place = table.set_index(["place", "row", "setting", "quantity"])["value"]
-
-    def value(*place: str) -> float:
-        return float(by_place.loc[place])
-
-    return Published(
-        1e-3 * value("Figure 8", "cluster", "all", ALPHA),
-        1e-3 * value("Figure 8", "cluster", "all", "β"),
-        {model: value("Table VI", model, "one GPU", "batch size") for model in MODELS},
-        {model: value("Table VI", model, "one GPU", "iteration time") for model in MODELS},
-        {(m, a): value("Table VII", m, a, "throughput, P = 32") for m in MODELS for a in ALGORITHMS},
-        {
-            (model, over): value("Table VII", model, "gTop-k", f"speed-up over {over}, {sign}")
-            for model in MODELS
-            for over, sign in (("Dense", "g/d"), ("Top-k", "g/t"))
-        },
-    )
+def selected(elements: int, density: float) -> int:
+    """k of a gradient."""
+    return max(1, round(density * elements))
 
 
-def of_tables(paper: Published) -> Steps:
-    """Table VII with 32 workers and Table VI with one."""
-    seconds = {(m, a, MOST): MOST * paper.batch[m] / paper.throughput[m, a] for m in MODELS for a in ALGORITHMS}
-    seconds |= {(m, a, 1): paper.iteration_s[m] for m in MODELS for a in ALGORITHMS}
-    return Steps(seconds, paper.batch, paper.iteration_s)
+def alpha_beta() -> tuple[float, float]:
+    """Figure 8's alpha and beta in seconds, and seconds a byte."""
+    alpha, beta = (1e-3 * quoted(PAPER).value("Figure 8", "cluster", "all", name) for name in (ALPHA, "β"))
+    return alpha, beta
 
 
-def of_model(paper: Published) -> Steps:
-    """Table VI's iteration and Table I's communication one after the other; compression costs nothing in it."""
-    seconds = {
-        (m, a, P): paper.iteration_s[m] + paper.closed_form_s(a, P, PARAMETERS[m])
-        for m in MODELS
-        for a in ALGORITHMS
-        for P in WORLDS
-    }
-    return Steps(seconds, paper.batch, paper.iteration_s)
+def closed_form_s(algorithm: str, workers: int, elements: int, alpha: float, beta: float) -> float:
+    """Table I at the paper's density; nothing is sent by one worker alone."""
+    form, k = FORMS[algorithm], selected(elements, DENSITY)
+    return form(workers, 4 * elements, k, alpha, beta) if workers > 1 else 0.0
+
+
+def printed() -> pd.DataFrame:
+    """A row a model, algorithm and number of workers, Table VI with one and Table VII with 32: seconds of an iteration
+    and of its computation, and a worker's batch."""
+    paper, rows = quoted(PAPER), []
+    for model in MODELS:
+        of = {name: paper.value("Table VI", model, "one GPU", name) for name in ("batch size", "iteration time")}
+        about = {"model": model, "batch": of["batch size"], "computation_s": of["iteration time"]}
+        for algorithm in ALGORITHMS:
+            seconds = MOST * about["batch"] / paper.value("Table VII", model, algorithm, "throughput, P = 32")
+            rows += [about | {"algorithm": algorithm, "workers": P, "seconds": s}
+                     for P, s in ((1, about["computation_s"]), (MOST, seconds))]  # fmt: skip
+    return pd.DataFrame(rows)
+
+
+def modelled() -> pd.DataFrame:
+    """The same by the time model, with every number of workers: compression costs nothing in it."""
+    every = printed().query("workers == 1").drop(columns="workers").merge(pd.DataFrame({"workers": WORLDS}), "cross")
+    sent = [closed_form_s(of.algorithm, of.workers, PARAMETERS[of.model], *alpha_beta()) for of in every.itertuples()]
+    return every.assign(seconds=every["computation_s"] + sent)
+
+
+def speedup(model: str, over: str) -> float:
+    """gTop-k's as Table VII prints it."""
+    sign = {"Dense": "g/d", "Top-k": "g/t"}[over]
+    return quoted(PAPER).value("Table VII", model, "gTop-k", f"speed-up over {over}, {sign}")
+
+
+def implied_mbit(model: str, algorithm: str, sent_s: float) -> float:
+    """The bandwidth (Mbit/s) with which Table I takes so many seconds with 32 workers."""
+    left = sent_s - closed_form_s(algorithm, MOST, PARAMETERS[model], alpha_beta()[0], 0.0)
+    return 8e-6 * closed_form_s(algorithm, MOST, PARAMETERS[model], 0.0, 1.0) / left if left > 0 else math.nan

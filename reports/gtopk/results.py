@@ -6,33 +6,25 @@ from collections.abc import Sequence
 
 from repro.reports import probes
 from repro.reports.groups import best, planned
-from repro.reports.gtopk import derived, derived_scaling  # noqa: F401  what claims name
+from repro.reports.gtopk import derived  # noqa: F401  what claims name
 from repro.reports.loading import Summary
 from repro.reports.probes import ProbeGroup
 from repro.reports.results import Read, Results
 
 PAPER = "gtopk"
 
-FIG5_VGG16 = planned(PAPER, "fig5-vgg16")
-FIG5_RESNET20 = planned(PAPER, "fig5-resnet20")
-FIG7_LSTM = planned(PAPER, "fig7-lstm")
-CONSERVATION = planned(PAPER, "conservation")
-TRAINING = (
-    FIG5_VGG16,
-    FIG5_RESNET20,
-    planned(PAPER, "fig6-alexnet"),
-    planned(PAPER, "fig6-resnet50"),
-    FIG7_LSTM,
-    planned(PAPER, "fig12-vgg16"),
-    planned(PAPER, "fig12-resnet20"),
-    CONSERVATION,
-    planned(PAPER, "beyond"),
-)
+TRAINING = tuple(
+    planned(PAPER, name)
+    for name in ("fig5-vgg16", "fig5-resnet20", "fig6-alexnet", "fig6-resnet50", "fig7-lstm", "fig12-vgg16",
+                 "fig12-resnet20", "conservation", "beyond")
+)  # fmt: skip
 
 # Experiments whose runs differ in model, world size or message and stand in one figure: name -> the program.
 FIG8, FIG9, FIG10, FIG10_LINKS, FIG11 = "fig8", "fig9", "fig10", "fig10-measured", "fig11"
 SWEEPS = {FIG8: "p2p", FIG9: "sparse_collectives", FIG10: "train", FIG10_LINKS: "validation", FIG11: "selection"}
 
+ALGORITHMS = ("Dense", "Top-k", "gTop-k")
+MODELS = ("VGG-16", "ResNet-20", "AlexNet", "ResNet-50")
 # Trainable parameters of the models here; the paper states none (Figure 9 takes 100 MB for ResNet-50).
 PARAMETERS = {"VGG-16": 14_728_266, "ResNet-20": 269_722, "AlexNet": 60_965_224, "ResNet-50": 25_557_032}
 DENSITY = 0.001  # Figures 9 and 10

@@ -6,66 +6,87 @@ and beta and, for an iteration, Table VI's, one after the other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from itertools import product
 
-from repro.common.known import known
-from repro.reports.gtopk.forms import FORMS, NAMES, selected
-from repro.reports.gtopk.published import of_model, of_tables, published
-from repro.reports.gtopk.results import DENSITY, FIG8, FIG9, FIG10, MOST, Results, runs_of
-from repro.reports.gtopk.steps import ALGORITHMS, MODELS, PARTS, Steps, of_runs
+import pandas as pd
 
-if TYPE_CHECKING:
-    import pandas as pd
+from repro.reports import factors
+from repro.reports.compute import COMPUTATION
+from repro.reports.gtopk.published import NAMES, alpha_beta, closed_form_s, implied_mbit, modelled, printed, speedup
+from repro.reports.gtopk.results import ALGORITHMS, FIG8, FIG9, FIG10, MODELS, MOST, Results, runs_of
+from repro.reports.loading import Summary
 
 PAPER, MODEL, SIMULATED = "paper", "paper's model", "simulated"
 WORKERS_PANEL, SIZE_PANEL = "100 MB, by workers", "32 workers, by MB"
+PLACE = ["model", "algorithm", "workers"]
+PARTS = ["computation", "compression", "communication"]  # of an iteration, Figure 11
 
 
-def framed(rows: Callable[[Results], Iterator[dict[str, Any]]]) -> Callable[[Results], pd.DataFrame]:
-    def made(found: Results) -> pd.DataFrame:
-        import pandas as pd
+def iterations(found: Results) -> pd.DataFrame:
+    """A row a kind (the time model, the paper's tables, our simulation where there is one), model, algorithm and number
+    of workers: seconds of an iteration, examples a second of all workers, equation (4)'s efficiency in percent."""
+    kinds = {MODEL: modelled(), PAPER: printed(), SIMULATED: simulated(found)}
+    every = pd.concat([of.assign(kind=kind) for kind, of in kinds.items() if len(of)], ignore_index=True)
+    every["throughput"] = every["workers"] * every["batch"] / every["seconds"]
+    every["percent"] = 100 * every["computation_s"] / every["seconds"]
+    return every.sort_values("model", key=lambda names: names.map(MODELS.index), kind="stable")
 
-        return pd.DataFrame(list(rows(found)))
 
-    return made
-
-
-def sources(found: Results) -> Mapping[str, Steps]:
-    """Iterations by the kind of number: the paper's tables, its time model, our simulation where there is one."""
-    paper = published()
-    steps = {MODEL: of_model(paper), PAPER: of_tables(paper)}
+def simulated(found: Results) -> pd.DataFrame:
+    """Medians over Figure 10's runs; waiting for others belongs to the communication."""
     runs = [run for run in runs_of(found, FIG10) if run["kind"] == SIMULATED and not run["breakdown"]]
-    return steps | ({SIMULATED: of_runs(runs)} if runs else {})
+    own = [(factors.of(run), run) for run in runs]
+    rows = pd.DataFrame(
+        {"algorithm": of["method"], "model": of["model"]} | _of_run(run)
+        for of, run in own
+        if of.get("method") in ALGORITHMS and of.get("model") in MODELS  # and nobody's own
+    )
+    if rows.empty:
+        return rows
+    every = rows.groupby(PLACE)[["seconds", *PARTS]].median().reset_index()
+    return every.merge(rows.groupby("model")[["batch", "computation_s"]].median().reset_index())
 
 
-@framed
-def messages(found: Results) -> Iterator[dict[str, Any]]:
+def _of_run(run: Summary) -> dict[str, float]:
+    phases, step_s = run["phases"], run["step"]["mean_s"]
+    return {
+        "workers": run["workers"], "batch": run["batch"] / run["workers"], "seconds": step_s,
+        "computation_s": phases["forward"] + phases["backward"],
+        "computation": sum(phases[name] for name in COMPUTATION), "compression": phases["compress"],
+        "communication": phases["communicate"] + phases["wait"],
+    }  # fmt: skip
+
+
+def messages(found: Results) -> pd.DataFrame:
     """Seconds of a message, of every kind, and the paper's line at the same sizes."""
-    paper, sizes = published(), set()
-    for run in runs_of(found, FIG8):
-        for point in run["result"]["points"]:
-            sizes.add(point["bytes"])
-            yield {"kind": run["kind"], "seed": run["seed"], "bytes": point["bytes"], "seconds": point["mean_s"]}
-    for size in sorted(sizes):
-        yield {"kind": PAPER, "seed": 0, "bytes": size, "seconds": paper.alpha_s + paper.beta_s * size}
+    ours = pd.DataFrame(
+        {"kind": run["kind"], "seed": run["seed"], "bytes": point["bytes"], "seconds": point["mean_s"]}
+        for run in runs_of(found, FIG8)
+        for point in run["result"]["points"]
+    )
+    if ours.empty:
+        return ours
+    alpha, beta = alpha_beta()
+    line = ours[["bytes"]].drop_duplicates().sort_values("bytes").assign(kind=PAPER, seed=0)
+    return pd.concat([ours, line.assign(seconds=alpha + beta * line["bytes"])])
 
 
-@framed
-def collectives(found: Results) -> Iterator[dict[str, Any]]:
+def collectives(found: Results) -> pd.DataFrame:
     """Seconds of the collectives of Figure 9 run and by the formulas, which are what the paper draws."""
-    paper, places = published(), set()
-    for run in runs_of(found, FIG9):
-        for row in run["result"]["rows"]:
-            algorithm, size, ranks = NAMES[row["algorithm"]], row["bytes"], row["ranks"]
-            for panel, x in _panels(size, ranks):
-                places.add((panel, x, algorithm, ranks, size))
-                about = {"panel": panel, "x": x, "algorithm": algorithm, "kind": run["kind"], "seed": run["seed"]}
-                yield about | {"seconds": row["seconds"]["median"]}
-    for panel, x, algorithm, ranks, size in sorted(places):
-        k = selected(round(size / 4), DENSITY)
-        seconds = FORMS[algorithm](ranks, size, k, paper.alpha_s, paper.beta_s)
-        yield {"panel": panel, "x": x, "algorithm": algorithm, "kind": MODEL, "seed": 0, "seconds": seconds}
+    ours = pd.DataFrame(
+        {"panel": panel, "x": x, "algorithm": NAMES[row["algorithm"]], "kind": run["kind"], "seed": run["seed"],
+         "ranks": row["ranks"], "bytes": row["bytes"], "seconds": row["seconds"]["median"]}
+        for run in runs_of(found, FIG9)
+        for row in run["result"]["rows"]
+        for panel, x in _panels(row["bytes"], row["ranks"])
+    )  # fmt: skip
+    if ours.empty:
+        return ours
+    places = ["panel", "x", "algorithm", "ranks", "bytes"]
+    line = ours[places].drop_duplicates().sort_values(places).assign(kind=MODEL, seed=0)
+    seconds = [closed_form_s(of.algorithm, of.ranks, round(of.bytes / 4), *alpha_beta()) for of in line.itertuples()]
+    return pd.concat([ours, line.assign(seconds=seconds)])
 
 
 def _panels(size: float, ranks: int) -> Iterator[tuple[str, float]]:
@@ -76,60 +97,46 @@ def _panels(size: float, ranks: int) -> Iterator[tuple[str, float]]:
         yield SIZE_PANEL, size / 1e6
 
 
-@framed
-def efficiency(found: Results) -> Iterator[dict[str, Any]]:
-    """Scaling efficiency, equation (4), in percent: Figure 10."""
-    for kind, steps in sources(found).items():
-        for model, algorithm, workers in sorted(steps.seconds, key=lambda place: (MODELS.index(place[0]), *place[1:])):
-            share = steps.efficiency(model, algorithm, workers)
-            if share is not None and workers > 1:
-                about = {"kind": kind, "model": model, "algorithm": algorithm, "workers": str(workers)}
-                yield about | {"percent": 100 * share}
+def efficiency(found: Results) -> pd.DataFrame:
+    """Scaling efficiency in percent: Figure 10."""
+    every = iterations(found).query("workers > 1")
+    return every.assign(workers=every["workers"].astype(str))
 
 
-@framed
-def speedups(found: Results) -> Iterator[dict[str, Any]]:
+def speedups(found: Results) -> pd.DataFrame:
     """gTop-k's speed-up with 32 workers as Table VII prints it, by the time model, and simulated."""
-    printed = published().ratios
-    for over in ("Dense", "Top-k"):
-        for model in MODELS:
-            for kind, steps in sources(found).items():
-                value = printed[model, over] if kind == PAPER else steps.speedup(model, "gTop-k", over, MOST)
-                if value is not None:
-                    yield {"over": f"gTop-k over {over}", "model": model, "kind": kind, "speedup": value}
+    every = iterations(found).query("workers == @MOST").set_index(["kind", "model", "algorithm"])["seconds"].unstack()
+    rows = [
+        {"over": f"gTop-k over {over}", "model": model, "kind": kind,
+         "speedup": speedup(model, over) if kind == PAPER else every[over][kind, model] / every["gTop-k"][kind, model]}
+        for over, model, kind in product(("Dense", "Top-k"), MODELS, (PAPER, MODEL, SIMULATED))
+        if (kind, model) in every.index
+    ]  # fmt: skip
+    return pd.DataFrame(rows).dropna(subset="speedup")
 
 
-@framed
-def throughput(found: Results) -> Iterator[dict[str, Any]]:
+def throughput(found: Results) -> pd.DataFrame:
     """Table VII beside time model and simulation, and the network that would make the time model print it."""
-    paper, steps = published(), sources(found)
-    for model in MODELS:
-        for algorithm in ALGORITHMS:
-            line = {kind: each.throughput(model, algorithm, MOST) for kind, each in steps.items()}
-            printed, seconds = steps[PAPER], steps[MODEL].seconds
-            yield {"model": model, "algorithm": algorithm, SIMULATED: None} | line | {
-                "model_over_paper": printed.seconds[model, algorithm, MOST] / seconds[model, algorithm, MOST],
-                "efficiency": 100 * known(printed.efficiency(model, algorithm, MOST)),
-                "mbit": paper.implied_mbit(model, algorithm),
-            }  # fmt: skip
+    every = iterations(found).query("workers == @MOST").pivot(index=PLACE[:2], columns="kind")
+    theirs = every.xs(PAPER, axis=1, level="kind")
+    rows = every["throughput"].reindex(columns=[PAPER, MODEL, SIMULATED]).assign(
+        model_over_paper=theirs["seconds"] / every["seconds"][MODEL],
+        efficiency=theirs["percent"],
+        mbit=[implied_mbit(*place, of["seconds"] - of["computation_s"]) for place, of in theirs.iterrows()],
+    )  # fmt: skip
+    return rows.reindex(product(MODELS, ALGORITHMS)).reset_index()
 
 
-@framed
-def breakdown(found: Results) -> Iterator[dict[str, Any]]:
+def breakdown(found: Results) -> pd.DataFrame:
     """Figure 11: seconds of the parts of an iteration, simulated; of Table VII's, what Table VI leaves is one part."""
-    paper, steps = published(), sources(found)
-    simulated = steps[SIMULATED].parts if SIMULATED in steps else {}
-    for model in MODELS:
-        about = {"model": model, "algorithm": "gTop-k"}
-        for part in PARTS if (model, "gTop-k", MOST) in simulated else ():
-            seconds = simulated[model, "gTop-k", MOST][part]
-            yield about | {"kind": SIMULATED, "part": part, "seconds": seconds}
-        rest = steps[PAPER].seconds[model, "gTop-k", MOST] - paper.iteration_s[model]
-        yield about | {"kind": PAPER, "part": PARTS[0], "seconds": paper.iteration_s[model]}
-        yield about | {"kind": PAPER, "part": "all else", "seconds": rest}
+    every = iterations(found).query("workers == @MOST and algorithm == 'gTop-k' and kind != @MODEL")
+    about = ["model", "algorithm", "kind"]
+    every = every.reindex(columns=[*about, "seconds", "computation_s", *PARTS])
+    theirs = every["kind"] == PAPER
+    every["all else"] = (every["seconds"] - every["computation_s"]).where(theirs)
+    every["computation"] = every["computation"].mask(theirs, every["computation_s"])
+    parts = every.drop(columns="seconds").melt(about, [*PARTS, "all else"], "part", "seconds")
+    return parts.dropna(subset="seconds")
 
 
-TABLES = {
-    "messages": messages, "collectives": collectives, "efficiency": efficiency, "speedups": speedups,
-    "throughput": throughput, "breakdown": breakdown,
-}  # fmt: skip
+TABLES = {made.__name__: made for made in (messages, collectives, efficiency, speedups, throughput, breakdown)}

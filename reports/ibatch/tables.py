@@ -4,20 +4,19 @@ iteration, layers, decisions, and arithmetic on the paper's own numbers."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from repro.reporting.stats import TIMES, number
-from repro.reports import arithmetic, factors, reference
+from repro.reports import arithmetic, factors
 from repro.reports.arithmetic import Check, check
-from repro.reports.evidence import of_run
 from repro.reports.ibatch.derived import batches, waits
 from repro.reports.ibatch.results import IMPLIED, PAPER, RANDOM
 from repro.reports.loading import Summary
+from repro.reports.reference import Quoted, quoted
 from repro.reports.results import Results
-
-if TYPE_CHECKING:
-    import pandas as pd
+from repro.reports.rows import of_run
 
 ESTIMATED, OF_26 = "estimated processors", f"processors implied by 26{TIMES}"
 # how experiments' names end -> the network as the paper writes it
@@ -32,29 +31,16 @@ FORWARD = 1 / 3  # of an iteration: the backward pass computes two gradients whe
 ROUNDING = 0.5  # of a printed speed-up
 
 
-class Published(reference.Quoted):
-    """The paper's own numbers."""
-
-    paper = PAPER
-
-    def speedup(self, network: str, mode: str, nodes: int) -> float | None:
-        """Over a single node; None where the paper prints none."""
-        found = self.maybe(SCALING, network, mode, f"speed-up, {nodes} nodes")
-        return None if found is None else float(found)
-
-    def printed(self, nodes: int) -> dict[str, dict[str, float]]:
-        """Network -> mode -> speed-up, of the networks of which the paper prints all three on that many nodes."""
-        found = {name: {mode: self.speedup(name, mode, nodes) for mode in CALLED} for name in NETWORKS.values()}
-        return {name: {m: known for m, known in of.items() if known} for name, of in found.items() if all(of.values())}
-
-    def parameters(self, network: str) -> float:
-        """Of Table 1, in millions."""
-        return self.value("Table 1", network, "all", "parameters")
+def speedup(network: str, mode: str, nodes: int) -> float | None:
+    """The paper's, over a single node; None where it prints none."""
+    found = quoted(PAPER).maybe(SCALING, network, mode, f"speed-up, {nodes} nodes")
+    return None if found is None else float(found)
 
 
-@cache
-def published() -> Published:
-    return Published(reference.read(PAPER))
+def printed(nodes: int) -> dict[str, dict[str, float]]:
+    """Network -> mode -> speed-up, of the networks of which the paper prints all three on that many nodes."""
+    found = {name: {mode: speedup(name, mode, nodes) for mode in CALLED} for name in NETWORKS.values()}
+    return {name: {m: known for m, known in of.items() if known} for name, of in found.items() if all(of.values())}
 
 
 def _runs(found: Results, figure: str) -> Iterator[tuple[dict[str, Any], Summary]]:
@@ -77,8 +63,6 @@ def speedups(found: Results) -> pd.DataFrame:
 
     Samples a second over those of a single node: every node computes a minibatch of its own an iteration.
     """
-    import pandas as pd
-
     every = (one for figure in ("fig5", "fig6") for one in _runs(found, figure))
     runs = pd.DataFrame([about | {"step_s": run["step"]["mean_s"]} for about, run in every])
     if runs.empty:
@@ -86,8 +70,8 @@ def speedups(found: Results) -> pd.DataFrame:
     alone = runs[runs["mode"] == SINGLE].groupby(["figure", "testbed", "network"])["step_s"].median().rename("alone_s")
     runs = runs[runs["mode"] != SINGLE].join(alone, on=alone.index.names)
     ours = runs.assign(source="simulated, " + runs["testbed"], speedup=runs["nodes"] * runs["alone_s"] / runs["step_s"])
-    printed = [published().speedup(run.network, run.mode, run.nodes) for run in runs.itertuples()]
-    theirs = runs.assign(kind="paper", source="paper", speedup=printed).query("figure == 'fig5'")
+    theirs = [speedup(run.network, run.mode, run.nodes) for run in runs.itertuples()]
+    theirs = runs.assign(kind="paper", source="paper", speedup=theirs).query("figure == 'fig5'")
     both = pd.concat([ours, theirs.astype({"speedup": float})]).dropna(subset=["speedup"])
     both = both.assign(efficiency=both["speedup"] / both["nodes"], mode=both["mode"].map(CALLED))
     order = [*NETWORKS.values(), OTHER]
@@ -166,7 +150,7 @@ def saved(_: Results) -> pd.DataFrame:
     the shorter of the two, if a pull is half of the default's communication; speed-ups rounded in iBatch's favour."""
     rows = []
     for nodes in (MEDIUM, LARGEST):
-        for name, of in published().printed(nodes).items():
+        for name, of in printed(nodes).items():
             base, best = of[DEFAULT] + ROUNDING, of[IBATCH] - ROUNDING
             each = {"saved, as printed": nodes / of[DEFAULT] - nodes / of[IBATCH],
                     "at least, by rounding": nodes / base - nodes / best,
@@ -178,22 +162,22 @@ def saved(_: Results) -> pd.DataFrame:
 
 def sums(_: Results) -> pd.DataFrame:
     """Numbers of the paper that follow from others of it."""
-    return arithmetic.table(_checks(published()))
+    return arithmetic.table(_checks(quoted(PAPER)))
 
 
-def _checks(paper: Published) -> Iterator[Check]:
-    of_large, of_medium = paper.printed(LARGEST)[VGG19_22K], paper.printed(MEDIUM)
+def _checks(paper: Quoted) -> Iterator[Check]:
+    of_large, of_medium = printed(LARGEST)[VGG19_22K], printed(MEDIUM)
     for mode in (DEFAULT, LAYERWISE):
-        printed = paper.value(SCALING, VGG19_22K, IBATCH, f"improvement over {mode}, {LARGEST} nodes")
-        yield check(f"{VGG19_22K}, {LARGEST} nodes: improvement over {mode}", printed,
+        better = paper.value(SCALING, VGG19_22K, IBATCH, f"improvement over {mode}, {LARGEST} nodes")
+        yield check(f"{VGG19_22K}, {LARGEST} nodes: improvement over {mode}", better,
                     100 * (of_large[IBATCH] / of_large[mode] - 1), " %",
                     f"{of_large[IBATCH]:g} / {of_large[mode]:g} - 1")  # fmt: skip
-    better = {name: number(of[LAYERWISE] / of[DEFAULT]) for name, of in of_medium.items()}
+    ratios = {name: number(of[LAYERWISE] / of[DEFAULT]) for name, of in of_medium.items()}
     yield Check(
         f'{MEDIUM} nodes: layer by layer scales "better than" the default',
         f"> 1{TIMES}",
-        ", ".join(f"{ratio}{TIMES}" for ratio in better.values()),
-        f"of {', '.join(better)}: probably swapped",
+        ", ".join(f"{ratio}{TIMES}" for ratio in ratios.values()),
+        f"of {', '.join(ratios)}: probably swapped",
     )
     for mode in (DEFAULT, LAYERWISE):
         small, large = communication(MEDIUM, of_medium[VGG19_22K][mode]), communication(LARGEST, of_large[mode])
@@ -202,7 +186,8 @@ def _checks(paper: Published) -> Iterator[Check]:
                     f"{number(large / small)}{TIMES}", f"{number(nodes)}{TIMES}",
                     f"nodes / speed-up - 1: {number(large)} over {number(small)} iterations of one node; a blade's "
                     "link has so many times the nodes", nodes * small / large)  # fmt: skip
-    pull = communication(LARGEST, of_large[DEFAULT]) / 2 * paper.parameters(VGG19) / paper.parameters(VGG19_22K)
+    sizes = [paper.value("Table 1", name, "all", "parameters") for name in (VGG19, VGG19_22K)]
+    pull = communication(LARGEST, of_large[DEFAULT]) / 2 * sizes[0] / sizes[1]
     left = max(0.0, pull - FORWARD)
     yield check(f'{VGG19}, {LARGEST} nodes, sparsified: speed-up ("almost linear")',
                 paper.value("Figure 6", "all", IBATCH, "nodes, almost linear with sparsification"),
@@ -212,8 +197,6 @@ def _checks(paper: Published) -> Iterator[Check]:
 
 
 def _frame(rows: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
-    import pandas as pd
-
     return pd.DataFrame(list(rows))
 
 

@@ -4,39 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from repro.reporting.stats import TIMES, number
 from repro.reports import arithmetic
 from repro.reports.arithmetic import Check, check
 from repro.reports.pipedream.results import PAPER, Results
 from repro.reports.pipedream.stages import replicas
-from repro.reports.reference import Quoted
-from repro.reports.reference import read as read_reference
-
-if TYPE_CHECKING:
-    import pandas as pd
+from repro.reports.reference import Quoted, quoted
 
 OVER_ONE, OVER_BSP = "speed-up over 1 machine", "speed-up over BSP"
 REDUCTION = "communication reduction over BSP"
 INCEPTION = 27_161_264  # parameters of Inception-v3 as commonly built, with its auxiliary head
 
 
-class Published(Quoted):
-    """The reference table."""
-
-    paper = PAPER
-
-
 def table(found: Results) -> pd.DataFrame:
     """Every check as text."""
-    paper = Published(read_reference(PAPER))
+    paper = quoted(PAPER)
     group = found.shown.get(("fig5", "simulated"))
     layers = group.first["result"]["layers"] if group else []
     return arithmetic.table([*texts(paper), *networks(paper), *reductions(paper, layers)])
 
 
-def texts(paper: Published) -> list[Check]:
+def texts(paper: Quoted) -> list[Check]:
     """The abstract and the introduction against section 5."""
     six = paper.value("Text", "AlexNet", "PipeDream", "speed-up over BSP, most")
     alex = paper.value("Section 5.2", "AlexNet, 8 (B)", "PipeDream", OVER_BSP)
@@ -60,7 +52,7 @@ def texts(paper: Published) -> list[Check]:
 # --- VGG16's speed-ups of BSP against each other
 
 
-def networks(paper: Published) -> list[Check]:
+def networks(paper: Quoted) -> list[Check]:
     """More machines: communication grows as section 3.2's 4 (m - 1) |w| / m. The other cluster: the same bytes over its
     network, computation faster as the printed training times and speed-ups imply."""
     four, eight, sixteen, other = (f"VGG16, {place}" for place in ("4 (A)", "8 (A)", "16 (A)", "8 (B)"))
@@ -77,7 +69,7 @@ def networks(paper: Published) -> list[Check]:
     ]  # fmt: skip
 
 
-def _scaled(paper: Published, one: tuple[str, int], other: tuple[str, int], factor: float, how: str) -> Check:
+def _scaled(paper: Quoted, one: tuple[str, int], other: tuple[str, int], factor: float, how: str) -> Check:
     """BSP's speed-up in another row, of so many machines, if what it cannot hide in one takes `factor` times as long.
 
     What that row hides grows too, and can be as long as the computation: from none of it to all of it.
@@ -94,7 +86,7 @@ def _scaled(paper: Published, one: tuple[str, int], other: tuple[str, int], fact
 # --- bytes, from the sizes of layers
 
 
-def reductions(paper: Published, layers: Sequence[Mapping[str, Any]]) -> list[Check]:
+def reductions(paper: Quoted, layers: Sequence[Mapping[str, Any]]) -> list[Check]:
     """VGG16's printed reductions that no cut of the printed configuration gives, and the most that one gives."""
     printed = paper.table[(paper.table["quantity"] == REDUCTION) & paper.table["row"].str.startswith("VGG16")]
     found = []

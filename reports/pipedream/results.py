@@ -46,11 +46,12 @@ def gather(read: Read) -> Results:
     plain = [run for run in summaries if run["experiment"] not in (*ROWS, FIG1)]
     found.train([widened(experiment, plain) for experiment in TRAINING], plain)
     found.probe(PROBES, read.probed)
-    table1, trained = found.find(TABLE_1, "simulated"), found.find(ACCURACY, "simulated")
-    runs = table1.used() if table1 else []
-    for row in ROWS:
-        if mine := tuple(run for run in runs if run["experiment"] == row):
-            found.judged[row, "simulated"] = ProbeGroup((), mine)
+    for kind, table1 in found.of(TABLE_1).items():
+        for row in ROWS:
+            if mine := tuple(run for run in table1.used() if run["experiment"] == row):
+                found.judged[row, kind] = ProbeGroup((), mine)
+    simulated, trained = found.find(TABLE_1, "simulated"), found.find(ACCURACY, "simulated")
+    runs = simulated.used() if simulated else []
     if trained and runs:  # epochs of the accuracy runs and times of epochs of Table 1's
         found.judged[ACCURACY, "simulated"] = ProbeGroup((), (*trained.used(), *runs))
     return found

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from repro.experiment.inputs import BASE
 from repro.reports import schedules
@@ -13,10 +14,7 @@ from repro.reports.pipedream.derived import over
 from repro.reports.pipedream.derived_training import row_rate
 from repro.reports.pipedream.results import ACCURACY, FIG8, PAPER, ROWS, Results, rows_of
 from repro.reports.pipedream.stages import ASP, BASELINES, BSP, PIPEDREAM, SINGLE, configuration, machines
-from repro.reports.reference import read as read_reference
-
-if TYPE_CHECKING:
-    import pandas as pd
+from repro.reports.reference import quoted
 
 # As the paper writes them.
 VARIANTS = {"model-parallel": "model parallelism", "straight": "straight pipeline", BSP: "BSP", PIPEDREAM: "PipeDream",
@@ -33,8 +31,6 @@ CURVES = {  # figure -> the rows of Table 1 whose curves it has
 
 def speedups(found: Results) -> pd.DataFrame:
     """Ours and the paper's speed-ups: row, variant, over (one machine, or the faster BSP), kind, speedup."""
-    import pandas as pd
-
     rows = []
     for row, group in rows_of(found).items():
         of = rates(group.summaries)
@@ -42,7 +38,7 @@ def speedups(found: Results) -> pd.DataFrame:
             each = {name: over(of, row, variant, bases) for variant, name in VARIANTS.items()}
             rows += [{"row": ROWS[row], "kind": "simulated", "variant": name, "over": called, "speedup": speedup}
                      for name, speedup in each.items() if speedup is not None]  # fmt: skip
-    printed = read_reference(PAPER).query("quantity in @OVER and row in @ROWS.values()")
+    printed = quoted(PAPER).table.query("quantity in @OVER and row in @ROWS.values()")
     theirs = printed.drop_duplicates(["row", "setting", "quantity"]).rename(columns={"setting": "variant"})
     theirs = theirs.assign(kind="paper", over=theirs["quantity"].map(OVER), speedup=theirs["value"].astype(float))
     columns = ["row", "kind", "variant", "over", "speedup"]
@@ -52,8 +48,6 @@ def speedups(found: Results) -> pd.DataFrame:
 def inputs(found: Results) -> pd.DataFrame:
     """PipeDream over the faster BSP with one assumed input elsewhere: row, input, end, speedup; and as the paper has
     it."""
-    import pandas as pd
-
     own = speedups(found).query("over == 'BSP' and variant == 'PipeDream'")[["row", "kind", "speedup"]]
     own["input"] = own["kind"].map({"paper": "paper", "simulated": GUESSED})
     ends = [end for end in found.court.by_place if end != BASE] if found.court else []
@@ -67,9 +61,7 @@ def inputs(found: Results) -> pd.DataFrame:
 
 def configurations(found: Results) -> pd.DataFrame:
     """A row of Table 1 each: the configuration that the paper prints, and the one found here."""
-    import pandas as pd
-
-    printed = read_reference(PAPER).query("quantity == 'configuration'").set_index("row")["value"]
+    printed = quoted(PAPER).table.query("quantity == 'configuration'").set_index("row")["value"]
     ours = {ROWS[row]: configuration(run) for row, group in rows_of(found).items() for run in group.summaries
             if run["setting"] == PIPEDREAM}  # fmt: skip
     rows = [(row, printed.get(row, "not printed"), config, "simulated") for row, config in ours.items()]
@@ -78,10 +70,8 @@ def configurations(found: Results) -> pd.DataFrame:
 
 def accuracy(found: Results) -> pd.DataFrame:
     """Figures 10 to 12: a row a curve, seed and evaluation; hours = epochs of the small workload x full-size epochs."""
-    import pandas as pd
-
     group = found.shown.get((ACCURACY, "simulated"))
-    images = read_reference(PAPER).query("place == 'Data' and quantity == 'training images'")["value"].astype(float)
+    images = quoted(PAPER).table.query("place == 'Data' and quantity == 'training images'")["value"].astype(float)
     of, rows = rates(run for row in rows_of(found).values() for run in row.used()), []
     for figure, of_figure in CURVES.items() if group else ():
         for row in of_figure:
@@ -99,8 +89,6 @@ def accuracy(found: Results) -> pd.DataFrame:
 
 def schedule(found: Results) -> pd.DataFrame:
     """Figure 8: a row a pass of the first minibatches: machine and minibatch from 1, milliseconds."""
-    import pandas as pd
-
     group = found.shown.get((FIG8.name, "simulated"))
     traced = [run for run in group.used() if run.get("trace")] if group else []
     rows = []

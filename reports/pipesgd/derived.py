@@ -1,104 +1,106 @@
-"""What Pipe-SGD's claims need beyond verbs: where the time of an iteration goes, targets, K, lossy compression.
+"""What Pipe-SGD's claims need of the probes: the timing model, compression inside the ring, rates of convergence.
 
-Times are seconds an iteration unless said otherwise. `main line` is a rank's computation thread; `exposed` means
-blocked on it.
+These functions take a ProbeGroup: runs of one experiment, kind and place, of several models, world sizes and testbeds.
 """
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterator
+from typing import Any
 
-from repro.reporting.evaluate import Outcome
-from repro.reporting.evaluate import ratio as _ratio
-from repro.reporting.stats import spread
-from repro.reports import factors
-from repro.reports.compute import final, function, paired, target_s
-from repro.reports.groups import Group
+from repro.reporting.evaluate import Outcome, ratio
+from repro.reporting.stats import median
+from repro.reports.compute import by_seed, probe_function
 from repro.reports.loading import Summary
+from repro.reports.probes import ProbeGroup
+
+Entry = dict[str, Any]  # an entry of a timing result's `settings`
+Runs = list[Summary]
 
 
-def exposed_s(run: Summary) -> float:
-    """What communication costs the main line: blocked on transfers, on other ranks, and compressing."""
-    return run["phases"]["communicate"] + run["phases"]["wait"] + run["phases"]["compress"]
+def entries(runs: Runs, variant: str | None = None) -> Iterator[tuple[Summary, Entry]]:
+    """(run, entry) of every variant of timing runs, or of one variant."""
+    for run in runs:
+        for entry in run["result"]["settings"]:
+            if variant is None or entry["setting"] == variant:
+                yield run, entry
 
 
-def staggered_reduction(workers: int) -> float:
-    """Bandwidth terms only, served in order: the pulls of one worker run beside the pushes of the next."""
-    return 1 - (2 * (workers - 1) / workers) / (workers + 1)
+def compute_bound(entry: Entry) -> bool:
+    """Does the prediction say that computation hides communication: l_up + l_comp >= l_comm?"""
+    terms = entry["terms"]
+    return terms["l_up"] + terms["l_comp"] >= terms["l_comm"]
 
 
-def incast_reduction(workers: int) -> float:
-    """Bandwidth terms only: a ring's 2(p-1)/p·n·beta against 2·p·n·beta through one server's link (ERRATA)."""
-    return 1 - (2 * (workers - 1) / workers) / (2 * workers)
+def segments(entry: Entry) -> int:
+    """L of equation (6): in how many pieces the gradient is communicated."""
+    return int(entry["options"].get("segments") or 1)
 
 
-@function
-def hidden_per_compression(group: Group, setting: str, over: str) -> Outcome:
-    """Exposed seconds that `setting` takes off the main line against `over`, per second that `over` compresses.
+def dependency(entry: Entry) -> int:
+    """K: 2 of Pipe-SGD unless said otherwise, 1 of everything synchronous."""
+    return int(entry["options"].get("K", 2)) if entry["strategy"] == "pipe_sgd" else 1
 
-    At least 1: the pipeline hides as much as the whole compression overhead.
+
+# --- the timing model
+
+
+@probe_function("timing")
+def sequential_over_pipelined(group: ProbeGroup) -> Outcome:
+    """Step time of the best L > 1 / that of L = 1, K = 2, a codec at a time, where communication is the bound: median.
+
+    Above 1: sequential gradient communication is faster.
     """
-    absent = [run for run in group.phase_runs(over).values() if run["phases"]["compress"] <= 0]
-    if absent:
-        return Outcome(reason=f"no compression time recorded for {over}")
-    return paired(
-        group,
-        [setting, over],
-        phases=True,
-        number=lambda one, base: (exposed_s(base) - exposed_s(one)) / base["phases"]["compress"],
-    )
+
+    def ratios(runs: Runs) -> Iterator[float]:
+        for run in runs:
+            by_codec: dict[str, list[Entry]] = {}
+            for entry in run["result"]["settings"]:
+                if entry["strategy"] == "pipe_sgd" and dependency(entry) == 2:
+                    by_codec.setdefault(str(entry["options"].get("codec", "none")), []).append(entry)
+            for some in by_codec.values():
+                whole = [entry for entry in some if segments(entry) == 1]
+                parts = [entry["observed_s"]["median"] for entry in some if segments(entry) > 1]
+                if whole and parts and not compute_bound(whole[0]):
+                    yield ratio(min(parts), whole[0]["observed_s"]["median"])
+
+    return by_seed(group, lambda runs: median(ratios(runs)), "no communication-bound run with L = 1 and L > 1")
 
 
-@function
-def time_to_target_speedup(group: Group, setting: str | list[str], over: str, target: str) -> Outcome:
-    """Training time to the target, `over` / `setting`; infinite where only `over` misses it, 0 where only `setting`."""
-    if group.standin:
-        return Outcome(reason="stand-in data")
-    names = [setting] if isinstance(setting, str) else list(setting)
-    there = [name for name in names if group.runs(name)]
-    if not there:
-        return Outcome(reason=f"no results for {', '.join(names)}")
-    runs = [run for name in (*there, over) for run in group.runs(name).values()]
-    if any(target not in run["targets"] for run in runs):
-        return Outcome(reason=f"target {target} was not set")
-    best = min(there, key=lambda name: spread(target_s(c, target) for c in group.runs(name).values()).median)
-    found = paired(group, [best, over], lambda one, base: _ratio(target_s(base, target), target_s(one, target)))
-    if found.values and all(math.isnan(value) for value in found.values.values()):
-        return Outcome(reason=f"target {target} not reached by {best} nor {over}")
-    return Outcome({seed: v for seed, v in found.values.items() if not math.isnan(v)}, found.reason)
+@probe_function("timing")
+def scaling_efficiency(group: ProbeGroup, setting: str) -> Outcome:
+    """Observed efficiency (7) at the largest world size where the prediction says compute bound; median over models."""
+
+    def largest(runs: Runs) -> Iterator[float]:
+        bound = [(run["workers"], entry) for run, entry in entries(runs, setting) if compute_bound(entry)]
+        top = max((workers for workers, _ in bound), default=0)
+        for workers, entry in bound:
+            if workers == top and entry["efficiency_observed"] is not None:
+                yield entry["efficiency_observed"]
+
+    return by_seed(group, lambda runs: median(largest(runs)), f"{setting} is predicted compute bound nowhere")
 
 
-def step_s(run: Summary) -> float:
-    """Median seconds of an iteration: the steady state, without a pipeline's fill and drain."""
-    return run["step"].get("median_s", run["step"]["mean_s"])
+# --- compression inside the ring
 
 
-def K_variants(group: Group) -> dict[int, str]:
-    """K -> its variant, of those that have results and a constant learning rate."""
-    known = {name: factors.of(group.one(name)) for name in group.covered()}
-    return {
-        int(varied["strategy.K"]): name
-        for name, varied in known.items()
-        if "strategy.K" in varied and "rate" not in varied
-    }
+CANNOT_TELL = 0.1  # share of its work that the native ring seems to hide
 
 
-@function
-def best_K(group: Group) -> Outcome:
-    """Median step time of K = 2 / that of the fastest K above 2: at most 1 where larger K gains nothing."""
-    known = K_variants(group)
-    larger = [name for K, name in known.items() if K > 2]
-    if 2 not in known or not larger:
-        return Outcome(reason="no results for K = 2 and a larger K")
-    best = min(larger, key=lambda name: spread(map(step_s, group.runs(name).values())).median)
-    return paired(group, [known[2], best], lambda two, more: _ratio(step_s(two), step_s(more)))
+@probe_function("ring")
+def hidden_in_ring(group: ProbeGroup, variant: str) -> Outcome:
+    """Share of the work between transfers (decompress, sum, compress) that a variant hides behind them; median.
 
-
-@function
-def tolerance(group: Group, codec: str = "T") -> Outcome:
-    """(metric lost by compressing parameters) - (metric lost by compressing gradients); above 0: parameters lose more.
-
-    codec: T (truncation) or Q (quantization), as in the variants' names.
+    None where the same measure finds work hidden in the native ring too, which hides nothing by construction: then it
+    cannot tell (measured, the work of a short ring drowns in the scatter of the waiting times).
     """
-    names = ["Gradients", f"Gradients + {codec}", "Parameters", f"Parameters + {codec}"]
-    return paired(group, names, lambda g, gc, p, pc: (final(p) - final(pc)) - (final(g) - final(gc)))
+
+    def shares(runs: Runs, name: str = variant) -> list[float]:
+        variants = [v for run in runs for v in run["result"]["variants"] if v["name"] == name]
+        return [v["overlapped_s"] / v["work_s"] for v in variants if v["work_s"]]
+
+    native = median(shares(list(group.summaries), variant.replace("pipelined", "native")))
+    if native is not None and native > CANNOT_TELL:
+        share = f"{100 * native:.0f} %"
+        return Outcome(reason=f"the measure cannot tell: it finds {share} hidden in the native ring too")
+    return by_seed(group, lambda runs: median(shares(runs)), f"no results for the ring '{variant}'")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from repro.reports.groups import planned
-from repro.reports.pipesgd import derived, derived_probes  # noqa: F401  they add to the functions of claims
+from repro.reports.pipesgd import derived  # noqa: F401  adds to the functions of claims
 from repro.reports.results import Read, Results
 
 PAPER = "pipesgd"

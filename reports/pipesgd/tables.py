@@ -6,17 +6,16 @@ import itertools
 import math
 from typing import TYPE_CHECKING, Any
 
+import pandas as pd
+
 from repro.reports import reference
 from repro.reports.compute import COMPUTATION
-from repro.reports.evidence import rows as rows_of
 from repro.reports.groups import Group
-from repro.reports.pipesgd.derived import incast_reduction, staggered_reduction
 from repro.reports.pipesgd.results import FIGURE4, PAPER, RING
 from repro.reports.probes import ProbeGroup
+from repro.reports.rows import rows as rows_of
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from repro.reporting.claims import Claim
     from repro.reports.evidence import Court
     from repro.reports.pipesgd.results import Results
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 def quoted(quantity: str) -> pd.DataFrame:
     """What the paper prints of a quantity: place, row, setting, value."""
-    found = reference.read(PAPER)
+    found = reference.quoted(PAPER).table
     return found[found["quantity"] == quantity]
 
 
@@ -41,8 +40,6 @@ def known(found: Results) -> dict[str, Claim]:
 
 def speedups(found: Results) -> pd.DataFrame:
     """Of the fastest compressed Pipe-SGD: a row a benchmark, baseline and kind; the paper's ends are rows of theirs."""
-    import pandas as pd
-
     judge, rows = court(found), []
     for claim in judge.file.claims:
         for name, ending in (("D-Sync", "speedup-vs-dsync"), ("PS-Sync", "speedup-vs-ps")):
@@ -59,8 +56,6 @@ def speedups(found: Results) -> pd.DataFrame:
 
 def steps(found: Results) -> pd.DataFrame:
     """Of Figure 4's row AlexNet: seconds of an iteration at the paper's rate, emulated and simulated."""
-    import pandas as pd
-
     groups = [found.shown.get(("fig4-alexnet", kind)) for kind in ("emulated", "simulated")]
     frames = [pd.DataFrame(rows_of(group))[["kind", "variant", "seed", "iteration_s"]] for group in groups if group]
     return pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
@@ -68,8 +63,6 @@ def steps(found: Results) -> pd.DataFrame:
 
 def phases(found: Results) -> pd.DataFrame:
     """Figure 4, third column: milliseconds of an iteration's main line in the paper's three parts, simulated."""
-    import pandas as pd
-
     rows = []
     for name, benchmark in FIGURE4.items():
         group = found.shown.get((name, "simulated"))
@@ -87,8 +80,6 @@ def phases(found: Results) -> pd.DataFrame:
 
 def accuracies(found: Results) -> pd.DataFrame:
     """Final top-1 of Figure 4, the paper's and ours where it is of the paper's data."""
-    import pandas as pd
-
     printed = quoted("final top-1").rename(columns={"row": "benchmark", "setting": "variant", "value": "top-1"})
     rows = printed.assign(kind="paper")[["benchmark", "variant", "kind", "top-1"]].to_dict("records")
     shown = set()
@@ -107,8 +98,6 @@ def accuracies(found: Results) -> pd.DataFrame:
 
 def ring(found: Results) -> pd.DataFrame:
     """TernGrad's work over communication, both ways, and by what factor these differ: the paper's ends, ours."""
-    import pandas as pd
-
     rows = []
     for end in ("least", "most"):
         whole, less = (
@@ -131,7 +120,6 @@ def percentages(found: Results) -> pd.DataFrame:
 
     Equations (2) and (4), PS-Sync with twice the communication of D-Sync, truncation that halves it and costs nothing.
     """
-    import pandas as pd
 
     def said(quantity: str, setting: str = "Pipe-SGD") -> float:
         of = quoted(quantity)
@@ -178,10 +166,18 @@ def _following(computation: float, shorter: bool) -> dict[str, str]:
     }
 
 
+def staggered_reduction(workers: int) -> float:
+    """Bandwidth terms only, served in order: the pulls of one worker run beside the pushes of the next."""
+    return 1 - (2 * (workers - 1) / workers) / (workers + 1)
+
+
+def incast_reduction(workers: int) -> float:
+    """Bandwidth terms only: a ring's 2(p-1)/p·n·beta against 2·p·n·beta through one server's link (ERRATA)."""
+    return 1 - (2 * (workers - 1) / workers) / (2 * workers)
+
+
 def reductions(found: Results) -> pd.DataFrame:
     """By how much less time D-Sync communicates than PS-Sync: the paper's, closed forms for its workers, ours."""
-    import pandas as pd
-
     workers = int(quoted("worker nodes (Titan XP, Xeon E5-2640)")["value"].iloc[0])
     printed = -float(quoted("uncompressed communication time against PS-Sync")["value"].iloc[0]) / 100
     rows = [
@@ -199,8 +195,6 @@ def reductions(found: Results) -> pd.DataFrame:
 
 def resolution(found: Results) -> pd.DataFrame:
     """The paper's gaps of accuracy to D-Sync, and one standard error of the difference of two results."""
-    import pandas as pd
-
     every = quoted("final top-1").pivot(index="row", columns="setting", values="value").astype(float)
     sizes = pd.concat([quoted("test images"), quoted("validation images")])
     rows = []

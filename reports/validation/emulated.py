@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pandas as pd
 
 from repro.records.kinds import EMULATED, SIMULATED
 from repro.reports.groups import finished
 from repro.reports.loading import Summary, read, trains
 from repro.reports.validation.tables import PAPER
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-NOT_COMPARED = ("name", "kind", "launcher", "network", "slow_down", "shrink", "sources")  # entries of a testbed
+NOT_COMPARED = ("name", "kind", "launcher", "network", "slow_down", "shrink", "sources", "fair")  # entries of a testbed
 
 
 def load(root: Path | None) -> list[Summary]:
@@ -28,8 +27,6 @@ def load(root: Path | None) -> list[Summary]:
 def pairs(runs: Sequence[Summary]) -> pd.DataFrame:
     """A row an emulated run with a simulated one of the same variant and constants: the median step of each, in ms;
     error: simulated over emulated less 1, in %."""
-    import pandas as pd
-
     simulated = {(*_place(run), _constants(run)): run for run in runs if run["kind"] == SIMULATED}
     rows = []
     for run in runs:
@@ -44,8 +41,6 @@ def pairs(runs: Sequence[Summary]) -> pd.DataFrame:
 
 def ratios(runs: Sequence[Summary]) -> pd.DataFrame:
     """A row an emulated run of a control: its median step in ms, and over that of D-Sync, all else equal."""
-    import pandas as pd
-
     own = [run for run in runs if run["kind"] == EMULATED]
     steps = [(run, run["step"]["median_s"]) for run in own]
     first = {_beside(run): step for run, step in steps if run["factors"]["method"] == "D-Sync"}

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pandas as pd
 
 from repro.reports.groups import QUICK, finished
 from repro.reports.loading import Summary, read
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 PAPER = "validation"
 APART = "contention"  # whose ranks share cores, which no twin does: it does not count for the goal
@@ -31,8 +29,6 @@ def load(root: Path | None) -> list[Summary]:
 
 def steps(summaries: Sequence[Summary]) -> pd.DataFrame:
     """A row a strategy, size, world size and testbed, in milliseconds; error: simulated over observed less 1, in %."""
-    import pandas as pd
-
     rows = [
         {
             "experiment": one["experiment"],
@@ -62,8 +58,6 @@ def _size(nbytes: int) -> str:
 def errors(found: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     """A row a group, in %: median and 95th percentile of |error|, the worst, the mean, and how far the turns of one
     observed step lie apart, which no model can be better than. Without `by`: of all that counts for the goal."""
-    import pandas as pd
-
     if found.empty:
         return found
     rows = []

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import date
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import Field, field_validator, model_validator
+from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
 from repro.common import yaml_files
 from repro.common.errors import InputError
@@ -22,22 +22,26 @@ class Value(Model):
 
     value: of's; best: that of the seed where it is greatest; ratio: of's to over's; speedup: over's to of's;
     difference: of's less over's; reduction: the share of over's that of has less; gain: by which share of over's that
-    of has more. `take`: which variant, where `of` or `over` chooses several, by its median over seeds. `phases`: of the
-    breakdown runs, where there are any. column: one of the table, or arithmetic on several (`repro.reporting.columns`).
-    table: `runs`, or `rows`: what probes found, whose median is a seed's number.
+    of has more; at_least: 1 where of's is not below over's, else 0. `of` and `over` may themselves be of a verb.
+    `each`: the number is computed apart for each value of these columns (for all that `of` lists, if it does), and of
+    these is taken what `take` says; `farthest`: from 1. Without it `take` is which variant, where `of` or `over`
+    chooses several, by its median over seeds. `phases`: of the breakdown runs, where there are any. column: one of the
+    table, or arithmetic on several (`repro.reporting.columns`). table: `runs`; `rows`: what probes found, or `ranks`:
+    what each rank says, whose median is a seed's number.
     """
 
     part = "value"
 
-    verb: Literal["value", "best", "ratio", "speedup", "difference", "reduction", "gain"] | None = None  # or:
-    function: Text | None = None
+    verb: Literal["value", "best", "ratio", "speedup", "difference", "reduction", "gain", "at_least"] | None = None
+    function: Text | None = None  # instead
     arguments: dict[str, Any] = Field(default_factory=dict)
-    table: Literal["runs", "rows"] = "runs"
+    table: Literal["runs", "rows", "ranks"] = "runs"
     column: Text | None = None
-    of: Filter = Field(default_factory=dict)
-    over: Filter | None = None
+    of: Side = Field(default_factory=dict)
+    over: Side | None = None
     over_column: Text | None = None  # where over's is another one
-    take: Literal["min", "max"] = "min"
+    each: list[Text] = Field(default_factory=list)
+    take: Literal["min", "max", "mean", "median", "farthest"] = "min"
     phases: bool = False
 
     @model_validator(mode="before")
@@ -52,11 +56,36 @@ class Value(Model):
     def _one_way(self) -> Value:
         if (self.verb is None) == (self.function is None):
             raise ValueError("needs verb or function, and not both")
-        if self.verb and not self.column:
+        if self.verb and any(column is None for column, _ in self.sides):
             raise ValueError(f"{self.verb} needs column")
         if self.verb and (self.verb in ("value", "best")) != (self.over is None):
             raise ValueError(f"{self.verb} {'has no over' if self.over else 'needs over'}")
         return self
+
+    @property
+    def sides(self) -> list[tuple[str | None, Filter]]:
+        """Column and filter of all that a verb's number is computed from."""
+        found: list[tuple[str | None, Filter]] = []
+        for side, column in ((self.of, self.column), (self.over, self.over_column or self.column)):
+            if side is not None:
+                found += side.sides if isinstance(side, Value) else [(column, side)]
+        return found
+
+    @property
+    def compared(self) -> list[Value]:
+        """The ratios that it is computed from where it does not compare columns itself."""
+        return [side for side in (self.of, self.over) if isinstance(side, Value) and (side.over or side.compared)]
+
+    @property
+    def takes_error(self) -> bool:
+        """Whether it counts or compares ratios, each of which may be off."""
+        return self.verb == "at_least" or (self.verb == "difference" and bool(self.compared))
+
+
+Side = Annotated[
+    Annotated[Value, Tag("verb")] | Annotated[Filter, Tag("rows")],
+    Discriminator(lambda given: "verb" if isinstance(given, Value) or "verb" in given else "rows"),
+]
 
 
 class Paper(Model):

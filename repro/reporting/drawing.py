@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING, Any
 from unittest.mock import patch
 
@@ -21,8 +22,7 @@ def draw(figure: Figure, shown: pd.DataFrame) -> Any:
     import matplotlib
 
     matplotlib.use("Agg")
-    import seaborn as sns
-
+    sns = _seaborn()
     # seaborn's own layout of a grid, made twice as it grows, and its drawings for that, would be undone at the end
     layout = patch.object(sns.FacetGrid, "tight_layout", lambda grid, *_, **__: grid)
     with sns.axes_style("whitegrid"), layout, patch("seaborn.axisgrid._draw_figure"):
@@ -38,8 +38,20 @@ def draw(figure: Figure, shown: pd.DataFrame) -> Any:
         if figure.lowest is not None:
             axis.set_ylim(figure.lowest, figure.lowest + 1.05 * (axis.dataLim.y1 - figure.lowest))
     grid.figure.suptitle(figure.title, x=0.01, ha="left", fontsize=11)
-    grid.figure.set_layout_engine("constrained")
     return grid.figure
+
+
+def _seaborn() -> Any:
+    """seaborn, which works without SciPy: importing that takes longer than drawing a figure, and none here needs it."""
+    if "seaborn" not in sys.modules and "scipy" not in sys.modules:
+        sys.modules["scipy"] = None  # type: ignore[assignment]  # as where it is not installed
+        try:
+            import seaborn
+        finally:
+            del sys.modules["scipy"]
+    import seaborn
+
+    return seaborn
 
 
 def _label(axis: Any, bars: Any, inside: bool) -> None:

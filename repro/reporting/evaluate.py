@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from statistics import median
+from statistics import fmean, median
 from typing import Any
 
+from repro.common.errors import unknown
 from repro.reporting import verdict as answers
 from repro.reporting.claims import Claim, Value
 from repro.reporting.columns import Filter, Row, chosen, computed
@@ -15,6 +16,12 @@ from repro.reporting.stats import spread
 from repro.reporting.verdict import Effect, Interval, Verdict, direction, of_effect, of_value
 
 RUNS = ("variant", "experiment", "testbed")  # in which runs differ that are not one variant's
+OTHER_END = {"": "", "_low": "_high", "_high": "_low"}  # of an interval, by what stands behind its columns
+ROUNDING = 1e-9
+TAKES: dict[str, Callable[[Sequence[float]], float]] = {
+    "min": min, "max": max, "mean": fmean, "median": median,
+    "farthest": lambda values: max(values, key=lambda value: abs(value - 1)),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -91,7 +98,7 @@ def judge(claim: Claim, kind: str, evidence: Evidence | None, effect: Effect | N
     if evidence.not_testable:
         return Judged(claim, kind, Verdict(answers.NOT_TESTABLE, reason=evidence.not_testable))
     if not evidence.values:
-        reason = evidence.outcome.reason or "nothing recorded to compute it from"
+        reason = evidence.outcome.reason or f"no number follows from {_columns(claim.value)}"
         return Judged(claim, kind, Verdict(answers.NOT_RUN, reason=reason))
     ours = interval(claim, evidence, effect)
     if evidence.by_construction:
@@ -124,28 +131,57 @@ def interval(claim: Claim, evidence: Evidence, effect: Effect | None) -> Interva
     return ours.off_by(evidence.error.share)
 
 
-def numbers(value: Value, rows: Sequence[Row], suffixes: tuple[str, str] = ("", "")) -> Outcome:
+def numbers(value: Value, rows: Sequence[Row], suffixes: tuple[str, str] = ("", ""), off: float = 1.0) -> Outcome:
     """The number of a verb, one a seed that both sides have.
 
     rows: one a run, with variant, seed, breakdown and the claim's column. suffixes: of the columns of `of` and `over`.
+    off: by which factor each ratio that is counted or compared is wrong.
     """
-    if not rows:  # runs of another program, which has no such table
-        return Outcome(reason=f"no results for {_shown(value.of)}")
-    of = taken(value, rows, value.of, suffixes[0])
-    if not of:
-        return Outcome(reason=f"no results for {_shown(value.of)}")
-    if value.verb == "best" and (there := {seed: number for seed, number in of.items() if not math.isnan(number)}):
+    if value.each:
+        return _of_each(value, rows, suffixes, off)
+    of = _side(value, value.of, rows, suffixes[0], off)
+    if not of.values or value.verb == "value":
+        return of
+    if value.verb == "best":
+        there = {seed: number for seed, number in of.values.items() if not math.isnan(number)} or of.values
         seed = max(there, key=there.__getitem__)
         return Outcome({seed: there[seed]})
-    if value.over is None:
-        return Outcome(of)
+    assert value.over is not None
     other = value.model_copy(update={"column": value.over_column or value.column})
-    over = taken(other, rows, value.over, suffixes[1])
-    if not over:
-        return Outcome(reason=f"no results for {_shown(value.over)}")
-    if not (seeds := sorted({*of} & {*over})):
+    over = _side(other, value.over, rows, suffixes[1], 1 / off)
+    if not over.values:
+        return over
+    if not (seeds := sorted({*of.values} & {*over.values})):
         return Outcome(reason=f"no seed in common between {_shown(value.of)} and {_shown(value.over)}")
-    return Outcome({seed: _number(value.verb or "", of[seed], over[seed]) for seed in seeds})
+    by = 1.0 if value.compared else off
+    return Outcome({seed: _number(value.verb or "", by * of.values[seed], over.values[seed]) for seed in seeds})
+
+
+def _side(value: Value, side: Value | Filter, rows: Sequence[Row], suffix: str, off: float) -> Outcome:
+    """The numbers of `of` or of `over`."""
+    if isinstance(side, Value):
+        return numbers(side, rows, (suffix, OTHER_END[suffix]), off if side in value.compared else 1.0)
+    found = taken(value, rows, side, suffix) if rows else {}  # none of another program, which has no such table
+    return Outcome(found) if found else Outcome(reason=f"no results for {_shown(side)}")
+
+
+def _of_each(value: Value, rows: Sequence[Row], suffixes: tuple[str, str], off: float) -> Outcome:
+    """The number apart for each value of the columns of `each`, and of these what `take` takes."""
+    (_, of), alone = value.sides[0], value.model_copy(update={"each": []})
+    mine = chosen(rows, of)
+    if missing := next((name for name in value.each if mine and name not in mine[0]), None):
+        raise unknown("column", missing, mine[0])
+    keys = dict.fromkeys(tuple(row[name] for name in value.each) for row in mine)
+    asked = [each for name in value.each if isinstance(listed := of.get(name), list) for each in listed]
+    if lacking := [each for each in asked if not any(each in key for key in keys)]:
+        return Outcome(reason=f"no results for {lacking[0]}")
+    apart = [numbers(alone, chosen(rows, dict(zip(value.each, key))), suffixes, off) for key in keys]
+    there = [outcome.values for outcome in apart if outcome.values]
+    if not there or (asked and len(there) < len(keys)):
+        return next((one for one in apart if not one.values), Outcome(reason=f"no results for {_shown(of)}"))
+    every = {seed: [values[seed] for values in there] for seed in sorted(set.intersection(*map(set, there)))}
+    known = {seed: [number for number in numbers if not math.isnan(number)] for seed, numbers in every.items()}
+    return Outcome({seed: TAKES[value.take](numbers) for seed, numbers in known.items() if numbers})
 
 
 def _number(verb: str, of: float, over: float) -> float:
@@ -155,12 +191,14 @@ def _number(verb: str, of: float, over: float) -> float:
         return 1 - ratio(of, over)
     if verb == "gain":
         return ratio(of, over) - 1
+    if verb == "at_least":
+        return float(of >= over * (1 - ROUNDING))
     return ratio(over, of) if verb == "speedup" else ratio(of, over)
 
 
 def ratio(above: float, below: float) -> float:
     """above / below where either may be infinite (not reached) or zero (nothing recorded)."""
-    if math.isinf(above) and math.isinf(below):
+    if math.isnan(below) or (math.isinf(above) and math.isinf(below)):
         return math.nan
     if math.isinf(below):
         return 0.0
@@ -182,7 +220,7 @@ def taken(value: Value, rows: Sequence[Row], of: Filter, suffix: str = "") -> di
     }
     if not found:
         return {}
-    best = {"min": min, "max": max}[value.take](found, key=lambda names: _median(found[names].values()))
+    best = (max if value.take == "max" else min)(found, key=lambda names: _median(found[names].values()))
     return found[best]
 
 
@@ -192,5 +230,11 @@ def _median(numbers: Iterable[float]) -> float:
     return median(there) if there else math.nan
 
 
-def _shown(of: Filter) -> str:
+def _columns(value: Value | None) -> str:
+    return ", ".join(dict.fromkeys(column for column, _ in value.sides if column)) if value else "what was recorded"
+
+
+def _shown(of: Value | Filter) -> str:
+    if isinstance(of, Value):
+        return " and ".join(_shown(each) for _, each in of.sides)
     return ", ".join(", ".join(map(str, wanted)) if isinstance(wanted, list) else str(wanted) for wanted in of.values())

@@ -41,5 +41,4 @@ def draw(figure: Figure, shown: pd.DataFrame) -> Any:
     drawn.legend(handles=[Patch(color=colours[name], label=name) for name in names], loc="outside lower right",
                  ncols=len(names), frameon=False)  # fmt: skip
     drawn.suptitle(figure.title, x=0.01, ha="left", fontsize=11)
-    drawn.set_layout_engine("constrained")
     return drawn

@@ -10,8 +10,9 @@ import pytest
 from repro.common.errors import InputError
 from repro.reporting.evaluate import judge
 from repro.reports import groups, probes
-from repro.reports.evidence import Court, claims_of, of_run, restating
+from repro.reports.evidence import Court, claims_of, restating
 from repro.reports.pipesgd import derived  # noqa: F401  whose functions a claim may name
+from repro.reports.rows import of_run
 from tests.reports.data.probes import timings
 from tests.reports.data.summaries import FIG4, all_runs, claim, judged, make, timing_only
 
@@ -36,6 +37,12 @@ def test_verbs_see_the_mean_of_what_ranks_say_and_what_stands_in_a_pipeline():
     row = of_run(make("D-Sync") | {"per_rank": ranks, "pipeline": {"noam": 2, "profile": {"startup_s": 0.5}}})
     assert row["per_rank.pull_s"] == 2 and row["per_rank.first_step.pull_s"] == 4 and "per_rank.role" not in row
     assert row["pipeline.noam"] == 2 and row["pipeline.profile.startup_s"] == 0.5
+
+
+def test_a_record_from_before_there_were_factors_has_those_of_its_label():
+    run = make("D-Sync") | {"paper": "gtopk", "experiment": "fig10", "setting": "VGG-16, gTop-k, P=32", "factors": {}}
+    row = of_run(run)
+    assert (row["factors.model"], row["factors.method"], row["factors.workers"]) == ("VGG-16", "gTop-k", 32)
 
 
 def test_ranks_that_share_cores_are_out_of_scope_for_times_alone():
@@ -81,7 +88,8 @@ def test_a_function_over_another_program_is_a_reason_and_no_crash():
     group = probes.choose(timings(1), "timing-model")[0]["measured"]
     train = groups.choose([make()], FIG4)[0]["measured"]
     for name, of, said in (
-        ("compression-overhead-hidden", group, "reads results of the program train, not of timing"),
+        ("linear-scaling", train, "reads results of the program timing, not of train"),
+        ("compression-overhead-hidden", group, "no phases.communicate was recorded"),
         ("terngrad-overhead-compressed", train, "no results for overheads, ternary, 4"),
     ):
         court = Court("pipesgd", claims_of("pipesgd"), lambda experiment, kind, of=of: of, Path("nowhere"))
@@ -115,7 +123,7 @@ def test_a_testbed_of_somebody_else_restates_nothing():
     ("value", "said"),
     [
         ({"function": "eval"}, "'eval'"),
-        ({"function": "hidden_per_compression", "wrong": 1}, "claim a: hidden_per_compression: "),
+        ({"function": "scaling_efficiency", "wrong": 1}, "claim a: scaling_efficiency: "),
     ],
 )
 def test_a_claim_by_a_function_that_there_is_not(tmp_path, value, said):

@@ -13,7 +13,7 @@ import pytest
 from repro.common.errors import InputError
 from repro.experiment import config
 from repro.records.kinds import PADDED
-from repro.reports import overview
+from repro.reports import overview, wording
 from repro.reports.build import ACROSS, PAPERS, build, page
 from tests.reports.data.summaries import make, put
 from tests.reports.data.undrawn import without_drawing
@@ -57,6 +57,24 @@ def test_headlines_are_few_and_what_does_not_hold_says_why(reported, paper):
         if reason.tested:  # an experiment, or a figure that several make
             tested = f"{paper}/{reason.tested.removesuffix(' --inputs')}"
             assert any(name.startswith(tested) for name in config.group_names("experiment"))
+
+
+@pytest.mark.parametrize("paper", PAPERS)
+def test_all_that_does_not_hold_stands_on_the_page(reported, paper):
+    made, found = reported(paper), 0
+    for of_kinds in made.page.by_claim.values():
+        one = wording.deciding(of_kinds)
+        if wording.place(one) == wording.FAILING:
+            found += 1
+            assert one.claim.text.split("<")[0].split(">")[0] in plain(made.text)
+            assert wording.why([one], made.page.file) in made.text
+    assert found == made.said["verdicts"][wording.FAILING]
+
+
+def test_of_several_kinds_a_reason_says_whose_it_is(reported):
+    headlines = reported("eagersgd").page.claims_table(headlines=True)
+    assert "measured: 32 ranks share 2 cores" in headlines and "as above" not in headlines
+    assert "as above" in reported("gtopk").page.claims_table(headlines=True)
 
 
 @pytest.mark.parametrize("paper", PAPERS)

@@ -26,7 +26,7 @@ from repro.reports.eagersgd.results import (
     MAJORITY,
     SOLO,
     TRAINING,
-    published,
+    of_table1,
 )
 from repro.reports.eagersgd.tables import TABLES
 from repro.reports.evidence import Court, claims_of, restating
@@ -146,7 +146,7 @@ def test_claims_name_variants_and_experiments_that_there_are():
     variants = {experiment.name: set(experiment.variants) for experiment in TRAINING}
     for claim in FILE.claims:
         value = claim.value
-        named = [of.get("variant") for of in (value.of, value.over or {})] + [value.arguments.get("setting")]
+        named = [of.get("variant") for _, of in value.sides] + [value.arguments.get("setting")]
         for name in filter(None, named):
             assert name in variants[claim.experiment], claim.id
 
@@ -168,7 +168,7 @@ def test_the_paper_s_parameters_are_those_of_the_models():
         ("UCF101", "lstm_ucf101", (187, 2048), 101, {}),
     ):
         model = models.build(name, shape, classes, 0, "meta", **options)
-        assert sum(p.numel() for p in model.parameters()) == published().table1(task, "parameters"), name
+        assert sum(p.numel() for p in model.parameters()) == of_table1(task, "parameters"), name
 
 
 # --- its own arithmetic
@@ -184,7 +184,7 @@ def test_what_rounds_held_is_counted_and_lost_gradients_are_seen():
     assert judged("staleness-bound", runs, "measured").ours.point == 1  # 400 ms of delay on steps of 20 ms
     assert judged("same-output-fig12", made.curves(1)).ours.point == pytest.approx(0.025)
     plain = [run | {"counters": {}, "staleness": []} for run in runs]
-    assert "no eager run counted its rounds" in judged("conserved-fig10", plain).verdict.reason
+    assert "no counters.accepted was recorded" in judged("conserved-fig10", plain).verdict.reason
     assert derived.rounds_of_a_delay(made.run(FIG10, f"{SOLO} 400 ms", compute=0.3, delay=0.4)) == 3
 
 
@@ -203,10 +203,10 @@ def test_probes_and_the_skew_alone():
     mean = pd.Series([latency["allreduce", size] / latency["majority", size] for _, size in latency]).mean()
     assert judged("majority-latency", made.probes()).ours.point == pytest.approx(mean)
     assert judged("majority-nap", made.probes()).ours.point == 16.5
-    assert "not run with 32 ranks" in judged("solo-nap", [made.partial(ranks=8)]).verdict.reason
+    assert "no results for rows, solo, 32" in judged("solo-nap", [made.partial(ranks=8)]).verdict.reason
     assert judged("lstm-proportional", made.probes(), "measured").ours.point == pytest.approx(1)
     assert judged("length-median", [made.lengths(median=168)], "measured").verdict.answer == "fails"
-    assert "generated" in judged("length-median", [made.lengths(standin=True)], "measured").verdict.reason
+    assert "no results for ucf101" in judged("length-median", [made.lengths(standin=True)], "measured").verdict.reason
     P = 32
     waits = {"solo": 0.0, "allreduce": sum(P - 1 - i for i in range(P)) / P / (P - 1)}
     waits["majority"] = sum(max(0, d - i) for d in range(P) for i in range(P)) / P**2 / (P - 1)

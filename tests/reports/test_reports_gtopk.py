@@ -15,15 +15,15 @@ from repro.reporting.verdict import BY_CONSTRUCTION, HOLDS, OPPOSITE
 from repro.reports import paper_page
 from repro.reports.evidence import Court, claims_of
 from repro.reports.files import Files
-from repro.reports.gtopk import derived_scaling, results
-from repro.reports.gtopk.published import of_model, of_tables, published
-from repro.reports.gtopk.results import CONSERVATION, FIG5_RESNET20, FIG7_LSTM, MOST, PARAMETERS, WORLDS
-from repro.reports.gtopk.steps import ALGORITHMS, MODELS, of_runs
-from repro.reports.results import Read
-from tests.reports.data.gtopk import collectives, links, message_times, scaled, selections, sweep, training
+from repro.reports.gtopk import published, results, tables
+from repro.reports.gtopk.results import ALGORITHMS, MODELS, MOST, PARAMETERS, TRAINING, WORLDS
+from repro.reports.reference import quoted
+from repro.reports.results import Read, Results
+from tests.reports.data.gtopk import collectives, links, message_times, selections, sweep, training
 
 FILE = claims_of("gtopk")
 CLAIMS = {claim.id: claim for claim in FILE.claims}
+EXPERIMENTS = {experiment.name: experiment for experiment in TRAINING}
 NOWHERE = Path("/nonexistent")  # no validation, so no error
 
 
@@ -61,13 +61,14 @@ def test_figures_show_the_runs_and_the_paper(page):
     for model, over in product(MODELS, ("Dense", "Top-k")):
         ours = bars[f"gTop-k over {over}", model, "simulated"]
         assert ours == pytest.approx(step[model, over] / step[model, "gTop-k"])
-        assert bars[f"gTop-k over {over}", model, "paper"] == published().ratios[model, over]
+        assert bars[f"gTop-k over {over}", model, "paper"] == published.speedup(model, over)
     parts = shown(page, "breakdown")
     total = parts.groupby(["model", "kind"])["seconds"].sum()
+    batch = {model: quoted("gtopk").value("Table VI", model, "one GPU", "batch size") for model in MODELS}
     for model in MODELS:
         assert total[model, "simulated"] == pytest.approx(step[model, "gTop-k"])
-        seconds = MOST * published().batch[model] / published().throughput[model, "gTop-k"]
-        assert total[model, "paper"] == pytest.approx(seconds)
+        rate = quoted("gtopk").value("Table VII", model, "gTop-k", "throughput, P = 32")
+        assert total[model, "paper"] == pytest.approx(MOST * batch[model] / rate)
     points = catalogue.table("points", catalogue.runs("gtopk", reference_root()))
     losses = points[points["run"].str.startswith("fig12-vgg16/")]["loss"].dropna()
     assert sorted(shown(page, "densities")["loss"]) == pytest.approx(sorted(losses))
@@ -86,31 +87,28 @@ def test_without_results_it_shows_the_papers_numbers(tmp_path):
 
 
 def test_the_paper_s_tables_contradict_its_time_model():
-    paper = published()
-    table, model = of_tables(paper), of_model(paper)
-    assert (paper.alpha_s, paper.beta_s) == pytest.approx((0.436e-3, 9e-9))
-    speedup = derived_scaling.scaling_speedup
-    assert speedup(table, "average", over="Dense") == pytest.approx(6.708, abs=1e-3)
-    assert speedup(table, "average", over="Top-k") == pytest.approx(1.405, abs=1e-3)
-    assert table.seconds["ResNet-20", "Dense", MOST] / model.seconds["ResNet-20", "Dense", MOST] == pytest.approx(
-        2.32, abs=0.01
-    )
-    implied = {place: paper.implied_mbit(*place) for place in product(MODELS, ALGORITHMS)}
-    dense = [mbit for (_, algorithm), mbit in implied.items() if algorithm == "Dense"]
-    assert max(dense) < 100  # less than a tenth of 1 Gbit/s
-    assert max(mbit for (_, algorithm), mbit in implied.items() if algorithm != "Dense") < min(dense)
+    every = tables.iterations(Results()).query("workers == @MOST").set_index(["kind", "model", "algorithm"])
+    alpha, beta = published.alpha_beta()
+    assert (alpha, beta) == pytest.approx((0.436e-3, 9e-9))
+    seconds = every["seconds"]["paper"].unstack()
+    assert (seconds["Dense"] / seconds["gTop-k"]).mean() == pytest.approx(6.708, abs=1e-3)
+    assert (seconds["Top-k"] / seconds["gTop-k"]).mean() == pytest.approx(1.405, abs=1e-3)
+    model = every["seconds"]["paper's model", "ResNet-20", "Dense"]
+    assert seconds["Dense"]["ResNet-20"] / model == pytest.approx(2.32, abs=0.01)
+    implied = tables.throughput(Results()).set_index(["algorithm", "model"])["mbit"]
+    assert implied["Dense"].max() < 100  # less than a tenth of 1 Gbit/s
+    assert implied[["Top-k", "gTop-k"]].max() < implied["Dense"].min()
     for name in MODELS:  # with that bandwidth equation (5) gives Table VII's iteration
-        beta = 8e-6 / implied[name, "Dense"]
-        seconds = paper.iteration_s[name] + 62 * paper.alpha_s + 62 / 32 * 4 * PARAMETERS[name] * beta
-        assert seconds == pytest.approx(table.seconds[name, "Dense", MOST])
-    assert table.efficiency("ResNet-20", "gTop-k", MOST) == pytest.approx(0.901, abs=1e-3)
+        alone, beta = every["computation_s"]["paper", name, "Dense"], 8e-6 / implied["Dense", name]
+        assert alone + 62 * alpha + 62 / 32 * 4 * PARAMETERS[name] * beta == pytest.approx(seconds["Dense"][name])
+    assert every["percent"]["paper", "ResNet-20", "gTop-k"] == pytest.approx(90.1, abs=0.1)
 
 
 def test_claims_and_experiments_agree_with_the_paper_s_tables():
-    paper = published()
     for model, algorithm in product(MODELS, ALGORITHMS):
         claim = CLAIMS["-throughput-".join(name.lower().replace("-", "") for name in (model, algorithm))]
-        assert claim.paper.low == claim.paper.high == paper.throughput[model, algorithm]
+        printed = quoted("gtopk").value("Table VII", model, algorithm, "throughput, P = 32")
+        assert claim.paper.low == claim.paper.high == printed
     for model in MODELS:
         files = [f"gtopk/fig10-{model.lower().replace('-', '')}{end}" for end in ("", "-inputs")]
         plain, inputs = ([variant.factors for variant in config.own_variants(file)] for file in files)
@@ -143,13 +141,21 @@ def test_scaling_is_computed_from_the_runs():
     assert ours("over-dense-average", runs) == pytest.approx(sum(each) / 4)
     assert ours("vgg16-compression-comparable", runs) == pytest.approx(0.911, abs=1e-3)
     assert ours("gtopk-stable", runs) > 1 > ours("topk-drops", runs)
+    own = [
+        run | {"setting": "mine", "factors": of} for run, of in zip(runs, ({}, runs[1]["factors"] | {"method": "M"}))
+    ]
+    every = tables.iterations(results.gather(Read([*runs, *own], [])))
+    assert len(every[every["kind"] == "simulated"]) == len(runs)
     few = [run for run in runs if not run["setting"].startswith("AlexNet")]
-    assert judged("over-dense-least", few).outcome.reason == "not enough runs of AlexNet"
-    assert of_runs([scaled("VGG-16", "Dense", 4)]).throughput("VGG-16", "Dense", 2) is None
+    assert judged("over-dense-least", few).outcome.reason == "no results for AlexNet"
 
 
 def test_convergence_compares_losses_and_metrics():
-    runs = [training(FIG5_RESNET20, name, "measured", seed) for name in ("Dense", "gTop-k", "Top-k") for seed in (0, 1)]
+    runs = [
+        training(EXPERIMENTS["fig5-resnet20"], name, "measured", seed)
+        for name in ("Dense", "gTop-k", "Top-k")
+        for seed in (0, 1)
+    ]
     base, one = (runs[i]["curve"] for i in (0, 2))
     fallen = base[1]["loss"] - base[-1]["loss"]  # at iteration 0 there is no loss yet
     gap = (one[-1]["loss"] - base[-1]["loss"]) / fallen
@@ -158,13 +164,12 @@ def test_convergence_compares_losses_and_metrics():
     assert min(top1.repeated) < min(top1.values) and max(top1.repeated) > max(top1.values)
     assert ours("extra-computation-small", runs, "measured") == 0
     flat = [run | {"curve": run["curve"][:2]} for run in runs]
-    assert "did not fall" in judged("resnet20-loss", flat, "measured").outcome.reason
-    short = [runs[0], runs[2] | {"iterations": 9}]
-    assert "different numbers of iterations" in judged("resnet20-loss", short, "measured").outcome.reason
-    words = [training(FIG7_LSTM, name, "measured") for name in ("Dense", "gTop-k")]
+    assert not judged("resnet20-loss", flat, "measured").values  # it did not fall
+    words = [training(EXPERIMENTS["fig7-lstm"], name, "measured") for name in ("Dense", "gTop-k")]
     worse = words[1] | {"final": words[1]["final"] | {"perplexity": 2 * words[0]["final"]["perplexity"]}}
     assert ours("lstm-perplexity", [words[0], worse], "measured") == pytest.approx(2)
-    lost = [training(CONSERVATION, name, "simulated") for name in CONSERVATION.variants]
+    own = EXPERIMENTS["conservation"]
+    lost = [training(own, name, "simulated") for name in own.variants]
     assert ours("nothing-lost", lost) == pytest.approx(0.03)
     none = judged("nothing-lost", [run | {"counters": {}} for run in lost])
     assert none.outcome.reason == "no counters.lost_mass was recorded"

@@ -18,6 +18,7 @@ from repro.reports.ibatch import derived, results, tables
 from repro.reports.ibatch.derived import MODES
 from repro.reports.ibatch.tables import DEFAULT, IBATCH, LAYERWISE, NETWORKS, SINGLE
 from repro.reports.probes import ProbeGroup
+from repro.reports.reference import quoted
 
 VGG = NETWORKS["vgg19-22k"]
 
@@ -63,13 +64,13 @@ def test_no_win_below_the_simulation_s_error_is_one(page):
 
 def test_claims_have_the_numbers_that_the_reference_table_prints():
     found = {claim.id: claim for claim in claims_of("ibatch").claims}
-    paper = tables.published()
+    paper = quoted("ibatch")
     for ending, name in NETWORKS.items():
         for mode in MODES:
-            assert found[f"{ending}-30-{mode}"].paper.low == paper.speedup(name, mode, 30)
-        assert found[f"parameters-{ending}"].paper.low == paper.parameters(name)
+            assert found[f"{ending}-30-{mode}"].paper.low == tables.speedup(name, mode, 30)
+        assert found[f"parameters-{ending}"].paper.low == paper.value("Table 1", name, "all", "parameters")
     for mode in MODES:
-        assert found[f"vgg19-22k-72-{mode}"].paper.low == paper.speedup(VGG, mode, 72)
+        assert found[f"vgg19-22k-72-{mode}"].paper.low == tables.speedup(VGG, mode, 72)
     assert found["case-batches"].paper.low == paper.value("Case study", "GoogLeNet", "ibatch", "number of batches")
     with pytest.raises(InputError, match=r"reference/ibatch\.csv: no row of Section Scalability, none, all, x"):
         paper.value(tables.SCALING, "none", "all", "x")
@@ -86,7 +87,7 @@ def test_speed_ups_are_nodes_times_the_seconds_of_one_over_those_of_all(page, re
                 reference["fig5-vgg19-22k", testbed, name]["step"]["mean_s"] for name in (SINGLE, f"{mode} 72")
             )
             assert bars[tables.CALLED[mode], f"simulated, {source}"] == pytest.approx(72 * one / some)
-        assert tables.published().speedup(VGG, mode, 72) in set(bars[tables.CALLED[mode], "paper"])
+        assert tables.speedup(VGG, mode, 72) in set(bars[tables.CALLED[mode], "paper"])
     line = shown(page, "fig6").query("nodes == 48 and mode == 'iBatch' and network == 'VGG19'").set_index("testbed")
     one, some = (reference["fig6-vgg19", "paper/ibatch", name]["step"]["mean_s"] for name in (SINGLE, "ibatch 48"))
     assert line.loc[tables.ESTIMATED, "efficiency"] == pytest.approx(one / some)
@@ -146,30 +147,26 @@ def value(outcome):
     return outcome.values[0]
 
 
-def judged(claim, *runs):
+def judged(claim, *runs, **more):
     """The outcome for a claim whose experiment has these runs."""
     file = claims_of("ibatch")
     (one,) = [known for known in file.claims if known.id == claim]
-    return Court("ibatch", file, lambda *_: None, None).outcome(one, group(*runs))
+    return Court("ibatch", file, lambda *_: None, None).outcome(one, group(*runs), **more)
 
 
 def test_shares_and_orders_of_networks_know_by_how_much_ratios_may_be_off():
-    heavy, light = "fig5-vgg19", "fig5-googlenet"
-    runs = group(*cluster("vgg19", (2, 2, 1.5), (3, 2.2, 2)), *cluster("googlenet", (1.2, 1, 1.01), (1.5, 1, 1.1)))
-    both, few, many = [heavy, light], ("ibatch 30", "default 30"), ("ibatch 72", "default 72")
-    at_30 = ("ibatch 30", ["default 30", "layerwise 30"])
-    assert value(derived.fastest(runs, both, *at_30)) == 0.5
-    assert value(derived.fastest(runs, both, *at_30, off=1.02)) == 1
-    assert value(derived.fastest(runs, both, *at_30, off=1 / 1.4)) == 0
-    assert value(derived.grows(runs, both, few, many)) == 1
-    assert value(derived.grows(runs, both, few, many, off=0.8)) == 0
-    assert value(derived.lead(runs, [heavy], [light], *many)) == pytest.approx(3 / 2 - 1.5 / 1.1)
-    assert value(derived.lead(runs, [heavy], [light], *many, off=1.1)) == pytest.approx(1.1 * 3 / 2 - 1.5 / 1.1 / 1.1)
-    assert value(derived.lead(runs, [light], [heavy], "default 30", SINGLE)) == pytest.approx(30 / 1.2 - 30 / 2)
-    least = derived.least(runs, both, [f"{mode} 72" for mode in MODES], SINGLE, 72)
-    assert value(least) == pytest.approx(1 / 3)
-    lacking = derived.fastest(runs, ["fig5-vgg19-22k"], *at_30)
-    assert lacking.reason == "no results for ibatch 30 of fig5-vgg19-22k"
+    runs = [*cluster("vgg19", (2, 2, 1.5), (3, 2.2, 2)), *cluster("googlenet", (1.2, 1, 1.01), (1.5, 1, 1.1))]
+    runs += [*cluster("inception", (1.2, 1, 1.01), (1.5, 1, 1.1)), *cluster("vgg19-22k", (2, 2, 1.5), (3, 2.2, 2))]
+    assert value(judged("best-of-three-30", *runs)) == 0.5
+    assert value(judged("best-of-three-30", *runs, off=1.02)) == 1
+    assert value(judged("best-of-three-30", *runs, off=1 / 1.4)) == 0
+    assert value(judged("gain-grows", *runs)) == 1 and value(judged("gain-grows", *runs, off=0.8)) == 0
+    heavy, light = 3 / 2, 1.5 / 1.1
+    assert value(judged("largest-improvement", *runs)) == pytest.approx(heavy - max(heavy, light))
+    off = judged("largest-improvement", *runs, off=1.1)
+    assert value(off) == pytest.approx(1.1 * heavy - max(heavy, light) / 1.1)
+    assert value(judged("vgg-scales-worse", *runs)) == pytest.approx(30 / 1.2 - 30 / 2)
+    assert judged("best-of-three-30", *runs[:-7]).reason == "no results for fig5-vgg19-22k"
 
 
 def test_parts_of_an_iteration_are_compared_variant_by_variant():
@@ -213,7 +210,7 @@ def test_layers_batches_and_gaps_come_from_the_profile():
 
 def test_shares_of_random_profiles_are_of_all_of_them():
     rows = [{"family": family, "modes": {"greedy": {"optimal": of}}} for family, of in (("uniform", 1.0), (None, 0.25))]
-    probe = run(results.RANDOM, program="batching", result={"rows": rows}, cell="all")
+    probe = run(results.RANDOM, paper="ibatch", program="batching", result={"rows": rows}, cell="all")
     assert value(judged("random-optimal", probe)) == 0.25
 
 

@@ -216,8 +216,7 @@ def partial(kind="simulated", ranks=32, seed=0, experiment="fig9"):
             seconds = skew * wait["wait"] + 0.02 + 1e-9 * size
             rows.append({"collective": name, "ranks": ranks, "bytes": size, "skew_s": skew, "calls": 5,
                          "latency_s": {"mean": seconds, "min": 0.9 * seconds, "max": 1.2 * seconds},
-                         "nap": wait["nap"] if name == "solo" else
-                         {"mean": wait["nap"], "min": 1.0, "max": float(ranks)}})  # fmt: skip
+                         "nap": wait["nap"]})  # fmt: skip
     testbed = "paper/eagersgd" if kind == "simulated" else "here"
     return probe("partial_collectives", experiment, "partial", {"rows": rows}, kind, seed, testbed, ranks,
                  paper="eagersgd")  # fmt: skip

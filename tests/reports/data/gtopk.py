@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import math
 
-from repro.reports.gtopk.forms import FORMS, NAMES, selected
-from repro.reports.gtopk.results import FIG7_LSTM, PARAMETERS, TRAINING, WORLDS
-from repro.reports.gtopk.steps import ALGORITHMS, MODELS
+from repro.reports.gtopk.published import FORMS, NAMES, selected
+from repro.reports.gtopk.results import ALGORITHMS, MODELS, PARAMETERS, TRAINING, WORLDS
 from tests.reports.data.probes import probe
 from tests.reports.data.summaries import make
 
@@ -33,7 +32,7 @@ def curve(variant, seed, metric, step, epochs=4, per_epoch=20):
 
 def training(experiment, variant, kind, seed=0, **changes):
     """A convergence run of one of the page's experiments."""
-    metric = "perplexity" if experiment is FIG7_LSTM else "top1"
+    metric = "perplexity" if experiment.name == "fig7-lstm" else "top1"
     model = experiment.name.partition("-")[2]
     one = make("D-Sync", kind, seed)
     strategy, options = experiment.variants[variant]

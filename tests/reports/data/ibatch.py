@@ -11,7 +11,7 @@ from repro.batching.profile import PullProfile
 from repro.batching.times import executed_s, exetime_s, meets_constraint, timeline
 from repro.reports.ibatch.derived import MODES
 from repro.reports.ibatch.tables import SINGLE
-from repro.training.intervals import overlap
+from repro.training.clock import overlap
 from tests.reports.data.probes import probe
 from tests.reports.data.summaries import make
 

@@ -7,7 +7,7 @@ import math
 from repro.reports.pipedream.results import ACCURACY
 from repro.reports.pipedream.results import ROWS as LABELS
 from repro.reports.pipedream.stages import ALLREDUCE, ASP, BSP, PIPEDREAM, SINGLE, machines, replicas
-from repro.reports.reference import read as read_reference
+from repro.reports.reference import quoted
 from tests.reports.data.probes import probe
 from tests.reports.data.summaries import make
 
@@ -39,7 +39,7 @@ ROWS = {
     "throughput-resnet50-8b": (5.0, 5.0, "8", 1.0),
 }  # fmt: skip
 
-_CONFIGURATIONS = read_reference("pipedream").query("quantity == 'configuration'").set_index("row")["value"]
+_CONFIGURATIONS = quoted("pipedream").table.query("quantity == 'configuration'").set_index("row")["value"]
 PRINTED = {row: _CONFIGURATIONS[LABELS[row]] for row in ROWS if LABELS[row] in _CONFIGURATIONS}
 
 

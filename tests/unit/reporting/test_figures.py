@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import matplotlib.pyplot as plt
 import pandas as pd
 import pytest
@@ -96,3 +99,8 @@ def test_a_figure_that_does_not_fit_its_rows(tmp_path, changes, says):
     with pytest.raises(InputError, match="unknown column of table 'T' 'gone'"):
         spec = {"title": "T", "table": "runs", "columns": {"gone": "gone"}}
         figures.cells(file(tmp_path, tables={"t": spec}).tables["t"], ROWS)
+
+
+def test_scipy_is_not_imported_for_seaborn_and_can_be_later():
+    code = "import sys; from repro.reporting import drawing; drawing._seaborn(); assert 'scipy' not in sys.modules"
+    subprocess.run([sys.executable, "-c", f"{code}; import scipy.stats"], check=True)

@@ -69,6 +69,45 @@ def test_verbs_of_two_sides(tmp_path, verb, expected):
     assert numbers(claim.value, steps(A=[0.4], B=[1.0])).values == pytest.approx({0: expected})
 
 
+def test_each_is_computed_apart_and_taken_of(tmp_path):
+    pairs = {2: (4.0, 1.0), 4: (6.0, 3.0), 8: (9.0, 1.0)}
+    rows = [row | {"workers": P} for P, (b, a) in pairs.items() for row in steps(A=[a], B=[b])]
+    every = {"verb": "speedup", "column": "step_s", "over": {"variant": "B"}, "each": ["workers"]}
+
+    def ours(some=rows, **more):
+        of = {"variant": "A"} | more.pop("of", {})
+        (claim,) = read(tmp_path, CLAIM | {"value": every | {"of": of} | more}).claims
+        return numbers(claim.value, some)
+
+    taken = {"min": 2.0, "max": 9.0, "mean": 5.0, "median": 4.0, "farthest": 9.0}
+    assert {take: ours(take=take).values[0] for take in taken} == taken
+    assert ours(of={"workers": [2, 4]}, take="max").values == {0: 4.0}
+    assert ours(of={"workers": [2, 16]}).reason == "no results for 16"  # what is listed has to be there
+    alone = [row for row in rows if (row["workers"], row["variant"]) != (8, "B")]
+    assert ours(alone, take="max").values == {0: 4.0}
+    assert ours(alone, of={"workers": [2, 8]}).reason == "no results for B"
+    with pytest.raises(InputError, match="'model'"):
+        ours(each=["model"])
+
+
+def test_sides_may_be_of_a_verb_whose_ratios_may_be_off(tmp_path):
+    one, other = ({"verb": "ratio", "column": "step_s", "of": {"variant": a}, "over": {"variant": b}}
+                  for a, b in ("AB", "CD"))  # fmt: skip
+    rows = steps(A=[6.0], B=[2.0], C=[4.0], D=[2.0])
+
+    def ours(verb, off=1.0):
+        (claim,) = read(tmp_path, CLAIM | {"value": {"verb": verb, "of": one, "over": other}}).claims
+        assert claim.value.takes_error == (verb in ("difference", "at_least"))
+        return numbers(claim.value, rows, off=off).values[0]
+
+    assert (ours("ratio"), ours("difference"), ours("at_least")) == (1.5, 1.0, 1.0)
+    assert ours("difference", 0.5) == 1.5 - 4.0 and ours("at_least", 0.5) == 0.0
+    with pytest.raises(InputError, match="needs column"):
+        read(tmp_path, CLAIM | {"value": {"verb": "ratio", "of": one, "over": {"variant": "A"}}})
+    with pytest.raises(InputError, match="unknown option"):
+        read(tmp_path, CLAIM | {"value": {"verb": "ratio", "of": one | {"ovr": {}}, "over": other}})
+
+
 def test_phases_are_those_of_breakdown_runs_where_there_are_any(tmp_path):
     value = {"verb": "value", "column": "step_s", "of": {"variant": "A"}, "phases": True}
     (claim,) = read(tmp_path, CLAIM | {"value": value}).claims

@@ -20,8 +20,16 @@ source "$root/setup/common.sh"
 source "$root/setup/torch.sh"
 # shellcheck source=setup/mpi.sh
 source "$root/setup/mpi.sh"
-# shellcheck source=setup/shaped.sh
-source "$root/setup/shaped.sh"
+
+# `ip` and `tc` for shaped networks, where apt-get may be used; elsewhere nothing is said: only testbed=shaped/... needs
+# them, and says so itself.
+
+ensure_shaped() {
+    local found=$PATH:/usr/sbin:/sbin
+    if ! { PATH=$found command -v ip && PATH=$found command -v tc; } > /dev/null 2>&1 && can_apt; then
+        apt_install iproute2 || true
+    fi
+}
 
 case ${LOCKED:-} in
     '') lock= ;;

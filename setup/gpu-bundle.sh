@@ -3,7 +3,8 @@
 # checkout, with all that a run needs besides torch and NumPy (no MLflow, no pages).
 #   setup/gpu-bundle.sh FOLDER [VERSION]     here: fill the folder, for that version of Python (default: of .venv's)
 #   setup/gpu-bundle.sh --install FOLDER VENV    there: an environment over its python3, whose packages stay visible
-# Then, there:  VENV/bin/python -m repro run gpu --no-mlflow --no-report
+# Then, there:  VENV/bin/python -m repro run gpu device=cuda --no-mlflow --no-report
+# and, to send what it found:  VENV/bin/python -m repro contribute gpu FILE
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)

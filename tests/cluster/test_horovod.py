@@ -17,7 +17,7 @@ from repro.launch import runs
 from repro.strategies import horovod
 from repro.strategies.horovod import Options
 from repro.testing import real, small
-from tests.distributed.test_ddp import MOMENTUM, N, dropping, frozen, normed
+from tests.distributed.test_torch_libraries import MOMENTUM, N, dropping, frozen, normed
 from tests.support.cli import run as run_cli
 from tests.support.cli import summary
 from tests.support.waiting import LIMIT_S

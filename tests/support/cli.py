@@ -1,7 +1,7 @@
 """`repro` as a user starts it, in a process of its own: for tests of what it says, leaves behind and ends with.
 
 Nearly all that such a process does is to import PyTorch and MLflow: these are forked from one that has imported both,
-and so are its ranks on this machine (`tests.support.forked`). How the command and its ranks start without that, what
+and so are its ranks on this machine (`tests.support.ranks`). How the command and its ranks start without that, what
 they import and what signals do to the command, tests find out with `subprocess`.
 """
 
@@ -16,7 +16,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from tests.support.forked import pool
+from tests.support.ranks import pool
 from tests.support.waiting import LIMIT_S
 
 # 2 workers on the digits: 30 iterations of 60 ms or less

@@ -21,10 +21,19 @@ FAULT_TIMEOUT_S = 8.0  # of the others, where that is what ends them
 FRESH = ("kill", "stop", "listeners")  # what a rank means to its launcher, as users start them
 
 
+@functools.cache
+def pool():
+    """Ranks of tests are forked from one process that has imported PyTorch, as those of a command are; it ends with
+    this process."""
+    from repro.launch.local import environment  # not in the ranks
+    from repro.launch.pool import Pool
+
+    return Pool(environment(threads=1))
+
+
 def launch(fabric, size, program, folder):
     """Run `size` ranks of a program below to their end; raises what `supervise` says of them if they failed."""
     from repro.testing import ranks  # not in the ranks
-    from tests.support.forked import pool
 
     arguments = ["-m", "tests.support.ranks", program, fabric, str(folder)]
     started_as = "mpi" if fabric == "emulated" else fabric
@@ -35,7 +44,6 @@ def launch(fabric, size, program, folder):
 @functools.cache
 def fault_ends():
     """{(fabric, fault): what will be raised}: all at once, because most of it is waiting."""
-    from tests.support.forked import pool
 
     def end(fabric, fault):
         with tempfile.TemporaryDirectory() as folder:
@@ -45,9 +53,9 @@ def fault_ends():
                 return error
 
     pool()  # one for all threads
-    pool = ThreadPoolExecutor(4)
+    threads = ThreadPoolExecutor(4)
     each = [(fabric, fault) for fabric in ("mpi", "torch") for fault in ("kill", "stop", "missing", "silent", *UNHEARD)]
-    return {key: pool.submit(end, *key) for key in each}
+    return {key: threads.submit(end, *key) for key in each}
 
 
 def outcomes(folder, size):
@@ -73,7 +81,7 @@ def make_fabric(kind, timeout_s):
         from repro.fabric import emulated
         from repro.timing.costs import REAL_TIME
 
-        return emulated.start(2.0, 1.0, ALPHA_S, REAL_TIME, timeout_s)
+        return emulated.start(emulated.Dilation(2.0, 1.0, ALPHA_S), REAL_TIME, timeout_s)
     from repro.fabric.torch_dist import TorchFabric
 
     return TorchFabric("gloo", timeout_s)

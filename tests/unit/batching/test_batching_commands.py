@@ -15,7 +15,7 @@ from repro.batching.times import executed_s, exetime_s, meets_constraint
 from repro.cli import main
 from repro.common.errors import InputError
 from repro.experiment import config as configs
-from repro.probes import _random_profiles, batching
+from repro.probes import batching
 from tests.support.batching import in_ms
 from tests.support.probes import check, run
 
@@ -182,7 +182,7 @@ def test_a_run_sums_up_its_profiles(tmp_path):
     assert conditions == [(f, n, s) for f in PROBE["families"] for n in (2, 5) for s in (0, 0.5)]
     assert (total["family"], total["layers"], total["startup"], total["profiles"]) == (None, None, None, 24)
     for family, layers, startup in conditions[-2:]:
-        profiles = list(_random_profiles.draw(family, layers, startup, 3, 7))
+        profiles = list(batching.draw(family, layers, startup, 3, 7))
         row = rows[conditions.index((family, layers, startup))]
         for mode in ("greedy", "algorithm1", "algorithm2", "default", "layerwise"):
             gaps = [gap(profile, decide(profile, mode)) for profile in profiles]
@@ -229,19 +229,17 @@ def test_no_pair_meets_the_constraint():
 def test_metrics_of_what_there_is_none_are_left_out(tmp_path):
     probe = PROBE | {"families": ["computation"], "layers": [2], "startups": [0], "profiles": 1}
     seeds = range(20)
-    without = [
-        s for s in seeds if batching.compare(next(_random_profiles.draw("computation", 2, 0, 1, s)))["no_pair"][1]
-    ]
+    without = [s for s in seeds if batching.compare(next(batching.draw("computation", 2, 0, 1, s)))["no_pair"][1]]
     found = run(configured(probe, seed=without[0]), tmp_path)
     assert found["result"]["rows"][-1]["modes"]["constrained"]["compared"] == 0
     assert "greedy/max" in found["metrics"] and "constrained/max" not in found["metrics"]
 
 
-@pytest.mark.parametrize("family", _random_profiles.FAMILIES)
+@pytest.mark.parametrize("family", batching.FAMILIES)
 def test_families(family):
-    first, again = (list(_random_profiles.draw(family, 12, 0.5, 20, 3)) for _ in range(2))
-    assert first == again != list(_random_profiles.draw(family, 12, 0.5, 20, 4))
-    rises, falls, ratio = _random_profiles.FAMILIES[family]
+    first, again = (list(batching.draw(family, 12, 0.5, 20, 3)) for _ in range(2))
+    assert first == again != list(batching.draw(family, 12, 0.5, 20, 4))
+    rises, falls, ratio = batching.FAMILIES[family]
     for profile in first:
         assert sum(profile.forward_s) / sum(profile.transfer_s) == pytest.approx(ratio)
         assert profile.startup_s == pytest.approx(0.5 * np.mean(profile.transfer_s))

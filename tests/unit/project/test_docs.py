@@ -14,8 +14,9 @@ import yaml
 
 from repro import data, imbalance, models
 from repro.cli import build_parser
+from repro.commands import workloads
 from repro.common.errors import InputError
-from repro.common.paths import CONFIGS
+from repro.common.paths import CONFIGS, reference_root
 from repro.data import sets
 from repro.experiment import config, files
 from repro.experiment.plugins import choice
@@ -192,6 +193,35 @@ def test_what_the_readme_found_stands_on_the_pages():
         page = (PROJECT / re.search(r"\]\((reports/out/\w+\.md)\)", line)[1]).read_text()
         numbers = re.findall(r"-?\d[\d.,]*(?:\u2013[\d.]+)?\s?[\u00d7%]", line)  # ranges, factors, percentages
         assert numbers and all(number in page for number in numbers), line
+
+
+def test_the_readmes_table_of_workloads_is_of_the_committed_records():
+    assert not workloads.different(PROJECT / "README.md", reference_root()), "repro verify --write"
+
+
+def test_a_workloads_line_says_what_records_do_and_no_more():
+    def run(seed, score, standin=False, gpu=None, **more):
+        of = {
+            "experiment": "e",
+            "setting": "D-Sync",
+            "testbed": "here",
+            "kind": "measured",
+            "scale": "full",
+            "seed": seed,
+        }
+        data, final = {"name": "mnist", "standin": standin}, {"top1": score}
+        return of | {"dataset": data, "hardware": {"gpu": gpu}, "metric": "top1", "final": final} | more
+
+    real, made_up = [run(0, 0.97), run(1, 0.98)], run(0, 0.99, standin=True, gpu="H200")
+    assert workloads.best([made_up, *real], "D-Sync") == real, "real data come before a GPU"
+    on_gpu = run(0, 0.985, gpu="H200", scale="quick")
+    assert workloads.best([*real, on_gpu], "D-Sync") == [on_gpu]
+    assert workloads.best([*real, run(0, 0.9, setting="Pipe-SGD")], "D-Sync") == real
+    assert workloads.reached(real, 0.98) == "no: 0.9750, 2 seeds, scale full"
+    assert workloads.reached([on_gpu], 0.98) == "yes: 0.9850, 1 seed, scale quick"
+    assert workloads.reached([made_up], 0.98) == "not judged"
+    page = f"before {workloads.BEGIN} old {workloads.END} after"
+    assert workloads._with(page, "new") == f"before {workloads.BEGIN}\nnew\n{workloads.END} after"
 
 
 def test_the_picture_shows_every_room():

@@ -35,16 +35,16 @@ class Interval(NamedTuple):
 class Phase:
     """`Clock.phase` as a context manager: a generator's would cost a short step several times as much."""
 
-    __slots__ = "begun", "clock", "name"
+    __slots__ = "clock", "line", "name", "start"
 
     def __init__(self, clock: Clock, name: str):
         self.clock, self.name = clock, name
 
     def __enter__(self) -> None:
-        self.begun = self.clock._begin_phase(self.name)
+        self.line, self.start = self.clock._begin_phase(self.name)
 
     def __exit__(self, *raised: object) -> None:
-        self.clock._end_phase(self.name, *self.begun)
+        self.clock._end_phase(self.name, self.line, self.start)
 
 
 class Clock:

@@ -14,6 +14,8 @@ from repro.experiment.files import GROUPS, group_names, own_file
 from repro.experiment.grid import Variant, split, variants
 from repro.experiment.schema import Axes
 
+Choice = Mapping[str, Sequence[Any]]  # of runs: factor, or `testbed`, -> values; {}: all
+
 
 def experiment_names(pattern: str | None = None, scale: str | None = None) -> list[str]:
     """All experiments, or those of a paper (`pipesgd`) in its order, or one (`pipesgd/fig4-mnist`).
@@ -32,20 +34,22 @@ def experiment_names(pattern: str | None = None, scale: str | None = None) -> li
     return [name for name in found if job(name, scale) is not None]
 
 
-def job(experiment: str, scale: str) -> Mapping[str, Sequence[Any]] | None:
-    """Which runs of an experiment are part of its paper's at a scale: factor, or `testbed`, -> values; {}: all. None
-    where it is no part of them."""
+def job(experiment: str, scale: str) -> list[Choice] | None:
+    """Which runs of an experiment are part of its paper's at a scale, those of any choice. None where it is no part."""
     given = own_file(experiment).get("jobs")
     if given is None:
-        return {}
+        return [{}]
     by_scale = given if isinstance(given, dict) else dict.fromkeys(given)
-    return (by_scale[scale] or {}) if scale in by_scale else None
+    if scale not in by_scale:
+        return None
+    chosen = by_scale[scale] or {}
+    return chosen if isinstance(chosen, list) else [chosen]
 
 
-def belongs(chosen: Mapping[str, Sequence[Any]], factors: Mapping[str, Any], testbed: str) -> bool:
+def belongs(chosen: Sequence[Choice], factors: Mapping[str, Any], testbed: str) -> bool:
     """Whether a run is among those that `job` says; a factor that it has not leaves it there."""
     of = {**factors, "testbed": testbed}
-    return all(of[name] in values for name, values in chosen.items() if name in of)
+    return any(all(of[name] in values for name, values in each.items() if name in of) for each in chosen)
 
 
 def title(experiment: str) -> str:

@@ -12,7 +12,7 @@ from repro.fabric.base import MAIN, Fabric
 from repro.fabric.pipelined import ring_pipelined
 
 GROWTH = 4
-SIZES = tuple(GROWTH**power for power in range(8, 12))  # bytes: 64 KiB to 4 MiB
+SIZES = tuple(GROWTH**power for power in range(8, 13))  # bytes: 64 KiB to 16 MiB
 REPEAT = 2
 BUDGET_S = 2.0  # of real time: no size is begun that would take longer than what is left, by the one before
 CLEARLY = 0.95  # of the library's time, which the ring must stay below to be taken

@@ -61,8 +61,8 @@ def part(runs: Sequence[Run], scale: str, overrides: Sequence[str]) -> list[Run]
     said = {override.partition("=")[0] for override in overrides}
 
     def taken(run: Run) -> bool:
-        chosen = config.job(run.experiment, scale) or {}
-        left = {name: values for name, values in chosen.items() if name not in said}
+        chosen = config.job(run.experiment, scale) or [{}]
+        left = [{name: values for name, values in each.items() if name not in said} for each in chosen]
         return config.belongs(left, run.config.factors, run.testbed)
 
     return [run for run in runs if taken(run)]

@@ -93,7 +93,10 @@ def said(capsys, *arguments: str) -> str:
         ("epochs=inf", ["epochs=inf: must be a finite number"]),
         ("data.root=5", ["data.root=5: must be a text"]),
         ("breakdown=5", ["breakdown=5: must be true or false"]),
-        ("seeds=1000000", ["runs (7 variants x ", " testbeds x 1,000,000 seeds): ", ",000,000; must be 10,000 or less"]),
+        (
+            "seeds=1000000",
+            ["runs (7 variants x ", " testbeds x 1,000,000 seeds): ", ",000,000; must be 10,000 or less"],
+        ),
     ],
 )
 def test_an_override_that_cannot_be_is_one_line_of_show_too(capsys, override, words):

@@ -36,9 +36,7 @@ def test_every_experiment_composes_at_every_scale(name, files_are_merged_once, m
     found = runs.expand(name, lacking=lacking)
     if lacking and not found:
         pytest.skip(str(lacking[0]))
-    variants, testbeds = config.axes(resolved, [])
-    points = sum(len(grid.left(variants, grid.split(there)[1])) for there in testbeds.values())
-    assert len(found) == (points - len(lacking)) * resolved["seeds"]
+    assert len(found) == (points(resolved) - len(lacking)) * resolved["seeds"]
     assert len({run.label for run in found}) == len(found)
     # a scale changes the same for all variants: the first one tells
     axes = config.axes
@@ -47,7 +45,13 @@ def test_every_experiment_composes_at_every_scale(name, files_are_merged_once, m
         lacking = []
         found = runs.expand(name, scale=scale, lacking=lacking)
         sized = config.compose(name, (), scale)
-        assert len(found) == (len(sized["testbeds"]) - len(lacking)) * sized["seeds"]
+        assert len(found) == (points(sized) - len(lacking)) * sized["seeds"]
+
+
+def points(resolved):
+    """How many variants there are on all testbeds, some of which leave not all."""
+    variants, testbeds = config.axes(resolved, [])
+    return sum(len(grid.left(variants, grid.split(there)[1])) for there in testbeds.values())
 
 
 @pytest.mark.parametrize("overrides", [

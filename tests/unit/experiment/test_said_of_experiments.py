@@ -102,14 +102,16 @@ def test_jobs_are_scales_and_choose_runs_that_there_are(name):
         factors = [variant.factors for variant in config.own_variants(name)]
         there = {factor: {of[factor] for of in factors if factor in of} for of in factors for factor in of}
         there["testbed"] = set(own["testbeds"])
-        assert all(set(values) <= there[factor] for factor, values in chosen.items())
+        assert all(set(values) <= there[factor] for each in chosen for factor, values in each.items())
 
 
 def test_of_a_paper_the_chosen_runs_of_an_experiment_are_taken():
-    chosen = {"workers": [6, 72], "testbed": ["paper/a"]}
+    chosen = [{"workers": [6, 72], "testbed": ["paper/a"]}, {"testbed": ["emulated/a"], "method": ["x"]}]
     assert config.belongs(chosen, {"workers": 72, "method": "x"}, "paper/a")
     assert not config.belongs(chosen, {"workers": 12}, "paper/a") and not config.belongs(chosen, {}, "paper/b")
-    assert config.belongs(chosen, {"method": "single"}, "paper/a") and config.belongs({}, {}, "here")
+    assert config.belongs(chosen, {"method": "single"}, "paper/a") and config.belongs([{}], {}, "here")
+    assert config.belongs(chosen, {"workers": 12, "method": "x"}, "emulated/a")
+    assert not config.belongs(chosen, {"workers": 6, "method": "y"}, "emulated/a")
 
 
 def test_a_run_that_is_the_same_at_full_is_called_so():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from repro.common.errors import InputError
-from repro.common.local_rank import local_rank
+from repro.common.processes import local_rank
 
 
 def pick_device(wanted: str, rank: int) -> torch.device:

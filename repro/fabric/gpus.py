@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from repro.common.local_rank import local_rank
+from repro.common.processes import local_rank
 
 
 def visible_gpus(device: str) -> tuple[str, ...]:

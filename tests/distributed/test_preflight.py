@@ -12,8 +12,8 @@ import torch
 from PIL import Image
 
 from repro.common.errors import InputError
-from repro.common.local_rank import local_rank
 from repro.common.paths import PROJECT
+from repro.common.processes import local_rank
 from repro.experiment.plugins import choice
 from repro.experiment.schema import RunConfig
 from repro.fabric import gpus, torch_start

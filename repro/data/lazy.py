@@ -93,6 +93,13 @@ class LazySplit(Samples):
                     del self._coming[old]  # which nobody drew
                 self._coming[wanted] = self._begun(wanted)
 
+    def settle(self) -> None:
+        """Wait for what was begun ahead."""
+        with self._lock:
+            begun = list(self._coming.values())
+        for decoding in begun:
+            decoding.images()
+
     def __len__(self) -> int:
         return len(self.paths)
 

@@ -1,5 +1,5 @@
-"""The GPUs that ranks see, and which of them a rank computes on: the choice between NCCL and gloo needs them before there
-is a fabric."""
+"""The GPUs that ranks see, and which of them a rank computes on: the choice between NCCL and gloo needs them before
+there is a fabric."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from repro.records.provenance import hardware, utc_now
 # modules beside this one, each with measure() and table()
 BENCHMARKS = (
     "start", "loop", "allreduce", "codecs", "virtual", "gtopk", "selection", "partial", "pipelining",
-    "parameter_server",
+    "parameter_server", "loading",
 )  # fmt: skip
 NETWORK = "shared memory and loopback of one machine"
 

@@ -1,15 +1,41 @@
-"""What a process asks of the system for itself."""
+"""What a process of a run has to do with the system and with what started it: when it ends, which of its host's ranks
+it is, and what rank 0 tells."""
 
 from __future__ import annotations
 
 import ctypes
+import json
+import os
 import signal
+import sys
+from collections.abc import Mapping
+from typing import Any
 
 PRCTL = getattr(ctypes.CDLL(None), "prctl", None)
 PR_SET_PDEATHSIG = 1
+
+# The innermost launcher first: mpirun or torchrun inside a batch job inherit Slurm's variables of the job's own script.
+VARIABLES = (
+    "LOCAL_RANK",  # torchrun; ours under srun
+    "OMPI_COMM_WORLD_LOCAL_RANK",  # Open MPI's mpirun
+    "MPI_LOCALRANKID",  # MPICH and Intel MPI
+    "PALS_LOCAL_RANKID",  # Cray
+    "SLURM_LOCALID",  # srun
+)
 
 
 def end_with_parent(sign: int = signal.SIGTERM) -> None:
     """If the parent dies, however, this process gets the signal: by default it is asked to end too (Linux)."""
     if PRCTL is not None:
         PRCTL(PR_SET_PDEATHSIG, sign)
+
+
+def local_rank(environment: Mapping[str, str] | None = None, otherwise: int = 0) -> int:
+    """From 0, among the ranks of this host; `otherwise` where no launcher says it."""
+    given = os.environ if environment is None else environment
+    return next((int(given[name]) for name in VARIABLES if given.get(name, "").isdigit()), otherwise)
+
+
+def say(event: str, **fields: Any) -> None:
+    """A line of JSON for the parent process, which draws the progress (`repro.launch.supervise` reads it)."""
+    print("@" + json.dumps({"event": event, **fields}), file=sys.stdout, flush=True)

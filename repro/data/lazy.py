@@ -1,4 +1,4 @@
-"""Images on disk: listed, checked, decoded; all at once, or each when a minibatch draws it."""
+"""Images on disk, files or entries of shards: checked, decoded; all at once, or each when a minibatch draws it."""
 
 from __future__ import annotations
 
@@ -11,14 +11,18 @@ from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 
 from repro.common.errors import InputError
 from repro.data.base import Samples, Split, moved
+from repro.data.shards import Entry
 
 NAMED = 3  # unreadable files that an error names; it counts them all
 STRETCH = 8  # images a thread takes at a time
 AHEAD = 2  # minibatches that a GPU finds decoded, in pinned memory
+
+
+Source = Path | Entry  # of an image: its str() names it, open("rb") has its bytes
 
 
 class Decoder:
@@ -35,9 +39,9 @@ class Decoder:
         self.size, self.exact = size, exact
         self.shorter = shorter or round(max(size) * 256 / 224)
 
-    def __call__(self, path: Path) -> np.ndarray:
-        with Image.open(path) as file:
-            image = file.convert("RGB")
+    def __call__(self, path: Source) -> np.ndarray:
+        with path.open("rb") as file, Image.open(file) as found:
+            image = found.convert("RGB")
         height, width = self.size
         if self.exact:
             if image.size != (width, height):
@@ -62,7 +66,7 @@ class LazySplit(Samples):
 
     def __init__(
         self,
-        paths: Sequence[Path],
+        paths: Sequence[Source],
         y: torch.Tensor,
         decoder: Decoder,
         mean: torch.Tensor,
@@ -88,6 +92,13 @@ class LazySplit(Samples):
                 for old in list(self._coming)[: max(0, len(self._coming) - self.lookahead)]:
                     del self._coming[old]  # which nobody drew
                 self._coming[wanted] = self._begun(wanted)
+
+    def settle(self) -> None:
+        """Wait for what was begun ahead."""
+        with self._lock:
+            begun = list(self._coming.values())
+        for decoding in begun:
+            decoding.images()
 
     def __len__(self) -> int:
         return len(self.paths)
@@ -120,7 +131,7 @@ class Decoding:
     """Images that the pool of threads is at, from the moment that this is made; pinned: in memory that a GPU copies
     from by itself."""
 
-    def __init__(self, paths: Sequence[Path], decoder: Decoder, pinned: bool = False):
+    def __init__(self, paths: Sequence[Source], decoder: Decoder, pinned: bool = False):
         self._images = torch.empty(len(paths), 3, *decoder.size, dtype=torch.uint8, pin_memory=pinned)
         self._paths, pixels = paths, self._images.numpy()
 
@@ -135,29 +146,29 @@ class Decoding:
         return self._images
 
 
-def decode(paths: Sequence[Path], decoder: Decoder) -> np.ndarray:
+def decode(paths: Sequence[Source], decoder: Decoder) -> np.ndarray:
     """(N, 3, H, W) uint8; InputError naming the first unreadable files and counting them all."""
     return Decoding(paths, decoder).images().numpy()
 
 
-def sizes(paths: Sequence[Path]) -> list[tuple[int, int]]:
+def sizes(paths: Sequence[Source]) -> list[tuple[int, int]]:
     """(Height, width) of each image, from its first bytes; InputError as `decode`."""
     found: list[tuple[int, int]] = [(0, 0)] * len(paths)
 
     def one(row: int) -> None:
-        with Image.open(paths[row]) as image:
+        with paths[row].open("rb") as file, Image.open(file) as image:
             found[row] = image.height, image.width
 
     every(paths, one)
     return found
 
 
-def every(paths: Sequence[Path], work: Callable[[int], Any]) -> None:
+def every(paths: Sequence[Source], work: Callable[[int], Any]) -> None:
     """work(row) for each row of `paths`, by a pool of threads; then one InputError for all files that it failed on."""
     finish(paths, begin(paths, work))
 
 
-def begin(paths: Sequence[Path], work: Callable[[int], Any]) -> list[Future[list[str]]]:
+def begin(paths: Sequence[Source], work: Callable[[int], Any]) -> list[Future[list[str]]]:
     """What `every` does, without waiting for it: `finish` does."""
 
     def stretch(rows: range) -> list[str]:
@@ -166,14 +177,15 @@ def begin(paths: Sequence[Path], work: Callable[[int], Any]) -> list[Future[list
             try:
                 work(row)
             except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-                said.append(f"{paths[row]} ({' '.join(str(error).split())})")
+                reason = "no image" if isinstance(error, UnidentifiedImageError) else " ".join(str(error).split())
+                said.append(f"{paths[row]} ({reason})")
         return said
 
     stretches = [range(start, min(start + STRETCH, len(paths))) for start in range(0, len(paths), STRETCH)]
     return [_pool().submit(stretch, rows) for rows in stretches]
 
 
-def finish(paths: Sequence[Path], begun: Sequence[Future[list[str]]]) -> None:
+def finish(paths: Sequence[Source], begun: Sequence[Future[list[str]]]) -> None:
     """Wait for all of it; InputError naming the first files that the work failed on, and counting them all."""
     failed = [line for future in begun for line in future.result()]
     if failed:

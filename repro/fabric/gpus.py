@@ -1,4 +1,5 @@
-"""The GPUs that ranks see and compute on: the choice between NCCL and gloo needs them before there is a fabric."""
+"""The GPUs that ranks see, and which of them a rank computes on: the choice between NCCL and gloo needs them before
+there is a fabric."""
 
 from __future__ import annotations
 
@@ -7,7 +8,19 @@ from typing import Any
 
 import torch
 
-from repro.common.local_rank import local_rank
+from repro.common.errors import InputError
+from repro.common.processes import local_rank
+
+
+def pick_device(wanted: str, rank: int) -> torch.device:
+    """The GPU of this rank (ranks share GPUs in turn where there are fewer), or the CPU; wanted: auto, cpu or cuda."""
+    if wanted == "cuda" and not torch.cuda.is_available():
+        raise InputError(f"device=cuda: torch {torch.__version__} sees no working GPU here; use device=cpu")
+    if wanted == "cpu" or not torch.cuda.is_available():
+        return torch.device("cpu")
+    device = torch.device("cuda", local_rank(otherwise=rank) % torch.cuda.device_count())
+    torch.cuda.set_device(device)
+    return device
 
 
 def visible_gpus(device: str) -> tuple[str, ...]:
@@ -18,7 +31,7 @@ def visible_gpus(device: str) -> tuple[str, ...]:
 
 
 def gpu_of(device: str, rank: int) -> str | None:
-    """The id of the one that it computes on, as `repro.fabric.device.pick_device` shares them out."""
+    """The id of the one that it computes on, as `pick_device` shares them out."""
     gpus = visible_gpus(device)
     return gpus[local_rank(otherwise=rank) % len(gpus)] if gpus else None
 

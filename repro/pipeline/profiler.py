@@ -24,10 +24,11 @@ from repro import data, models
 from repro.common.errors import InputError
 from repro.data.base import Dataset, Minibatches
 from repro.experiment import files
-from repro.fabric.device import pick_device
+from repro.experiment.schema import Numerics
+from repro.fabric.gpus import pick_device
 from repro.pipeline.layers import Layer, Profile, parameter_bytes, tensor_bytes
 from repro.records import provenance
-from repro.training import losses
+from repro.training import losses, numerics
 from repro.training.cuda_timer import DeviceTimes
 from repro.training.model_shard import carries_state, reset_state
 
@@ -47,27 +48,42 @@ def profile_model(
 ) -> Profile:
     """The measured profile of a model on this machine, on its data set or the stand-in; InputError for what cannot be.
 
-    device: auto (a GPU where torch has a working one), cpu or cuda. The number of threads is torch's.
+    device: auto (a GPU where torch has a working one), cpu or cuda. The number of threads is torch's, the precision
+    that of runs which choose none: fp32, without TF32.
     """
     for what, value, least in (("batch", batch, 1), ("minibatches", minibatches, 1), ("warmup", warmup, 0)):
         if value < least:
             raise InputError(f"{what}={value}: must be {least} or more")
+    numerics.prepare(Numerics())
     place = pick_device(device, 0)
     loaded, classes = inputs(name, dataset, dict(dataset_options or {}))
     model = models.build(name, loaded.input_shape, classes, seed, place, **dict(model_options or {}))
-    loaded.iterations(batch)  # complains where there are too few samples
-    batches = loaded.train.minibatches(batch, 1, seed, place)
-    layers = measure(model, batches, losses.of(loaded.task), place, minibatches, warmup)
+    return of_model(name, model, loaded, batch, minibatches, warmup, place, seed)
+
+
+def of_model(
+    name: str,
+    model: nn.Sequential,
+    dataset: Dataset,
+    batch: int,
+    minibatches: int,
+    warmup: int,
+    device: torch.device,
+    seed: int,
+    progress: Callable[[int], object] = lambda number: None,
+) -> Profile:
+    """The same of a model that is on the device, and its data set; progress: is told how many minibatches are over."""
+    dataset.iterations(batch)  # complains where there are too few samples
+    batches = dataset.train.minibatches(batch, 1, seed, device)
+    layers = measure(model, batches, losses.of(dataset.task), device, minibatches, warmup, progress)
     x, _ = batches[0]
-    words = hardware(place)
-    return Profile(name, batch, words, tuple(layers), minibatches, warmup, "measured", tensor_bytes(x))
+    return Profile(name, batch, hardware(device), tuple(layers), minibatches, warmup, "measured", tensor_bytes(x))
 
 
 def inputs(name: str, dataset: str, options: dict[str, Any]) -> tuple[Dataset, int]:
     """The data set with what a model of it has for classes; a stand-in's images are as large as the real ones.
 
-    options: the data set's, and `standin` as in its configuration. The classes are the real data set's, as the last
-    layer's size counts: the labels of a stand-in are among them. InputError where the model takes something else.
+    options: the data set's, and `standin` as in its configuration. InputError where the model takes something else.
     """
     if models.takes(name) != data.kind(dataset):
         fitting = ", ".join(other for other in data.names() if data.kind(other) == models.takes(name)) or "none"
@@ -79,7 +95,12 @@ def inputs(name: str, dataset: str, options: dict[str, Any]) -> tuple[Dataset, i
     if "image_size" in data.module(dataset).OPTIONS:
         given = {"image_size": real.input_shape[-1]} | given
     found = data.load(dataset, standin=options.get("standin", "auto"), **given)
-    return found, real.classes if found.standin else found.classes
+    return found, classes_of(found, dataset, given)
+
+
+def classes_of(loaded: Dataset, name: str, options: Mapping[str, Any]) -> int:
+    """The real data set's, of its stand-in too: the last layer's size counts; a stand-in's labels are among them."""
+    return data.shapes(name, **options).classes if loaded.standin else loaded.classes
 
 
 def usual_dataset(name: str) -> str:
@@ -128,9 +149,15 @@ def hardware(device: torch.device) -> str:
 
 
 def measure(
-    model: nn.Sequential, batches: Minibatches, loss_function: Loss, device: torch.device, minibatches: int, warmup: int
+    model: nn.Sequential,
+    batches: Minibatches,
+    loss_function: Loss,
+    device: torch.device,
+    minibatches: int,
+    warmup: int,
+    progress: Callable[[int], object] = lambda number: None,
 ) -> list[Layer]:
-    """The layers of a model, from so many minibatches after those of the warm-up."""
+    """The layers of a model, from so many minibatches after those of the warm-up; progress as in `of_model`."""
     blocks = dict(model.named_children())
     watch, stateful = Watch(device), carries_state(model)
     timed: list[list[float]] = []
@@ -147,6 +174,7 @@ def measure(
         if number >= warmup:
             timed.append(seconds)
             sizes.append(produced)
+        progress(number + 1)
     columns = [statistics.median(column) for column in zip(*timed)]
     activations = [statistics.fmean(column) for column in zip(*sizes)]  # lengths may differ from minibatch to minibatch
     forward, backward = columns[: len(blocks)], columns[len(blocks) :][::-1]

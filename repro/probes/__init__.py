@@ -18,7 +18,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repro.common.messages import say
+from repro.common.processes import say
 from repro.experiment.schema import RunConfig
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from repro.common.errors import InputError
 from repro.common.fields import Count, Model, NonNegative, Text
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
-from repro.fabric.device import pick_device
+from repro.fabric.gpus import pick_device
 from repro.probes import _skewed
 from repro.probes._common import Bytes, Worlds, facts, needs_worlds
 

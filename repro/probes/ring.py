@@ -23,7 +23,7 @@ from repro.experiment.testbeds import Simulated
 from repro.fabric import compressed
 from repro.fabric.base import Fabric
 from repro.fabric.codecs import codec as find_codec
-from repro.fabric.device import pick_device
+from repro.fabric.gpus import pick_device
 from repro.probes._common import Bytes, facts, needs_several
 from repro.probes._moving import Moving
 from repro.probes._tracing import COMMUNICATE, TracingFabric

@@ -21,7 +21,7 @@ from repro.common.errors import InputError
 from repro.common.fields import Count, Model, Share
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
-from repro.fabric.device import pick_device
+from repro.fabric.gpus import pick_device
 from repro.fabric.selection import select
 from repro.fabric.sparse import Wire
 from repro.fabric.sparse_collectives import gtopk_allreduce, topk_allgather

@@ -14,7 +14,7 @@ from repro.data.base import Dataset
 from repro.experiment.schema import RunConfig
 from repro.experiment.testbeds import Device, Modelled
 from repro.fabric.base import LIBRARIES, NCCL, Fabric
-from repro.fabric.device import pick_device
+from repro.fabric.gpus import pick_device
 from repro.fabric.network import Network
 from repro.strategies.base import Strategy
 from repro.timing.costs import Costs

@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repro.common.errors import Diverged, FaultError
-from repro.common.messages import say
+from repro.common.processes import say
 
 if TYPE_CHECKING:
     from repro.strategies.base import Strategy

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 
 from repro.common.errors import Diverged, FaultError
-from repro.common.messages import say
+from repro.common.processes import say
 from repro.data.base import Dataset, Samples
 from repro.data.sequences import Sequences
 from repro.evaluation.evaluate import Sharing, digest, digests, evaluate, evaluate_training

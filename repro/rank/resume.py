@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from repro.common.known import known
-from repro.common.messages import say
+from repro.common.processes import say
 from repro.rank.checkpoints import Damaged, common
 from repro.rank.recorder import RunLog
 from repro.records.events import cut_back, read_events

@@ -9,7 +9,7 @@ from typing import Any
 
 from repro import data, models
 from repro.common.errors import FaultError
-from repro.common.messages import say
+from repro.common.processes import say
 from repro.data.base import Dataset
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric

@@ -63,6 +63,7 @@ RESULTS: Mapping[str, Mapping[str, Form]] = {
                  "statistics": {"min", "max", "mean", "sd", "median", "n"}},
     "lengths": {"splits": None},
     "layer_sizes": {"layers": [{"name", "activation_bytes", "parameter_bytes"}], "parameter_bytes": None},
+    "layer_times": {"profile": {"model", "batch", "hardware", "layers"}, "seconds": None, "parameter_bytes": None},
     "configurations": {
         "rows": [{"model", "cluster", "machines", "bandwidth_Bps", "cost_model", "config", "noam", "optima",
                   "speedup_single", "speedup_bsp"}],

@@ -7,7 +7,7 @@ import json
 import pytest
 import torch
 
-from repro.bench import allreduce, codecs, loop, parameter_server, pipelining, suite, virtual
+from repro.bench import allreduce, codecs, loading, loop, parameter_server, pipelining, suite, virtual
 from repro.bench.calls import NAMES, checker, pattern
 from repro.bench.collective import bench_collective, table
 from repro.cli import main
@@ -163,6 +163,17 @@ def test_suite_writes_its_result(tmp_path, monkeypatch, capsys) -> None:
     [row] = written["rows"]
     assert row["virtual_s"]["recurrence"] == row["virtual_s"]["events"] == pytest.approx(row["closed_form_s"])
     assert "virtual fabric" in capsys.readouterr().err
+
+
+def test_loading(monkeypatch) -> None:
+    """Both sides draw the same images; the goal is judged where the cores are that it is for."""
+    for cores, judged in ((2, 0), (16, 1)):
+        monkeypatch.setattr(loading.os, "sched_getaffinity", lambda _, cores=cores: range(cores))
+        result = loading.measure(turns=2, model="softmax", size=32, steps=2)
+        assert result["cores"] == cores and len(result["against_goals"]) == judged
+        assert set(result["step_s"]) == {"ahead", "memory"} and len(result["step_s"]["ahead"]["all"]) == 2
+        assert result["ratio"]["min"] <= result["ratio"]["median"] <= result["ratio"]["max"]
+        assert ("is for 16 cores: not judged on 2" in loading.table(result)) == (not judged)
 
 
 def test_suite_refuses_an_unknown_benchmark() -> None:

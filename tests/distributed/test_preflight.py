@@ -12,8 +12,8 @@ import torch
 from PIL import Image
 
 from repro.common.errors import InputError
-from repro.common.local_rank import local_rank
 from repro.common.paths import PROJECT
+from repro.common.processes import local_rank
 from repro.experiment.plugins import choice
 from repro.experiment.schema import RunConfig
 from repro.fabric import gpus, torch_start
@@ -117,7 +117,7 @@ def test_gpus_are_shared_out_by_the_place_on_the_host(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "get_device_properties", Properties)
     monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
-    from repro.fabric.device import pick_device
+    from repro.fabric.gpus import pick_device
 
     for variable in ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"):
         monkeypatch.delenv(variable, raising=False)

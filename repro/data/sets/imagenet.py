@@ -1,7 +1,9 @@
-"""ImageNet (ILSVRC-2012, Russakovsky et al. 2015) in the ImageFolder layout: train/<class>/*.JPEG, val/<class>/*.JPEG.
+"""ImageNet (ILSVRC-2012, Russakovsky et al. 2015) in the ImageFolder layout: train/<class>/*.JPEG, val/<class>/*.JPEG;
+or in WebDataset shards: *-train-000000.tar and on, *-val-000000.tar and on (repro.data.shards).
 
-No mirror gives it without a signature, so it is never downloaded: put the two folders into `imagenet/` of a place that
-is searched. Any images in that layout will do; classes are the folder names of train/, in sorted order.
+No mirror gives it without a signature, so it is never downloaded: put the two folders, or all shards, into `imagenet/`
+of a place that is searched. Any images in that layout will do; classes are the folder names of train/, in sorted order,
+and of shards the numbers in their entries *.cls. Where both are there the folders are read.
 
 Options, all of them null unless set:
   image_size   pixels along a side (null: 227, AlexNet's; the stand-in's 64)
@@ -26,19 +28,20 @@ by the usual mean and deviation of each channel.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from repro.common.errors import InputError, unknown
-from repro.data import files
+from repro.data import files, shards
 from repro.data.augmentation import ALL
 from repro.data.files import limit
 
 if TYPE_CHECKING:
     from repro.data.base import Dataset, Split
-    from repro.data.lazy import Decoder, LazySplit
+    from repro.data.lazy import Decoder, LazySplit, Source
 
 TRAIN, TEST, CLASSES = 1_281_167, 50_000, 1_000
 STANDIN_TRAIN, STANDIN_TEST, STANDIN_CLASSES, STANDIN_SIZE = 1_024, 256, 10, 64
@@ -48,11 +51,12 @@ FILES: dict[str, files.File] = {}
 MIRRORS = ()
 MISSING = (
     "ImageNet cannot be downloaded without signing for it at image-net.org: put train/<class>/*.JPEG and "
-    "val/<class>/*.JPEG"
+    "val/<class>/*.JPEG, or the WebDataset shards *-train-000000.tar, *-val-000000.tar and so on,"
 )
 
 MEAN, DEVIATION = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 SUFFIXES = (".jpeg", ".jpg", ".png")
+PARTS = tuple(shards.PATTERNS)
 IN_MEMORY = 4 * 2**30  # bytes of decoded images a rank
 
 
@@ -83,57 +87,63 @@ OPTIONS = (*(field.name for field in fields(_Options)), *ALL)
 
 
 def find(root: str | None = None, name: str = "imagenet") -> Path | None:
-    """The first place's folder of that name; InputError where it lacks train/ or val/."""
+    """The first place's folder of that name; InputError where it lacks train or val."""
     for place in files.places(root):
         folder = place / name
-        absent = [part for part in ("train", "val") if not (folder / part).is_dir()]
-        if not absent:
+        folders = [part for part in PARTS if (folder / part).is_dir()]
+        sharded = [part for part in PARTS if shards.of(folder, part)]
+        if PARTS in (tuple(folders), tuple(sharded)):
             return folder
-        if len(absent) == 1:
-            raise InputError(f"data set '{name}' is incomplete: {folder} lacks {absent[0]}/")
+        if there := folders or sharded:
+            (absent,) = set(PARTS) - set(there)
+            lacks = f"{absent}/" if folders else f"shards {shards.PATTERNS[absent]}"
+            raise InputError(f"data set '{name}' is incomplete: {folder} lacks {lacks}")
     return None
 
 
 def read(folder: Path, **given: Any) -> Dataset:
     """The images in a folder that `find` gave. InputError for too few classes, sizes that are not allowed to differ,
     and files that cannot be read, each before training starts."""
-    return of_folders(folder, _Options(**given), "imagenet", (CLASSES, TRAIN, TEST))
+    return of_images(folder, _Options(**given), "imagenet", (CLASSES, TRAIN, TEST))
 
 
-def of_folders(
+def of_images(
     folder: Path, options: _Options, name: str, whole: tuple[int, int, int | None], size: int = SIZE
 ) -> Dataset:
     """A data set in ImageNet's layout; named `name`-subset unless it has the classes, training and test images (None:
     however many) of `whole`. `size`: pixels along a side where the options have none."""
     from repro.data.base import Dataset
 
-    names = class_names(folder / "train", options.classes)
-    listed = [
-        listing(folder / "train", names, "images", options.images),
-        listing(folder / "val", names, "test_images", options.test_images),
-    ]
-    paths = [[folder / name for name, _, _ in part] for part in listed]
+    sharded = not all((folder / part).is_dir() for part in PARTS)
+    classes = (of_shards if sharded else of_folders)(folder, options.classes)
+    asked = ("images", options.images), ("test_images", options.test_images)
+    listed = []
+    for part, found, (option, most) in zip(PARTS, classes, asked):
+        rows = by_turns(found)
+        if not rows:
+            raise InputError(f"{folder}: no image of classes 0 to {len(found) - 1} in {part}")
+        listed.append(rows[: limit(option, most, len(rows))])
+    sources = [[row.source for row in rows] for rows in listed]
     exact = options.resize == "never"
     sides = (limit("image_size", options.image_size, 2**15, size),) * 2
     if exact:
-        sides = common_size(paths[0] + paths[1], sides if options.image_size else None)
+        sides = common_size(sources[0] + sources[1], sides if options.image_size else None)
     held = None if options.held is None else limit("held", options.held, 2**15)
     decode = options.decode
     if decode is None:
         side = held or sides[0]
-        decode = "memory" if 3 * side**2 * sum(map(len, paths)) <= IN_MEMORY else "lazy"
+        decode = "memory" if 3 * side**2 * sum(map(len, sources)) <= IN_MEMORY else "lazy"
     checksum = checksum_of(listed)
     if decode == "lazy" and not exact:
-        check_headers(paths[0] + paths[1], checksum)
-    decoders = _decoders(sides, exact, held)
+        check_headers(sources[0] + sources[1], checksum)
     splits = [
-        split(part, [label for _, _, label in rows], decoder, decode, options.ahead)
-        for part, rows, decoder in zip(paths, listed, decoders)
+        split(part, [row.label for row in rows], decoder, decode, options.ahead)
+        for part, rows, decoder in zip(sources, listed, _decoders(sides, exact, held))
     ]
-    counts = len(names), len(paths[0]), len(paths[1])
+    counts = len(classes[0]), len(sources[0]), len(sources[1])
     if any(wanted not in (None, count) for wanted, count in zip(whole, counts)):
         name = f"{name}-subset"
-    return Dataset(name, False, checksum, *splits, classes=len(names), input_shape=(3, *sides))
+    return Dataset(name, False, checksum, *splits, classes=counts[0], input_shape=(3, *sides))
 
 
 def _decoders(sides: tuple[int, int], exact: bool, held: int | None) -> tuple[Decoder, Decoder]:
@@ -147,37 +157,65 @@ def _decoders(sides: tuple[int, int], exact: bool, held: int | None) -> tuple[De
     return lazy.Decoder((held, held), exact, held), lazy.Decoder(sides, exact, held)
 
 
-def class_names(folder: Path, wanted: int | None) -> list[str]:
-    """The class folders to use, in sorted order; InputError where there are fewer than wanted, or fewer than two."""
-    names = sorted(entry.name for entry in os.scandir(folder) if entry.is_dir())
-    count = limit("classes", wanted, 2**31, len(names))
-    if len(names) < max(count, 2) or count < 2:
-        some = ", ".join(names[:5]) + (" ..." if len(names) > 5 else "")
+class Row(NamedTuple):
+    """An image to use. name: all that tells it, below the data set's folder, besides its bytes."""
+
+    name: str
+    size: int
+    label: int
+    source: Source
+
+
+def of_folders(folder: Path, wanted: int | None) -> list[list[list[Row]]]:
+    """Of train/ and val/ each class's images, in the order of their names; the first `wanted` classes, None: all.
+    InputError where there are fewer, and where one has no folder or no image in it."""
+    names = sorted(entry.name for entry in os.scandir(folder / "train") if entry.is_dir())
+    some = ", ".join(names[:5]) + (" ..." if len(names) > 5 else "")
+    count = class_count(wanted, len(names), f"{folder / 'train'}: {len(names)} class folders ({some or 'none'})")
+    return [[_class(folder, f"{part}/{name}", label) for label, name in enumerate(names[:count])] for part in PARTS]
+
+
+def _class(folder: Path, inner: str, label: int) -> list[Row]:
+    try:
+        entries = [entry for entry in os.scandir(folder / inner) if entry.name.lower().endswith(SUFFIXES)]
+    except OSError as error:
+        raise InputError(
+            f"{folder / inner}: cannot be read ({error.strerror}); every class of train/ needs a folder in val/ too"
+        ) from None
+    if not entries:
+        raise InputError(f"{folder / inner}: no image ({', '.join(SUFFIXES)}) in it")
+    entries.sort(key=lambda entry: entry.name)
+    return [Row(f"{inner}/{one.name}", one.stat().st_size, label, folder / inner / one.name) for one in entries]
+
+
+def of_shards(folder: Path, wanted: int | None) -> list[list[list[Row]]]:
+    """The same of shards, whose contents alone tell an image's class."""
+    parts = shards.classes(folder)
+    count = class_count(wanted, len(parts[0]), f"{folder}: classes 0 to {len(parts[0]) - 1} in the shards of train")
+    return [
+        [
+            [Row(f"{one.shard.name}/{one.name} {label}", one.size, label, one) for one in part[label]]
+            for label in range(count)
+        ]
+        for part in parts
+    ]
+
+
+def class_count(wanted: int | None, found: int, what: str) -> int:
+    """How many classes to use; InputError where there are fewer than wanted, or fewer than two."""
+    count = limit("classes", wanted, 2**31, found)
+    if not 2 <= count <= found:
         asked = f"dataset.classes={wanted} asks for {wanted}" if wanted else "at least 2 are needed"
-        raise InputError(f"{folder}: {len(names)} class folders ({some or 'none'}), but {asked}")
-    return names[:count]
+        raise InputError(f"{what}, but {asked}")
+    return count
 
 
-def listing(folder: Path, names: list[str], option: str, wanted: int | None) -> list[tuple[str, int, int]]:
-    """(Path below the data set's folder, bytes, label) of each image to use: every class's first, every class's
-    second, and so on. InputError where a class has no folder or no image in it."""
-    rows = []
-    for label, name in enumerate(names):
-        try:
-            entries = [entry for entry in os.scandir(folder / name) if entry.name.lower().endswith(SUFFIXES)]
-        except OSError as error:
-            raise InputError(
-                f"{folder / name}: cannot be read ({error.strerror}); every class of train/ needs a folder in val/ too"
-            ) from None
-        if not entries:
-            raise InputError(f"{folder / name}: no image ({', '.join(SUFFIXES)}) in it")
-        for place, entry in enumerate(sorted(entries, key=lambda entry: entry.name)):
-            rows.append((place, label, f"{folder.name}/{name}/{entry.name}", entry.stat().st_size))
-    rows.sort(key=lambda row: row[:2])
-    return [(path, size, label) for _, label, path, size in rows[: limit(option, wanted, len(rows))]]
+def by_turns(classes: list[list[Row]]) -> list[Row]:
+    """Every class's first image, every class's second, and so on."""
+    return [row for turn in itertools.zip_longest(*classes) for row in turn if row is not None]
 
 
-def common_size(paths: list[Path], wanted: tuple[int, int] | None) -> tuple[int, int]:
+def common_size(paths: list[Source], wanted: tuple[int, int] | None) -> tuple[int, int]:
     """(Height, width) that all images have; InputError naming two that differ, and how many do."""
     from repro.data import lazy
 
@@ -194,13 +232,13 @@ def common_size(paths: list[Path], wanted: tuple[int, int] | None) -> tuple[int,
     return size
 
 
-def checksum_of(listed: list[list[tuple[str, int, int]]]) -> str:
-    """sha256 over the sorted names and sizes of the files used."""
-    lines = sorted(f"{path} {size}\n" for part in listed for path, size, _ in part)
+def checksum_of(listed: list[list[Row]]) -> str:
+    """sha256 over the sorted names and sizes of the images used."""
+    lines = sorted(f"{row.name} {row.size}\n" for part in listed for row in part)
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
-def check_headers(paths: list[Path], checksum: str) -> None:
+def check_headers(paths: list[Source], checksum: str) -> None:
     """Read every image's header, once for a set of files: a note in the cache spares the ranks the second time."""
     from repro.data import lazy
 
@@ -215,7 +253,9 @@ def check_headers(paths: list[Path], checksum: str) -> None:
         files.log.debug("%s: cannot be written; headers will be read again", note)
 
 
-def split(paths: list[Path], labels: list[int], decoder: Decoder, decode: str, ahead: int | None) -> Split | LazySplit:
+def split(
+    paths: list[Source], labels: list[int], decoder: Decoder, decode: str, ahead: int | None
+) -> Split | LazySplit:
     """A `Split` of decoded images, or a `LazySplit`."""
     import torch
 

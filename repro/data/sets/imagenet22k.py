@@ -29,13 +29,13 @@ __all__ = ["FILES", "MIRRORS", "MISSING", "OPTIONS", "STANDIN", "find", "read", 
 
 
 def find(root: str | None = None) -> Path | None:
-    """The first place's `imagenet22k` folder; InputError where it lacks train/ or val/."""
+    """The first place's `imagenet22k` folder; InputError where it lacks train or val."""
     return imagenet.find(root, "imagenet22k")
 
 
 def read(folder: Path, **given: Any) -> Dataset:
     """The images in a folder that `find` gave; InputError as `imagenet.read`."""
-    return imagenet.of_folders(folder, _Options(**given), "imagenet22k", (CLASSES, TRAIN, None), SIZE)
+    return imagenet.of_images(folder, _Options(**given), "imagenet22k", (CLASSES, TRAIN, None), SIZE)
 
 
 def standin(**given: Any) -> Dataset:

@@ -1,4 +1,5 @@
-"""The programs of `make gpu-check`: `profiler` (traces, what is hidden), `loop` (overhead), `repeats` (determinism)."""
+"""The programs of `make gpu-check`: `profiler` (traces, what is hidden), `layer_times` (profiles of models), `loop`
+(overhead), `repeats` (determinism)."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ import pytest
 from repro.common.errors import InputError
 from repro.fabric import virtual
 from repro.launch import runs
+from repro.pipeline import profile
 from repro.probes import profiler, repeats
 from repro.rank import programs
 from repro.records import needed
@@ -138,6 +140,32 @@ def test_strategies_of_libraries_and_pipelines_are_recorded_too(tmp_path, strate
     program = ["program=profiler", "+probe.steps=2", "+probe.warmup=1", "grid=null", "testbed.launcher=torchrun"]
     found = summary(run_cli(tmp_path, f"strategy={name}", "testbed=here", *options, *program))
     assert found["result"]["iteration_s"] > 0 and len(found["result"]["rows"]) == 2
+
+
+# --- the layers of a model
+
+
+LAYERS = ["strategy=dsync", "testbed=here", "workers=1", "program=layer_times", "+probe.minibatches=2"]
+
+
+@pytest.mark.ranks
+def test_a_profile_is_a_record_and_a_file_for_the_partitioner(tmp_path):
+    found = summary(run_cli(tmp_path, *LAYERS, "model=alexnet_cifar", "dataset=cifar100", "batch=4"))
+    result = found["result"]
+    assert needed.problem(found) is None and found["kind"] == "measured" and result["profile"]["batch"] == 4
+    kept = profile.read(tmp_path / "pipesgd" / "fig4-mnist" / found["cell"] / "profile.json")
+    assert [layer["name"] for layer in result["profile"]["layers"]] == [layer.name for layer in kept.layers]
+    assert result["seconds"] == kept.seconds > 0
+    assert result["parameter_bytes"] == 4 * found["model"]["parameters"]
+
+
+@pytest.mark.parametrize(("overrides", "words"), [
+    (["workers=2"], "workers=2: program layer_times times the blocks of one worker; must be 1"),
+    (["testbed=virtual"], "program layer_times: time on testbed virtual is modelled; testbed=here"),
+])  # fmt: skip
+def test_whose_layers_cannot_be_timed(overrides, words):
+    with pytest.raises(InputError, match=words):
+        runs.expand(FIG4, [*LAYERS, "dataset.standin=always", *overrides])
 
 
 # --- the harness against a bare loop

@@ -1,0 +1,71 @@
+"""Program `layer_times`: seconds and bytes of every block of a model on one device, as `repro profile` has them.
+
+Model, data set and batch are the configuration's; nothing is trained, and nobody communicates. Of a stand-in the model
+has the real data set's classes. The profile itself lies beside the summary, for `repro partition`.
+
+Result: {profile: the fields of `repro.pipeline.layers.Profile`, seconds of a minibatch, parameter_bytes of the model}.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+from repro import data, models, probes
+from repro.common.errors import InputError
+from repro.common.fields import Count, Model, Whole
+from repro.experiment.schema import RunConfig
+from repro.fabric.base import Fabric
+from repro.fabric.gpus import pick_device
+from repro.pipeline import profile, profiler
+from repro.pipeline.layers import as_text
+from repro.probes._common import facts, needs_one
+
+FILE = "profile.json"
+
+
+class Options(Model):
+    """Minibatches that are timed (the paper takes 1,000), and minibatches before them that are not."""
+
+    minibatches: Count
+    warmup: Whole = 5
+
+
+def check(config: RunConfig) -> None:
+    """InputError for more workers than it uses, and where time is modelled."""
+    needs_one(config, "times the blocks of one worker")
+    if config.testbed.kind != "measured":
+        raise InputError(f"program layer_times: time on testbed {config.testbed.name} is modelled; testbed=here")
+
+
+def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
+    """All of it."""
+    probe, dataset, device = config.probe, data.of(config), pick_device(config.device, fabric.rank)
+    options = {option: value for option, value in config.dataset.options.items() if option != "standin"}
+    classes = profiler.classes_of(dataset, config.dataset.name, options)
+    model = models.of(config, replace(dataset, classes=classes), device)
+    probes.start(fabric, probe.warmup + probe.minibatches)
+    found = profiler.of_model(
+        config.model.name,
+        model,
+        dataset,
+        config.batch,
+        probe.minibatches,
+        probe.warmup,
+        device,
+        config.seed,
+        lambda number: probes.progress(fabric, number),
+    )
+    profile.write(folder / FILE, found)
+    total = sum(layer.parameter_bytes for layer in found.layers)
+    longest = max(found.layers, key=lambda layer: layer.seconds)
+    line = (
+        f"{1e3 * found.seconds:.4g} ms a minibatch of {config.batch} in {len(found.layers)} blocks, "
+        f"{longest.seconds / found.seconds:.0%} of it {longest.name}"
+    )
+    said = facts(
+        fabric, config.model.name, sum(one.numel() for one in model.parameters() if one.requires_grad), dataset
+    )
+    result = {"profile": json.loads(as_text(found)), "seconds": found.seconds, "parameter_bytes": total}
+    probes.finish(fabric, config, folder, said, result, {"seconds": found.seconds, "parameter_bytes": total}, line)

@@ -456,7 +456,8 @@ def test_one_command_goes_from_videos_to_features_to_a_trained_lstm(tmp_path, pl
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path / "results"))
     monkeypatch.setattr(extract_ucf101, "inception", small_inception)
     films, run = tmp_path / "films", ["run", "eagersgd/fig13", "--scale", "quick", "--no-mlflow", "--no-report"]
-    run += ["strategy=dsync", "workers=2", "batch=8", "dataset.features=2048", "dataset.standin=never", "eval_train=0"]
+    run += ["testbed=paper/eagersgd-lstm", "strategy=dsync", "workers=2", "batch=8", "dataset.features=2048"]
+    run += ["dataset.standin=never", "eval_train=0"]
     run += ["dataset.test_videos=2", f"data.videos={films}"]
 
     def told() -> str:

@@ -235,10 +235,7 @@ class TorchPipelining(Strategy):
             "schedule": self.options.schedule,
             "semantics": "flush",
             "source": configuration.source,
-            "stages": [
-                {"first": one.first, "last": one.last, "replicas": one.replicas, "blocks": names, "seconds": seconds}
-                for one, names, seconds in zip(layout.stages, configuration.blocks, configuration.seconds)
-            ],
+            "stages": configuration.stages,
         }
 
     def state_dict(self) -> dict:

@@ -14,7 +14,7 @@ from typing import Any
 from repro.common.fields import Model, Text, checked
 from repro.experiment import config
 from repro.experiment.files import own_file
-from repro.experiment.quoted import printed
+from repro.experiment.quoted import number, printed
 
 BEGIN, END = "<!-- workloads: repro verify --write -->", "<!-- end -->"
 HEAD = ("workload", "target", "data at hand", "GPU", "target reached", "run in MLflow", "command")
@@ -64,7 +64,7 @@ def _row(reference: Path, experiment: str) -> tuple[str, ...]:
     workload = checked(Workload, own_file(experiment)["workload"])
     paper = experiment.split("/")[0]
     value, unit, source = printed(paper, workload.place, workload.row, workload.quantity, workload.setting)
-    target = float(value) / (100 if unit == "%" else 1)
+    target = number(value, unit)
     model = config.compose(experiment)["model"]["name"]
     runs = best(_trained(reference, experiment, model), workload.setting)
     shown = f"{target:g} ({workload.place if workload.place.startswith(('Figure', 'Table')) else source})"

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from repro.common.errors import InputError
 from repro.common.fields import Model, Text, checked
 from repro.experiment.files import own_file, place_of
-from repro.experiment.quoted import printed
+from repro.experiment.quoted import number, printed
 
 ALWAYS = (
     *("workers", "batch", "epochs"),
@@ -81,7 +81,7 @@ def _parameter(experiment: str, resolved: Mapping[str, Any], name: str, given: A
         ) from None
     said: str | float = value
     with suppress(ValueError):
-        said = float(value) * (_at(resolved, entry.each) if entry.each else 1) / (100 if unit == "%" else 1)
+        said = number(value, unit) * (_at(resolved, entry.each) if entry.each else 1)
     where = entry.place if entry.place in source else f"{entry.place}: {source}"
     return Parameter(name, ours, said, where + (f"; {value} for each of {entry.each}" if entry.each else ""))
 

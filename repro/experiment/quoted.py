@@ -84,6 +84,11 @@ def printed(paper: str, place: str, row: str, quantity: str, setting: str) -> tu
     raise InputError(f"{paper}.csv has nothing of {setting} in {place}, {row}, {quantity}")
 
 
+def number(value: str, unit: str) -> float:
+    """What stands in a paper's table as a number, of a percentage the share; ValueError where it is none."""
+    return float(value) / (100 if unit == "%" else 1)
+
+
 def _numbers(paper: str, entry: Quoted) -> dict[str, float]:
     where = (entry.place, entry.row, entry.quantity)
     rows = {row["setting"]: row for row in _table(paper) if (row["place"], row["row"], row["quantity"]) == where}

@@ -37,6 +37,14 @@ class Configuration:
     blocks: tuple[tuple[str, ...], ...]
     seconds: tuple[float | None, ...]
 
+    @property
+    def stages(self) -> list[dict[str, Any]]:
+        """As a run's record has them: {first, last (block), replicas, blocks, seconds}."""
+        return [
+            {"first": one.first, "last": one.last, "replicas": one.replicas, "blocks": names, "seconds": seconds}
+            for one, names, seconds in zip(self.layout.stages, self.blocks, self.seconds)
+        ]
+
 
 def configure(worker: Worker, options: Any, sample: torch.Tensor) -> Configuration:
     """Of the options' `config`, `cuts`, `profile`, `bandwidth_Bps` and `cost_model`; the same on every rank.

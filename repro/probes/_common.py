@@ -65,6 +65,12 @@ def needs_one(config: RunConfig, what: str) -> None:
         raise InputError(f"workers={config.workers}: program {config.program} {what}; must be 1")
 
 
+def needs_real_time(config: RunConfig) -> None:
+    """InputError where time is modelled, by simulation or emulation."""
+    if config.testbed.kind != "measured":
+        raise InputError(f"program {config.program}: time on testbed {config.testbed.name} is modelled; testbed=here")
+
+
 def needs_several(config: RunConfig, who: str = "who communicate") -> None:
     """InputError without somebody to talk to."""
     if config.workers < 2:

@@ -13,14 +13,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from repro import data, models, probes
-from repro.common.errors import InputError
 from repro.common.fields import Count, Model, Whole
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.fabric.gpus import pick_device
 from repro.pipeline import profile, profiler
 from repro.pipeline.layers import as_text
-from repro.probes._common import facts, needs_one
+from repro.probes._common import facts, needs_one, needs_real_time
 
 FILE = "profile.json"
 
@@ -35,8 +34,7 @@ class Options(Model):
 def check(config: RunConfig) -> None:
     """InputError for more workers than it uses, and where time is modelled."""
     needs_one(config, "times the blocks of one worker")
-    if config.testbed.kind != "measured":
-        raise InputError(f"program layer_times: time on testbed {config.testbed.name} is modelled; testbed=here")
+    needs_real_time(config)
 
 
 def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:

@@ -24,7 +24,7 @@ from repro.common.fields import Count, Model
 from repro.data.base import Dataset
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
-from repro.probes._common import facts, needs_one
+from repro.probes._common import facts, needs_one, needs_real_time
 from repro.rank.checkpoints import Checkpoints
 from repro.rank.factory import build_worker
 from repro.rank.loop import train
@@ -49,9 +49,8 @@ class Options(Model):
 def check(config: RunConfig) -> None:
     """InputError for what a bare loop does not do."""
     needs_one(config, "compares one rank with a bare loop")
+    needs_real_time(config)
     given = config.optimizer
-    if config.testbed.kind != "measured":
-        raise InputError(f"program loop: time on testbed {config.testbed.name} is modelled; testbed=here")
     if (given.name, given.schedule, given.warmup, given.clip_norm) != ("sgd", "constant", [], None):
         raise InputError("program loop: its bare loop has plain SGD at one rate: leave the other entries of optimizer")
     if config.accumulate > 1:

@@ -23,15 +23,26 @@ from typing import Any
 import torch
 
 from repro import data, probes, strategies
-from repro.common.errors import InputError, NotHere
+from repro.common.errors import NotHere
 from repro.common.fields import Count, Model, Whole
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
-from repro.probes._common import facts
+from repro.probes._common import facts, needs_real_time
 from repro.rank import programs
 from repro.rank.factory import build_worker, check_ranks
 from repro.strategies.base import Strategy
-from repro.training.clock import COMMUNICATION, COMPUTATION, MAIN_LINE, Clock, Interval, Phase, Span, overlap, union
+from repro.training.clock import (
+    COMMUNICATION,
+    COMPUTATION,
+    MAIN_LINE,
+    Clock,
+    Interval,
+    Phase,
+    Span,
+    overlap,
+    sides,
+    union,
+)
 
 NUMERICS = True
 AGREE = 0.05  # of all communication: by so much the two views may differ
@@ -52,8 +63,7 @@ ranks = programs.strategy_ranks
 
 def check(config: RunConfig) -> None:
     """InputError where time is modelled: the profiler's is the wall clock."""
-    if config.testbed.kind != "measured":
-        raise InputError(f"program profiler: time on testbed {config.testbed.name} is modelled; testbed=here")
+    needs_real_time(config)
 
 
 class Annotated(Phase):
@@ -172,9 +182,7 @@ VIEWS = ("clock", "profiler")
 
 def of_clock(intervals: Iterable[Interval]) -> dict[str, float | None]:
     """As the clock's "overlapped" has it."""
-    intervals = list(intervals)
-    beside = [(i.start, i.end) for i in intervals if i.line != MAIN_LINE and i.name == COMMUNICATION]
-    return view(beside, [(i.start, i.end) for i in intervals if i.line == MAIN_LINE and i.name in COMPUTATION])
+    return view(*sides(intervals))
 
 
 def of_trace(events: Iterable[Mapping[str, Any]], main_thread: int) -> dict[str, float | None]:

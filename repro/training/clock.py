@@ -32,6 +32,17 @@ class Interval(NamedTuple):
     minibatch: int | None = None
 
 
+def sides(intervals: Iterable[Interval]) -> tuple[list[Span], list[Span]]:
+    """Communication of other lines, and the main line's computation, which may hide it."""
+    communication, computation = [], []
+    for one in intervals:
+        if one.line == MAIN_LINE and one.name in COMPUTATION:
+            computation.append((one.start, one.end))
+        elif one.line != MAIN_LINE and one.name == COMMUNICATION:
+            communication.append((one.start, one.end))
+    return communication, computation
+
+
 class Phase:
     """`Clock.phase` as a context manager: a generator's would cost a short step several times as much."""
 
@@ -221,10 +232,8 @@ class Clock:
             self._read(self._device_times)
         intervals, self._intervals = self._intervals, []
         self._recent = intervals
-        computing = [(i.start, i.end) for i in intervals if i.line == MAIN_LINE and i.name in COMPUTATION]
-        hidden = [(i.start, i.end) for i in intervals if i.line != MAIN_LINE and i.name == COMMUNICATION]
         phases = {name: self._phases.pop(name, 0.0) for name in PHASES}
-        return phases | {"overlapped": overlap(computing, hidden)}
+        return phases | {"overlapped": overlap(*sides(intervals))}
 
     def middle(self, seconds: float) -> list[Interval]:
         """The intervals that touch the middle `seconds` of what the last `take` returned, for timelines.

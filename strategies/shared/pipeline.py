@@ -205,10 +205,7 @@ class Pipeline(Strategy):
             "schedule": plan.schedule,
             "semantics": plan.semantics,
             "source": configuration.source,
-            "stages": [
-                {"first": one.first, "last": one.last, "replicas": one.replicas, "blocks": names, "seconds": seconds}
-                for one, names, seconds in zip(plan.layout.stages, configuration.blocks, configuration.seconds)
-            ],
+            "stages": configuration.stages,
         }
 
     def describe_rank(self) -> dict[str, Any]:

@@ -173,6 +173,7 @@ def identify(runs: Sequence[Run]) -> None:
     from repro import data, models
 
     ensured: set[tuple] = set()
+    extracted: list[tuple] = []
 
     def tell(line: str) -> None:
         print(line, file=sys.stderr)
@@ -181,9 +182,11 @@ def identify(runs: Sequence[Run]) -> None:
     keys = Keys()
     for run in runs:
         name, place, options = run.config.dataset.name, run.config.data, run.config.dataset.options
-        if place.videos and not run.config.timing_only:
+        asked = (name, place, options)
+        if place.videos and not run.config.timing_only and asked not in extracted:
             given = {option: value for option, value in options.items() if option not in ("name", "standin")}
             data.extract(name, place.videos, place.root, run.config.device, tell, **given)
+            extracted.append(asked)
         wanted = (name, place.root, options["standin"])
         if wanted not in ensured and not run.config.timing_only:
             data.ensure(*wanted, say=tell)

@@ -8,6 +8,7 @@ unpacked, and nothing that they say is run. The same runs give the same bytes.
 from __future__ import annotations
 
 import hashlib
+import io
 import json
 import re
 import zipfile
@@ -36,8 +37,6 @@ def unclean(runs: Sequence[dict[str, Any]]) -> list[str]:
 def pack(path: Path, runs: Sequence[Published]) -> str:
     """Write an archive of these runs; returns its SHA-256. InputError for a run that `read` would refuse, and for a
     place that cannot be written."""
-    import io
-
     members: dict[str, bytes] = {}
     for run in sorted(runs, key=lambda run: tidy.name(run.summary)):
         summary, config = shareable(run.summary), shareable(run.config | {"data": {"root": None}})

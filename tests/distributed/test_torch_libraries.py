@@ -18,8 +18,8 @@ from repro.strategies import torch_pipelining
 from repro.strategies.ddp import Options, ring_share, sent_bytes
 from repro.strategies.torch_pipelining import OURS
 from repro.testing import small
+from tests.support.cli import killed_and_resumed
 from tests.support.cli import run as run_cli
-from tests.support.cli import summary
 
 pytestmark = pytest.mark.ranks
 N = sum(p.numel() for p in small.model().parameters())
@@ -147,12 +147,8 @@ TORCHRUN = ("testbed=here", "testbed.launcher=torchrun", "strategy=ddp", "worker
 
 def test_a_killed_run_resumes_to_the_same_bits(tmp_path):
     powersgd = (*TORCHRUN, "strategy.hook=powersgd", "strategy.powersgd_start=4", "strategy.powersgd_rank=2")
-    whole = summary(run_cli(tmp_path / "whole", *powersgd))
-    killed = run_cli(tmp_path / "killed", *powersgd, fault="kill:1:13")
-    assert killed.returncode == 1 and "rank 1" in killed.stderr and "Traceback" not in killed.stderr
-    again = summary(run_cli(tmp_path / "killed", *powersgd, fault="kill:1:13"))
-    assert again["wall"]["resumes"] == 1
-    assert (again["weights_sha256"], again["bytes_sent"]) == (whole["weights_sha256"], whole["bytes_sent"])
+    whole, again = killed_and_resumed(tmp_path, *powersgd)
+    assert again["bytes_sent"] == whole["bytes_sent"]
     assert whole["fabric"] == "torch" and whole["phases"]["communicate"] == 0
     assert sum(whole["phases"].values()) == pytest.approx(whole["step"]["mean_s"], rel=1e-9)
 
@@ -272,15 +268,11 @@ STAGES = (
 
 
 def test_pipelining_a_killed_run_resumes_to_the_same_bits(tmp_path):
-    whole = summary(run_cli(tmp_path / "whole", *STAGES))
+    whole, _ = killed_and_resumed(tmp_path, *STAGES)
     assert whole["pipeline"]["schedule"] == "1f1b" and whole["pipeline"]["config"] == "1-1-1"
     phases = whole["phases"]
     assert min(phases[name] for name in ("forward", "backward", "communicate", "update")) > 0
     assert sum(phases.values()) == pytest.approx(whole["step"]["mean_s"], rel=1e-9)
-    killed = run_cli(tmp_path / "killed", *STAGES, fault="kill:1:13")
-    assert killed.returncode == 1 and "rank 1" in killed.stderr and "Traceback" not in killed.stderr
-    again = summary(run_cli(tmp_path / "killed", *STAGES))
-    assert again["wall"]["resumes"] == 1 and again["weights_sha256"] == whole["weights_sha256"]
 
 
 def test_pipelining_a_stopped_rank_ends_the_run_with_a_line(tmp_path):

@@ -79,6 +79,17 @@ def summary(done: subprocess.CompletedProcess) -> dict:
     return only
 
 
+def killed_and_resumed(place: Path, *overrides: str) -> tuple[dict, dict]:
+    """The summaries of a run that nothing happens to, and of one that goes on after rank 1 was killed in step 13, whose
+    end a line says; both came to the same bits."""
+    whole = summary(run(place / "whole", *overrides))
+    killed = run(place / "killed", *overrides, fault="kill:1:13")
+    assert killed.returncode == 1 and "rank 1" in killed.stderr and "Traceback" not in killed.stderr
+    again = summary(run(place / "killed", *overrides, fault="kill:1:13"))
+    assert again["wall"]["resumes"] == 1 and again["weights_sha256"] == whole["weights_sha256"]
+    return whole, again
+
+
 def refused(done: subprocess.CompletedProcess, *words: str) -> None:
     """The command ended with status 2 and one line that has these words."""
     assert done.returncode == 2, (done.returncode, done.stdout, done.stderr)

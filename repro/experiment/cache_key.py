@@ -14,12 +14,13 @@ import importlib.util
 import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from repro.common.errors import InputError
 from repro.common.known import known
 
 PROJECT_PACKAGES = ("repro",)
+CHECKING = ("TYPE_CHECKING", "typing.TYPE_CHECKING")
 DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 # The rooms that show, store, start or name a run and cannot change its numbers, each with all below it. What decides
 # over measured times in one of them (how a launcher starts ranks, how a link is limited) is given as a root and counts.
@@ -42,7 +43,7 @@ def fingerprint(roots: Sequence[str]) -> str:
     """The SHA-256, in hexadecimal, of `modules(roots)`. Comments, docstrings and layout do not count."""
     digest = hashlib.sha256()
     for name in modules(roots):
-        digest.update(f"{name} {_code_hash(known(_source(name)))}\n".encode())
+        digest.update(f"{name} {_read(name, known(_source(name))).digest}\n".encode())
     return digest.hexdigest()
 
 
@@ -65,7 +66,7 @@ def modules(roots: Sequence[str]) -> list[str]:
         if name in found or not counts or (source := _source(name)) is None:
             continue
         found.add(name)
-        waiting.extend(_imports(name, source))
+        waiting.extend(_read(name, source).imports)
     return sorted(found)
 
 
@@ -113,30 +114,53 @@ def _source(name: str) -> Path | None:
     return None
 
 
-def _imports(name: str, path: Path) -> frozenset[str]:
-    """Every name that might be a module in the module's import statements, made absolute."""
+class Read(NamedTuple):
+    """What is read of a module's source. imports: every name that might be a module in its import statements, made
+    absolute. digest: of its code, without comments, docstrings and layout."""
+
+    imports: frozenset[str]
+    digest: str
+
+
+def _read(name: str, path: Path) -> Read:
     status = path.stat()
-    return _imported(name, path, status.st_mtime_ns, status.st_size)
+    return _read_at(name, path, status.st_mtime_ns, status.st_size)
 
 
 @functools.cache
-def _imported(name: str, path: Path, modified_ns: int, size: int) -> frozenset[str]:
+def _read_at(name: str, path: Path, modified_ns: int, size: int) -> Read:
+    """One walk for both: parsing is most of what a plan takes. Docstrings go out of the tree on the way."""
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
-    found: set[str] = set()
-    for node in _statements(_parsed(path)):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                found.add(alias.name)
-                if not alias.asname:  # binds the first package, so that its attributes can be used too
-                    found.update(_parents(alias.name))
-        elif isinstance(node, ast.ImportFrom):
-            module = node.module or ""
-            if node.level:
-                base = package.split(".")[: len(package.split(".")) - node.level + 1]
-                module = ".".join([*base, module] if module else base)
-            found.add(module)
-            found.update(f"{module}.{alias.name}" for alias in node.names)  # submodules; other names have no file
-    return frozenset(found)
+    imports: set[str] = set()
+    tree = _parsed(path)
+    waiting: list[tuple[ast.AST, bool]] = [(tree, True)]
+    while waiting:
+        node, runs = waiting.pop()  # runs: not below `if TYPE_CHECKING:`
+        if runs and isinstance(node, ast.Import | ast.ImportFrom):
+            imports.update(_imported(node, package))
+        elif isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+            node.body = node.body[1:] or [ast.Pass()]
+        checking = isinstance(node, ast.If) and ast.unparse(node.test) in CHECKING
+        waiting.extend((child, runs and not (checking and child in node.body)) for child in ast.iter_child_nodes(node))
+    # As text rather than as `ast.dump`, whose format differs from one Python version to the next.
+    return Read(frozenset(imports), hashlib.sha256(ast.unparse(tree).encode()).hexdigest())
+
+
+def _imported(node: ast.Import | ast.ImportFrom, package: str) -> Iterator[str]:
+    """The names of one statement in a module of the package."""
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            yield alias.name
+            if not alias.asname:  # binds the first package, so that its attributes can be used too
+                yield from _parents(alias.name)
+        return
+    module = node.module or ""
+    if node.level:
+        base = package.split(".")[: len(package.split(".")) - node.level + 1]
+        module = ".".join([*base, module] if module else base)
+    yield module
+    for alias in node.names:  # submodules; other names have no file
+        yield f"{module}.{alias.name}"
 
 
 def _parents(name: str) -> Iterator[str]:
@@ -144,35 +168,8 @@ def _parents(name: str) -> Iterator[str]:
         yield name
 
 
-def _statements(node: ast.AST) -> Iterator[ast.AST]:
-    """All nodes, without the bodies of `if TYPE_CHECKING:`."""
-    yield node
-    if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
-        children: Any = node.orelse
-    else:
-        children = ast.iter_child_nodes(node)
-    for child in children:
-        yield from _statements(child)
-
-
 def _parsed(path: Path) -> ast.Module:
     try:
         return ast.parse(path.read_bytes(), str(path))
     except (SyntaxError, ValueError) as error:
         raise InputError(f"{path}:{getattr(error, 'lineno', None) or 1}: not Python ({error})") from None
-
-
-def _code_hash(path: Path) -> str:
-    status = path.stat()
-    return _hashed(path, status.st_mtime_ns, status.st_size)
-
-
-@functools.cache
-def _hashed(path: Path, modified_ns: int, size: int) -> str:
-    # A tree of its own, because the docstrings are taken out of it. As text rather than as `ast.dump`, whose format
-    # differs from one Python version to the next.
-    tree = ast.parse(path.read_bytes())
-    for node in ast.walk(tree):
-        if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
-            node.body = node.body[1:] or [ast.Pass()]
-    return hashlib.sha256(ast.unparse(tree).encode()).hexdigest()

@@ -30,6 +30,7 @@ WORLDS, SIZES = (4, 8, 16), (1_000, 10_000, 100_000, 1_000_000)
 DENSITY, TURNS = 0.001, 3
 RANKS, RATE_GBIT, PING_TURNS = 4, 1.0, 5
 SIDES = ("authors", "ours", "sampled")  # the last with selection by a sampled threshold
+BARE = "bare"  # on links: the messages alone
 GRADIENTS = {1_000_000: 15, 10_000_000: 7, 60_000_000: 3}  # elements -> turns
 FASTER = Goal("the authors' time over ours, a whole exchange", 1.0, at_least=True)
 TWICE_FROM, TWICE = 10_000_000, FASTER._replace(bound=2.0)
@@ -48,7 +49,9 @@ def measure(
 
     own: {ranks, k, pack_s, unpack_s, merge_s (medians), own_s, wire_s, ratio (own over wire)}.
     steps: {elements, k, rate_gbit, sides {side: {part: {median, min}}}, authors_over {side: {part: ratio}}} and, of
-    links, {alpha_s, beta_s_per_byte, wire_s, over_wire, own_cpu_over_wire}. not_here: why there are none with links.
+    links, {alpha_s, beta_s_per_byte, wire_s, over_wire, bare_over_wire, over_bare, own_cpu_over_wire}: of what is over
+    the wire's bound, bare_over_wire is the machine's (its messages alone), over_bare what selecting and merging add.
+    not_here: why there are none with links.
     memory: see `gtopk_memory.measure`.
     """
     threads = torch.get_num_threads()
@@ -125,7 +128,8 @@ def draws(k: int, draw: torch.Generator) -> Sparse:
 
 def against_authors(elements: int, turns: int, rate_gbit: float | None) -> dict[str, Any]:
     """A row of `steps`: all sides in turns on 4 ranks; rate_gbit: of links between them, None: shared memory."""
-    jobs: list[dict[str, Any]] = [{"what": "step", "elements": elements, "sides": SIDES, "turns": turns}]
+    sides = (*SIDES, BARE) if rate_gbit else SIDES
+    jobs: list[dict[str, Any]] = [{"what": "step", "elements": elements, "sides": sides, "turns": turns}]
     if rate_gbit:
         jobs.append({"what": "latency", "turns": PING_TURNS})
     found, *pings = run_jobs("mpi", RANKS, jobs, 1, "repro.bench.gtopk_program", rate_gbit)
@@ -146,9 +150,9 @@ def against_authors(elements: int, turns: int, rate_gbit: float | None) -> dict[
     if rate_gbit:
         alpha, beta = min(pings[0]), 8e-9 / (rate_gbit * GOODPUT_SHARE)
         bound = closed_forms.gtopk_tree(RANKS, k, alpha, beta)
-        wire = [turn["ours"]["allreduce_s"] / bound for turn in found]
-        row |= {"alpha_s": alpha, "beta_s_per_byte": beta, "wire_s": bound}
-        row["over_wire"] = {"median": statistics.median(wire), "min": min(wire), "max": max(wire)}
+        ours, bare = ([turn[side]["allreduce_s"] for turn in found] for side in ("ours", BARE))
+        row |= {"alpha_s": alpha, "beta_s_per_byte": beta, "wire_s": bound, "over_bare": ratio(ours, bare)}
+        row |= {"over_wire": ratio(ours, [bound] * len(ours)), "bare_over_wire": ratio(bare, [bound] * len(bare))}
         row["own_cpu_over_wire"] = row["sides"]["ours"]["allreduce_cpu_s"]["min"] / bound
     return row
 
@@ -176,6 +180,7 @@ def table(result: dict[str, Any]) -> str:
             lines.append(
                 f"  {'':13}wire bound {1e3 * row['wire_s']:.2f} ms (alpha {1e6 * row['alpha_s']:.0f} us): ours "
                 "takes {median:.2f} ({min:.2f}-{max:.2f}) of it, ".format(**row["over_wire"])
+                + "its messages alone {median:.2f} ({min:.2f}-{max:.2f}), ".format(**row["bare_over_wire"])
                 + f"its CPU time on all ranks {row['own_cpu_over_wire']:.2f}"
             )
     if result["not_here"]:

@@ -17,6 +17,7 @@ import torch
 
 from repro.bench import gtopk_authors as authors
 from repro.bench.rank_program import main
+from repro.fabric.collectives import binomial_broadcast
 from repro.fabric.mpi import MpiFabric
 from repro.fabric.selection import select
 from repro.fabric.sparse import Wire
@@ -84,7 +85,25 @@ class Authors(Side):
         out[torch.from_numpy(places)] = torch.from_numpy(values)
 
 
-SIDES: dict[str, type[Side]] = {"ours": Ours, "sampled": Sampled, "authors": Authors}
+class Bare(Side):
+    """The messages of our tree and broadcast, as long and in that order, with nothing selected, packed or merged: what
+    this machine needs for them is the floor of any gTopKAllReduce on it."""
+
+    def select(self) -> torch.Tensor:
+        return Wire(self.k).empty(self.gradient.device)
+
+    def allreduce(self, mine: torch.Tensor) -> None:
+        rank, ranks, distance = self.fabric.rank, self.fabric.size, 1
+        while distance < ranks and rank % distance == 0:
+            if rank % (2 * distance):
+                self.fabric.send(mine, rank - distance)
+            elif rank + distance < ranks:
+                self.fabric.recv(mine, rank + distance)
+            distance *= 2
+        binomial_broadcast(self.fabric, mine)
+
+
+SIDES: dict[str, type[Side]] = {"ours": Ours, "sampled": Sampled, "authors": Authors, "bare": Bare}
 
 
 def run_job(fabric: MpiFabric, job: dict[str, Any], turn: int) -> list[Any]:

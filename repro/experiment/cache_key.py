@@ -140,8 +140,8 @@ def _read_at(name: str, path: Path, modified_ns: int, size: int) -> Read:
             imports.update(_imported(node, package))
         elif isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
             node.body = node.body[1:] or [ast.Pass()]
-        checking = isinstance(node, ast.If) and ast.unparse(node.test) in CHECKING
-        waiting.extend((child, runs and not (checking and child in node.body)) for child in ast.iter_child_nodes(node))
+        skipped = node.body if isinstance(node, ast.If) and ast.unparse(node.test) in CHECKING else ()
+        waiting.extend((child, runs and child not in skipped) for child in ast.iter_child_nodes(node))
     # As text rather than as `ast.dump`, whose format differs from one Python version to the next.
     return Read(frozenset(imports), hashlib.sha256(ast.unparse(tree).encode()).hexdigest())
 

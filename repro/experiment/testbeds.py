@@ -78,6 +78,11 @@ class Ranks(Model):
     claims: dict[str, list[Text]] = Field(default_factory=dict, exclude=True)
     implied: dict[str, list[Text]] = Field(default_factory=dict, exclude=True)
 
+    @property
+    def time_factor(self) -> float:
+        """Seconds on the wall of one on the clock of real ranks."""
+        return 1.0
+
 
 class Measured(Ranks):
     """Real ranks, on this machine or a cluster; with `rate_gbit` in a network of namespaces with limited links."""
@@ -147,6 +152,10 @@ class Emulated(Modelled):
     fair: bool = Field(default=False, exclude=True)  # as the simulated twin has it; real connections share as they do
     slow_down: Annotated[float, Field(ge=1)]
     shrink: Annotated[float, Field(ge=1)] = 1.0
+
+    @property
+    def time_factor(self) -> float:
+        return self.slow_down / self.shrink
 
 
 def testbed_of(given: Any) -> Measured | Simulated | Emulated:

@@ -19,6 +19,7 @@ from repro.records.catalogue import REFERENCE, Found
 
 # what an estimate rests on, best first
 SAME, SIZE, LIKE = "of the same runs", "of the same variants at another size", "of other runs of the experiment"
+SLOWED = "of their simulations, slowed down"
 UNKNOWN = "of none like them"
 LEAST_S = 0.5  # of a record in whole seconds
 STEADY_S = 10.0  # a pace counts for half where so many seconds speak for it
@@ -42,13 +43,15 @@ class What(NamedTuple):
     key: str
     scale: str
     iterations: float | None
+    time_factor: float = 1.0  # wall seconds of one on the run's own clock
 
     @classmethod
     def planned(cls, run: Run) -> What:
         config = run.config
         variant = (run.variant, run.testbed, config.model.name)
         kind = kinds.of_config(config.plain())
-        return cls((config.paper, config.figure), variant, kind, run.key, config.scale, run.iterations)
+        place = (config.paper, config.figure)
+        return cls(place, variant, kind, run.key, config.scale, run.iterations, config.testbed.time_factor)
 
     @classmethod
     def finished(cls, run: Mapping[str, Any]) -> What:
@@ -56,6 +59,12 @@ class What(NamedTuple):
         named = (run.get("paper"), run.get("experiment"))
         iterations = run.get("iterations")
         return cls(named, variant, kinds.of_summary(run), run.get("key", ""), run.get("scale", ""), iterations)
+
+    @property
+    def workload(self) -> tuple[Any, ...]:
+        """What is run, on whichever testbed."""
+        setting, _, model = self.variant
+        return (self.experiment, setting, model)
 
     def same(self, other: What) -> bool:
         """Whether a run of the same variant takes as long."""
@@ -73,6 +82,7 @@ class Record(NamedTuple):
     seconds: float
     working_s: float
     machine: str | None
+    train_s: float | None = None  # on the run's own clock
 
 
 def record(summary: Mapping[str, Any]) -> Record | None:
@@ -84,7 +94,8 @@ def record(summary: Mapping[str, Any]) -> Record | None:
     except (TypeError, ValueError):  # of summaries from elsewhere
         return None
     working = min((summary.get("wall") or {}).get("total_s") or 0.0, took)
-    return Record(What.finished(summary), took, working, (summary.get("hardware") or {}).get("class"))
+    machine = (summary.get("hardware") or {}).get("class")
+    return Record(What.finished(summary), took, working, machine, (summary.get("final") or {}).get("train_s"))
 
 
 class Forecast:
@@ -94,13 +105,17 @@ class Forecast:
         self._paces = paces or {}
         self._of_variant: dict[tuple[Any, ...], list[Record]] = {}
         self._like: dict[tuple[Any, ...], list[Record]] = {}
+        self._simulated: dict[tuple[Any, ...], Record] = {}
         for each in records:
+            if each.what.kind == kinds.SIMULATED:
+                self._simulated[each.what.workload] = each
             self._of_variant.setdefault((each.what.experiment, each.what.variant), []).append(each)
             self._like.setdefault((each.what.experiment, each.what.kind), []).append(each)
 
     def of(self, what: What) -> Estimate:
         """By the latest record of the same run; else by those of its variant at other sizes, for its part of their
-        iterations; else by the experiment's runs of that kind."""
+        iterations; an emulated one by its simulation, which moves as many bytes; else by the experiment's runs of that
+        kind."""
         own = self._of_variant.get((what.experiment, what.variant), [])
         pace = self._paces.get(what.kind, 1.0)
         if same := [each for each in own if what.same(each.what)]:
@@ -109,6 +124,9 @@ class Forecast:
             last = own[-1]
             rest = last.seconds - last.working_s
             return Estimate(pace * (rest + what.share(last.what) * last.working_s), SIZE, last.machine)
+        twin = self._simulated.get(what.workload) if what.kind == kinds.EMULATED else None
+        if twin and twin.train_s:
+            return Estimate(what.time_factor * what.share(twin.what) * twin.train_s, SLOWED, twin.machine)
         if like := self._like.get((what.experiment, what.kind)):
             return Estimate(pace * median(each.seconds for each in like), LIKE, like[-1].machine)
         return Estimate()

@@ -6,7 +6,19 @@ import pytest
 
 from repro.cli import main
 from repro.launch import runs as expansion
-from repro.launch.forecast import LIKE, SAME, SIZE, STEADY_S, UNKNOWN, Estimate, estimates, filled, record, together
+from repro.launch.forecast import (
+    LIKE,
+    SAME,
+    SIZE,
+    SLOWED,
+    STEADY_S,
+    UNKNOWN,
+    Estimate,
+    estimates,
+    filled,
+    record,
+    together,
+)
 from repro.records.catalogue import REFERENCE, WORKSPACE, Found
 from tests.support.cli import EXPERIMENT
 
@@ -39,6 +51,22 @@ def test_the_same_run_counts_most_then_its_variant_at_another_size_then_the_expe
     assert estimates([first], [like, longer]) == [Estimate(60.0, SIZE, "old")]  # 50 s of start, a fifth of the rest
     same = [finished(first, 40, hour=11), finished(first, 50, hour=10)]
     assert estimates([first], [*same, like, longer]) == [Estimate(40.0, SAME, "old")]
+
+
+def test_an_emulated_run_takes_as_long_as_its_simulation_slowed_down():
+    found = expansion.expand("pipesgd/fig4-alexnet", [], "quick")
+    expansion.identify(found)
+    emulated = next(run for run in found if run.config.testbed.kind == "emulated")
+    twin = next(run for run in found if run.simulated and run.variant == emulated.variant)
+    testbed = emulated.config.testbed
+    factor = testbed.slow_down / testbed.shrink
+    assert factor > 1 and emulated.iterations
+    share = emulated.iterations / twin.iterations
+    of_twin = finished(twin, 7, final={"train_s": 12.0})
+    another = finished(twin, 7, final={"train_s": 30.0}, setting="another variant", hour=11)
+    assert estimates([emulated], [of_twin, another]) == [Estimate(pytest.approx(12.0 * factor * share), SLOWED, "old")]
+    own = finished(emulated, 50)
+    assert estimates([emulated], [of_twin, own]) == [Estimate(50.0, SAME, "old")]
 
 
 def test_this_machine_has_a_pace_where_it_ran_what_the_reference_has(runs):

@@ -257,13 +257,13 @@ def restating(testbed: str, how: str = "claims") -> Mapping[str, list[str]]:
 
 @cache
 def validation(results: Path | None) -> list[Row]:
-    """Observed beside simulated steps of the runs whose ranks had cores of their own."""
+    """Observed beside simulated steps of the runs that count for the validation's goal."""
     return [
         {"run": tidy.name(run), "observed_s": step["observed_s"]["median"]}
         | {name: step[name] for name in ("strategy", "bytes", "simulated_s")}
         for _, _, run in catalogue.runs("validation", results)
         if run.get("program") == "validation"  # and not a control, whose answer is known
-        if run["experiment"] != "contention"
+        if run["experiment"] not in loading.APART
         for step in run["result"]["rows"]
     ]
 

@@ -17,6 +17,9 @@ from repro.records.kinds import KINDS as KINDS
 from repro.reports import foreign
 
 Summary = dict[str, Any]
+# Experiments of the validation that count neither for its goal nor for a simulated number's error: ranks that share
+# cores, which no twin does; and what repeats others to find a cause.
+APART = ("contention", "slowed")
 
 
 def read(paper: str, root: Path | None = None) -> list[Summary]:

@@ -43,6 +43,7 @@ class Strategy(ABC):
     neutral: ClassVar[Mapping[str, Any]] = {}  # the options with which one worker is plain SGD, bit for bit
     identical_replicas: ClassVar[bool] = True  # whenever settled, all ranks hold the same weights, bit for bit
     deterministic: ClassVar[bool] = True  # the weights do not depend on which rank is faster
+    blocking: ClassVar[bool] = False  # whether its library calls an allreduce that blocks, for which MPI takes others
     # whether `state_dict` needs no `settle` before it: each rank then writes its checkpoints by itself, when it comes
     # to them, and `load_state_dict` sends again what was on the network
     local_checkpoints: ClassVar[bool] = False

@@ -48,6 +48,7 @@ class Horovod(DataParallel):
     requires = frozenset({"mpi"})
     Options = Options
     deterministic = False
+    blocking = True
 
     @classmethod
     def check(cls, options: Any, run: Mapping[str, Any]) -> None:
@@ -56,7 +57,8 @@ class Horovod(DataParallel):
 
     @classmethod
     def twin(cls, options: Any) -> tuple[str, dict[str, Any]] | None:
-        """`wfbp` with a bucket a block: what is ready leaves at the next cycle, and most blocks take longer than one.
+        """`wfbp` with a bucket a block, as long as MPI's blocking allreduce: what is ready leaves at the next cycle,
+        and most blocks take longer than one.
 
         Where all of a backward pass fits into a cycle Horovod sends one fused bucket, and its twin too many.
         """

@@ -8,11 +8,9 @@ from pathlib import Path
 import pandas as pd
 
 from repro.reports.groups import QUICK, finished
-from repro.reports.loading import Summary, read
+from repro.reports.loading import APART, Summary, read
 
 PAPER = "validation"
-# ranks that share cores, which no twin does; and what repeats others to find a cause: neither counts for the goal
-APART = ("contention", "slowed")
 MEDIAN_GOAL, P95_GOAL = 0.05, 0.15  # fixed in the issue that asked for the validation, before any run
 
 

@@ -28,10 +28,10 @@ def allreduce(fabric: Fabric, name: str, elements: int) -> Callable[[torch.Tenso
     if name != BLOCKING:
         return call(name, fabric, elements, "none")
     assert isinstance(fabric, MpiFabric)
-    comm, mpi = fabric.comms[0], fabric.mpi
+    library = fabric.blocking_allreduce
 
     def blocking(vector: torch.Tensor) -> torch.Tensor:
-        comm.Allreduce(mpi.IN_PLACE, vector.numpy())
+        library(vector)
         return vector
 
     return blocking

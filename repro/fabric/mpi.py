@@ -175,6 +175,11 @@ class MpiFabric(RealTimeFabric):
         request = self.comms[channel].Iallreduce(self.mpi.IN_PLACE, data.view(tensor.dtype).numpy(), self.mpi.SUM)
         return MpiUnaddressed(self, request, f"allreduce (channel {channel})", data, finish)
 
+    def blocking_allreduce(self, tensor: torch.Tensor) -> None:
+        """As `native_allreduce` of a CPU tensor, but by the call that returns when all is done: Open MPI takes other
+        algorithms for it. It waits inside MPI, without a limit, as libraries that call it do."""
+        self.comms[MAIN].Allreduce(self.mpi.IN_PLACE, tensor.numpy(), self.mpi.SUM)
+
     def broadcast(self, tensor: torch.Tensor, root: int = 0, channel: int = MAIN) -> None:
         if self.rank == root:
             host = self.crew.streams.outgoing(tensor)

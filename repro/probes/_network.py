@@ -93,14 +93,22 @@ def neighbours(fabric: Fabric, sizes: Sequence[int], rounds: int) -> Fitted:
     return Fitted(fit(points), _points(points, taken, fit_alpha_beta(points).residuals))
 
 
-def native(fabric: Fabric, sizes: Sequence[int], rounds: int) -> Fitted:
+def native(fabric: Any, sizes: Sequence[int], rounds: int, blocking: bool = False) -> Fitted:
     """The network on which a ring would take as long as the library's own allreduce; `sizes`: bytes of a ring's block.
 
-    Whatever algorithm the library chooses, its virtual twin is a ring; its summation is in beta.
+    Whatever algorithm the library chooses, its virtual twin is a ring; its summation is in beta. blocking: of the call
+    that blocks (MPI), for which the library may choose another.
     """
     p = fabric.size
     vectors = {n: torch.zeros(p * n // FLOAT32) for n in sizes}
-    taken = measure(fabric, lambda n: fabric.native_allreduce(vectors[n]).wait(), sizes, rounds)
+
+    def work(n: int) -> None:
+        if blocking:
+            fabric.blocking_allreduce(vectors[n])
+        else:
+            fabric.native_allreduce(vectors[n]).wait()
+
+    taken = measure(fabric, work, sizes, rounds)
     points = [(n, statistics.median(seconds)) for n, seconds in taken.items()]
     messages = 2 * (p - 1)
     straight = fit_form(lambda n, a, b, g: messages * (a + n * b), points)

@@ -93,8 +93,14 @@ def twin(strategy: Strategy) -> Strategy:
     return twin_class(twin_class.parse(options))
 
 
-def uses_native(strategy: Strategy) -> bool:
-    return getattr(strategy.options, "algorithm", None) == "native"
+MESSAGES, NATIVE, BLOCKING = "messages", "native", "blocking"
+
+
+def network_of(strategy: Strategy) -> str:
+    """The network that its twin is on: as messages of ours see it, or as an allreduce of the library does."""
+    if getattr(twin(strategy).options, "algorithm", None) != "native":
+        return MESSAGES
+    return BLOCKING if strategy.blocking else NATIVE
 
 
 def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
@@ -146,13 +152,13 @@ class Bench:
         self.selections = {options.selection: options.density for options in sparse}
 
     def networks(self) -> dict[str, _network.Fitted] | None:
-        """The network as messages of ours see it, and as the library's own allreduce does, where a strategy uses it."""
+        """The networks that twins of the strategies are on (`network_of`), and always that of messages."""
         group, rounds, given = self.groups[self.p], self.probe.rounds, self.probe.sizes
         if group is None:
             return None
-        found = {"messages": _network.neighbours(group, given, rounds)}
-        if any(uses_native(twin(strategy)) for strategy in self.variants.values()):
-            found["native"] = _network.native(group, given, rounds)
+        found = {MESSAGES: _network.neighbours(group, given, rounds)}
+        for name in sorted({network_of(strategy) for strategy in self.variants.values()} - {MESSAGES}):
+            found[name] = _network.native(group, given, rounds, name == BLOCKING)
         return found
 
     def calibrate(self, workload: Workload, work: Any) -> Measured | None:
@@ -162,12 +168,11 @@ class Bench:
         return measured
 
     def simulate(self, strategy: Strategy, measured: Measured, networks: dict[str, _network.Fitted]) -> dict[str, Any]:
-        stand_in = twin(strategy)
-        native = uses_native(stand_in)
-        fitted, costs = networks["native" if native else "messages"], measured.costs
-        if native:  # its summation is in beta
+        name = network_of(strategy)
+        fitted, costs = networks[name], measured.costs
+        if name != MESSAGES:  # the library's summation is in beta
             costs = replace(costs, seconds_per_byte={**costs.seconds_per_byte, "reduce": 0.0})
-        return simulate(stand_in, self.p, measured, fitted.network, costs, WARMUP, self.probe.least_steps)
+        return simulate(twin(strategy), self.p, measured, fitted.network, costs, WARMUP, self.probe.least_steps)
 
     def observe(self, strategy: Strategy, workload: Workload, work: Any, steps: int) -> list[dict[str, Any]]:
         group = self.groups[strategy.ranks(strategy.options, self.p)]

@@ -98,6 +98,47 @@ def test_a_handshake_above_a_limit_is_fitted_by_size():
     assert network.latency(65536) == pytest.approx(1e-4, rel=1e-1)
 
 
+@pytest.mark.parametrize("blocking", [False, True])
+def test_the_network_of_a_library_is_fitted_to_the_call_that_it_makes(blocking):
+    """Open MPI takes other algorithms for the allreduce that blocks, which Horovod calls; each has its own time."""
+
+    class Fabric(MadeUpClock):
+        size = 4
+
+        def native_allreduce(self, vector):
+            self.clock += 6 * (1e-3 + 3e-8 * vector.nbytes / 4)
+            return self
+
+        def blocking_allreduce(self, vector):
+            self.clock += 6 * (1e-3 + 1e-8 * vector.nbytes / 4)
+
+        def wait(self):
+            pass
+
+    fitted = _network.native(Fabric(), [1 << 20, 1 << 21, 1 << 22], 1, blocking)
+    assert fitted.network.beta == pytest.approx(1e-8 if blocking else 3e-8)
+    horovod = strategies.load("horovod")
+    assert validation.network_of(horovod(horovod.Options())) == validation.BLOCKING
+    dsync = strategies.load("dsync")
+    assert validation.network_of(dsync(dsync.parse({"algorithm": "native"}))) == validation.NATIVE
+    assert validation.network_of(dsync(dsync.Options())) == validation.MESSAGES
+
+
+class MadeUpClock:
+    """The part of a fabric by which work is timed."""
+
+    clock = 0.0
+
+    def now(self):
+        return self.clock
+
+    def barrier(self):
+        pass
+
+    def exchange(self, value):
+        return [value]
+
+
 @functools.cache
 def validated() -> set[str]:
     """The strategies of all validation experiments. The controls of the emulation among them have no probe."""

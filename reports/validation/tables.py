@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 
+from repro.reporting import validated
 from repro.reports.groups import QUICK, finished
 from repro.reports.loading import APART, Summary, read
 
 PAPER = "validation"
 MEDIAN_GOAL, P95_GOAL = 0.05, 0.15  # fixed in the issue that asked for the validation, before any run
+LATER_MEDIAN_GOAL, LATER_P95_GOAL, RATIO_GOAL = 0.03, 0.10, 0.05  # of a later stage, which adds ratios
 
 
 def load(root: Path | None) -> list[Summary]:
@@ -33,7 +36,9 @@ def steps(summaries: Sequence[Summary]) -> pd.DataFrame:
             "experiment": one["experiment"],
             "counts": one["experiment"] not in APART,
             "testbed": one["testbed"],
+            "launcher": one["launcher"],
             "workers": one["workers"],
+            "slowed": one["factors"].get("slowed"),
             "strategy": row["strategy"],
             "setting": row["setting"],
             "bytes": row["bytes"],
@@ -56,11 +61,11 @@ def _size(nbytes: int) -> str:
 
 def errors(found: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
     """A row a group, in %: median and 95th percentile of |error|, the worst, the mean, and how far the turns of one
-    observed step lie apart, which no model can be better than. Without `by`: of all that counts for the goal."""
+    observed step lie apart, which no model can be better than. Without `by`: of all."""
     if found.empty:
         return found
     rows = []
-    for key, own in found.groupby(list(by), sort=False) if by else [((), found[found["counts"]])]:
+    for key, own in found.groupby(list(by), sort=False) if by else [((), found)]:
         size = own["error"].abs()
         median, p95 = size.median(), size.quantile(0.95)
         met = median < 100 * MEDIAN_GOAL and p95 < 100 * P95_GOAL
@@ -68,6 +73,41 @@ def errors(found: pd.DataFrame, by: Sequence[str]) -> pd.DataFrame:
         row |= {"mean": own["error"].mean(), "spread": own["spread"].median(), "met": "yes" if met else "no"}
         rows.append(dict(zip(by, key)) | row)
     return pd.DataFrame(rows)
+
+
+def counted(found: pd.DataFrame) -> pd.DataFrame:
+    """What counts for the goal."""
+    return found if found.empty else found[found["counts"]]
+
+
+def ratios(found: pd.DataFrame) -> pd.DataFrame:
+    """A row a number of workers, and one of all: by how much the ratio of two strategies' steps, simulated beside each
+    other in one run and of one size, is off from that of the observed ones, in %."""
+    every = counted(found)
+    if every.empty:
+        return every
+    off: dict[str, list[float]] = {}
+    alike = ["experiment", "testbed", "launcher", "workers", "seed", "bytes"]
+    for (*_, workers, _, _), own in every.groupby(alike, sort=True):
+        off.setdefault(str(workers), []).extend(validated.of_ratios((own["simulated"] / own["observed"]).tolist()))
+    off["all"] = [one for some in off.values() for one in some]
+    rows = [
+        {"workers": workers, "ratios": len(some)}
+        | {"median": 100 * float(np.median(some)), "p95": 100 * float(np.quantile(some, 0.95))}
+        for workers, some in off.items()
+        if some
+    ]
+    return pd.DataFrame([row | {"met": "yes" if row["p95"] < 100 * RATIO_GOAL else "no"} for row in rows])
+
+
+def slowed(found: pd.DataFrame) -> pd.DataFrame:
+    """A row a strategy and size of the experiment of that name: the error in % where all but the host is so many
+    times slower."""
+    own = found if found.empty else found[found["slowed"].notna()]
+    if own.empty:
+        return own
+    wide = own.pivot_table("error", ["setting", "bytes"], "slowed", sort=False)
+    return wide.rename(columns=lambda factor: f"by {float(factor):g}").reset_index()
 
 
 def worst(found: pd.DataFrame, count: int = 12) -> pd.DataFrame:

@@ -20,7 +20,7 @@ def ratio_error(steps: Steps, family: Collection[str], nbytes: float) -> Error |
     ratio shares fall out of it. Of the largest size that was validated; beyond it the error is extrapolated, and says
     so. A family of which no ratio was validated has the error of all. None where nothing was validated.
     """
-    return _error(steps, family, nbytes, "ratios", _of_ratios)
+    return _error(steps, family, nbytes, "ratios", of_ratios)
 
 
 def time_error(steps: Steps, family: Collection[str], nbytes: float) -> Error | None:
@@ -28,7 +28,8 @@ def time_error(steps: Steps, family: Collection[str], nbytes: float) -> Error | 
     return _error(steps, family, nbytes, "times", lambda errors: [max(e, 1 / e) - 1 for e in errors])
 
 
-def _of_ratios(errors: Sequence[float]) -> list[float]:
+def of_ratios(errors: Sequence[float]) -> list[float]:
+    """By how much each ratio of two times is off, of times that are off by these factors."""
     return [max(a / b, b / a) - 1 for a, b in combinations(errors, 2)]
 
 

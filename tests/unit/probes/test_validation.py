@@ -207,6 +207,7 @@ def summary(error: float, variant: str = "p=2", finished: str = "2026-01-01T00:0
         "fabric": "mpi",
         "launcher": "mpirun",
         "workers": 2,
+        "factors": {"workers": 2},
         "seed": 0,
         "scale": scale,
         "hardware": {"class": "made-up", "network": "made up", "links": {"goodput": 0.95}},
@@ -246,6 +247,22 @@ def test_errors_by_strategy_are_closed_forms(tmp_path):
     (row,) = tables.errors(tables.steps(tables.load(tmp_path)), []).to_dict("records")
     assert row["median"] == pytest.approx(2.5) and row["worst"] == pytest.approx(50)
     assert row["mean"] == pytest.approx(13) and row["met"] == "no" and row["spread"] == pytest.approx(30)
+
+
+def test_errors_of_ratios_are_of_steps_beside_each_other(tmp_path):
+    """Two steps of one run, 10 % and 21 % too long, make a ratio that is 10 % off; what another run is off by, and
+    what does not count, is in none."""
+    first, second = summary(0.1), summary(0.21)
+    first["result"]["rows"] += second["result"]["rows"]
+    write(tmp_path, "both", first)
+    write(tmp_path, "alone", summary(-0.5, variant="p=3") | {"workers": 3, "factors": {"workers": 3}})
+    write(tmp_path, "slow", first | {"experiment": "slowed", "factors": {"workers": 2, "slowed": 4}})
+    steps = tables.steps(tables.load(tmp_path))
+    for row in tables.ratios(steps).to_dict("records"):
+        assert row["p95"] == pytest.approx(10) and row["met"] == "no" and row["ratios"] == 1
+    (found,) = tables.slowed(steps).to_dict("records")
+    assert found["by 4"] == pytest.approx((10 + 21) / 2)
+    assert len(tables.counted(steps)) == 3
 
 
 def test_without_results_the_page_says_how_to_get_them(tmp_path):

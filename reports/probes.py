@@ -57,12 +57,13 @@ def model(run: Summary) -> str:
 
 
 def key_of(summary: Summary) -> tuple:
-    """What must be equal within a group. Simulated: the papers' testbeds together, others by themselves."""
-    if summary["kind"] == "simulated":
-        name = summary["testbed"]
-        place: tuple = ("paper",) if name.startswith("paper/") else ("other", name)
-    else:
-        place = (summary["hardware"]["class"], summary["testbed"], summary["launcher"], summary.get("threads_per_rank"))
+    """What must be equal within a group. The papers' testbeds, simulated or emulated, are together, others by
+    themselves."""
+    room, _, name = summary["testbed"].partition("/")
+    testbed = room if room in ("paper", "emulated") else (room, name)
+    place: tuple = (testbed,)
+    if summary["kind"] != SIMULATED:
+        place += (summary["hardware"]["class"], summary["launcher"], summary.get("threads_per_rank"))
     return (summary["experiment"], summary["kind"], place, summary.get("scale"))
 
 

@@ -50,7 +50,7 @@ class Variant:
 
 
 def split(overrides: Iterable[str]) -> tuple[list[str], dict[str, list[str]]]:
-    """The user's overrides of one value each, and those of several, `key=a,b`, as key -> values."""
+    """The user's overrides of one value each, and those of several, `key=a,b` or `key=choice(a)`, as key -> values."""
     plain, swept = [], {}
     for override in overrides:
         if values := _several(override):
@@ -61,7 +61,8 @@ def split(overrides: Iterable[str]) -> tuple[list[str], dict[str, list[str]]]:
 
 
 def _several(override: str) -> list[str]:
-    if "," not in override.partition("=")[2]:
+    given = override.partition("=")[2]
+    if "," not in given and not given.startswith("choice("):  # the parser is slow to import
         return []
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
@@ -112,8 +113,8 @@ def variants(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> list[V
 
 
 def left(found: Sequence[Variant], leaves: Mapping[str, Sequence[str]]) -> list[Variant]:
-    """The variants that a testbed's entries of several values (`workers=2,4`) leave, factor -> values; those without
-    the factor stay."""
+    """The variants that a testbed's choices (`workers=2,4`, of one `workers=choice(4)`) leave, factor -> values; those
+    without the factor stay."""
     return [
         each
         for each in found

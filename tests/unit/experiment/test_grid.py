@@ -118,9 +118,9 @@ def test_several_values_multiply_the_runs_and_are_factors():
 
 
 def test_only_lists_of_values_are_several():
-    words = ["targets=[0.1,0.2]", "title='a,b'", "seeds=0,2", "epochs=3", "strategy=dsync,topk"]
+    words = ["targets=[0.1,0.2]", "title='a,b'", "seeds=0,2", "epochs=3", "strategy=dsync,topk", "workers=choice(32)"]
     plain, swept = grid.split(words)
-    assert swept == {"seeds": ["0", "2"], "strategy": ["dsync", "topk"]}
+    assert swept == {"seeds": ["0", "2"], "strategy": ["dsync", "topk"], "workers": ["32"]}
     assert plain == ["targets=[0.1,0.2]", "title='a,b'", "epochs=3"]
     assert grid.seeds_of(swept, 0, 1) == [0, 2] and grid.seeds_of({}, 5, 2) == [5, 6]
     with pytest.raises(InputError, match="'x' is no seed"):

@@ -4,8 +4,10 @@ and how much of the communication computation has hidden: as our clock has it, a
 Option `profile_steps` of a training run adds one of these, a run of its own: recording costs time, so nothing of it
 is in the statistics of the run that it is of. What is compared are the same iterations.
 
-The profiler's own view. On a CPU computation is what operators ran on the rank's main thread, and communication the
-time that tasks spent in their phases of that name, both by the profiler's clock. On a GPU computation is kernels on the
+The profiler's own view. On a CPU computation is what operators ran on the rank's main thread, with what the thread did
+between two operators of one phase (Python, which needs the processor as they do; what lies before the first and behind
+the last is not known to be work), and communication the time that tasks spent in their phases of that name, both by the
+profiler's clock. On a GPU computation is kernels on the
 streams of the main line, and communication what the GPU did of those phases, copies and all, on any other; kernels of
 NCCL are communication whoever asked for them. Where the main line itself waits for messages nothing is hidden.
 
@@ -196,9 +198,16 @@ def of_trace(events: Iterable[Mapping[str, Any]], main_thread: int) -> dict[str,
         beside += [event for event in kernels if is_nccl(event)]
         streams = {event["tid"] for event in named if event["name"] in COMPUTATION}
         computing = [event for event in kernels if event["tid"] in streams and not is_nccl(event)]
-    else:
-        computing = [event for event in timed if event["cat"] == "cpu_op" and event["tid"] == main_thread]
-    return view(map(span, beside), map(span, computing))
+        return view(map(span, beside), map(span, computing))
+    operators = [span(event) for event in timed if event["cat"] == "cpu_op" and event["tid"] == main_thread]
+    phases = [span(event) for event in named if event["tid"] == main_thread and event["name"] in COMPUTATION]
+    return view(map(span, beside), [*operators, *filter(None, (worked(phase, operators) for phase in phases))])
+
+
+def worked(phase: Span, operators: Iterable[Span]) -> Span | None:
+    """From the begin of the first operator in a phase to the end of the last; None where it has none."""
+    own = [each for each in operators if phase[0] <= each[0] and each[1] <= phase[1]]
+    return (min(own)[0], max(end for _, end in own)) if own else None
 
 
 def is_nccl(kernel: Mapping[str, Any]) -> bool:

@@ -57,6 +57,25 @@ def test_on_a_cpu_operators_of_the_main_thread_hide_what_tasks_communicate():
     assert found == pytest.approx({"communication_s": 6, "hidden_s": 1.5, "share": 0.25})
 
 
+def test_on_a_cpu_what_is_between_two_operators_of_a_phase_is_work_and_what_is_around_them_is_not():
+    """Of a phase from 0 to 10 with operators from 2 to 3 and from 6 to 7 counts what is from 2 to 7; of a phase
+    without operators, or one that is no computation, nothing."""
+    lone = [event("user_annotation", name, 1, 20 + 10 * i, 5) for i, name in enumerate(("backward", "wait"))]
+    waits = [event("cpu_op", "aten::mul", 1, 30, 0), event("cpu_op", "aten::mul", 1, 34, 0)]
+    phase = [event("user_annotation", "forward", 1, 0, 10), event("cpu_op", "aten::mm", 1, 2, 1)]
+    found = profiler.of_trace(
+        [
+            *phase,
+            event("cpu_op", "aten::mm", 1, 6, 1),
+            *lone,
+            *waits,
+            event("user_annotation", "communicate (x)", 2, 0, 50),
+        ],
+        main_thread=1,
+    )
+    assert found == pytest.approx({"communication_s": 50, "hidden_s": 5, "share": 0.1})
+
+
 def test_on_a_gpu_kernels_of_the_main_lines_stream_hide_what_other_streams_carry():
     found = profiler.of_trace(GPU, main_thread=1)
     assert found == pytest.approx({"communication_s": 6, "hidden_s": 3, "share": 0.5})

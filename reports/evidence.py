@@ -219,6 +219,8 @@ def shared_cores(claim: Claim, group: AnyGroup) -> str:
         hardware, ranks = run["hardware"], (run.get("ranks") or run["workers"]) * (run.get("threads_per_rank") or 1)
         if not hardware.get("gpu") and ranks > hardware.get("cores", ranks):
             return f"{ranks} ranks share {hardware['cores']} cores"
+        if shared := hardware.get("gpu_shared_by"):
+            return f"{shared} ranks share a GPU"
     return ""
 
 

@@ -63,6 +63,8 @@ def _hardware(run: Summary) -> str:
     own = run["hardware"]
     parts = [own.get("cpu"), own.get("cores") and f"{own['cores']} cores"]
     parts += [own.get("memory_gb") and f"{own['memory_gb']:g} GB", own.get("gpu") or "no GPU"]
+    if shared := own.get("gpu_shared_by"):
+        parts.append(f"{shared} ranks on a GPU")
     machine = f"{', '.join(str(part) for part in parts if part)} ({own['class']})"
     if run["kind"] != "simulated":
         return machine

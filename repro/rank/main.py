@@ -57,8 +57,7 @@ def main(fabric: str, folder: Path) -> None:
         started = fabrics.load(fabric).start(config.device, config.testbed.backend, config.timeout_s)
     if crew := getattr(started, "crew", None):
         crew.last_word = lambda error: stop(error.status, str(error))
-    preflight.check(started, config)
-    programs.run(started, config, folder)
+    programs.run(started, preflight.check(started, config), folder)
 
 
 def prepare_process() -> None:

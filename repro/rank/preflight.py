@@ -12,6 +12,7 @@ import hashlib
 import platform
 import socket
 import sys
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -59,13 +60,22 @@ class Facts:
     problem: str | None = None
 
 
-def check(fabric: Fabric, config: RunConfig) -> None:
-    """InputError, the same on every rank, where the ranks of a run do not go together. All ranks call it."""
+def check(fabric: Fabric, config: RunConfig) -> RunConfig:
+    """The configuration, whose hardware says how many ranks compute on the fullest GPU if these are several, which take
+    turns there (`gpu_shared_by`). InputError, the same on every rank, where ranks do not go together. All call it."""
     everybody = fabric.exchange(facts(fabric, config))
     if complaint := disagreement(everybody):
         raise InputError(complaint)
     if len({each.code for each in everybody}) > 1:
         raise InputError(different_code(everybody, fabric.exchange(source_digests(config))))
+    if (shared := most_on_a_gpu(everybody)) < 2:
+        return config
+    return config.model_copy(update={"hardware": config.hardware | {"gpu_shared_by": shared}})
+
+
+def most_on_a_gpu(everybody: Sequence[Facts]) -> int:
+    """How many ranks the GPU has that most ranks compute on; 0 where none has a GPU."""
+    return max(Counter((each.host, each.gpu) for each in everybody if each.gpu).values(), default=0)
 
 
 def facts(fabric: Fabric, config: RunConfig) -> Facts:

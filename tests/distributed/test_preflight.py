@@ -35,6 +35,31 @@ def test_ranks_that_are_alike_may_go_on():
     assert complaint({}, {}, {}, {}) is None
 
 
+def test_ranks_that_take_turns_on_a_gpu_are_counted_on_the_fullest():
+    places = [("a", "GPU-0"), ("a", "GPU-0"), ("a", "GPU-1"), ("b", "GPU-0"), ("b", None)]
+    everybody = [replace(ALIKE, host=host, gpu=gpu) for host, gpu in places]
+    assert preflight.most_on_a_gpu(everybody) == 2
+    assert preflight.most_on_a_gpu([ALIKE, ALIKE]) == 0
+
+
+@pytest.mark.parametrize(
+    "ids, shared", [(["GPU-0", "GPU-0", "GPU-1"], 2), (["GPU-0", "GPU-1"], None), ([None, None], None)]
+)
+def test_the_record_says_how_many_ranks_share_a_gpu(ids, shared, monkeypatch):
+    config = runs.expand("pipesgd/fig4-mnist", ["strategy=dsync", "testbed=here", "dataset.standin=always"], "quick")[
+        0
+    ].config
+    found = [replace(ALIKE, gpu=each) for each in ids]
+    monkeypatch.setattr(preflight, "facts", lambda fabric, config: found[0])
+
+    class Exchanging:
+        def exchange(self, mine):
+            return found
+
+    checked = preflight.check(Exchanging(), config)
+    assert checked.hardware.get("gpu_shared_by") == shared and "gpu_shared_by" not in config.hardware
+
+
 def test_each_difference_is_one_line_with_both_values_ranks_and_hosts():
     other = {"torch": "2.12.1+cu126", "Python": "3.11.2"}
     assert complaint({}, {}, {"versions": other}, {"versions": other}) == (

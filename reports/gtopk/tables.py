@@ -11,31 +11,34 @@ from itertools import product
 
 import pandas as pd
 
+from repro.records.kinds import EMULATED, SIMULATED
 from repro.reports import factors
 from repro.reports.compute import COMPUTATION
 from repro.reports.gtopk.published import NAMES, alpha_beta, closed_form_s, implied_mbit, modelled, printed, speedup
 from repro.reports.gtopk.results import ALGORITHMS, FIG8, FIG9, FIG10, MODELS, MOST, Results, runs_of
 from repro.reports.loading import Summary
 
-PAPER, MODEL, SIMULATED = "paper", "paper's model", "simulated"
+PAPER, MODEL = "paper", "paper's model"
+SHOWN = (PAPER, MODEL, EMULATED, SIMULATED)
 WORKERS_PANEL, SIZE_PANEL = "100 MB, by workers", "32 workers, by MB"
 PLACE = ["model", "algorithm", "workers"]
 PARTS = ["computation", "compression", "communication"]  # of an iteration, Figure 11
 
 
 def iterations(found: Results) -> pd.DataFrame:
-    """A row a kind (the time model, the paper's tables, our simulation where there is one), model, algorithm and number
-    of workers: seconds of an iteration, examples a second of all workers, equation (4)'s efficiency in percent."""
-    kinds = {MODEL: modelled(), PAPER: printed(), SIMULATED: simulated(found)}
+    """A row a kind (the time model, the paper's tables, our emulation and simulation where there are), model, algorithm
+    and number of workers: seconds of an iteration, examples a second of all workers, equation (4)'s efficiency in
+    percent."""
+    kinds = {MODEL: modelled(), PAPER: printed()} | {kind: ours(found, kind) for kind in (EMULATED, SIMULATED)}
     every = pd.concat([of.assign(kind=kind) for kind, of in kinds.items() if len(of)], ignore_index=True)
     every["throughput"] = every["workers"] * every["batch"] / every["seconds"]
     every["percent"] = 100 * every["computation_s"] / every["seconds"]
     return every.sort_values("model", key=lambda names: names.map(MODELS.index), kind="stable")
 
 
-def simulated(found: Results) -> pd.DataFrame:
-    """Medians over Figure 10's runs; waiting for others belongs to the communication."""
-    runs = [run for run in runs_of(found, FIG10) if run["kind"] == SIMULATED and not run["breakdown"]]
+def ours(found: Results, kind: str) -> pd.DataFrame:
+    """Medians over Figure 10's runs of a kind; waiting for others belongs to the communication."""
+    runs = [run for run in runs_of(found, FIG10) if run["kind"] == kind and not run["breakdown"]]
     own = [(factors.of(run), run) for run in runs]
     rows = pd.DataFrame(
         {"algorithm": of["method"], "model": of["model"]} | _of_run(run)
@@ -99,27 +102,27 @@ def _panels(size: float, ranks: int) -> Iterator[tuple[str, float]]:
 
 def efficiency(found: Results) -> pd.DataFrame:
     """Scaling efficiency in percent: Figure 10."""
-    every = iterations(found).query("workers > 1")
+    every = iterations(found).query("workers > 1 and kind != @EMULATED")
     return every.assign(workers=every["workers"].astype(str))
 
 
 def speedups(found: Results) -> pd.DataFrame:
-    """gTop-k's speed-up with 32 workers as Table VII prints it, by the time model, and simulated."""
+    """gTop-k's speed-up with 32 workers as Table VII prints it, by the time model, emulated and simulated."""
     every = iterations(found).query("workers == @MOST").set_index(["kind", "model", "algorithm"])["seconds"].unstack()
     rows = [
         {"over": f"gTop-k over {over}", "model": model, "kind": kind,
          "speedup": speedup(model, over) if kind == PAPER else every[over][kind, model] / every["gTop-k"][kind, model]}
-        for over, model, kind in product(("Dense", "Top-k"), MODELS, (PAPER, MODEL, SIMULATED))
+        for over, model, kind in product(("Dense", "Top-k"), MODELS, SHOWN)
         if (kind, model) in every.index
     ]  # fmt: skip
     return pd.DataFrame(rows).dropna(subset="speedup")
 
 
 def throughput(found: Results) -> pd.DataFrame:
-    """Table VII beside time model and simulation, and the network that would make the time model print it."""
+    """Table VII beside time model, emulation and simulation, and the network that would have the model print it."""
     every = iterations(found).query("workers == @MOST").pivot(index=PLACE[:2], columns="kind")
     theirs = every.xs(PAPER, axis=1, level="kind")
-    rows = every["throughput"].reindex(columns=[PAPER, MODEL, SIMULATED]).assign(
+    rows = every["throughput"].reindex(columns=list(SHOWN)).assign(
         model_over_paper=theirs["seconds"] / every["seconds"][MODEL],
         efficiency=theirs["percent"],
         mbit=[implied_mbit(*place, of["seconds"] - of["computation_s"]) for place, of in theirs.iterrows()],

@@ -95,6 +95,7 @@ def checker(
         found = torch.stack(result) if name == "allgather" else result
         if name in sparse_calls.SPARSE:
             found = sparse_calls.as_vector(elements, result)
+        found = found.cpu()
         right = torch.equal(found, expected) if not allowed else float((found - expected).abs().max()) <= allowed
         if not right:
             of = f"over {p} ranks (codec {codec}, {4 * elements} bytes)"

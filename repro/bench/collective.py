@@ -16,6 +16,7 @@ from repro.timing.costs import Costs
 # The virtual network where none is given: round numbers, about 8 Gbit/s.
 ALPHA, BETA, GAMMA = 1e-4, 1e-9, 1e-10
 FABRICS = ("virtual", "mpi", "torch")
+DEVICES = ("cpu", "cuda")
 
 
 def bench_collective(
@@ -31,18 +32,20 @@ def bench_collective(
     pieces: int | None = None,
     density: float | None = None,
     allgather: str | None = None,
+    device: str = "cpu",
 ) -> dict[str, Any]:
-    """{name, ranks, bytes, fabric, kind, codec, pieces, density, allgather, alpha, beta, gamma, seconds {median, min,
-    max, all}, closed_form, note}
+    """{name, ranks, bytes, fabric, device, kind, codec, pieces, density, allgather, alpha, beta, gamma,
+    seconds {median, min, max, all}, closed_form, note}
 
     bytes: of the float32 vector on each rank. alpha, beta, gamma: seconds, seconds a byte, seconds a byte summed; what
     is not given is a round number on the virtual fabric, and None on real ones, whose closed_form is then None too.
     pieces: of a block in the collective "ring_pipelined" (None elsewhere, or for its default). density, allgather: of
-    "topk" and "gtopk" (`sparse_calls`). Codecs are timed whole (compress, reduce, decompress); the virtual fabric
-    charges them no time of their own here.
+    "topk" and "gtopk" (`sparse_calls`). device: of the vectors, cpu or cuda (by NCCL over torch).
+    Codecs are timed whole (compress, reduce, decompress); the virtual fabric charges them no time of their own here.
     InputError for what cannot be run; FaultError where the collective's result is wrong.
     """
     _check(name, ranks, nbytes, fabric, codec, repeat, alpha, beta, gamma, pieces)
+    _check_device(name, fabric, device)
     sparsity = sparse_calls.sparsity(name, nbytes // 4, density, allgather, codec)
     cut = pieces or closed_forms.PIECES  # only the pipelined ring looks at it
     if fabric == "virtual":
@@ -51,9 +54,16 @@ def bench_collective(
     else:
         from repro.bench.ranks import run_jobs
 
-        job: dict[str, Any] = {"name": name, "bytes": nbytes, "codec": codec, "repeat": repeat, "pieces": cut}
+        job: dict[str, Any] = {
+            "name": name,
+            "bytes": nbytes,
+            "codec": codec,
+            "repeat": repeat,
+            "pieces": cut,
+            "device": device,
+        }
         job["sparsity"] = vars(sparsity)
-        [times] = run_jobs(fabric, ranks, [job])
+        [times] = run_jobs(fabric, ranks, [job], device=device)
     form: float | None = None
     note: str | None = "closed form needs --alpha and --beta"
     if alpha is not None and beta is not None:
@@ -63,6 +73,7 @@ def bench_collective(
         "ranks": ranks,
         "bytes": nbytes,
         "fabric": fabric,
+        "device": device,
         "kind": SIMULATED if fabric == "virtual" else MEASURED,
         "codec": codec,
         "pieces": cut if name == "ring_pipelined" else None,
@@ -86,8 +97,9 @@ def table(result: dict[str, Any]) -> str:
     if result["allgather"]:
         density += f", allgather {result['allgather']}"
     times = "1 run, exact" if result["fabric"] == "virtual" else f"{len(seconds['all'])} runs"
+    on = " on GPUs" if result["device"] == "cuda" else ""
     lines = [
-        f"{result['name']}, {result['ranks']} ranks, {result['bytes']} bytes, fabric {result['fabric']} "
+        f"{result['name']}, {result['ranks']} ranks, {result['bytes']} bytes, fabric {result['fabric']}{on} "
         f"({result['kind']}, {times}){codec}{pieces}{density}"
     ]
     network = [f"{key} {result[key]:g}" for key in ("alpha", "beta", "gamma") if result[key] is not None]
@@ -141,6 +153,21 @@ def _check(
     for option, value in (("alpha", alpha), ("beta", beta), ("gamma", gamma)):
         if value is not None and not 0 <= value < float("inf"):
             raise InputError(f"--{option} {value}: must be seconds, 0 or more")
+
+
+def _check_device(name: str, fabric: str, device: str) -> None:
+    if device not in DEVICES:
+        raise unknown("device", device, DEVICES)
+    if device == "cpu":
+        return
+    if fabric == "virtual":
+        raise InputError("--device cuda: ranks of the fabric virtual have no GPU; must be --fabric torch or mpi")
+    if name in sparse_calls.SPARSE:
+        raise InputError(f"--device cuda: '{name}' is timed in host memory alone; leave it out")
+    from repro.fabric.gpus import visible_gpus
+
+    if not visible_gpus(device):
+        raise InputError("--device cuda: torch sees no working GPU here; leave it out")
 
 
 def _costs(gamma: float) -> Costs:

@@ -26,15 +26,16 @@ def run_jobs(
     program: str = "repro.bench.rank_program",
     rate_gbit: float | None = None,
     variables: Mapping[str, str] | None = None,
+    device: str = "cpu",
 ) -> list[list[Any]]:
     """What `ranks` processes find in each job: the seconds of every repetition, or what else the program says.
 
     program: the module that a rank runs. rate_gbit: of links between hosts of namespaces, one a rank; None: this
-    machine's shared memory, or loopback. variables: more of the environment. The ranks' own errors are raised here;
-    InputError where this machine has no such links.
+    machine's shared memory, or loopback. variables: more of the environment. device: of the ranks'
+    tensors. The ranks' own errors are raised here; InputError where this machine has no such links.
     """
     name = NAMES[fabric]
-    given = json.dumps({"launcher": name, "rounds": rounds, "jobs": jobs})
+    given = json.dumps({"launcher": name, "device": device, "rounds": rounds, "jobs": jobs})
     testbed = Measured(name="bench", kind="measured", network="bench", launcher=name, rate_gbit=rate_gbit)
     launcher = (SHAPED if rate_gbit else LAUNCHERS)[fabric](testbed)
     found: list[list[Any]] = [[] for _ in jobs]

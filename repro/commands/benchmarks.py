@@ -19,6 +19,7 @@ def add(commands: Any) -> None:
     collective.add_argument("--ranks", type=int, default=4)
     collective.add_argument("--bytes", type=int, default=1_000_000)
     collective.add_argument("--fabric", default="virtual", help="virtual, mpi or torch")
+    collective.add_argument("--device", default="cpu", help="of the vectors: cpu, or cuda (torch: by NCCL)")
     collective.add_argument("--codec", default="none", help="inside each hop of the ring; of topk's and gtopk's values")
     collective.add_argument("--pieces", type=int, help="of a block, in ring_pipelined")
     collective.add_argument("--density", type=float, help="share of the gradients selected, in topk and gtopk: 0.001")
@@ -39,7 +40,7 @@ def cmd_bench_collective(args: argparse.Namespace) -> None:
     from repro.bench.collective import bench_collective, table
 
     network = (args.alpha, args.beta, args.gamma)
-    options = (args.pieces, args.density, args.allgather)
+    options = (args.pieces, args.density, args.allgather, args.device)
     result = bench_collective(
         args.name, args.ranks, args.bytes, args.fabric, args.codec, args.repeat, *network, *options
     )

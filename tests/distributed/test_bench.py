@@ -111,7 +111,7 @@ def test_on_real_ranks(fabric: str) -> None:
 
 
 def test_a_measured_collective_has_a_closed_form_only_with_a_network(monkeypatch) -> None:
-    monkeypatch.setattr("repro.bench.ranks.run_jobs", lambda fabric, ranks, jobs: [[1e-3, 2e-3]])
+    monkeypatch.setattr("repro.bench.ranks.run_jobs", lambda fabric, ranks, jobs, device: [[1e-3, 2e-3]])
     without = bench_collective("ring", 2, 4000, "mpi", repeat=2)
     assert without["closed_form"] is None and "--alpha and --beta" in table(without)
     assert without["kind"] == "measured"

@@ -69,9 +69,17 @@ def test_with_a_codec(name: str, codec: str) -> None:
         (["topk", "--codec", "ternary"], "unknown codec of 'topk' 'ternary'; valid: "),
         (["dense", "--codec", "quantize8"], "'dense'"),
         (["gtopk", "--pieces", "2"], "--pieces 2"),
+        (["ring", "--device", "tpu"], "unknown device 'tpu'; valid: cpu, cuda"),
+        (
+            ["ring", "--device", "cuda"],
+            "--device cuda: ranks of the fabric virtual have no GPU; must be --fabric torch",
+        ),
+        (["ring", "--device", "cuda", "--fabric", "torch"], "--device cuda: torch sees no working GPU here"),
+        (["gtopk", "--device", "cuda", "--fabric", "torch"], "--device cuda: 'gtopk' is timed in host memory alone"),
     ],
 )
-def test_bad_input_is_one_line_and_status_2(arguments: list[str], says: str, capsys) -> None:
+def test_bad_input_is_one_line_and_status_2(arguments: list[str], says: str, capsys, monkeypatch) -> None:
+    monkeypatch.setattr("repro.fabric.gpus.visible_gpus", lambda device: ())
     assert main(["bench", "collective", *arguments]) == 2
     error = capsys.readouterr().err
     assert says in error and error.count("\n") == 1

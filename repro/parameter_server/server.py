@@ -242,9 +242,12 @@ class Server:
         return counts | {"shard": self.shard.state_dict()}
 
     def load_state_dict(self, state: dict) -> None:
-        self.shard.load_state_dict(state["shard"])
-        self.pushed, self.pulled = [list(one) for one in state["pushed"]], [*state["pulled"]]
-        self._find_least(0, self.shard.shards.layers - 1)
+        """What pulls of ranks that were sooner wait for may be in the state."""
+        with self.lock:
+            self.shard.load_state_dict(state["shard"])
+            self.pushed, self.pulled = [list(one) for one in state["pushed"]], [*state["pulled"]]
+            self._find_least(0, self.shard.shards.layers - 1)
+            self._answer_waiting()
 
     def close(self) -> None:
         """Wait until all other workers have said that they leave."""

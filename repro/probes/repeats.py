@@ -81,6 +81,7 @@ def trained(
             state = checkpoints.load(stop_and_resume_at)
             strategy.worker.model_shard.load_state_dict(state["part"])
             strategy.load_state_dict(state["strategy"])
+            fabric.exchange(None)  # nobody asks a server that has not loaded its state
     strategy.drain()
     strategy.settle()
     found = digest(strategy.eval_weights())

@@ -18,6 +18,7 @@ from repro.rank import programs
 from repro.records.store import read_summary
 from repro.strategies import load
 from repro.strategies.shared.pull_schedule import check_batches
+from repro.strategies.shared.sharded_server import ShardedServer
 from repro.testing import small
 from repro.timing.costs import Costs
 from repro.timing.device import BlockSeconds
@@ -379,3 +380,18 @@ def test_the_end_of_a_run_waits_for_the_slowest_push(tmp_path):
     assert len({one["weights_sha256"] for one in found.values()}) == 1
     pushed = 4 * found["ibatch"]["model"]["parameters"] * 2 * 2  # two of three thirds pulled and pushed, by three ranks
     assert abs(found["ibatch"]["bytes_sent"] * 3 - pushed) < 1000
+
+
+@pytest.mark.parametrize("name", MODES)
+def test_a_rank_that_resumes_late_answers_what_was_asked_of_it_before(name, monkeypatch):
+    """A pull that came before a server had loaded its state waited for an update that nobody would make."""
+    loads = ShardedServer.load_state_dict
+
+    def late(self, state):
+        if self.worker.fabric.rank == 0:
+            self.worker.fabric.sleep(5.0)
+        loads(self, state)
+
+    undisturbed = run(name, stop_and_resume_at=3)
+    monkeypatch.setattr(ShardedServer, "load_state_dict", late)
+    small.assert_same(run(name, stop_and_resume_at=3), undisturbed)

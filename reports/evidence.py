@@ -214,13 +214,13 @@ def shared_cores(claim: Claim, group: AnyGroup) -> str:
     if claim.about != "time" or not claim.own_cores or not group.kind.startswith("measured"):
         return ""
     for run in group.used():
+        if shared := run["hardware"].get("gpu_shared_by"):
+            return f"{shared} ranks share a GPU"
         if run["launcher"] == "srun":
             continue  # which spreads ranks over machines, of which the record tells one
         hardware, ranks = run["hardware"], (run.get("ranks") or run["workers"]) * (run.get("threads_per_rank") or 1)
         if not hardware.get("gpu") and ranks > hardware.get("cores", ranks):
             return f"{ranks} ranks share {hardware['cores']} cores"
-        if shared := hardware.get("gpu_shared_by"):
-            return f"{shared} ranks share a GPU"
     return ""
 
 

@@ -7,9 +7,9 @@ is in the statistics of the run that it is of. What is compared are the same ite
 The profiler's own view. On a CPU computation is what operators ran on the rank's main thread, with what the thread did
 between two operators of one phase (Python, which needs the processor as they do; what lies before the first and behind
 the last is not known to be work), and communication the time that tasks spent in their phases of that name, both by the
-profiler's clock. On a GPU computation is kernels on the
-streams of the main line, and communication what the GPU did of those phases, copies and all, on any other; kernels of
-NCCL are communication whoever asked for them. Where the main line itself waits for messages nothing is hidden.
+profiler's clock. On a GPU computation is kernels on the streams of the main line, and communication what the GPU did of
+those phases, copies and all, on any other; kernels of NCCL are communication whoever asked for them. Where the main
+line itself waits for messages nothing is hidden.
 
 Traces of GPUs were tried with made-up ones alone.
 """

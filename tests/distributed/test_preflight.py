@@ -46,9 +46,8 @@ def test_ranks_that_take_turns_on_a_gpu_are_counted_on_the_fullest():
     "ids, shared", [(["GPU-0", "GPU-0", "GPU-1"], 2), (["GPU-0", "GPU-1"], None), ([None, None], None)]
 )
 def test_the_record_says_how_many_ranks_share_a_gpu(ids, shared, monkeypatch):
-    config = runs.expand("pipesgd/fig4-mnist", ["strategy=dsync", "testbed=here", "dataset.standin=always"], "quick")[
-        0
-    ].config
+    here = ["strategy=dsync", "testbed=here", "dataset.standin=always"]
+    config = runs.expand("pipesgd/fig4-mnist", here, "quick")[0].config
     found = [replace(ALIKE, gpu=each) for each in ids]
     monkeypatch.setattr(preflight, "facts", lambda fabric, config: found[0])
 

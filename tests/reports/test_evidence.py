@@ -53,7 +53,9 @@ def test_ranks_that_share_cores_are_out_of_scope_for_times_alone():
     assert judged("speedup-vs-dsync", runs, "simulated").verdict.judged
     assert judged("accuracy-d-sync", runs).verdict.judged
     on_a_gpu = [run | {"hardware": ALONE | {"gpu": "made up x 1", "gpu_shared_by": 4}} for run in runs]
-    assert judged("speedup-vs-dsync", on_a_gpu).verdict.text == "out of scope (4 ranks share a GPU)"
+    for launcher in ("mpirun", "srun"):
+        there = [run | {"launcher": launcher} for run in on_a_gpu]
+        assert judged("speedup-vs-dsync", there).verdict.text == "out of scope (4 ranks share a GPU)"
     of_a_cluster = [run | {"launcher": "srun"} for run in runs]
     assert judged("speedup-vs-dsync", of_a_cluster).verdict.judged
     with_gpus = [run | {"hardware": ALONE | {"cores": 2, "gpu": "H200"}} for run in all_runs(seeds=5)]

@@ -114,7 +114,8 @@ def variants(config: Mapping[str, Any], overrides: Sequence[str] = ()) -> list[V
 
 def left(found: Sequence[Variant], leaves: Mapping[str, Sequence[str]]) -> list[Variant]:
     """The variants that a testbed's choices (`workers=2,4`, of one `workers=choice(4)`) leave, factor -> values; those
-    without the factor stay."""
+    without the factor stay. Values that need quotes (`method='eager-SGD (solo)',D-Sync`) stand in them."""
+    leaves = {name: [value.strip("'\"") for value in values] for name, values in leaves.items()}
     return [
         each
         for each in found

@@ -46,8 +46,8 @@ def check(config: RunConfig) -> None:
 
 def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     """One rank's part. Where it has none it waits in `exchange`, which leaves its core to the others."""
-    probe, simulated = config.probe, config.simulated
-    device = torch.device("meta") if simulated else pick_device(config.device, fabric.rank)
+    probe = config.probe
+    device = torch.device("meta") if config.timing_only else pick_device(config.device, fabric.rank)
     worlds = {p: fabric if p == fabric.size else fabric.subgroup(range(p)) for p in sorted(set(probe.ranks))}
     places = [
         (p, nbytes, name)

@@ -140,3 +140,11 @@ def test_a_sweep_makes_runs_with_their_factors_in_the_configuration():
 def test_factors_change_no_key():
     (run,) = runs.expand(FIG4, ["strategy=dsync", "testbed=virtual"], "quick")
     assert run.config.factors and not {"grid", "exclude", "label", "factors"} & runs.keyed(run.config).keys()
+
+
+def test_a_testbeds_choice_leaves_the_variants_that_it_names_in_quotes_too():
+    found = variants(
+        {"method": {"eager-SGD (solo)": [], "D-Sync": [], "Horovod": []}, "workers": {2: [], 4: []}}, overrides=()
+    )
+    _, leaves = grid.split(["method='eager-SGD (solo)',D-Sync", "workers=choice(4)"])
+    assert [v.label for v in grid.left(found, leaves)] == ["eager-SGD (solo), 4", "D-Sync, 4"]

@@ -71,6 +71,11 @@ class Horovod(DataParallel):
         super().setup(worker)
         self.hvd = start(worker.fabric, self.options)
         part, hvd = worker.model_shard, self.hvd
+        if part.device.type == "cuda" and not hvd.cuda_built():
+            raise InputError(
+                "strategy horovod: Horovod here was built without CUDA and takes no gradients on a GPU; "
+                "HOROVOD_GPU_OPERATIONS=NCCL make setup-horovod builds it with, or device=cpu"
+            )
         part.optimizer = hvd.DistributedOptimizer(
             part.optimizer,
             named_parameters=[(name, p) for name, p in part.model.named_parameters() if p.requires_grad],

@@ -155,6 +155,11 @@ class TorchPipelining(Strategy):
         super().setup(worker)
         check_trainable_in_stages(self.name, worker)
         assert isinstance(worker.fabric, TorchFabric)
+        if worker.fabric.backend == "gloo" and worker.model_shard.device.type == "cuda":
+            raise InputError(
+                f"strategy {self.name}: torch's stages send tensors where they are, and gloo sends from host memory "
+                "alone; device=cpu, or NCCL with a GPU for each rank"
+            )
         self.fabric, self.iteration = worker.fabric, 0
         self.first, self.last = worker.rank == 0, worker.rank == worker.workers - 1
         stages = worker.workers * self.options.a_rank()

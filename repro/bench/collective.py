@@ -45,7 +45,7 @@ def bench_collective(
     InputError for what cannot be run; FaultError where the collective's result is wrong.
     """
     _check(name, ranks, nbytes, fabric, codec, repeat, alpha, beta, gamma, pieces)
-    _check_device(name, fabric, device)
+    _check_device(name, ranks, fabric, device)
     sparsity = sparse_calls.sparsity(name, nbytes // 4, density, allgather, codec)
     cut = pieces or closed_forms.PIECES  # only the pipelined ring looks at it
     if fabric == "virtual":
@@ -155,7 +155,7 @@ def _check(
             raise InputError(f"--{option} {value}: must be seconds, 0 or more")
 
 
-def _check_device(name: str, fabric: str, device: str) -> None:
+def _check_device(name: str, ranks: int, fabric: str, device: str) -> None:
     if device not in DEVICES:
         raise unknown("device", device, DEVICES)
     if device == "cpu":
@@ -166,8 +166,12 @@ def _check_device(name: str, fabric: str, device: str) -> None:
         raise InputError(f"--device cuda: '{name}' is timed in host memory alone; leave it out")
     from repro.fabric.gpus import visible_gpus
 
-    if not visible_gpus(device):
+    if not (gpus := visible_gpus(device)):
         raise InputError("--device cuda: torch sees no working GPU here; leave it out")
+    if fabric == "torch" and ranks > len(gpus):
+        raise InputError(
+            f"--ranks {ranks}: NCCL needs a GPU for each, and there are {len(gpus)}; must be at most that, or --fabric mpi"
+        )
 
 
 def _costs(gamma: float) -> Costs:

@@ -45,6 +45,7 @@ def run_job(fabric: Fabric, job: dict[str, Any], turn: int) -> list[float]:
         settle()
         fabric.exchange(None)  # polls: a rank that is late finds the cores free
         fabric.barrier()
+        settle()  # NCCL's barrier has only been begun when it returns
         began = fabric.now()
         result = collective(vector)
         settle()

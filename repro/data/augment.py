@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from repro.common.errors import InputError
 from repro.data.augmentation import Augmentation
-from repro.data.base import Dataset, Samples
+from repro.data.base import Dataset, Samples, moved
 
 NUMBERS = 8  # drawn for each sample, whatever they are for: flip, down, right, area, aspect, and three of colour
 AREA, ASPECT = 0.08, math.log(4 / 3)
@@ -91,7 +91,8 @@ class Augmented(Samples):
 
     def draw(self, rows: torch.Tensor, epoch: str) -> tuple[torch.Tensor, torch.Tensor]:
         x, y = self.whole.select(rows)
-        return augment(x, uniform(f"augment/{epoch}", rows), self.augmentation, self.size), y
+        numbers = moved(uniform(f"augment/{epoch}", rows), x.device)  # rows stay on the host
+        return augment(x, numbers, self.augmentation, self.size), y
 
     def _middle(self, x: torch.Tensor) -> torch.Tensor:
         top, left = ((held - side) // 2 for held, side in zip(x.shape[-2:], self.size))
@@ -125,11 +126,11 @@ def augment(x: torch.Tensor, numbers: torch.Tensor, augmentation: Augmentation, 
         still = augmentation.crop is None and not pad
         x = _window(x, size, flipped, *((torch.full_like(down, 0.5),) * 2 if still else (down, right)))
     if augmentation.colour:
-        vectors, values, deviation = (torch.tensor(one, device=x.device) for one in COLOURS)
+        vectors, values, deviation = (moved(torch.tensor(one), x.device) for one in COLOURS)
         parts = [vectors[:, i] * (augmentation.colour * values[i] / deviation) for i in range(3)]
         first, second, third = (part * _normal(number)[:, None] for part, number in zip(parts, colour))  # (n, 3)
-        moved = first + second + third
-        x = x + moved[:, :, None, None]
+        shift = first + second + third
+        x = x + shift[:, :, None, None]
     return x
 
 

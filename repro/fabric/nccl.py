@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
@@ -44,6 +45,16 @@ class NcclWork(TorchWork):
         return self
 
 
+@dataclass(frozen=True)
+class AllOf:
+    """Several of torch's operations, over when all are."""
+
+    works: list[Any]
+
+    def is_completed(self) -> bool:
+        return all(work.is_completed() for work in self.works)
+
+
 class Batch(NcclWork):
     """Sends and receives that are begun together, as one operation of NCCL's: one is over when all are."""
 
@@ -60,12 +71,14 @@ class Batch(NcclWork):
         self.works = self.fabric._start(self.what, lambda: dist.batch_isend_irecv(self.parts))
         self.watch(channel)
 
+    def watch(self, channel: int) -> Batch:
+        """Not the batch itself, which would keep its messages until the next look: a second of activations."""
+        self.fabric.watchdog.watch(AllOf(self.works), self.what, (tuple(self.fabric.ranks), channel))
+        return self
+
     def _await(self, limit: float) -> None:
         for work in self.works:
             work.wait()
-
-    def is_completed(self) -> bool:
-        return all(work.is_completed() for work in self.works)
 
 
 class NcclFabric(TorchFabric):

@@ -143,7 +143,8 @@ class PartialAllreduce:
         with self.lock:
             self.begun = self.done = state["round"]
             self.held = list(state["held"])
-            self.received = state["received"]
+            received = state["received"]  # of a checkpoint, on the host; it will be a round's buffer again
+            self.received = None if received is None else received.to(self.send_buffer.send.device, copy=True)
             self.counted = Counter(state["counted"])
             self.send_buffer.load_state_dict(state["send_buffer"])
         self.activation.resume(state["round"])

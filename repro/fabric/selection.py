@@ -118,7 +118,7 @@ def guess(vector: torch.Tensor, k: int, deviations: float, least: int = 1) -> to
     sample = magnitudes(vector[:: max(least, n // SAMPLE)])
     expected = k * sample.numel() / n
     place = round(expected + deviations * (1 + expected**0.5))
-    return sample.kthvalue(sample.numel() - min(max(place, 1), sample.numel()) + 1).values
+    return sample.topk(min(max(place, 1), sample.numel())).values[-1]
 
 
 def above(vector: torch.Tensor, bound: torch.Tensor, equal: bool = False) -> torch.Tensor:

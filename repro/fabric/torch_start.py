@@ -19,7 +19,7 @@ from torch.distributed.rendezvous import rendezvous
 
 from repro.common.errors import InputError, unknown
 from repro.fabric.base import FabricError
-from repro.fabric.gpus import gpu_of, too_few_gpus, visible_gpus
+from repro.fabric.gpus import gpu_of, pick_device, too_few_gpus, visible_gpus
 from repro.fabric.nccl import NcclFabric
 from repro.fabric.torch_dist import TorchFabric
 
@@ -58,7 +58,10 @@ def start(device: str, backend: str = "auto", timeout_s: float = 120.0) -> Torch
     except RuntimeError as error:
         reason = str(error).splitlines()[0]
         raise FabricError(f"the ranks did not all come together within {timeout_s:g} s ({reason})") from None
-    return NcclFabric(timeout_s) if chosen == "nccl" else TorchFabric(chosen, timeout_s)
+    if chosen == "nccl":
+        pick_device(device, rank)  # the fabric's first collective is on the GPU that is the current one
+        return NcclFabric(timeout_s)
+    return TorchFabric(chosen, timeout_s)
 
 
 def gather(store: Any, rank: int, size: int, mine: Seat) -> list[Seat]:

@@ -12,6 +12,10 @@ from repro.common.errors import InputError, OutOfMemory
 from repro.experiment.schema import RunConfig
 
 GPU, PROCESS = "gpu", "process"  # of which memory a peak is
+GPU_FULL = (
+    "CUDA error: out of memory",
+    "_STATUS_ALLOC_FAILED",
+)  # contexts, cuBLAS, cuDNN
 ON_THE_HOST = "DefaultCPUAllocator"  # torch has no error of a type of its own for it
 
 
@@ -46,7 +50,7 @@ def explained(rank: int, config: RunConfig) -> Iterator[None]:
         while isinstance(error.__cause__, RuntimeError):  # a library has put words of its own around it
             error = error.__cause__
         said = " ".join(str(error).split())
-        if isinstance(error, torch.OutOfMemoryError):
+        if isinstance(error, torch.OutOfMemoryError) or any(words in said for words in GPU_FULL):
             raise _exhausted(rank, config, "GPU", said) from None
         if ON_THE_HOST in said:
             raise _exhausted(rank, config, "host", said) from None

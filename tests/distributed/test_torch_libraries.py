@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from torch import nn
 from repro import strategies
 from repro.common.errors import InputError
 from repro.experiment.schema import Numerics
+from repro.fabric.torch_dist import TorchFabric
 from repro.launch import runs
 from repro.strategies import torch_pipelining
 from repro.strategies.ddp import Options, ring_share, sent_bytes
@@ -319,3 +321,13 @@ def test_pipelining_its_twin_in_virtual_time_is_our_pipeline():
         and twin(torch_pipelining.Options(schedule="interleaved_1f1b")) is None
     )
     strategies.load(name).parse(options)
+
+
+def test_gloo_is_refused_for_stages_on_gpus(monkeypatch):
+    strategy = torch_pipelining.TorchPipelining(torch_pipelining.Options())
+    monkeypatch.setattr(torch_pipelining, "check_trainable_in_stages", lambda *_: None)
+    fabric = object.__new__(TorchFabric)
+    fabric.backend = "gloo"
+    worker = SimpleNamespace(fabric=fabric, model_shard=SimpleNamespace(device=torch.device("cuda")))
+    with pytest.raises(InputError, match=r"torch_pipelining: .* gloo sends from host memory alone"):
+        strategy.setup(worker)

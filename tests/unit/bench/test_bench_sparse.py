@@ -175,3 +175,9 @@ def test_gtopk_rows() -> None:
     assert peak > 50_000_000  # Python and torch alone
     result["memory"] = [{"strategy": "gtopk", "elements": 50_000, "peak_bytes": peak, "gradients": 1.5}]
     assert "own / wire" in gtopk.table(result) and "+1.50" in gtopk.table(result)
+
+
+def test_more_ranks_than_gpus_are_refused_where_gloo_would_be_timed_in_the_place_of_nccl(monkeypatch, capsys):
+    monkeypatch.setattr("repro.fabric.gpus.visible_gpus", lambda device: ("a", "b"))
+    assert main(["bench", "collective", "ring", "--ranks", "3", "--fabric", "torch", "--device", "cuda"]) == 2
+    assert "--ranks 3: NCCL needs a GPU for each, and there are 2" in capsys.readouterr().err

@@ -161,3 +161,10 @@ def test_a_draw_does_not_depend_on_its_minibatch(options):
     whole = held.draw(rows, "3/0")[0]
     for row in rows:
         assert torch.equal(held.draw(row[None], "3/0")[0][0], whole[row])
+
+
+@pytest.mark.parametrize("options", [{"flip": True, "pad": 2, "colour": 0.1}, {"crop": "area"}, {"crop": "random"}])
+def test_images_on_a_gpu_are_cut_there_though_their_rows_are_on_the_host(options):
+    whole = Split(IMAGES.to("meta"), torch.arange(6, device="meta"))  # refuses tensors of the host as a GPU does
+    x, _ = Augmented(whole, Augmentation(**options), (8, 8)).draw(torch.arange(6), "3/0")
+    assert x.device.type == "meta" and x.shape == (6, 3, 8, 8)

@@ -3,12 +3,15 @@ there are errors that name who waits for whom, and for what."""
 
 from __future__ import annotations
 
+import gc
 import re
+import weakref
+from types import SimpleNamespace
 
 import pytest
 import torch
 
-from repro.fabric import nccl
+from repro.fabric import nccl, torch_start
 from repro.fabric.base import ANY_SOURCE, BACKGROUND, MAIN, FabricError
 from repro.fabric.threads import Crew
 from repro.fabric.watchdog import Watchdog
@@ -56,6 +59,30 @@ def test_an_exchange_is_one_batch_and_a_lone_transfer_one_too(fabric):
     assert fabric.transfer.waited == 1 and fabric.bytes_sent == 12
     fabric.send(torch.zeros(1, dtype=torch.bool), 1)
     assert fabric.asked[1:] == [[("isend", 1, 3, "main")]] and fabric.transfer.waited == 1
+
+
+def test_the_watchdog_keeps_no_message(fabric):
+    message = torch.zeros(3)
+    kept = weakref.ref(message)
+    fabric.send(message, 1)
+    del message
+    gc.collect()
+    assert kept() is None and fabric.watchdog.look() is None
+    fabric.clock = 121.0
+    assert "send to rank 3" in str(fabric.watchdog.look())
+
+
+def test_the_gpu_is_chosen_before_the_first_collective(monkeypatch):
+    done = []
+    monkeypatch.setattr(torch_start, "rendezvous", lambda *_, **__: iter([(SimpleNamespace(set_timeout=print), 1, 3)]))
+    monkeypatch.setattr(torch_start, "gather", lambda *_: [])
+    monkeypatch.setattr(torch_start, "choose", lambda *_: "nccl")
+    monkeypatch.setattr(torch_start.dist, "PrefixStore", lambda *_: None)
+    monkeypatch.setattr(torch_start.dist, "init_process_group", lambda *_, **__: None)
+    monkeypatch.setattr(torch_start, "pick_device", lambda device, rank: done.append((device, rank)))
+    monkeypatch.setattr(torch_start, "NcclFabric", lambda *_: done.append("fabric"))
+    torch_start.start("cuda", "nccl", 120.0)
+    assert done == [("cuda", 1), "fabric"]
 
 
 def test_an_open_batch_takes_in_its_own_channel_and_task_alone(fabric):

@@ -319,3 +319,17 @@ def test_means_of_the_microbenchmark():
     assert eager_forms.mean_wait_s("solo", p, skew) == 0
     ratio = eager_forms.mean_wait_s("allreduce", 32, skew) / eager_forms.mean_wait_s("majority", 32, skew)
     assert ratio == pytest.approx(3 * 32 / 33)
+
+
+def test_a_resumed_result_is_a_copy_on_the_send_buffers_device():
+    """It was loaded to the host, and becomes a send buffer in its turn."""
+
+    def main(fabric):
+        send_buffer = Whole(fabric, 3, 2, torch.device("meta"), "ring", channel=1)
+        partial = PartialAllreduce(fabric, send_buffer, lambda start: Activation(fabric, "solo", start, 0, None))
+        partial.load_state_dict(partial.state_dict() | {"round": 1, "received": torch.ones(5)})
+        device = partial.received.device
+        partial.close()
+        return device
+
+    assert virtual.run(1, main, NETWORK, Costs(True, {}, {}))[0].type == "meta"

@@ -204,6 +204,10 @@ GPU_SAYS = (
 @pytest.mark.parametrize(("error", "words"), [
     (torch.OutOfMemoryError(GPU_SAYS), "rank 1: out of memory of the GPU: model mnist_mlp, 20 samples a worker "
      "(batch=40, accumulate=1), at an allocation of 2.50 GiB"),
+    (RuntimeError("CUDA error: out of memory\nCUDA kernel errors might be reported later"),
+     "rank 1: out of memory of the GPU: model mnist_mlp, 20 samples a worker (batch=40, accumulate=1)"),
+    (RuntimeError("CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`"),
+     "rank 1: out of memory of the GPU: model mnist_mlp, 20 samples a worker (batch=40, accumulate=1)"),
     (RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: you tried to allocate 8 bytes. Error"),
      "rank 1: out of memory of the host: model mnist_mlp, 20 samples a worker (batch=40, accumulate=1), at an "
      "allocation of 8 bytes"),

@@ -170,7 +170,7 @@ def _check_device(name: str, ranks: int, fabric: str, device: str) -> None:
         raise InputError("--device cuda: torch sees no working GPU here; leave it out")
     if fabric == "torch" and ranks > len(gpus):
         raise InputError(
-            f"--ranks {ranks}: NCCL needs a GPU for each, and there are {len(gpus)}; must be at most that, or --fabric mpi"
+            f"--ranks {ranks}: NCCL needs a GPU for each, and there are {len(gpus)}; at most that, or --fabric mpi"
         )
 
 

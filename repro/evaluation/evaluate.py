@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -22,12 +22,16 @@ TRAINING_SEED = 0  # draws the part of the training samples that is evaluated, t
 
 
 class Sharing(NamedTuple):
-    """How ranks with the same weights share an evaluation: this one's place among them, and what brings every rank's
-    object to all of them, in rank order."""
+    """How ranks with the same weights share an evaluation: this one's place among so many, and what brings every rank's
+    object to all of them, in rank order. Those behind (servers) take no part, and have the result."""
 
     rank: int
     ranks: int
     exchange: Callable[[Any], list[Any]]
+
+    def of(self, split: AnySplit) -> Iterable[tuple[torch.Tensor, torch.Tensor]]:
+        """The pieces of a split that are this rank's."""
+        return split.in_order(self.rank, self.ranks) if self.rank < self.ranks else ()
 
 
 @torch.no_grad()
@@ -56,7 +60,7 @@ def evaluate(
     reset_state(model)
     of_piece = _errors if split.task == "regression" else _classes
     found = []
-    for piece in split.in_order(sharing.rank, sharing.ranks) if sharing else split.in_order():
+    for piece in sharing.of(split) if sharing else split.in_order():
         x, labels = (tensor.to(device) for tensor in piece)
         found.append(of_piece(model(x), labels))
     reset_state(model)

@@ -174,8 +174,8 @@ class RunLog:
             events.append("trace", iteration=self.iteration, intervals=trace)
 
     def evaluate(self, iteration: int) -> None:
-        """Test the snapshot of rank 0: on all ranks where they hold its weights, else on rank 0 alone, to which those
-        that it lacks come from the ranks that hold them."""
+        """Test the snapshot of rank 0, to which weights that it lacks come from the ranks that hold them; on all
+        workers where it can be shared: they would wait for rank 0 alone for longer than they do for a message."""
         with self.worker.clock.activity("evaluation"):
             scores = {}
             if self.worker.arithmetic:
@@ -217,21 +217,27 @@ class RunLog:
         return {name: tensor for part in [*reversed(shipped), mine] for name, tensor in part.items()}
 
     def _shared(self, mine: dict[str, torch.Tensor]) -> tuple[dict[str, torch.Tensor], Sharing | None]:
-        """What is evaluated, and how, where every rank has a core or a GPU of its own for it and rank 0's parameters
-        to the bit; what else differs (running means of a batch norm) comes from rank 0. Else this rank's, and None."""
+        """What is evaluated, and how: by all workers, each a part, with rank 0's weights to the bit, which those that
+        hold others are sent. By rank 0 alone, and None, where ranks have no core or GPU of their own for it, or a model
+        carries something from one minibatch to the next."""
         worker, dataset = self.worker, self.dataset
-        real = worker.blocks is None and worker.fabric.size == worker.workers > 1
+        real = worker.blocks is None and worker.workers > 1
         if not real or getattr(dataset.test, "scored", False) or not isinstance(dataset.test, Samples | Sequences):
             return mine, None
-        moved = {name for name, _ in worker.model_shard.model.named_parameters()}
-        able = not worker.model_shard.stateful and self.model.state_dict().keys() == mine.keys()
-        said = worker.fabric.exchange((able, digests(mine), moved))
-        names = {name for _, held, _ in said for name in held if held.get(name) != said[0][1].get(name)}
-        if not all(able for able, _, _ in said) or names & set().union(*(moved for _, _, moved in said)):
+        fabric, device = worker.fabric, worker.model_shard.device
+        said = fabric.exchange((worker.model_shard.stateful, digests(mine)))
+        if any(stateful for stateful, _ in said):
             return mine, None
-        if names:
-            mine |= worker.fabric.exchange({name: mine[name].cpu() for name in names} if worker.rank == 0 else None)[0]
-        return mine, Sharing(worker.rank, worker.workers, worker.fabric.exchange)
+        own = said[0][1]  # by the name
+        lacking = {name for name in own for _, held in said if held.get(name) != own[name]}
+        weights, empty, sent = {}, self.model.state_dict(), fabric.bytes_sent
+        for name in own:
+            weights[name] = mine[name] if fabric.rank == 0 or name not in lacking else torch.empty_like(empty[name])
+            if name in lacking:
+                weights[name] = weights[name].to(device)
+                fabric.broadcast(weights[name])
+        fabric.bytes_sent = sent  # training's alone
+        return weights, Sharing(worker.rank, worker.workers, fabric.exchange)
 
     def checkpoint(self, iteration: int) -> None:
         """Every rank saves all that it needs to go on; the old ones go when all have the new."""

@@ -18,7 +18,7 @@ from repro.data.base import Dataset, Split
 from repro.data.text import IGNORED, Text
 from repro.evaluation import meteor as caption_scores
 from repro.evaluation import metrics
-from repro.evaluation.evaluate import Sharing, evaluate, evaluate_training
+from repro.evaluation.evaluate import Sharing, digest, evaluate, evaluate_training
 from repro.evaluation.meteor import meteor
 from repro.rank.recorder import RunLog
 from repro.training import losses
@@ -267,7 +267,7 @@ def test_ranks_that_share_an_evaluation_have_to_the_bit_what_one_has_alone(name,
     dataset = data.load(name, standin="always", **options)
     shape = dataset.input_shape
     sizes = {"hidden": 8, "dense": 8} if model == "lstm_ucf101" else {}
-    built = [models.build(model, shape, dataset.classes, 0, **sizes) for _ in range(ranks)]
+    built = [models.build(model, shape, dataset.classes, 0, **sizes) for _ in range(ranks + 1)]
     weights = built[0].state_dict()
     alone = evaluate(built[0], weights, dataset.test, CPU)
     alone |= evaluate_training(built[0], weights, dataset.train, CPU, 15)
@@ -277,18 +277,20 @@ def test_ranks_that_share_an_evaluation_have_to_the_bit_what_one_has_alone(name,
         scores = evaluate(built[rank], weights, dataset.test, CPU, sharing)
         return scores | evaluate_training(built[rank], weights, dataset.train, CPU, 15, sharing)
 
-    assert together(ranks, work) == [alone] * ranks
+    assert together(ranks + 1, work) == [alone] * (ranks + 1)  # the last is a server
     pieces = [list(dataset.test.in_order(rank, ranks)) for rank in range(ranks)]
     assert sum(len(y) for share in pieces for _, y in share) == len(dataset.test)
 
 
-@pytest.mark.parametrize(
-    ("differs", "shared"), [("nothing", True), ("running mean", True), ("parameter", False), ("state", False)]
-)
-def test_only_ranks_with_the_same_parameters_share_and_what_else_differs_is_rank_0s(differs, shared):
-    """As after model averaging, or while ranks of eager-SGD drift; a network that carries its state does not share."""
+@pytest.mark.parametrize(("differs", "shared", "sent"), [
+    ("nothing", True, 0), ("running mean", True, 1), ("parameter", True, 1), ("all but one", True, None),
+    ("state", False, 0),
+])  # fmt: skip
+def test_ranks_share_with_the_weights_of_rank_0(differs, shared, sent):
+    """As after model averaging, while ranks of eager-SGD drift, or in a pipeline, where each holds a part; a network
+    that carries its state does not share. A server takes no part."""
     dataset = data.load("cifar10", standin="always", images=16, test_images=16)
-    built = [models.build("resnet20", dataset.input_shape, dataset.classes, 0) for _ in range(3)]
+    built = [models.build("resnet20", dataset.input_shape, dataset.classes, 0) for _ in range(4)]
     names = [name for name, _ in built[0].named_buffers() if "running_mean" in name]
     with torch.no_grad():
         if differs == "running mean":
@@ -297,16 +299,23 @@ def test_only_ranks_with_the_same_parameters_share_and_what_else_differs_is_rank
             next(iter(built[2].parameters())).add_(1e-6)
 
     def work(rank, exchange):
-        log, shard = (
-            RunLog.__new__(RunLog),
-            SimpleNamespace(model=built[rank], stateful=differs == "state" and rank == 1),
-        )
-        fabric = SimpleNamespace(size=3, exchange=exchange)
+        def broadcast(tensor):
+            fabric.sent += 1
+            tensor.copy_(exchange(tensor.clone())[0])
+
+        fabric = SimpleNamespace(rank=rank, exchange=exchange, broadcast=broadcast, bytes_sent=5, sent=0)
+        shard = SimpleNamespace(device=CPU, stateful=differs == "state" and rank == 1)
+        log = RunLog.__new__(RunLog)
         log.worker = SimpleNamespace(blocks=None, workers=3, rank=rank, fabric=fabric, model_shard=shard)
         log.dataset, log.model = dataset, built[rank]
-        weights, sharing = log._shared({name: tensor.clone() for name, tensor in built[rank].state_dict().items()})
-        assert (sharing is not None) == shared
-        return weights[names[0]]
+        mine = {name: tensor.clone() for name, tensor in built[rank].state_dict().items()}
+        if differs == "all but one" and rank:
+            mine = {name: tensor for name, tensor in mine.items() if name in names[:1]}
+        weights, sharing = log._shared(mine)
+        assert (sharing is not None) == shared and fabric.bytes_sent == 5
+        assert fabric.sent == (len(weights) - 1 if sent is None else sent)
+        return weights
 
-    first, _, last = together(3, work)
-    assert torch.equal(first, last)
+    found = together(4, work)
+    if shared:
+        assert all(digest(weights) == digest(built[0].state_dict()) for weights in found)

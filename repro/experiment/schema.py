@@ -111,7 +111,7 @@ class RunConfig(Model):
     metric: Text
     targets: list[Number | int]
     optimizer: Optimizer
-    breakdown_steps: Count | None = 300
+    breakdown_steps: Whole | None = 300
     min_compute_s: NonNegative | None = None
     eval_train: Whole = 0
     numerics: Numerics = Field(default_factory=Numerics)

@@ -100,7 +100,8 @@ def expand(
                 for seed in seeds
             ]
             measured = config.testbed.kind == "measured"
-            if measured and uses_gpu(config) and not config.breakdown and config.program == TRAIN:
+            twin = config.breakdown_steps != 0 and not config.breakdown
+            if measured and uses_gpu(config) and twin and config.program == TRAIN:
                 # exact phases need a synchronisation at each, which spoils the overlap: a run of their own
                 runs.append(Run(experiment, variant.label, exact(config, seeds[0]), seeds[0], ranks=ranks))
             if measured and config.profile_steps and config.program == TRAIN:

@@ -26,8 +26,9 @@ def provenance() -> dict[str, Any]:
 
     `dirty` tells of changes to the project that are not committed, leaving out results and reports, which runs write.
     """
-    commit = _output("git", "-C", str(PROJECT), "rev-parse", "HEAD")
-    changes = _output("git", "-C", str(PROJECT), "status", "--porcelain", "--", ".", ":!results", ":!reports/out")
+    git = "git", "-c", f"safe.directory={PROJECT}", "-C", str(PROJECT)  # in a container the checkout may be another's
+    commit = _output(*git, "rev-parse", "HEAD")
+    changes = _output(*git, "status", "--porcelain", "--", ".", ":!results", ":!reports/out")
     return {
         "commit": commit,
         "dirty": None if commit is None or changes is None else bool(changes),

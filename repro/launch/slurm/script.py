@@ -49,6 +49,7 @@ def render(runs: Sequence[Run], site: sites.Site, folder: Path, mlflow: bool = F
     gpus = site.gpus(ranks) if runs[0].config.wanted_device != "cpu" else None
     options = dict([gpus] if gpus else []) | {
         "mem": site.mem,
+        "mem-per-gpu": site.mem_per_gpu,
         "constraint": site.constraint,
         "partition": site.partition,
         "account": site.account,

@@ -73,6 +73,7 @@ class Site:
     share_gpus: bool = _option(False, _flag)
     cpus_per_rank: int = _option(1, _number(1))
     mem: str | None = _option(None, _text)
+    mem_per_gpu: str | None = _option(None, _text)
     constraint: str | None = _option(None, _text)
     modules: tuple[str, ...] = _option((), _words)
     before: tuple[str, ...] = _option((), _words)
@@ -98,18 +99,22 @@ class Site:
             return None
         if self.gpus_per_task:
             return "gpus-per-task", ":".join(filter(None, (self.gpu_type, "1")))
-        used = min(self.gpus_per_node, self.per_node, ranks)
+        used = min(self.gpus_per_node, self.on_a_node(ranks))
         return "gres", ":".join(filter(None, ("gpu", self.gpu_type, str(used))))
 
     @property
     def ranks_python(self) -> list[str]:
         """The words that start Python for a rank: in a container, by words before it or by what `srun` is told."""
-        if self.container:
+        if self.container or any(word.startswith("--container-image") for word in self.srun):  # the latter is Pyxis'
             return [*self.container, self.container_python or "python3"]
         return [self.container_python or self.python or sys.executable]
 
     def nodes(self, ranks: int) -> int:
         return -(-ranks // self.per_node)
+
+    def on_a_node(self, ranks: int) -> int:
+        """Of so many ranks, at most, shared out evenly."""
+        return -(-ranks // self.nodes(ranks))
 
     def hardware_class(self) -> str:
         """What stands for the hardware in a run's key: the place, and how ranks are laid out there; no host names.

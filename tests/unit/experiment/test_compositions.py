@@ -98,7 +98,8 @@ def test_a_gpu_adds_breakdown_runs_to_the_measured_ones(monkeypatch):
     assert {run.config.testbed.kind for run in exact} == {"measured"} and len({run.label for run in found}) == len(
         found
     )
-    assert not any(run.config.breakdown for run in runs.expand(FIG4, ["device=cpu"]))
+    for without in ("device=cpu", "breakdown_steps=0"):
+        assert not any(run.config.breakdown for run in runs.expand(FIG4, [without]))
 
 
 def test_a_breakdown_run_is_a_part_of_the_training_behind_the_warm_up(monkeypatch):

@@ -52,9 +52,15 @@ def test_site_options_are_read(options):
     )
     assert read.time == "24:00:00" and read.modules == ("a/1", "b") and read.account is None
     assert read.per_node == 4 and [read.nodes(ranks) for ranks in (1, 4, 5)] == [1, 1, 2]
-    assert [read.gpus(ranks) for ranks in (1, 4, 5)] == [("gres", f"gpu:h100:{each}") for each in (1, 4, 4)]
+    assert [read.gpus(ranks) for ranks in (1, 4, 5)] == [("gres", f"gpu:h100:{each}") for each in (1, 4, 3)]
     assert options("gpus_per_node: 4\ngpus_per_task: true").gpus(3) == ("gpus-per-task", "1")
-    assert options("ranks_per_node: 4").gpus(3) is None
+    assert options("ranks_per_node: 4").gpus(3) is None and [read.on_a_node(ranks) for ranks in (1, 4, 5, 9)] == [
+        1,
+        4,
+        3,
+        3,
+    ]
+    assert options('srun: ["--container-image=repro.sif"]').ranks_python == ["python3"]
     assert read.hardware_class() == "slurm-gpu-4xh100-4x1cpu"
 
 

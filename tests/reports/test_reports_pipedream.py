@@ -58,7 +58,8 @@ def csv(page, name):
 
 def rate(runs, experiment, variant):
     """Samples a second, from the reference's table alone."""
-    (run,) = runs[(runs["experiment"] == experiment) & (runs["variant"] == variant)].itertuples()
+    of = (runs["experiment"] == experiment) & (runs["variant"] == variant) & (runs["kind"] == "simulated")
+    (run,) = runs[of].itertuples()
     return run.batch / run.step_s
 
 

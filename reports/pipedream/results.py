@@ -57,6 +57,6 @@ def gather(read: Read) -> Results:
     return found
 
 
-def rows_of(found: Results) -> dict[str, AnyGroup]:
-    """Row of Table 1 -> its runs."""
-    return {row: found.judged[row, "simulated"] for row in ROWS if (row, "simulated") in found.judged}
+def rows_of(found: Results, kind: str = "simulated") -> dict[str, AnyGroup]:
+    """Row of Table 1 -> its runs of a kind."""
+    return {row: found.judged[row, kind] for row in ROWS if (row, kind) in found.judged}

@@ -20,6 +20,7 @@ from repro.reports.reference import quoted
 VARIANTS = {"model-parallel": "model parallelism", "straight": "straight pipeline", BSP: "BSP", PIPEDREAM: "PipeDream",
             "paper-config": "PipeDream, as printed", ASP: "ASP"}  # fmt: skip
 OVER = {"speed-up over 1 machine": "one machine", "speed-up over BSP": "BSP"}
+OURS = ("simulated", "emulated")  # kinds that have rows of Table 1
 GUESSED = "all as guessed"
 MINIBATCHES = 10  # that are shown of a schedule: beginning and steady state
 CURVES = {  # figure -> the rows of Table 1 whose curves it has
@@ -32,11 +33,11 @@ CURVES = {  # figure -> the rows of Table 1 whose curves it has
 def speedups(found: Results) -> pd.DataFrame:
     """Ours and the paper's speed-ups: row, variant, over (one machine, or the faster BSP), kind, speedup."""
     rows = []
-    for row, group in rows_of(found).items():
+    for kind, row, group in ((kind, *each) for kind in OURS for each in rows_of(found, kind).items()):
         of = rates(group.summaries)
         for called, bases in (("one machine", [SINGLE]), ("BSP", BASELINES)):
             each = {name: over(of, row, variant, bases) for variant, name in VARIANTS.items()}
-            rows += [{"row": ROWS[row], "kind": "simulated", "variant": name, "over": called, "speedup": speedup}
+            rows += [{"row": ROWS[row], "kind": kind, "variant": name, "over": called, "speedup": speedup}
                      for name, speedup in each.items() if speedup is not None]  # fmt: skip
     printed = quoted(PAPER).table.query("quantity in @OVER and row in @ROWS.values()")
     theirs = printed.drop_duplicates(["row", "setting", "quantity"]).rename(columns={"setting": "variant"})
@@ -48,7 +49,7 @@ def speedups(found: Results) -> pd.DataFrame:
 def inputs(found: Results) -> pd.DataFrame:
     """PipeDream over the faster BSP with one assumed input elsewhere: row, input, end, speedup; and as the paper has
     it."""
-    own = speedups(found).query("over == 'BSP' and variant == 'PipeDream'")[["row", "kind", "speedup"]]
+    own = speedups(found).query("over == 'BSP' and variant == 'PipeDream' and kind != 'emulated'")[["row", "kind", "speedup"]]
     own["input"] = own["kind"].map({"paper": "paper", "simulated": GUESSED})
     ends = [end for end in found.court.by_place if end != BASE] if found.court else []
     moved = [(row, end, found.court.at(end, group)) for row, group in rows_of(found).items() for end in ends]

@@ -15,6 +15,7 @@ import pytest
 
 from repro import launch
 from repro.common.errors import FaultError, InputError
+from repro.experiment import config as configs
 from repro.experiment import testbeds
 from repro.launch.supervise import Ranks
 from repro.records.provenance import versions
@@ -218,11 +219,11 @@ def test_where_namespaces_are_not_permitted_it_says_so(tmp_path):
 # ranks
 
 
-def start(launcher: str, ranks: int, program: str, heard) -> dict:
+def start(launcher: str, ranks: int, program: str, heard, testbed: testbeds.Testbed | None = None) -> dict:
     program = ["-m", "tests.support.shaped_ranks", program, FABRICS[launcher]]
     with ExitStack() as stack:
         try:
-            place = stack.enter_context(launch.of(bed(launcher)).place(ranks, program, 1))
+            place = stack.enter_context(launch.of(testbed or bed(launcher)).place(ranks, program, 1))
         except InputError as refusal:
             skip_if_refused(str(refusal))
             raise
@@ -268,6 +269,16 @@ def test_bytes_go_by_the_link_and_no_faster_than_it(apart, launcher, ranks):
     seconds = max(mine["ended"] for mine in found) - min(mine["started"] for mine in found)
     assert seconds > 8e-9 * (share - 2 * links.shaping(RATE).burst) / RATE
     assert network._mine[0].daemon.poll() is None  # kept for the next run of this command
+
+
+@pytest.mark.ranks
+def test_connections_of_messages_that_are_shorter_keep_less_of_them(apart):
+    # of 25 Gbit/s a 160th, messages a sixteenth as long: 4 MiB of the paper's are 256 KiB here
+    composed = configs.compose("pipedream/table1-vgg16-4a", ["testbed=emulated/pipedream-a"])
+    heard: list[dict] = []
+    start("mpirun", 2, "traffic", heard.append, testbeds.testbed_of(composed["testbed"]))
+    for mine in heard[0]["ranks"]:
+        assert mine["send_buffers"] and set(mine["send_buffers"]) == {4 << 20 >> 4}
 
 
 @pytest.mark.ranks

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import signal
@@ -10,6 +11,8 @@ import sys
 import time
 from pathlib import Path
 
+from repro.testbed import links
+
 ELEMENTS = 600_000  # of float32: 2.4 MB
 
 
@@ -17,6 +20,19 @@ def sent_bytes() -> int:
     """By this host's link, from the kernel's counters."""
     (line,) = (line for line in Path("/proc/net/dev").read_text().splitlines() if line.strip().startswith("eth0:"))
     return int(line.split(":")[1].split()[8])
+
+
+def send_buffers() -> list[int]:
+    """Bytes that the kernel keeps, at most, of what is written to this process's connections to other hosts."""
+    found = []
+    for descriptor in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):
+            connection = socket.socket(fileno=os.dup(int(descriptor.name)))
+            with connection:
+                (here, *_), (there, *_) = connection.getsockname(), connection.getpeername()
+                if here != there and there.startswith(links.NETWORK) and there != links.SWITCH_ADDRESS:
+                    found.append(connection.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF))
+    return found
 
 
 def traffic(fabric):
@@ -37,6 +53,7 @@ def traffic(fabric):
         "host": socket.gethostname(),
         "processes": len(list(Path("/proc").glob("[0-9]*"))),
         "shared_memory": sorted(path.name for path in Path("/dev/shm").iterdir()),
+        "send_buffers": send_buffers(),
         "threads": os.environ["OMP_NUM_THREADS"],
     }
     everybody = fabric.exchange(mine)

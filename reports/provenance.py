@@ -64,7 +64,8 @@ def _hardware(run: Summary) -> str:
     parts = [own.get("cpu"), own.get("cores") and f"{own['cores']} cores"]
     parts += [own.get("memory_gb") and f"{own['memory_gb']:g} GB", own.get("gpu") or "no GPU"]
     if shared := own.get("gpu_shared_by"):
-        parts.append(f"{shared} ranks on a GPU")
+        through = own.get("gpu_shared_through")
+        parts.append(f"{shared} ranks on a GPU" + (f" by {through}" if through else ""))
     machine = f"{', '.join(str(part) for part in parts if part)} ({own['class']})"
     if run["kind"] != "simulated":
         return machine

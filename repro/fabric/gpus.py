@@ -3,7 +3,9 @@ there is a fabric."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -34,6 +36,16 @@ def gpu_of(device: str, rank: int) -> str | None:
     """The id of the one that it computes on, as `pick_device` shares them out."""
     gpus = visible_gpus(device)
     return gpus[local_rank(otherwise=rank) % len(gpus)] if gpus else None
+
+
+def mps_runs() -> bool:
+    """Whether NVIDIA's Multi-Process Service waits for programs of this environment: its pipe has a reader."""
+    control = Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps"), "control")
+    try:
+        os.close(os.open(control, os.O_WRONLY | os.O_NONBLOCK))
+    except OSError:  # not there, or left by one that has ended
+        return False
+    return True
 
 
 def too_few_gpus(everybody: Sequence[Any]) -> str | None:

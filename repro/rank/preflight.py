@@ -28,7 +28,7 @@ from repro.common.errors import InputError
 from repro.experiment.cache_key import PROJECT_PACKAGES, left_out
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
-from repro.fabric.gpus import gpu_of, grouped, too_few_gpus, visible_gpus
+from repro.fabric.gpus import gpu_of, grouped, mps_runs, too_few_gpus, visible_gpus
 from repro.rank import programs
 
 NAMED = 6  # ranks that a line names; it counts the others
@@ -46,6 +46,7 @@ class Facts:
     backend   what tensors travel by: mpi, gloo, nccl
     gpu       of the GPU that this rank computes on its id; None without
     gpus      ids of the GPUs that it sees
+    mps       whether NVIDIA's Multi-Process Service runs for it
     problem   what keeps this rank from taking part, in the words of its InputError
     """
 
@@ -57,12 +58,14 @@ class Facts:
     backend: str
     gpu: str | None = None
     gpus: tuple[str, ...] = ()
+    mps: bool = False
     problem: str | None = None
 
 
 def check(fabric: Fabric, config: RunConfig) -> RunConfig:
-    """The configuration, whose hardware says how many ranks compute on the fullest GPU if these are several, which take
-    turns there (`gpu_shared_by`). InputError, the same on every rank, where ranks do not go together. All call it."""
+    """The configuration, whose hardware says how many ranks compute on the fullest GPU if these are several
+    (`gpu_shared_by`), and whether their kernels run side by side there or take turns (`gpu_shared_through`). InputError,
+    the same on every rank, where ranks do not go together. All call it."""
     everybody = fabric.exchange(facts(fabric, config))
     if complaint := disagreement(everybody):
         raise InputError(complaint)
@@ -70,7 +73,9 @@ def check(fabric: Fabric, config: RunConfig) -> RunConfig:
         raise InputError(different_code(everybody, fabric.exchange(source_digests(config))))
     if (shared := most_on_a_gpu(everybody)) < 2:
         return config
-    return config.model_copy(update={"hardware": config.hardware | {"gpu_shared_by": shared}})
+    through = "MPS" if all(each.mps for each in everybody if each.gpu) else "time slices"
+    sharing = {"gpu_shared_by": shared, "gpu_shared_through": through}
+    return config.model_copy(update={"hardware": config.hardware | sharing})
 
 
 def most_on_a_gpu(everybody: Sequence[Facts]) -> int:
@@ -102,6 +107,7 @@ def facts(fabric: Fabric, config: RunConfig) -> Facts:
         backend=getattr(fabric, "backend", fabric.name),
         gpu=gpu,
         gpus=gpus,
+        mps=gpu is not None and mps_runs(),
         problem=problem,
     )
 

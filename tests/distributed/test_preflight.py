@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import sys
 import threading
@@ -43,12 +44,18 @@ def test_ranks_that_take_turns_on_a_gpu_are_counted_on_the_fullest():
 
 
 @pytest.mark.parametrize(
-    "ids, shared", [(["GPU-0", "GPU-0", "GPU-1"], 2), (["GPU-0", "GPU-1"], None), ([None, None], None)]
+    "ids, mps, shared, through",
+    [
+        (["GPU-0", "GPU-0", "GPU-1"], [True, True, True], 2, "MPS"),
+        (["GPU-0", "GPU-0", "GPU-1"], [True, True, False], 2, "time slices"),  # of another host
+        (["GPU-0", "GPU-1"], [True, True], None, None),
+        ([None, None], [False, False], None, None),
+    ],
 )
-def test_the_record_says_how_many_ranks_share_a_gpu(ids, shared, monkeypatch):
+def test_the_record_says_how_many_ranks_share_a_gpu_and_how(ids, mps, shared, through, monkeypatch):
     here = ["strategy=dsync", "testbed=here", "dataset.standin=always"]
     config = runs.expand("pipesgd/fig4-mnist", here, "quick")[0].config
-    found = [replace(ALIKE, gpu=each) for each in ids]
+    found = [replace(ALIKE, gpu=gpu, mps=runs) for gpu, runs in zip(ids, mps)]
     monkeypatch.setattr(preflight, "facts", lambda fabric, config: found[0])
 
     class Exchanging:
@@ -56,7 +63,18 @@ def test_the_record_says_how_many_ranks_share_a_gpu(ids, shared, monkeypatch):
             return found
 
     checked = preflight.check(Exchanging(), config)
-    assert checked.hardware.get("gpu_shared_by") == shared and "gpu_shared_by" not in config.hardware
+    said = [checked.hardware.get(name) for name in ("gpu_shared_by", "gpu_shared_through")]
+    assert said == [shared, through] and "gpu_shared_by" not in config.hardware
+
+
+def test_mps_runs_where_somebody_reads_its_pipe(tmp_path, monkeypatch):
+    monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", str(tmp_path))
+    assert not gpus.mps_runs()
+    os.mkfifo(tmp_path / "control")
+    assert not gpus.mps_runs(), "left by one that has ended"
+    reader = os.open(tmp_path / "control", os.O_RDONLY | os.O_NONBLOCK)
+    assert gpus.mps_runs()
+    os.close(reader)
 
 
 def test_each_difference_is_one_line_with_both_values_ranks_and_hosts():

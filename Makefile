@@ -87,8 +87,8 @@ verify: setup  ## are the committed results, and the verdicts on them, as publis
 bench: setup  ## measure the harness itself; writes results/bench/
 	$(REPRO) bench all
 
-gpu-check: setup  ## on a machine with a GPU: every strategy on it, what is hidden, training to targets, overhead, determinism, accuracy (goes on where it was left)
-	$(REPRO) run gpu device=cuda $(ARGS)
+gpu-check: setup  ## on a machine with a GPU: every strategy on it, what is hidden, training to targets, overhead, determinism, accuracy (MINUTES=9 stops after so many; goes on where it was left)
+	$(if $(MINUTES),timeout $(MINUTES)m) $(REPRO) run gpu device=cuda $(ARGS)
 
 faults: setup  ## strike real runs with seeded faults and count what is lost (an hour; goes on where it was left)
 	$(REPRO) faults $(ARGS)

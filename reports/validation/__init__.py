@@ -32,6 +32,7 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
         "emulated": lambda: tables.errors(emulated.pairs(controls), ["experiment", "workers"]),
         "pairs": lambda: emulated.pairs(controls),
         "ratios": lambda: emulated.ratios(controls),
+        "buffers": lambda: emulated.buffers(controls),
         "provenance": lambda: provenance.table(provenance.by(["experiment", "testbed", "launcher"], found), MADE_WITH),
     }
     specs = Specs(PAGE, files, lambda shown: made[shown.table]())

@@ -13,7 +13,8 @@ from repro.reports.groups import finished
 from repro.reports.loading import Summary, read, trains
 from repro.reports.validation.tables import PAPER
 
-NOT_COMPARED = ("name", "kind", "launcher", "network", "slow_down", "shrink", "sources", "fair")  # entries of a testbed
+# entries of a testbed
+NOT_COMPARED = ("name", "kind", "launcher", "network", "slow_down", "shrink", "send_buffer", "sources", "fair")
 
 
 def load(root: Path | None) -> list[Summary]:
@@ -50,6 +51,15 @@ def ratios(runs: Sequence[Summary]) -> pd.DataFrame:
         if _beside(run) in first
     ]
     return pd.DataFrame(rows)
+
+
+def buffers(runs: Sequence[Summary]) -> pd.DataFrame:
+    """A row a strategy of the experiment that varies what connections keep: its emulated step in ms by that."""
+    rows = [run["factors"] | {"ms": 1e3 * run["step"]["median_s"]} for run in runs if "buffer" in run["factors"]]
+    if not rows:
+        return pd.DataFrame()
+    wide = pd.DataFrame(rows).pivot_table("ms", "method", "buffer", sort=False)
+    return wide.rename(columns=lambda kept: f"by {kept}").reset_index()
 
 
 def _facts(run: Summary) -> dict[str, Any]:

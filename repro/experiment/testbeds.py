@@ -145,6 +145,7 @@ class Emulated(Modelled):
 
     slow_down  the links' rate is divided by it
     shrink     messages are so many times shorter, and time is slowed down by as much less
+    send_buffer  bytes that a connection keeps of what is not on the link yet; null: as many as the kernel finds good
     """
 
     kind: Literal["emulated"]
@@ -152,6 +153,7 @@ class Emulated(Modelled):
     fair: bool = Field(default=False, exclude=True)  # as the simulated twin has it; real connections share as they do
     slow_down: Annotated[float, Field(ge=1)]
     shrink: Annotated[float, Field(ge=1)] = 1.0
+    send_buffer: Annotated[int, Field(ge=4096)] | None = None
 
     @property
     def time_factor(self) -> float:

@@ -42,9 +42,6 @@ OPENMPI = {
 # NCCL takes ranks of one machine for neighbours, whatever their names.
 NCCL = {"NCCL_SOCKET_IFNAME": "eth0", "NCCL_P2P_DISABLE": "1", "NCCL_SHM_DISABLE": "1", "NCCL_IB_DISABLE": "1"}
 
-SEND_BUFFER = 2 << 20  # bytes, Linux's own limit for TCP, as a program asks for it: the kernel takes twice as much
-LEAST_SEND_BUFFER = 1 << 16  # ranks that share cores must find something left when they come to fill it
-
 
 class Shaped(Launcher):
     """A testbed with `rate_gbit`; `hosts` null: one a rank."""
@@ -120,11 +117,9 @@ class EmulatedMpirun(ShapedMpirun):
 
     @property
     def buffers(self) -> dict[str, str]:
-        """As much shorter as messages are. The answer that MPI sends before a large message waits behind what its
-        connection still has to send: of messages a sixteenth as long a whole one, where on the paper's network it is a
-        millisecond. By that a straight pipeline took 1.15 of the time that it takes with these."""
-        sent = max(LEAST_SEND_BUFFER, round(SEND_BUFFER / self.testbed.shrink))
-        return {} if self.testbed.shrink == 1 else {"OMPI_MCA_btl_tcp_sndbuf": str(sent)}
+        """MPI asks the kernel for half of what the kernel then gives."""
+        given = self.testbed.send_buffer
+        return {} if given is None else {"OMPI_MCA_btl_tcp_sndbuf": str(given // 2)}
 
 
 class ShapedTorchrun(Shaped):

@@ -33,7 +33,8 @@ CURVES = {  # figure -> the rows of Table 1 whose curves it has
 def speedups(found: Results) -> pd.DataFrame:
     """Ours and the paper's speed-ups: row, variant, over (one machine, or the faster BSP), kind, speedup."""
     rows = []
-    for kind, row, group in ((kind, *each) for kind in OURS for each in rows_of(found, kind).items()):
+    groups = [(kind, row, group) for kind in OURS for row, group in rows_of(found, kind).items()]
+    for kind, row, group in groups:
         of = rates(group.summaries)
         for called, bases in (("one machine", [SINGLE]), ("BSP", BASELINES)):
             each = {name: over(of, row, variant, bases) for variant, name in VARIANTS.items()}
@@ -49,7 +50,8 @@ def speedups(found: Results) -> pd.DataFrame:
 def inputs(found: Results) -> pd.DataFrame:
     """PipeDream over the faster BSP with one assumed input elsewhere: row, input, end, speedup; and as the paper has
     it."""
-    own = speedups(found).query("over == 'BSP' and variant == 'PipeDream' and kind != 'emulated'")[["row", "kind", "speedup"]]
+    own = speedups(found).query("over == 'BSP' and variant == 'PipeDream' and kind != 'emulated'")
+    own = own[["row", "kind", "speedup"]]
     own["input"] = own["kind"].map({"paper": "paper", "simulated": GUESSED})
     ends = [end for end in found.court.by_place if end != BASE] if found.court else []
     moved = [(row, end, found.court.at(end, group)) for row, group in rows_of(found).items() for end in ends]

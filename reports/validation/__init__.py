@@ -38,6 +38,12 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
     specs = Specs(PAGE, files, lambda shown: made[shown.table]())
     line = sentence(tables.errors(counted, []).to_dict("records"))
     shown = {"misses": len(tables.worst(steps)), "controls": len(controls), "slowed": len(tables.slowed(steps))}
+    shown = {
+        "misses": len(tables.worst(steps)),
+        "controls": len(controls),
+        "slowed": len(tables.slowed(steps)),
+        "buffers": len(emulated.buffers(controls)),
+    }
     goals = {"median": f"{tables.MEDIAN_GOAL:.0%}", "p95": f"{tables.P95_GOAL:.0%}", "later": later(steps)}
     made_of = {"figure": specs.figure, "table": specs.table, "line": line}
     text = template(f"{PAGE}/page.md.j2", **made_of, **shown, **goals)

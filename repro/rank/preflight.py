@@ -64,8 +64,9 @@ class Facts:
 
 def check(fabric: Fabric, config: RunConfig) -> RunConfig:
     """The configuration, whose hardware says how many ranks compute on the fullest GPU if these are several
-    (`gpu_shared_by`), and whether their kernels run side by side there or take turns (`gpu_shared_through`). InputError,
-    the same on every rank, where ranks do not go together. All call it."""
+    (`gpu_shared_by`), and whether their kernels run side by side there or take turns (`gpu_shared_through`).
+
+    InputError, the same on every rank, where ranks do not go together. All call it."""
     everybody = fabric.exchange(facts(fabric, config))
     if complaint := disagreement(everybody):
         raise InputError(complaint)

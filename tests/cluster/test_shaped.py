@@ -273,7 +273,9 @@ def test_bytes_go_by_the_link_and_no_faster_than_it(apart, launcher, ranks):
 
 @pytest.mark.ranks
 def test_connections_keep_as_much_as_the_testbed_says(apart):
-    composed = configs.compose("pipedream/table1-vgg16-4a", ["testbed=emulated/pipedream-a", "testbed.send_buffer=65536"])
+    composed = configs.compose(
+        "pipedream/table1-vgg16-4a", ["testbed=emulated/pipedream-a", "testbed.send_buffer=65536"]
+    )
     heard: list[dict] = []
     start("mpirun", 2, "traffic", heard.append, testbeds.testbed_of(composed["testbed"]))
     for mine in heard[0]["ranks"]:

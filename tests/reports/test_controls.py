@@ -1,4 +1,4 @@
-"""The tables of the emulation's controls: a step beside its simulated twin, beside D-Sync's, by what connections keep."""
+"""The tables of the emulation's controls: a step beside its simulated twin, beside D-Sync's, by what is kept."""
 
 from __future__ import annotations
 

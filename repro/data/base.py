@@ -61,6 +61,26 @@ class Minibatches(ABC):
         return 1.0
 
 
+class Shuffled(Minibatches):
+    """Minibatches of samples that an epoch's order gives by their numbers in the split."""
+
+    split: Samples
+    _last = _step = 0  # the id that was drawn last, and how far it is from the one before
+
+    @abstractmethod
+    def indices(self, minibatch_id: int) -> torch.Tensor:
+        """The minibatch's sample numbers in the split, shape (size,), on the host: who reads them does not wait."""
+
+    def begin_next(self, minibatch_id: int) -> None:
+        """Where ids come in equal steps, as those of a data-parallel rank do, begin the next ones: what a minibatch
+        holds does not depend on it."""
+        step, before = minibatch_id - self._last, self._step
+        self._last, self._step = minibatch_id, step
+        if step == before > 0:
+            for place in range(1, self.split.lookahead + 1):
+                self.split.ahead(self.indices(minibatch_id + place * step))
+
+
 class AnySplit(ABC):
     """What every split has, whatever is in it.
 
@@ -299,7 +319,7 @@ class Dataset:
         raise InputError(f"batch={batch}: more than the {len(self.train)} training samples of {self.name}")
 
 
-class Batches(Minibatches):
+class Batches(Shuffled):
     """Random access to minibatches by their global id: `batches[minibatch_id] -> (x, y)`.
 
     An epoch's order is a permutation drawn from (seed, epoch) alone, cut into slices of `size`:
@@ -327,25 +347,15 @@ class Batches(Minibatches):
         self.device = self.split.device
         self.size, self.seed, self.per_epoch = size, seed, per_epoch
         self._orders: dict[int, torch.Tensor] = {}
-        self._last = self._step = 0  # the id that was drawn last, and how far it is from the one before
 
     def __getitem__(self, minibatch_id: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """x (size, *input_shape) and y (size,) of one minibatch; ids below 0 raise IndexError.
-
-        Where ids come in equal steps, as those of a data-parallel rank do, the next ones are begun: what a minibatch
-        holds does not depend on it.
-        """
+        """x (size, *input_shape) and y (size,) of one minibatch; ids below 0 raise IndexError."""
         rows = self.indices(minibatch_id)
         drawn = self.split.draw(rows, f"{self.seed}/{minibatch_id // self.per_epoch}")
-        step, before = minibatch_id - self._last, self._step
-        self._last, self._step = minibatch_id, step
-        if step == before > 0:
-            for place in range(1, self.split.lookahead + 1):
-                self.split.ahead(self.indices(minibatch_id + place * step))
+        self.begin_next(minibatch_id)
         return drawn
 
     def indices(self, minibatch_id: int) -> torch.Tensor:
-        """The minibatch's sample numbers in the split, shape (size,), on the host: who reads them does not wait."""
         if minibatch_id < 0:
             raise IndexError(f"minibatch id {minibatch_id} is below 0")
         epoch, slot = divmod(minibatch_id, self.per_epoch)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
-import threading
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +13,11 @@ from PIL import Image, UnidentifiedImageError
 
 from repro.common.errors import InputError
 from repro.data.base import Samples, Split, moved
+from repro.data.coming import AHEAD, Coming, pool
 from repro.data.shards import Entry
 
 NAMED = 3  # unreadable files that an error names; it counts them all
 STRETCH = 8  # images a thread takes at a time
-AHEAD = 2  # minibatches that a GPU finds decoded, in pinned memory
-
 
 Source = Path | Entry  # of an image: its str() names it, open("rb") has its bytes
 
@@ -78,26 +75,18 @@ class LazySplit(Samples):
         compute)."""
         self.paths, self.y, self.decoder = paths, y, decoder
         self.mean, self.deviation, self._ahead = mean, deviation, ahead
-        self._coming: dict[tuple[int, ...], Decoding] = {}
-        self._lock = threading.Lock()
+        self._coming = Coming(lambda rows: self._begun(rows))
 
     @property
     def lookahead(self) -> int:
         return (AHEAD if self.y.device.type == "cuda" else 0) if self._ahead is None else self._ahead
 
     def ahead(self, rows: torch.Tensor) -> None:
-        wanted = tuple(rows.tolist())
-        with self._lock:
-            if wanted not in self._coming:
-                for old in list(self._coming)[: max(0, len(self._coming) - self.lookahead)]:
-                    del self._coming[old]  # which nobody drew
-                self._coming[wanted] = self._begun(wanted)
+        self._coming.begin(tuple(rows.tolist()), self.lookahead)
 
     def settle(self) -> None:
         """Wait for what was begun ahead."""
-        with self._lock:
-            begun = list(self._coming.values())
-        for decoding in begun:
+        for decoding in self._coming:
             decoding.images()
 
     def __len__(self) -> int:
@@ -116,10 +105,7 @@ class LazySplit(Samples):
         return self._decoded(range(start, min(stop, len(self)))), self.y[start:stop]
 
     def _decoded(self, rows: Iterable[int]) -> torch.Tensor:
-        wanted = tuple(rows)
-        with self._lock:
-            coming = self._coming.pop(wanted, None)
-        images = (coming or self._begun(wanted)).images()
+        images = self._coming.take(tuple(rows)).images()
         held = Split(moved(images, self.y.device), self.y, self.mean, self.deviation)
         return held.slice(0, len(images))[0]
 
@@ -182,7 +168,7 @@ def begin(paths: Sequence[Source], work: Callable[[int], Any]) -> list[Future[li
         return said
 
     stretches = [range(start, min(start + STRETCH, len(paths))) for start in range(0, len(paths), STRETCH)]
-    return [_pool().submit(stretch, rows) for rows in stretches]
+    return [pool().submit(stretch, rows) for rows in stretches]
 
 
 def finish(paths: Sequence[Source], begun: Sequence[Future[list[str]]]) -> None:
@@ -191,16 +177,3 @@ def finish(paths: Sequence[Source], begun: Sequence[Future[list[str]]]) -> None:
     if failed:
         more = f" and {len(failed) - NAMED} more" if len(failed) > NAMED else ""
         raise InputError(f"{len(failed)} of {len(paths)} images cannot be read: {'; '.join(failed[:NAMED])}{more}")
-
-
-_pools: dict[int, ThreadPoolExecutor] = {}
-_lock = threading.Lock()
-
-
-def _pool() -> ThreadPoolExecutor:
-    """One pool a process, as many threads as it may use cores."""
-    with _lock:
-        process = os.getpid()
-        if process not in _pools:
-            _pools[process] = ThreadPoolExecutor(min(16, len(os.sched_getaffinity(0))), "decode")
-        return _pools[process]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import torch
 
 from repro.common.errors import InputError
-from repro.data.base import EVALUATION_BATCH, EVALUATION_VALUES, Minibatches, Samples, chosen, seeded
+from repro.data.base import EVALUATION_BATCH, EVALUATION_VALUES, Samples, Shuffled, chosen, seeded
 
 
 class Sequences(Samples):
@@ -59,7 +59,7 @@ class Sequences(Samples):
             start, piece = stop, piece + 1
 
 
-class Buckets(Minibatches):
+class Buckets(Shuffled):
     """Random access to minibatches of similar length by their global id: `batches[minibatch_id] -> (x, y)`.
 
     All samples stand in order of their length, cut into `split.buckets` groups of equal number; each epoch shuffles
@@ -73,6 +73,8 @@ class Buckets(Minibatches):
     number of workers. (Other than in `Batches` an iteration's samples depend on the number of workers, as a minibatch
     of one worker is of one length, and that of eight is not.) What is no full minibatch is left out, at random.
     """
+
+    split: Sequences
 
     def __init__(
         self,
@@ -96,10 +98,11 @@ class Buckets(Minibatches):
 
     def __getitem__(self, minibatch_id: int) -> tuple[torch.Tensor, torch.Tensor]:
         """x (size, longest, ...) and y of one minibatch; ids below 0 raise IndexError."""
-        return self.split.select(self.indices(minibatch_id))
+        drawn = self.split.select(self.indices(minibatch_id))
+        self.begin_next(minibatch_id)
+        return drawn
 
     def indices(self, minibatch_id: int) -> torch.Tensor:
-        """The minibatch's sample numbers in the split, (size,), on the CPU."""
         if minibatch_id < 0:
             raise IndexError(f"minibatch id {minibatch_id} is below 0")
         epoch, slot = divmod(minibatch_id, self.per_epoch)

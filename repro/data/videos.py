@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 import torch
 
+from repro.common.known import known
 from repro.data.base import moved
+from repro.data.coming import AHEAD, Coming, pool
 from repro.data.sequences import Sequences
 from repro.data.ucf101_lists import Frames, Video
 from repro.data.video_features import Source
@@ -35,6 +38,7 @@ class Videos(Sequences):
         self.nominal, self.buckets = nominal, buckets
         self.lengths = torch.tensor([frames.count(video.frames) for video in videos])
         self.y = torch.tensor([video.label for video in videos], device="meta" if source is None else device)
+        self._coming = Coming(lambda rows: pool().submit(self._read, rows))
 
     def _with(self, videos: list[Video], device: torch.device | str) -> Videos:
         return Videos(videos, self.source, self.frames, self.width, self.nominal, self.buckets, device)
@@ -48,11 +52,25 @@ class Videos(Sequences):
 
     def select(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """The features and classes of the given rows (n,), padded to the longest of them."""
-        longest = int(self.lengths[rows].max())
         if self.source is None:
+            longest = int(self.lengths[rows].max())
             return torch.empty(len(rows), longest, self.width, device="meta"), self.y[: len(rows)]
-        x = torch.zeros(len(rows), longest, self.width)
-        for place, row in enumerate(rows.tolist()):
-            found = torch.from_numpy(self.source(self.videos[row]))
-            x[place, longest - len(found) :] = found
+        x = self._coming.take(tuple(rows.tolist())).result()
         return moved(x, self.device), self.y[moved(rows, self.device)]
+
+    def _read(self, rows: Sequence[int]) -> torch.Tensor:
+        """The features of the given rows, on the host; for a GPU in memory that it copies from by itself."""
+        source = known(self.source)
+        longest = int(self.lengths[list(rows)].max())
+        x = torch.zeros(len(rows), longest, self.width, pin_memory=self.device.type == "cuda")
+        for place, row in enumerate(rows):
+            found = torch.from_numpy(source(self.videos[row]))
+            x[place, longest - len(found) :] = found
+        return x
+
+    @property
+    def lookahead(self) -> int:
+        return AHEAD if self.device.type == "cuda" else 0
+
+    def ahead(self, rows: torch.Tensor) -> None:
+        self._coming.begin(tuple(rows.tolist()), self.lookahead)

@@ -15,7 +15,7 @@ from PIL import Image
 from repro import data, models
 from repro.cli import main
 from repro.common.errors import InputError
-from repro.data import lazy, shards
+from repro.data import coming, lazy, shards
 from repro.data.base import Batches
 from repro.data.fetch import fetch
 from repro.data.sets import imagenet
@@ -77,8 +77,8 @@ def test_what_is_decoded_ahead_is_what_would_be_drawn(folders, monkeypatch):
     plain, split = drawn(folders, None, ids)
     assert split.lookahead == 0 and not split._coming, "a CPU's cores compute"
     for ahead, threads in ((1, 1), (2, 1), (3, 5)):
-        monkeypatch.setattr(lazy, "_pools", {})
-        monkeypatch.setattr(lazy.os, "sched_getaffinity", lambda _, threads=threads: range(threads))
+        monkeypatch.setattr(coming, "_pools", {})
+        monkeypatch.setattr(coming.os, "sched_getaffinity", lambda _, threads=threads: range(threads))
         found, split = drawn(folders, ahead, ids)
         assert all(torch.equal(one, other) for one, other in zip(plain, found, strict=True))
         assert len(split._coming) <= ahead + 1
@@ -109,8 +109,8 @@ def test_an_image_that_is_spoilt_meanwhile_ends_the_run_when_it_is_drawn(folders
     )
     for minibatch in range(3):
         batches[minibatch]
-    (coming,) = batches.split._coming.values()
-    coming.images()  # of 3, whole
+    (begun,) = batches.split._coming
+    begun.images()  # of 3, whole
     (path,) = (folders / "imagenet" / "train" / "n01").glob("*_1.JPEG")
     path.write_bytes(path.read_bytes()[:200])
     batches[3]  # begins 4

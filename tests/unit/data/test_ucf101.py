@@ -21,6 +21,7 @@ from repro.data.sequences import Buckets
 from repro.data.sets import ucf101
 from repro.data.ucf101_lists import Frames, Video
 from repro.data.video_features import Extracted, Generated
+from repro.data.videos import Videos
 from repro.evaluation.evaluate import evaluate, evaluate_training
 from repro.training import losses
 from tests.unit.data.test_data import SHARED
@@ -156,6 +157,26 @@ def test_an_id_is_the_same_minibatch_for_any_number_of_workers_and_after_resume(
         (x, y), (other, labels) = batches[minibatch], reference[minibatch]
         assert torch.equal(x, other) and torch.equal(y, labels)
     assert not torch.equal(split.minibatches(16, 1, seed=1)[0][1], reference[0][1])
+
+
+def test_what_a_gpu_will_want_is_read_ahead_and_is_what_would_be_drawn(monkeypatch):
+    """A CPU, whose cores compute, reads a minibatch when it is drawn."""
+    ids = [0, 2, 4, 6, 3, 20, 41, 62, 83]
+    split = made(videos=320).train
+    plain = [split.minibatches(16, 1, seed=0)[minibatch][0] for minibatch in ids]
+    read, reader = [], Videos._read
+    monkeypatch.setattr(Videos, "_read", lambda self, rows: read.append(rows) or reader(self, rows))
+    batches = split.minibatches(16, 1, seed=0)
+    for minibatch in ids[:3]:
+        batches[minibatch]
+    assert read == [tuple(batches.indices(minibatch).tolist()) for minibatch in ids[:3]]
+    monkeypatch.setattr(Videos, "lookahead", 2)
+    batches = split.minibatches(16, 1, seed=0)
+    for minibatch, x in zip(ids, plain):
+        assert torch.equal(batches[minibatch][0], x)
+        assert len(batches.split._coming) <= 3
+    begun = read.count(tuple(batches.indices(6).tolist()))
+    assert begun == 1 and tuple(batches.indices(8).tolist()) in read, "6 was begun behind 4, and so was 8"
 
 
 def test_zeros_come_first_and_work_counts_in_mean_lengths():

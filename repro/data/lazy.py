@@ -75,7 +75,7 @@ class LazySplit(Samples):
         compute)."""
         self.paths, self.y, self.decoder = paths, y, decoder
         self.mean, self.deviation, self._ahead = mean, deviation, ahead
-        self._coming = Coming(lambda rows: self._begun(rows))
+        self._coming = Coming(self._begun)
 
     @property
     def lookahead(self) -> int:

@@ -14,7 +14,10 @@ from repro.reports.loading import Summary, read, trains
 from repro.reports.validation.tables import PAPER
 
 # entries of a testbed
-NOT_COMPARED = ("name", "kind", "launcher", "network", "slow_down", "shrink", "send_buffer", "sources", "fair")
+NOT_COMPARED = (
+    *("name", "kind", "launcher", "network", "slow_down", "shrink", "send_buffer", "sources"),
+    *("fair", "share_spread"),  # real connections share as they do
+)
 
 
 def load(root: Path | None) -> list[Summary]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field, PlainSerializer, PlainValidator
+from pydantic import ConfigDict, Field, PlainSerializer, PlainValidator, ValidationInfo, field_validator
 
 from repro.common.errors import InputError, unknown
 from repro.common.fields import Count, Entries, Model, NonNegative, Positive, Text, checked
@@ -128,10 +128,19 @@ class Modelled(Ranks):
     local_alpha_s: NonNegative = 0.0  # between ranks of one host
     local_beta_s_per_byte: NonNegative = 0.0
     fair: bool = False  # messages under way share a link; else one goes after the other
+    # standard deviation of the logarithm of what a connection gets of a full link, beside others; drawn from the seed
+    share_spread: NonNegative = 0.0
     short_bytes: Count | None = None  # messages of at most so many need no share of it
     startup_s: NonNegative = 0.0  # of a pull of parameters, before its messages (iBatch's T_s)
     select_s_per_byte: Seconds = Field(default_factory=dict)
     merge_s_per_byte: NonNegative = 0.0
+
+    @field_validator("share_spread")
+    @classmethod
+    def _of_shares(cls, spread: float, others: ValidationInfo) -> float:
+        if spread and not others.data.get("fair"):
+            raise ValueError("needs testbed.fair=true, without which nothing is shared")
+        return spread
 
 
 class Simulated(Modelled):
@@ -151,6 +160,7 @@ class Emulated(Modelled):
     kind: Literal["emulated"]
     arithmetic: Literal["none"] = "none"
     fair: bool = Field(default=False, exclude=True)  # as the simulated twin has it; real connections share as they do
+    share_spread: NonNegative = Field(default=0.0, exclude=True)
     slow_down: Annotated[float, Field(ge=1)]
     shrink: Annotated[float, Field(ge=1)] = 1.0
     send_buffer: Annotated[int, Field(ge=4096)] | None = None

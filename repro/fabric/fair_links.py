@@ -9,6 +9,7 @@ from functools import partial
 from heapq import heappop, heappush
 from itertools import count
 from math import inf
+from random import Random
 from typing import NamedTuple
 
 from repro.fabric.links import Links
@@ -40,6 +41,7 @@ class Connection:
 class Route:
     """The flows from one host's NIC to another's, which have the same rate: one number says how far all of them are.
 
+    weight   of each flow, where a link is full: it has so many times the share of one of weight 1
     flows    a heap of (`served` at its end, number, connection)
     served   seconds at a NIC's full rate that a flow has had which began when `served` was 0; right at `since`
     rate     of each flow, of a NIC's
@@ -47,6 +49,7 @@ class Route:
     """
 
     links: tuple[int, int]
+    weight: float = 1.0
     flows: list[tuple[float, int, Connection]] = field(default_factory=list)
     served: float = 0.0
     since: float = 0.0
@@ -73,9 +76,9 @@ class FairLinks(Links):
         self.open: dict[tuple[int, int], Connection] = {}  # by their nodes
         # the routes with flows at each link, by the link at their other end; NICs' ways out come before those in
         self.at: list[dict[int, Route]] = [{} for _ in range(2 * self.hosts)]
-        self.load = [0] * (2 * self.hosts)  # flows at each link
         self.changed: dict[tuple[int, int], Route] = {}  # to which flows came, or from which they went, by their links
         self.numbers = count()
+        self.draws = Random(network.seed)
 
     def between_hosts(
         self, source: int, to: int, nbytes: int, deliver: Callable[[], None], left: Callable[[], None], lane: Hashable
@@ -95,10 +98,11 @@ class FairLinks(Links):
         way_out, way_in = source % self.hosts, self.hosts + to % self.hosts
         route = self.at[way_out].get(way_in)
         if route is None:
-            route = self.at[way_out][way_in] = self.at[way_in][way_out] = Route((way_out, way_in))
+            weight = self.draws.lognormvariate(0.0, self.network.spread) if self.network.spread else 1.0
+            route = self.at[way_out][way_in] = self.at[way_in][way_out] = Route((way_out, way_in), weight)
         self._serve(route)
         heappush(route.flows, (route.served + wire, next(self.numbers), connection))
-        self._changes(route, 1)
+        self._changes(route)
 
     def _serve(self, route: Route) -> None:
         """Until now."""
@@ -106,13 +110,11 @@ class FairLinks(Links):
         route.served += route.rate * (now - route.since)
         route.since = now
 
-    def _changes(self, route: Route, flows: int) -> None:
-        """So many more flows: there are to be new rates, when whatever else is due now has been done."""
+    def _changes(self, route: Route) -> None:
+        """More flows, or fewer: there are to be new rates, when whatever else is due now has been done."""
         if not self.changed:
             self.scheduler.at(self.scheduler.now, self.size, self._settle)
         self.changed[route.links] = route
-        for link in route.links:
-            self.load[link] += flows
 
     def _settle(self) -> None:
         changed, self.changed = self.changed, {}
@@ -142,23 +144,23 @@ class FairLinks(Links):
         return links
 
     def _rates(self, links: list[int]) -> list[tuple[Route, float]]:
-        """Those of all routes on these links: the link with the least for each of its flows gives them that, and so on
-        with what the other links have left."""
+        """Those of all routes on these links: the link with the least for each weight of its flows gives them that, and
+        so on with what the other links have left."""
         found: dict[tuple[int, int], tuple[Route, float]] = {}
         at, free = self.at, dict.fromkeys(links, 1.0)
-        flows = {link: self.load[link] for link in links}
-        while flows := {link: number for link, number in flows.items() if number}:
-            least = min([free[link] / number for link, number in flows.items()])
+        weights = {link: sum([len(route.flows) * route.weight for route in at[link].values()]) for link in links}
+        while weights := {link: weight for link, weight in weights.items() if weight}:
+            least = min([free[link] / weight for link, weight in weights.items()])
             most = least * EQUAL
-            for link in [link for link, number in flows.items() if free[link] <= most * number]:
+            for link in [link for link, weight in weights.items() if free[link] <= most * weight]:
                 for other, route in at[link].items():
                     if route.links not in found:
-                        found[route.links] = route, least
-                        number = len(route.flows)
-                        free[link] -= number * least
-                        free[other] -= number * least
-                        flows[link] -= number
-                        flows[other] -= number
+                        found[route.links] = route, least * route.weight
+                        weight = len(route.flows) * route.weight
+                        free[link] -= weight * least
+                        free[other] -= weight * least
+                        weights[other] -= weight
+                weights[link] = 0.0  # to the last bit: weights are no whole numbers
         return list(found.values())
 
     def _ask(self, route: Route) -> None:
@@ -177,7 +179,7 @@ class FairLinks(Links):
             self._ask(route)
             return
         route.served, route.since = end, _ = flows[0][0], now
-        gone = 0
+        gone = False
         while flows and flows[0][0] == end:
             connection = heappop(flows)[2]
             message = connection.messages.popleft()
@@ -188,8 +190,8 @@ class FairLinks(Links):
                 heappush(flows, (end + connection.messages[0].wire, next(self.numbers), connection))
             else:
                 del self.open[connection.source, connection.to]
-                gone += 1
+                gone = True
         if gone:
-            self._changes(route, -gone)
+            self._changes(route)
         else:
             self._ask(route)

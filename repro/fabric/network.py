@@ -14,6 +14,7 @@ class Network:
     by_size: (bytes, alpha) in increasing order, in place of the one alpha, for a library that changes its protocol with
     the size of a message (eager up to a limit, a handshake above it); between two sizes straight over log(bytes).
     fair: messages under way share NICs (`fair_links`), in the place of one after the other (`links`).
+    spread: of the shares of such a network, none of which are alike then (`fair_links`); seed: of their draws.
     short: bytes up to which a message of such a network takes nobody's share.
     hosts: so many carry the nodes in turn, rank r host r mod hosts, and share their NICs; messages
     within a host have local_alpha and local_beta. None: every node is a host.
@@ -24,6 +25,8 @@ class Network:
     by_size: tuple[tuple[int, float], ...] = ()
     fair: bool = False
     short: int = 0
+    spread: float = 0.0
+    seed: int = 0
     hosts: int | None = None
     local_alpha: float = 0.0
     local_beta: float = 0.0

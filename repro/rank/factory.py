@@ -129,12 +129,14 @@ def virtual_costs(testbed: Modelled) -> Costs:
     return Costs(True, per_byte, {"sync": testbed.sync_s, "startup": testbed.startup_s})
 
 
-def virtual_network(testbed: Modelled) -> Network:
-    """The network of a virtual testbed file."""
+def virtual_network(testbed: Modelled, seed: int = 0) -> Network:
+    """The network of a virtual testbed file; seed: of the run, from which shares of links are drawn."""
     return Network(
         testbed.alpha_s,
         testbed.beta_s_per_byte,
         fair=testbed.fair,
+        spread=testbed.share_spread,
+        seed=seed,
         short=testbed.short_bytes or 0,
         hosts=testbed.hosts,
         local_alpha=testbed.local_alpha_s,

@@ -47,7 +47,8 @@ def main(fabric: str, folder: Path) -> None:
         testbed = config.testbed
         assert testbed.kind == "simulated"
         run = partial(programs.run, config=config, folder=folder)
-        fabrics.load(fabric).run(programs.ranks(config), run, virtual_network(testbed), virtual_costs(testbed))
+        network = virtual_network(testbed, config.seed)
+        fabrics.load(fabric).run(programs.ranks(config), run, network, virtual_costs(testbed))
         return
     if config.testbed.kind == "emulated":
         bed, emulated = config.testbed, fabrics.load(fabric)

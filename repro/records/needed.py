@@ -54,6 +54,7 @@ RESULTS: Mapping[str, Mapping[str, Form]] = {
     },
     "p2p": {"points": [{"bytes", "mean_s", "deviation_s", "runs"}],
             "fit": {"alpha_s", "beta_s_per_byte", "relative_error"}},
+    "shares": {"points": [{"bytes", "spread", "first_s", "last_s"}]},
     "sparse_collectives": {
         "network": {"alpha_s", "beta_s_per_byte"},
         "rows": [{"algorithm", "ranks", "bytes", "density", "k", "seconds", "closed_form_s", "wire_bytes"}],

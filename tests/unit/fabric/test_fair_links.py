@@ -149,24 +149,38 @@ def test_nothing_is_lost_no_link_carries_more_than_it_can_and_two_runs_are_the_s
                 assert max(arrived for _, arrived in through) >= least * (1 - 1e-12)
 
 
-@given(data=st.data())
-def test_rates_are_max_min_fair(data):
-    """Every flow has a link that is full and on which nobody has more."""
+@given(data=st.data(), spread=st.sampled_from([0.0, 0.01, 0.3, 2.0]), seed=st.integers(0, 99))
+def test_rates_are_max_min_fair_for_their_weights(data, spread, seed):
+    """Every flow has a link that is full and on which nobody has more for its weight."""
     size = 5
     pairs = [(source, to) for source in range(size) for to in range(size) if source != to]
     flows = data.draw(st.lists(st.sampled_from(pairs), min_size=1, max_size=8, unique=True))
-    rates = _rates_of(size, flows)
+    rates, weights = _rates_of(size, flows, replace(FAIR, spread=spread, seed=seed))
+    assert set(weights.values()) == {1.0} if not spread else len(set(weights.values())) == len(flows)
     for source, to in flows:
         bottleneck = False
         for end, node in ((0, source), (1, to)):
-            there = [rate for flow, rate in rates.items() if flow[end] == node]
-            assert sum(there) <= 1 + 1e-9
-            bottleneck |= sum(there) >= 1 - 1e-9 and rates[source, to] >= max(there) * (1 - 1e-9)
+            there = {flow: rate for flow, rate in rates.items() if flow[end] == node}
+            assert sum(there.values()) <= 1 + 1e-9
+            most = max(rate / weights[flow] for flow, rate in there.items())
+            full = sum(there.values()) >= 1 - 1e-9
+            bottleneck |= full and rates[source, to] / weights[source, to] >= most * (1 - 1e-9)
         assert bottleneck
 
 
-def _rates_of(size: int, flows: list[tuple[int, int]]) -> dict[tuple[int, int], float]:
-    """By the links' own books, once all have begun."""
+def test_shares_are_drawn_from_the_seed_and_all_bytes_still_come():
+    flows = together(*((i, 0, KB) for i in range(1, 5)))
+    uneven = replace(FAIR, spread=0.3, seed=1)
+    found = arrivals(5, uneven, flows)
+    assert found == arrivals(5, uneven, flows) != arrivals(5, replace(uneven, seed=2), flows)
+    assert max(found) == close(ALPHA + 4 * KB * BETA)  # the link is full until the last has come
+    assert len(set(found)) == 4
+
+
+def _rates_of(
+    size: int, flows: list[tuple[int, int]], network: Network
+) -> tuple[dict[tuple[int, int], float], dict[tuple[int, int], float]]:
+    """Rates and weights by the links' own books, once all have begun."""
 
     def main(fabric):
         for source, to in flows:
@@ -175,13 +189,14 @@ def _rates_of(size: int, flows: list[tuple[int, int]]) -> dict[tuple[int, int], 
         fabric.sleep(KB * BETA / 100)
         if fabric.rank == 0:
             at = fabric.world.links.at[:size]
-            found.update(
-                {(source, to - size): route.rate for source, there in enumerate(at) for to, route in there.items()}
-            )
+            routes = {(source, to - size): route for source, there in enumerate(at) for to, route in there.items()}
+            rates.update({flow: route.rate for flow, route in routes.items()})
+            weights.update({flow: route.weight for flow, route in routes.items()})
         for source, to in flows:
             if to == fabric.rank:
                 fabric.recv(meta(KB), source)
 
-    found: dict[tuple[int, int], float] = {}
-    run(size, main, FAIR)
-    return found
+    rates: dict[tuple[int, int], float] = {}
+    weights: dict[tuple[int, int], float] = {}
+    run(size, main, network)
+    return rates, weights

@@ -137,6 +137,8 @@ def network_of(**entries) -> Network:
 def test_a_testbed_s_network():
     assert network_of() == Network(ALPHA, BETA)
     assert network_of(fair=True) == Network(ALPHA, BETA, fair=True)
+    uneven = testbeds.testbed_of(TESTBED | {"alpha_s": ALPHA, "fair": True, "share_spread": 0.1})
+    assert factory.virtual_network(uneven, 3) == Network(ALPHA, BETA, fair=True, spread=0.1, seed=3)
     entries = {"hosts": 8, "local_alpha_s": LOCAL_ALPHA, "local_beta_s_per_byte": LOCAL_BETA}
     assert network_of(**entries) == network_of(**entries, startup_s=3e-3) == shared(8)
     assert network_of(hosts=None, fair=False, short_bytes=None) == Network(ALPHA, BETA)
@@ -145,6 +147,8 @@ def test_a_testbed_s_network():
 @pytest.mark.parametrize("entries, complaint", [
     ({"hosts": 0}, "testbed.hosts=0: must be 1 or more"),
     ({"fair": "yes"}, "testbed.fair=yes: must be true or false"),
+    ({"share_spread": 0.1}, "testbed.share_spread=0.1: needs testbed.fair=true, without which nothing is shared"),
+    ({"share_spread": -1, "fair": True}, "testbed.share_spread=-1: must be 0 or more"),
     ({"hosts": 2.5}, "testbed.hosts=2.5: must be a whole number"),
     ({"hosts": True}, "testbed.hosts=True: must be a whole number"),
     ({"hosts": 8, "local_alpha_s": -1}, "testbed.local_alpha_s=-1: must be 0 or more"),

@@ -32,17 +32,19 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
         "emulated": lambda: tables.errors(emulated.pairs(controls), ["experiment", "workers"]),
         "pairs": lambda: emulated.pairs(controls),
         "ratios": lambda: emulated.ratios(controls),
-        "buffers": lambda: emulated.buffers(controls),
+        "buffers": lambda: emulated.by_factor(controls, "buffer"),
+        "spreads": lambda: emulated.by_factor(controls, "spread"),
+        "shares": lambda: emulated.shares(results),
         "provenance": lambda: provenance.table(provenance.by(["experiment", "testbed", "launcher"], found), MADE_WITH),
     }
     specs = Specs(PAGE, files, lambda shown: made[shown.table]())
     line = sentence(tables.errors(counted, []).to_dict("records"))
-    shown = {"misses": len(tables.worst(steps)), "controls": len(controls), "slowed": len(tables.slowed(steps))}
     shown = {
         "misses": len(tables.worst(steps)),
         "controls": len(controls),
         "slowed": len(tables.slowed(steps)),
-        "buffers": len(emulated.buffers(controls)),
+        "buffers": len(emulated.by_factor(controls, "buffer")),
+        "spreads": len(emulated.by_factor(controls, "spread")),
     }
     goals = {"median": f"{tables.MEDIAN_GOAL:.0%}", "p95": f"{tables.P95_GOAL:.0%}", "later": later(steps)}
     made_of = {"figure": specs.figure, "table": specs.table, "line": line}

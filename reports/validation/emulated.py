@@ -56,13 +56,22 @@ def ratios(runs: Sequence[Summary]) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def buffers(runs: Sequence[Summary]) -> pd.DataFrame:
-    """A row a strategy of the experiment that varies what connections keep: its emulated step in ms by that."""
-    rows = [run["factors"] | {"ms": 1e3 * run["step"]["median_s"]} for run in runs if "buffer" in run["factors"]]
+def by_factor(runs: Sequence[Summary], factor: str) -> pd.DataFrame:
+    """A row a strategy of the experiment that varies a factor: the mean over seeds of its step in ms by that."""
+    rows = [run["factors"] | {"ms": 1e3 * run["step"]["median_s"]} for run in runs if factor in run["factors"]]
     if not rows:
         return pd.DataFrame()
-    wide = pd.DataFrame(rows).pivot_table("ms", "method", "buffer", sort=False)
-    return wide.rename(columns=lambda kept: f"by {kept}").reset_index()
+    wide = pd.DataFrame(rows).pivot_table("ms", "method", factor, sort=False)
+    return wide.rename(columns=lambda value: f"by {value}").reset_index()
+
+
+def shares(root: Path | None) -> pd.DataFrame:
+    """A row a network of program `shares`: how far apart shares are, in %, by the size of the messages."""
+    rows = []
+    for run in sorted((run for run in read(PAPER, root) if run.get("program") == "shares"), key=finished):
+        by_size = {f"by {point['bytes']}": 100 * point["spread"] for point in run["result"]["points"]}
+        rows.append({"kind": run["kind"], "known": run["testbed_model"].get("share_spread"), **by_size})
+    return pd.DataFrame(rows)
 
 
 def _facts(run: Summary) -> dict[str, Any]:

@@ -21,7 +21,7 @@ FACTOR, BASE = "input", "base"  # the factor that says which end a run is at; wh
 def ends(testbed: Ranks) -> dict[str, list[str]]:
     """`beta, low` -> the overrides that set it, and `base` without any; nothing for a testbed without bounds.
 
-    Left out is an input of which the testbed has no entry, or a cost that it does not charge (a share of nothing).
+    Left out is an input of which the testbed has no entry, or a share of a cost that it does not charge.
     """
     if not isinstance(testbed, Modelled) or not testbed.bounds:
         return {}
@@ -29,7 +29,8 @@ def ends(testbed: Ranks) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {BASE: []}
     for name, entries in testbed.bounds.items():
         guesses = {path: _at(values, path) for path in entries}
-        for end in ("low", "high") if all(guesses.values()) else ():
+        given = [guesses[path] or (bound.of == "value" and guesses[path] is not None) for path, bound in entries.items()]
+        for end in ("low", "high") if all(given) else ():
             at = {path: bound.end(end, guesses[path] or 0.0) for path, bound in entries.items()}
             found[f"{name}, {end}"] = [f"testbed.{path}={value!r}" for path, value in at.items()]
     return found

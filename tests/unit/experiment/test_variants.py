@@ -57,6 +57,11 @@ def test_an_entry_that_the_testbed_has_not_is_no_input():
     assert inputs.ends(testbeds.testbed_of(SIMPLE)) == {}
 
 
+def test_a_guess_of_nothing_has_ends_that_are_values_and_none_that_are_shares():
+    assert ends(sync={"sync_s": {"low": 0.0, "high": 0.1}})["sync, high"] == ["testbed.sync_s=0.1"]
+    assert ends(sync={"sync_s": {"low": 0.5, "high": 2.0, "of": "share"}}) == {"base": []}
+
+
 def test_bounds_that_cannot_be():
     with pytest.raises(InputError, match="high"):
         ends(beta={"beta_s_per_byte": {"low": 0.5e-9}})

@@ -317,6 +317,6 @@ def test_steps_by_what_connections_keep_are_of_the_experiment_that_varies_it():
     runs = [
         control("iBatch", "emulated", ms, "control-buffers", buffer=kept) for ms, kept in ((392, "128"), (490, "2"))
     ]
-    (row,) = emulated.buffers([*runs, control("iBatch", "emulated", 445)]).to_dict("records")
+    (row,) = emulated.by_factor([*runs, control("iBatch", "emulated", 445)], "buffer").to_dict("records")
     assert row == {"method": "iBatch", "by 128": 392, "by 2": 490}
-    assert emulated.buffers([control("iBatch", "emulated", 445)]).empty
+    assert emulated.by_factor([control("iBatch", "emulated", 445)], "buffer").empty

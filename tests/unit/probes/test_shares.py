@@ -1,0 +1,40 @@
+"""Program `shares`: what it finds on simulated links whose spread is known, and where it cannot be asked."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from repro.common.errors import InputError
+from repro.fabric.virtual import Network, run
+from repro.launch import runs
+from repro.probes import shares
+from tests.support import probes
+
+FAIR = Network(5e-5, 1e-9, fair=True)
+
+
+def spreads(network: Network, nbytes: int = 1_000_000) -> float:
+    first, *others = run(4, lambda fabric: shares.measure(fabric, nbytes, 10), network)
+    assert all(other == first for other in others)
+    assert first["first_s"] <= first["last_s"]
+    assert first["last_s"] >= 3 * nbytes * FAIR.beta  # three messages come over one link
+    return first["spread"]
+
+
+def test_shares_that_are_alike_have_no_spread():
+    assert spreads(FAIR) == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("spread", [0.003, 0.03])
+def test_a_known_spread_is_found_smaller_as_who_is_behind_has_the_link_at_last(spread):
+    found = spreads(replace(FAIR, spread=spread, seed=1))
+    assert 0.3 * spread < found < spread
+
+
+def test_two_workers_share_nothing():
+    config = runs.expand("validation/shares", ["testbed=paper/pipesgd-alexnet"], "quick")[0].config.plain()
+    record = {"setting": "s", "key": "k", "hardware": {"class": "none"}, "provenance": {}, "workers": 2}
+    with pytest.raises(InputError, match="workers=2: program shares needs 3 or more"):
+        probes.check(config | record)

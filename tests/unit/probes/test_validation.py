@@ -141,9 +141,10 @@ class MadeUpClock:
 
 @functools.cache
 def validated() -> set[str]:
-    """The strategies of all validation experiments. The controls of the emulation among them have no probe."""
-    probes = [configs.compose(name).get("probe") for name in configs.experiment_names("validation")]
-    return {one["name"] for probe in probes if probe for one in probe["strategies"].values()}
+    """The strategies of all validation experiments that run the probe of that name; the emulation's controls do not."""
+    composed = [configs.compose(name) for name in configs.experiment_names("validation")]
+    probes = [config["probe"] for config in composed if config["program"] == "validation"]
+    return {one["name"] for probe in probes for one in probe["strategies"].values()}
 
 
 @pytest.mark.parametrize("name", strategies.names())

@@ -34,6 +34,7 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
         "ratios": lambda: emulated.ratios(controls),
         "buffers": lambda: emulated.by_factor(controls, "buffer"),
         "spreads": lambda: emulated.by_factor(controls, "spread"),
+        "servers": lambda: emulated.by_factor(controls, "slower"),
         "shares": lambda: emulated.shares(results),
         "provenance": lambda: provenance.table(provenance.by(["experiment", "testbed", "launcher"], found), MADE_WITH),
     }
@@ -44,7 +45,8 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
         "controls": len(controls),
         "slowed": len(tables.slowed(steps)),
         "buffers": len(emulated.by_factor(controls, "buffer")),
-        "spreads": len(emulated.by_factor(controls, "spread")),
+        "spreads": len(emulated.by_factor(controls, "spread")) and len(emulated.shares(results)),
+        "servers": len(emulated.by_factor(controls, "slower")),
     }
     goals = {"median": f"{tables.MEDIAN_GOAL:.0%}", "p95": f"{tables.P95_GOAL:.0%}", "later": later(steps)}
     made_of = {"figure": specs.figure, "table": specs.table, "line": line}

@@ -20,6 +20,7 @@ from repro import probes
 from repro.common.errors import InputError
 from repro.common.fields import Count, Model, Share
 from repro.experiment.schema import RunConfig
+from repro.experiment.testbeds import Modelled
 from repro.fabric.base import Fabric
 from repro.fabric.gpus import pick_device
 from repro.fabric.selection import select
@@ -63,8 +64,9 @@ def selected(nbytes: int, density: float) -> int:
 
 def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     """One rank's part. Where it has none it waits in `exchange`, which leaves its core to the others."""
-    probe, simulated = config.probe, config.simulated
-    device = torch.device("meta") if simulated else pick_device(config.device, fabric.rank)
+    probe = config.probe
+    sizes_alone = isinstance(config.testbed, Modelled)
+    device = torch.device("meta") if sizes_alone else pick_device(config.device, fabric.rank)
     worlds = {p: fabric if p == fabric.size else fabric.subgroup(range(p)) for p in sorted(set(probe.ranks))}
     places = list(product(worlds, probe.bytes))
     probes.start(fabric, len(places))
@@ -72,7 +74,7 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     rows = []
     for done, (p, nbytes) in enumerate(places, 1):
         if group := worlds[p]:
-            rows += measure(group, probe, nbytes, device, network)
+            rows += measure(group, probe, nbytes, device, network, config.simulated)
         fabric.exchange(None)
         probes.progress(fabric, done)
     result = {"network": network, "rows": rows}
@@ -81,21 +83,20 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
 
 
 def measured_network(fabric: Fabric, config: RunConfig) -> dict[str, Any]:
-    """alpha and beta for the formulas: the virtual testbed's own, else fitted to a ping-pong between ranks 0 and 1."""
+    """alpha and beta for the formulas: a modelled testbed's own, else fitted to a ping-pong between ranks 0 and 1."""
     testbed, probe = config.testbed, config.probe
-    if testbed.kind == "simulated":
+    if isinstance(testbed, Modelled):
         return {"alpha_s": testbed.alpha_s, "beta_s_per_byte": testbed.beta_s_per_byte}
     points = _ping_pong.measure(fabric, probe.sizes, probe.runs)
     return _ping_pong.fit(points) | {"points": points}
 
 
 def measure(
-    group: Fabric, probe: Options, nbytes: int, device: torch.device, network: dict[str, Any]
+    group: Fabric, probe: Options, nbytes: int, device: torch.device, network: dict[str, Any], simulated: bool
 ) -> list[dict[str, Any]]:
-    """A row for each algorithm; every rank of `group` calls it and gets the same."""
+    """A row for each algorithm; every rank of `group` calls it and gets the same. simulated: all repeats are equal."""
     k, p = selected(nbytes, probe.density), group.size
     works = dict(collectives(group, probe.algorithms, nbytes // FLOAT32, k, device))
-    simulated = device.type == "meta"
     taken: dict[str, list[float]] = {name: [] for name in works}
     sent: dict[str, int] = {}
 

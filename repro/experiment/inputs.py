@@ -29,8 +29,10 @@ def ends(testbed: Ranks) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {BASE: []}
     for name, entries in testbed.bounds.items():
         guesses = {path: _at(values, path) for path in entries}
-        given = [guesses[path] or (bound.of == "value" and guesses[path] is not None) for path, bound in entries.items()]
-        for end in ("low", "high") if all(given) else ():
+        known = all(
+            guesses[path] is not None if bound.of == "value" else guesses[path] for path, bound in entries.items()
+        )
+        for end in ("low", "high") if known else ():
             at = {path: bound.end(end, guesses[path] or 0.0) for path, bound in entries.items()}
             found[f"{name}, {end}"] = [f"testbed.{path}={value!r}" for path, value in at.items()]
     return found

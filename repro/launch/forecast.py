@@ -7,6 +7,7 @@ this machine, with today's code, compares with what the reference was made with:
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
@@ -35,7 +36,8 @@ class Estimate(NamedTuple):
 
 
 class What(NamedTuple):
-    """What the duration of a run depends on, planned or finished; iterations: of one that trains."""
+    """What the duration of a run depends on, planned or finished; iterations: of one that trains; device: of a modelled
+    testbed."""
 
     experiment: tuple[Any, ...]  # paper and name
     variant: tuple[Any, ...]
@@ -43,28 +45,31 @@ class What(NamedTuple):
     key: str
     scale: str
     iterations: float | None
+    device: str = ""
     time_factor: float = 1.0  # wall seconds of one on the run's own clock
 
     @classmethod
     def planned(cls, run: Run) -> What:
-        config = run.config
+        config, plain = run.config, run.config.plain()
         variant = (run.variant, run.testbed, config.model.name)
-        kind = kinds.of_config(config.plain())
         place = (config.paper, config.figure)
-        return cls(place, variant, kind, run.key, config.scale, run.iterations, config.testbed.time_factor)
+        device = _device(plain["testbed"])
+        factor = config.testbed.time_factor
+        return cls(place, variant, kinds.of_config(plain), run.key, config.scale, run.iterations, device, factor)
 
     @classmethod
     def finished(cls, run: Mapping[str, Any]) -> What:
         variant = (run.get("setting"), run.get("testbed"), (run.get("model") or {}).get("name"))
         named = (run.get("paper"), run.get("experiment"))
-        iterations = run.get("iterations")
-        return cls(named, variant, kinds.of_summary(run), run.get("key", ""), run.get("scale", ""), iterations)
+        device = _device(run.get("testbed_model") or {})
+        kind, iterations = kinds.of_summary(run), run.get("iterations")
+        return cls(named, variant, kind, run.get("key", ""), run.get("scale", ""), iterations, device)
 
     @property
     def workload(self) -> tuple[Any, ...]:
-        """What is run, on whichever testbed."""
+        """What is run, on whichever testbed with this device."""
         setting, _, model = self.variant
-        return (self.experiment, setting, model)
+        return (self.experiment, setting, model, self.device)
 
     def same(self, other: What) -> bool:
         """Whether a run of the same variant takes as long."""
@@ -73,6 +78,10 @@ class What(NamedTuple):
     def share(self, other: What) -> float:
         """This one's iterations in those of another run of the variant."""
         return self.iterations / other.iterations if self.iterations and other.iterations else 1.0
+
+
+def _device(testbed: Mapping[str, Any]) -> str:
+    return json.dumps(testbed.get("device"), sort_keys=True)
 
 
 class Record(NamedTuple):

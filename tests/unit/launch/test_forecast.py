@@ -39,7 +39,8 @@ def finished(run, seconds, origin=REFERENCE, hour=10, **changes):
     ended = f"2026-01-01T{hour}:{seconds // 60:02d}:{seconds % 60:02d}+00:00"
     rest = {"model": {"name": config.model.name}, "hardware": {"class": "old"}, "wall": {"total_s": seconds / 2}}
     when = {"provenance": {"started_at": f"2026-01-01T{hour}:00:00+00:00", "finished_at": ended}}
-    return Found(origin, None, place | size | own | rest | when | changes)
+    where = {"testbed_model": config.plain()["testbed"]}
+    return Found(origin, None, place | size | own | rest | when | where | changes)
 
 
 def test_the_same_run_counts_most_then_its_variant_at_another_size_then_the_experiment(runs):
@@ -64,7 +65,10 @@ def test_an_emulated_run_takes_as_long_as_its_simulation_slowed_down():
     share = emulated.iterations / twin.iterations
     of_twin = finished(twin, 7, final={"train_s": 12.0})
     another = finished(twin, 7, final={"train_s": 30.0}, setting="another variant", hour=11)
-    assert estimates([emulated], [of_twin, another]) == [Estimate(pytest.approx(12.0 * factor * share), SLOWED, "old")]
+    faster = finished(twin, 7, final={"train_s": 3.0}, testbed_model={"device": {"iteration_s": 0.01}}, hour=11)
+    assert estimates([emulated], [of_twin, another, faster]) == [
+        Estimate(pytest.approx(12.0 * factor * share), SLOWED, "old")
+    ]
     own = finished(emulated, 50)
     assert estimates([emulated], [of_twin, own]) == [Estimate(50.0, SAME, "old")]
 

@@ -8,19 +8,24 @@ import pandas as pd
 
 from repro.reports import provenance
 from repro.reports.files import Files
+from repro.reports.loading import read, trains
 from repro.reports.render import template, write_page
 from repro.reports.specs import Specs
 from repro.reports.validation import emulated, tables
 
 PAGE = "validation"
+GROUPED = ("experiment", "testbed", "launcher")
 MADE_WITH = ("hardware", "results", "commit", "torch", "finished")
 
 
 def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
     """(pages, a line for the overview)"""
-    found = tables.load(results)
-    steps, controls = tables.steps(found), emulated.load(results)
+    runs = read(PAGE, results)
+    found, controls = tables.latest(runs), emulated.latest(filter(trains, runs))
+    sharing = emulated.latest(run for run in runs if run.get("program") == "shares")
+    steps = tables.steps(found)
     counted = tables.counted(steps)
+    buffers, spreads, servers = (emulated.by_factor(controls, factor) for factor in ("buffer", "spread", "slower"))
     made = {
         "steps": lambda: steps,
         "by experiment": lambda: tables.errors(steps, ["experiment"]),
@@ -32,11 +37,11 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
         "emulated": lambda: tables.errors(emulated.pairs(controls), ["experiment", "workers"]),
         "pairs": lambda: emulated.pairs(controls),
         "ratios": lambda: emulated.ratios(controls),
-        "buffers": lambda: emulated.by_factor(controls, "buffer"),
-        "spreads": lambda: emulated.by_factor(controls, "spread"),
-        "servers": lambda: emulated.by_factor(controls, "slower"),
-        "shares": lambda: emulated.shares(results),
-        "provenance": lambda: provenance.table(provenance.by(["experiment", "testbed", "launcher"], found), MADE_WITH),
+        "buffers": lambda: buffers,
+        "spreads": lambda: spreads,
+        "servers": lambda: servers,
+        "shares": lambda: emulated.shares(sharing),
+        "provenance": lambda: provenance.table(provenance.by(GROUPED, [*found, *controls, *sharing]), MADE_WITH),
     }
     specs = Specs(PAGE, files, lambda shown: made[shown.table]())
     line = sentence(tables.errors(counted, []).to_dict("records"))
@@ -44,9 +49,10 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
         "misses": len(tables.worst(steps)),
         "controls": len(controls),
         "slowed": len(tables.slowed(steps)),
-        "buffers": len(emulated.by_factor(controls, "buffer")),
-        "spreads": len(emulated.by_factor(controls, "spread")) and len(emulated.shares(results)),
-        "servers": len(emulated.by_factor(controls, "slower")),
+        "buffers": len(buffers),
+        "spreads": len(spreads),
+        "servers": len(servers),
+        "shares": len(sharing),
     }
     goals = {"median": f"{tables.MEDIAN_GOAL:.0%}", "p95": f"{tables.P95_GOAL:.0%}", "later": later(steps)}
     made_of = {"figure": specs.figure, "table": specs.table, "line": line}

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import pandas as pd
 
 from repro.records.kinds import EMULATED, SIMULATED
 from repro.reports.groups import finished
-from repro.reports.loading import Summary, read, trains
-from repro.reports.validation.tables import PAPER
+from repro.reports.loading import Summary
 
 # entries of a testbed
 NOT_COMPARED = (
@@ -20,10 +18,10 @@ NOT_COMPARED = (
 )
 
 
-def load(root: Path | None) -> list[Summary]:
-    """The latest run of each control, variant, testbed and seed."""
+def latest(runs: Iterable[Summary]) -> list[Summary]:
+    """The run of each experiment, variant, testbed and seed that finished last."""
     found: dict[tuple, Summary] = {}
-    for run in sorted(filter(trains, read(PAPER, root)), key=finished):
+    for run in sorted(runs, key=finished):
         found[(run["experiment"], run["setting"], run["testbed"], run["seed"])] = run
     return list(found.values())
 
@@ -65,10 +63,10 @@ def by_factor(runs: Sequence[Summary], factor: str) -> pd.DataFrame:
     return wide.rename(columns=lambda value: f"by {value}").reset_index()
 
 
-def shares(root: Path | None) -> pd.DataFrame:
+def shares(runs: Sequence[Summary]) -> pd.DataFrame:
     """A row a network of program `shares`: how far apart shares are, in %, by the size of the messages."""
     rows = []
-    for run in sorted((run for run in read(PAPER, root) if run.get("program") == "shares"), key=finished):
+    for run in runs:
         by_size = {f"by {point['bytes']}": 100 * point["spread"] for point in run["result"]["points"]}
         rows.append({"kind": run["kind"], "known": run["testbed_model"].get("share_spread"), **by_size})
     return pd.DataFrame(rows)

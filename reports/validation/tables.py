@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import pandas as pd
 
 from repro.reporting import validated
 from repro.reports.groups import QUICK, finished
-from repro.reports.loading import APART, Summary, read
+from repro.reports.loading import APART, Summary
 
 PAPER = "validation"
 MEDIAN_GOAL, P95_GOAL = 0.05, 0.15  # fixed in the issue that asked for the validation, before any run
 LATER_MEDIAN_GOAL, LATER_P95_GOAL, RATIO_GOAL = 0.03, 0.10, 0.05  # of a later stage, which adds ratios
 
 
-def load(root: Path | None) -> list[Summary]:
-    """Of each experiment, testbed, launcher, variant, seed and machine the run that finished last."""
-    every = sorted((run for run in read(PAPER, root) if run.get("program") == PAPER), key=finished)
+def latest(runs: Iterable[Summary]) -> list[Summary]:
+    """Of each experiment, testbed, launcher, variant, seed and machine the run of the validation that finished last."""
+    every = sorted((run for run in runs if run.get("program") == PAPER), key=finished)
     names = ("experiment", "testbed", "launcher", "setting", "seed")
     found = {
         (*(str(run[name]) for name in names), run["hardware"]["class"], str(run.get("scale"))): run for run in every

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from repro.common.errors import InputError
+from repro.common.warnings import warn
 from repro.records import catalogue, needed
 from repro.records.kinds import KINDS as KINDS
 from repro.reports import foreign
@@ -25,13 +26,17 @@ APART = ("contention", "slowed")
 def read(paper: str, root: Path | None = None) -> list[Summary]:
     """Every finished run's summary of a paper in path order, checked to have what pages read (`repro.records.needed`).
 
-    root: a results folder or the reference, to be read alone; None: the workspace and the reference.
+    root: a results folder or the reference, to be read alone; None: the workspace and the reference. A run of the
+    workspace without that is left out, with a warning; of the reference it is an InputError.
     """
     found = []
     for origin, path, summary in catalogue.runs(paper, root):
         summary = foreign.taken(summary)
         if wrong := needed.problem(summary):
-            raise InputError(f"{path}: not a readable summary ({foreign.plain(wrong)}); remove it to repeat the run")
+            if origin == catalogue.REFERENCE:
+                raise InputError(f"{path}: {summary['cell']}: not a readable summary ({foreign.plain(wrong)})")
+            warn(f"{path}: not a readable summary ({foreign.plain(wrong)}); left out; remove it to repeat the run")
+            continue
         if summary.get("status", "finished") == "finished":
             own = {"root": origin, "figure": summary["experiment"]}  # which pages may call otherwise
             found.append(summary | _testbed(summary) | own)

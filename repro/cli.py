@@ -12,9 +12,9 @@ from typing import Any, NoReturn
 
 from repro import __version__, commands
 from repro.commands.options import Parser
+from repro.common import warnings
 from repro.common.errors import UNWRITABLE, InputError, ReproError
-
-LONGEST = 4000  # characters of a message
+from repro.common.warnings import one_line
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -26,6 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error(f"unrecognized arguments: {' '.join(rest)}")
     if rest:  # argparse takes no overrides behind options; people write them there
         args.overrides = [*args.overrides, *rest]
+    warnings.forget()
     try:
         with signals_interrupt():
             status = args.command(args) or 0
@@ -68,13 +69,6 @@ def signals_interrupt() -> Iterator[None]:
 
 def _interrupt(number: int, frame: Any) -> NoReturn:
     raise KeyboardInterrupt(signal.Signals(number))
-
-
-def one_line(text: str) -> str:
-    """A message as it is shown: what it cites of the input may be of any length and hold any character."""
-    shown = "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
-    half = LONGEST // 2  # what is wrong stands before or behind what is cited
-    return shown if len(shown) <= LONGEST else f"{shown[:half]} ... {shown[-half:]}"
 
 
 def build_parser() -> Parser:

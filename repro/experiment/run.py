@@ -10,7 +10,7 @@ from typing import Any
 from repro.common.errors import InputError
 from repro.experiment.schema import RunConfig
 from repro.records.events import read_events
-from repro.records.store import read_summary, run_dir
+from repro.records.store import run_dir, usable_summary
 
 
 @dataclass
@@ -71,7 +71,7 @@ class Run:
         """Whether this run came to its end here: a committed summary without its events is somebody else's."""
         if not (self.folder / "events.jsonl").is_file():
             return False
-        summary = read_summary(self.folder)
+        summary = usable_summary(self.folder)
         return summary is not None and summary.get("status") == "finished" and summary.get("key") == self.key
 
     @property

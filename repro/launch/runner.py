@@ -28,7 +28,7 @@ from repro.launch.supervise import Ranks, stop_everything
 from repro.rank.preemption import Preempted, judged
 from repro.records import provenance
 from repro.records.events import EventLog
-from repro.records.store import read_summary
+from repro.records.store import read_summary, usable_summary
 from repro.tracking import machine
 from repro.tracking.background import INTERRUPTED_WAIT_S, Background, RunMirror
 from repro.tracking.store import Store
@@ -72,7 +72,7 @@ def run_unfinished(
         run, fault = faults[0]
         others = f" (and {len(faults) - 1} more runs failed)" if len(faults) > 1 else ""
         failed = type(fault)(f"{run.label}: {fault}{others}; {fault.again}")
-    return [summary for run in runs if (summary := read_summary(run.folder))], failed
+    return [summary for run in runs if (summary := usable_summary(run.folder))], failed
 
 
 def run_all(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from repro.common.paths import reference_root, results_root
 from repro.records import reference, tidy
-from repro.records.store import read_summary, run_dir, run_folders
+from repro.records.store import run_dir, run_folders, usable_summary
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -28,14 +28,15 @@ def runs(paper: str, root: Path | None = None) -> list[Found]:
     """The finished runs of a paper, in the order of experiments and names.
 
     root: a results folder, or the reference, to be read alone; None: the workspace and the reference. A run of the
-    workspace takes the place of the same run (variant, testbed, seed and key) in the reference.
+    workspace takes the place of the same run (variant, testbed, seed and key) in the reference. A run of the workspace
+    whose summary cannot be read is left out, with a warning.
     """
     found = {}
     if root in (None, reference_root()):
         table = reference_root() / paper / "runs.parquet"
         found = {tidy.name(run): Found(REFERENCE, table, run) for run, _ in reference.read(paper)}
     for folder in run_folders(root or results_root(), paper) if root != reference_root() else ():
-        if summary := read_summary(folder):
+        if summary := usable_summary(folder):
             named = {"cell": folder.name} | summary
             found["/".join(folder.parts[-2:])] = Found(WORKSPACE, folder / "summary.json", named)
     return [found[name] for name in sorted(found)]

@@ -76,6 +76,7 @@ from repro.common import strict_json
 from repro.common.atomic import write_atomically
 from repro.common.errors import InputError
 from repro.common.paths import results_root
+from repro.common.warnings import warn
 from repro.records import kinds, summary_schema
 
 SCHEMA = 1
@@ -105,6 +106,15 @@ def read_summary(folder: Path) -> dict[str, Any] | None:
         return _completed(summary)
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: not a readable summary ({error}); remove the file to repeat the run") from None
+
+
+def usable_summary(folder: Path) -> dict[str, Any] | None:
+    """The same where runs are shown, counted or repeated: of a file that is no summary a warning, and None."""
+    try:
+        return read_summary(folder)
+    except InputError as error:
+        warn(f"{error}; left out, as if the run were not finished")
+        return None
 
 
 def _completed(summary: dict[str, Any]) -> dict[str, Any]:

@@ -14,8 +14,9 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from repro.common.errors import FaultError, ReproError
+from repro.common.errors import FaultError, InputError, ReproError
 from repro.common.paths import REFERENCE, results_root
+from repro.common.warnings import warn
 from repro.experiment.files import yaml_of
 from repro.records import reference, tidy
 from repro.records.events import read_events
@@ -40,9 +41,9 @@ def sync_all(root: Path | None = None, uri: str | None = None) -> Synced:
     """Mirror every run folder below `root`, and of a reference in it, that is not in MLflow as it is now.
 
     Finished runs come from their summary and, where it is still there, their event log. A run without a summary gets
-    its curve so far and the status KILLED or FAILED. Many runs are shared out over the cores, paper by paper: each
-    takes MLflow some 50 ms of Python. FaultError where MLflow cannot be reached or does not take something: the next
-    call goes on from there.
+    its curve so far and the status KILLED or FAILED; one whose files cannot be read is left out, with a warning. Many
+    runs are shared out over the cores, paper by paper: each takes MLflow some 50 ms of Python. FaultError where MLflow
+    cannot be reached or does not take something: the next call goes on from there.
     """
     root = root or results_root()
     shares = _shares(root)
@@ -90,6 +91,8 @@ def _sync(root: Path, uri: str | None, papers: Collection[str]) -> Synced:
                     counts["done"] += 1
                 elif what:
                     counts[what] += 1
+            except InputError as error:  # of one run, which keeps no other from being mirrored
+                warn(f"{error}; left out")
             except ReproError:
                 raise
             except Exception as error:

@@ -115,15 +115,15 @@ def test_the_same_results_give_the_same_bytes_and_old_figures_go(tmp_path):
     assert first == second and not old.exists()
 
 
-def test_bad_input_is_one_line(tmp_path):
+def test_bad_input_is_one_line(tmp_path, capsys):
     with pytest.raises(InputError, match="unknown paper 'pipe'"):
         build("pipe", tmp_path, tmp_path / "out")
     results = put(tmp_path / "results", [make("D-Sync")])
     (summary,) = results.rglob("summary.json")
     summary.write_text(json.dumps(json.loads(summary.read_text()) | {"kind": "guessed"}))
-    with pytest.raises(InputError, match="kind 'guessed'") as caught:
-        build("pipesgd", results, tmp_path / "out")
-    assert str(summary) in str(caught.value) and "\n" not in str(caught.value)
+    build("pipesgd", results, tmp_path / "out")
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"warning: {summary}: ") and "kind 'guessed'" in line
 
 
 def test_reports_import_neither_training_nor_tracking():

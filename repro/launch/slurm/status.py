@@ -10,7 +10,7 @@ from repro.common.errors import InputError
 from repro.common.paths import results_root
 from repro.launch.slurm import client, record
 from repro.records.events import read_events
-from repro.records.store import read_summary
+from repro.records.store import usable_summary
 
 ORDER = ("running", "pending", "requeued", "stopped", "cancelled", "failed", "done")  # a run's state
 WAITING = ("PENDING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "SPECIAL_EXIT")
@@ -90,7 +90,7 @@ def run_status(
 def progress_of(place: Path, run: dict[str, Any]) -> dict[str, Any]:
     """How far a run is, by its events and summary."""
     events = read_events(place / "events.jsonl")
-    summary = read_summary(place)
+    summary = usable_summary(place)
     begun = [event for event in events if event["event"] == "run_start"]
     evaluations = [event for event in events if event["event"] == "evaluation"]
     last = events[-1] if events else {"event": None}

@@ -234,6 +234,21 @@ def test_results_of_both_are_one_table(places, capsys, tmp_path):
     assert set(points["run"]) == {"fig4-mnist/a-1", "fig4-mnist/b-1"} and points["top1"].notna().all()
 
 
+def test_a_summary_that_cannot_be_read_is_left_out_with_one_warning(places, capsys):
+    put(places, "a-1", provenance={"dirty": False})
+    put(places, "b-1", "Pipe-SGD", provenance={"dirty": False})
+    put(places, "c-1", "PS-Sync")
+    broken = places / "workspace" / "pipesgd" / "fig4-mnist" / "c-1" / "summary.json"
+    broken.write_bytes(broken.read_bytes()[:100])
+    asked = (["results", "pipesgd", "--json"], ["compare", "dsync", "pipe_sgd"], ["show", "pipesgd/fig4-mnist"],
+             ["run", "pipesgd/fig4-mnist", "--dry-run"], ["publish", "pipesgd"])  # fmt: skip
+    for arguments in asked:
+        status, out, err = said(capsys, *arguments)
+        (line,) = [line for line in err.splitlines() if line.startswith("warning: ")]
+        assert status == 0 and out and str(broken) in line, arguments
+    assert [run.summary["cell"] for run in reference.read("pipesgd")] == ["a-1", "b-1"]
+
+
 def test_tables_that_there_are_not(places, capsys):
     put(places, "a-1")
     status, _, err = said(capsys, "results", "--table", "run")

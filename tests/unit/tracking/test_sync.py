@@ -94,6 +94,18 @@ def test_sync_all_mirrors_what_is_missing_once(root, folder):
         assert sync_all(root) == (0, 2, 1)
 
 
+def test_a_run_whose_files_cannot_be_read_keeps_no_other_from_being_mirrored(root, folder, capsys):
+    for place, text in ((folder.with_name("a-broken"), "{"), (folder, None)):
+        place.mkdir(parents=True)
+        write_summary(place, summary_of([]))
+        if text:
+            (place / "summary.json").write_text(text)
+    assert sync_all(root) == (1, 0, 0)
+    assert [
+        line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: ") and "a-broken" in line
+    ]
+
+
 def test_sync_all_mirrors_published_runs_that_the_workspace_has_not(root, folder):
     folder.mkdir(parents=True)
     write_summary(folder, summary_of([evaluation(20, 2.0, 0.9)], cell=folder.name))

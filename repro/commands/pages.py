@@ -38,8 +38,8 @@ def cmd_report(args: argparse.Namespace) -> None:
 
 
 def built(paper: str) -> dict[str, str]:
-    """A paper's `page` and the `index` of the site, which are built unless nothing has changed since they were; and
-    what became of the `claims` that the paper is known for, empty without any."""
+    """A paper's `page` and the `index` of the site, and what became of the `claims` that the paper is known for, empty
+    without any. All pages are built whose inputs have changed, since the overview, the site's first page, shows all."""
     from repro.common import remembered
     from repro.common.paths import PACKAGE, PROJECT, reference_root, reports_root, results_root
 
@@ -52,7 +52,7 @@ def built(paper: str) -> dict[str, str]:
     from repro.commands import claims
     from repro.reports.build import build
 
-    build(paper, say=say)
+    build(say=say)
     told = claims.rows(claims.headlines(paper))
     site = build_site(out)
     found = {"page": str(site.page(paper)), "index": str(site.index), "claims": claims.text(told) if told else ""}

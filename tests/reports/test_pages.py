@@ -6,14 +6,17 @@ import json
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pandas as pd
 import pytest
+from bs4 import BeautifulSoup
 
+from repro.commands.pages import built
 from repro.common.errors import InputError
 from repro.experiment import config
 from repro.records.kinds import PADDED
-from repro.reports import overview, wording
+from repro.reports import files, overview, wording
 from repro.reports.build import ACROSS, PAPERS, build, page
 from tests.reports.data.summaries import make, put
 from tests.reports.data.undrawn import without_drawing
@@ -93,6 +96,26 @@ def test_the_overview_is_one_screen(reported, tmp_path, monkeypatch):
     for paper, short in PAPERS.items():
         assert f"[{short}]({paper}.md)" in text
     assert all(f"({name}.md)" in text for name in ACROSS)
+
+
+def test_the_site_opens_with_the_overview_after_the_runs_of_one_paper(reported, tmp_path, monkeypatch):
+    """Pages of other papers are those of the reference; here each is a line."""
+
+    def pages(names, results, out, say):
+        written = {name: out / f"{name}.md" for name in names}
+        for name, path in written.items():
+            out.mkdir(exist_ok=True)
+            path.write_text(f"# {name}\n")
+        said = {name: reported(name).said if name in PAPERS else f"What {name} says." for name in names}
+        return {name: files.Files(name, out).built("", [path], said[name]) for name, path in written.items()}
+
+    without_drawing(monkeypatch)
+    monkeypatch.setattr("repro.reports.build._pages", pages)
+    monkeypatch.setattr("repro.common.remembered.recall", lambda *of: None)
+    monkeypatch.setenv("REPRO_RESULTS", str(put(tmp_path / "results", [make("D-Sync")])))
+    monkeypatch.setenv("REPRO_REPORTS", str(tmp_path / "pages"))
+    first = BeautifulSoup(Path(built("pipesgd")["index"]).read_text(), "html.parser").article
+    assert {f"{paper}.html" for paper in PAPERS} <= {link["href"] for link in first("a")}
 
 
 @pytest.mark.parametrize("name", [*PAPERS, *ACROSS])

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -126,6 +128,42 @@ def test_nothing_comes_from_the_network(site):
     styles = "".join(path.read_text() for path in site.index.parent.glob("_static/**/*.css"))
     assert styles and not re.search(r"@import|url\(['\"]?(https?:)?//", styles)
     assert (site.index.parent / "searchindex.js").is_file()  # a script, so that files may search too
+
+
+WIDE = (
+    "| claim | "
+    + " | ".join(["a column of the table"] * 12)
+    + " |\n"
+    + "| --- " * 13
+    + "|\n"
+    + "| 123456789 " * 13
+    + "|\n"
+)
+MEASURED = """<script>document.title = [document.documentElement.scrollWidth,
+Math.round(document.querySelector(".sidebar-drawer").getBoundingClientRect().right)].join(" ")</script>"""
+
+
+@pytest.mark.parametrize("width", [500, 1280])  # no window is narrower than 500
+def test_no_page_is_wider_than_its_window_nor_covered_by_the_sidebar(tmp_path, width):
+    if not (browser := shutil.which("chromium") or shutil.which("google-chrome")):
+        pytest.skip("needs Chromium: apt-get install chromium")
+    page = build(put(tmp_path, {"index.md": f"# Overview\n\n{WIDE}\n```\n{'x' * 300}\n```\n"}), Path("/nowhere")).index
+    page.write_text(page.read_text().replace("</body>", f"{MEASURED}</body>"))
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+    folder = f"--user-data-dir={tmp_path / 'browser'}"
+    command = [
+        browser,
+        *options,
+        folder,
+        "--hide-scrollbars",
+        f"--window-size={width},900",
+        "--dump-dom",
+        page.as_uri(),
+    ]
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=120).stdout
+    page_width, sidebar_end = map(int, BeautifulSoup(shown, "html.parser").title.text.split())
+    assert page_width <= width
+    assert (sidebar_end > 0) == (width > 1000)
 
 
 def test_only_what_changed_is_built_again_and_what_went_is_removed(tmp_path):

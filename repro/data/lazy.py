@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 
 from repro.common.errors import InputError
 from repro.data.base import Samples, Split, moved
 from repro.data.coming import AHEAD, Coming, pool
-from repro.data.shards import Entry
+from repro.data.images import Source, Unreadable, decoded, size
 
 NAMED = 3  # unreadable files that an error names; it counts them all
 STRETCH = 8  # images a thread takes at a time
-
-Source = Path | Entry  # of an image: its str() names it, open("rb") has its bytes
 
 
 class Decoder:
@@ -37,19 +34,20 @@ class Decoder:
         self.shorter = shorter or round(max(size) * 256 / 224)
 
     def __call__(self, path: Source) -> np.ndarray:
-        with path.open("rb") as file, Image.open(file) as found:
-            image = found.convert("RGB")
+        with decoded(path) as image:
+            return np.asarray(self._cut(path, image)).transpose(2, 0, 1)
+
+    def _cut(self, path: Source, image: Image.Image) -> Image.Image:
         height, width = self.size
         if self.exact:
             if image.size != (width, height):
                 raise InputError(f"{path}: {image.width}x{image.height} pixels, expected {width}x{height}")
-        else:
-            scale = self.shorter / min(image.size)
-            sides = [max(round(side * scale), least) for side, least in zip(image.size, (width, height))]
-            image = image.resize(sides, Image.Resampling.BILINEAR)
-            left, top = (image.width - width) // 2, (image.height - height) // 2
-            image = image.crop((left, top, left + width, top + height))
-        return np.asarray(image).transpose(2, 0, 1)
+            return image
+        scale = self.shorter / min(image.size)
+        sides = [max(round(side * scale), least) for side, least in zip(image.size, (width, height))]
+        image = image.resize(sides, Image.Resampling.BILINEAR)
+        left, top = (image.width - width) // 2, (image.height - height) // 2
+        return image.crop((left, top, left + width, top + height))
 
 
 class LazySplit(Samples):
@@ -142,8 +140,7 @@ def sizes(paths: Sequence[Source]) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = [(0, 0)] * len(paths)
 
     def one(row: int) -> None:
-        with paths[row].open("rb") as file, Image.open(file) as image:
-            found[row] = image.height, image.width
+        found[row] = size(paths[row])
 
     every(paths, one)
     return found
@@ -162,9 +159,8 @@ def begin(paths: Sequence[Source], work: Callable[[int], Any]) -> list[Future[li
         for row in rows:
             try:
                 work(row)
-            except (OSError, SyntaxError, ValueError, Image.DecompressionBombError) as error:
-                reason = "no image" if isinstance(error, UnidentifiedImageError) else " ".join(str(error).split())
-                said.append(f"{paths[row]} ({reason})")
+            except Unreadable as error:
+                said.append(str(error))
         return said
 
     stretches = [range(start, min(start + STRETCH, len(paths))) for start in range(0, len(paths), STRETCH)]

@@ -9,6 +9,7 @@ order of `Batches`, which no number of ranks or threads, and no resume, changes.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -16,9 +17,9 @@ import tarfile
 import tempfile
 from collections.abc import Iterator
 from contextlib import suppress
-from io import BytesIO
+from io import BytesIO, FileIO
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 from repro.common.errors import InputError, NotHere, cannot
 from repro.data import files
@@ -26,6 +27,12 @@ from repro.data import files
 PATTERNS = {"train": "*-train-*.tar", "val": "*-val*-*.tar"}
 NUMBERED = re.compile(r"(.*-)(\d+)\.tar")
 IMAGES = ("jpg", "jpeg", "png")
+# Limits on what somebody else's shards may take of memory; all of ImageNet has 1.3 million images, ImageNet22K 14.2.
+MOST_BYTES = 2**26  # of an image's file
+MOST_DIGITS = 32  # bytes of a class's number
+MOST_HEADER = 2**16  # bytes of a header that goes before an entry's own: a long name
+MOST_MEMBERS = 2**22  # of a shard
+MOST_IMAGES = 2**25  # of all shards of a part
 
 Row = tuple[str, int, int, int]  # of an image: its entry's name, offset and bytes in the shard, class
 
@@ -66,12 +73,19 @@ def of(folder: Path, part: str) -> list[Path]:
     return [found[key] for key in sorted(found)]
 
 
-def classes(folder: Path) -> list[list[list[Entry]]]:
-    """Of train and of val each class's images, in the order of their names. InputError for shards without an image, and
-    for a class in val that train does not have."""
+def classes(folder: Path, most: int) -> list[list[list[Entry]]]:
+    """Of train and of val each class's images, in the order of their names. InputError for shards without an image,
+    with too many, for a class that is not one of the data set's, 0 to `most` - 1, and for one in val that train does
+    not have."""
     parts = {part: index(of(folder, part)) for part in PATTERNS}
-    if empty := [part for part, found in parts.items() if not found]:
-        raise InputError(f"{folder}: no image in the shards of {empty[0]} ({PATTERNS[empty[0]]})")
+    for part, found in parts.items():
+        if not found:
+            raise InputError(f"{folder}: no image in the shards of {part} ({PATTERNS[part]})")
+        if len(found) > MOST_IMAGES:
+            raise InputError(f"{folder}: more than {MOST_IMAGES} images in the shards of {part}")
+        for entry, label in found:
+            if label >= most:
+                raise InputError(f"{entry}: of class {label}, and {folder.name} has classes 0 to {most - 1}")
     count = 1 + max(label for _, label in parts["train"])
     by_class: list[list[list[Entry]]] = [[[] for _ in range(count)] for _ in parts]
     for found, of_part in zip(parts.values(), by_class):
@@ -117,8 +131,10 @@ def images(shard: Path) -> Iterator[Row]:
         from webdataset.tariterators import group_by_keys
     except ImportError:
         raise NotHere(f"{shard}: needs the library webdataset: pip install 'repro-harness[shards]'") from None
+    if not shard.is_file():
+        raise InputError(f"{shard}: no regular file")
     try:
-        with open(shard, "rb") as file:
+        with Shard(shard) as file:
             for sample in group_by_keys(_entries(shard, file)):
                 key = sample["__key__"]
                 found = [sample[suffix] for suffix in IMAGES if suffix in sample]
@@ -127,33 +143,50 @@ def images(shard: Path) -> Iterator[Row]:
                     raise InputError(
                         f"{shard}: sample {key} has {there}; must have one of {', '.join(IMAGES)}, and cls"
                     )
-                yield (*found[0], _label(shard, file, *sample["cls"]))
+                name, offset, size = found[0]
+                if size > MOST_BYTES:
+                    raise InputError(f"{shard}/{name}: {size} bytes, more than {MOST_BYTES}")
+                yield name, offset, size, _label(shard, file, *sample["cls"])
     except ValueError as error:  # of the library, for a name that is there twice
         raise InputError(f"{shard}: {error.args[0]}") from None
     except OSError as error:
         raise cannot("read", shard, error) from None
 
 
-def _entries(shard: Path, file: BinaryIO) -> Iterator[dict[str, Any]]:
+class Shard(FileIO):
+    """A shard that is open for its headers, which `tarfile` would read to whatever length they claim."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is None or not 0 <= size <= MOST_HEADER:
+            raise tarfile.ReadError(f"a header of {size} bytes, more than {MOST_HEADER}")
+        return super().read(size) or b""
+
+
+def _entries(shard: Path, file: Shard) -> Iterator[dict[str, Any]]:
     """What the library takes for a file of a shard, with name, offset and bytes in the place of its contents."""
     name = "its beginning"
     try:
         with tarfile.open(fileobj=file, mode="r:") as tar:
-            while entry := tar.next():
+            for count in itertools.count(1):
+                if (entry := tar.next()) is None:
+                    break
                 name = entry.name
+                tar.members.clear()  # nobody asks for them again
+                if count > MOST_MEMBERS:
+                    raise InputError(f"{shard}: more than {MOST_MEMBERS} entries")
                 # names like __this__ are of the shard, not of a sample
                 if entry.isreg() and not re.match(r"__[^/]*__($|/)", name):
                     yield {"fname": name, "data": (name, entry.offset_data, entry.size), "__url__": str(shard)}
             end = tar.offset
-    except tarfile.TarError as error:
+    except (tarfile.TarError, RecursionError) as error:
         raise InputError(f"{shard}: no whole tar file, damaged at {name} ({error})") from None
     # a header that makes no sense is the end to tarfile, too
     if os.pread(file.fileno(), tarfile.BLOCKSIZE, end) != bytes(tarfile.BLOCKSIZE):
         raise InputError(f"{shard}: no whole tar file, damaged after {name}")
 
 
-def _label(shard: Path, file: BinaryIO, name: str, offset: int, size: int) -> int:
-    text = os.pread(file.fileno(), min(size, 32), offset)
-    if not text.strip().isdigit():
+def _label(shard: Path, file: Shard, name: str, offset: int, size: int) -> int:
+    text = os.pread(file.fileno(), min(size, MOST_DIGITS), offset)
+    if size > MOST_DIGITS or not text.strip().isdigit():
         raise InputError(f"{shard}/{name}: {text.decode(errors='replace')!r}; must be a class's number, 0 or more")
     return int(text)

@@ -141,13 +141,14 @@ def read_labels(path: Path) -> np.ndarray:
 def strip(path: Path) -> np.ndarray:
     """One PNG of 1,024 x 1,000 pixels as 1,000 images (1000, 3072), channel by channel as in the binary version."""
     import numpy as np
-    from PIL import Image
+
+    from repro.data.images import Unreadable, decoded
 
     try:
-        with Image.open(path) as image:
-            pixels = np.asarray(image.convert("RGB"))
-    except (OSError, SyntaxError) as error:
-        raise InputError(f"{path}: not a readable PNG ({error})") from None
+        with decoded(path) as image:
+            pixels = np.asarray(image)
+    except Unreadable as error:
+        raise InputError(f"{path}: not a readable PNG ({error.reason})") from None
     if pixels.shape != (1000, 1024, 3):
         raise InputError(f"{path}: {pixels.shape[1]}x{pixels.shape[0]} pixels, expected 1024x1000")
     return pixels.transpose(0, 2, 1).reshape(1000, -1)

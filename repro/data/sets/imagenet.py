@@ -114,8 +114,10 @@ def of_images(
     however many) of `whole`. `size`: pixels along a side where the options have none."""
     from repro.data.base import Dataset
 
-    sharded = not all((folder / part).is_dir() for part in PARTS)
-    classes = (of_shards if sharded else of_folders)(folder, options.classes)
+    if all((folder / part).is_dir() for part in PARTS):
+        classes = of_folders(folder, options.classes)
+    else:
+        classes = of_shards(folder, options.classes, whole[0])
     asked = ("images", options.images), ("test_images", options.test_images)
     listed = []
     for part, found, (option, most) in zip(PARTS, classes, asked):
@@ -188,9 +190,9 @@ def _class(folder: Path, inner: str, label: int) -> list[Row]:
     return [Row(f"{inner}/{one.name}", one.stat().st_size, label, folder / inner / one.name) for one in entries]
 
 
-def of_shards(folder: Path, wanted: int | None) -> list[list[list[Row]]]:
-    """The same of shards, whose contents alone tell an image's class."""
-    parts = shards.classes(folder)
+def of_shards(folder: Path, wanted: int | None, most: int) -> list[list[list[Row]]]:
+    """The same of shards, whose contents alone tell an image's class, one of at most `most`."""
+    parts = shards.classes(folder, most)
     count = class_count(wanted, len(parts[0]), f"{folder}: classes 0 to {len(parts[0]) - 1} in the shards of train")
     return [
         [

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import io
+import os
 import shutil
+import struct
 import sys
 import tarfile
+import tracemalloc
+import zlib
 from pathlib import Path
 
 import pytest
 import torch
-from PIL import Image
+from PIL import EpsImagePlugin, Image
 
 from repro import data, models
 from repro.cli import main
 from repro.common.errors import InputError
+from repro.common.paths import PROJECT
 from repro.data import coming, lazy, shards
 from repro.data.base import Batches
 from repro.data.fetch import fetch
@@ -212,6 +217,60 @@ def test_a_truncated_image(folders):
         late.train.slice(0, 7)
 
 
+EPS = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 48 40\n%%EndComments\n%%EOF\n"
+
+
+def bomb(width: int, height: int) -> bytes:
+    """A PNG of so many pixels in some hundred bytes: its header, and data that ends early."""
+    chunks = (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)), (b"IDAT", zlib.compress(bytes(9)))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in chunks
+    )
+
+
+@pytest.mark.parametrize("decode", ["memory", "lazy"])
+@pytest.mark.parametrize(
+    "content, complaint",
+    [
+        pytest.param(EPS, "no image", id="a program for Ghostscript"),
+        pytest.param(bomb(13_000, 13_000), "pixels", id="more pixels than an image may have, below Pillow's own limit"),
+        pytest.param(bomb(40_000, 40_000), "pixels", id="and above it"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
+def test_files_that_would_take_the_machine(folders, monkeypatch, content, complaint, decode):
+    """They are refused by their first bytes, whatever their name."""
+    monkeypatch.setattr(EpsImagePlugin, "Ghostscript", lambda *_, **__: pytest.fail("interpreted"))
+    (folders / "imagenet" / "train" / "n02" / "n02_0.JPEG").write_bytes(content)
+    for resize in ("crop", "never"):
+        with pytest.raises(
+            InputError, match=rf"1 of \d+ images cannot be read: .*n02_0\.JPEG \(.*{complaint}"
+        ) as caught:
+            data.load("imagenet", str(folders), image_size=40, resize=resize, decode=decode)
+        assert "\n" not in str(caught.value)
+
+
+def test_images_are_opened_through_one_door():
+    opening = {path.name for path in (PROJECT / "repro").rglob("*.py") if "Image.open(" in path.read_text()}
+    assert opening == {"images.py"}
+
+
+def test_a_pipe_among_the_images(folders):
+    path = folders / "imagenet" / "train" / "n02" / "n02_0.JPEG"
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(InputError, match=r"n02_0\.JPEG \(no regular file\)"):
+        data.load("imagenet", str(folders), image_size=8)
+
+
+def test_a_pipe_among_the_shards(sharded):
+    shard = sharded / "imagenet" / FIRST
+    shard.unlink()
+    os.mkfifo(shard)
+    with pytest.raises(InputError, match=rf"{FIRST}: no regular file"):
+        data.load("imagenet", str(sharded), image_size=8)
+
+
 def test_headers_are_read_once(folders, monkeypatch):
     data.load("imagenet", str(folders), image_size=8, decode="lazy")
     monkeypatch.setattr(lazy, "sizes", lambda paths: pytest.fail("read again"))
@@ -321,6 +380,11 @@ FIRST = "imagenet-train-000000.tar"
     [
         ({"n01_0.cls": b"dog"}, r"000000\.tar/n01_0\.cls: 'dog'; must be a class's number"),
         ({"n01_0.cls": b"-1"}, r"000000\.tar/n01_0\.cls: '-1'"),
+        ({"n01_0.cls": 40 * b"0" + b"1"}, r"000000\.tar/n01_0\.cls: '0*'"),
+        (
+            {"n01_0.cls": b"4000000000"},
+            r"000000\.tar/n01_0\.jpg: of class 4000000000, and imagenet has classes 0 to 999",
+        ),
         ({"n01_0.cls": None}, r"000000\.tar: sample n01_0 has jpg; must have one of jpg, jpeg, png, and cls"),
         ({"n01_0.jpg": None}, r"000000\.tar: sample n01_0 has cls; must have"),
         ({"n01_0.jpg": b"no image"}, r"1 of 7 images cannot be read: .*000000\.tar/n01_0\.jpg \(no image\)"),
@@ -331,6 +395,54 @@ def test_bad_entries_of_shards(sharded, changes, complaint):
     with pytest.raises(InputError, match=complaint) as caught:
         data.load("imagenet", str(sharded), image_size=8)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "name, most, complaint",
+    [
+        ("MOST_BYTES", 400, r"000000\.tar/n0._.\.jpg: \d+ bytes, more than 400"),
+        ("MOST_MEMBERS", 5, r"000000\.tar: more than 5 entries"),
+        ("MOST_IMAGES", 6, r"more than 6 images in the shards of train"),
+    ],
+)
+def test_more_in_shards_than_memory_should_hold(sharded, monkeypatch, name, most, complaint):
+    monkeypatch.setattr(shards, name, most)
+    with pytest.raises(InputError, match=complaint):
+        data.load("imagenet", str(sharded), image_size=8)
+
+
+@pytest.mark.parametrize(
+    "kind, said, complaint",
+    [
+        pytest.param(tarfile.XHDTYPE, 2**27, "damaged at", id="pax"),
+        pytest.param(tarfile.GNUTYPE_LONGNAME, 2**27, "damaged at", id="a long name"),
+        pytest.param(tarfile.REGTYPE, 2**40, "damaged", id="an image that is not there"),
+    ],
+)
+def test_a_header_that_claims_more_than_memory_holds(sharded, monkeypatch, kind, said, complaint):
+    """What stands in a header is not read into memory because the header says so."""
+    shard = sharded / "imagenet" / FIRST
+    entry = tarfile.TarInfo("n01_9.jpg")
+    entry.type, entry.size = kind, said
+    with open(shard, "wb") as file:
+        file.write(entry.tobuf(tarfile.GNU_FORMAT))
+        file.truncate(2**28)  # a hole: nothing is written
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError, match=rf"{FIRST}.*{complaint}|{FIRST}/n01_9.jpg: {said} bytes"):
+            data.load("imagenet", str(sharded), image_size=8)
+        assert tracemalloc.get_traced_memory()[1] < 2**24
+    finally:
+        tracemalloc.stop()
+
+
+def test_headers_without_an_end(sharded):
+    """Each header of a long name is followed by another: tarfile calls itself for each."""
+    entry = tarfile.TarInfo("x")
+    entry.type, entry.size = tarfile.GNUTYPE_LONGNAME, 1
+    (sharded / "imagenet" / FIRST).write_bytes((entry.tobuf(tarfile.GNU_FORMAT) + bytes(512)) * 3000)
+    with pytest.raises(InputError, match=f"{FIRST}: no whole tar file"):
+        data.load("imagenet", str(sharded), image_size=8)
 
 
 def test_an_entry_that_is_there_twice(sharded):

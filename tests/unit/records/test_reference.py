@@ -5,8 +5,11 @@ from __future__ import annotations
 import copy
 import io
 import json
+import os
 import socket
+import tracemalloc
 import zipfile
+from pathlib import Path
 
 import pandas as pd
 import pytest
@@ -307,6 +310,42 @@ def test_what_is_no_archive_is_refused(places, capsys, monkeypatch):  # noqa: F8
     monkeypatch.setattr(archive, "MOST_BYTES", 1000)
     with pytest.raises(InputError, match="bomb is larger than 1000 bytes"):
         archive.read(path)
+
+
+def zipped(path, members, method=zipfile.ZIP_DEFLATED):
+    with zipfile.ZipFile(path, "w", method) as packed:
+        for name, member in members.items():
+            packed.writestr(name, member)
+
+
+@pytest.mark.parametrize("limits", [{"MOST_TOTAL": 25_000}, {"MOST_FILE": 100}])
+def test_an_archive_takes_no_more_memory_than_all_its_members_may(tmp_path, monkeypatch, limits):
+    path = tmp_path / "much.zip"
+    zipped(path, {f"member{number}": b"0" * 10_000 for number in range(9)})
+    for name, most in limits.items():
+        monkeypatch.setattr(archive, name, most)
+        with pytest.raises(InputError, match=rf"much\.zip: .* {most} bytes"):
+            archive.read(path)
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_methods_that_unpack_more_than_is_asked_for_are_refused(tmp_path, method):
+    path = tmp_path / "dense.zip"
+    zipped(path, {"member": bytes(2**26)}, method)
+    tracemalloc.start()
+    try:
+        with pytest.raises(InputError, match=r"dense\.zip: .*method"):
+            archive.read(path)
+        assert tracemalloc.get_traced_memory()[1] < 2**22
+    finally:
+        tracemalloc.stop()
+
+
+def test_what_is_no_file_is_no_archive(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(InputError, match=f"{path}: .*regular file"):
+            archive.read(path)
 
 
 @pytest.mark.ranks

@@ -12,6 +12,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import IO
 
 from PIL import Image, UnidentifiedImageError
 
@@ -59,7 +60,8 @@ def size(source: Source) -> tuple[int, int]:
 def _opened(source: Source, held: ExitStack) -> Image.Image:
     if isinstance(source, Path) and not stat.S_ISREG(source.stat().st_mode):
         raise OSError("no regular file")
-    image = held.enter_context(Image.open(held.enter_context(source.open("rb")), formats=FORMATS))
+    file: IO[bytes] = source.open("rb")
+    image = held.enter_context(Image.open(held.enter_context(file), formats=FORMATS))
     if image.width * image.height > MOST_PIXELS:
         raise OSError(f"{image.width}x{image.height}, more than {MOST_PIXELS} pixels")
     return image

@@ -171,7 +171,7 @@ def _entries(shard: Path, file: Shard) -> Iterator[dict[str, Any]]:
                 if (entry := tar.next()) is None:
                     break
                 name = entry.name
-                tar.members.clear()  # nobody asks for them again
+                tar.members.clear()  # type: ignore[attr-defined]  # nobody asks for them again
                 if count > MOST_MEMBERS:
                     raise InputError(f"{shard}: more than {MOST_MEMBERS} entries")
                 # names like __this__ are of the shard, not of a sample

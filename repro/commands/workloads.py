@@ -11,14 +11,18 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
+from repro.commands import gpu_hours
 from repro.common.fields import Model, Text, checked
 from repro.experiment import config
 from repro.experiment.files import own_file
 from repro.experiment.quoted import number, printed
 
 BEGIN, END = "<!-- workloads: repro verify --write -->", "<!-- end -->"
-HEAD = ("workload", "target", "data at hand", "GPU", "target reached", "run in MLflow", "command")
-NEVER = "GPU: never run"
+HEAD = (
+    *("workload", "target", "data", f"GPU-hours, estimated ({gpu_hours.CARD})", "ran on a GPU"),
+    *("trained to the target", "command, goes on where it was stopped"),
+)
+RECIPES = "docs/dataset.md#recipes"
 SCALES = ("quick", "full", "paper")
 
 
@@ -59,30 +63,47 @@ def _with(text: str, table: str) -> str:
 
 
 def _row(reference: Path, experiment: str) -> tuple[str, ...]:
-    from repro.tracking.format import experiment_name
+    from repro.reports import loading
 
     workload = checked(Workload, own_file(experiment)["workload"])
-    paper = experiment.split("/")[0]
+    paper, _, own = experiment.partition("/")
     value, unit, source = printed(paper, workload.place, workload.row, workload.quantity, workload.setting)
     target = number(value, unit)
-    model = config.compose(experiment)["model"]["name"]
-    runs = best(_trained(reference, experiment, model), workload.setting)
+    composed = config.compose(experiment, (), "paper")
+    runs = [run for run in loading.read(paper, reference) if run["experiment"] == own]
+    on_gpus = [
+        run for run in loading.read("gpu", reference) if run.get("model", {}).get("name") == composed["model"]["name"]
+    ]
     shown = f"{target:g} ({workload.place if workload.place.startswith(('Figure', 'Table')) else source})"
-    if not runs:
-        return workload.name, shown, "none", NEVER, "-", "-", f"`repro {workload.command}`"
-    first = runs[0]
-    gpus = {run["hardware"].get("gpu") for run in runs} - {None}
-    data = first["dataset"]["name"] + (" (stand-in)" if first["dataset"]["standin"] else "")
-    place = experiment_name(first)
     return (
         workload.name,
         shown,
-        data,
-        ", ".join(sorted(gpus)) or NEVER,
-        reached(runs, target),
-        place,
+        f"[{composed['dataset']['name']}]({RECIPES})",
+        gpu_hours.text(gpu_hours.estimate(composed)),
+        steps([*runs, *on_gpus]),
+        trained([run for run in [*runs, *on_gpus] if loading.trains(run)], workload.setting, target),
         f"`repro {workload.command}`",
     )
+
+
+def steps(runs: Iterable[Mapping[str, Any]]) -> str:
+    """The most iterations of one measured training on each GPU."""
+    most: dict[str, int] = {}
+    for run in runs:
+        if (gpu := run["hardware"].get("gpu")) and run["kind"] == "measured" and "iterations" in run:
+            most[gpu] = max(most.get(gpu, 0), run["iterations"])
+    return ", ".join(f"{gpu}: {count} steps" for gpu, count in sorted(most.items())) or "never run"
+
+
+def trained(runs: Iterable[Mapping[str, Any]], setting: str, target: float) -> str:
+    """What the runs with an accuracy came to, on which data, where they stand; those that say most, of one variant."""
+    scored = [run for run in runs if isinstance(run["final"].get(run["metric"]), float)]
+    if not (found := best(scored, setting)):
+        return "never"
+    first = found[0]
+    place = f"`{first['paper']}/{first['experiment']}`, {first['kind']} on {first['hardware'].get('gpu') or 'CPUs'}"
+    data = first["dataset"]["name"] + (", a stand-in" if first["dataset"]["standin"] else "")
+    return f"{reached(found, target)} ({place}; {data})"
 
 
 def reached(runs: list[Mapping[str, Any]], target: float) -> str:
@@ -107,15 +128,3 @@ def best(runs: Iterable[Mapping[str, Any]], setting: str) -> list[Mapping[str, A
         )
         groups.setdefault(key, []).append(run)
     return groups[max(groups)] if groups else []
-
-
-def _trained(reference: Path, experiment: str, model: str) -> list[Mapping[str, Any]]:
-    """Finished runs with an accuracy, of the experiment, and of that network in paper `gpu`."""
-    from repro.reports import loading
-
-    paper, _, own = experiment.partition("/")
-    found = [run for run in loading.read(paper, reference) if run["experiment"] == own]
-    found += [
-        run for run in loading.read("gpu", reference) if run["kind"] == "measured" and run["model"]["name"] == model
-    ]
-    return [run for run in found if loading.trains(run) and isinstance(run["final"].get(run["metric"]), float)]

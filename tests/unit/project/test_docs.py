@@ -14,7 +14,7 @@ import yaml
 
 from repro import data, imbalance, models
 from repro.cli import build_parser
-from repro.commands import workloads
+from repro.commands import gpu_hours, workloads
 from repro.common.errors import InputError
 from repro.common.paths import CONFIGS, reference_root
 from repro.data import sets
@@ -202,6 +202,7 @@ def test_the_readmes_table_of_workloads_is_of_the_committed_records():
 def test_a_workloads_line_says_what_records_do_and_no_more():
     def run(seed, score, standin=False, gpu=None, **more):
         of = {
+            "paper": "p",
             "experiment": "e",
             "setting": "D-Sync",
             "testbed": "here",
@@ -220,6 +221,31 @@ def test_a_workloads_line_says_what_records_do_and_no_more():
     assert workloads.reached(real, 0.98) == "no: 0.9750, 2 seeds, scale full"
     assert workloads.reached([on_gpu], 0.98) == "yes: 0.9850, 1 seed, scale quick"
     assert workloads.reached([made_up], 0.98) == "not judged"
+    assert workloads.trained([], "D-Sync", 0.98) == "never"
+    assert workloads.trained([run(0, None), made_up, *real], "D-Sync", 0.98).startswith("no: 0.9750")
+    stood_in = workloads.trained([made_up, run(0, None)], "D-Sync", 0.98)
+    assert stood_in.startswith("not judged") and "p/e" in stood_in and "stand-in" in stood_in
+
+
+def test_steps_on_a_gpu_count_apart_from_trainings():
+    def run(gpu, iterations, kind="measured"):
+        return {"hardware": {"gpu": gpu}, "iterations": iterations, "kind": kind}
+
+    every = [run("H100", 100), run("H100", 7), run("H200", 3), run(None, 999), run("H100", 999, kind="simulated")]
+    assert workloads.steps(every) == "H100: 100 steps, H200: 3 steps"
+    assert workloads.steps([run(None, 999), {"hardware": {"gpu": "H100"}, "kind": "measured"}]) == "never run"
+
+
+def test_gpu_hours_follow_the_work():
+    chosen = ["model=lstm_ucf101", "dataset=ucf101", "testbed=virtual", "batch=16", "workers=2"]
+    once, twice = (
+        gpu_hours.estimate(config.compose("pipesgd/fig4-mnist", [*chosen, f"epochs={epochs}"])) for epochs in (1, 2)
+    )
+    assert once > 0 and twice == pytest.approx(2 * once)
+    assert [gpu_hours.text(hours) for hours in (0.002, 0.149, 3.12, 59.6)] == ["< 0.1", "0.1", "3.1", "60"]
+
+
+def test_a_page_holds_the_table_between_its_marks():
     page = f"before {workloads.BEGIN} old {workloads.END} after"
     assert workloads._with(page, "new") == f"before {workloads.BEGIN}\nnew\n{workloads.END} after"
 

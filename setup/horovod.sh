@@ -18,12 +18,15 @@ python="$root/.venv/bin/python"
 # the environment may have brought MPI's compiler or CMake
 PATH="$root/.venv/bin:$PATH"
 
-# True where Horovod loads, with MPI, and was built against the very torch that is in use.
+# True where Horovod loads, with MPI, was built against the very torch that is in use, and has the GPU operations that
+# HOROVOD_GPU_OPERATIONS (NCCL or MPI; empty: any) asks for.
 horovod_is_ready() {
     "$python" - 2> /dev/null << 'CODE'
-import json, pathlib, torch, horovod.torch as hvd, horovod
+import json, os, pathlib, torch, horovod.torch as hvd, horovod
 built = json.loads(pathlib.Path(horovod.__file__).with_name("metadata.json").read_text())
-raise SystemExit(not (hvd.mpi_built() and built["pytorch"] == torch.__version__))
+gpus = {"": True, "NCCL": hvd.nccl_built(), "MPI": hvd.cuda_built()}
+asked = os.environ.get("HOROVOD_GPU_OPERATIONS", "").upper()
+raise SystemExit(not (hvd.mpi_built() and built["pytorch"] == torch.__version__ and gpus.get(asked, True)))
 CODE
 }
 

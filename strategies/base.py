@@ -58,7 +58,10 @@ class Strategy(ABC):
 
     @classmethod
     def check(cls, options: Any, run: Mapping[str, Any]) -> None:
-        """InputError for options that a run cannot use; `run` says its `epochs` and `workers`. Before ranks start."""
+        """InputError for options that a run cannot use. Before ranks start.
+
+        run: its `epochs` and `workers`, and `gpu`, whether its ranks compute on GPUs.
+        """
 
     @classmethod
     def check_model(cls, options: Any, sizes: Sequence[int]) -> None:

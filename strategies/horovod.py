@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +23,8 @@ from repro.training.worker import Worker
 MIB = 2**20
 _given = False  # whether this process has started Horovod with options that are not its own
 HOW = "`make setup-horovod` builds it against the torch in use"
+HOW_CUDA = "`HOROVOD_GPU_OPERATIONS=NCCL make setup-horovod` builds it with, or device=cpu"
+LOAD_LIMIT_S = 60
 
 
 @dataclass
@@ -54,6 +59,8 @@ class Horovod(DataParallel):
     def check(cls, options: Any, run: Mapping[str, Any]) -> None:
         if (lack := missing()) is not None:
             raise NotHere(f"strategy horovod: {lack}; {HOW}")
+        if run["gpu"] and not built_with_cuda():
+            raise NotHere(f"strategy horovod: it is built without CUDA and takes no gradients on a GPU; {HOW_CUDA}")
 
     @classmethod
     def twin(cls, options: Any) -> tuple[str, dict[str, Any]] | None:
@@ -71,11 +78,6 @@ class Horovod(DataParallel):
         super().setup(worker)
         self.hvd = start(worker.fabric, self.options)
         part, hvd = worker.model_shard, self.hvd
-        if part.device.type == "cuda" and not hvd.cuda_built():
-            raise InputError(
-                "strategy horovod: Horovod here was built without CUDA and takes no gradients on a GPU; "
-                "HOROVOD_GPU_OPERATIONS=NCCL make setup-horovod builds it with, or device=cpu"
-            )
         part.optimizer = hvd.DistributedOptimizer(
             part.optimizer,
             named_parameters=[(name, p) for name, p in part.model.named_parameters() if p.requires_grad],
@@ -121,6 +123,19 @@ def missing() -> str | None:
     if not any(library for place in places for library in Path(place, "torch").glob("mpi_lib*.so")):
         return "Horovod is installed without PyTorch"
     return None
+
+
+@cache
+def built_with_cuda() -> bool:
+    """Whether Horovod's build takes tensors of a GPU, which only the loaded library tells: a process of its own loads
+    it. One that does not load has no CUDA either."""
+    code = "import horovod.torch as hvd; raise SystemExit(not hvd.cuda_built())"
+    try:
+        return not subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, stdin=subprocess.DEVNULL, timeout=LOAD_LIMIT_S
+        ).returncode
+    except subprocess.TimeoutExpired:
+        return False
 
 
 def start(fabric: Any, options: Options) -> Any:

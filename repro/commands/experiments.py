@@ -13,6 +13,7 @@ from repro.common.errors import NotHere
 
 if TYPE_CHECKING:
     from repro.experiment.run import Run
+    from repro.launch.plan import Plan
 
 
 def add(commands: Any) -> None:
@@ -146,9 +147,9 @@ def cmd_run(args: argparse.Namespace) -> None:
     names = experiment_names(args.experiment, scale)
     with Pools(args.fresh_ranks) as pools:
         planned = plan(names, args.overrides, scale, args.inputs, pools, not args.dry_run, args.experiment not in names)
-        for name, some, reason in planned.left_out:
-            print(f"left out {'some of ' if some else ''}{name}: {reason}", file=sys.stderr)
-        missing = next((NotHere(reason) for _, _, reason in planned.left_out), None)
+        say_left_out(planned)
+        if planned.left_out and not planned.runs:
+            raise NotHere(planned.left_out[0][-1])
         runs, paper = planned.runs, args.experiment.split("/")[0]
         left = [run for run in runs if args.force or args.dry_run or not run.finished]
         finished = catalogue.runs(paper) if left else []  # imports pandas
@@ -160,8 +161,6 @@ def cmd_run(args: argparse.Namespace) -> None:
         if args.dry_run:
             found = dry_run.plans(runs, finished, expected, args.force)
             print(json.dumps(dry_run.rows(found), indent=1) if args.json else dry_run.text(found))
-            if missing:
-                raise missing
             return
         known = {run.title: estimate.seconds for run, estimate in zip(left, expected, strict=True)}
         summaries, fault = run_unfinished(runs, args.force, not args.no_mlflow, known, pools)
@@ -170,8 +169,16 @@ def cmd_run(args: argparse.Namespace) -> None:
     else:
         show_ending(summaries, runs)
         show_where(args.experiment.split("/")[0], not args.no_report, [] if args.no_mlflow else summaries)
-    if wrong := fault or missing:
-        raise wrong
+    if left:
+        say_left_out(planned)  # again, where the user looks
+    if fault:
+        raise fault
+
+
+def say_left_out(planned: Plan) -> None:
+    """What this machine lacks something for is no error where other runs were asked for too."""
+    for name, some, reason in planned.left_out:
+        print(f"left out {'some of ' if some else ''}{name}: {reason}", file=sys.stderr)
 
 
 def show_ending(summaries: Sequence[dict[str, Any]], runs: Sequence[Run]) -> None:

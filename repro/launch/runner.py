@@ -43,11 +43,12 @@ def run_unfinished(
     track: bool = True,
     expected: Mapping[str, float | None] | None = None,
     pools: Pools | None = None,
-) -> tuple[list[dict[str, Any]], FaultError | None]:
+) -> tuple[list[dict[str, Any]], ReproError | None]:
     """Run what is not finished; returns the summaries of all finished runs, and what went wrong, if anything did.
 
-    An InputError ends the command. A fault in one run does not stop the others; the first one is returned, with how
-    many runs failed. expected: seconds that runs will take, by their titles (`repro.launch.forecast`). pools: of the
+    A run that fails does not stop the others, whether by a fault or by an InputError (of a library that cannot do what
+    it asks, for instance); the first error is returned, with how many runs failed. An InputError of the only run to
+    carry out is raised. expected: seconds that runs will take, by their titles (`repro.launch.forecast`). pools: of the
     command; without them, some of its own.
     """
     check_results_folder()
@@ -71,15 +72,19 @@ def run_unfinished(
     if faults:
         run, fault = faults[0]
         others = f" (and {len(faults) - 1} more runs failed)" if len(faults) > 1 else ""
-        failed = type(fault)(f"{run.label}: {fault}{others}; {fault.again}")
+        again = f"; {fault.again}" if isinstance(fault, FaultError) else ""
+        failed = type(fault)(f"{run.label}: {fault}{others}{again}")
     return [summary for run in runs if (summary := usable_summary(run.folder))], failed
 
 
 def run_all(
     todo: Sequence[Run], carry_out: Callable[[Run, int | None], None], progress: Progress
-) -> list[tuple[Run, FaultError]]:
-    """Measured runs one by one, for nothing may disturb them; then simulated ones side by side, one a core."""
-    faults: list[tuple[Run, FaultError]] = []
+) -> list[tuple[Run, ReproError]]:
+    """Measured runs one by one, for nothing may disturb them; then simulated ones side by side, one a core.
+
+    Returns what failed. InputError where that is the only run.
+    """
+    faults: list[tuple[Run, ReproError]] = []
     cores: Queue[int] = Queue()
     for core in sorted(os.sched_getaffinity(0)):
         cores.put(core)
@@ -88,7 +93,9 @@ def run_all(
         core = cores.get() if run.simulated else None
         try:
             carry_out(run, core)
-        except FaultError as fault:
+        except ReproError as fault:
+            if isinstance(fault, InputError) and len(todo) == 1:
+                raise
             word = "stopped" if isinstance(fault, Preempted) else "failed"
             progress.done(run.title, f"{word}: {run.title}: {fault}")
             faults.append((run, fault))
@@ -186,7 +193,9 @@ def run_one(
         mirror = mirrors.add() if mirrors else None
         if mirror:
             mirror.start(config | {"cell": run.name})
-        own_core = {"REPRO_CORE": str(core)} if core is not None else {}
+        # arithmetic on a GPU has threads of CUDA's and autograd's, which would share that one core
+        pinned = core is not None and not run.hardware.get("gpu")
+        own_core = {"REPRO_CORE": str(core)} if pinned else {}
         processes = Ranks(place.command, place.environment | own_core, folder / "ranks.log", keep_open=[lock])
         heard = Listener(run, progress, mirror)
         try:

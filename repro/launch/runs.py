@@ -155,7 +155,8 @@ def check(config: RunConfig) -> int:
     imbalance.check(config)
     strategy = strategies.load(config.strategy.name)
     check_fabric(strategy, launcher.fabric, getattr(testbed, "backend", "auto"))
-    strategy.check(config.strategy.options, {"epochs": config.epochs, "workers": config.workers})
+    run = {"epochs": config.epochs, "workers": config.workers, "gpu": uses_gpu(config)}
+    strategy.check(config.strategy.options, run)
     needed, given = programs.ranks(config), testbed.ranks
     if given not in (None, needed):
         servers = needed - config.workers

@@ -67,7 +67,7 @@ def check(config: RunConfig) -> None:
     """InputError for strategies that so many workers cannot use."""
     needs_several(config)
     for one in config.probe.strategies.values():
-        strategies.load(one.name).check(one.options, {"epochs": 1, "workers": config.workers})
+        strategies.load(one.name).check(one.options, {"epochs": 1, "workers": config.workers, "gpu": False})
 
 
 def workloads(probe: Options) -> list[Workload]:

@@ -86,7 +86,7 @@ def need(name: str) -> None:
     """Skip the test, with the reason, where a strategy's library is not installed."""
     strategy = strategies.load(name)
     try:
-        strategy.check(strategy.parse({}), {"epochs": 1, "workers": 1})
+        strategy.check(strategy.parse({}), {"epochs": 1, "workers": 1, "gpu": False})
     except InputError as error:
         pytest.skip(str(error))
 

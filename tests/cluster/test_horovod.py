@@ -94,6 +94,22 @@ def test_the_set_up_is_quick_where_it_is_done(installed):
     assert (done.returncode, done.stderr, done.stdout) == (0, "", "")
 
 
+@pytest.mark.parametrize(
+    ("asked", "nccl", "cuda", "ready"),
+    [("", 0, False, True), ("NCCL", 0, True, False), ("nccl", 21805, True, True), ("MPI", 0, False, False)],
+)
+def test_a_build_without_the_gpu_operations_that_are_asked_for_is_built_again(tmp_path, asked, nccl, cuda, ready):
+    package = tmp_path / "horovod"
+    (package / "torch").mkdir(parents=True)
+    (tmp_path / "torch.py").write_text("__version__ = '2.13.0'")
+    (package / "__init__.py").touch()
+    (package / "metadata.json").write_text('{"pytorch": "2.13.0"}')
+    built = f"nccl_built, cuda_built, mpi_built = lambda: {nccl}, lambda: {cuda}, lambda: True"
+    (package / "torch" / "__init__.py").write_text(built)
+    done = set_up(f"python={sys.executable}; horovod_is_ready", PYTHONPATH=str(tmp_path), HOROVOD_GPU_OPERATIONS=asked)
+    assert (done.returncode == 0) is ready, done.stderr
+
+
 def test_what_the_build_lacks_is_one_line():
     without = 'command() { [[ $2 != g++ ]] && builtin command "$@"; }; mpicxx() { return 1; }; can_apt() { return 1; }'
     done = set_up(f"{without}; ensure_tools")

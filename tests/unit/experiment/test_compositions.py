@@ -80,6 +80,18 @@ def test_what_this_machine_lacks_is_left_out_by_the_variant(monkeypatch):
     assert "DDP" in {run.variant for run in found} and "Horovod" not in {run.variant for run in found}
 
 
+@pytest.mark.parametrize("device", ["cuda", "cpu"])
+def test_a_horovod_without_cuda_is_left_out_before_ranks_start(monkeypatch, device):
+    """Where gradients are on a GPU; on a CPU it does."""
+    monkeypatch.setattr("torch.cuda.is_available", lambda: True)
+    monkeypatch.setattr("repro.strategies.horovod.missing", lambda: None)
+    monkeypatch.setattr("repro.strategies.horovod.built_with_cuda", lambda: False)
+    lacking = []
+    found = runs.expand("baselines/side-by-side", ["testbed=here", f"device={device}"], lacking=lacking)
+    assert ("Horovod" in {run.variant for run in found}) == (device == "cpu") == (not lacking)
+    assert all("HOROVOD_GPU_OPERATIONS=NCCL make setup-horovod" in str(error) for error in lacking)
+
+
 def test_a_testbed_may_have_some_of_a_factors_values_alone():
     found = runs.expand("ibatch/fig5-vgg19")
     workers = {

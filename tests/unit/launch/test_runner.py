@@ -1,0 +1,84 @@
+"""How the runs of a command are carried out: what one that fails does to the others, and where a simulation runs."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+
+from repro.commands import experiments
+from repro.common.errors import FaultError, InputError, NotHere
+from repro.launch import runner, runs
+from repro.launch.plan import Plan
+from repro.launch.pool import Pools
+from tests.support.cli import EXPERIMENT
+
+FAILS = {1: InputError("a library that cannot do that"), 2: FaultError("rank 1 was lost")}
+
+
+@pytest.fixture
+def planned(tmp_path, monkeypatch):
+    """Four measured runs, by their seeds, of which `carried` notes those that were begun."""
+    monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
+    found = runs.expand(EXPERIMENT, ["strategy=dsync", "testbed=here", "dataset.standin=always", "seeds=4"])
+    for run in found:
+        run.key, run.hardware = str(run.seed), {"gpu": None}
+    return found
+
+
+@pytest.mark.parametrize("fails", [[1], [2], [1, 2]])
+def test_a_run_that_fails_does_not_stop_the_others_and_the_command_says_so(planned, monkeypatch, fails, capsys):
+    begun = []
+
+    def carry_out(run, *_):
+        begun.append(run.seed)
+        if run.seed in fails:
+            raise FAILS[run.seed]
+
+    monkeypatch.setattr(runner, "run_one", carry_out)
+    _, failed = runner.run_unfinished(planned, track=False)
+    assert begun == [0, 1, 2, 3]
+    first = FAILS[fails[0]]
+    assert type(failed) is type(first) and failed.status == first.status and str(first) in str(failed)
+    assert all(str(FAILS[seed]) in capsys.readouterr().err for seed in fails[:1])
+
+
+def test_an_input_error_of_the_only_run_is_raised(planned, monkeypatch):
+    def carry_out(run, *_):
+        raise FAILS[1]
+
+    monkeypatch.setattr(runner, "run_one", carry_out)
+    with pytest.raises(InputError, match="cannot do that"):
+        runner.run_unfinished(planned[:1], track=False)
+
+
+@pytest.mark.parametrize(("gpu", "pinned"), [(None, True), ("H100 x 1", False)])
+def test_a_simulation_that_computes_on_a_gpu_is_kept_to_no_core(planned, monkeypatch, gpu, pinned):
+    """Its backward pass runs on a thread of autograd's own, beside the one that simulates."""
+
+    def start(command, environment, *_, **__):
+        started.append(environment)
+        raise FaultError("enough")
+
+    started: list[dict] = []
+    monkeypatch.setattr(runner, "Ranks", start)
+    [run, *_] = runs.expand(EXPERIMENT, ["strategy=dsync", "testbed=virtual", "dataset.standin=always"])
+    run.key, run.hardware = "key", {"gpu": gpu}
+    with pytest.raises(FaultError, match="enough"):
+        runner.run_one(run, False, SimpleNamespace(starting=print, note=print), core=0, pools=Pools(fresh=True))
+    assert ("REPRO_CORE" in started[0]) is pinned
+
+
+def test_what_this_machine_lacks_is_no_error_where_other_runs_were_done(planned, monkeypatch, capsys):
+    found = {"runs": planned, "left_out": [[EXPERIMENT, True, "Horovod is not installed"]]}
+    monkeypatch.setattr("repro.launch.plan.plan", lambda *_: Plan(**found))
+    monkeypatch.setattr(runner, "run_unfinished", lambda *_: ([], None))
+    args = SimpleNamespace(
+        experiment=EXPERIMENT, overrides=[], scale="quick", inputs=False, force=False, dry_run=False, fresh_ranks=True,
+        no_mlflow=True, no_report=True, json=True,
+    )  # fmt: skip
+    experiments.cmd_run(args)
+    assert "left out some of" in capsys.readouterr().err
+    found["runs"] = []
+    with pytest.raises(NotHere, match="Horovod is not installed"):
+        experiments.cmd_run(args)

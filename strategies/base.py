@@ -42,7 +42,8 @@ class Strategy(ABC):
     Options: ClassVar[type] = NoOptions
     neutral: ClassVar[Mapping[str, Any]] = {}  # the options with which one worker is plain SGD, bit for bit
     identical_replicas: ClassVar[bool] = True  # whenever settled, all ranks hold the same weights, bit for bit
-    deterministic: ClassVar[bool] = True  # the weights do not depend on which rank is faster
+    # why workers that all compute on the same minibatches do not end as one worker does; "": they do, up to rounding
+    unlike_one_worker: ClassVar[str] = ""
     blocking: ClassVar[bool] = False  # whether its library calls an allreduce that blocks, for which MPI takes others
     # whether `state_dict` needs no `settle` before it: each rank then writes its checkpoints by itself, when it comes
     # to them, and `load_state_dict` sends again what was on the network
@@ -50,6 +51,14 @@ class Strategy(ABC):
 
     def __init__(self, options: Any = None):
         self.options = options if options is not None else self.Options()
+
+    @property
+    def deterministic(self) -> bool:
+        """Whether the weights, with these options, do not depend on which rank is faster.
+
+        Where they do, evaluating more often changes a run: at a stop all ranks wait for each other.
+        """
+        return True
 
     @classmethod
     def parse(cls, given: Mapping[str, Any]) -> Any:

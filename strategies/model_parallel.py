@@ -29,6 +29,7 @@ class ModelParallel(Pipeline):
     """At most one rank is at work at any time. Plain SGD on the run's minibatches, one after the other."""
 
     name = "model_parallel"
+    unlike_one_worker = "each minibatch is an update of its own"
     Options = Options
 
     def plan(self, configuration: Configuration, minibatches: int) -> Plan:

@@ -20,13 +20,15 @@ class PSAsync(ParameterServer):
     every push, the latter through the shortened rate.
 
     Between two stops of the run (evaluations, checkpoints) a fast worker may be any number of pushes ahead; at a stop
-    all have done the same number of iterations. A server step is `workers` pushes, whoever they come from.
+    all have done the same number of iterations, so evaluating more often changes who is first. A server step is
+    `workers` pushes, whoever they come from.
     """
 
     name = "ps_async"
     requires = frozenset({"any_source"})
     identical_replicas = False  # a worker's weights are as old as its last pull
     deterministic = False
+    unlike_one_worker = "each push is an update of its own, with a share of the learning rate"
 
     def setup(self, worker: Worker) -> None:
         super().setup(worker)

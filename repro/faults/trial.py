@@ -196,7 +196,7 @@ def differences(found: Mapping[str, Any], whole: Mapping[str, Any], strategy: st
     same("counters", sorted(found["counters"]), sorted(whole["counters"]))
     gradients = found["iterations"] * found["workers"]
     stale = [(int(rounds), count) for rank in found["staleness"] for rounds, count in rank.items()]
-    if strategies.load(strategy).deterministic:
+    if strategies.load(strategy)().deterministic:  # with the options that it starts at
         for name in ("weights_sha256", "bytes_sent", "staleness", "counters"):
             same(name, found[name], whole[name])
         for score in ("loss", "test_loss", found["metric"]):

@@ -52,7 +52,7 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
         "iterations": iterations,
         "rows": rows,
         "same": same,
-        "deterministic": strategies.load(config.strategy.name).deterministic,
+        "deterministic": strategies.load(config.strategy.name)(config.strategy.options).deterministic,
         "weights_sha256": found["once"][0],
     }
     differ = " and ".join(row["what"] for row in rows if not row["same"])

@@ -53,6 +53,17 @@ def model(seed: int = 0) -> nn.Sequential:
     return nn.Sequential(OrderedDict(a=nn.Sequential(first, nn.Tanh()), b=nn.Sequential(second)))
 
 
+class SameForAll(Batches):
+    """Minibatches of which all workers of an iteration have the same one: that of one worker alone."""
+
+    def __init__(self, split: Split, size: int, seed: int, per_epoch: int, workers: int):
+        super().__init__(split, size, seed, per_epoch)
+        self.workers = workers
+
+    def __getitem__(self, minibatch_id: int) -> tuple[torch.Tensor, torch.Tensor]:
+        return super().__getitem__(minibatch_id // self.workers)
+
+
 class NoBatches:
     """Minibatches of nominal length for runs without arithmetic: nobody looks at a sample."""
 
@@ -92,9 +103,26 @@ class Run:
     seconds: float
     states: list[dict[str, Any]] = field(default_factory=list)
     staleness: list[list[int]] = field(default_factory=list)  # of the updates that each rank's steps reported
-    held: list[set[str]] = field(default_factory=list)  # the names of each rank's evaluation weights
+    evaluated: list[dict[str, torch.Tensor]] = field(default_factory=list)  # each rank's evaluation weights
     counters: list[dict[str, float]] = field(default_factory=list)
+    sent_at: list[list[int]] = field(default_factory=list)  # the iterations, from 1, in which each rank sent something
+    steps: int = 0
     exact: bool = True  # the same run again has the same bits
+
+    @property
+    def held(self) -> list[set[str]]:
+        """The names of each rank's evaluation weights."""
+        return [set(weights) for weights in self.evaluated]
+
+    @property
+    def whole(self) -> dict[str, torch.Tensor]:
+        """The model that is evaluated, by name: of what several ranks hold the first one's."""
+        return {name: tensor for weights in reversed(self.evaluated) for name, tensor in weights.items()}
+
+    @property
+    def exchanges(self) -> list[int]:
+        """The iterations, from 1, in which any rank sent something."""
+        return sorted({iteration for of_rank in self.sent_at for iteration in of_rank})
 
 
 def run(
@@ -115,6 +143,7 @@ def run(
     fabric: str | None = None,
     delays: Sequence[Sequence[float]] = (),
     numerics: Numerics = FP32,
+    same_data: bool = False,
 ) -> Run:
     """`steps` iterations of a strategy; each worker's minibatch has `batch` samples.
 
@@ -125,6 +154,7 @@ def run(
     virtual ones, or those whose library the strategy needs.
     stop_and_resume_at: after that many steps go on with fresh strategies and parts that load the old ones' checkpoint.
     delays: [step][worker] seconds of injected imbalance; in turn where there are more steps.
+    same_data: all workers of an iteration compute on one minibatch, the one that one worker alone has.
     """
     how: dict[str, Any] = {
         "workers": workers,
@@ -139,20 +169,23 @@ def run(
         "arithmetic": arithmetic,
         "delays": delays,
         "numerics": numerics,
+        "same_data": same_data,
     }
     strategy_class, options = strategies.load(name), options or {}
     if getattr(strategy_class.Options, "density", None):  # the default keeps nothing of so small a model
         options = {"density": 0.25} | options
-    ranks, exact = strategy_class.ranks(strategy_class.parse(options), workers), True
+    parsed = strategy_class.parse(options)
+    ranks, exact = strategy_class.ranks(parsed, workers), True
     home = fabric or real.library(name)
     if home not in (None, "nccl"):
         how |= {"name": name, "options": options, "blocks": None}
-        results, exact = real.run(home, ranks, how), strategy_class.deterministic
+        results, exact = real.run(home, ranks, how), strategy_class(parsed).deterministic
     else:
         start: Callable[..., list[Any]] = by_nccls_rules if home else virtual.run
         results = start(ranks, lambda fabric: one_rank(fabric, name, options, blocks=blocks, **how), NETWORK, costs)
-    digests, weights, losses, sent, seconds, states, staleness, held, counters = map(list, zip(*results))
-    return Run(digests, weights, losses, sent, max(seconds), states, staleness, held, counters, exact)
+    digests, weights, losses, sent, seconds, states, staleness, evaluated, counters, sent_at = map(list, zip(*results))
+    longest = max(seconds)
+    return Run(digests, weights, losses, sent, longest, states, staleness, evaluated, counters, sent_at, steps, exact)
 
 
 def assert_same(first: Run, second: Run) -> None:
@@ -181,9 +214,13 @@ def one_rank(
     arithmetic: bool,
     delays: Sequence[Sequence[float]],
     numerics: Numerics = FP32,
+    same_data: bool = False,
 ) -> tuple:
     """What one rank does in `run`, and what it finds."""
     strategy_class = strategies.load(name)
+    batches = Batches(split(), batch, 3, iterations_per_epoch * workers)
+    if same_data:
+        batches = SameForAll(split(), batch, 3, iterations_per_epoch, workers)
 
     def build() -> tuple[Worker, Any]:
         worker = Worker(
@@ -193,7 +230,7 @@ def one_rank(
             model_shard=ModelShard(
                 build_model(), optimizer, torch.device("cpu" if arithmetic else "meta"), iterations_per_epoch, numerics
             ),
-            batches=Batches(split(), batch, 3, iterations_per_epoch * workers),
+            batches=batches,
             iterations_per_epoch=iterations_per_epoch,
             seed=0,
             blocks=blocks(fabric.rank) if blocks else None,
@@ -206,14 +243,17 @@ def one_rank(
         return worker, strategy
 
     worker, strategy = build()
-    losses, staleness = [], []
+    losses, staleness, sent_at = [], [], []
     worker.clock.start()
     for step in range(1, steps + 1):
+        sent_before = fabric.bytes_sent
         for _ in range(strategy.steps((step - 1) * workers), strategy.steps(step * workers)):
             report = strategy.step()
             if report.loss is not None:
                 losses.append(report.loss.item())
             staleness += report.staleness
+        if fabric.bytes_sent > sent_before:
+            sent_at.append(step)
         if settle_every and step % settle_every == 0:
             strategy.settle()
             strategy.eval_weights()
@@ -238,7 +278,7 @@ def one_rank(
     strategy.close()
     weights = strategy.eval_weights()
     mine = digest(weights) if arithmetic else "", worker.model_shard.weights.clone(), losses, fabric.bytes_sent
-    return *mine, seconds, state, staleness, set(weights), counters
+    return *mine, seconds, state, staleness, weights, counters, sent_at
 
 
 def initial() -> torch.Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any, ClassVar
 
 import pytest
@@ -12,6 +13,10 @@ from repro import strategies
 from repro.common.errors import InputError
 from repro.testing import real, small
 from repro.testing.nccl import NcclRules
+
+STEPS, MOST_STEPS = 12, 400  # of a run; more where a strategy exchanges less often than every few iterations
+STOP = 5  # the first iteration after which a checkpoint is taken
+LATE_S = 0.02  # several steps of the tiny model in virtual time
 
 
 class StrategyConformance:
@@ -45,12 +50,43 @@ class StrategyConformance:
         neutral = strategies.load(name).neutral
         assert torch.equal(self.run(name, neutral, workers=1).weights[0], small.plain_sgd())
 
-    def test_state_survives_a_checkpoint(self, name: str) -> None:
-        """Stopped, written to a file, read by fresh ranks and gone on with: the same as never stopped."""
+    def test_workers_on_the_same_data_are_one_worker(self, name: str) -> None:
+        """All workers compute on one minibatch: the model of one worker alone, up to rounding."""
+        if reason := strategies.load(name).unlike_one_worker:
+            pytest.skip(f"{name} says unlike_one_worker: {reason}")
         optimizer = small.SGD.model_copy(update={"momentum": 0.9, "weight_decay": 1e-3})
         for workers in self.numbers(name, 2, 3):
-            whole = self.run(name, workers=workers, optimizer=optimizer)
-            small.assert_same(whole, self.run(name, workers=workers, optimizer=optimizer, stop_and_resume_at=5))
+            steps = self.exchanging(name, workers).steps
+            alone, found = (
+                self.run(name, workers=number, steps=steps, optimizer=optimizer, same_data=True).whole
+                for number in (1, workers)
+            )
+            torch.testing.assert_close(found, alone)
+
+    def test_state_survives_a_checkpoint(self, name: str) -> None:
+        """Stopped, written to a file, read by fresh ranks and gone on with: the same as never stopped.
+
+        The stop is after some exchange between the ranks, where there is time before the next one inside it, and the
+        run goes on past that.
+        """
+        optimizer = small.SGD.model_copy(update={"momentum": 0.9, "weight_decay": 1e-3})
+        for workers in self.numbers(name, 2, 3):
+            whole = self.exchanging(name, workers, optimizer=optimizer)
+            how: dict[str, Any] = {"workers": workers, "steps": whole.steps, "optimizer": optimizer}
+            small.assert_same(whole, self.run(name, stop_and_resume_at=stop_between(whole), **how))
+
+    def exchanging(self, name: str, workers: int, **how: Any) -> small.Run:
+        """A run that is long enough to be stopped between two exchanges."""
+        steps = STEPS
+        while steps < MOST_STEPS:
+            found = self.run(name, workers=workers, steps=steps, **how)
+            if stop_between(found):
+                return found
+            steps *= 2
+        pytest.fail(
+            f"{name}: {workers} ranks exchanged less than three times in {steps // 2} iterations; "
+            "set `options` of the test so that they do more often"
+        )
 
     def test_all_ranks_end_with_the_same_bits(self, name: str) -> None:
         """With each codec where there is the option."""
@@ -81,6 +117,17 @@ class StrategyConformance:
         if not real.library(name):  # in virtual time
             assert first.seconds == second.seconds
 
+    def test_whoever_is_late(self, name: str) -> None:
+        """The weights are the same ones, unless the strategy says that with its options they are not."""
+        chosen = strategies.load(name)
+        if not chosen(chosen.parse(self.options)).deterministic:
+            pytest.skip(f"{name} says deterministic = False")
+        (workers,) = self.numbers(name, 3)
+        whole = self.run(name, workers=workers)
+        for late in range(workers):
+            delays = [[LATE_S * (worker == late) for worker in range(workers)], [0.0] * workers]
+            small.assert_same(whole, self.run(name, workers=workers, delays=delays))
+
     def test_it_runs_by_nccls_rules(self, name: str) -> None:
         """Where it needs nothing that NCCL lacks: no order of its messages hangs there, and the bits are the same."""
         if lacking := strategies.load(name).requires - NcclRules.capabilities:
@@ -92,3 +139,15 @@ class StrategyConformance:
     def test_an_unknown_option_is_named(self, name: str) -> None:
         with pytest.raises(InputError, match=f"{name} has no option 'nonsense'"):
             strategies.load(name).parse({"nonsense": 1})
+
+
+def stop_between(run: small.Run) -> int:
+    """The iteration after which a checkpoint tells most; 0 where the run is too short for one.
+
+    In the middle between two exchanges, of which the later one is not at the run's very end, and before which there
+    was another: the first may have been of what the ranks start with.
+    """
+    for before, after in pairwise(run.exchanges[1:]):
+        if (middle := (before + after) // 2) >= STOP and after < run.steps:
+            return middle
+    return 0

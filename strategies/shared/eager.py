@@ -51,6 +51,9 @@ class Eager(DataParallel):
     rounds late never applies some results (counted as `missed`) and finds the latest one again at its next step
     (counted as `repeated`), as the paper's receive buffer has it: the ranks' weights drift apart until the next model
     synchronisation.
+
+    At a stop of the run (an evaluation, a checkpoint) all have done the same number of iterations: nobody is further
+    ahead than from one stop to the next, so evaluating more often changes who is late.
     """
 
     requires = frozenset({"threads", "tags", "any_source", "test"})

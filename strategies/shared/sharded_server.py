@@ -53,10 +53,18 @@ class ShardedServer(Strategy):
     waits for its own batch alone, and one without parameters at the front for none. How they are batched does not
     change what is computed: the servers' weights have the same bits in all modes (in BSP, where they do not depend on
     who is faster).
+
+    At a stop of the run (an evaluation, a checkpoint) all workers have done the same number of iterations. In SSP and
+    ASP nobody is further ahead than from one stop to the next, so evaluating more often changes who is first.
     """
 
     requires = frozenset({"threads", "tags", "any_source"})
     Options = ServerOptions
+
+    @property
+    def deterministic(self) -> bool:
+        """In BSP alone: in SSP and ASP a server applies each push as it comes in."""
+        return self.options.sync == "bsp"
 
     @abstractmethod
     def decide(self, profile: PullProfile) -> Batches:

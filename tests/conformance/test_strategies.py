@@ -12,6 +12,7 @@ from repro import strategies
 from repro.common.errors import InputError
 from repro.fabric import collectives
 from repro.testing import StrategyConformance, real, small
+from tests.support import diloco
 
 CODECS = ("none", "truncate16", "quantize8")
 
@@ -61,6 +62,38 @@ class TestTheExampleOfTheDocs(StrategyConformance):
         whole, half = small.run("short_wire", workers=3), small.run("short_wire", {"wire": "bfloat16"}, workers=3)
         torch.testing.assert_close(whole.weights[0], small.run("dsync", workers=3).weights[0])
         assert len(set(half.digests)) == 1 and half.bytes_sent[0] * 2 == whole.bytes_sent[0]
+
+
+@pytest.fixture
+def dilocos(tmp_path, monkeypatch):
+    """The strategies of `tests.support.diloco`, as those of an installed package."""
+    diloco.install(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+
+
+@pytest.mark.usefixtures("dilocos")
+class TestDiLoCo(StrategyConformance):
+    """A right one, whose ranks exchange every ten iterations."""
+
+    strategy = "diloco"
+
+    @pytest.mark.parametrize("wrong", ["diloco_forgets_momentum", "diloco_forgets_common_weights"])
+    def test_what_a_checkpoint_loses_is_seen(self, wrong):
+        with pytest.raises(AssertionError):
+            self.test_state_survives_a_checkpoint(wrong)
+
+    def test_a_sum_in_the_place_of_a_mean_is_seen(self):
+        with pytest.raises(AssertionError):
+            self.test_workers_on_the_same_data_are_one_worker("diloco_sums")
+
+    def test_who_hardly_ever_exchanges_is_not_taken_for_tried(self, monkeypatch):
+        monkeypatch.setattr(TestDiLoCo, "options", {"H": diloco.NEVER})
+        with pytest.raises(pytest.fail.Exception, match="set `options`"):
+            self.test_state_survives_a_checkpoint("diloco")
+
+    def test_the_order_of_arrival_is_seen(self):
+        with pytest.raises(AssertionError):
+            self.test_whoever_is_late("diloco_first_come")
 
 
 # --- Pipe-SGD

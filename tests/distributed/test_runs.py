@@ -16,7 +16,7 @@ from repro.records.store import VOLATILE
 from repro.testing import real, small
 from tests.support.cli import EXPERIMENT, QUICK, repro, run, summary
 
-DETERMINISTIC = [n for n in strategies.names() if not real.library(n) and strategies.load(n).deterministic]
+DETERMINISTIC = [n for n in strategies.names() if not real.library(n) and strategies.load(n)().deterministic]
 
 
 @pytest.fixture

@@ -233,6 +233,17 @@ def test_the_bound_holds():
     assert ages[0] <= ages[1] <= ages[3] <= ahead("asp")[0]
 
 
+@pytest.mark.parametrize("sync", ["bsp", "ssp", "asp"])
+def test_it_says_whether_who_is_late_decides(sync):
+    """And whether a stop does, at which all wait for each other."""
+    chosen = load("ps_default")
+    ways: list[dict] = [{}, {"delays": [[0.0, 0.0, 0.05]]}, {"delays": [[0.05, 0.0, 0.0]]}]
+    ends = [run("ps_default", {"sync": sync}, workers=3, **how).digests[0] for how in ways]
+    stopped = run("ps_default", {"sync": sync}, workers=3, settle_every=1, **ways[1]).digests[0]
+    deterministic = chosen(chosen.parse({"sync": sync})).deterministic
+    assert deterministic == (sync == "bsp") == (len(set(ends)) == 1) == (stopped == ends[1])
+
+
 # --- the forward pass of a batch waits for its own parameters alone
 
 

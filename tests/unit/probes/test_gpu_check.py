@@ -245,6 +245,11 @@ def test_a_strategy_that_forgets_is_found_out(tmp_path, monkeypatch):
     assert {row["what"]: row["same"] for row in found["rows"]} == {"again": True, "resumed": False}
 
 
+@pytest.mark.parametrize("sync", ["bsp", "asp"])
+def test_it_says_whether_the_strategy_is_deterministic_with_its_options(tmp_path, sync):
+    assert repeated(tmp_path, "strategy=ps_default", f"strategy.sync={sync}")["deterministic"] is (sync == "bsp")
+
+
 @pytest.mark.ranks
 @pytest.mark.parametrize("strategy", ["wfbp", "ibatch"])
 def test_real_ranks_do_so_too(tmp_path, strategy):

@@ -1,4 +1,5 @@
-"""The project's own YAML files: each state of a file is parsed once, by libyaml, which is much faster than Python."""
+"""YAML by libyaml, which is much faster than Python: the project's own files, each state of one parsed once; and what
+somebody else may have written."""
 
 from __future__ import annotations
 
@@ -10,6 +11,8 @@ from typing import Any
 import yaml
 
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # PyYAML may be built without libyaml
+MOST_BYTES = 2**22  # of a configuration, which has some kilobytes
+DEEPEST = 100  # mappings and lists in one another
 
 
 def read(path: Path) -> Any:
@@ -21,3 +24,24 @@ def read(path: Path) -> Any:
 @cache
 def _read(path: Path, modified_ns: int, size: int) -> bytes:
     return pickle.dumps(yaml.load(path.read_text(encoding="utf-8"), LOADER))
+
+
+def parse_plain(path: Path) -> Any:
+    """What a file holds that is made of mappings, lists and values alone: a run's configuration, whoever wrote it.
+
+    Aliases are refused: a few lines of them stand for more values than memory holds. So are a file of more than
+    MOST_BYTES, and nesting deeper than DEEPEST, which ends the process in libyaml's reader. Raises OSError, ValueError
+    and yaml.YAMLError.
+    """
+    with open(path, "rb") as file:
+        text = file.read(MOST_BYTES + 1)
+    if len(text) > MOST_BYTES:
+        raise ValueError(f"more than {MOST_BYTES} bytes")
+    depth = 0
+    for event in yaml.parse(text, LOADER):
+        if isinstance(event, yaml.AliasEvent):
+            raise ValueError(f"an alias, *{event.anchor}, in line {event.start_mark.line + 1}")
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEEPEST:
+            raise ValueError(f"nested more than {DEEPEST} deep in line {event.start_mark.line + 1}")
+    return yaml.load(text, LOADER)

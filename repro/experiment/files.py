@@ -15,10 +15,15 @@ from repro.common.errors import InputError
 from repro.common.paths import CONFIGS
 from repro.common.registry import PLUGINS
 
-# libyaml's where PyYAML has it: it takes a tenth of the time and writes the same
-DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 EACH = "each"  # of a file: its configurations, by name
 GROUPS = ("strategy", "model", "dataset", "testbed", "imbalance")
+
+
+class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
+    """libyaml's where PyYAML has it: it takes a tenth of the time and writes the same."""
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True  # as `read_yaml` takes none
 
 
 def group_names(group: str) -> list[str]:
@@ -109,14 +114,14 @@ def write_yaml(path: Path, config: dict[str, Any]) -> None:
 
 
 def yaml_of(config: dict[str, Any]) -> str:
-    return str(yaml.dump(config, Dumper=DUMPER, sort_keys=False, allow_unicode=True))
+    return str(yaml.dump(config, Dumper=Dumper, sort_keys=False, allow_unicode=True))
 
 
 def read_yaml(path: Path) -> dict[str, Any]:
     """A file that `write_yaml` wrote; InputError where it is not one."""
     try:
-        found = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
+        found = yaml_files.parse_plain(path)
+    except (OSError, ValueError, yaml.YAMLError) as error:
         raise InputError(f"{path}: not a readable configuration ({' '.join(str(error).split())})") from None
     if not isinstance(found, dict):
         raise InputError(f"{path}: not a configuration: must be entries `name: value`")

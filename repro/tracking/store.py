@@ -8,7 +8,7 @@ import re
 import sqlite3
 import urllib.parse
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -159,7 +159,8 @@ def prepare() -> None:
 def open_store(uri: str, root: Path) -> Any:
     """An MlflowClient, the SQLite file made, or brought to this MLflow's schema.
 
-    FaultError where others hold the SQLite file's lock for too long; other errors are MLflow's own.
+    FaultError where others hold the SQLite file's lock for too long, and where it is no such file; other errors are
+    MLflow's own.
     """
     prepare()
     import mlflow.store.db.utils as database
@@ -174,6 +175,7 @@ def open_store(uri: str, root: Path) -> Any:
     if (lock := locks.take(path, wait_s=LOCK_S)) is None:
         raise FaultError(f"{path} is held by {locks.users(path)}, not free within {LOCK_S:g} s")
     with lock:
+        _check_file(uri)
         try:
             return _opened(MlflowClient(uri))
         except MlflowException as error:
@@ -181,6 +183,18 @@ def open_store(uri: str, root: Path) -> Any:
                 raise
             database._upgrade_db(database.create_sqlalchemy_engine_with_retry(uri))
             return _opened(MlflowClient(uri))
+
+
+def _check_file(uri: str) -> None:
+    """FaultError for a SQLite file that cannot be one, which MLflow would try again for 150 s."""
+    from sqlalchemy.engine import make_url
+
+    path = make_url(uri).database
+    try:
+        with closing(sqlite3.connect(path or ":memory:", timeout=LOCK_S)) as database:
+            database.execute("PRAGMA schema_version")
+    except sqlite3.Error as error:
+        raise FaultError(f"{path}: no database of MLflow's ({error}); move it away") from None
 
 
 @contextmanager

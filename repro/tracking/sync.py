@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from repro.common.errors import FaultError, InputError, ReproError
 from repro.common.paths import REFERENCE, results_root
 from repro.common.warnings import warn
-from repro.experiment.files import yaml_of
+from repro.experiment.files import read_yaml, yaml_of
 from repro.records import reference, tidy
 from repro.records.events import read_events
 from repro.records.reference import Published
@@ -27,6 +27,8 @@ from repro.tracking.store import Store, hurried, reason
 
 FILES = ("summary.json", "events.jsonl")  # a run has one of these
 RUNS_A_PROCESS = 200  # at least
+# what Python says where a value is not of its type, or beyond all numbers
+OF_VALUES = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
 class Synced(NamedTuple):
@@ -79,12 +81,14 @@ def _sync(root: Path, uri: str | None, papers: Collection[str]) -> Synced:
         for run in reference.read(paper, root / REFERENCE)
         if Path(paper, tidy.name(run.summary)) not in own
     ]
-    todo: list[Callable[[], Mirror | str | None]] = [partial(sync_one, store, folder) for folder in own.values()]
-    todo += [partial(sync_published, store, run) for run in published]
+    todo: list[tuple[str, Callable[[], Mirror | str | None]]] = [
+        *((str(folder), partial(sync_one, store, folder)) for folder in own.values()),
+        *((f"{REFERENCE}: {tidy.name(run.summary)}", partial(sync_published, store, run)) for run in published),
+    ]
     counts = {"done": 0, "already": 0, "running": 0}
     changed: dict[str, Mirror] = {}  # of each MLflow experiment one whose view is of all its runs
     with hurried():
-        for one in [*todo, lambda: show(changed.values())]:
+        for name, one in [*todo, ("views", lambda: show(changed.values()))]:
             try:
                 if isinstance(what := one(), Mirror):
                     changed[what.experiment] = what
@@ -96,9 +100,22 @@ def _sync(root: Path, uri: str | None, papers: Collection[str]) -> Synced:
             except ReproError:
                 raise
             except Exception as error:
+                if is_of_run(error):
+                    warn(f"{name}: MLflow cannot show what it holds ({reason(error)}); left out")
+                    continue
                 sent = f"{counts['done']} of {len(todo)} runs were mirrored"
                 raise FaultError(f"MLflow ({store.name}): {reason(error)}; {sent}, the same command goes on") from None
     return Synced(**counts)
+
+
+def is_of_run(error: Exception) -> bool:
+    """Whether it comes of what a run's files hold, which anybody may have written, and not of MLflow's being away."""
+    from mlflow.exceptions import MlflowException
+
+    if isinstance(error, MlflowException):
+        # what a database says of a value has MLflow's own words around it
+        return error.error_code == "INVALID_PARAMETER_VALUE" or isinstance(error.__cause__, OF_VALUES)
+    return isinstance(error, OF_VALUES) and not isinstance(error, OSError)  # as requests' own ValueErrors are
 
 
 def show(mirrors: Iterable[Mirror]) -> None:
@@ -146,12 +163,9 @@ def sync_one(store: Store, folder: Path) -> Mirror | str | None:
 
 def describe(folder: Path, summary: dict[str, Any] | None, events: list[dict[str, Any]]) -> dict[str, Any]:
     """What `Mirror.start` wants to know of a run, from its folder `<paper>/<experiment>/<run>`."""
-    from omegaconf import OmegaConf
-
     record: dict[str, Any] = dict(zip(("paper", "experiment", "cell"), folder.parts[-3:]))
-    config: Any = {}
-    if (folder / "config.yaml").is_file():
-        config = OmegaConf.to_container(OmegaConf.load(folder / "config.yaml"))
+    path = folder / "config.yaml"
+    config = read_yaml(path) if path.is_file() else {}
     started = [event for event in events if event["event"] == "run_start"]
     return record | {"config": config} | config | (started[-1] if started else {}) | (summary or {})
 

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from repro.common.errors import FaultError, InputError
+from repro.common.errors import FaultError, InputError, ReproError
 from repro.records import reference
 from repro.records.events import EventLog
 from repro.records.reference import Published
@@ -104,6 +104,48 @@ def test_a_run_whose_files_cannot_be_read_keeps_no_other_from_being_mirrored(roo
     assert [
         line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: ") and "a-broken" in line
     ]
+
+
+MALFORMED = {
+    "no-date": {"provenance": {"finished_at": 5}},
+    "no-memory": {"memory": {"peak_bytes": []}},
+    "no-step": {"step": {}},
+    "no-end": {"curve": [{"train_s": 1e308, "iteration": 1, "top1": 1}]},
+    "beyond-a-database": {"curve": [{"train_s": 1.0, "iteration": 10**30, "top1": 1}]},
+    "no-text": {"setting": "\ud800"},
+    "no-name": {"counters": {"../x": 1, "": 2}},
+}
+
+
+def test_a_run_that_mlflow_cannot_show_keeps_no_other_from_being_mirrored(root, folder, capsys):
+    for name, more in {**MALFORMED, "whole": {}}.items():
+        place = folder.with_name(name)
+        place.mkdir(parents=True)
+        write_summary(place, summary_of([], cell=name, key=name) | more)
+    assert sync_all(root).done == 1
+    assert any(run.data.tags["repro.key"] == "whole" for run in runs_of(root)[1])
+    warnings = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: ")]
+    for name in MALFORMED:
+        assert any(f"/{name}" in line for line in warnings), name
+
+
+def test_aliases_of_a_configuration_are_not_followed(root, folder, capsys):
+    """Each level holds the one before it ten times: some hundred bytes, and a thousand million values."""
+    folder.mkdir(parents=True)
+    write_summary(folder, summary_of([]))
+    levels = [f"l{level}: &l{level} [{', '.join(10 * [f'*l{level - 1}'])}]" for level in range(1, 10)]
+    (folder / "config.yaml").write_text("\n".join(["l0: &l0 [lol]", *levels]))
+    assert sync_all(root).done == 0
+    assert "config.yaml" in capsys.readouterr().err
+
+
+def test_a_folder_in_the_place_of_the_database_costs_one_line(tmp_path, monkeypatch):
+    """MLflow, once asked, tries for 150 s."""
+    monkeypatch.setattr("mlflow.MlflowClient", lambda uri: pytest.fail("asked"))
+    (tmp_path / "mlflow.db").mkdir()
+    write_events(tmp_path / "pipesgd" / "x" / "y", evaluation(10, 1.0, 0.8))
+    with pytest.raises(ReproError, match=rf"{tmp_path}/mlflow\.db"):
+        sync_all(tmp_path)
 
 
 def test_sync_all_mirrors_published_runs_that_the_workspace_has_not(root, folder):

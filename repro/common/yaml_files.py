@@ -40,8 +40,8 @@ def parse_plain(path: Path) -> Any:
     depth = 0
     for event in yaml.parse(text, LOADER):
         if isinstance(event, yaml.AliasEvent):
-            raise ValueError(f"an alias, *{event.anchor}, in line {event.start_mark.line + 1}")
+            raise ValueError(f"an alias, *{event.anchor} {event.start_mark}")
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > DEEPEST:
-            raise ValueError(f"nested more than {DEEPEST} deep in line {event.start_mark.line + 1}")
+            raise ValueError(f"nested more than {DEEPEST} deep {event.start_mark}")
     return yaml.load(text, LOADER)

@@ -16,6 +16,8 @@ from repro.common import warnings
 from repro.common.errors import UNWRITABLE, InputError, ReproError
 from repro.common.warnings import one_line
 
+AGAIN_S = 0.05  # after which a signal that had no effect is repeated
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit status: 0 done, 1 a fault under way, 2 unusable input; 128 and the number of
@@ -58,6 +60,8 @@ def signals_interrupt() -> Iterator[None]:
     """
     signs = [signal.SIGTERM, signal.SIGHUP] if threading.current_thread() is threading.main_thread() else []
     taken = [sign for sign in signs if signal.getsignal(sign) == signal.SIG_DFL]
+    usual = sys.unraisablehook
+    sys.unraisablehook = lambda ignored: _again(ignored) or usual(ignored)
     for sign in taken:
         signal.signal(sign, _interrupt)
     try:
@@ -65,6 +69,21 @@ def signals_interrupt() -> Iterator[None]:
     finally:
         for sign in taken:
             signal.signal(sign, signal.SIG_DFL)
+        sys.unraisablehook = usual
+
+
+def _again(ignored: Any) -> bool:
+    """Python drops what a signal raises in some places, as while it forks: then the signal comes once more.
+
+    Returns whether it was that.
+    """
+    if not isinstance(ignored.exc_value, KeyboardInterrupt):
+        return False
+    (sign,) = ignored.exc_value.args or (signal.SIGINT,)
+    repeat = threading.Timer(AGAIN_S, os.kill, (os.getpid(), sign))
+    repeat.daemon = True
+    repeat.start()
+    return True
 
 
 def _interrupt(number: int, frame: Any) -> NoReturn:

@@ -53,7 +53,11 @@ def run_unfinished(
     """
     check_results_folder()
     store = Store(None, results_root()) if track else None  # a wrong URI is said before anything runs
-    todo = [run for run in runs if force or not run.finished]
+    standing = [(run, run.finished and not force) for run in runs]
+    todo = [run for run, done in standing if not done]
+    for run, done in standing:
+        if done:
+            clean_up(run)
     planned = {run.title: Planned((expected or {}).get(run.title), run.simulated) for run in todo}
     progress = Progress(planned, sys.stderr, len(os.sched_getaffinity(0)))
     if skipped := len(runs) - len(todo):
@@ -231,6 +235,15 @@ def run_one(
         if mirror:
             mirror.finish(run.folder, summary)
         progress.done(run.title, heard.last_line(summary))
+
+
+def clean_up(run: Run) -> None:
+    """Remove the checkpoints of a finished run whose command was killed before it did."""
+    if not (run.folder / "checkpoints").is_dir() or (own := locks.take(run.folder / locks.RUN)) is None:
+        return
+    with own:
+        if run.finished:  # still: another command may have begun it anew meanwhile
+            shutil.rmtree(run.folder / "checkpoints", ignore_errors=True)
 
 
 def ranks_of(run: Run) -> int:

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from repro.common import locks
 from repro.common.paths import PROJECT
+from repro.experiment.run import Run
 from repro.launch import local, runs, supervise
 from repro.launch.pool import entry
 from repro.launch.runner import run_unfinished
@@ -116,6 +118,20 @@ def test_a_rank_lost_after_the_summary_has_spoilt_nothing(tmp_path, monkeypatch,
     assert fault is None and summary["iterations"] == 20
     assert "rank 1 was lost: ended by SIGKILL; its result was complete by then" in capsys.readouterr().err
     assert not (own[0].folder / "checkpoints").exists()
+
+
+def test_a_command_removes_checkpoints_that_one_killed_after_the_summary_has_left(tmp_path, monkeypatch):
+    monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
+    own = runs.expand("pipesgd/fig4-mnist", [*OVERRIDES, "testbed=here", "seeds=2"])
+    runs.identify(own)
+    monkeypatch.setattr(Run, "finished", True)
+    for run in own:
+        (run.folder / "checkpoints").mkdir(parents=True)
+        (run.folder / "checkpoints" / "iteration000000010.rank0.pt").write_bytes(b"state")
+    with locks.take(own[1].folder / locks.RUN):  # another command is at work on it
+        _, fault = run_unfinished(own, track=False)
+    assert fault is None
+    assert [(run.folder / "checkpoints").exists() for run in own] == [False, True]
 
 
 def test_stop_waits_for_what_does_not_want_to_end(monkeypatch):

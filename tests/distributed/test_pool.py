@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import socket
@@ -117,6 +118,37 @@ def test_a_signal_is_passed_on_that_comes_while_the_program_is_asked_for(tmp_pat
             os.close(stream)
 
 
+@pytest.mark.parametrize("sign", [signal.SIGTERM, signal.SIGINT])
+def test_a_signal_that_comes_with_what_is_asked_for_is_passed_on(pool, start, tmp_path, sign):
+    (tmp_path / "sleeping.py").write_text("import time; time.sleep(600)")
+    words = ["-m", "sleeping"]
+    asked = json.dumps([words, dict(os.environ), str(tmp_path), sorted(os.sched_getaffinity(0))]).encode()
+    with socket.socket(socket.AF_UNIX) as link, open(os.devnull, "r+") as null:
+        link.connect(str(Path(pool.python).with_name("socket")))
+        socket.send_fds(link, [len(asked).to_bytes(8, "little")], [null.fileno()] * 3)
+        link.sendall(asked + bytes([sign]))  # in one piece
+        link.settimeout(LIMIT_S)
+        assert int.from_bytes(link.recv(8), "little", signed=True) == -sign
+    out, err = start("names").communicate(timeout=LIMIT_S)  # and the pool serves others
+    assert out, err
+
+
+def test_a_pool_that_is_stopped_ends_within_a_limit_and_says_so(monkeypatch):
+    monkeypatch.setattr(pools, "LOOK_EVERY_S", 0.05)
+    monkeypatch.setattr(pools, "END_S", 0.1)
+    with Pools() as several:
+        with pytest.raises(FaultError, match="SIGSTOP"), several.python(1, environment(1)) as python:
+            os.kill(several._pools[1]._server.pid, signal.SIGSTOP)
+            waits = subprocess.run(
+                [python, "-m", "repro", "--version"], capture_output=True, text=True, timeout=LIMIT_S
+            )
+            assert waits.returncode == -signal.SIGKILL and not waits.stderr
+            raise FaultError("a rank was lost")
+        with several.python(1, environment(1)):  # another
+            monkeypatch.setattr(pools, "LOOK_EVERY_S", LIMIT_S)
+            os.kill(several._pools[1]._server.pid, signal.SIGSTOP)
+
+
 def test_what_is_forked_ends_with_what_stands_in_for_it_though_it_be_stopped(start):
     waiting = start("wait")
     pid = int(waiting.stdout.readline().split()[1])
@@ -171,7 +203,7 @@ def test_weights_and_losses_are_those_of_fresh_ranks_bit_for_bit(tmp_path, monke
 def test_one_pool_for_runs_of_so_many_threads_and_another_after_a_failure(monkeypatch):
     class Fake:
         def __init__(self, environment):
-            self.python, self.closed = object(), False
+            self.python, self.closed, self.was_stopped = object(), False, False
             made.append(self)
 
         def close(self):

@@ -17,10 +17,14 @@ import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from repro.common.errors import FaultError
 from repro.common.known import known
 from repro.launch.pool import entry, title
 
 PENDING = 1024  # connections that wait for the server, which may still be importing
+LOOK_EVERY_S = 1.0
+STOPPED_LOOKS = 10  # so often in a row a server is seen stopped (SIGSTOP) before it is ended, and its ranks with it
+END_S = 10.0  # that a server may take to end by itself
 
 
 class Pool:
@@ -44,12 +48,43 @@ class Pool:
                 pass_fds=[listener.fileno()],
                 start_new_session=True,
             )
+        self.was_stopped = False  # and therefore ended
+        self._closed = threading.Event()
+        self._watching = threading.Thread(target=self._watch, daemon=True)
+        self._watching.start()
+
+    def _watch(self) -> None:
+        """End a server that stays stopped: nobody would hear how what it has forked ends.
+
+        Looks are counted, not seconds: a command that was stopped with its server goes on with it.
+        """
+        looks = 0
+        while not self._closed.wait(LOOK_EVERY_S):
+            looks = looks + 1 if _stopped(self._server.pid) else 0
+            if looks >= STOPPED_LOOKS:
+                self.was_stopped = True
+                self._server.kill()
+                return
 
     def close(self) -> None:
+        """End the server and what it has forked, within `END_S` seconds."""
+        self._closed.set()
+        self._watching.join()
         with contextlib.suppress(OSError):
             known(self._server.stdin).close()
-        self._server.wait()
+        try:
+            self._server.wait(END_S)
+        except subprocess.TimeoutExpired:
+            self._server.kill()
+            self._server.wait()
         self._folder.cleanup()
+
+
+def _stopped(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+    except OSError:  # it has ended, or this is a system without /proc
+        return False
 
 
 class Pools:
@@ -78,10 +113,12 @@ class Pools:
             self._users[pool] = self._users.get(pool, 0) + 1
         try:
             yield pool.python
-        except BaseException:
+        except BaseException as error:
             with self._lock:
                 if self._pools.get(threads) is pool:
                     del self._pools[threads]
+            if isinstance(error, FaultError) and pool.was_stopped:
+                raise type(error)(f"{error} (the process that it was forked from was stopped by SIGSTOP)") from None
             raise
         finally:
             with self._lock:

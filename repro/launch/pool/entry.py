@@ -20,6 +20,21 @@ def main(path: str, words: list[str]) -> None:
     getattr(ctypes.CDLL(None), "prctl", lambda *_: 0)(1, signal.SIGKILL)  # as a rank would, it ends with its parent
     # one that comes before what runs has been asked for waits until it can be passed on
     signal.pthread_sigmask(signal.SIG_BLOCK, PASSED_ON)
+    try:
+        told = ask(path, words)
+    except OSError:  # the connection was closed in the middle
+        told = b""
+    # nothing: the server is no more, nor is what it forked
+    status = int.from_bytes(told, "little", signed=True) if told else -signal.SIGKILL
+    if status < 0:
+        if -status not in SILENT:
+            signal.signal(-status, signal.SIG_DFL)
+        os.kill(os.getpid(), -status)
+    os._exit(status)
+
+
+def ask(path: str, words: list[str]) -> bytes:
+    """What the server says of how the process ended; nothing, or OSError, where the server has ended."""
     link = socket.socket(socket.AF_UNIX)
     link.connect(path)
     asked = [words, dict(os.environ), os.getcwd(), sorted(os.sched_getaffinity(0))]
@@ -29,14 +44,7 @@ def main(path: str, words: list[str]) -> None:
     for sign in PASSED_ON:
         signal.signal(sign, lambda number, frame: link.sendall(bytes([number])))
     signal.pthread_sigmask(signal.SIG_UNBLOCK, PASSED_ON)
-    told = link.recv(8)
-    # nothing: the server is no more, nor is what it forked
-    status = int.from_bytes(told, "little", signed=True) if told else -signal.SIGKILL
-    if status < 0:
-        if -status not in SILENT:
-            signal.signal(-status, signal.SIG_DFL)
-        os.kill(os.getpid(), -status)
-    os._exit(status)
+    return link.recv(8)
 
 
 if __name__ == "__main__":

@@ -96,10 +96,11 @@ def serve(listener: socket.socket) -> Asked | None:
 def _received(link: socket.socket) -> Asked | None:
     """What is asked for; None from one that has ended meanwhile."""
     size, streams, _, _ = socket.recv_fds(link, 8, 3)
-    said = b""
-    while len(said) < int.from_bytes(size, "little") and (more := link.recv(1 << 20)):
+    left, said = int.from_bytes(size, "little"), b""
+    while left and (more := link.recv(min(left, 1 << 20))):  # no byte more: signals come behind it
         said += more
-    if not said or len(said) < int.from_bytes(size, "little"):
+        left -= len(more)
+    if left or not said:
         for stream in streams:
             os.close(stream)
         return None
@@ -142,6 +143,7 @@ def become(asked: Asked, server: int) -> None:
     title.show([sys.executable, *words, *title.rank_of(os.environ)])
     _, module, *rest = words
     sys.argv = [module, *rest]
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 
@@ -211,9 +213,11 @@ def preload_ranks() -> None:
 
 
 if __name__ == "__main__":
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the command's to hear
+    # the command's to hear; what is forked has it blocked too, so that one that comes at once waits until it is heard
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     preload()
     server = os.getpid()
     if asked := serve(socket.socket(fileno=int(sys.argv[1]))):
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # until Python runs what was asked for
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
         become(asked, server)

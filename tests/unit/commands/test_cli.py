@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
+import time
 
 import pytest
 
+from repro import cli
 from repro.cli import main
 from repro.commands import claims
 from repro.common.errors import InputError
@@ -17,6 +20,7 @@ from repro.common.paths import CONFIGS
 from repro.experiment import config, files, papers
 from repro.launch import runs
 from tests.support.cli import QUICK, refused, repro
+from tests.support.waiting import LIMIT_S
 
 FIG4 = "pipesgd/fig4-mnist"
 
@@ -141,6 +145,17 @@ def test_a_closed_pipe_is_no_error(tmp_path):
     command = f"{sys.executable} -m repro.cli show {FIG4} --json | head -c 10"
     done = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True)
     assert done.returncode == 0 and not done.stderr
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_whose_exception_python_drops_comes_again(sign):
+    class Forks:  # as a fork does, whose hooks may raise nothing
+        def __del__(self):
+            signal.raise_signal(sign)
+
+    with pytest.raises(KeyboardInterrupt), cli.signals_interrupt():
+        Forks()
+        time.sleep(LIMIT_S)
 
 
 def test_list_imports_no_heavy_library():

@@ -119,7 +119,8 @@ class Truncate16(Codec):
 
 
 class Quantize8(Codec):
-    """Round to 255 levels between -m and m, m the largest magnitude of the vector ("8-bit quantization").
+    """Round to 255 levels between -m and m, m the largest magnitude of the vector ("8-bit quantization"), halves to
+    the even one.
 
     Wire: m as float32 (4 bytes), then one int8 an element. A vector with an infinity or NaN decodes to NaN, so that
     divergence stays visible.

@@ -197,6 +197,19 @@ def assert_same(first: Run, second: Run) -> None:
             torch.testing.assert_close(mine, theirs)
 
 
+def different(one: Any, other: Any) -> list[str]:
+    """Where two states differ, which are of dictionaries, lists and tensors: the place of each."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        keys = [key for key in {**one, **other} if key in one and key in other]
+        lone = [f"[{key!r}]" for key in one.keys() ^ other.keys()]
+        return lone + [f"[{key!r}]{place}" for key in keys for place in different(one[key], other[key])]
+    if isinstance(one, list | tuple) and isinstance(other, list | tuple) and len(one) == len(other):
+        return [f"[{at}]{place}" for at, pair in enumerate(zip(one, other)) for place in different(*pair)]
+    if isinstance(one, torch.Tensor) and isinstance(other, torch.Tensor):
+        return [] if torch.equal(one, other) else [""]
+    return [] if one == other else [""]
+
+
 def one_rank(
     fabric: Fabric,
     name: str,

@@ -75,6 +75,15 @@ class StrategyConformance:
             how: dict[str, Any] = {"workers": workers, "steps": whole.steps, "optimizer": optimizer}
             small.assert_same(whole, self.run(name, stop_and_resume_at=stop_between(whole), **how))
 
+    def test_what_a_checkpoint_holds_is_taken_up(self, name: str) -> None:
+        """What fresh ranks have read is what was written, also of a rank that is behind."""
+        for workers in self.numbers(name, 2, 3):
+            delays = [[LATE_S * (worker == workers - 1) for worker in range(workers)], [0.0] * workers]
+            how: dict[str, Any] = {"workers": workers, "steps": STOP, "drain": False, "delays": delays}
+            written, read = self.run(name, **how), self.run(name, stop_and_resume_at=STOP, **how)
+            wrong = small.different(read.states, written.states) if written.exact else []
+            assert not wrong, f"{workers} workers, not as written by rank: {', '.join(wrong)}"
+
     def exchanging(self, name: str, workers: int, **how: Any) -> small.Run:
         """A run that is long enough to be stopped between two exchanges."""
         steps = STEPS

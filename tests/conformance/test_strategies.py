@@ -95,6 +95,12 @@ class TestDiLoCo(StrategyConformance):
         with pytest.raises(AssertionError):
             self.test_whoever_is_late("diloco_first_come")
 
+    def test_a_state_that_is_not_taken_up_is_seen(self, monkeypatch):
+        """Also where it makes no difference yet."""
+        monkeypatch.setattr(diloco.DiLoCo, "load_state_dict", lambda self, state: None)
+        with pytest.raises(AssertionError, match="iteration"):
+            self.test_what_a_checkpoint_holds_is_taken_up("diloco")
+
 
 # --- Pipe-SGD
 

@@ -143,6 +143,8 @@ def test_metrics_that_go():
             metrics.check(metric, name)
     assert metrics.lower_is_better("mse") and not metrics.lower_is_better("top5")
     assert metrics.reaches("mse", 4.7, 4.8) and not metrics.reaches("mse", 4.9, 4.8)
+    for metric in metrics.METRICS:  # as good as the target is reached
+        assert metrics.reaches(metric, 0.97, 0.97)
     metrics.check_classes("top5", 6)
     with pytest.raises(InputError, match="metric=top5: the data set has 5 classes"):
         metrics.check_classes("top5", 5)

@@ -66,6 +66,16 @@ def test_truncation_of_every_exponent():
     assert (bits(there_and_back("truncate16", values)) == (bits(values) & 0xFFFF0000)).all()
 
 
+def test_quantisation_rounds_halves_to_even():
+    """Steps of a scale where they are exact: half of the halves go up, half down, and those of -v as those of v."""
+    values = torch.cat([torch.tensor([127.0]), torch.arange(-126.5, 127.0)])
+    halves = values[values.div(127).mul(127).frac().abs() == 0.5]  # as float32 computes the levels
+    assert len(halves) > 50
+    back = there_and_back("quantize8", torch.cat([torch.tensor([127.0]), halves]))[1:]
+    levels = back.div(127).mul(127).round()
+    assert (levels % 2 == 0).all()
+
+
 def check_quantized(values):
     """Every element within half a step; the largest comes back to 1 ulp."""
     values = vector(values)

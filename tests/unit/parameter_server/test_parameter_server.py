@@ -233,6 +233,14 @@ def test_the_bound_holds():
     assert ages[0] <= ages[1] <= ages[3] <= ahead("asp")[0]
 
 
+@pytest.mark.parametrize("bound", [0, 1, 3])
+def test_a_worker_is_just_so_many_iterations_ahead(bound):
+    """The slow one's first gradient is as old as all iterations that the other is let go: those up to the bound."""
+    found = run("ps_default", {"sync": "ssp", "bound": bound, "servers": 1}, workers=2, steps=12,
+                delays=[[0.0, 0.2]], drain=False)  # fmt: skip
+    assert max(found.staleness[2]) == bound + 1
+
+
 @pytest.mark.parametrize("sync", ["bsp", "ssp", "asp"])
 def test_it_says_whether_who_is_late_decides(sync):
     """And whether a stop does, at which all wait for each other."""

@@ -274,6 +274,8 @@ def edited(**changes):
     ({archive.MANIFEST: lambda _: b'{"schema": 2, "files": {}}'}, "schema 2, this version reads 1"),
     ({archive.MANIFEST: lambda m: m.replace(b'"bytes": ', b'"bytes": 1')}, "is not what was packed"),
     ({archive.MANIFEST: lambda m: m, f"{A}/summary.json": edited(seed=3)}, "summary.json: is not what was packed"),
+    ({archive.MANIFEST: lambda m: m, f"{A}/summary.json": lambda m: m.replace(b'"seed": 0', b'"seed": 7')},
+     "summary.json: is not what was packed"),  # of the same length
     ({archive.MANIFEST: lambda m: m, f"{A}/summary.json": lambda _: None}, "summary.json: is missing"),
     ({archive.MANIFEST: lambda m: m, "x.py": lambda _: b"1"}, "x.py: is not in its manifest"),
     ({f"{A}/run.py": lambda _: b"1"}, "run.py: a run has summary.json and config.json, and no more"),

@@ -172,7 +172,7 @@ def staggered_reduction(workers: int) -> float:
 
 
 def incast_reduction(workers: int) -> float:
-    """Bandwidth terms only: a ring's 2(p-1)/p·n·beta against 2·p·n·beta through one server's link (ERRATA)."""
+    """Bandwidth terms only: a ring's 2(p-1)/p·n·beta against 2·p·n·beta through one server's link (docs/errata.md)."""
     return 1 - (2 * (workers - 1) / workers) / (2 * workers)
 
 

@@ -1,5 +1,5 @@
 """The ends of a simulated testbed's assumed inputs: what a result becomes where one of them is as low or as high as it
-may be (DESIGN section 9), all else as guessed.
+may be (docs/design.md, Verdicts), all else as guessed.
 
     bounds:                                   # of a testbed
       beta:                                   # an input: the entries that it is, each with its low and high

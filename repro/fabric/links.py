@@ -10,7 +10,7 @@ from repro.fabric.scheduler import Scheduler
 
 
 class Links:
-    """When a message leaves and arrives (DESIGN section 5):
+    """When a message leaves and arrives (docs/design.md, Virtual network):
 
     tx = max(ready, tx_free);  rx = max(tx + alpha, rx_free);  done = rx + n * beta
 

@@ -21,7 +21,7 @@ SURE = 4.0  # deviations by which the exact selection's first guess at the thres
 def select(vector: torch.Tensor, k: int, how: str = "exact") -> Sparse:
     """k elements of a vector (n,), 1 <= k <= n, indices ascending; those of NaN and infinity are always among them.
 
-    exact: those of largest magnitude, ties by index (Algorithm 1, lines 5 to 7; ERRATA: exactly k).
+    exact: those of largest magnitude, ties by index (Algorithm 1, lines 5 to 7; docs/errata.md: exactly k).
     sampled: those above a threshold that leaves k of n in a sample of the vector (Lin et al., "Deep Gradient
     Compression", ICLR 2018, section 3.1), of more than k the largest; of fewer all, and the other places are EMPTY.
     """

@@ -100,7 +100,7 @@ class Sparse:
 def largest(magnitudes: torch.Tensor, k: int) -> torch.Tensor:
     """Which k of the magnitudes (n,), without NaN, are the largest: (n,) bool, ties by position.
 
-    Definition 1 and Algorithm 1 print "> the k-th largest", which keeps k - 1: ERRATA.
+    Definition 1 and Algorithm 1 print "> the k-th largest", which keeps k - 1: docs/errata.md.
     """
     if magnitudes.device.type == "cpu":
         return torch.from_numpy(sparse_host.largest(magnitudes.numpy(), k))

@@ -72,8 +72,8 @@ def gtopk_allreduce(fabric: Fabric, mine: Sparse, wire: Wire, channel: int = MAI
     """Algorithm 3: a tree of the top-k operation to rank 0, then a broadcast: 2 alpha log2 P + 16 k beta log2 P.
 
     For any number of ranks: who has no partner in a round waits for the next. Printed otherwise, and corrected as in
-    ERRATA: round i is among ranks 0, 2^(i-1), 2 x 2^(i-1) ...; Barrier() (line 17) is not needed, as a receive waits
-    for its message; the broadcast with log2 P rounds is a binomial tree.
+    docs/errata.md: round i is among ranks 0, 2^(i-1), 2 x 2^(i-1) ...; Barrier() (line 17) is not needed, as a receive
+    waits for its message; the broadcast with log2 P rounds is a binomial tree.
     """
     p, me = fabric.size, fabric.rank
     sends = mine  # line 1

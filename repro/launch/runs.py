@@ -206,8 +206,8 @@ def identify(runs: Sequence[Run]) -> None:
 
 
 class Keys:
-    """The keys of runs (DESIGN section 8): of configuration, seed, code, data, torch, hardware. What many runs share is
-    read once: neither code nor data may change meanwhile."""
+    """The keys of runs (docs/design.md, Keys): of configuration, seed, code, data, torch, hardware. What many runs
+    share is read once: neither code nor data may change meanwhile."""
 
     def __init__(self) -> None:
         self._code: dict[tuple[str, ...], str] = {}

@@ -11,8 +11,8 @@ that cross the cut i, outputs of layers before it that a layer behind it uses:
 The released code counts an output for a cut as soon as another layer at the cut comes after its layer but not after all
 of its users, though these may all be before the cut: never less than a_i, which is what has to be sent.
 
-T(i -> j, m) of section 3.2 divides both terms by m though W already depends on m (ERRATA): kept as written, and the
-authors' code does so too. `paper` does not divide 2 C_i by the replicas, their code does.
+T(i -> j, m) of section 3.2 divides both terms by m though W already depends on m (docs/errata.md): kept as written, and
+the authors' code does so too. `paper` does not divide 2 C_i by the replicas, their code does.
 
 Two levels (M1 machines with B1 inside a group, M2 groups with B2): the T of the outer level is the time of the best
 pipeline of the layers in a group. Section 3.2 has one level only; `paper` nests its formulas unchanged. The released

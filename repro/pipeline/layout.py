@@ -51,7 +51,7 @@ class Layout:
 
     @property
     def noam(self) -> int:
-        """NUM_OPT_ACTIVE_MINIBATCHES (section 3.2), of each replica of the input stage: ERRATA."""
+        """NUM_OPT_ACTIVE_MINIBATCHES (section 3.2), of each replica of the input stage: docs/errata.md."""
         return math.ceil(self.ranks / self.stages[0].replicas)
 
     def first_rank(self, stage: int) -> int:
@@ -63,7 +63,7 @@ class Layout:
         return Place(stage, rank - firsts[stage])
 
     def rank_of(self, stage: int, minibatch: int) -> int:
-        """Who does both passes of a minibatch in a stage: round-robin (section 3.3), modulo the replicas: ERRATA."""
+        """Who does both passes of a minibatch: round-robin (section 3.3), modulo the replicas (docs/errata.md)."""
         return self.first_rank(stage) + minibatch % self.stages[stage].replicas
 
     def replicas_of(self, stage: int) -> list[int]:

@@ -11,7 +11,7 @@ Step k of a rank is the forward passes that come before its k-th backward pass, 
     1f1b-flush  (beyond the paper; Narayanan et al., 2021) 1F1B inside a flush, drained before the next one begins
 
 An update of a stage's weights uses the mean gradient of a group of minibatches: in 1f1b one a replica (a round:
-ERRATA), with flushes all of a flush. Version v of a stage's weights has v updates in it.
+docs/errata.md), with flushes all of a flush. Version v of a stage's weights has v updates in it.
 """
 
 from __future__ import annotations

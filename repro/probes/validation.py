@@ -1,4 +1,5 @@
-"""Program `validation`: measured step times of strategies against those of their virtual twins (DESIGN section 7).
+"""Program `validation`: measured step times of strategies against those of their virtual twins (docs/design.md,
+Validation and controls).
 
 A run has p workers on a testbed whose links are limited. First the network and each workload's computation are
 measured, each by itself; then every strategy is simulated from these numbers alone; then it is timed. Nothing is fitted

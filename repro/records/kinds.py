@@ -1,4 +1,4 @@
-"""The kinds of number that a run gives (DESIGN section 2), and which of them a run's record holds.
+"""The kinds of number that a run gives (docs/design.md, Kinds of number), and which of them a run's record holds.
 
     measured          real processes, a real network, real computation
     measured, padded  as measured, with steps filled up to a given time by sleeping (`min_compute_s`): never a headline

@@ -1,1 +1,1 @@
-"""Tidy tables in, pages out: claims as data, their verdicts, figures as specifications (DESIGN section 9)."""
+"""Tidy tables in, pages out: claims as data, their verdicts, figures as specifications (docs/design.md, Verdicts)."""

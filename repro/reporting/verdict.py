@@ -1,5 +1,5 @@
-"""Whether a claim holds, from an interval alone (DESIGN section 9): an effect has a direction and a size, all else one
-answer. Nothing is ever typed in, and what cannot be told is said not to be."""
+"""Whether a claim holds, from an interval alone (docs/design.md, Verdicts): an effect has a direction and a size, all
+else one answer. Nothing is ever typed in, and what cannot be told is said not to be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How a verdict looks in a table: its word as a chip, in the tone of what it says. The words are DESIGN section 9's."""
+"""How a verdict looks in a table: its word (docs/design.md, Verdicts) as a chip, in the tone of what it says."""
 
 from __future__ import annotations
 

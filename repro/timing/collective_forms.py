@@ -46,7 +46,7 @@ def ring_encoded(p: int, n: int, alpha: float, beta: float, costs: Costs, codec:
 
 
 def codec_device(n: int, costs: Costs, codec: Codec) -> tuple[float, float]:
-    """(compress, decompress) of a whole gradient on the computation thread: Algorithm 1 lines 9 and 4 (ERRATA)."""
+    """(compress, decompress) of a whole gradient on the computation thread: Algorithm 1 lines 9 and 4."""
     return costs.modelled(f"encode/{codec.name}", n), costs.modelled(f"decode/{codec.name}", n)
 
 
@@ -292,7 +292,7 @@ def pull(p: int, n: int, alpha: float, beta: float) -> float:
 def server(p: int, n: int, alpha: float, beta: float, gamma: float = 0.0) -> float:
     """Allreduce through a dedicated server, p clients: push, then pull; 2 (alpha + p n beta) + n gamma.
 
-    ERRATA: with p = 4 about 8 n beta where the ring has 1.5 n beta.
+    docs/errata.md: with p = 4 about 8 n beta where the ring has 1.5 n beta.
     """
     return push(p, n, alpha, beta, gamma) + pull(p, n, alpha, beta)
 

@@ -146,7 +146,7 @@ def test_staleness_has_the_bound_that_follows_from_the_delays(delays):
 
 
 def test_a_rank_that_is_always_slow_is_ever_later():
-    """Why solo alone has no bound on staleness (ERRATA): it grows with the run."""
+    """Why solo alone has no bound on staleness (docs/errata.md): it grows with the run."""
     found = [max(run([[0.002, 0.006]] * steps, "solo")[1].delays, default=0) for steps in (6, 12, 24)]
     assert found[0] < found[1] < found[2]
 

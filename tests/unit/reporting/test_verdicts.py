@@ -216,7 +216,7 @@ def test_the_error_of_a_ratio_is_that_of_the_familys_largest_size():
     assert ratio_error([], ["dsync"], 100) is None
 
 
-# --- verdicts from intervals: the answers of DESIGN section 9, and the cases that were once called a match
+# --- verdicts from intervals: the answers of docs/design.md, Verdicts, and the cases that were once called a match
 
 
 FASTER = Effect(none=1.0, margin=0.05, side="above")

@@ -41,7 +41,7 @@ def test_the_thread_changes_no_bit(name, options):
 
 
 def serial(name: str, workers: int, density: float, steps: int) -> torch.Tensor:
-    """Algorithm 1 (topk) or Algorithm 2 (gtopk), as printed but for ERRATA's corrections, with dense vectors."""
+    """Algorithm 1 (topk) or Algorithm 2 (gtopk), corrected as docs/errata.md says, with dense vectors."""
     k = round(density * N)
     weights = small.ModelShard(small.model(), small.SGD, torch.device("cpu")).weights.clone()
     residuals = [torch.zeros(N) for _ in range(workers)]

@@ -62,11 +62,36 @@ def test_a_verb_takes_the_variant_that_is_best_over_seeds_and_pairs_by_seed(tmp_
 
 
 @pytest.mark.parametrize(
-    ("verb", "expected"), [("ratio", 0.4), ("speedup", 2.5), ("difference", -0.6), ("reduction", 0.6)]
+    ("verb", "expected"),
+    [("ratio", 0.4), ("speedup", 2.5), ("difference", -0.6), ("reduction", 0.6), ("gain", -0.6), ("at_least", 0.0)],
 )
 def test_verbs_of_two_sides(tmp_path, verb, expected):
     (claim,) = read(tmp_path, CLAIM | {"value": CLAIM["value"] | {"verb": verb, "of": {"variant": "A"}}}).claims
     assert numbers(claim.value, steps(A=[0.4], B=[1.0])).values == pytest.approx({0: expected})
+
+
+def test_as_much_up_to_rounding_is_at_least_as_much(tmp_path):
+    (claim,) = read(tmp_path, CLAIM | {"value": CLAIM["value"] | {"verb": "at_least", "of": {"variant": "A"}}}).claims
+    found = numbers(claim.value, steps(A=[0.1 + 0.2, 0.3, 0.3 - 1e-12, 0.29], B=[0.3, 0.1 + 0.2, 0.3, 0.3]))
+    assert found.values == {0: 1.0, 1: 1.0, 2: 1.0, 3: 0.0}
+
+
+def test_the_best_is_of_the_seed_where_it_is_greatest(tmp_path):
+    value = {"verb": "best", "column": "step_s", "of": {"variant": "A"}}
+    (claim,) = read(tmp_path, CLAIM | {"value": value}).claims
+    assert numbers(claim.value, steps(A=[0.91, 0.94, math.nan, 0.93])).values == {1: 0.94}
+
+
+def test_of_several_variants_one_is_taken(tmp_path):
+    rows = steps(A=[3.0, 1.0], A_T=[2.5, 2.5, 2.5], C=[0.1])
+    value = {"verb": "value", "column": "step_s", "of": {"variant": ["A", "A + T"]}}
+
+    def taken(take):
+        (claim,) = read(tmp_path, CLAIM | {"value": value | {"take": take}}).claims
+        return numbers(claim.value, rows).values
+
+    assert taken("min") == {0: 3.0, 1: 1.0}  # by medians over seeds: 2.0 and 2.5
+    assert taken("max") == {0: 2.5, 1: 2.5, 2: 2.5}
 
 
 def test_each_is_computed_apart_and_taken_of(tmp_path):
@@ -82,6 +107,10 @@ def test_each_is_computed_apart_and_taken_of(tmp_path):
     taken = {"min": 2.0, "max": 9.0, "mean": 5.0, "median": 4.0, "farthest": 9.0}
     assert {take: ours(take=take).values[0] for take in taken} == taken
     assert ours(of={"workers": [2, 4]}, take="max").values == {0: 4.0}
+    slow = [row | {"step_s": 40.0} if (row["workers"], row["variant"]) == (2, "A") else row for row in rows]
+    assert ours(slow, of={"workers": [2]}, take="farthest").values == {0: 0.1}
+    near = [row for row in slow if row["workers"] != 8] + [r | {"workers": 3} for r in steps(A=[1.0], B=[1.5])]
+    assert ours(near, of={"workers": [2, 3]}, take="farthest").values == {0: 0.1}  # 0.9 from 1, and 0.5
     assert ours(of={"workers": [2, 16]}).reason == "no results for 16"  # what is listed has to be there
     alone = [row for row in rows if (row["workers"], row["variant"]) != (8, "B")]
     assert ours(alone, take="max").values == {0: 4.0}
@@ -133,6 +162,20 @@ def test_seeds_repetitions_ends_of_inputs_and_the_kinds_error_make_the_range(tmp
     assert found.seeds == 3 and found.verdict.text == "holds, within" and found.flips == []
 
 
+def test_repetitions_alone_widen_the_range(tmp_path):
+    found = verdict(tmp_path, CLAIM, of(2.5, repeated=[2.1, 2.8]))
+    assert (found.ours.low, found.ours.point, found.ours.high) == (2.1, 2.5, 2.8)
+
+
+@pytest.mark.parametrize(("low", "high", "widened"), [
+    (2.0, 3.0, (1.7, 3.4)), (-3.0, -2.0, (-3.4, -1.7)), (None, 3.0, (None, 3.4)), (2.0, None, (1.7, None)),
+])  # fmt: skip
+def test_a_tolerance_widens_the_papers_range_either_way(tmp_path, low, high, widened):
+    paper = {"low": low, "high": high, "shown": "some"}
+    (claim,) = read(tmp_path, CLAIM | {"paper": paper, "tolerance": {"relative": 0.1, "absolute": 0.1}}).claims
+    assert claim.widened == pytest.approx(widened)
+
+
 def test_an_end_at_which_the_direction_turns_is_named(tmp_path):
     found = verdict(tmp_path, CLAIM, of(2.5, ends={"beta, low": 0.6, "beta, high": 2.6}))
     assert found.flips == ["beta, low"] and found.verdict.answer == "inconclusive"
@@ -143,6 +186,13 @@ def test_the_error_of_a_reduction_is_that_of_its_ratio(tmp_path):
     claim = CLAIM | {"paper": paper, "tolerance": {"absolute": 0.1}, "effect": {"none": 0.0, "side": "above"}}
     found = verdict(tmp_path, claim, of(0.5, error=Error(0.25, "25 %")))
     assert (found.ours.low, found.ours.high) == pytest.approx((1 - 1.25 / 2, 1 - 1 / 2.5))
+
+
+def test_the_error_of_a_gain_is_that_of_its_ratio(tmp_path):
+    value = {"verb": "gain", "column": "step_s", "of": {"variant": "A"}, "over": {"variant": "B"}}
+    claim = CLAIM | {"value": value, "effect": {"none": 0.0, "side": "above"}} | {"paper": {"value": 0.5, "unit": "%"}}
+    found = verdict(tmp_path, claim, of(0.5, error=Error(0.25, "25 %")))
+    assert (found.ours.low, found.ours.point, found.ours.high) == pytest.approx((1.5 / 1.25 - 1, 0.5, 1.5 * 1.25 - 1))
 
 
 def test_a_win_smaller_than_the_error_is_no_win(tmp_path):
@@ -235,6 +285,14 @@ LESS = Effect(none=0.0, margin=0.02, side="below", ratio=False)
 )
 def test_the_direction_of_an_effect(ours, says):
     assert direction(Interval(*ours), FASTER) == says
+    slower = Interval(*(1 / end for end in reversed(ours)))  # a ratio and its inverse are as large an effect
+    assert direction(slower, Effect(none=1.0, margin=0.05, side="below")) == says
+
+
+def test_a_ratios_margin_is_a_factor_either_way():
+    assert FASTER.band == pytest.approx((1 / 1.05, 1.05)) and LESS.band == pytest.approx((-0.02, 0.02))
+    half = Effect(none=1.0, margin=1.0, side="below")
+    assert direction(Interval.exact(0.51), half) == "no effect" and direction(Interval.exact(0.49), half) == "holds"
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from concurrent.futures import ProcessPoolExecutor
 from importlib import import_module
 from pathlib import Path
 
+from repro.common import no_links
 from repro.common.errors import InputError, unknown
 from repro.common.paths import reports_root
 from repro.reports import built
@@ -88,6 +89,6 @@ def _sweep(folders: list[Path], written: set[Path]) -> None:
         for path in sorted(folder.glob("*")):
             if path.suffix in GENERATED and path not in written:
                 try:
-                    path.unlink()
+                    no_links.remove(path)
                 except OSError as error:
                     raise InputError(f"{path}: an outdated figure cannot be removed ({error.strerror})") from None

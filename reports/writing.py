@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import io
-import os
 from pathlib import Path
 from typing import Any
 
+from repro.common import no_links
 from repro.common.errors import InputError
 from repro.reports import foreign
 
@@ -48,11 +48,9 @@ def _readable(figure: Any) -> None:
 
 def write_bytes(path: Path, content: bytes) -> Path:
     """Write beside, then rename; a folder that cannot be written is one clear line."""
-    temporary = path.with_name(path.name + ".tmp")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_bytes(content)
-        os.replace(temporary, path)
+        no_links.make_folder(path.parent)
+        no_links.replace(path, content, durable=False)
     except OSError as error:
         reason = error.strerror or str(error)
         raise InputError(

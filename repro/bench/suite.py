@@ -9,6 +9,7 @@ import time
 from typing import Any
 
 from repro.bench import goals
+from repro.common import no_links
 from repro.common.atomic import write_atomically
 from repro.common.errors import unknown
 from repro.common.paths import results_root
@@ -31,7 +32,7 @@ def run_suite(only: str | None) -> dict[str, Any]:
     if only is not None and only not in BENCHMARKS:
         raise unknown("benchmark", only, BENCHMARKS)
     folder = results_root() / "bench"
-    folder.mkdir(parents=True, exist_ok=True)
+    no_links.make_folder(folder)
     results = {}
     for name in BENCHMARKS if only is None else (only,):
         module = importlib.import_module(f"repro.bench.{name}")

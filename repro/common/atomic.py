@@ -6,23 +6,16 @@ import contextlib
 import os
 from pathlib import Path
 
+from repro.common import no_links
+
 
 def write_atomically(path: Path, content: str | bytes) -> None:
     """Write to a temporary file beside `path`, then rename: readers see the old content or the new, never a part.
 
     Both are on the disk when this returns, and so is what was renamed in the same folder before.
     """
-    temporary = path.with_name(path.name + ".tmp")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(content.encode() if isinstance(content, str) else content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-        sync_folder(path.parent)
-    except OSError:
-        temporary.unlink(missing_ok=True)
-        raise
+    no_links.replace(path, content.encode() if isinstance(content, str) else content)
+    sync_folder(path.parent)
 
 
 def sync_folder(folder: Path) -> None:

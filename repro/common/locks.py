@@ -8,6 +8,7 @@ import time
 from pathlib import Path
 from typing import IO
 
+from repro.common import no_links
 from repro.common.errors import InputError
 
 RUN, RANKS = "cell.lock", "ranks.lock"  # in a run's folder: the command's, and that of all who write there
@@ -20,7 +21,7 @@ def take(path: Path, kind: int = fcntl.LOCK_EX, wait_s: float = 0.0) -> IO[str] 
     kind: fcntl.LOCK_EX for one holder, LOCK_SH for one of several. InputError where files cannot be locked.
     """
     until = time.monotonic() + wait_s
-    file = open(path, "a")  # noqa: SIM115  # whoever asked closes it
+    file = no_links.opened(path, "a")  # whoever asked closes it
     while True:
         try:
             fcntl.flock(file, kind | fcntl.LOCK_NB)

@@ -10,6 +10,8 @@ from typing import Any
 
 import yaml
 
+from repro.common import no_links
+
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # PyYAML may be built without libyaml
 MOST_BYTES = 2**22  # of a configuration, which has some kilobytes
 DEEPEST = 100  # mappings and lists in one another
@@ -33,7 +35,7 @@ def parse_plain(path: Path) -> Any:
     MOST_BYTES, and nesting deeper than DEEPEST, which ends the process in libyaml's reader. Raises OSError, ValueError
     and yaml.YAMLError.
     """
-    with open(path, "rb") as file:
+    with no_links.opened(path) as file:
         text = file.read(MOST_BYTES + 1)
     if len(text) > MOST_BYTES:
         raise ValueError(f"more than {MOST_BYTES} bytes")

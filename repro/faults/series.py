@@ -7,7 +7,6 @@ import itertools
 import json
 import os
 import random
-import shutil
 import sys
 import time
 from collections import Counter
@@ -18,6 +17,7 @@ from typing import Any
 from tabulate import tabulate
 
 from repro import strategies
+from repro.common import no_links
 from repro.common.errors import FaultError, InputError, NotHere
 from repro.faults import baseline, damage, disks, running, servers
 from repro.faults.trial import EXPERIMENT, Impossible, Lost, Trial, overrides_of
@@ -92,7 +92,7 @@ def attempt(folder: Path, trial: str, strategy: str, fault: str, key: str) -> di
     began, why, outcome = time.monotonic(), None, "survived"
     undisturbed = baseline.of(strategy, folder / "baselines", key)
     workspace = folder / "workspaces" / trial.replace("/", "-").replace(" ", "-")
-    shutil.rmtree(workspace, ignore_errors=True)  # what the same trial, lost with older code, has left
+    no_links.remove_tree(workspace)  # what the same trial, lost with older code, has left
     attempted = Trial(strategy, workspace, random.Random(trial), undisturbed)
     try:
         FAULTS[fault](attempted)
@@ -119,7 +119,7 @@ def attempt(folder: Path, trial: str, strategy: str, fault: str, key: str) -> di
 
 
 def append(folder: Path, record: dict[str, Any]) -> None:
-    with open(folder / "trials.jsonl", "a", encoding="utf-8") as file:
+    with no_links.opened(folder / "trials.jsonl", "a", encoding="utf-8") as file:
         file.write(json.dumps(record) + "\n")
         file.flush()
         os.fsync(file.fileno())

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
-import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +13,7 @@ from queue import Queue
 from typing import Any
 
 from repro import launch
-from repro.common import locks
+from repro.common import locks, no_links
 from repro.common.errors import Diverged, FaultError, InputError, ReproError
 from repro.common.paths import reference_root, results_root
 from repro.evaluation.metrics import METRICS
@@ -132,8 +131,8 @@ def check_results_folder() -> None:
     try:
         root.mkdir(parents=True, exist_ok=True)
         probe = root / ".writable.tmp"
-        probe.write_bytes(b"x" * 65536)
-        probe.unlink(missing_ok=True)
+        no_links.write(probe, b"x" * 65536)
+        no_links.remove(probe)
     except OSError as error:
         raise InputError(f"results folder {root}: {error.strerror}; set REPRO_RESULTS to another") from None
 
@@ -146,7 +145,8 @@ def run_folder(run: Run, note: Callable[[str], None]) -> Iterator[int]:
     they are gone too. Launchers hand no file descriptors on, so each rank takes the lock for itself
     (`repro.rank.main`).
     """
-    run.folder.mkdir(parents=True, exist_ok=True)
+    no_links.make_folder(run.folder)
+    no_links.check_tree(run.folder)  # ranks, and libraries in them, open files by themselves
     path = run.folder / locks.RANKS
     with contextlib.ExitStack() as held:
         if (own := locks.take(run.folder / locks.RUN)) is None:
@@ -189,7 +189,7 @@ def run_one(
         if force:
             clear(run)
         # not finished, whatever a summary from elsewhere says: an interrupted run must not find itself done
-        (folder / "summary.json").unlink(missing_ok=True)
+        no_links.remove(folder / "summary.json")
         hardware = run.hardware | ({"links": place.network} if place.network else {})
         recorded = {"key": run.key, "hardware": hardware, "provenance": provenance.provenance()}
         config = run.config.model_copy(update=recorded).plain()
@@ -231,7 +231,7 @@ def run_one(
         summary = read_summary(run.folder)
         if summary is None:
             raise FaultError("the ranks ended without a summary")
-        shutil.rmtree(run.folder / "checkpoints", ignore_errors=True)
+        no_links.remove_tree(run.folder / "checkpoints")
         if mirror:
             mirror.finish(run.folder, summary)
         progress.done(run.title, heard.last_line(summary))
@@ -243,7 +243,7 @@ def clean_up(run: Run) -> None:
         return
     with own:
         if run.finished:  # still: another command may have begun it anew meanwhile
-            shutil.rmtree(run.folder / "checkpoints", ignore_errors=True)
+            no_links.remove_tree(run.folder / "checkpoints")
 
 
 def ranks_of(run: Run) -> int:
@@ -270,8 +270,8 @@ def clear(run: Run) -> None:
     """Forget what an earlier try of this run left."""
     for name in ("events.jsonl", "summary.json", "ranks.log", machine.SAMPLES, "trace.rank*.json"):
         for path in run.folder.glob(name):
-            path.unlink()
-    shutil.rmtree(run.folder / "checkpoints", ignore_errors=True)
+            no_links.remove(path)
+    no_links.remove_tree(run.folder / "checkpoints")
 
 
 class Listener:

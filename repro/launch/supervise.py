@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from repro.common import no_links
 from repro.common.errors import Diverged, FaultError, InputError, OutOfMemory, ReproError
 from repro.common.known import known
 from repro.common.processes import end_with_parent
@@ -184,5 +185,5 @@ class Ranks:
 
     def _save(self, text: str) -> None:
         if self.log:
-            with contextlib.suppress(OSError):  # a full disk is perhaps the very reason
-                self.log.write_text(text, encoding="utf-8")
+            with contextlib.suppress(OSError, InputError):  # a full disk is perhaps the very reason
+                no_links.write(self.log, text.encode("utf-8", "replace"))

@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 
+from repro.common import no_links
 from repro.common.atomic import write_atomically
 from repro.common.errors import cannot
 
@@ -34,7 +35,7 @@ class Checkpoints:
 
     def __init__(self, folder: Path, rank: int):
         self.folder, self.rank = folder / "checkpoints", rank
-        self.folder.mkdir(parents=True, exist_ok=True)
+        no_links.make_folder(self.folder)
 
     def _path(self, iteration: int) -> Path:
         return self.folder / f"iteration{iteration:09d}.rank{self.rank}.pt"
@@ -75,7 +76,7 @@ class Checkpoints:
         """The state that `save` was given; Damaged where the file does not hold what its manifest says."""
         path, manifest = self._path(iteration), self._manifest(iteration)
         try:
-            said = json.loads(manifest.read_bytes())
+            said = json.loads(no_links.read(manifest))
             size, sha256 = said["bytes"], said["sha256"]
             if (said["iteration"], said["rank"]) != (iteration, self.rank):
                 raise ValueError("of another checkpoint")
@@ -84,7 +85,7 @@ class Checkpoints:
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise Damaged(f"{manifest}: not its manifest ({error!r})") from None
         try:
-            with open(path, "rb") as file:
+            with no_links.opened(path) as file:
                 if (found := os.fstat(file.fileno()).st_size) != size:
                     raise Damaged(f"{path}: has {found} bytes, not {size}")
                 if hashlib.file_digest(file, "sha256").hexdigest() != sha256:
@@ -118,7 +119,7 @@ class _Written(io.BufferedWriter):
     """A file for torch to write: what has gone into it, and the error that torch reports as an assertion of its own."""
 
     def __init__(self, path: Path):
-        super().__init__(io.FileIO(path, "w"))
+        super().__init__(io.FileIO(path, "w", opener=lambda _, flags: no_links.descriptor(path, flags)))
         self.size, self.digest = 0, hashlib.sha256()
         self.error: OSError | None = None
 

@@ -27,7 +27,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from repro.common import strict_json
+from repro.common import no_links, strict_json
 from repro.common.atomic import sync_folder
 from repro.common.errors import InputError, cannot
 
@@ -42,9 +42,9 @@ class EventLog:
         self.path = Path(path)
         self._buffer: list[str] = []
         try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
+            no_links.make_folder(self.path.parent)
             # Unbuffered: after `flush` the bytes are with the operating system, and outlive this process's SIGKILL.
-            self._file = open(self.path, "ab", buffering=0)  # noqa: SIM115 - closed by close()
+            self._file = no_links.opened(self.path, "ab", buffering=0)
             _drop_torn_line(self.path)
         except OSError as error:
             raise cannot("write", self.path, error) from None
@@ -159,17 +159,18 @@ def cut_back(path: Path) -> str | None:
         try:
             _event(line)
         except ValueError as error:
-            os.truncate(path, end)
+            with no_links.opened(path, "r+b") as file:
+                file.truncate(end)
             return f"{path}:{number}: not an event ({error})"
         end += len(line)
     return None
 
 
 def _bytes(path: Path, offset: int = 0) -> bytes:
-    """What a file holds behind an offset, by its size: a log may be a link to a device, which has no end."""
-    with open(path, "rb") as file:
+    """What a file holds behind an offset."""
+    with no_links.opened(path) as file:
         file.seek(offset)
-        return file.read(max(0, os.fstat(file.fileno()).st_size - offset))
+        return bytes(file.read())
 
 
 def _event(line: bytes) -> dict[str, Any]:
@@ -187,7 +188,7 @@ def _event(line: bytes) -> dict[str, Any]:
 
 def _drop_torn_line(path: Path) -> None:
     """Cut the file after its last newline."""
-    with open(path, "r+b") as file:
+    with no_links.opened(path, "r+b") as file:
         end = file.seek(0, os.SEEK_END)
         keep = end
         while keep > 0:

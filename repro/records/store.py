@@ -72,7 +72,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from repro.common import strict_json
+from repro.common import no_links, strict_json
 from repro.common.atomic import write_atomically
 from repro.common.errors import InputError
 from repro.common.paths import results_root
@@ -85,8 +85,9 @@ LATER_PHASES = ("imbalance",)  # older summaries do not have them: `read_summary
 
 
 def run_dir(paper: str, experiment: str, run: str, root: Path | None = None) -> Path:
-    """The folder of one run (not created)."""
-    return (root or results_root()) / paper / experiment / run
+    """The folder of one run (not created); InputError for names that are no plain ones."""
+    names = {"paper": paper, "experiment": experiment, "run": run}
+    return (root or results_root()).joinpath(*(no_links.checked(what, name) for what, name in names.items()))
 
 
 def write_summary(folder: Path, summary: dict[str, Any]) -> None:
@@ -98,12 +99,12 @@ def write_summary(folder: Path, summary: dict[str, Any]) -> None:
 def read_summary(folder: Path) -> dict[str, Any] | None:
     """The summary of a finished run, or None; InputError for a file without one (`repro.records.summary_schema`)."""
     path = folder / "summary.json"
-    if not path.is_file():
-        return None
     try:
-        summary = strict_json.parse(path.read_bytes())
+        summary = strict_json.parse(no_links.read(path))
         summary_schema.check(summary)
         return _completed(summary)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
     except (OSError, ValueError) as error:
         raise InputError(f"{path}: not a readable summary ({error}); remove the file to repeat the run") from None
 

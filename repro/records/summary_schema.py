@@ -8,10 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from repro.common import no_links
+
 TEXTS = (
     *("status", "key", "cell", "program", "paper", "experiment", "setting", "strategy", "kind", "testbed", "fabric"),
     *("launcher", "scale", "metric", "line", "weights_sha256"),
 )
+PLACE = ("paper", "experiment", "cell")  # names of folders
 COUNTS = ("schema", "workers", "ranks", "seed", "batch", "iterations", "iterations_per_epoch", "accumulate")
 FLAGS = ("breakdown",)
 # numbers, or mappings and lists of them, however deep; null where there is none
@@ -40,6 +43,9 @@ def check(summary: Any) -> None:
         for name in names:
             if name in summary and not right(summary[name]):
                 raise ValueError(f"{name} is not {what}: {str(summary[name])[:40]!r}")
+    for name in PLACE:
+        if name in summary and not no_links.is_plain(summary[name]):
+            raise ValueError(f"paper, experiment or run have no plain name: {name} is {summary[name][:40]!r}")
     for part, name in NAMES.items():
         if not isinstance(summary.get(part, {}).get(name), str | None):
             raise ValueError(f"{part}.{name} is not a text: {str(summary[part][name])[:40]!r}")

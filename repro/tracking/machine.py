@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from repro.common import no_links
+from repro.common.errors import InputError
 from repro.tracking.format import Point
 
 SAMPLES = "system.jsonl"  # in a run's folder: a line a sample, {"time": milliseconds since 1970, name: value, ...}
@@ -37,7 +39,7 @@ def sampled(folder: Path, every_s: float = EVERY_S) -> Iterator[None]:
 def sampled_points(folder: Path) -> list[Point]:
     """The samples in a run's folder as points of MLflow's metrics, a step each; half a line at its end is none."""
     try:
-        lines = (folder / SAMPLES).read_text(encoding="utf-8").splitlines()
+        lines = no_links.read(folder / SAMPLES).decode("utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         return []
     points = []
@@ -55,7 +57,8 @@ def _sample(path: Path, over: threading.Event, every_s: float) -> None:
     while not over.is_set():
         over.wait(every_s)
         values = {"time": round(1000 * time.time())} | _values(monitors)
-        with contextlib.suppress(OSError), path.open("a", encoding="utf-8") as file:  # a full disk is not ours to say
+        # a full disk is not ours to say
+        with contextlib.suppress(OSError, InputError), no_links.opened(path, "a", encoding="utf-8") as file:
             file.write(json.dumps(values) + "\n")
 
 

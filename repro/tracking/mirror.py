@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -28,6 +29,7 @@ from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
+from repro.common import no_links
 from repro.records.events import EventTail, superseded
 from repro.records.store import read_summary
 from repro.tracking.format import (
@@ -164,11 +166,12 @@ class Mirror:
         self._end("FINISHED", digest(summary), end)
 
     def _send_files(self, folder: Path, summary: dict[str, Any]) -> None:
-        """MLflow takes a folder: of links to those that are wanted."""
+        """MLflow takes a folder: of copies, for it would follow links of the run's folder."""
         with tempfile.TemporaryDirectory() as wanted:
             for pattern in ARTIFACTS:
                 for path in folder.glob(pattern):
-                    Path(wanted, path.name).symlink_to(path.resolve())
+                    with no_links.opened(path) as file, open(Path(wanted, path.name), "xb") as copy:
+                        shutil.copyfileobj(file, copy)
             if summary.get("staleness"):
                 Path(wanted, STALENESS).write_text(json.dumps({"ranks": summary["staleness"]}, indent=1))
             if any(Path(wanted).iterdir()):
@@ -271,8 +274,11 @@ def digest_of(folder: Path) -> str:
     """What stands for all that there is to mirror of a run's folder now."""
     if summary := read_summary(folder):
         return digest(summary)
-    events = folder / "events.jsonl"
-    return hashlib.sha256(events.read_bytes() if events.is_file() else b"").hexdigest()[:16]
+    try:
+        events = no_links.read(folder / "events.jsonl")
+    except FileNotFoundError:
+        events = b""
+    return hashlib.sha256(events).hexdigest()[:16]
 
 
 def digest(summary: dict[str, Any]) -> str:

@@ -13,11 +13,12 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from repro.common import locks
+from repro.common import locks, no_links
 from repro.common.errors import FaultError, InputError
 from repro.common.paths import results_root
 from repro.tracking.format import plain_name
 
+DATABASE = "mlflow.db"  # in the results folder
 REQUEST_S = 15  # that a server may be silent
 LOCK_S = 15.0  # that others may take to make or migrate the SQLite file
 # What MLflow knows; others come with plugins. A scheme may name a driver, as in mysql+pymysql.
@@ -58,6 +59,9 @@ class Store:
         found = self.client.get_experiment_by_name(name)
         if not found:
             # A server has its own place for files; a file needs one, absolute, or it follows the current folder.
+            for part in name.split("/"):
+                no_links.checked("MLflow experiment: paper, experiment or kind", part)
+            no_links.check(self.root / "mlflow-artifacts" / name)
             place = (self.root / "mlflow-artifacts" / name).resolve().as_uri()
             try:
                 location = None if self.is_server else place
@@ -100,7 +104,9 @@ def tracking_uri(uri: str | None = None, root: Path | None = None) -> str:
     """
     given = uri or os.environ.get("MLFLOW_TRACKING_URI")
     if not given:
-        return f"sqlite:///{(root or results_root()).resolve()}/mlflow.db"
+        path = str((root or results_root()).resolve() / DATABASE)
+        # SQLAlchemy takes a ? for the end of the path and decodes nothing; SQLite's own URIs are decoded
+        return f"sqlite:///file:{urllib.parse.quote(path)}?uri=true" if "?" in path else f"sqlite:///{path}"
     if wrong := _wrong(given):
         raise InputError(
             f"MLFLOW_TRACKING_URI={public(given)}: {wrong}; it is the address of a server, as http://HOST:5000, "
@@ -170,6 +176,7 @@ def open_store(uri: str, root: Path) -> Any:
     if not uri.startswith("sqlite:"):
         return MlflowClient(uri)
     root.mkdir(parents=True, exist_ok=True)
+    no_links.check(root / DATABASE)
     # Several processes that make the same new database at once destroy it for one another.
     path = root / "mlflow.lock"
     if (lock := locks.take(path, wait_s=LOCK_S)) is None:
@@ -191,7 +198,7 @@ def _check_file(uri: str) -> None:
 
     path = make_url(uri).database
     try:
-        with closing(sqlite3.connect(path or ":memory:", timeout=LOCK_S)) as database:
+        with closing(sqlite3.connect(path or ":memory:", LOCK_S, uri="uri=true" in uri)) as database:
             database.execute("PRAGMA schema_version")
     except sqlite3.Error as error:
         raise FaultError(f"{path}: no database of MLflow's ({error}); move it away") from None

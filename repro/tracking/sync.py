@@ -14,6 +14,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from repro.common import no_links
 from repro.common.errors import FaultError, InputError, ReproError
 from repro.common.paths import REFERENCE, results_root
 from repro.common.warnings import warn
@@ -173,7 +174,7 @@ def describe(folder: Path, summary: dict[str, Any] | None, events: list[dict[str
 def _is_running(folder: Path) -> bool:
     """Whether a command holds the run (`repro.launch.runner.run_folder`): that command mirrors it too."""
     try:
-        with open(folder / "cell.lock") as file:
+        with no_links.opened(folder / "cell.lock") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True

@@ -28,7 +28,8 @@ def pool():
     from repro.launch.local import environment  # not in the ranks
     from repro.launch.pool import Pool
 
-    return Pool(environment(threads=1))
+    path = [str(Path(__file__).with_name("full_disk")), *filter(None, [os.environ.get("PYTHONPATH")])]
+    return Pool(environment(threads=1) | {"PYTHONPATH": os.pathsep.join(path)})
 
 
 def launch(fabric, size, program, folder):

@@ -7,6 +7,7 @@ import socket
 from pathlib import Path
 
 from repro import launch
+from repro.common import no_links
 from repro.common.errors import InputError
 from repro.common.fields import checked
 from repro.experiment import files
@@ -27,7 +28,7 @@ def prepare(run: Run) -> bool:
     launcher = launch.of(run.config.testbed)
     run.hardware = {"class": launcher.hardware_class(), "network": run.config.testbed.network}
     recorded = {"key": run.key, "hardware": run.hardware, "provenance": provenance.provenance()}
-    run.folder.mkdir(parents=True, exist_ok=True)
+    no_links.make_folder(run.folder)
     files.write_yaml(run.folder / "config.yaml", run.config.model_copy(update=recorded).plain())
     return new
 

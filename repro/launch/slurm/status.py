@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+from repro.common import no_links
 from repro.common.errors import InputError
 from repro.common.paths import results_root
 from repro.launch.slurm import client, record
@@ -108,7 +109,7 @@ def progress_of(place: Path, run: dict[str, Any]) -> dict[str, Any]:
 def last_error(log: Path) -> str | None:
     """The last error line of a task's output."""
     try:
-        found = REASON.findall(log.read_text(encoding="utf-8", errors="replace"))
+        found = REASON.findall(no_links.read(log).decode("utf-8", "replace"))
     except OSError:
         return None
     return found[-1] if found else None

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from repro import launch
+from repro.common import no_links
 from repro.common.errors import InputError
 from repro.experiment import config as configs
 from repro.experiment import grid
@@ -111,8 +112,8 @@ def submit(runs: Sequence[Run], site: sites.Site, mlflow: bool) -> dict[str, Any
     experiment = runs[0].experiment
     folder = record.new_folder(experiment)
     made = scripts(runs, site, folder, mlflow)
-    folder.mkdir(parents=True)
-    shutil.copyfile(sites.path(), folder / "site.yaml")
+    no_links.make_folder(folder, new=True)
+    no_links.write(folder / "site.yaml", sites.path().read_bytes())
     submission: dict[str, Any] = {
         "experiment": experiment,
         "submitted_at": provenance.utc_now(),
@@ -122,15 +123,15 @@ def submit(runs: Sequence[Run], site: sites.Site, mlflow: bool) -> dict[str, Any
     for number, (group, text) in enumerate(made):
         ranks = programs.ranks(group[0].config)
         path = folder / (f"job-{number}-{ranks}ranks.sbatch" if len(made) > 1 else "job.sbatch")
-        path.write_text(text, encoding="utf-8")
+        no_links.write(path, text.encode())
         new = [run for run in group if prepare(run)]
         try:
             job = client.submit(path)
         except InputError:
             for run in new:
-                shutil.rmtree(run.folder)
+                no_links.remove_tree(run.folder)
             if not submission["arrays"]:
-                shutil.rmtree(folder)
+                no_links.remove_tree(folder)
             raise
         submission["arrays"].append(
             {

@@ -20,6 +20,7 @@ from repro.common.paths import CONFIGS
 from repro.experiment import config, files, papers
 from repro.launch import runs
 from tests.support.cli import QUICK, refused, repro
+from tests.support.full_disk import sitecustomize
 from tests.support.waiting import LIMIT_S
 
 FIG4 = "pipesgd/fig4-mnist"
@@ -107,7 +108,7 @@ def test_an_unwritable_results_folder(tmp_path):
     refused(repro(tmp_path / "file" / "results", "run", FIG4), "results folder", "REPRO_RESULTS")
 
 
-def test_a_full_disk_is_named_and_nothing_is_half_written(tmp_path):
+def test_a_full_disk_is_named_and_nothing_is_half_written(tmp_path, monkeypatch):
     """/dev/full takes nothing: the events of the run cannot be written."""
     results = tmp_path / "results"
     overrides = ["strategy=dsync", "testbed=virtual", "--no-report"]
@@ -115,10 +116,10 @@ def test_a_full_disk_is_named_and_nothing_is_half_written(tmp_path):
     (events,) = results.rglob("events.jsonl")
     (events.parent / "summary.json").unlink()
     events.unlink()
-    events.symlink_to("/dev/full")
+    monkeypatch.setenv(sitecustomize.ROOM, "events.jsonl")
     refused(repro(results, "run", FIG4, "--no-mlflow", *QUICK, *overrides), "events.jsonl", "No space left on device")
     assert not list(results.rglob("summary.json"))
-    events.unlink()
+    monkeypatch.delenv(sitecustomize.ROOM)
     assert repro(results, "run", FIG4, "--no-mlflow", *QUICK, *overrides).returncode == 0
 
 

@@ -21,6 +21,7 @@ from repro.records.store import read_summary
 from repro.testing import small
 from tests.support.cli import run as cli
 from tests.support.cli import summary
+from tests.support.full_disk import sitecustomize
 
 STATE = {"weights": torch.arange(5000.0), "counts": {3: 4}, "names": ("a", None), "lr": 0.1}
 
@@ -106,16 +107,17 @@ def test_a_damaged_checkpoint_is_not_loaded(tmp_path, damage):
 
 @pytest.mark.parametrize("state", [{"x": 1}, STATE], ids=["small", "large"])
 @pytest.mark.parametrize("suffix", ["pt.tmp", "json.tmp"])
-def test_a_full_disk_is_one_line_and_leaves_nothing_behind(tmp_path, state, suffix):
+def test_a_full_disk_is_one_line_and_leaves_nothing_behind(tmp_path, monkeypatch, state, suffix):
     checkpoints = Checkpoints(tmp_path, 0)
     checkpoints.save(5, STATE)
     names = {"pt.tmp": "iteration000000007.rank0.tmp", "json.tmp": "iteration000000007.rank0.json.tmp"}
-    (checkpoints.folder / names[suffix]).symlink_to("/dev/full")
+    monkeypatch.setenv(sitecustomize.ROOM, names[suffix])
     with pytest.raises(InputError, match=r"cannot write .*iteration000000007\.rank0.*: disk full") as caught:
         checkpoints.save(7, state)
     assert caught.value.status == 2 and "\n" not in str(caught.value)
     assert checkpoints.available() == [5] and checkpoints.load(5)
     assert len(list(checkpoints.folder.iterdir())) == 2
+    monkeypatch.delenv(sitecustomize.ROOM)
     checkpoints.save(7, state)  # there is room again
     assert checkpoints.load(7)
 
@@ -219,28 +221,29 @@ def test_without_a_good_checkpoint_the_run_starts_from_the_beginning(tmp_path, m
 
 
 @pytest.mark.parametrize("name", ["iteration000000012.rank0.tmp", "iteration000000012.rank2.json.tmp"])
-def test_a_run_whose_disk_is_full_goes_on_when_there_is_room(tmp_path, whole, name):
-    (tmp_path / "checkpoints").mkdir()
-    (tmp_path / "checkpoints" / name).symlink_to("/dev/full")
+def test_a_run_whose_disk_is_full_goes_on_when_there_is_room(tmp_path, monkeypatch, whole, name):
+    monkeypatch.setenv(sitecustomize.ROOM, name)
     with pytest.raises(InputError, match=r"cannot write .*iteration000000012.*: disk full"):
         run(tmp_path, "strategy=pipe_sgd")
+    monkeypatch.delenv(sitecustomize.ROOM)
     again = run(tmp_path, "strategy=pipe_sgd")
     assert resumes(tmp_path) == [10]
     assert again["weights_sha256"] == whole["weights_sha256"] and curve(again) == curve(whole)
 
 
 @pytest.mark.ranks
-def test_the_user_is_told_of_damage_and_of_a_full_disk(tmp_path):
+def test_the_user_is_told_of_damage_and_of_a_full_disk(tmp_path, monkeypatch):
     overrides = ("strategy=pipe_sgd", "testbed=virtual")
     undisturbed = summary(cli(tmp_path / "whole", *overrides))
     assert cli(tmp_path / "killed", *overrides, fault="kill:0:18").returncode == 1
     *_, newest = sorted((tmp_path / "killed").rglob("*.rank1.pt"))
     flip(newest)
-    newest.with_suffix(".tmp").symlink_to("/dev/full")
+    monkeypatch.setenv(sitecustomize.ROOM, newest.with_suffix(".tmp").name)
     full = cli(tmp_path / "killed", *overrides)
     assert f"{newest}: is not what was written" in full.stderr and "at iteration 10" in full.stderr
     assert full.returncode == 2 and f"cannot write {newest}: disk full" in full.stderr.splitlines()[-1]
     assert "Traceback" not in full.stderr
+    monkeypatch.delenv(sitecustomize.ROOM)
     again = cli(tmp_path / "killed", *overrides)
     assert summary(again)["weights_sha256"] == undisturbed["weights_sha256"] and "at iteration 10" in again.stderr
 

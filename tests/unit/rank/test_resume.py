@@ -129,10 +129,10 @@ def test_the_log_is_on_the_disk_before_the_manifest(tmp_path, monkeypatch, undis
         if os.readlink(f"/proc/self/fd/{descriptor}") == str(log):
             on_disk[0] = log.stat().st_size
 
-    def renamed(source, target):
+    def renamed(source, target, **folders):
         if str(target).endswith("rank0.json"):
             seen.append(on_disk[0] == log.stat().st_size)
-        replace(source, target)
+        replace(source, target, **folders)
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", synced)

@@ -41,6 +41,14 @@ def test_a_database_that_is_none_costs_one_warning(tmp_path, folder):
     assert warning.startswith("warning: MLflow") and "repro track sync" in warning and "\n" not in warning
 
 
+def test_a_results_folder_with_a_question_mark_keeps_its_database(tmp_path):
+    root = tmp_path / "quest?x=1" / "50%41 #1"
+    folder = root / "pipesgd" / "fig4-mnist" / "pipe-sgd-t-s3"
+    write_events(folder, evaluation(10, 1.0, 0.5))
+    assert sync_all(root).done == 1 and len(runs_of(root)[1]) == 1
+    assert {path.parent for path in tmp_path.rglob("mlflow.db*")} == {root}
+
+
 def test_a_wrong_address_is_refused_in_one_line(tmp_path):
     for uri, what in {
         "htp://user:se/cr@et@host:5000": "unknown scheme 'htp'",

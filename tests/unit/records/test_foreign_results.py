@@ -1,0 +1,210 @@
+"""A results folder of somebody else: no link in it leads a command to other files of its user."""
+
+from __future__ import annotations
+
+import json
+import os
+from types import SimpleNamespace
+
+import pytest
+
+from repro.common import locks, no_links
+from repro.common.atomic import write_atomically
+from repro.common.errors import InputError
+from repro.experiment import files
+from repro.launch import runner
+from repro.launch.slurm import record
+from repro.rank.checkpoints import Checkpoints
+from repro.records.events import EventLog, cut_back, read_events
+from repro.records.store import read_summary, run_dir, write_summary
+from repro.reports import writing
+from repro.tracking import machine, sync_all
+from tests.unit.tracking.conftest import root, template  # noqa: F401 - fixtures
+from tests.unit.tracking.made import evaluation, summary_of, write_events
+
+SECRET = b"the user's own"
+RUN = SimpleNamespace(label="a run", key="k")
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    """The results folder, itself reached through a link, which is the user's."""
+    (tmp_path / "scratch").mkdir()
+    (tmp_path / "results").symlink_to(tmp_path / "scratch")
+    monkeypatch.setattr("repro.common.paths.PROJECT", tmp_path)
+    monkeypatch.delenv("REPRO_RESULTS", raising=False)
+    return tmp_path / "results"
+
+
+@pytest.fixture
+def folder(results):
+    """A run's."""
+    made = run_dir("pipesgd", "fig4-mnist", "a-run", results)
+    no_links.make_folder(made)
+    return made
+
+
+@pytest.fixture
+def victim(tmp_path):
+    path = tmp_path / "victim"
+    path.write_bytes(SECRET)
+    yield path
+    assert path.read_bytes() == SECRET and not path.is_symlink()
+
+
+@pytest.fixture
+def victims(tmp_path):
+    path = tmp_path / "victims"
+    path.mkdir()
+    (path / "iteration000000001.rank0.pt").write_bytes(SECRET)
+    yield path
+    assert [each.read_bytes() for each in path.iterdir()] == [SECRET]
+
+
+def refused(link, call, *arguments):
+    """One line that names the link."""
+    with pytest.raises(InputError) as caught:
+        call(*arguments)
+    assert str(link) in str(caught.value) and "link" in str(caught.value) and "\n" not in str(caught.value)
+
+
+def held(folder):
+    with runner.run_folder(SimpleNamespace(label="a run", folder=folder), print):
+        pass
+
+
+SUMMARY = summary_of([evaluation(10, 1.0, 0.5)])
+WRITERS = {
+    "events.jsonl": lambda folder: EventLog(folder / "events.jsonl"),
+    "config.yaml.tmp": lambda folder: files.write_yaml(folder / "config.yaml", {}),
+    "summary.json.tmp": lambda folder: write_summary(folder, SUMMARY),
+    "cell.lock": lambda folder: locks.take(folder / "cell.lock"),
+    "submission.json.tmp": lambda folder: record.write(folder, {}),
+    "page.md.tmp": lambda folder: writing.write_text(folder / "page.md", "text"),
+    "cut": lambda folder: cut_back(folder / "cut"),
+}
+READERS = {
+    "events.jsonl": lambda folder: read_events(folder / "events.jsonl"),
+    "config.yaml": lambda folder: files.read_yaml(folder / "config.yaml"),
+    "summary.json": read_summary,
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_link_in_the_place_of_a_file_is_not_written_through(folder, victim, name):
+    (folder / name).symlink_to(victim)
+    refused(folder / name, WRITERS[name], folder)
+    refused(folder / name, held, folder)  # before any rank starts
+
+
+@pytest.mark.parametrize("name", READERS)
+def test_nor_read_through(folder, victim, name):
+    (folder / name).symlink_to(victim)
+    refused(folder / name, READERS[name], folder)
+
+
+@pytest.mark.parametrize("name", [*WRITERS, "checkpoints", "new/page"])
+def test_nor_is_a_folder_on_the_way(results, tmp_path, victims, name):
+    (results / "pipesgd").symlink_to(victims)
+    write = WRITERS.get(name, lambda folder: no_links.make_folder(folder / name))
+    refused(results / "pipesgd", write, results / "pipesgd" / "fig4-mnist" / "a-run")
+
+
+def test_checkpoints_elsewhere_are_neither_deleted_nor_written(folder, victims):
+    (folder / "checkpoints").symlink_to(victims)
+    refused(folder / "checkpoints", Checkpoints, folder, 0)
+    refused(folder / "checkpoints", runner.clear, SimpleNamespace(folder=folder))
+    refused(folder / "checkpoints", held, folder)
+
+
+def test_a_checkpoint_is_no_link(folder, victims):
+    (folder / "checkpoints").mkdir()
+    link = folder / "checkpoints" / "iteration000000001.rank0.tmp"
+    link.symlink_to(victims / "iteration000000001.rank0.pt")
+    refused(link, Checkpoints(folder, 0).save, 1, {})
+
+
+def test_whether_the_results_can_be_written_is_not_tried_on_another_file(results, victim):
+    (results / ".writable.tmp").symlink_to(victim)
+    refused(results / ".writable.tmp", runner.check_results_folder)
+    (results / ".writable.tmp").unlink()
+    runner.check_results_folder()
+    assert not list(results.iterdir())
+
+
+def test_the_machine_s_samples_go_to_no_other_file(folder, victim):
+    (folder / machine.SAMPLES).symlink_to(victim)
+    with machine.sampled(folder, 0.01):
+        pass
+    refused(folder / machine.SAMPLES, machine.sampled_points, folder)
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")])
+def test_what_has_no_end_is_not_waited_for(folder, make):
+    make(folder / "summary.json")
+    with pytest.raises(InputError, match=r"summary\.json"):
+        read_summary(folder)
+    make(folder / "events.jsonl")
+    with pytest.raises(InputError, match=r"events\.jsonl"):
+        EventLog(folder / "events.jsonl")
+    with pytest.raises(InputError, match=r"\.json"):
+        held(folder)
+
+
+def test_files_of_a_killed_process_are_no_hindrance(folder):
+    (folder / "config.yaml.tmp").write_text("half")
+    files.write_yaml(folder / "config.yaml", {"a": 1})
+    assert files.read_yaml(folder / "config.yaml") == {"a": 1}
+    assert [path.name for path in folder.iterdir()] == ["config.yaml"]
+
+
+@pytest.mark.parametrize("name", ["..", "../..", "/tmp", "a/b", "", ".hidden", "a\nb", "a\0b", 5, "x" * 256])
+def test_names_of_a_record_are_plain(folder, name):
+    for names in ((name, "e", "r"), ("p", name, "r"), ("p", "e", name)):
+        with pytest.raises(InputError, match="plain name") as caught:
+            run_dir(*names)
+        assert "\n" not in str(caught.value)
+    for part in ("paper", "experiment", "cell"):
+        (folder / "summary.json").write_text(json.dumps({**SUMMARY, part: name}))
+        with pytest.raises(InputError, match=rf"summary\.json: .*{part}") as caught:
+            read_summary(folder)
+        assert "\n" not in str(caught.value)
+
+
+def test_what_leads_out_by_dots_is_refused(results, victim):
+    with pytest.raises(InputError, match="leads out of"):
+        write_atomically(results / ".." / "victim", b"x")
+    with pytest.raises(InputError, match="leads out of"):
+        no_links.read(results / "p" / ".." / ".." / "victim")
+
+
+# --- track sync
+
+
+@pytest.fixture
+def mirrored(root, monkeypatch):  # noqa: F811
+    """The folder of a finished run in a results folder that MLflow is to have."""
+    monkeypatch.setenv("REPRO_RESULTS", str(root))
+    made = root / "pipesgd" / "fig4-mnist" / "pipe-sgd-t-s3"
+    write_events(made, evaluation(10, 1.0, 0.5))
+    write_summary(made, SUMMARY)
+    return made
+
+
+@pytest.mark.parametrize("name", ["config.yaml", "trace.rank0.json", "system.jsonl"])
+def test_nothing_that_a_link_leads_to_is_uploaded(root, mirrored, victim, capsys, name):  # noqa: F811
+    (mirrored / name).symlink_to(victim)
+    assert sync_all(root).done == 0
+    assert f"{mirrored / name}: is a link" in capsys.readouterr().err
+    assert not [
+        path for path in (root / "mlflow-artifacts").rglob("*") if path.is_file() and SECRET in path.read_bytes()
+    ]
+
+
+@pytest.mark.parametrize("key", ["paper", "experiment", "kind"])
+def test_artifacts_go_nowhere_else(root, mirrored, capsys, key):  # noqa: F811
+    before = {*root.parent.rglob("*")}
+    (mirrored / "summary.json").write_text(json.dumps(SUMMARY | {key: "../../../elsewhere"}))
+    assert sync_all(root).done == 0
+    assert key in capsys.readouterr().err
+    assert not [path for path in {*root.parent.rglob("*")} - before if "elsewhere" in str(path)]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-import pickle
+import hashlib
+import json
 import random
 import re
 import shutil
@@ -20,6 +21,11 @@ def generations(folder: Path, rank: int | None = None) -> list[Path]:
     """The checkpoints of a run (of one rank), oldest first."""
     found = [(int(m[1]), int(m[2]), path) for path in folder.rglob("*.pt") if (m := GENERATION.fullmatch(path.name))]
     return [path for _, of, path in sorted(found) if rank is None or of == rank]
+
+
+def iteration(path: Path) -> int:
+    """Of a checkpoint."""
+    return int(known(GENERATION.fullmatch(path.name))[1])
 
 
 def _newest(folder: Path, dice: random.Random) -> Path:
@@ -87,9 +93,14 @@ class _Bomb:
 
 
 def planted(folder: Path, dice: random.Random) -> Path:
-    """The newest checkpoint of a rank in the place of which lies a pickle that executes code."""
+    """The newest checkpoint of a rank, which executes code where it is read as a pickle; its manifest is true of it."""
+    import torch
+
     path = _newest(folder, dice)
-    path.write_bytes(pickle.dumps({"part": _Bomb(folder / PLANTED)}))
+    torch.save(torch.load(path, weights_only=True) | {"planted": _Bomb(folder / PLANTED)}, path)
+    manifest = path.with_suffix(".json")
+    holds = {"bytes": path.stat().st_size, "sha256": hashlib.sha256(path.read_bytes()).hexdigest()}
+    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | holds) + "\n")
     return path
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -36,6 +38,13 @@ def kill(pids: Iterable[int], sign: int) -> None:
     for pid in pids:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, sign)
+
+
+def kill_all(folder: Path) -> None:
+    """SIGKILL to all that work in `folder`, also to what they start meanwhile; returns when nothing is left."""
+    while left := of(folder):
+        kill(left, signal.SIGKILL)
+        time.sleep(0.01)
 
 
 def _of(folder: Path) -> list[psutil.Process]:

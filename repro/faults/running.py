@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import re
 import signal
+import time
 from collections.abc import Callable
 
 from repro.faults import processes
 from repro.faults.trial import Command, Lost, Trial
 
-TERMINATED, INTERRUPTED = 128 + signal.SIGTERM, 128 + signal.SIGINT
-STOPPED_LIMIT_S = 8  # how long the others wait for a stopped rank
+STOPPED_LIMIT_S = 6  # how long the others wait for a stopped rank
 
 
 def _a_rank(trial: Trial, command: Command, sign: signal.Signals) -> int | None:
-    """Send a random rank a signal; its number, or None where all have ended."""
-    ranks = processes.ranks(trial.results)
+    """Send a random rank a signal, as soon as there are ranks; its number, or None where all have ended."""
+    while not (ranks := processes.ranks(trial.results)) and command.running:
+        time.sleep(0.01)
     if not ranks or not command.running:
         return None
     rank = trial.dice.choice(sorted(ranks))
@@ -36,7 +37,7 @@ def rank_killed(trial: Trial) -> None:
 def rank_stopped(trial: Trial) -> None:
     """SIGSTOP to a random rank: the others wait no longer than their limit, and say for whom."""
     command = trial.start(f"timeout_s={STOPPED_LIMIT_S}")
-    trial.moment(command)
+    trial.moment(command, early=0.0)  # while MPI starts nobody's limit counts yet
     _a_rank(trial, command, signal.SIGSTOP)
     said = trial.ended(command, 1)
     # the first whose limit passes may wait for a rank that itself waits for the stopped one
@@ -48,7 +49,7 @@ def everything_killed(trial: Trial) -> None:
     """SIGKILL to the command, its launcher and all ranks at once, as by a machine that goes down."""
     command = trial.start()
     trial.moment(command)
-    processes.kill(processes.of(trial.results), signal.SIGKILL)
+    processes.kill_all(trial.results)
     trial.ended(command, -signal.SIGKILL)
 
 
@@ -60,20 +61,22 @@ def command_killed(trial: Trial) -> None:
     trial.struck = command.end() != 0
 
 
-def terminated(trial: Trial) -> None:
-    """SIGTERM to the command."""
+def _asked_to_end(trial: Trial, sign: signal.Signals) -> None:
     command = trial.start()
     trial.moment(command)
-    processes.kill([command.process.pid], signal.SIGTERM)
-    trial.ended(command, TERMINATED)
+    begun = bool(command.said())
+    processes.kill([command.process.pid], sign)
+    trial.ended(command, 128 + sign, begun=begun)
+
+
+def terminated(trial: Trial) -> None:
+    """SIGTERM to the command."""
+    _asked_to_end(trial, signal.SIGTERM)
 
 
 def interrupted(trial: Trial) -> None:
     """SIGINT to the command, as by Ctrl-C."""
-    command = trial.start()
-    trial.moment(command)
-    processes.kill([command.process.pid], signal.SIGINT)
-    trial.ended(command, INTERRUPTED)
+    _asked_to_end(trial, signal.SIGINT)
 
 
 def started_twice(trial: Trial) -> None:

@@ -10,7 +10,8 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +21,16 @@ from repro import strategies
 from repro.common import no_links
 from repro.common.errors import FaultError, InputError, NotHere
 from repro.faults import baseline, damage, disks, running, servers
-from repro.faults.trial import EXPERIMENT, Impossible, Lost, Trial, overrides_of
+from repro.faults.training import EXPERIMENT, overrides_of
+from repro.faults.trial import Impossible, Lost, Trial
 from repro.launch import runs
 from repro.records.provenance import provenance
 
 FAULTS = {**running.FAULTS, **running.TWICE, **damage.FAULTS, **disks.FAULTS, **servers.FAULTS}
-STRATEGIES_EACH = 3  # a round tries every fault of `running` on all strategies, each of the others on so many
-OUTCOMES = ("survived", "lost", "not possible here")
+# a round tries every fault of `running` on all strategies, each of the others on so many: 250 trials and more
+STRATEGIES_EACH = 8
+TRIES = 5  # until a fault strikes: one may come when all is done
+OUTCOMES = ("survived", "lost", "too late", "not possible here")
 
 
 def keys(names: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
@@ -66,7 +70,8 @@ def run(
 ) -> bool:
     """Do the first `count` trials of a plan (a whole round without it), but start none after `limit_s` seconds.
 
-    Those that `folder` has a record of, made with the same code, are not repeated. Returns whether all are done.
+    As many go on side by side as there are cores: most of a trial is the start of processes. Those that `folder` has a
+    record of, made with the same code, are not repeated. Returns whether all are done.
     """
     began = time.monotonic()
     here, lacking = keys(names)
@@ -76,35 +81,48 @@ def run(
         raise InputError("no strategy that can run here")
     done = {(record["trial"], record["key"]) for record in read(folder)}
     todo = [trial for trial in plan(list(here), faults, seed, count) if (trial[0], here[trial[1]]) not in done]
-    for number, (trial, name, fault) in enumerate(todo, 1):
-        if time.monotonic() - began > limit_s:
-            print(f"{len(todo) - number + 1} trials left; the same command goes on", file=sys.stderr)
-            return False
-        record = attempt(folder, trial, name, fault, here[name])
-        append(folder, record)
-        why = f": {record['why']}" if record["why"] else ""
-        print(f"{number}/{len(todo)} {name}, {fault}: {record['outcome']}{why}", file=sys.stderr, flush=True)
-    return True
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+
+        def each(trial: tuple[str, str, str]) -> dict[str, Any] | None:
+            return None if time.monotonic() - began > limit_s else attempt(folder, *trial, here[trial[1]])
+
+        try:
+            for name in dict.fromkeys(name for _, name, _ in todo):  # none is there twice
+                pool.submit(baseline.of, name, folder / "baselines", here[name])
+            made = [pool.submit(each, trial) for trial in todo]
+            left = 0
+            for number, future in enumerate(as_completed(made), 1):
+                if (record := future.result()) is None:
+                    left += 1
+                    continue
+                append(folder, record)
+                what = f"{record['strategy']}, {record['fault']}: {record['outcome']}"
+                why = f": {record['why']}" if record["why"] else ""
+                print(f"{number}/{len(todo)} {what}{why}", file=sys.stderr, flush=True)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    if left:
+        print(f"{left} trials left; the same command goes on", file=sys.stderr)
+    return not left
 
 
 def attempt(folder: Path, trial: str, strategy: str, fault: str, key: str) -> dict[str, Any]:
-    """One trial; its record. The workspace of a lost one is kept."""
-    began, why, outcome = time.monotonic(), None, "survived"
+    """One trial, again until its fault strikes; its record. The workspace of a lost one is kept."""
+    began = time.monotonic()
     undisturbed = baseline.of(strategy, folder / "baselines", key)
     workspace = folder / "workspaces" / trial.replace("/", "-").replace(" ", "-")
-    no_links.remove_tree(workspace)  # what the same trial, lost with older code, has left
-    attempted = Trial(strategy, workspace, random.Random(trial), undisturbed)
-    try:
-        FAULTS[fault](attempted)
-        attempted.recover()
-    except Lost as lost:
-        outcome, why = "lost", str(lost)
-    except Impossible as reason:
-        outcome, why = "not possible here", str(reason)
-    with contextlib.ExitStack() as last:
-        last.callback(attempted.closing.close)
-        if outcome != "lost":
-            attempted.clear()
+    dice = random.Random(trial)
+    for _ in range(TRIES):
+        no_links.remove_tree(workspace)  # what the same trial, lost with older code, has left
+        attempted = Trial(strategy, workspace, dice, undisturbed)
+        outcome, why = once(attempted, FAULTS[fault])
+        with contextlib.ExitStack() as last:
+            last.callback(attempted.closing.close)
+            if outcome != "lost":
+                attempted.clear()
+        if outcome != "too late":
+            break
     return {
         "trial": trial,
         "strategy": strategy,
@@ -116,6 +134,20 @@ def attempt(folder: Path, trial: str, strategy: str, fault: str, key: str) -> di
         "key": key,
         "commit": provenance()["commit"],
     }
+
+
+def once(attempted: Trial, fault: Callable[[Trial], None]) -> tuple[str, str | None]:
+    """Let a fault strike a trial's run, and have the run recover: one of `OUTCOMES`, and why."""
+    try:
+        fault(attempted)
+        if not attempted.struck:
+            return "too late", None
+        attempted.recover()
+    except Lost as lost:
+        return "lost", str(lost)
+    except Impossible as reason:
+        return "not possible here", str(reason)
+    return "survived", None
 
 
 def append(folder: Path, record: dict[str, Any]) -> None:
@@ -135,7 +167,8 @@ def read(folder: Path) -> list[dict[str, Any]]:
 
 
 def table(records: Sequence[dict[str, Any]]) -> str:
-    """Markdown: a row a fault, then a row a strategy; how many were tried, struck the run, survived, lost."""
+    """Markdown: a row a fault, then a row a strategy: how many were tried, in how many the fault struck the run, and
+    what became of it; what a trial took."""
     parts = []
     for what, order in (("fault", list(FAULTS)), ("strategy", strategies.names())):
         rows = []
@@ -146,7 +179,8 @@ def table(records: Sequence[dict[str, Any]]) -> str:
                 rows.append([name, len(own), sum(record["struck"] for record in own), *(counted[o] for o in OUTCOMES)])
         total = [sum(row[column] for row in rows) for column in range(1, 3 + len(OUTCOMES))]
         parts.append(tabulate([*rows, ["all", *total]], [what, "tried", "struck", *OUTCOMES], "github"))
-    return "\n\n".join(parts)
+    seconds = sum(record["seconds"] for record in records) / max(1, len(records))
+    return "\n\n".join([*parts, f"{seconds:.1f} s a trial, of which several go on side by side."])
 
 
 def latest(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -155,6 +189,9 @@ def latest(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def check(records: Sequence[dict[str, Any]]) -> None:
-    """FaultError where something was lost."""
+    """FaultError where something was lost, or where no fault struck at all."""
     if lost := [record for record in records if record["outcome"] == "lost"]:
         raise FaultError(f"{len(lost)} of {len(records)} trials lost something; the first: {lost[0]['trial']}")
+    if not any(record["outcome"] == "survived" for record in records):
+        why = next((record["why"] for record in records if record["why"]), "all came too late")
+        raise FaultError(f"no fault struck in {len(records)} trials, which shows nothing: {why}")

@@ -15,17 +15,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from repro import strategies
 from repro.common.known import known
-from repro.faults import processes
+from repro.faults import processes, training
 from repro.records.store import read_summary
 
-EXPERIMENT = "pipesgd/fig4-mnist"
-# steps of milliseconds, a checkpoint every few of them, an evaluation an epoch
-SIZES = (
-    "testbed=here", "dataset.standin=always", "workers=3", "batch=60", "epochs=8", "eval_every=1",
-    "checkpoint_every=0.25",
-)  # fmt: skip
+EARLY = 0.25  # the share of faults that strike before training begins
 PATIENCE_S = 600.0  # no command of a trial takes so long on any machine that is not stuck
 
 
@@ -39,10 +33,11 @@ class Impossible(Exception):
 
 @dataclass(frozen=True)
 class Undisturbed:
-    """The end of a run that nothing struck; how long it trained, from its first event to its summary, in seconds; and
-    the workspace of one that was killed half-way."""
+    """The end of a run that nothing struck; how long it took to its first event, and from there to its summary, in
+    seconds; and the workspace of one that was killed half-way."""
 
     summary: dict[str, Any]
+    start_s: float
     seconds: float
     killed: Path
 
@@ -85,7 +80,7 @@ def _hear() -> None:
 
 
 class Trial:
-    """A strategy's run in a folder of its own. `struck`: whether the fault kept the command from ending well."""
+    """A strategy's run in a folder of its own."""
 
     def __init__(self, strategy: str, folder: Path, dice: random.Random, undisturbed: Undisturbed | None = None):
         """`undisturbed`: None only for the run that is to become it."""
@@ -95,7 +90,7 @@ class Trial:
         self.results.mkdir(parents=True, exist_ok=True)
         self.prefix: list[str] = []  # words before the command: a disk of its own
         self.commands = 0
-        self.struck = False
+        self.struck = False  # whether the fault kept a command from ending well, or spoilt what one had left
 
     # --- the command
     def start(self, *overrides: str, mlflow: str | None = None) -> Command:
@@ -105,18 +100,23 @@ class Trial:
         environment |= {"REPRO_RESULTS": str(self.results), "MLFLOW_DISABLE_TELEMETRY": "true"}
         if mlflow:
             environment["MLFLOW_TRACKING_URI"] = mlflow
-        flags = ["--no-report", *([] if mlflow else ["--no-mlflow"])]
-        run = [sys.executable, "-m", "repro.cli", "run", EXPERIMENT, *overrides_of(self.strategy), *overrides, *flags]
+        flags = ["--no-report", "--json", *([] if mlflow else ["--no-mlflow"])]
+        given = [*training.overrides_of(self.strategy), *overrides]
+        run = [sys.executable, "-m", "repro.cli", "run", training.EXPERIMENT, *given, *flags]
         self.commands += 1
         return Command([*self.prefix, *run], environment, self.folder / f"command{self.commands}.log")
 
-    def moment(self, command: Command) -> None:
-        """Sleep until a random moment of the training.
+    def moment(self, command: Command, early: float = EARLY) -> None:
+        """Sleep until a random moment of the training or, in a share `early` of all trials, of what comes before.
 
         It may come after the end: then the fault finds nothing to strike.
         """
-        self.await_training(command)
-        time.sleep(self.dice.uniform(0.0, 1.05) * known(self.undisturbed).seconds)
+        undisturbed = known(self.undisturbed)
+        if self.dice.random() < early:
+            time.sleep(self.dice.uniform(0.0, undisturbed.start_s))
+        else:
+            self.await_training(command)
+            time.sleep(self.dice.uniform(0.0, undisturbed.seconds))
 
     def await_training(self, command: Command) -> None:
         """Until the first event is written, or the command ends."""
@@ -137,23 +137,26 @@ class Trial:
         return folder
 
     # --- its end
-    def ended(self, command: Command, *statuses: int) -> str:
+    def ended(self, command: Command, *statuses: int, begun: bool = True) -> str:
         """Wait for the command's end and hold it to what a user may expect; returns what it said.
 
         Raises Lost where the status is none of `statuses` (0 is always allowed: the fault came too late), where it
-        ended with a traceback or without one line of reason, and where a process of it lives on.
+        ended with a traceback or without one line of reason, and where a process of it lives on. begun: whether it was
+        at work; one that Python was still importing ends as any Python does.
         """
         status, said = command.end(), command.said()
         left = processes.of(self.results)
         self.struck = self.struck or status != 0
+        if left:
+            raise Lost(f"processes {left} live on after the command")
+        if not begun:
+            return said
         if "Traceback" in said:
             raise Lost(f"a traceback: {said[-1500:]}")
         if status not in (0, *statuses):
             raise Lost(f"exit status {status}, not one of {(0, *statuses)}: {said[-1500:]}")
         if status > 0 and len([line for line in said.splitlines() if line.startswith("repro: ")]) != 1:
             raise Lost(f"not one line of reason: {said[-1500:]}")
-        if left:
-            raise Lost(f"processes {left} live on after the command")
         return said
 
     def recover(self) -> None:
@@ -172,14 +175,8 @@ class Trial:
     def clear(self) -> None:
         """End what lives on and remove the workspace."""
         self.closing.close()
-        processes.kill(processes.of(self.results), signal.SIGKILL)
+        processes.kill_all(self.results)
         shutil.rmtree(self.folder, ignore_errors=True)
-
-
-def overrides_of(strategy: str) -> list[str]:
-    """What makes the strategy's run: DDP's ranks are torchrun's."""
-    needs = strategies.load(strategy).requires
-    return [*SIZES, f"strategy={strategy}", *(["testbed.launcher=torchrun"] if "torch.distributed" in needs else [])]
 
 
 def differences(found: Mapping[str, Any], whole: Mapping[str, Any], strategy: str) -> list[str]:
@@ -196,7 +193,7 @@ def differences(found: Mapping[str, Any], whole: Mapping[str, Any], strategy: st
     same("counters", sorted(found["counters"]), sorted(whole["counters"]))
     gradients = found["iterations"] * found["workers"]
     stale = [(int(rounds), count) for rank in found["staleness"] for rounds, count in rank.items()]
-    if strategies.load(strategy)().deterministic:  # with the options that it starts at
+    if training.deterministic(strategy):
         for name in ("weights_sha256", "bytes_sent", "staleness", "counters"):
             same(name, found[name], whole[name])
         for score in ("loss", "test_loss", found["metric"]):

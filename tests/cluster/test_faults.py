@@ -6,12 +6,17 @@ import copy
 import itertools
 import json
 import random
+from pathlib import Path
 
 import pytest
+import torch
 
 from repro import strategies
-from repro.faults import damage, running, series
-from repro.faults.trial import Impossible, differences
+from repro.common.errors import FaultError
+from repro.faults import baseline, damage, running, series
+from repro.faults.trial import Impossible, Undisturbed, differences
+from repro.rank.checkpoints import Checkpoints, Damaged
+from tests.support.planted.planted_bugs import BUGS
 
 WHOLE = {
     "status": "finished",
@@ -68,7 +73,7 @@ def test_a_round_has_every_live_fault_on_every_strategy_and_the_seed_decides_it(
 
 def test_damage_changes_the_file_that_it_names(tmp_path):
     dice = random.Random(1)
-    for harm in (damage.truncated, damage.emptied, damage.flipped, damage.missing, damage.planted):
+    for harm in (damage.truncated, damage.emptied, damage.flipped, damage.missing):
         folder = tmp_path / harm.__name__
         folder.mkdir()
         for iteration in (3, 10):
@@ -76,6 +81,54 @@ def test_damage_changes_the_file_that_it_names(tmp_path):
         path = harm(folder, dice)
         assert "10" in path.name and (not path.exists() or path.read_bytes() != bytes(100))
         assert (folder / "iteration000000003.rank0.pt").read_bytes() == bytes(100)
+
+
+def test_only_the_limit_to_plain_values_stops_a_checkpoint_that_executes_code(tmp_path, monkeypatch):
+    mark, load = tmp_path / damage.PLANTED, torch.load
+    checkpoints = Checkpoints(tmp_path, 0)
+    checkpoints.save(3, {"weights": torch.ones(2)})
+    damage.planted(tmp_path, random.Random(1))
+    with pytest.raises(Damaged):
+        checkpoints.load(3)
+    assert not mark.exists()
+    monkeypatch.setattr(torch, "load", lambda *given, **named: load(*given, **named | {"weights_only": False}))
+    checkpoints.load(3)
+    assert mark.exists()
+
+
+def test_a_fault_that_comes_too_late_is_tried_again_and_not_counted_as_survived(tmp_path, monkeypatch):
+    def late(trial):
+        tries.append(trial.dice.random())
+        trial.struck = len(tries) == 3
+
+    tries: list[float] = []
+    monkeypatch.setitem(series.FAULTS, "late", late)
+    monkeypatch.setattr(series.baseline, "of", lambda *_: None)
+    monkeypatch.setattr(series.Trial, "recover", lambda _: None)
+    record = series.attempt(tmp_path, "trial", "dsync", "late", "key")
+    assert record["outcome"] == "survived" and record["struck"] and len(set(tries)) == 3
+    late_for_ever = series.attempt(tmp_path, "trial", "dsync", "late", "key")
+    assert late_for_ever["outcome"] == "too late" and not late_for_ever["struck"]
+
+
+@pytest.mark.parametrize("outcome", ["too late", "not possible here"])
+def test_a_series_in_which_no_fault_struck_has_failed(outcome):
+    record = {"trial": "0/0/dsync/x", "outcome": outcome, "why": None}
+    with pytest.raises(FaultError, match="no fault struck"):
+        series.check([record, record])
+    series.check([record, record | {"outcome": "survived"}])
+
+
+def test_signals_come_from_the_first_moment_on(tmp_path, monkeypatch):
+    slept: list[float] = []
+    monkeypatch.setattr(series.Trial, "await_training", lambda *_: slept.append(100.0))
+    monkeypatch.setattr("time.sleep", slept.append)
+    trial = series.Trial("dsync", tmp_path, random.Random(1), Undisturbed({}, 10.0, 5.0, tmp_path))
+    for _ in range(100):
+        trial.moment(None)
+    waits = [time for time in slept if time != 100.0]
+    assert len(waits) == 100 and 0 < slept.count(100.0) < 100
+    assert min(waits) < 1 and max(waits) > 5  # of the start, some; none behind the end
 
 
 # two commands, besides the two of the strategy's baseline; `make faults` tries all
@@ -107,4 +160,25 @@ def test_a_part_of_the_series_loses_nothing(tmp_path):
     assert {record["outcome"] for record in records} <= set(series.OUTCOMES)
     series.check(records)
     assert json.loads((tmp_path / "trials.jsonl").read_text().splitlines()[0])["strategy"] == TRIALS[0][0]
-    assert f"| all | {len(TRIALS)} |" in " ".join(series.table(records).split())
+    assert f"| all | {len(TRIALS)} | {len(TRIALS)} |" in " ".join(series.table(records).split())
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("series")
+
+
+@pytest.mark.ranks
+@pytest.mark.parametrize("lost", BUGS)
+def test_a_bug_of_resuming_is_reported_as_a_loss(folder, monkeypatch, lost):
+    strategy, _, fault = BUGS[lost]
+    (key,) = series.keys([strategy])[0].values()
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1] / "support" / "planted"))
+    monkeypatch.setenv("PLANTED", "")
+    baseline.of(strategy, folder / "baselines", key)
+    monkeypatch.setenv("PLANTED", lost)
+    record = series.attempt(folder, f"0/0/{strategy}/{lost}", strategy, fault, key)
+    assert record["outcome"] == "lost", record
+    assert "undisturbed run" in record["why"] or "executed" in record["why"], record["why"]
+    with pytest.raises(FaultError):
+        series.check([record])

@@ -1,0 +1,62 @@
+"""What the runs of the series train: small, and with as much state as there is to be lost when a run goes on.
+
+Momentum, weight decay, a learning rate that changes at every update, warm-up; and of each strategy the options that
+make it keep something of its own: residuals, queues, versions of weights, random numbers of a codec.
+"""
+
+from __future__ import annotations
+
+from repro import strategies
+
+EXPERIMENT = "pipesgd/fig4-mnist"
+WORKERS = 3
+# steps of milliseconds, a checkpoint every few of them, an evaluation an epoch
+SIZES = (
+    "testbed=here", "dataset.standin=always", f"workers={WORKERS}", "batch=60", "epochs=5", "eval_every=1",
+    "checkpoint_every=0.25",
+)  # fmt: skip
+OPTIMIZER = (
+    "optimizer.lr=0.02", "optimizer.momentum=0.9", "optimizer.weight_decay=0.001", "optimizer.schedule=cosine",
+    "optimizer.warmup=[0.2,0.6]",
+)  # fmt: skip
+SPARSE = ("density=0.01", "warmup_densities=[0.2,0.05]", "momentum_correction=true", "codec=quantize8")
+OPTIONS: dict[str, tuple[str, ...]] = {
+    "ddp": ("hook=powersgd", "powersgd_start=2", "powersgd_rank=2"),
+    "dsync": ("codec=quantize8",),
+    "eager_majority": ("sync_epochs=1",),
+    "eager_quorum": (f"quorum={WORKERS}", "density=0.1"),
+    "eager_solo": ("density=0.1", "late=drop"),
+    "gpipe": ("flush=6",),
+    "gtopk": (*SPARSE, "K=2", "residual=exact"),
+    "horovod": ("fp16=true",),
+    "ibatch": ("push=batches", "drop=0.9"),
+    "parameter_averaging": ("codec=quantize8",),
+    "pipe_sgd": ("K=3", "segments=2", "staleness_lr=true", "warmup_epochs=0.5", "codec=quantize8"),
+    "pipedream": ("config=2-1", "semantics=vertical_sync"),
+    "ps_default": ("servers=1", "drop=0.9"),
+    "ps_layerwise": ("push=layerwise", "placement=vector"),
+    "topk": (*SPARSE, "thread=false"),
+    "torch_pipelining": ("schedule=gpipe",),
+    "wfbp": ("bucket_mb=0.5", "first_bucket_mb=0.1", "codec=quantize8"),
+}
+# with these options, of strategies that in general depend on who is faster: a quorum of all waits for all
+SAME_BITS = ("eager_quorum",)
+
+
+def overrides_of(strategy: str) -> list[str]:
+    """What makes the strategy's run: DDP's ranks are torchrun's."""
+    own = [f"strategy.{option}" for option in OPTIONS.get(strategy, ())]
+    needs = strategies.load(strategy).requires
+    launcher = ["testbed.launcher=torchrun"] if "torch.distributed" in needs else []
+    return [*SIZES, *OPTIMIZER, f"strategy={strategy}", *own, *launcher]
+
+
+def deterministic(strategy: str) -> bool:
+    """Whether the strategy, with these options, ends in the same bits whoever is faster."""
+    if strategy in SAME_BITS:
+        return True
+    import yaml
+
+    kind = strategies.load(strategy)
+    given = dict(option.split("=", 1) for option in OPTIONS.get(strategy, ()))
+    return kind(kind.parse({name: yaml.safe_load(value) for name, value in given.items()})).deterministic

@@ -90,7 +90,7 @@ bench: setup  ## measure the harness itself; writes results/bench/
 gpu-check: setup  ## on a machine with a GPU: every strategy on it, what is hidden, training to targets, overhead, determinism, accuracy (MINUTES=9 stops after so many; goes on where it was left)
 	$(if $(MINUTES),timeout $(MINUTES)m) $(REPRO) run gpu device=cuda $(ARGS)
 
-faults: setup  ## strike real runs with seeded faults and count what is lost (an hour; goes on where it was left)
+faults: setup  ## strike real runs with seeded faults and count what is lost (over 250 trials, half an hour on two idle cores; goes on where it was left)
 	$(REPRO) faults $(ARGS)
 
 lock: setup  ## write requirements.lock anew, from the versions in .venv

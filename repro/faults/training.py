@@ -22,7 +22,7 @@ OPTIMIZER = (
 SPARSE = ("density=0.01", "warmup_densities=[0.2,0.05]", "momentum_correction=true", "codec=quantize8")
 OPTIONS: dict[str, tuple[str, ...]] = {
     "ddp": ("hook=powersgd", "powersgd_start=2", "powersgd_rank=2"),
-    "dsync": ("codec=quantize8",),
+    "dsync": ("codec=ternary",),
     "eager_majority": ("sync_epochs=1",),
     "eager_quorum": (f"quorum={WORKERS}", "density=0.1"),
     "eager_solo": ("density=0.1", "late=drop"),
@@ -31,13 +31,13 @@ OPTIONS: dict[str, tuple[str, ...]] = {
     "horovod": ("fp16=true",),
     "ibatch": ("push=batches", "drop=0.9"),
     "parameter_averaging": ("codec=quantize8",),
-    "pipe_sgd": ("K=3", "segments=2", "staleness_lr=true", "warmup_epochs=0.5", "codec=quantize8"),
+    "pipe_sgd": ("K=3", "segments=2", "staleness_lr=true", "warmup_epochs=0.5", "codec=ternary"),
     "pipedream": ("config=2-1", "semantics=vertical_sync"),
     "ps_default": ("servers=1", "drop=0.9"),
     "ps_layerwise": ("push=layerwise", "placement=vector"),
     "topk": (*SPARSE, "thread=false"),
     "torch_pipelining": ("schedule=gpipe",),
-    "wfbp": ("bucket_mb=0.5", "first_bucket_mb=0.1", "codec=quantize8"),
+    "wfbp": ("bucket_mb=0.5", "first_bucket_mb=0.1", "codec=ternary"),
 }
 # with these options, of strategies that in general depend on who is faster: a quorum of all waits for all
 SAME_BITS = ("eager_quorum",)

@@ -94,7 +94,6 @@ BUGS = {
     "the end of warm-up": Bug("dsync", warmup_begins_again),
     "the position in the data": Bug("dsync", state_changed(lambda state: state["strategy"].update(iteration=0))),
     "a codec's random numbers": Bug("dsync", state_changed(lambda state: state["strategy"].update(allreduce={}))),
-    "bytes sent": Bug("dsync", state_changed(lambda state: state.update(bytes_sent=0.0))),
     "one rank's newest generation": Bug("dsync", an_older_generation),
     "the limit to plain values": Bug("dsync", anything_is_unpickled, "checkpoint that executes code"),
     "a residual": Bug("gtopk", state_changed(lambda state: state["strategy"]["residual"].zero_())),

@@ -16,7 +16,7 @@ from repro.common.errors import FaultError
 from repro.faults import baseline, damage, running, series
 from repro.faults.trial import Impossible, Undisturbed, differences
 from repro.rank.checkpoints import Checkpoints, Damaged
-from tests.support.planted.planted_bugs import BUGS
+from tests.support.planted.planted_bugs import BUGS, KILLED, Bug
 
 WHOLE = {
     "status": "finished",
@@ -168,16 +168,25 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("series")
 
 
+def killed_half_way(trial):
+    trial.take_up_killed()
+    trial.struck = True
+
+
 @pytest.mark.ranks
-@pytest.mark.parametrize("lost", BUGS)
-def test_a_bug_of_resuming_is_reported_as_a_loss(folder, monkeypatch, lost):
-    strategy, _, fault = BUGS[lost]
+@pytest.mark.parametrize("lost", [None, *BUGS])
+def test_a_bug_of_resuming_is_reported_as_a_loss_and_nothing_else_is(folder, monkeypatch, lost):
+    strategy, _, fault = BUGS.get(lost) or Bug("dsync", lambda: None)
+    monkeypatch.setitem(series.FAULTS, KILLED, killed_half_way)
     (key,) = series.keys([strategy])[0].values()
     monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[1] / "support" / "planted"))
     monkeypatch.setenv("PLANTED", "")
     baseline.of(strategy, folder / "baselines", key)
-    monkeypatch.setenv("PLANTED", lost)
+    monkeypatch.setenv("PLANTED", lost or "")
     record = series.attempt(folder, f"0/0/{strategy}/{lost}", strategy, fault, key)
+    if lost is None:
+        assert record["outcome"] == "survived", record
+        return
     assert record["outcome"] == "lost", record
     assert "undisturbed run" in record["why"] or "executed" in record["why"], record["why"]
     with pytest.raises(FaultError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-TORN = "summary torn"  # the gentlest of faults: the run goes on from its newest checkpoint
+KILLED = "killed half-way"  # the gentlest of faults: the run goes on from its newest checkpoint
 
 
 class Bug(NamedTuple):
@@ -13,7 +13,7 @@ class Bug(NamedTuple):
 
     strategy: str
     plant: Callable[[], None]
-    fault: str = TORN
+    fault: str = KILLED
 
 
 def state_changed(change: Callable[[dict[str, Any]], Any]) -> Callable[[], None]:
@@ -112,6 +112,6 @@ BUGS = {
         "eager_quorum", state_changed(lambda state: state["strategy"]["partial"]["send_buffer"]["send"].zero_())
     ),
     "the count of gradients": Bug(
-        "eager_solo", state_changed(lambda state: state["strategy"]["partial"].update(counted={}))
+        "eager_quorum", state_changed(lambda state: state["strategy"]["partial"].update(counted={}))
     ),
 }

@@ -11,6 +11,8 @@ PACKAGE = Path(__file__).resolve().parents[1]
 PROJECT = PACKAGE.parent if (PACKAGE.parent / "pyproject.toml").is_file() else PACKAGE
 CONFIGS = PROJECT / "paper_configs"
 REFERENCE = "reference"  # the folder of the committed results in the checkout's `results/`
+# what the workspace has beside the papers' folders, of which none may have such a name
+RESERVED = (REFERENCE, "pages", "bench", "faults", "slurm", "mlflow-artifacts", "mlflow.db", "mlflow.lock")
 
 
 def profile_path(name: str) -> Path:

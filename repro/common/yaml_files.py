@@ -10,8 +10,6 @@ from typing import Any
 
 import yaml
 
-from repro.common import no_links
-
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # PyYAML may be built without libyaml
 MOST_BYTES = 2**22  # of a configuration, which has some kilobytes
 DEEPEST = 100  # mappings and lists in one another
@@ -28,22 +26,19 @@ def _read(path: Path, modified_ns: int, size: int) -> bytes:
     return pickle.dumps(yaml.load(path.read_text(encoding="utf-8"), LOADER))
 
 
-def parse_plain(path: Path) -> Any:
-    """What a file holds that is made of mappings, lists and values alone: a run's configuration, whoever wrote it.
+def parse_plain(text: bytes, loader: Any = LOADER) -> Any:
+    """What YAML holds that is made of mappings, lists and values alone, whoever wrote it.
 
-    Aliases are refused: a few lines of them stand for more values than memory holds. So are a file of more than
-    MOST_BYTES, and nesting deeper than DEEPEST, which ends the process in libyaml's reader. Raises OSError, ValueError
-    and yaml.YAMLError.
+    Aliases are refused: a few lines of them stand for more values than memory holds. So are more than MOST_BYTES, and
+    nesting deeper than DEEPEST, which ends the process in libyaml's reader. Raises ValueError and yaml.YAMLError.
     """
-    with no_links.opened(path) as file:
-        text = file.read(MOST_BYTES + 1)
     if len(text) > MOST_BYTES:
         raise ValueError(f"more than {MOST_BYTES} bytes")
     depth = 0
-    for event in yaml.parse(text, LOADER):
+    for event in yaml.parse(text, loader):
         if isinstance(event, yaml.AliasEvent):
             raise ValueError(f"an alias, *{event.anchor} {event.start_mark}")
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > DEEPEST:
             raise ValueError(f"nested more than {DEEPEST} deep {event.start_mark}")
-    return yaml.load(text, LOADER)
+    return yaml.load(text, loader)

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from repro.common import yaml_files
+from repro.common import no_links, yaml_files
 from repro.common.atomic import write_atomically
 from repro.common.errors import InputError
 from repro.common.paths import CONFIGS
@@ -120,7 +120,8 @@ def yaml_of(config: dict[str, Any]) -> str:
 def read_yaml(path: Path) -> dict[str, Any]:
     """A file that `write_yaml` wrote; InputError where it is not one."""
     try:
-        found = yaml_files.parse_plain(path)
+        with no_links.opened(path) as file:
+            found = yaml_files.parse_plain(file.read(yaml_files.MOST_BYTES + 1))
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise InputError(f"{path}: not a readable configuration ({' '.join(str(error).split())})") from None
     if not isinstance(found, dict):

@@ -10,6 +10,7 @@ UNITS = 200_000  # of computation in a schedule, of all ranks together
 THREADS = 1_024  # of torch in a process, which ends without a word where it gets too few
 EPOCHS = 1_000_000
 SEEDS = 2**32  # the highest seed, as torch and numpy take them
+STAGES = 2**27  # that a partitioner compares: a gigabyte a table, of which it has some
 PIECES = 1_024  # of a block in a pipelined ring
 
 

@@ -17,6 +17,7 @@ from pydantic import (
 
 from repro.common.errors import InputError
 from repro.common.fields import Count, Entries, Model, NonNegative, Number, Positive, Text, Whole
+from repro.common.paths import RESERVED
 from repro.common.registry import PROBES, TRAIN
 from repro.experiment import limits, plugins
 from repro.experiment.optimizer import Optimizer
@@ -26,6 +27,12 @@ from repro.experiment.testbeds import Testbed
 def _plain_name(name: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):
         raise ValueError("must be a plain name: letters, digits, . _ and -, 1 to 100 of them")
+    return name
+
+
+def _of_a_paper(name: str) -> str:
+    if name.lower() in RESERVED:
+        raise ValueError(f"must be another name: the results folder has {', '.join(RESERVED)} for other things")
     return name
 
 
@@ -40,6 +47,7 @@ def _by_name(given: Any) -> Any:
 
 Seed = Annotated[int, Field(ge=0, le=limits.SEEDS)]
 Folder = Annotated[str, AfterValidator(_plain_name)]  # of the results: `repro.records.store`
+PaperFolder = Annotated[Folder, AfterValidator(_of_a_paper)]
 
 
 class Data(Model):
@@ -94,7 +102,7 @@ class RunConfig(Model):
 
     program: Text
     probe: Any  # the program's `Options`
-    paper: Folder
+    paper: PaperFolder
     figure: Folder
     title: Text
     strategy: plugins.Strategy

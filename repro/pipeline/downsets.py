@@ -54,10 +54,19 @@ class Downsets:
     def sums(self, values: Sequence[float]) -> np.ndarray:
         """(S - 1, S - 1): [i, j] sums the values of the layers that downset j + 1 has more than downset i; of any use
         only where the one is inside the other."""
-        found = np.zeros((len(self.members), len(self.members)))
-        for value, inside in zip(values, self.members.T):
-            found[np.ix_(~inside, inside)] += value
-        return found[:-1, 1:]
+        outside = ~self.members.T
+        places = {row.tobytes(): place for place, row in enumerate(self.members)}
+        found = np.zeros((len(self.members), len(self.members)))  # [j, i]
+        for place, own in enumerate(self.members):
+            layers = np.flatnonzero(own).tolist()
+            # without its last layer, which no other of it uses, it is a downset too, if one that is searched
+            rest = own.copy()
+            rest[layers[-1:]] = False
+            if layers and (before := places.get(rest.tobytes())) is not None:
+                found[place], layers = found[before], layers[-1:]
+            for layer in layers:  # always in the profile's order: the sums are the same to the last bit
+                found[place, outside[layer]] += values[layer]
+        return np.ascontiguousarray(found.T[:-1, 1:])
 
     def nested(self) -> np.ndarray:
         """(S - 1, S - 1) bool: [i, j], whether downset i is inside downset j + 1 and smaller."""
@@ -85,18 +94,21 @@ class Downsets:
 def _grow(uses: np.ndarray, sent: np.ndarray, width: int | None) -> np.ndarray | None:
     """The downsets layer by layer, `width` of each number of layers; None where all of them are too many."""
     level = np.zeros((1, len(sent)), bool)
+    lacking = uses.sum(axis=0, keepdims=True)  # of each downset and layer: how many layers outside it uses
+    outside = uses.sum(axis=1)[None, :]  # and by how many layers outside it is used
     found, count = [level], 1
     for _ in sent:
-        ready = ~level & ((~level).astype(np.float32) @ uses == 0)
-        grown, added = np.nonzero(ready)
+        grown, added = np.nonzero(~level & (lacking == 0))
         level = level[grown]
         level[np.arange(len(added)), added] = True
         # in decreasing order: the prefix comes first
-        rows = sorted({row.tobytes() for row in level}, reverse=True)
-        level = np.frombuffer(b"".join(rows), bool).reshape(len(rows), -1)
+        places = {row.tobytes(): place for place, row in enumerate(level)}
+        kept = np.array([places[row] for row in sorted(places, reverse=True)])
         if width is not None:
-            fewest = np.argsort(_leaving(level[1:], uses, sent), kind="stable")[: width - 1]
-            level = level[[0, *np.sort(fewest) + 1]]
+            leaving = (level[kept[1:]] & (outside[grown] - uses[:, added].T > 0)[kept[1:]]) @ sent
+            kept = kept[[0, *np.sort(np.argsort(leaving, kind="stable")[: width - 1]) + 1]]
+        grown, added, level = grown[kept], added[kept], level[kept]
+        lacking, outside = lacking[grown] - uses[added], outside[grown] - uses[:, added].T
         found.append(level)
         count += len(level)
         if width is None and count > LIMIT + len(sent) + 1:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from torch import nn
 
 SOURCES = ("measured", "estimated", "published")
+MOST = 1e18  # seconds, bytes: of a layer, and their sums and products are numbers still
 
 
 @dataclass(frozen=True)
@@ -100,8 +101,8 @@ class Profile:
 
 def _check_number(what: str, value: Any) -> None:
     right = isinstance(value, int | float) and not isinstance(value, bool)
-    if not right or not 0 <= value < math.inf:
-        raise InputError(f"{what}={value}: must be a number, 0 or more")
+    if not right or not 0 <= value <= MOST:
+        raise InputError(f"{what}={value}: must be a number, 0 or more and at most {MOST:g}")
 
 
 def as_text(profile: Profile) -> str:

@@ -20,7 +20,7 @@ from repro.experiment import limits
 from repro.pipeline import optimum
 from repro.pipeline.cost_models import COMBINE, Layers, stage_seconds
 from repro.pipeline.downsets import Downsets
-from repro.pipeline.layers import Profile
+from repro.pipeline.layers import MOST, Profile
 from repro.pipeline.layout import Layout, StageBlocks
 from repro.pipeline.levels import Stage, one_level, two_levels
 
@@ -74,6 +74,8 @@ def partition(
     check_network(machines, bandwidths)
     check_stages(len(profile.layers), machines, straight, replicas)
     cuts = Downsets.of(profile)
+    compared = (len(cuts.members) - 1) ** 2 * max(machines)
+    limits.check("stages to compare (cuts x cuts x machines)", compared, limits.STAGES)
     layers = Layers.of(profile, cuts)
     permitted = optimum.unreplicated if straight else optimum.any_replicas
     if len(machines) == 1:
@@ -119,8 +121,9 @@ def check_network(machines: Sequence[int], bandwidths: Sequence[float]) -> None:
     limits.check("machines", math.prod(machines), limits.RANKS)
     for bandwidth in bandwidths:
         right = isinstance(bandwidth, int | float) and not isinstance(bandwidth, bool)
-        if not right or not 0 < bandwidth < math.inf:
-            raise InputError(f"bandwidth={_listed(bandwidths)}: must be numbers above 0, in bytes a second")
+        if not right or not 1 / MOST <= bandwidth < math.inf:
+            least = f"must be numbers above 0, {1 / MOST:g} or more"
+            raise InputError(f"bandwidth={_listed(bandwidths)}: {least}, in bytes a second")
 
 
 def check_stages(

@@ -10,16 +10,14 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-import os
 import re
-import stat
 import zipfile
 import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath
 from typing import Any
 
-from repro.common import strict_json
+from repro.common import strict_json, user_files
 from repro.common.atomic import write_atomically
 from repro.common.errors import InputError, cannot
 from repro.records import needed, summary_schema, tidy
@@ -30,7 +28,6 @@ MANIFEST, SUMMARY, CONFIG = "manifest.json", "summary.json", "config.json"
 # Limits on what somebody else's archive may take of memory.
 MOST_BYTES = 2**26  # of a member; a summary has some kilobytes, one with intervals a few megabytes
 MOST_TOTAL = 2**28  # of all members
-MOST_FILE = 2**26  # of the archive itself
 MOST_RUNS = 10_000
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # which take no more memory than what they are asked for
 PLAIN = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,199}")
@@ -59,7 +56,7 @@ def pack(path: Path, runs: Sequence[Published]) -> str:
         for name, member in members.items():
             # of no day and no user
             packed.writestr(zipfile.ZipInfo(name), member, zipfile.ZIP_DEFLATED)
-    if archive.tell() > MOST_FILE or sum(map(len, members.values())) > MOST_TOTAL:
+    if archive.tell() > user_files.LARGEST or sum(map(len, members.values())) > MOST_TOTAL:
         raise InputError(f"{path}: {len(runs)} runs are more than one archive may hold; choose some by --where")
     try:
         write_atomically(path, archive.getvalue())
@@ -71,12 +68,8 @@ def pack(path: Path, runs: Sequence[Published]) -> str:
 def read(path: Path) -> list[Published]:
     """The runs of an archive; InputError naming the member that is missing, altered, too much, or no finished run."""
     try:
-        with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb") as file:  # a pipe is waited for otherwise
-            state = os.fstat(file.fileno())
-            if not stat.S_ISREG(state.st_mode) or state.st_size > MOST_FILE:
-                raise ValueError(f"must be a regular file of at most {MOST_FILE} bytes")
-            with zipfile.ZipFile(file) as packed:
-                members = dict(_members(packed))
+        with zipfile.ZipFile(io.BytesIO(user_files.read_bytes(path))) as packed:
+            members = dict(_members(packed))
     except OSError as error:
         raise cannot("read", path, error) from None
     except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
@@ -115,7 +108,7 @@ def _members(packed: zipfile.ZipFile) -> Iterator[tuple[str, bytes]]:
             raise ValueError(f"{info.filename} is larger than {MOST_BYTES} bytes")
         total += len(member)
         if total > MOST_TOTAL:
-            raise ValueError(f"its members have more than {MOST_TOTAL} bytes")
+            raise ValueError(f"its members have more than {MOST_TOTAL:,} bytes")
         yield info.filename, member
 
 

@@ -12,9 +12,10 @@ from typing import Any
 
 import yaml
 
+from repro.common import yaml_files
 from repro.common.errors import InputError, unknown
 from repro.common.paths import CONFIGS
-from repro.common.user_files import read_text
+from repro.common.user_files import read_bytes
 
 DEFAULT = CONFIGS / "site" / "slurm.yaml"
 NOTHING = ("", "null", "~", "None")
@@ -136,10 +137,10 @@ def load(file: Path | None = None) -> Site:
     file = file or path()
     try:
         # as text: YAML would make a number of seconds of 24:00:00
-        given = yaml.load(read_text(file), yaml.BaseLoader)
+        given = yaml_files.parse_plain(read_bytes(file), yaml.BaseLoader)
     except OSError as error:
         raise InputError(f"site file {file}: {error.strerror}") from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except (yaml.YAMLError, ValueError) as error:
         raise InputError(f"site file {file}: {' '.join(str(error).split())}") from None
     if given in (None, ""):
         given = {}

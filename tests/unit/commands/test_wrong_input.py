@@ -65,6 +65,8 @@ def said(capsys, *arguments: str) -> str:
         ("title=", ["title='': must be a text"]),
         ("title=[a]", ["title=['a']: must be a text"]),
         ("paper=../../x", ["paper=../../x: must be a plain name"]),
+        ("paper=reference", ["paper=reference: must be another name"]),
+        ("paper=Slurm", ["paper=Slurm: must be another name"]),
         ("paper=/abs", ["paper=/abs: must be a plain name"]),
         ("paper=..", ["paper=..: must be a plain name"]),
         ("figure=../../../x", ["figure=../../../x: must be a plain name"]),

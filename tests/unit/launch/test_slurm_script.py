@@ -46,6 +46,15 @@ def test_the_projects_site_file_is_the_defaults():
     assert site.load(site.DEFAULT) == site.Site()
 
 
+@pytest.mark.parametrize(
+    "text", ["[" * 3000, "[" * 100_000, "a: &a [x]\nb: [*a]", "? [a]\n: b", "\x00", "[[["], ids=lambda text: text[:9]
+)
+def test_a_site_file_that_is_none_is_one_line(options, text):
+    with pytest.raises(InputError, match=r"site file .*site\.yaml: ") as refusal:
+        options(text)
+    assert "\n" not in str(refusal.value)
+
+
 def test_site_options_are_read(options):
     read = options(
         "time: 24:00:00\npartition: gpu\ngpus_per_node: 4\ngpu_type: h100\nmodules: [a/1, b]\naccount: null\n"

@@ -214,6 +214,8 @@ def test_more_bandwidth_is_never_worse():
         ((4,), (-1.0,), {}, "bandwidth=-1.0"),
         ((4,), (math.nan,), {}, "bandwidth=nan"),
         ((4,), (math.inf,), {}, "bandwidth=inf"),
+        ((4,), (1e-308,), {}, "bandwidth=1e-308"),
+        ((1024,), (1.0,), {}, "stages to compare"),
         ((4, 2), (1.0,), {}, "machines=4,2 on 2 levels and bandwidth=1.0 on 1"),
         ((4,), (1.0, 1.0), {}, "the network has a bandwidth for each level"),
         ((2, 2, 2), (1.0, 1.0, 1.0), {}, "must be N, or N1,N2"),

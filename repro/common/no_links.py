@@ -13,6 +13,8 @@ neither a file nor a folder: a pipe would block, a device may have no end.
 from __future__ import annotations
 
 import contextlib
+import errno
+import fcntl
 import os
 import shutil
 import stat
@@ -24,6 +26,7 @@ from repro.common.errors import InputError
 from repro.common.paths import results_root
 
 _WAY = getattr(os, "O_PATH", os.O_RDONLY) | os.O_DIRECTORY | os.O_CLOEXEC
+MOST_WRITERS = 100  # of one file at a time
 LONGEST = 255  # bytes of a name, on every file system in use
 
 
@@ -100,19 +103,68 @@ def replace(path: Path, content: bytes, durable: bool = True) -> None:
     What a killed process left of the temporary file is written anew.
     """
     with _parent(path) as (folder, name):
-        temporary = path.with_name(name + ".tmp")
-        remove(temporary)
         try:
-            with opened(temporary, "xb") as file:
+            with _temporary(path) as file:
                 file.write(content)
                 file.flush()
                 if durable:
                     os.fsync(file.fileno())
-            os.replace(temporary.name, name, src_dir_fd=folder, dst_dir_fd=folder)
+                os.replace(Path(file.name).name, name, src_dir_fd=folder, dst_dir_fd=folder)
         except OSError as error:
-            with contextlib.suppress(OSError):
-                remove(temporary)
             raise OSError(error.errno, error.strerror, str(path)) from None
+
+
+@contextlib.contextmanager
+def _temporary(path: Path) -> Iterator[Any]:
+    """A new file beside `path`, open for writing, which no other process takes for its own while it is open: each has
+    a lock on its own. What is not renamed is deleted."""
+    for number in range(MOST_WRITERS):
+        temporary = path.with_name(f"{path.name}.{number}.tmp" if number else f"{path.name}.tmp")
+        if not _cleared(temporary):
+            continue
+        try:
+            file = opened(temporary, "xb")
+        except FileExistsError:  # another process was faster
+            continue
+        with file:
+            if not _locked(file) or not _is_at(file, temporary):
+                continue
+            try:
+                yield file
+            except BaseException:
+                with contextlib.suppress(OSError):
+                    remove(temporary)
+                raise
+        return
+    raise OSError(errno.EBUSY, os.strerror(errno.EBUSY), str(path))
+
+
+def _cleared(path: Path) -> bool:
+    """Delete what a killed process left there; False where a process is at it."""
+    with contextlib.suppress(FileNotFoundError), opened(path) as file:
+        if not _locked(file) or not _is_at(file, path):
+            return False
+        remove(path)
+    return True
+
+
+def _is_at(file: Any, path: Path) -> bool:
+    """Whether an open file is still the one of that name."""
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), os.lstat(path))
+    except FileNotFoundError:
+        return False
+
+
+def _locked(file: Any) -> bool:
+    """Take the lock of an open file; False where another process has it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    except OSError:  # a file system without locks
+        return True
+    return True
 
 
 def remove(path: Path) -> None:

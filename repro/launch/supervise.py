@@ -18,6 +18,7 @@ from repro.common import no_links
 from repro.common.errors import Diverged, FaultError, InputError, OutOfMemory, ReproError
 from repro.common.known import known
 from repro.common.processes import end_with_parent
+from repro.launch import last_words
 
 KEPT_LINES = 400
 GRACE_S = 5.0
@@ -177,11 +178,12 @@ class Ranks:
         for node, rank, word in SRUN_LOST.findall(text):
             if word in words:
                 return FaultError(f"rank {rank} on node {node} was lost: ended by {words[word]}")
-        errors = [line.strip() for line in self.lines if re.match(r"[\w.]*(Error|Exception)\b|srun: error", line)]
         where = f"; see {self.log}" if self.log and self.log.exists() else ""
         if status < 0:
             return FaultError(f"the ranks were ended by {signs.get(-status, -status)}{where}")
-        return FaultError(f"the ranks ended with status {status}: {errors[0] if errors else 'no reason given'}{where}")
+        return FaultError(
+            f"the ranks ended with status {status}: {last_words.reason(self.lines) or 'no reason given'}{where}"
+        )
 
     def _save(self, text: str) -> None:
         if self.log:

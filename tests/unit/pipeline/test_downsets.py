@@ -7,7 +7,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import replace
 from fractions import Fraction
-from itertools import combinations, pairwise
+from itertools import accumulate, combinations, pairwise
 
 import pytest
 from hypothesis import given, settings
@@ -302,6 +302,28 @@ def test_a_part_of_the_downsets_is_between_the_line_and_the_best(graph, machines
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(downsets, "LIMIT", limit)
         assert whole <= partition(profile(*graph), (machines,), (2,)).pipeline_s <= line
+
+
+@given(graphs(), st.integers(0, 40), st.randoms(use_true_random=False))
+def test_sums_are_those_in_the_profiles_order_to_the_last_bit(graph, limit, draw):
+    values = [draw.random() for _ in graph[0]]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(downsets, "LIMIT", limit)
+        cuts = downsets.Downsets.of(profile(*graph))
+    sums = cuts.sums(values)
+    for i, before in enumerate(cuts.members[:-1]):
+        for j, behind in enumerate(cuts.members[1:]):
+            assert sums[i, j] == sum(value for value, own in zip(values, behind & ~before) if own)
+
+
+def test_the_sums_of_a_chain_of_2000_layers():
+    """By the layer, each over all pairs of cuts, these alone took half a minute."""
+    values = [1 / (3 + layer) for layer in range(2000)]
+    cuts = downsets.Downsets.of(profile([(1, 1, 1)] * 2000, None))
+    sums = cuts.sums(values)
+    assert sums[0].tolist() == list(accumulate(values)) and sums[1000, 1000:].tolist() == list(
+        accumulate(values[1000:])
+    )
 
 
 # --- files and the command

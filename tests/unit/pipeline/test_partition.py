@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repro.common.errors import InputError
+from repro.experiment import limits
 from repro.pipeline.cost_models import COMBINE
 from repro.pipeline.layers import Layer, Profile
 from repro.pipeline.partition import partition
@@ -198,6 +199,13 @@ def test_a_hundred_layers_on_64_machines(straight):
         assert path(found)[:28] == tuple((index, 1) for index in range(28))  # the first in lexicographic order
 
 
+def test_tables_that_no_memory_holds_are_refused(monkeypatch):
+    monkeypatch.setattr(limits, "STAGES", 40 * 40 * 4)
+    partition(VGG16, (4,), (1.0,))
+    with pytest.raises(InputError, match="stages to compare"):
+        partition(VGG16, (5,), (1.0,))
+
+
 def test_more_bandwidth_is_never_worse():
     seconds = [partition(VGG16, (8,), (10.0**power,)).pipeline_s for power in range(7, 12)]
     assert seconds == sorted(seconds, reverse=True)
@@ -215,7 +223,6 @@ def test_more_bandwidth_is_never_worse():
         ((4,), (math.nan,), {}, "bandwidth=nan"),
         ((4,), (math.inf,), {}, "bandwidth=inf"),
         ((4,), (1e-308,), {}, "bandwidth=1e-308"),
-        ((1024,), (1.0,), {}, "stages to compare"),
         ((4, 2), (1.0,), {}, "machines=4,2 on 2 levels and bandwidth=1.0 on 1"),
         ((4,), (1.0, 1.0), {}, "the network has a bandwidth for each level"),
         ((2, 2, 2), (1.0, 1.0, 1.0), {}, "must be N, or N1,N2"),

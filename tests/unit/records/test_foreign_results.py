@@ -158,6 +158,17 @@ def test_files_of_a_killed_process_are_no_hindrance(folder):
     assert [path.name for path in folder.iterdir()] == ["config.yaml"]
 
 
+def test_two_that_write_one_file_at_once_do_not_share_a_temporary_one(folder, monkeypatch):
+    def meanwhile(_):
+        monkeypatch.undo()
+        no_links.replace(folder / "page.md", b"another command's")
+
+    monkeypatch.setattr(os, "fsync", meanwhile)
+    no_links.replace(folder / "page.md", b"the slower one's")
+    assert (folder / "page.md").read_bytes() == b"the slower one's"
+    assert [path.name for path in folder.iterdir()] == ["page.md"]
+
+
 @pytest.mark.parametrize("name", ["..", "../..", "/tmp", "a/b", "", ".hidden", "a\nb", "a\0b", 5, "x" * 256])
 def test_names_of_a_record_are_plain(folder, name):
     for names in ((name, "e", "r"), ("p", name, "r"), ("p", "e", name)):

@@ -1,0 +1,63 @@
+"""Why ranks ended, of what a launcher prints."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+from repro.common.errors import FaultError
+from repro.launch import last_words
+from repro.launch.supervise import Ranks
+
+RULE = "-" * 74
+NO_FOLDER = f"""{RULE}
+A call to mkdir was unable to create the desired directory:
+
+  Directory: /proc/ompi.vm.0
+  Error:     No such file or directory
+
+Please check to ensure you have adequate permissions to perform
+the desired operation.
+{RULE}
+[vm:12139] [[17301,0],0] ORTE_ERROR_LOG: Error in file ../../../orte/util/session_dir.c at line 107
+{RULE}
+It looks like orte_init failed for some reason; your parallel process is
+likely to abort.
+{RULE}
+"""
+ENDED = f"""{RULE}
+Primary job  terminated normally, but 1 process returned
+a non-zero exit code. Per user-direction, the job has been aborted.
+{RULE}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (NO_FOLDER, "unable to create the desired directory: Directory: /proc/ompi.vm.0 Error: No such file"),
+        (
+            'Traceback (most recent call last):\n  File "x", line 1\nOSError: [Errno 28] No space left\n' + ENDED,
+            "Errno 28",
+        ),
+        ("starting\nno space left on /dev/shm\n\n" + ENDED, "no space left on /dev/shm"),
+        ("terminate called\n" + ENDED + "[vm:1] [[1,0],0] ORTE_ERROR_LOG: x\n====\n", "terminate called"),
+        (RULE + "\na message that is cut off", "a message that is cut off"),
+    ],
+)
+def test_what_says_why(text, words):
+    assert words in last_words.reason(text.splitlines(keepends=True))
+
+
+def test_nothing_says_why():
+    assert last_words.reason(["\n", RULE, "====\n"]) is None
+
+
+def test_the_error_of_ranks_that_end_without_a_reason_of_ours_shows_the_launchers(tmp_path):
+    code = f"import sys; sys.stderr.write({NO_FOLDER!r}); sys.exit(1)"
+    ranks = Ranks([sys.executable, "-c", code], dict(os.environ), tmp_path / "ranks.log")
+    with pytest.raises(FaultError, match=r"status 1: .*/proc/ompi\.vm\.0.*; see .*ranks\.log") as caught:
+        ranks.follow(lambda _: None, 60)
+    assert "\n" not in str(caught.value)

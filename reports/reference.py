@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from repro.common.errors import InputError
 from repro.common.paths import CONFIGS
+from repro.experiment.quoted import check_table
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,6 +26,7 @@ class Quoted:
         import pandas as pd
 
         path = CONFIGS / "reference" / f"{self.paper}.csv"
+        check_table(path)
         try:
             return pd.read_csv(path, dtype=str, keep_default_na=False)
         except (OSError, ValueError) as error:

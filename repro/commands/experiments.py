@@ -47,7 +47,7 @@ def cmd_list(args: argparse.Namespace) -> None:
         list_paper(args.paper, args.json)
         return
     found: dict[str, Any] = {
-        "experiments": {name: config.title(name) for name in config.experiment_names()},
+        "experiments": config.titles(config.experiment_names()),
         **{f"{group}s" if group != "strategy" else "strategies": files.group_names(group) for group in files.GROUPS},
     }
     if args.json:
@@ -67,16 +67,16 @@ def list_paper(paper: str, as_json: bool) -> None:
     """A paper's experiments in its order: what they show and need; a star at what its best-known claims rest on."""
     from repro.experiment import config, papers
 
-    names = config.experiment_names(paper)
     known = {f"{paper}/{entry.experiment}": entry for entry in papers.entries(paper)}
+    titles = config.titles(config.experiment_names(paper))
     if as_json:
-        shown = [known[name]._asdict() if name in known else {"experiment": name.split("/")[-1]} for name in names]
+        shown = [known[name].model_dump() if name in known else {"experiment": name.split("/")[-1]} for name in titles]
         print(json.dumps(shown, indent=1))
         return
-    width = max(map(len, names))
-    for name in names:
+    width = max(map(len, titles), default=0)
+    for name, title in titles.items():
         entry = known.get(name)
-        what = f"{entry.shows}: {entry.needs or 'no data'}" if entry else config.title(name)
+        what = f"{entry.shows}: {entry.needs or 'no data'}" if entry else title
         print(f"{'*' if entry and entry.headline else ' '} {name:{width}}  {what}")
 
 
@@ -221,8 +221,9 @@ def show_where(paper: str, report: bool, mirrored: Sequence[dict[str, Any]]) -> 
     from repro.tracking.ui import addresses
 
     print()
-    if report:
-        shown = built(paper)
+    if report and (shown := built(paper)) is None:
+        print(f"report page   none: no page shows {paper}; `repro results {paper}` prints its runs")
+    elif report and shown:
         if shown["claims"]:
             print(f"what {paper} is known for\n{shown['claims']}\n")
         print(f"report page   {shown['page']}")

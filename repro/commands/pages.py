@@ -37,9 +37,10 @@ def cmd_report(args: argparse.Namespace) -> None:
         print(path)
 
 
-def built(paper: str) -> dict[str, str]:
+def built(paper: str) -> dict[str, str] | None:
     """A paper's `page` and the `index` of the site, and what became of the `claims` that the paper is known for, empty
-    without any. All pages are built whose inputs have changed, since the overview, the site's first page, shows all."""
+    without any. All pages are built whose inputs have changed, since the overview, the site's first page, shows all.
+    None for what has no page."""
     from repro.common import remembered
     from repro.common.paths import PACKAGE, PROJECT, reference_root, reports_root, results_root
 
@@ -50,8 +51,10 @@ def built(paper: str) -> dict[str, str]:
     if known and all(Path(known[path]).is_file() for path in ("page", "index")):
         return known
     from repro.commands import claims
-    from repro.reports.build import build
+    from repro.reports.build import ACROSS, PAPERS, build
 
+    if paper not in (*PAPERS, *ACROSS):
+        return None
     build(say=say)
     told = claims.rows(claims.headlines(paper))
     site = build_site(out)

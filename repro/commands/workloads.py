@@ -14,7 +14,7 @@ from typing import Any
 from repro.commands import gpu_hours
 from repro.common.fields import Model, Text, checked
 from repro.experiment import config
-from repro.experiment.files import own_file
+from repro.experiment.files import own_file, own_files
 from repro.experiment.quoted import number, printed
 
 BEGIN, END = "<!-- workloads: repro verify --write -->", "<!-- end -->"
@@ -42,7 +42,9 @@ class Workload(Model):
 def table(reference: Path) -> str:
     """The table in Markdown; InputError for a workload that points to no printed number."""
     rows = [
-        _row(reference, experiment) for experiment in config.experiment_names() if own_file(experiment).get("workload")
+        _row(reference, experiment)
+        for experiment, own in own_files(config.experiment_names()).items()
+        if own.get("workload")
     ]
     return "\n".join(f"| {' | '.join(row)} |" for row in [HEAD, ("---",) * len(HEAD), *sorted(rows, key=str)])
 

@@ -10,15 +10,36 @@ from typing import Any
 
 import yaml
 
+from repro.common.errors import InputError
+
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # PyYAML may be built without libyaml
 MOST_BYTES = 2**22  # of a configuration, which has some kilobytes
 DEEPEST = 100  # mappings and lists in one another
 
 
-def read(path: Path) -> Any:
-    """What a file holds, as values of the caller's own. Raises OSError and yaml.YAMLError."""
-    state = path.stat()
-    return pickle.loads(_read(path, state.st_mtime_ns, state.st_size))
+def read(path: Path, what: str = "YAML file") -> Any:
+    """What a file holds, as values of the caller's own; InputError naming it where it cannot be read as YAML."""
+    try:
+        state = path.stat()
+        return pickle.loads(_read(path, state.st_mtime_ns, state.st_size))
+    except (OSError, ValueError, RecursionError, yaml.YAMLError) as error:
+        reason = error.strerror if isinstance(error, OSError) else " ".join(str(error).split())
+        raise InputError(f"{path}: not a readable {what} ({reason})") from None
+
+
+def entries(path: Path, what: str = "YAML file") -> dict[str, Any]:
+    """The same of a file that holds entries `name: value`; InputError for any other."""
+    return as_entries(read(path, what), str(path))
+
+
+def as_entries(found: Any, where: str) -> dict[str, Any]:
+    """The value itself where it is a mapping of names; InputError for any other."""
+    if not isinstance(found, dict):
+        shown = "is empty" if found is None else f"holds {str(found)[:40]!r}"
+        raise InputError(f"{where}: {shown}; must be entries `name: value`")
+    if wrong := [name for name in found if not isinstance(name, str)]:
+        raise InputError(f"{where}: the name {wrong[0]} is no text; must be entries `name: value`")
+    return found
 
 
 @cache

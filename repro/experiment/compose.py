@@ -17,14 +17,15 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException, UnsupportedInterpolationType
 
+from repro.common import yaml_files
 from repro.common.errors import InputError, unknown
 from repro.common.paths import CONFIGS
 from repro.common.registry import PLUGINS
 from repro.experiment import entries  # noqa: F401  (a source of Hydra's, registered by its import)
-from repro.experiment.files import own_file, plugins_without_file
+from repro.experiment.files import own_file, place_of, plugins_without_file
 from repro.experiment.overrides import LATER, check_override, parts_of
 
-FAULTS = (HydraException, OmegaConfBaseException, yaml.YAMLError, RecursionError)
+FAULTS = (HydraException, OmegaConfBaseException, yaml.YAMLError, RecursionError, UnicodeDecodeError)
 FULL = "full"  # the scale of the committed results
 # What `${...}` may not call: values of the configuration come into results, not the environment, clock or machine.
 RESOLVERS = (
@@ -46,6 +47,11 @@ class Composer:
         self._parts = parts_of(own)
         self._scale, self._scales = scale, own.get("scales", {})
         if scale:  # composing twice would take twice the time
+            if not self._scales:
+                where = f"{place_of('experiment', experiment)}: {experiment}"
+                raise InputError(
+                    f"{where}: has no scales; must say what each is: `scales: {{{scale}: [], {FULL}: []}}`"
+                )
             if scale not in self._scales:
                 raise unknown("scale", scale, self._scales)
             self.first += [f"scale={scale}", *self._scales[scale]]
@@ -159,6 +165,9 @@ def _one_line(error: Exception, overrides: Sequence[str]) -> InputError:
         return unknown("option", key, valid) if valid else InputError(f"unknown option '{key}'")
     if isinstance(error, UnsupportedInterpolationType):
         return InputError(f"configuration: {text}: ${{...}} takes another value of the configuration, and no more")
+    if isinstance(error, UnicodeDecodeError):
+        for path in sorted(CONFIGS.rglob("*.yaml")):
+            yaml_files.read(path)  # says which it is
     if isinstance(error, RecursionError):
         return InputError("configuration: brackets are nested too deeply")
     return InputError(f"configuration: {text}")

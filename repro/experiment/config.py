@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from repro.common import yaml_files
@@ -10,7 +10,7 @@ from repro.common.errors import unknown
 from repro.common.fields import checked
 from repro.common.paths import CONFIGS
 from repro.experiment import papers
-from repro.experiment.files import GROUPS, group_names, own_file
+from repro.experiment.files import GROUPS, group_names, own_file, own_files
 from repro.experiment.grid import Variant, split, variants
 from repro.experiment.schema import Axes
 
@@ -52,9 +52,9 @@ def belongs(chosen: Sequence[Choice], factors: Mapping[str, Any], testbed: str) 
     return any(all(of[name] in values for name, values in each.items() if name in of) for each in chosen)
 
 
-def title(experiment: str) -> str:
-    """The experiment's one-line title, read without Hydra."""
-    return own_file(experiment).get("title", "")
+def titles(experiments: Iterable[str]) -> dict[str, str]:
+    """The experiments' one-line titles, read without Hydra; of a file that cannot be read a warning."""
+    return {name: own.get("title", "") for name, own in own_files(experiments).items()}
 
 
 def own_variants(experiment: str) -> list[Variant]:
@@ -70,7 +70,7 @@ def own_strategy(own: Mapping[str, Any]) -> str:
 
 
 def _base() -> dict[str, Any]:
-    return yaml_files.read(CONFIGS / "config.yaml")
+    return yaml_files.entries(CONFIGS / "config.yaml")
 
 
 def compose(experiment: str, overrides: Sequence[str] = (), scale: str | None = None) -> dict[str, Any]:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
+from pydantic import ConfigDict, Field, field_validator
 
 from repro.common import no_links, yaml_files
 from repro.common.atomic import write_atomically
 from repro.common.errors import InputError
+from repro.common.fields import Model, Text, checked
 from repro.common.paths import CONFIGS
 from repro.common.registry import PLUGINS
+from repro.common.warnings import warn
 
 EACH = "each"  # of a file: its configurations, by name
 GROUPS = ("strategy", "model", "dataset", "testbed", "imbalance")
@@ -24,6 +27,34 @@ class Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[mis
 
     def ignore_aliases(self, data: Any) -> bool:
         return True  # as `read_yaml` takes none
+
+
+class Experiment(Model):
+    """The form of what an experiment's file says of itself; what Hydra composes of it is checked elsewhere."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    title: Text = "-"
+    defaults: list[Any] = Field(default_factory=list)
+    scales: dict[Text, list[Text]] = Field(default_factory=dict)
+    jobs: Any = None
+
+    @field_validator("jobs")
+    @classmethod
+    def _of_scales(cls, given: Any) -> Any:
+        """Scales, or each with one choice of runs or several: factor -> values."""
+        of_scales = (
+            given if isinstance(given, dict) else dict.fromkeys(map(str, given)) if isinstance(given, list) else None
+        )
+        choices = [each for one in (of_scales or {}).values() for each in (one if isinstance(one, list) else [one])]
+        right = all(each is None or (isinstance(each, dict) and _lists(each)) for each in choices)
+        if given is not None and (of_scales is None or not right):
+            raise ValueError("must be a list of scales, or entries `scale: {factor: [value, ...]}`")
+        return given
+
+
+def _lists(choice: dict[str, Any]) -> bool:
+    return all(isinstance(values, list) for values in choice.values())
 
 
 def group_names(group: str) -> list[str]:
@@ -51,12 +82,37 @@ def entries(group: str) -> list[str]:
 
 
 def own_file(experiment: str) -> dict[str, Any]:
-    """The experiment's own configuration, uncomposed; empty where there is none."""
-    return group_file("experiment", experiment)
+    """The experiment's own configuration, uncomposed; empty where there is none. InputError for one of another form."""
+    found = group_file("experiment", experiment)
+    try:
+        checked(Experiment, found)
+    except InputError as error:
+        raise InputError(f"{place_of('experiment', experiment)}: {experiment}: {error}") from None
+    return found
+
+
+def own_files(experiments: Iterable[str]) -> dict[str, dict[str, Any]]:
+    """Those of several, by name; one that cannot be used is left out, with a warning."""
+    return _usable(experiments, own_file)
+
+
+def group_files(group: str) -> dict[str, dict[str, Any]]:
+    """All of a config group, by name, in the same way."""
+    return _usable(group_names(group), lambda name: group_file(group, name))
+
+
+def _usable(names: Iterable[str], read: Callable[[str], dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    found = {}
+    for name in names:
+        try:
+            found[name] = read(name)
+        except InputError as error:
+            warn(f"{error}; left out")
+    return found
 
 
 def group_file(group: str, name: str) -> dict[str, Any]:
-    """A configuration of a config group, uncomposed; empty where there is none; InputError for a file that is no YAML.
+    """A configuration of a config group, uncomposed; empty where there is none; InputError for a file without entries.
 
     A file is one, of its name; or with `each` several, of the names there: what stands beside `each` is common to all,
     and each says what is its own, entry by entry.
@@ -65,13 +121,10 @@ def group_file(group: str, name: str) -> dict[str, Any]:
     path, entry = _configurations(place.parent).get(place.name, (None, None))
     if path is None:
         return {}
-    try:
-        read = yaml_files.read(path)
-    except yaml.YAMLError as error:
-        raise InputError(f"{path}: {' '.join(str(error).split())}") from None
+    read = yaml_files.entries(path)
     if entry is None:
         return read
-    own = read.pop(EACH)[entry] or {}
+    own = yaml_files.as_entries(read.pop(EACH)[entry] or {}, f"{path}: {EACH}.{entry}")
     merged = _over(read, own)
     return {name: merged[name] for name in (*own, *merged)}
 
@@ -95,7 +148,7 @@ def _configurations(folder: Path) -> dict[str, tuple[Path, str | None]]:
 def _each(path: Path, modified_ns: int) -> tuple[str, ...] | None:
     try:
         read = yaml_files.read(path)
-    except yaml.YAMLError:
+    except InputError:
         return None  # said when it is used: it disturbs nobody else
     return tuple(read[EACH]) if isinstance(read, dict) and isinstance(read.get(EACH), dict) else None
 

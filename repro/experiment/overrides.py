@@ -10,7 +10,7 @@ from typing import Any
 from repro.common import yaml_files
 from repro.common.errors import InputError, unknown
 from repro.common.paths import CONFIGS
-from repro.experiment.files import GROUPS, group_file, group_names
+from repro.experiment.files import GROUPS, group_file, group_files, group_names
 
 LATER = ("grid", "exclude", "testbeds", "scales")  # parts of an experiment that hold overrides themselves
 # parts whose entries are checked by those who read them, whichever those are: `+` may add some
@@ -38,6 +38,8 @@ def check_override(override: str, known: Collection[str]) -> None:
         raise unknown("option", name, known)
     if name in GROUPS and value not in group_names(name):
         raise unknown(name, value, group_names(name))
+    if name in GROUPS:
+        group_file(name, value)  # says what is wrong with it
     if key.startswith("+") and entry and part not in OPEN and entry.split(".")[0] not in (valid := _entries(part)):
         raise unknown("option", name, [f"{part}.{each}" for each in valid])
 
@@ -45,10 +47,10 @@ def check_override(override: str, known: Collection[str]) -> None:
 def _entries(part: str) -> set[str]:
     """The entries of a part: those of all its files, where it is a group of files."""
     if part in GROUPS:
-        return set().union(*(group_file(part, name) for name in group_names(part))) - {"defaults"}
+        return set().union(*group_files(part).values()) - {"defaults"}
     return set(_everyones().get(part) or ())
 
 
 @cache
 def _everyones() -> Mapping[str, Any]:
-    return yaml_files.read(CONFIGS / "config.yaml")
+    return yaml_files.entries(CONFIGS / "config.yaml")

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, NamedTuple
 
 from repro.common import yaml_files
 from repro.common.errors import InputError
+from repro.common.fields import Model, Text, checked
 from repro.common.paths import CONFIGS
+from repro.common.warnings import warn
 
 LAST = 1_000  # the place of an experiment that its paper's file does not name
 
 
-class Entry(NamedTuple):
+class Entry(Model):
     """An experiment of a paper."""
 
-    experiment: str
-    shows: str  # figure or table
+    experiment: Text
+    shows: Text  # figure or table
     headline: bool  # do claims that the paper is known for rest on it?
-    data: list[str]
+    data: list[Text]
     gpu: bool  # is scale `paper` meant for GPUs?
 
     @property
@@ -29,17 +30,29 @@ class Entry(NamedTuple):
 
 @cache
 def entries(paper: str) -> tuple[Entry, ...]:
-    """The experiments of a paper in its order; none of one without a file."""
+    """The experiments of a paper in its order; none of one without a file. InputError for an entry of another form."""
     path = CONFIGS / "papers" / f"{paper}.yaml"
-    found: list[dict[str, Any]] = yaml_files.read(path) if path.is_file() else []
-    try:
-        return tuple(Entry(**entry) for entry in found)
-    except TypeError as error:
-        raise InputError(f"{path}: {error}; must be entries with {', '.join(Entry._fields)}") from None
+    found = (yaml_files.read(path) or []) if path.is_file() else []
+    if not isinstance(found, list):
+        raise InputError(f"{path}: must be a list of experiments, each with {', '.join(Entry.model_fields)}")
+    made = []
+    for number, given in enumerate(found, start=1):
+        try:
+            made.append(checked(Entry, given))
+        except InputError as error:
+            raise InputError(f"{path}: entry {number}: {error}") from None
+    return tuple(made)
 
 
 def place(name: str) -> tuple[str, int, str]:
-    """What experiments `paper/experiment` are sorted by: a paper's in its order, then those that it does not name."""
+    """What experiments `paper/experiment` are sorted by: a paper's in its order, then those that it does not name.
+
+    A paper's file that cannot be used costs a warning: it says the order, and no more, of what others want to run.
+    """
     paper, _, experiment = name.partition("/")
-    order = [entry.experiment for entry in entries(paper)]
+    try:
+        order = [entry.experiment for entry in entries(paper)]
+    except InputError as error:
+        warn(f"{error}; its experiments are in the order of their names")
+        order = []
     return paper, order.index(experiment) if experiment in order else LAST, name

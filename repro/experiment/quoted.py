@@ -17,6 +17,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Callable
 from functools import cache
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
@@ -32,6 +33,10 @@ UNITS: dict[str, dict[str, Callable[[float], float]]] = {
     "ms": {"s": lambda value: 1e3 * value, "steps/s": lambda value: 1e3 / value},
     "over": {"x": float},
 }
+
+
+COLUMNS = ("place", "row", "setting", "quantity", "value", "unit", "source")
+_TABLE = f"must be a table of the paper's numbers with the columns {', '.join(COLUMNS)}"
 
 
 class Quoted(Model):
@@ -108,10 +113,24 @@ def _value(column: str, row: dict[str, Any]) -> float:
         raise InputError(f"{row['quantity']}: '{row['value']}' is no number of {column}") from None
 
 
-@cache
 def _table(paper: str) -> list[dict[str, Any]]:
-    path = CONFIGS / "reference" / f"{paper}.csv"
-    if not path.is_file():
-        return []
+    return _read(CONFIGS / "reference" / f"{paper}.csv")
+
+
+@cache
+def _read(path: Path) -> list[dict[str, Any]]:
+    check_table(path)
     with path.open(encoding="utf-8", newline="") as file:
         return list(csv.DictReader(file))
+
+
+def check_table(path: Path) -> None:
+    """InputError where there is no table of a paper's numbers, or one without its columns."""
+    try:
+        with path.open(encoding="utf-8", newline="") as file:
+            columns = next(csv.reader(file), [])
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise InputError(f"{path}: {reason}; {_TABLE}") from None
+    if lacking := [column for column in COLUMNS if column not in columns]:
+        raise InputError(f"{path}: has no column '{lacking[0]}'; {_TABLE}")

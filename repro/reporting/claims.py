@@ -6,7 +6,6 @@ from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import Discriminator, Field, Tag, field_validator, model_validator
 
 from repro.common import yaml_files
@@ -255,10 +254,7 @@ class File(Model):
 
 def read(path: Path) -> File:
     """A claims file, each name once; InputError in one line for anything else."""
-    try:
-        content = yaml_files.read(path)
-    except (OSError, yaml.YAMLError) as error:
-        raise InputError(f"{path}: not a readable claims file ({' '.join(str(error).split())})") from None
+    content = yaml_files.read(path, "claims file")
     try:
         file = checked(File, content, "claims")
     except InputError as error:

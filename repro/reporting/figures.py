@@ -6,7 +6,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-import yaml
 from pydantic import Field
 
 from repro.common import yaml_files
@@ -89,10 +88,9 @@ class File(Model):
 
 def read(path: Path) -> File:
     """The figures and tables of a file; InputError in one line for anything else."""
+    content = yaml_files.read(path, "figures file")
     try:
-        return checked(File, yaml_files.read(path), "figures")
-    except (OSError, yaml.YAMLError) as error:
-        raise InputError(f"{path}: not a readable figures file ({' '.join(str(error).split())})") from None
+        return checked(File, content, "figures")
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
 

@@ -13,9 +13,10 @@ from repro import cli
 from repro.common import user_files
 from repro.common.errors import InputError
 from repro.common.paths import PROJECT
-from repro.experiment import config, files
+from repro.experiment import config, files, papers
 from repro.launch import runs
 from repro.launch.slurm import prepared, site, submit
+from tests.support.configs import copied
 
 FIG4 = "pipesgd/fig4-mnist"
 
@@ -158,6 +159,105 @@ def test_without_a_command_help_is_printed(capsys):
     assert cli.main([]) == 0
     told = capsys.readouterr()
     assert told.out.startswith("usage: repro") and "partition" in told.out and not told.err
+
+
+# --- files of paper_configs/
+
+
+@pytest.fixture
+def configs(tmp_path, monkeypatch):
+    """A copy of `paper_configs/`, with a folder of one's own experiments."""
+    made = copied(tmp_path, monkeypatch)
+    (made / "experiment" / "mine").mkdir()
+    yield made
+    papers.entries.cache_clear()
+
+
+SPOILT = {
+    b"\x80\x81binary": "not a readable YAML file",
+    b"title: [": "not a readable YAML file",
+    b"": "is empty; must be entries",
+    b"[1, 2]": "must be entries",
+    b"5: five": "the name 5 is no text",
+    b"scales: [quick]": "scales=['quick']: must be entries",
+    b"jobs: 5": "jobs=5: must be a list of scales",
+    b"jobs: {quick: {method: a}}": "must be a list of scales",
+    b"each: {own-8: 5}": "each.own-8: holds '5'",
+}
+
+
+def test_experiments_that_cannot_be_read_stop_nobody_else(capsys, configs):
+    names = [f"mine/own-{number}" for number in range(len(SPOILT))]
+    paths = [configs / "experiment" / f"{name}.yaml" for name in names]
+    for path, text in zip(paths, SPOILT, strict=True):
+        path.write_bytes(text)
+    for name, path, words in zip(names, paths, SPOILT.values(), strict=True):
+        line = said(capsys, "show", name)
+        assert str(path) in line and words in line
+    assert str(paths[0]) in said(capsys, "run", "mine/own-0")
+    for arguments in (["list"], ["list", "mine"]):
+        assert cli.main(arguments) == 0
+        shown = capsys.readouterr()
+        warned = zip(shown.err.splitlines(), paths, SPOILT.values(), strict=True)
+        assert all(line.startswith(f"warning: {path}: ") and words in line for line, path, words in warned)
+        assert FIG4 in shown.out or arguments[1:] == ["mine"]
+    assert cli.main(["show", FIG4]) == 0 and not capsys.readouterr().err
+
+
+def test_an_experiment_without_sizes_says_that_it_needs_some(capsys, configs):
+    (configs / "experiment" / "mine" / "vit.yaml").write_text("title: My own\n")
+    assert "vit.yaml: mine/vit: has no scales; must say what each is" in said(capsys, "show", "mine/vit")
+
+
+def test_a_testbed_that_cannot_be_read_stops_who_chooses_it(capsys, configs):
+    path = configs / "testbed" / "mine.yaml"
+    (configs / "experiment" / "mine" / "vit.yaml").write_text(
+        "# @package _global_\ndefaults: [override /testbed: mine]\nscales: {quick: []}"
+    )
+    for text in (b"", b"name: [", b"\x80binary"):
+        path.write_bytes(text)
+        assert str(path) in said(capsys, "show", FIG4, "testbed=mine")
+        if text:  # without entries everyone's are left
+            assert str(path) in said(capsys, "show", "mine/vit")
+    assert cli.main(["show", FIG4]) == 0 and cli.main(["list"]) == 0
+
+
+def test_a_paper_s_file_that_cannot_be_used_costs_its_order(capsys, configs):
+    path = configs / "papers" / "ibatch.yaml"
+    for text, words in {
+        "- {experiment: fig3, headlines: true}": "entry 1: unknown option 'headlines'; valid: headline",
+        "- {experiment: fig3}": "entry 1: shows: is missing",
+        "- fig3": "entry 1: ",
+        "fig3: {}": "must be a list of experiments, each with experiment, shows",
+        "- [": "not a readable YAML file",
+    }.items():
+        path.write_text(text)
+        line = said(capsys, "list", "ibatch")
+        assert str(path) in line and words in line
+    assert cli.main(["list"]) == 0
+    (warning,) = capsys.readouterr().err.splitlines()
+    assert str(path) in warning and words in warning
+
+
+def test_a_table_of_printed_numbers_that_is_not_there_is_named(capsys, configs):
+    path = configs / "reference" / "pipesgd.csv"
+    for text in (None, "place,row\n"):
+        path.unlink()
+        if text:
+            path.write_text(text)
+        lines = said(capsys, "show", FIG4), said(capsys, "report", "pipesgd")
+        for line in lines:
+            assert str(path) in line and "place, row, setting, quantity, value, unit, source" in line
+        path.touch()
+
+
+def test_a_group_of_experiments_that_is_no_paper_works_to_its_end(capsys, configs):
+    own = files.own_file(FIG4) | {"paper": "mine", "quoted": None, "hyperparameters": None}
+    (configs / "experiment" / "mine" / "vit.yaml").write_text(f"# @package _global_\n{files.yaml_of(own)}")
+    small = ["strategy=dsync", "testbed=virtual", "dataset.standin=always", "workers=2", "batch=60", "epochs=0.1"]
+    assert cli.main(["run", "mine/vit", *small, "--no-mlflow"]) == 0
+    shown = capsys.readouterr()
+    assert "no page shows mine" in shown.out and "error" not in shown.err
 
 
 PROFILE = str(PROJECT / "paper_configs" / "profile" / "measured-vgg.json")

@@ -47,6 +47,13 @@ class Diverged(FaultError):
     again = "a lower learning rate may help; the same command does not run it again, --force does"
 
 
+class Crashed(FaultError):
+    """Code that a rank runs, a strategy's or a model's, has raised an exception (`repro.rank.crash`)."""
+
+    mark = "crashed"
+    again = "its traceback is in the run's ranks.log; once it is mended the same command resumes"
+
+
 class OutOfMemory(FaultError):
     """A rank asked for more memory than its GPU or host has (`repro.rank.memory`)."""
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import os
 import pkgutil
 import sys
+import traceback
 from collections.abc import Iterable, Mapping
 from dataclasses import MISSING, dataclass, fields
 from functools import lru_cache
@@ -14,9 +16,11 @@ from importlib.metadata import entry_points
 from types import ModuleType
 from typing import Any, TypeVar
 
+from repro.common import blame
 from repro.common.errors import InputError, unknown
 from repro.common.fields import checked
 from repro.common.known import known
+from repro.common.warnings import warn
 
 T = TypeVar("T")
 
@@ -61,13 +65,24 @@ class Registry:
         return registered[name].partition(":")[0]
 
     def load(self, name: str) -> Any:
-        """The class of that name, or the module where that is the plugin."""
+        """The class of that name, or the module where that is the plugin; InputError for one that cannot be imported,
+        with the file and line that are wrong."""
         place = self.module_of(name)
         try:
             module = importlib.import_module(place)
-        except ModuleNotFoundError as error:
-            raise InputError(f"{self.kind} {name}: cannot import {place} ({error})") from error
+        except (Exception, SystemExit) as error:  # the file is anybody's
+            raise InputError(f"{self.kind} {name}: cannot import {place} ({blamed(error)})") from error
         return module if self.base is None else self._class(module, name)
+
+    def usable(self) -> dict[str, Any]:
+        """name -> plugin, of all that can be imported; of each other a warning."""
+        found = {}
+        for name in self.names():
+            try:
+                found[name] = self.load(name)
+            except InputError as error:
+                warn(str(error))
+        return found
 
     def _class(self, module: ModuleType, name: str) -> type:
         home, _, base = known(self.base).partition(":")
@@ -86,7 +101,23 @@ class Registry:
 
     def defaults(self, name: str) -> dict[str, Any]:
         """What a configuration has of a plugin that was chosen, besides its name, where nothing else is set."""
-        return importlib.import_module(self.package).defaults(name)
+        package = importlib.import_module(self.package)
+        try:
+            return package.defaults(name)
+        except (AttributeError, TypeError, ValueError) as error:
+            raise InputError(
+                f"{self.kind} {name}: {self.module_of(name)} does not say its options ({error})"
+            ) from error
+
+
+def blamed(error: BaseException) -> str:
+    """Where an import ended, and with what: the last line that ran of the files beside the imported one."""
+    frames = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    ran = [file for file in frames if "importlib" not in file and file != __file__]
+    if not ran and isinstance(error, ImportError):  # there is no such file
+        return str(error)
+    folder = os.path.dirname(ran[0]) if ran else ""
+    return blame.line(error, lambda file: os.path.dirname(file) == folder)
 
 
 # by the group of the configuration that chooses one

@@ -29,8 +29,9 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from repro.common.errors import InputError, NotHere, unknown
+from repro.common.warnings import warn
 from repro.data import augmentation, files
-from repro.data.sources import generated, kind, missing, module, module_of, names, task
+from repro.data.sources import REGISTRY, generated, kind, missing, module, module_of, names, task
 from repro.experiment.schema import RunConfig
 
 if TYPE_CHECKING:
@@ -173,26 +174,32 @@ def status(root: str | None = None) -> list[dict[str, Any]]:
     """A row a data set: name, where (folder or None), ok (True, False for a damaged copy, None for none), detail,
     megabytes of the real files, standin (name of what is taken where there is none; None: it is generated)."""
     rows = []
-    for name in names():
-        source = module(name)
-        row = {
-            "name": name,
-            "where": None,
-            "ok": None,
-            "detail": "missing",
-            "megabytes": round(sum(file.size for file in source.FILES.values()) / 1e6, 1),
-            "standin": source.STANDIN,
-        }
-        if generated(source):
-            row |= {"detail": "generated"}
+    for name, source in REGISTRY.usable().items():
         try:
-            if folder := source.find(root):
-                detail = (_checked(source).lstrip(", ") or "found") + _besides(source, root, "auto")
-                row |= {"where": str(folder), "ok": True, "detail": detail}
-        except InputError as error:
-            row |= {"ok": False, "detail": str(error)}
-        rows.append(row)
+            rows.append(_row(name, source, root))
+        except AttributeError as error:
+            warn(f"data set {name}: {module_of(name)} is not whole ({error})")
     return rows
+
+
+def _row(name: str, source: ModuleType, root: str | None) -> dict[str, Any]:
+    row = {
+        "name": name,
+        "where": None,
+        "ok": None,
+        "detail": "missing",
+        "megabytes": round(sum(file.size for file in source.FILES.values()) / 1e6, 1),
+        "standin": source.STANDIN,
+    }
+    if generated(source):
+        row |= {"detail": "generated"}
+    try:
+        if folder := source.find(root):
+            detail = (_checked(source).lstrip(", ") or "found") + _besides(source, root, "auto")
+            row |= {"where": str(folder), "ok": True, "detail": detail}
+    except InputError as error:
+        row |= {"ok": False, "detail": str(error)}
+    return row
 
 
 def verify(name: str, root: str | None = None) -> Path:

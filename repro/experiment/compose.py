@@ -5,7 +5,6 @@ from __future__ import annotations
 import pickle
 import re
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
 import yaml
@@ -13,7 +12,7 @@ from hydra import compose as hydra_compose
 from hydra import initialize_config_dir
 from hydra.core.config_store import ConfigStore
 from hydra.core.override_parser.overrides_parser import OverridesParser
-from hydra.errors import HydraException
+from hydra.errors import HydraException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException, UnsupportedInterpolationType
 
@@ -21,12 +20,14 @@ from repro.common import yaml_files
 from repro.common.errors import InputError, unknown
 from repro.common.paths import CONFIGS
 from repro.common.registry import PLUGINS
+from repro.common.warnings import warn
 from repro.experiment import entries  # noqa: F401  (a source of Hydra's, registered by its import)
 from repro.experiment.files import own_file, place_of, plugins_without_file
 from repro.experiment.overrides import LATER, check_override, parts_of
 
 FAULTS = (HydraException, OmegaConfBaseException, yaml.YAMLError, RecursionError, UnicodeDecodeError)
 FULL = "full"  # the scale of the committed results
+UNQUOTED = ("LexerNoViableAlt", "mismatched input '='")  # what Hydra says of a text that needs quotes
 # What `${...}` may not call: values of the configuration come into results, not the environment, clock or machine.
 RESOLVERS = (
     *("oc.create", "oc.decode", "oc.deprecated", "oc.dict.keys", "oc.dict.values", "oc.env", "oc.select"),
@@ -108,20 +109,23 @@ def _compose(overrides: Sequence[str]) -> dict[str, Any]:
         raise _one_line(error, overrides) from None
 
 
-def _offer_plugins() -> None:
+def _offer_plugins(overrides: Sequence[str]) -> None:
     """Options that no file lists, given to Hydra's store as if it stood there.
 
-    A plugin that cannot be imported is known by its name alone; whoever chooses it is told why, and nobody else.
+    A plugin that cannot be imported is known by its name alone: a warning, and an error where it is chosen.
     """
     store = ConfigStore.instance().store
     for group, name in plugins_without_file():
-        with suppress(InputError):
-            store(name, {"name": name}, group)
+        store(name, {"name": name}, group)
+        try:
             store(name, {"name": name} | PLUGINS[group].defaults(name), group)
+        except InputError as error:
+            if f"{group}={name}" not in overrides:
+                warn(str(error))
 
 
 def _merged(overrides: Sequence[str]) -> DictConfig:
-    _offer_plugins()
+    _offer_plugins(overrides)
     with initialize_config_dir(str(CONFIGS), version_base="1.3"):
         merged = hydra_compose("config", list(overrides))
     for name in RESOLVERS:  # Hydra registers some anew each time
@@ -168,6 +172,12 @@ def _one_line(error: Exception, overrides: Sequence[str]) -> InputError:
     if isinstance(error, UnicodeDecodeError):
         for path in sorted(CONFIGS.rglob("*.yaml")):
             yaml_files.read(path)  # says which it is
+    if isinstance(error, OverrideParseException) and any(words in text for words in UNQUOTED):
+        key = error.override.partition("=")[0]
+        return InputError(
+            f"override '{error.override}': its value cannot be read; a text with letters beyond ASCII, or with a sign "
+            f"such as =, needs quotes (' or \") that the shell leaves: '{key}=\"...\"'"
+        )
     if isinstance(error, RecursionError):
         return InputError("configuration: brackets are nested too deeply")
     return InputError(f"configuration: {text}")

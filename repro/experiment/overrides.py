@@ -36,6 +36,8 @@ def check_override(override: str, known: Collection[str]) -> None:
         raise InputError(f"override '{override}': a size of the experiment is chosen by --scale {value}")
     if part not in known:
         raise unknown("option", name, known)
+    if part in GROUPS and entry == "name" and value in group_names(part):
+        raise InputError(f"override '{override}': {part}={value} is meant, which brings its options too")
     if name in GROUPS and value not in group_names(name):
         raise unknown(name, value, group_names(name))
     if name in GROUPS:

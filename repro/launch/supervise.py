@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from repro.common import no_links
-from repro.common.errors import Diverged, FaultError, InputError, OutOfMemory, ReproError
+from repro.common.errors import Crashed, Diverged, FaultError, InputError, OutOfMemory, ReproError
 from repro.common.known import known
 from repro.common.processes import end_with_parent
 from repro.launch import last_words
@@ -23,7 +23,7 @@ from repro.launch import last_words
 KEPT_LINES = 400
 GRACE_S = 5.0
 ERROR = re.compile(r"repro-error\[(\w+)\] (.*)")
-REASONS = {str(kind.mark): kind for kind in (Diverged, OutOfMemory)}
+REASONS = {str(kind.mark): kind for kind in (Crashed, Diverged, OutOfMemory)}
 KINDS = {str(InputError.status): InputError, **REASONS}  # FaultError is every other
 LOST_RANKS = (
     re.compile(r"process rank (\d+)\s[\s\S]{0,200}?exited\s+on\s+signal\s+(\d+)"),  # mpirun; prterun breaks the line
@@ -165,7 +165,8 @@ class Ranks:
         # by SIGTERM and SIGABRT launchers end those that are left: not who was lost first
         lost = next((match for match in ended if int(match[2]) not in (signal.SIGTERM, signal.SIGABRT)), None)
         signs = {int(s): s.name for s in signal.Signals}
-        # the first, but that a rank has diverged or run out of memory explains what others have to say of its end
+        # the first, but that a rank has crashed, diverged or run out of memory explains what others have to say of its
+        # end
         if said := min(ERROR.finditer(text), key=lambda found: found[1] not in REASONS, default=None):
             kind = KINDS.get(said[1], FaultError)
             also = f" (rank {lost[1]} had ended by {signs.get(int(lost[2]), lost[2])})" if lost else ""

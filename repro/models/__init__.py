@@ -1,4 +1,5 @@
-"""The models, one file each: `build(input_shape, classes, *, options) -> nn.Sequential` of named blocks.
+"""The models, one file each: `build(input_shape, classes, *, options) -> nn.Sequential` of named blocks, or any other
+module, which is then one block.
 
 A block is the unit of hooks, buckets and FLOPs. Parameters with `requires_grad` False are frozen: never communicated,
 never updated. A model's options are the keyword-only arguments of its `build`, set as `model.<option>`; `TAKES` is the
@@ -12,13 +13,17 @@ register theirs through the entry-point group `repro.models` (NAME = "module").
 from __future__ import annotations
 
 import inspect
+from collections import OrderedDict
 from functools import lru_cache
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
+from torch.nn.parameter import UninitializedParameter
 
-from repro.common.errors import InputError
+from repro.common import blame
+from repro.common.errors import InputError, ReproError
 from repro.common.registry import PLUGINS
 from repro.experiment.schema import RunConfig
 
@@ -60,7 +65,7 @@ def build(
         return _on_meta(name, tuple(input_shape), classes, tuple(given.items()))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        return module.build(input_shape, classes, **given).to(device)
+        return _built(name, module, input_shape, classes, given).to(device)
 
 
 @lru_cache(maxsize=4)
@@ -68,14 +73,37 @@ def _on_meta(
     name: str, input_shape: tuple[int, ...], classes: int, options: tuple[tuple[str, Any], ...]
 ) -> nn.Sequential:
     with torch.device("meta"):
-        return REGISTRY.load(name).build(input_shape, classes, **dict(options))
+        return _built(name, REGISTRY.load(name), input_shape, classes, dict(options))
+
+
+def _built(
+    name: str, module: ModuleType, input_shape: tuple[int, ...], classes: int, options: dict[str, Any]
+) -> nn.Sequential:
+    """What a model's `build` gives; a module that is no sequence of blocks is one block. InputError for what is no
+    module, has parameters without a shape, or raises an exception."""
+    try:
+        model = module.build(input_shape, classes, **options)
+    except ReproError:
+        raise
+    except Exception as error:
+        line = blame.line(error, lambda file: file == module.__file__)
+        raise InputError(f"model {name}: its build ended with {line}") from error
+    if not isinstance(model, nn.Module):
+        raise InputError(
+            f"model {name}: build must return an nn.Module; it returned a value of type {type(model).__name__}"
+        )
+    if lazy := [key for key, value in model.named_parameters() if isinstance(value, UninitializedParameter)]:
+        raise InputError(
+            f"model {name}: {lazy[0]} has no shape (a lazy module); build must give it one, as nn.Linear has"
+        )
+    return model if isinstance(model, nn.Sequential) else nn.Sequential(OrderedDict(model=model))
 
 
 def of(config: RunConfig, dataset: Dataset, device: torch.device | str = "cpu") -> nn.Sequential:
     """The model of a run's configuration for its data set; InputError also where one takes what the other is not."""
     name = config.model.name
     if takes(name) != dataset.kind:
-        fitting = ", ".join(other for other in names() if takes(other) == dataset.kind) or "none"
+        fitting = ", ".join(other for other in REGISTRY.usable() if takes(other) == dataset.kind) or "none"
         raise InputError(
             f"model {name} takes {takes(name)}, and {dataset.name} is {dataset.kind}; models for it: {fitting}"
         )

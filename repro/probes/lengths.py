@@ -34,7 +34,7 @@ def check(config: RunConfig) -> None:
     needs_one(config, "only reads")
     name = config.dataset.name
     if data.kind(name) not in KINDS:
-        fitting = ", ".join(other for other in data.names() if data.kind(other) in KINDS)
+        fitting = ", ".join(other for other in data.REGISTRY.usable() if data.kind(other) in KINDS)
         raise InputError(f"program lengths: the samples of data set '{name}' have one size; must be of {fitting}")
 
 

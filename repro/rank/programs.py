@@ -41,9 +41,9 @@ def check(config: RunConfig) -> None:
 
 def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     """One rank's whole part of a run, from a started fabric to its close."""
-    from repro.rank import memory  # imports PyTorch
+    from repro.rank import crash, memory  # imports PyTorch
 
-    with memory.explained(fabric.rank, config):
+    with crash.located(fabric.rank, config), memory.explained(fabric.rank, config):
         if config.program == TRAIN:
             from repro.rank.session import run_rank
 

@@ -89,7 +89,15 @@ class GradientStrategy(DataParallel):
 
     def step(self) -> StepReport:
         report = self.local_gradient(self.gradient)
-        self.worker.update(self.exchange(self.gradient))
+        total = self.exchange(self.gradient)
+        if getattr(total, "shape", None) != self.gradient.shape:
+            shape = getattr(total, "shape", None)
+            found = f"a value of type {type(total).__name__}" if shape is None else f"shape {tuple(shape)}"
+            raise InputError(
+                f"strategy {self.name}: exchange must return the sum of the workers' gradients, shape "
+                f"{tuple(self.gradient.shape)}; it returned {found}"
+            )
+        self.worker.update(total)
         return report
 
     @abstractmethod

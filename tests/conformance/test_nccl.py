@@ -115,7 +115,7 @@ def test_the_librarys_allreduce_is_the_default(chosen, taken):
     assert run(2, main, NETWORK, kind=NcclRules)[0] == (taken if chosen else "ring")
 
 
-NEEDING = [name for name in strategies.names() if strategies.load(name).requires - NCCL - LIBRARIES.keys()]
+NEEDING = [name for name, each in strategies.REGISTRY.usable().items() if each.requires - NCCL - LIBRARIES.keys()]
 
 
 @pytest.mark.parametrize("name", NEEDING)

@@ -16,6 +16,7 @@ from repro.common.paths import PROJECT
 from repro.experiment import config, files, papers
 from repro.launch import runs
 from repro.launch.slurm import prepared, site, submit
+from repro.reports.reference import Quoted
 from tests.support.configs import copied
 
 FIG4 = "pipesgd/fig4-mnist"
@@ -64,6 +65,11 @@ def said(capsys, *arguments: str) -> str:
         ("testbed.ranks=9", ["testbed.ranks=9", "4 workers"]),
         ("testbed.ranks=true", ["testbed.ranks=True"]),
         ("title=", ["title='': must be a text"]),
+        ("title=Ünïcode", ["title=Ünïcode", "cannot be read", "needs quotes", "'title=\"...\"'"]),
+        ("title=“a b”", ["title=“a b”", "needs quotes"]),
+        ("title=a=b", ["title=a=b", "needs quotes"]),
+        ("strategy.name=pipe_sgd", ["strategy.name=pipe_sgd", "strategy=pipe_sgd is meant"]),
+        ("testbed.name=virtual", ["testbed=virtual is meant"]),
         ("title=[a]", ["title=['a']: must be a text"]),
         ("paper=../../x", ["paper=../../x: must be a plain name"]),
         ("paper=reference", ["paper=reference: must be another name"]),
@@ -245,8 +251,9 @@ def test_a_table_of_printed_numbers_that_is_not_there_is_named(capsys, configs):
         path.unlink()
         if text:
             path.write_text(text)
-        lines = said(capsys, "show", FIG4), said(capsys, "report", "pipesgd")
-        for line in lines:
+        with pytest.raises(InputError) as refusal:
+            Quoted("pipesgd").text("Figure 4", "MNIST-MLP", "D-Sync", "final top-1")
+        for line in (said(capsys, "show", FIG4), str(refusal.value)):
             assert str(path) in line and "place, row, setting, quantity, value, unit, source" in line
         path.touch()
 

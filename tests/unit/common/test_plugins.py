@@ -18,8 +18,11 @@ from repro.cli import main
 from repro.common.errors import InputError
 from repro.common.registry import PLUGINS
 from repro.experiment import config, files
+from repro.fabric import virtual
 from repro.launch import runs
-from repro.testing import small
+from repro.rank import programs
+from repro.records import store
+from repro.testing import real, small
 from tests.support import foreign_package
 from tests.support.waiting import LIMIT_S
 
@@ -81,6 +84,42 @@ def test_it_runs_as_ours_do(foreign):
     assert imbalance.of(run.config).delays(0) == [0.01] * 4
 
 
+ONE = "nn.Sequential(OrderedDict(line=linear))"
+
+
+@pytest.mark.parametrize(
+    ("built", "words"),
+    [
+        ("nn.Sequential(OrderedDict(line=nn.LazyLinear(classes)))", r"model foreign_line: line\.weight has no shape"),
+        ("nn.LazyLinear(classes)", r"model foreign_line: weight has no shape"),
+        ("5", "model foreign_line: build must return an nn.Module; it returned a value of type int"),
+        ("linear.nothing", r"model foreign_line: its build ended with .*line\.py:\d+: AttributeError"),
+    ],
+)
+def test_a_build_that_gives_no_model_is_one_line(foreign, built, words):
+    spoil_line(foreign, built)
+    planned = runs.expand(FIG4, [*foreign_package.CHOSEN, *REGRESSION, "testbed=virtual"])
+    with pytest.raises(InputError, match=words):
+        runs.identify(planned)
+
+
+def test_a_module_that_is_no_sequence_is_trained_as_one_block(foreign):
+    spoil_line(foreign, "linear")
+    small_run = ["workers=2", "epochs=3", "testbed=virtual", "imbalance=none"]
+    (planned,) = runs.expand(FIG4, [*foreign_package.CHOSEN, *REGRESSION, *small_run])
+    assert [name for name, _ in models.of(planned.config, data.of(planned.config)).named_children()] == ["model"]
+    config = planned.config.model_copy(update={"key": "k"})
+    virtual.run(2, lambda fabric: programs.run(fabric, config, foreign / "run"), small.NETWORK, small.COSTS)
+    first, *_, last = store.read_summary(foreign / "run")["curve"]
+    assert last["test_loss"] < first["test_loss"]
+
+
+def spoil_line(foreign, built):
+    """Another `build` in the package, which nobody has called yet."""
+    models._on_meta.cache_clear()
+    (foreign / "foreign_plugins" / "line.py").write_text(foreign_package.LINE.replace(ONE, built))
+
+
 def test_the_conformance_kit_holds_it_and_finds_what_another_forgets(foreign):
     """By pytest in a process of its own, as its author does."""
     (foreign / "foreign_plugins" / "forgetful.py").write_text(FORGETFUL)
@@ -114,9 +153,53 @@ def test_one_that_cannot_be_imported_disturbs_nobody_else(tmp_path, monkeypatch,
     foreign_package.as_installed(tmp_path, "[repro.strategies]\nforeign_gone = foreign_gone.wire:Gone\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     assert config.compose(FIG4, ["strategy=dsync"])["strategy"]["name"] == "dsync"
+    assert "warning: strategy foreign_gone: cannot import foreign_gone.wire" in capsys.readouterr().err
     assert main(["show", FIG4, "strategy=foreign_gone"]) == 2
     said = capsys.readouterr().err.strip().splitlines()
     assert len(said) == 1 and "strategy foreign_gone: cannot import foreign_gone.wire" in said[0]
+
+
+BROKEN = {  # file -> what is in it, where the line points
+    "wire.py": ("import torch\n\ndef f(:\n", "wire.py:3: SyntaxError"),
+    "line.py": ('x = 1\nraise RuntimeError("no\\nway")\n', "line.py:2: RuntimeError: no way"),
+    "points.py": ("KIND = 'images'\n", "foreign_plugins.points does not say its options"),
+    "late.py": ("import foreign_plugins.helper\n", "helper.py:1: SystemExit: 3"),
+}
+
+
+@pytest.fixture
+def broken(foreign):
+    """The same package, nothing of which can be used."""
+    (foreign / "foreign_plugins" / "helper.py").write_text("raise SystemExit(3)\n")
+    for name, (text, _) in BROKEN.items():
+        (foreign / "foreign_plugins" / name).write_text(text)
+
+
+@pytest.mark.usefixtures("broken")
+def test_each_that_cannot_be_used_costs_one_warning_with_file_and_line(capsys):
+    for arguments in (["show", FIG4], ["run", FIG4, "testbed=virtual", "--dry-run"]):
+        assert main(arguments) == 0
+        said = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: ")]
+        where = [words for _, words in BROKEN.values()]
+        assert len(said) == len(where) and all(any(words in line for line in said) for words in where), said
+    assert main(["list"]) == 0 and not capsys.readouterr().err
+    assert main(["data", "list"]) == 0
+    assert "foreign_points" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("broken")
+def test_who_chooses_it_fails_with_one_line(capsys):
+    for chosen, (_, words) in zip(foreign_package.CHOSEN, BROKEN.values(), strict=True):
+        assert main(["run", FIG4, chosen, "testbed=virtual", "--dry-run"]) == 2
+        (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("repro: error: ")]
+        assert words in line, line
+
+
+@pytest.mark.usefixtures("broken")
+def test_the_conformance_tests_of_others_are_there(capsys):
+    names = [parameter.values[0] for parameter in real.strategy_names()]
+    assert {"dsync", "foreign_wire"} <= {*names} and "wire.py:3" in capsys.readouterr().err
+    assert "foreign_line" not in PLUGINS["model"].usable()
 
 
 def test_a_strategy_of_ours_needs_no_file_of_its_options(tmp_path, monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,9 +12,10 @@ import pytest
 import torch
 
 from repro import cli, strategies
-from repro.common.errors import Diverged, FaultError, InputError, OutOfMemory
+from repro.common.errors import Crashed, Diverged, FaultError, InputError, OutOfMemory
 from repro.fabric import virtual
 from repro.launch import runs
+from repro.launch.supervise import KINDS
 from repro.rank import memory, programs, recorder
 from repro.rank.divergence import Broken, diverged, first_loss, first_tensor, tensors
 from repro.rank.summary import most
@@ -41,6 +43,42 @@ def run(folder: Path, workers: int, *overrides: str) -> None:
     config = planned.config.model_copy(update={"key": "k", "hardware": {}, "provenance": {}})
     ranks = programs.ranks(config)
     virtual.run(ranks, lambda fabric: programs.run(fabric, config, folder), small.NETWORK, small.COSTS)
+
+
+OWN = """from repro.strategies.shared.data_parallel import GradientStrategy
+
+class Own(GradientStrategy):
+    name = "own_wire"
+
+    def exchange(self, gradient):
+        gradient = sum(self.worker.fabric.allgather(gradient))
+        return {}
+"""
+
+
+@pytest.mark.parametrize(
+    ("returned", "error", "words"),
+    [
+        ("gradient if self.worker.rank == 0 else 1 / 0", Crashed, r"^rank 1: .*own_wire\.py:8: ZeroDivisionError"),
+        ("gradient + gradient[:3]", Crashed, r"^rank \d: .*own_wire\.py:8: RuntimeError: .*size"),
+        (
+            "gradient[:3]",
+            InputError,
+            r"^strategy own_wire: exchange must .*, shape \(\d+,\); it returned shape \(3,\)$",
+        ),
+        ("None", InputError, r"^strategy own_wire: exchange must .* it returned a value of type NoneType$"),
+    ],
+)
+def test_a_strategy_that_is_wrong_is_one_line_with_where(tmp_path, monkeypatch, returned, error, words):
+    (tmp_path / "own_wire.py").write_text(OWN.replace("{}", returned))
+    monkeypatch.setattr(strategies, "__path__", [*strategies.__path__, str(tmp_path)])
+    try:
+        with pytest.raises(error, match=words) as ended:
+            run(tmp_path / "run", 2, "strategy=own_wire")
+    finally:
+        sys.modules.pop("repro.strategies.own_wire")
+    # its mark is what the command that started the rank knows it by
+    assert error is InputError or (KINDS[ended.value.mark] is Crashed and "ranks.log" in ended.value.again)
 
 
 def test_infinity_is_not_finite_either():

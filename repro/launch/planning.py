@@ -9,10 +9,12 @@ from __future__ import annotations
 import json
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-from repro.common.errors import NotHere, ReproError
+from repro.common import blame
+from repro.common.errors import FaultError, NotHere, ReproError
 from repro.common.paths import CONFIGS, PACKAGE
 from repro.experiment.run import Run
 
@@ -117,13 +119,17 @@ class Tee:
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
-    """Of a request: runs in plain data, what was left out, what was said, what it rests on; or the error's name."""
+    """Of a request: runs in plain data, what was left out, what was said, what it rests on; or the name of an error
+    and its message."""
     witness, said = Witness(), Tee(sys.stderr)
     sys.stderr = said
     try:
         runs, left_out = runs_of(**request)
     except ReproError as error:
         return {"error": type(error).__name__, "message": str(error)}
+    except Exception as error:  # of a plugin: a strategy's `check`, a data set's `load`
+        traceback.print_exc()
+        return {"error": FaultError.__name__, "message": f"the runs cannot be planned: {blame.line(error)}"}
     plain = [run.plain() for run in runs]
     return {"runs": plain, "left_out": left_out, "said": said.said, "watched": witness.watched(runs)}
 

@@ -19,7 +19,7 @@ from repro.common.errors import InputError
 from repro.common.registry import PLUGINS
 from repro.experiment import config, files
 from repro.fabric import virtual
-from repro.launch import runs
+from repro.launch import planning, runs
 from repro.rank import programs
 from repro.records import store
 from repro.testing import real, small
@@ -193,6 +193,16 @@ def test_who_chooses_it_fails_with_one_line(capsys):
         assert main(["run", FIG4, chosen, "testbed=virtual", "--dry-run"]) == 2
         (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("repro: error: ")]
         assert words in line, line
+
+
+def test_an_exception_while_runs_are_planned_is_a_line_of_the_answer(foreign, monkeypatch, capsys):
+    with (foreign / "foreign_plugins" / "wire.py").open("a") as file:
+        file.write("\n    @classmethod\n    def check(cls, options, run):\n        raise KeyError('a key of mine')\n")
+    monkeypatch.setattr(planning, "Witness", lambda: None)
+    monkeypatch.setattr(sys, "stderr", sys.stderr)  # as it was, after the test
+    asked = {"names": [FIG4], "overrides": ["strategy=foreign_wire", "testbed=virtual"], "scale": "quick"}
+    told = planning.answer(asked | dict.fromkeys(("at_ends", "fetch", "together"), False))
+    assert told["error"] == "FaultError" and re.search(r"wire\.py:\d+: KeyError: 'a key of mine'", told["message"])
 
 
 @pytest.mark.usefixtures("broken")

@@ -5,9 +5,11 @@ ARGS ?=
 # one more than there are cores: many tests wait
 JOBS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1)
 SITE ?=
-REPRO := .venv/bin/repro
+# VENV=DIR on the command line: an environment that is there already, taken as it is (no network, another Python).
+VENV = .venv
+REPRO := $(if $(filter .venv,$(VENV)),.venv/bin/repro,$(VENV)/bin/python -m repro)
 # mpirun may come with the environment.
-export PATH := $(CURDIR)/.venv/bin:$(PATH)
+export PATH := $(abspath $(VENV))/bin:$(PATH)
 
 .PHONY: help setup setup-horovod setup-cluster test test-cluster test-all reproduce-pipesgd reproduce-pipedream reproduce-gtopk reproduce-eagersgd
 .PHONY: reproduce-ibatch reproduce-all profile-pipedream slurm-pipedream slurm-ibatch
@@ -17,7 +19,7 @@ help:  ## this list
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 20
 
 setup:  ## make .venv with all that is needed, and an MPI; quick where that is done (LOCKED=1: with the versions of requirements.lock)
-	@setup/environment.sh
+	@[ "$(VENV)" != .venv ] || setup/environment.sh
 
 setup-horovod: setup  ## build Horovod from its PyPI source against the torch in .venv (needs a compiler; minutes)
 	@setup/horovod.sh
@@ -26,10 +28,10 @@ setup-cluster: setup-horovod  ## what tests of clusters need besides: Slurm, mun
 	@setup/slurm.sh
 
 test: setup  ## run the tests, JOBS at a time (ARGS=... is handed to pytest)
-	.venv/bin/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
+	$(VENV)/bin/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 test-cluster: setup  ## run the tests of Slurm, Horovod, network namespaces, an MLflow server, preemption and faults; those that lack something are skipped
-	.venv/bin/python -m pytest tests/cluster $(ARGS)
+	$(VENV)/bin/python -m pytest tests/cluster $(ARGS)
 
 test-all: test test-cluster  ## run all tests
 
@@ -87,14 +89,14 @@ verify: setup  ## are the committed results, and the verdicts on them, as publis
 bench: setup  ## measure the harness itself; writes results/bench/
 	$(REPRO) bench all
 
-gpu-check: setup  ## on a machine with a GPU: every strategy on it, what is hidden, training to targets, overhead, determinism, accuracy (MINUTES=9 stops after so many; goes on where it was left)
+gpu-check: setup  ## on a machine with a GPU: what one can show, in the order of value (MINUTES=9 stops after so many; goes on where it was left; VENV=DIR takes that environment)
 	$(if $(MINUTES),timeout $(MINUTES)m) $(REPRO) run gpu device=cuda $(ARGS)
 
 faults: setup  ## strike real runs with seeded faults and count what is lost (over 250 trials, half an hour on two idle cores; goes on where it was left)
 	$(REPRO) faults $(ARGS)
 
 lock: setup  ## write requirements.lock anew, from the versions in .venv
-	.venv/bin/python setup/lock.py requirements.lock
+	$(VENV)/bin/python setup/lock.py requirements.lock
 
 doctor: setup  ## what this machine has and what it lacks
 	$(REPRO) doctor

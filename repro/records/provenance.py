@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from repro.common.paths import PROJECT
+from repro.records import source
 
 PACKAGES = ("torch", "numpy", "mpi4py", "mlflow")  # read from their metadata: importing mlflow alone takes 3 seconds
 
@@ -25,17 +26,24 @@ def provenance() -> dict[str, Any]:
     """{commit, dirty, versions, started_at (UTC, ISO 8601), command}; what cannot be found out is None.
 
     `dirty` tells of changes to the project that are not committed, leaving out results and reports, which runs write.
+    Git says both, or in a copy without git its manifest (`repro.records.source`).
     """
-    git = "git", "-c", f"safe.directory={PROJECT}", "-C", str(PROJECT)  # in a container the checkout may be another's
-    commit = _output(*git, "rev-parse", "HEAD")
-    changes = _output(*git, "status", "--porcelain", "--", ".", ":!results", ":!reports/out")
+    commit, dirty = _by_git() or source.standing()
     return {
         "commit": commit,
-        "dirty": None if commit is None or changes is None else bool(changes),
+        "dirty": dirty,
         "versions": versions(),
         "started_at": utc_now(),
         "command": command(sys.argv),
     }
+
+
+def _by_git() -> tuple[str, bool | None] | None:
+    git = "git", "-c", f"safe.directory={PROJECT}", "-C", str(PROJECT)  # in a container the checkout may be another's
+    if (commit := _output(*git, "rev-parse", "HEAD")) is None:
+        return None
+    changes = _output(*git, "status", "--porcelain", "--", ".", ":!results", ":!reports/out")
+    return commit, None if changes is None else bool(changes)
 
 
 def utc_now() -> str:

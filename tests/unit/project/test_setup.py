@@ -170,6 +170,74 @@ def test_slurm_comes_with_what_pmix_needs(slurm, files, installed):
     assert told.returncode == 0 and told.stdout.partition("setup:")[0] == installed, told
 
 
+def test_an_environment_that_is_there_is_taken_as_it_is(tmp_path):
+    """Without a network, and without set-up."""
+    python = tmp_path / "bin" / "python"
+    python.parent.mkdir()
+    python.write_text('#!/bin/sh\necho "$(basename "$0") $*"\n')
+    python.chmod(0o755)
+    words = ["make", "-C", PROJECT, "--no-print-directory", "gpu-check", f"VENV={tmp_path}", "ARGS=batch=4"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S)
+    assert done.stdout.splitlines()[1:] == ["python -m repro run gpu device=cuda batch=4"], done
+
+
+def bundle(code: str, **environment: str) -> subprocess.CompletedProcess:
+    """`code` after the functions of setup/gpu-bundle.sh, with wheels that are not downloaded."""
+    wheels = 'wheels() { mkdir "$1"; head -c 500000 /dev/zero > "$1/an_mpi.whl"; }'
+    command = ["bash", "-c", f"source {PROJECT}/setup/gpu-bundle.sh\n{wheels}\n{code}"]
+    return subprocess.run(command, capture_output=True, text=True, env=os.environ | environment, timeout=LIMIT_S)
+
+
+@pytest.fixture
+def checkout(tmp_path):
+    """A small checkout that has this environment and sources."""
+    root = tmp_path / "checkout"
+    (root / ".venv" / "bin").mkdir(parents=True)
+    python = root / ".venv" / "bin" / "python"
+    python.write_text('#!/bin/sh\necho "{}" > "$3"\n')  # the manifest
+    python.chmod(0o755)
+    (root / "code").write_bytes(b"x" * 300_000)
+    subprocess.run(["git", "-C", root, "init", "-q"], check=True)
+    for place, count in (("mnist", 2), ("cifar10", 4)):
+        (tmp_path / "data" / place).mkdir(parents=True)
+        for number in range(count):
+            (tmp_path / "data" / place / f"{number}").write_bytes(bytes([number]) * 900_000)
+    return root
+
+
+def test_a_bundle_is_cut_into_parts_that_fit_with_the_code_and_put_together_there(tmp_path, checkout):
+    own = f"root={checkout}"
+    made = bundle(f"{own}; main {tmp_path}/parts {tmp_path}/data mnist cifar10", LIMIT_MB="4")
+    assert made.returncode == 0, made.stderr
+    parts = sorted((tmp_path / "parts").iterdir())
+    sizes = [sum(path.stat().st_size for path in part.rglob("*") if path.is_file()) for part in parts]
+    assert len(parts) > 1 and all(size + 300_000 + 2**20 <= 4 * 2**20 for size in sizes)
+    assert (parts[0] / "wheels" / "an_mpi.whl").is_file()
+    assert len([path for part in parts for path in part.glob("data/*/*")]) == 6  # none twice
+    home, there = tmp_path / "home", tmp_path / "there"
+    (home / "venv" / "bin").mkdir(parents=True)
+    shutil.copy("/bin/true", home / "venv" / "bin" / "python")
+    shutil.rmtree(parts[0] / "wheels")
+    there.mkdir()
+    for number, part in enumerate(parts, 1):
+        done = bundle(f"root={there}; main --install {part} {home}")
+        assert done.returncode == 0, done.stderr
+        assert (home / "data" / "cifar10").exists() == (number == len(parts))  # a part of a data set is none
+    assert (there / ".source.json").is_file()
+    for place in ("mnist", "cifar10"):
+        for path in (tmp_path / "data" / place).iterdir():
+            assert (home / "data" / place / path.name).read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize(("limit", "words", "said"), [
+    ("2", "mnist", "do not fit into 2 MiB beside the checkout's 1"),
+    ("4", "mnist imagenet", "has no imagenet"),
+])  # fmt: skip
+def test_what_cannot_be_bundled_is_one_line(tmp_path, checkout, limit, words, said):
+    done = bundle(f"root={checkout}; main {tmp_path}/parts {tmp_path}/data {words}", LIMIT_MB=limit)
+    assert done.returncode == 2 and said in done.stderr.splitlines()[-1]
+
+
 def test_what_an_interrupted_pip_left_is_seen(tmp_path):
     """A file cut short, an installation that did not finish: such packages are forgotten, so that pip redoes them."""
     site = tmp_path / "site"

@@ -8,6 +8,7 @@ import json
 import math
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -19,6 +20,7 @@ import numpy
 import pytest
 
 from repro.common.errors import InputError
+from repro.records import archive, source
 from repro.records import provenance as module
 from repro.records.events import EventLog, EventTail, cut_back, read_events
 from repro.records.provenance import command, hardware, provenance
@@ -204,6 +206,58 @@ def test_nothing_tells_host_user_or_folder():
     if getpass.getuser() != "root":
         secrets.append(getpass.getuser())
     assert not [secret for secret in secrets if len(secret) > 2 and secret in text]
+
+
+@pytest.fixture
+def copied(tmp_path):
+    """A copy of a small project without its git, with the manifest of its commit."""
+    own, there = tmp_path / "own", tmp_path / "there"
+    for path, text in {"repro/a.py": "a", "repro/b.py": "b", "results/r": "1", "setup/run": "x", "README": "r"}.items():
+        (own / path).parent.mkdir(parents=True, exist_ok=True)
+        (own / path).write_text(text)
+    (own / "repro" / "link").symlink_to("../setup")
+    git = ["git", "-C", str(own), "-c", "user.name=a", "-c", "user.email=a@b"]
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "all"]):
+        subprocess.run([*git, *words], check=True)
+    commit = subprocess.run([*git, "rev-parse", "HEAD"], capture_output=True, text=True, check=True).stdout.strip()
+    (own / "repro" / "a.py").write_text("not committed")  # the manifest is the commit's
+    shutil.copytree(own, there, symlinks=True, ignore=shutil.ignore_patterns(".git"))
+    (there / source.NAME).write_text(source.manifest(own))
+    (there / "repro" / "a.py").write_text("a")
+    return there, commit
+
+
+def test_a_copy_without_git_says_its_commit_by_the_manifest(copied, monkeypatch):
+    there, commit = copied
+    (there / "repro" / "__pycache__").mkdir()
+    (there / "repro" / "__pycache__" / "a.pyc").touch()
+    (there / "results" / "r").write_text("runs write here")
+    (there / "at the top").touch()  # the bundle, an environment
+    assert source.standing(there) == (commit, False)
+    monkeypatch.setattr(module, "_by_git", lambda: None)
+    monkeypatch.setattr(module.source, "standing", lambda: (commit, False))
+    found = provenance()
+    assert (found["commit"], found["dirty"]) == (commit, False)
+    assert archive.unclean([{"provenance": found}]) == []
+
+
+@pytest.mark.parametrize("change", [
+    lambda there: (there / "repro" / "b.py").write_text("c"),
+    lambda there: (there / "README").unlink(),
+    lambda there: (there / "repro" / "new.py").touch(),
+    lambda there: ((there / "repro" / "link").unlink(), (there / "repro" / "link").symlink_to("../results")),
+])  # fmt: skip
+def test_a_copy_that_was_changed_is_dirty(copied, change):
+    there, commit = copied
+    change(there)
+    assert source.standing(there) == (commit, True)
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"commit": "c"}', '{"commit": "c", "files": 1}', None])
+def test_without_a_manifest_that_can_be_read_nobody_knows(tmp_path, text):
+    if text is not None:
+        (tmp_path / source.NAME).write_text(text)
+    assert source.standing(tmp_path) == (None, None)
 
 
 @pytest.mark.parametrize(

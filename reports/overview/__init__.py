@@ -17,7 +17,8 @@ PAGE = "overview"
 PAPERS = {"pipesgd": "Pipe-SGD", "pipedream": "PipeDream", "gtopk": "gTop-k S-SGD", "eagersgd": "eager-SGD",
           "ibatch": "iBatch"}  # fmt: skip
 # pages that belong to no paper -> title
-ACROSS = {"validation": "How far the simulation can be trusted", "baselines": "Libraries beside the papers' strategies"}
+ACROSS = {"validation": "How far the simulation can be trusted", "baselines": "Libraries beside the papers' strategies",
+          "gpu": "On a GPU"}  # fmt: skip
 
 
 def build(done: Mapping[str, Any], out: Path) -> Built:

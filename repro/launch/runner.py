@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from itertools import groupby
 from queue import Queue
 from typing import Any
 
@@ -85,7 +86,8 @@ def run_all(
 ) -> list[tuple[Run, ReproError]]:
     """Measured runs one by one, for nothing may disturb them; then simulated ones side by side, one a core.
 
-    Returns what failed. InputError where that is the only run.
+    Simulations that compute on a GPU have their turn among the measured runs, an experiment's side by side: they may
+    take the longest, and count for most. Returns what failed. InputError where that is the only run.
     """
     faults: list[tuple[Run, ReproError]] = []
     cores: Queue[int] = Queue()
@@ -106,20 +108,27 @@ def run_all(
             if core is not None:
                 cores.put(core)
 
-    for run in todo:
-        if not run.simulated:
-            attempt(run)
-    with ThreadPoolExecutor(cores.qsize()) as pool:
-        running = [pool.submit(attempt, run) for run in todo if run.simulated]
-        try:
-            for future in as_completed(running):
-                future.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            while not all(future.done() for future in running):  # one may be about to start its ranks
-                stop_everything()
-                time.sleep(0.05)
-            raise
+    def side_by_side(some: Sequence[Run]) -> None:
+        with ThreadPoolExecutor(cores.qsize()) as pool:
+            running = [pool.submit(attempt, run) for run in some]
+            try:
+                for future in as_completed(running):
+                    future.result()
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                while not all(future.done() for future in running):  # one may be about to start its ranks
+                    stop_everything()
+                    time.sleep(0.05)
+                raise
+
+    in_turn = [run for run in todo if computes_on_gpu(run) or not run.simulated]
+    for (_, simulated), some in groupby(in_turn, lambda run: (run.experiment, run.simulated)):
+        if simulated:
+            side_by_side(list(some))
+        else:
+            for run in some:
+                attempt(run)
+    side_by_side([run for run in todo if run.simulated and not computes_on_gpu(run)])
     return faults
 
 
@@ -198,7 +207,7 @@ def run_one(
         if mirror:
             mirror.start(config | {"cell": run.name})
         # arithmetic on a GPU has threads of CUDA's and autograd's, which would share that one core
-        pinned = core is not None and not run.hardware.get("gpu")
+        pinned = core is not None and not computes_on_gpu(run)
         own_core = {"REPRO_CORE": str(core)} if pinned else {}
         processes = Ranks(place.command, place.environment | own_core, folder / "ranks.log", keep_open=[lock])
         heard = Listener(run, progress, mirror)
@@ -244,6 +253,10 @@ def clean_up(run: Run) -> None:
     with own:
         if run.finished:  # still: another command may have begun it anew meanwhile
             no_links.remove_tree(run.folder / "checkpoints")
+
+
+def computes_on_gpu(run: Run) -> bool:
+    return run.hardware.get("gpu") is not None
 
 
 def ranks_of(run: Run) -> int:

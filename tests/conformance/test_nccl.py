@@ -16,6 +16,7 @@ from repro.fabric import collectives
 from repro.fabric.base import LIBRARIES, NCCL
 from repro.fabric.sparse_collectives import ALLGATHERS
 from repro.fabric.virtual import run
+from repro.launch import runs
 from repro.rank.factory import check_fabric, check_ranks
 from repro.testing import small
 from repro.testing.nccl import NcclRules, by_nccls_rules
@@ -113,6 +114,26 @@ def test_the_librarys_allreduce_is_the_default(chosen, taken):
 
     assert run(2, main, NETWORK, kind=Native) == [taken] * 2
     assert run(2, main, NETWORK, kind=NcclRules)[0] == (taken if chosen else "ring")
+
+
+def test_what_shows_nccl_with_one_rank_calls_it(monkeypatch):
+    """Whose allreduce is left out where nobody else sums, shows nothing of it."""
+    called: list[str] = []
+
+    class Counting(Native):
+        def _collective(self, name, *given):
+            called.append(name)
+            return super()._collective(name, *given)
+
+    monkeypatch.setattr(small, "by_nccls_rules", lambda *given: run(*given, kind=Counting))
+    alone = [planned.config for planned in runs.expand("gpu/01-smoke", ["dataset.standin=always"])]
+    alone = [config for config in alone if config.workers == 1]
+    assert alone and all(config.testbed.launcher == "torchrun" for config in alone)
+    for config in alone:
+        called.clear()
+        how = {"workers": 1, "steps": 3, "blocks": lambda rank: BlockSeconds([1e-3] * 2, [2e-3] * 2)}
+        small.run(config.strategy.name, config.strategy.plain_options(), fabric="nccl", **how)
+        assert called.count("allreduce") >= 3, config.setting
 
 
 NEEDING = [name for name, each in strategies.REGISTRY.usable().items() if each.requires - NCCL - LIBRARIES.keys()]

@@ -82,3 +82,15 @@ def test_what_this_machine_lacks_is_no_error_where_other_runs_were_done(planned,
     found["runs"] = []
     with pytest.raises(NotHere, match="Horovod is not installed"):
         experiments.cmd_run(args)
+
+
+def test_simulations_wait_for_what_is_measured_but_on_a_gpu_have_their_turn(planned, monkeypatch):
+    begun = []
+    monkeypatch.setattr(runner, "run_one", lambda run, *_: begun.append((run.seed, run.config.testbed.name)))
+    simulated = runs.expand(EXPERIMENT, ["strategy=dsync", "testbed=virtual", "dataset.standin=always"])
+    for gpu, order in ((None, ["here"] * 4 + ["virtual"]), ("H100 x 1", ["here", "virtual", "here", "here", "here"])):
+        begun.clear()
+        for run in simulated:
+            run.key, run.hardware = "simulated", {"gpu": gpu}
+        runner.run_unfinished([planned[0], *simulated, *planned[1:]], track=False)
+        assert [testbed for _, testbed in begun] == order

@@ -8,7 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from repro import data
 from repro.common.errors import InputError
+from repro.common.paths import PROJECT
+from repro.experiment import config as experiments
+from repro.experiment import files
 from repro.fabric import virtual
 from repro.launch import runs
 from repro.pipeline import profile
@@ -17,10 +21,12 @@ from repro.rank import programs
 from repro.records import needed
 from repro.testing.small import NETWORK
 from repro.training.clock import Clock, Interval
+from repro.training.stops import TrainingPlan
 from tests.support.cli import run as run_cli
 from tests.support.cli import summary
 
 FIG4 = "pipesgd/fig4-mnist"
+STRATEGIES = PROJECT / "strategies"
 HERE = ["strategy=dsync", "testbed=here", "seeds=2", "dataset.standin=always"]
 
 
@@ -255,3 +261,47 @@ def test_it_says_whether_the_strategy_is_deterministic_with_its_options(tmp_path
 def test_real_ranks_do_so_too(tmp_path, strategy):
     given = ["testbed=here", "program=repeats", "+probe.iterations=4", "numerics.deterministic=true"]
     assert summary(run_cli(tmp_path, f"strategy={strategy}", *given))["result"]["same"]
+
+
+# --- what `make gpu-check` has, in its order
+
+
+def planned(experiment, *overrides):
+    return [run.config for run in runs.expand(experiment, ["device=cpu", *overrides], lacking=[])]
+
+
+def test_every_strategy_trains_with_two_ranks_first_of_all(monkeypatch):
+    monkeypatch.setattr("repro.strategies.horovod.missing", lambda: None)
+    ours = {path.stem for path in STRATEGIES.glob("*.py") if not path.stem.startswith("_")} - {"base"}
+    found = planned("gpu/02-strategies", "dataset.standin=always")
+    # torch's pipelining has no way between ranks that share a GPU
+    assert {config.strategy.name for config in found} == ours - {"torch_pipelining"}
+    assert {config.workers for config in found} == {2}
+    assert all(config.timeout_s <= 20 for config in found)
+
+
+def test_gtopks_figure_on_a_gpu_is_the_papers_experiment_at_its_scale():
+    theirs = runs.expand("gtopk/fig5-resnet20", ["testbed=paper/gtopk-resnet20"], "paper")
+    own = runs.expand("gpu/04-gtopk-fig5", [], "paper")
+    called = {"paper", "figure"}
+
+    def trained(run):
+        said = {name: value for name, value in runs.keyed(run.config).items() if name not in called}
+        # where the data are not there, this one trains on nothing else
+        return said | {"dataset": run.config.dataset.plain() | {"standin": None}}
+
+    keyed = {(run.variant, run.seed): trained(run) for run in theirs}
+    assert own and all(trained(run) == keyed[run.variant, run.seed] for run in own)
+    assert {run.config.dataset.options["standin"] for run in own} == {"never"}
+
+
+def test_each_of_the_five_workloads_is_trained_for_a_hundred_steps():
+    steps = {}
+    for config in planned("gpu/05-hundred-steps"):
+        options = {name: value for name, value in config.dataset.options.items() if name != "standin"}
+        dataset = data.shapes(config.dataset.name, **options)
+        steps[config.model.name] = TrainingPlan.of(config, dataset.iterations(config.batch)).iterations
+        assert config.program == "train" and config.figure == "hundred-steps" and not config.targets
+    workloads = [name for name in experiments.experiment_names() if files.own_file(name).get("workload")]
+    names = {experiments.compose(name)["model"]["name"] for name in workloads}
+    assert steps == dict.fromkeys(names, 100)

@@ -1,0 +1,73 @@
+"""What ran on GPUs: the records of paper `gpu`, which is no paper's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pandas as pd
+
+from repro.records import tidy
+from repro.reports import provenance
+from repro.reports.files import Files
+from repro.reports.groups import finished
+from repro.reports.loading import Summary, read, trains
+from repro.reports.render import template, write_page
+from repro.reports.specs import Specs
+
+PAGE = "gpu"
+GROUPED = ("experiment", "scale")
+MADE_WITH = ("hardware", "results", "runs", "seed", "data set", "commit", "finished")
+
+
+def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
+    """(pages, a line for the overview)"""
+    latest = {_what(run): run for run in sorted(read(PAGE, results), key=finished)}
+    found = sorted(latest.values(), key=_what)
+    trained, probes = ([run for run in found if trains(run) is kind] for kind in (True, False))
+    made = {
+        "trained": training(trained),
+        "probes": pd.DataFrame([probe(run) for run in probes]),
+        "provenance": provenance.table(provenance.by(GROUPED, found), MADE_WITH),
+    }
+    specs = Specs(PAGE, files, lambda shown: made[shown.table])
+    line = sentence(found)
+    return write_page(template(f"{PAGE}/page.md.j2", table=specs.table, line=line), PAGE, files), line
+
+
+def sentence(found: list[Summary]) -> str:
+    """How many runs there are, and on what."""
+    if not found:
+        return "No records yet: `make gpu-check` makes them."
+    gpus = sorted({gpu for run in found if (gpu := run["hardware"].get("gpu"))})
+    experiments = len({run["experiment"] for run in found})
+    return f"{len(found)} runs of {experiments} experiments on {', '.join(gpus) or 'no GPU'}."
+
+
+def training(found: list[Summary]) -> pd.DataFrame:
+    """A row a run that trained; milliseconds, megabytes."""
+    table = tidy.frame([tidy.run(run) | {"gpu": _gpu(run)} for run in found])
+    if found:
+        table["step_ms"], table["by"] = 1e3 * table["step_s"], table["launcher"] + ", " + table["fabric"]
+        table = table if "peak_mb" in table else table.assign(peak_mb=float("nan"))
+    return table
+
+
+def probe(run: Summary) -> dict[str, str]:
+    """A probe's run in its own words."""
+    return {
+        "experiment": run["experiment"],
+        "variant": run["setting"],
+        "seed": str(run["seed"]),
+        "found": str(run.get("line", "")),
+        "gpu": _gpu(run),
+    }
+
+
+def _gpu(run: Summary) -> str:
+    return str(run["hardware"].get("gpu") or "none: " + run["hardware"]["class"])
+
+
+def _what(run: Summary) -> tuple[str, ...]:
+    """Of whose runs the latest counts."""
+    own = (str(run.get(name)) for name in ("experiment", "setting", "testbed", "scale", "seed", "breakdown"))
+    return (*own, run["hardware"]["class"])

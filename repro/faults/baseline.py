@@ -14,7 +14,7 @@ from typing import Any
 
 from repro.common.atomic import write_atomically
 from repro.common.errors import FaultError
-from repro.faults import damage, processes
+from repro.faults import checkpoints, processes
 from repro.faults.trial import Trial, Undisturbed
 
 ATTEMPTS = 6  # to kill a run between its second checkpoint and its end
@@ -84,5 +84,5 @@ def _kill_half_way(strategy: str, folder: Path, whole: Undisturbed) -> None:
 
 def _half_way(trial: Trial, whole: dict[str, Any]) -> bool:
     folders = list(trial.seen.glob("*/*/*-seed0-*"))
-    each = [damage.generations(folders[0], rank) for rank in range(whole["ranks"])] if folders else [[]]
-    return all(len(paths) >= 2 and 2 * damage.iteration(paths[-1]) >= whole["iterations"] for paths in each)
+    each = [checkpoints.of_rank(folders[0], rank) for rank in range(whole["ranks"])] if folders else [[]]
+    return all(len(paths) >= 2 and 2 * checkpoints.iteration(paths[-1]) >= whole["iterations"] for paths in each)

@@ -5,33 +5,20 @@ from __future__ import annotations
 import hashlib
 import json
 import random
-import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from repro.common.known import known
+from repro.faults import checkpoints
 from repro.faults.trial import Lost, Trial
 
-GENERATION = re.compile(r"iteration(\d+)\.rank(\d+)\.pt")
 PLANTED = "executed"  # the file that code hidden in a checkpoint would make
-
-
-def generations(folder: Path, rank: int | None = None) -> list[Path]:
-    """The checkpoints of a run (of one rank), oldest first."""
-    found = [(int(m[1]), int(m[2]), path) for path in folder.rglob("*.pt") if (m := GENERATION.fullmatch(path.name))]
-    return [path for _, of, path in sorted(found) if rank is None or of == rank]
-
-
-def iteration(path: Path) -> int:
-    """Of a checkpoint."""
-    return int(known(GENERATION.fullmatch(path.name))[1])
 
 
 def _newest(folder: Path, dice: random.Random) -> Path:
     """The last checkpoint of some rank."""
-    ranks = sorted({int(known(GENERATION.fullmatch(path.name))[2]) for path in generations(folder)})
-    return generations(folder, dice.choice(ranks))[-1]
+    ranks = sorted({checkpoints.rank(path) for path in checkpoints.all_in(folder)})
+    return checkpoints.of_rank(folder, dice.choice(ranks))[-1]
 
 
 def _cut(path: Path, dice: random.Random) -> Path:
@@ -79,7 +66,7 @@ def manifest_flipped(folder: Path, dice: random.Random) -> Path:
 def all_of_a_rank(folder: Path, dice: random.Random) -> Path:
     """Every checkpoint of a rank with one bit changed: there is none to step back to."""
     path = _newest(folder, dice)
-    for each in generations(folder, int(known(GENERATION.fullmatch(path.name))[2])):
+    for each in checkpoints.of_rank(folder, checkpoints.rank(path)):
         _flip(each, dice)
     return path
 
@@ -146,13 +133,16 @@ def config_torn(folder: Path, dice: random.Random) -> Path:
     return _cut(folder / "config.yaml", dice)
 
 
-def striking(damage: Callable[[Path, random.Random], Path]) -> Callable[[Trial], None]:
-    """The fault that does this damage to a killed run, before the command is given again."""
+def striking(damage: Callable[[Path, random.Random], Path], goes_on: bool = True) -> Callable[[Trial], None]:
+    """The fault that does this damage to a killed run, before the command is given again. goes_on: whether a checkpoint
+    is left that the run then has to go on from."""
 
     def fault(trial: Trial) -> None:
         trial.take_up_killed()
         folder = trial.run_folder()
         path = damage(folder, trial.dice)
+        spoilt = checkpoints.iteration(path.with_suffix(".pt")) if path.parent != folder else None
+        least = trial.resumable(without=spoilt) if goes_on else None
         said = trial.ended(trial.start(), 2)
         if (folder / PLANTED).exists():
             raise Lost(f"code in {path.name} was executed")
@@ -160,6 +150,8 @@ def striking(damage: Callable[[Path, random.Random], Path]) -> Callable[[Trial],
             if path.name not in said:
                 raise Lost(f"refused without naming {path.name}: {said[-1000:]}")
             shutil.rmtree(folder)
+        else:
+            trial.goes_on(said, least)
         trial.struck = True
 
     return fault
@@ -171,12 +163,12 @@ FAULTS: dict[str, Callable[[Trial], None]] = {
     "newest checkpoint, one bit flipped": striking(flipped),
     "newest checkpoint missing": striking(missing),
     "its manifest, one bit flipped": striking(manifest_flipped),
-    "all checkpoints of a rank damaged": striking(all_of_a_rank),
+    "all checkpoints of a rank damaged": striking(all_of_a_rank, goes_on=False),
     "checkpoint that executes code": striking(planted),
-    "event log cut at a line": striking(log_cut),
-    "event log torn in a line": striking(log_torn),
-    "event log with NUL bytes": striking(log_zeroed),
-    "event log missing": striking(log_missing),
+    "event log cut at a line": striking(log_cut, goes_on=False),
+    "event log torn in a line": striking(log_torn, goes_on=False),
+    "event log with NUL bytes": striking(log_zeroed, goes_on=False),
+    "event log missing": striking(log_missing, goes_on=False),
     "summary torn": striking(summary_torn),
     "configuration torn": striking(config_torn),
 }

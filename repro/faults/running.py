@@ -16,7 +16,7 @@ STOPPED_LIMIT_S = 6  # how long the others wait for a stopped rank
 def _a_rank(trial: Trial, command: Command, sign: signal.Signals) -> int | None:
     """Send a random rank a signal, as soon as there are ranks; its number, or None where all have ended."""
     while not (ranks := processes.ranks(trial.results)) and command.running:
-        time.sleep(0.01)
+        time.sleep(0.1)
     if not ranks or not command.running:
         return None
     rank = trial.dice.choice(sorted(ranks))
@@ -66,7 +66,9 @@ def _asked_to_end(trial: Trial, sign: signal.Signals) -> None:
     trial.moment(command)
     begun = bool(command.said())
     processes.kill([command.process.pid], sign)
-    trial.ended(command, 128 + sign, begun=begun)
+    command.end()
+    over = trial.files("summary.json")  # then it may have been on its way out, where signals have their usual effect
+    trial.ended(command, 128 + sign, *([-sign] if over else []), begun=begun)
 
 
 def terminated(trial: Trial) -> None:

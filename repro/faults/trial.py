@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -15,8 +16,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from repro.common.errors import InputError
 from repro.common.known import known
-from repro.faults import processes, training
+from repro.faults import checkpoints, processes, training
 from repro.records.store import read_summary
 
 EARLY = 0.25  # the share of faults that strike before training begins
@@ -121,7 +123,7 @@ class Trial:
     def await_training(self, command: Command) -> None:
         """Until the first event is written, or the command ends."""
         while command.running and not any(log.stat().st_size for log in self.files("events.jsonl")):
-            time.sleep(0.002)
+            time.sleep(0.005)
 
     def take_up_killed(self) -> None:
         """Bring the workspace of a run that was killed half-way here."""
@@ -159,9 +161,30 @@ class Trial:
             raise Lost(f"not one line of reason: {said[-1500:]}")
         return said
 
+    def resumable(self, without: int | None = None) -> int | None:
+        """The newest iteration of which every rank has left a checkpoint, `without` apart; None where the run has come
+        to its end, or nothing to go on from."""
+        with contextlib.suppress(InputError):  # one that is torn is no end
+            if self.summary():
+                return None
+        found = [
+            {checkpoints.iteration(path) for path in checkpoints.of_rank(self.seen, rank)} - {without}
+            for rank in range(known(self.undisturbed).summary["ranks"])
+        ]
+        return max(set.intersection(*found), default=None)
+
+    def goes_on(self, said: str, least: int | None) -> None:
+        """Lost where a command went on from before iteration `least`, or began anew."""
+        resumed = re.search(r"resuming .* at iteration (\d+)", said)
+        if least is not None and (resumed is None or int(resumed[1]) < least):
+            went_on = f"went on from iteration {resumed[1]}" if resumed else "began anew"
+            raise Lost(f"{went_on}, though every rank has a checkpoint of iteration {least}: {said[-1000:]}")
+
     def recover(self) -> None:
-        """The same command, undisturbed: it has to end well, with nothing lost."""
+        """The same command, undisturbed: it has to go on from the newest checkpoint and end well, with nothing lost."""
+        least = self.resumable()
         said = self.ended(self.start())
+        self.goes_on(said, least)
         found = self.summary()
         if found is None:
             raise Lost(f"no summary after the command ended well: {said[-500:]}")

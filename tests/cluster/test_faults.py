@@ -68,7 +68,7 @@ def test_a_round_has_every_live_fault_on_every_strategy_and_the_seed_decides_it(
     assert trials == series.plan(names, faults, 3, 2 * len(trials))[: len(trials)]
     assert {(name, fault) for _, name, fault in trials} >= set(itertools.product(names, running.FAULTS))
     assert {fault for _, _, fault in trials} == set(series.FAULTS)
-    assert len({trial for trial, _, _ in trials}) == len(trials)
+    assert len({trial for trial, _, _ in trials}) == len(trials) >= 250
 
 
 def test_damage_changes_the_file_that_it_names(tmp_path):
@@ -78,6 +78,7 @@ def test_damage_changes_the_file_that_it_names(tmp_path):
         folder.mkdir()
         for iteration in (3, 10):
             (folder / f"iteration{iteration:09d}.rank0.pt").write_bytes(bytes(100))
+            (folder / f"iteration{iteration:09d}.rank0.json").write_text("{}")
         path = harm(folder, dice)
         assert "10" in path.name and (not path.exists() or path.read_bytes() != bytes(100))
         assert (folder / "iteration000000003.rank0.pt").read_bytes() == bytes(100)
@@ -188,6 +189,6 @@ def test_a_bug_of_resuming_is_reported_as_a_loss_and_nothing_else_is(folder, mon
         assert record["outcome"] == "survived", record
         return
     assert record["outcome"] == "lost", record
-    assert "undisturbed run" in record["why"] or "executed" in record["why"], record["why"]
+    assert "exit status" not in record["why"] and "Traceback" not in record["why"], record["why"]
     with pytest.raises(FaultError):
         series.check([record])

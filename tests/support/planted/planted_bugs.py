@@ -68,6 +68,12 @@ def an_older_generation() -> None:
     Checkpoints.load = lambda self, iteration: load(self, self.available()[0] if self.rank == 1 else iteration)
 
 
+def from_the_beginning() -> None:
+    from repro.rank.checkpoints import Checkpoints
+
+    Checkpoints.available = lambda self: []
+
+
 def anything_is_unpickled() -> None:
     import torch
 
@@ -94,6 +100,7 @@ BUGS = {
     "the end of warm-up": Bug("dsync", warmup_begins_again),
     "the position in the data": Bug("dsync", state_changed(lambda state: state["strategy"].update(iteration=0))),
     "a codec's random numbers": Bug("dsync", state_changed(lambda state: state["strategy"].update(allreduce={}))),
+    "all that was done": Bug("dsync", from_the_beginning),
     "one rank's newest generation": Bug("dsync", an_older_generation),
     "the limit to plain values": Bug("dsync", anything_is_unpickled, "checkpoint that executes code"),
     "a residual": Bug("gtopk", state_changed(lambda state: state["strategy"]["residual"].zero_())),

@@ -45,9 +45,9 @@ def sentence(found: list[Summary]) -> str:
 
 def training(found: list[Summary]) -> pd.DataFrame:
     """A row a run that trained; milliseconds, megabytes."""
-    table = tidy.frame([tidy.run(run) | {"gpu": _gpu(run)} for run in found])
+    table = tidy.frame([tidy.run(run) | {"gpu": _gpu(run), "by": _by(run)} for run in found])
     if found:
-        table["step_ms"], table["by"] = 1e3 * table["step_s"], table["launcher"] + ", " + table["fabric"]
+        table["step_ms"] = 1e3 * table["step_s"]
         table = table if "peak_mb" in table else table.assign(peak_mb=float("nan"))
     return table
 
@@ -61,6 +61,10 @@ def probe(run: Summary) -> dict[str, str]:
         "found": str(run.get("line", "")),
         "gpu": _gpu(run),
     }
+
+
+def _by(run: Summary) -> str:
+    return f"{run['launcher']}, {run['hardware'].get('backend') or run['fabric']}"
 
 
 def _gpu(run: Summary) -> str:

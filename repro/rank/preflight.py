@@ -63,8 +63,9 @@ class Facts:
 
 
 def check(fabric: Fabric, config: RunConfig) -> RunConfig:
-    """The configuration, whose hardware says how many ranks compute on the fullest GPU if these are several
-    (`gpu_shared_by`), and whether their kernels run side by side there or take turns (`gpu_shared_through`).
+    """The configuration, whose hardware says of ranks on GPUs what their tensors travel by (`backend`), and how many
+    compute on the fullest GPU if these are several (`gpu_shared_by`), and whether their kernels run side by side there
+    or take turns (`gpu_shared_through`).
 
     InputError, the same on every rank, where ranks do not go together. All call it."""
     everybody = fabric.exchange(facts(fabric, config))
@@ -72,11 +73,13 @@ def check(fabric: Fabric, config: RunConfig) -> RunConfig:
         raise InputError(complaint)
     if len({each.code for each in everybody}) > 1:
         raise InputError(different_code(everybody, fabric.exchange(source_digests(config))))
-    if (shared := most_on_a_gpu(everybody)) < 2:
+    if not (shared := most_on_a_gpu(everybody)):
         return config
-    through = "MPS" if all(each.mps for each in everybody if each.gpu) else "time slices"
-    sharing = {"gpu_shared_by": shared, "gpu_shared_through": through}
-    return config.model_copy(update={"hardware": config.hardware | sharing})
+    found: dict[str, Any] = {"backend": everybody[0].backend}
+    if shared > 1:
+        through = "MPS" if all(each.mps for each in everybody if each.gpu) else "time slices"
+        found |= {"gpu_shared_by": shared, "gpu_shared_through": through}
+    return config.model_copy(update={"hardware": config.hardware | found})
 
 
 def most_on_a_gpu(everybody: Sequence[Facts]) -> int:

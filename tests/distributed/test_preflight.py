@@ -65,6 +65,8 @@ def test_the_record_says_how_many_ranks_share_a_gpu_and_how(ids, mps, shared, th
     checked = preflight.check(Exchanging(), config)
     said = [checked.hardware.get(name) for name in ("gpu_shared_by", "gpu_shared_through")]
     assert said == [shared, through] and "gpu_shared_by" not in config.hardware
+    # of NCCL or gloo, which torch.distributed is either of
+    assert checked.hardware.get("backend") == (ALIKE.backend if any(ids) else None)
 
 
 def test_mps_runs_where_somebody_reads_its_pipe(tmp_path, monkeypatch):

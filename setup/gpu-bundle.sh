@@ -83,8 +83,9 @@ fill() { # FOLDER [DATA NAME...]
 # --- there
 
 install() { # PART HOME
-    local part=$1 home=$2 site name
-    mkdir -p "$home/data" "$home/coming" "$home/results"
+    local part=$1 home site name
+    mkdir -p "$2"/{data,coming,results}
+    home=$(cd "$2" && pwd -P)
     cp "$part/source.json" "$root/.source.json"
     if [[ -d $part/wheels ]]; then
         python3 -m venv --without-pip "$home/venv"
@@ -111,9 +112,10 @@ install() { # PART HOME
 }
 
 run() { # HOME OUT MINUTES EXPERIMENT [OVERRIDE...]
-    local home=$1 out=$2 minutes=$3 status=0
+    local home out minutes=$3 status=0
+    mkdir -p "$2"
+    home=$(cd "$1" && pwd -P) out=$(cd "$2" && pwd -P)
     export REPRO_DATA=$home/data REPRO_RESULTS=$home/results PATH=$home/venv/bin:$PATH PYTHONUNBUFFERED=1
-    mkdir -p "$out"
     cd "$root"
     timeout "${minutes}m" python -m repro run "$4" "device=${DEVICE:-cuda}" "${@:5}" --no-mlflow --no-report || status=$?
     for name in "$home"/results/*/; do # by the paper

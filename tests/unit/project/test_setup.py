@@ -220,7 +220,7 @@ def test_a_bundle_is_cut_into_parts_that_fit_with_the_code_and_put_together_ther
     shutil.rmtree(parts[0] / "wheels")
     there.mkdir()
     for number, part in enumerate(parts, 1):
-        done = bundle(f"root={there}; main --install {part} {home}")
+        done = bundle(f"root={there}; cd {tmp_path}; main --install {part} home")
         assert done.returncode == 0, done.stderr
         assert (home / "data" / "cifar10").exists() == (number == len(parts))  # a part of a data set is none
     assert (there / ".source.json").is_file()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from pathlib import Path
 
@@ -12,7 +13,11 @@ NAME = re.compile(r"iteration(\d+)\.rank(\d+)\.pt")
 
 def all_in(folder: Path) -> list[Path]:
     """Those anywhere below a folder that were finished, which a manifest says; the oldest first."""
-    found = [path for path in folder.rglob("*.pt") if NAME.fullmatch(path.name) and path.with_suffix(".json").exists()]
+    found = []
+    with contextlib.suppress(FileNotFoundError):  # a run that ends removes its folder meanwhile
+        for path in folder.rglob("*.pt"):
+            if NAME.fullmatch(path.name) and path.with_suffix(".json").exists():
+                found.append(path)
     return sorted(found, key=lambda path: (iteration(path), rank(path)))
 
 

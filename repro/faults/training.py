@@ -10,10 +10,11 @@ from repro import strategies
 
 EXPERIMENT = "pipesgd/fig4-mnist"
 WORKERS = 3
+CHECKPOINTS = 20  # in a run
 # steps of milliseconds, a checkpoint every few of them, an evaluation an epoch
 SIZES = (
     "testbed=here", "dataset.standin=always", f"workers={WORKERS}", "batch=60", "epochs=5", "eval_every=1",
-    "checkpoint_every=0.25",
+    f"checkpoint_every={5 / CHECKPOINTS}",
 )  # fmt: skip
 OPTIMIZER = (
     "optimizer.lr=0.02", "optimizer.momentum=0.9", "optimizer.weight_decay=0.001", "optimizer.schedule=cosine",

@@ -54,7 +54,7 @@ class Command:
                 words,
                 env=environment,
                 stdin=subprocess.DEVNULL,
-                stdout=file,
+                stdout=subprocess.DEVNULL,  # the summaries, which lie in the workspace
                 stderr=file,
                 start_new_session=True,
                 preexec_fn=_hear,
@@ -117,12 +117,23 @@ class Trial:
         if self.dice.random() < early:
             time.sleep(self.dice.uniform(0.0, undisturbed.start_s))
         else:
-            self.await_training(command)
-            time.sleep(self.dice.uniform(0.0, undisturbed.seconds))
+            iterations = undisturbed.summary["iterations"]
+            between = iterations / training.CHECKPOINTS
+            # by what is done, not by the clock: the machine may be busier than it was
+            self.await_training(command, self.dice.uniform(0.0, iterations) - between)
+            time.sleep(self.dice.uniform(0.0, undisturbed.seconds / training.CHECKPOINTS))
 
-    def await_training(self, command: Command) -> None:
-        """Until the first event is written, or the command ends."""
-        while command.running and not any(log.stat().st_size for log in self.files("events.jsonl")):
+    def await_training(self, command: Command, iteration: float = 0.0) -> None:
+        """Until the first event is written, and a checkpoint of that iteration or a later one; or the command ends."""
+
+        def there() -> bool:
+            if not any(log.stat().st_size for log in self.files("events.jsonl")):
+                return False
+            return iteration <= 0 or any(
+                checkpoints.iteration(path) >= iteration for path in checkpoints.all_in(self.seen)
+            )
+
+        while command.running and not there():
             time.sleep(0.005)
 
     def take_up_killed(self) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,11 @@ def add(commands: Any) -> None:
     submit = commands.add_parser("submit", help="submit an experiment's runs that are not done to Slurm")
     experiment_arguments(submit)
     submit.add_argument("--site", type=Path, help="options of the cluster (default: $REPRO_SITE, else the project's)")
+    submit.add_argument(
+        "--simulated",
+        action="store_true",
+        help="simulated runs too, several side by side in a job; with testbed=NAME those of that testbed alone",
+    )
     submit.add_argument("--dry-run", action="store_true", help="print a job script and what others there are, no more")
     submit.add_argument(
         "--mlflow",
@@ -32,8 +38,8 @@ def add(commands: Any) -> None:
     as_json(status)
     status.set_defaults(command=cmd_status)
 
-    cell = commands.add_parser("cell", help="carry out one prepared run (job scripts do)")
-    cell.add_argument("folder", type=Path, help="the run's folder, prepared by `repro submit`")
+    cell = commands.add_parser("cell", help="carry out prepared runs, one after another (job scripts do)")
+    cell.add_argument("folders", nargs="+", type=Path, metavar="FOLDER", help="a run's, prepared by `repro submit`")
     cell.add_argument("--no-mlflow", action="store_true", help="do not mirror the run to MLflow")
     cell.set_defaults(command=cmd_cell)
 
@@ -41,8 +47,9 @@ def add(commands: Any) -> None:
 def cmd_submit(args: argparse.Namespace) -> None:
     from repro.experiment import config
     from repro.launch.runner import check_results_folder
-    from repro.launch.slurm import client, record, site
-    from repro.launch.slurm.submit import asked, choose, find_runs, scripts, submit
+    from repro.launch.slurm import client, record, script, site
+    from repro.launch.slurm.packs import arrays
+    from repro.launch.slurm.submit import choose, described, find_runs, flat, submit, time_warning
 
     if args.site:
         os.environ["REPRO_SITE"] = str(args.site.resolve())
@@ -54,7 +61,7 @@ def cmd_submit(args: argparse.Namespace) -> None:
     shown: list[dict[str, Any]] = []
     for name in names:
         try:
-            runs, note = find_runs(name, args.overrides, args.scale or DEFAULT_SCALE)
+            runs, note = find_runs(name, args.overrides, args.scale or DEFAULT_SCALE, args.simulated, args.dry_run)
         except NotHere as error:
             if len(names) == 1:
                 raise
@@ -71,17 +78,20 @@ def cmd_submit(args: argparse.Namespace) -> None:
         if not todo:
             continue
         if args.dry_run:
-            made = scripts(todo, options, record.new_folder(name), args.mlflow)
-            for group, text in made:
-                of = {"experiment": name, "cells": [run.label for run in group]}
-                shown.append(of | asked(group, options) | {"script": text})
+            folder = record.new_folder(name)
+            for needed, packs in arrays(todo, options):
+                of = {"experiment": name, "cells": [run.label for run in flat(packs)]} | described(needed, packs)
+                shown.append(of | {"script": script.render(packs, needed, options, folder, args.mlflow)})
             continue
         done = submit(todo, options, args.mlflow)
         shown.append(done)
         if not args.json:
             for array in done["arrays"]:
-                print(f"{name}: job {array['job']}: {len(array['cells'])} runs of {array['ranks']} ranks")
+                runs_of = f"{len(array['cells'])} runs of {array['ranks']} ranks"
+                print(f"{name}: job {array['job']}: {runs_of}, messages by {array['messages']}")
             print(f"script and output: {done['folder']}")
+    if shown and (warning := time_warning(options)):
+        print(warning, file=sys.stderr)
     if args.json:
         print(json.dumps(shown, indent=1))
     elif args.dry_run and shown:
@@ -100,7 +110,7 @@ def _scripts(shown: list[dict[str, Any]]) -> None:
 
     print(shown[0]["script"])
     print(f"{len(shown)} script{'s' * (len(shown) > 1)}, the first of them above (--json has them all):")
-    columns = ["experiment", "runs", "ranks", "nodes", "gpus"]
+    columns = ["experiment", "jobs", "runs", "ranks", "nodes", "gpus", "messages"]
     table = pd.DataFrame([each | {"runs": len(each["cells"])} for each in shown], columns=columns)
     print(table.to_string(index=False))
 
@@ -114,13 +124,20 @@ def cmd_status(args: argparse.Namespace) -> None:
 
 def cmd_cell(args: argparse.Namespace) -> None:
     from repro.launch.runner import check_results_folder, run_unfinished
-    from repro.launch.slurm.prepared import load, node
+    from repro.launch.slurm.prepared import as_many_cores_as_asked_for, load_all, node
+    from repro.rank.preemption import Preempted
 
     check_results_folder()
-    run = load(args.folder)
+    runs = load_all(args.folders)
+    if any(run.simulated for run in runs):
+        as_many_cores_as_asked_for()
     try:
-        _, fault = run_unfinished([run], track=not args.no_mlflow)
+        _, fault = run_unfinished(runs, track=not args.no_mlflow)
     except InputError as error:
         raise InputError(f"node {node()}: {error}") from None
+    except KeyboardInterrupt as interrupt:
+        if interrupt.args != (signal.SIGTERM,):
+            raise
+        fault = Preempted("asked to leave by SIGTERM")  # simulated runs, which have no ranks that could checkpoint
     if fault:
         raise fault

@@ -191,6 +191,11 @@ class RunConfig(Model):
         arithmetic."""
         return "cpu" if self.timing_only or (self.simulated and self.device == "auto") else self.device
 
+    def device_of(self, rank: int) -> str:
+        """What `wanted_device` is for one rank: cpu for those that have no GPU (`testbed.gpu_ranks`)."""
+        with_gpu = self.testbed.gpu_ranks if self.testbed.kind == "measured" else None
+        return "cpu" if with_gpu is not None and rank >= with_gpu else self.wanted_device
+
     @property
     def timing_only(self) -> bool:
         """Whether nothing is computed, and so no data needed: a modelled testbed without arithmetic."""

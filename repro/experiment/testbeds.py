@@ -89,7 +89,9 @@ class Measured(Ranks):
 
     kind: Literal["measured"]
     network: Text
-    fabric: Text | None = None  # that srun starts
+    fabric: Text | None = None  # that srun starts; auto: `Launcher.settled` has put another in its place
+    # ranks 0 .. gpu_ranks - 1 compute on a GPU where the run does, those behind them on the CPU; null: all on a GPU
+    gpu_ranks: Annotated[int, Field(ge=0, le=limits.RANKS)] | None = None
     rate_gbit: Positive | None = None
     hosts: Count | None = None  # with rate_gbit; null: one a rank
 

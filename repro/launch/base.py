@@ -26,6 +26,22 @@ class Allocation:
     network: dict[str, Any] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Needs:
+    """What a run needs of the place where its ranks are started.
+
+    ranks     how many there are
+    workers   how many of them compute gradients, the first ones; the others are servers
+    requires  the capabilities (`repro.fabric.base`) that it asks of the fabric
+    gpu       whether its workers compute on GPUs where there are any
+    """
+
+    ranks: int
+    workers: int
+    requires: frozenset[str]
+    gpu: bool
+
+
 class Launcher(ABC):
     """One a testbed; `testbed` is its part of the configuration."""
 
@@ -44,6 +60,10 @@ class Launcher(ABC):
 
     def check(self, ranks: int) -> None:
         """InputError where so many ranks cannot be started on this testbed; changes nothing."""
+
+    def settled(self, needs: Needs) -> Testbed:
+        """The testbed with a value in the place of what it leaves to the run's needs."""
+        return self.testbed
 
     def hardware_class(self) -> str | None:
         """What stands for the hardware in a run's key; None: this machine's own class."""

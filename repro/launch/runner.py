@@ -47,9 +47,9 @@ def run_unfinished(
     """Run what is not finished; returns the summaries of all finished runs, and what went wrong, if anything did.
 
     A run that fails does not stop the others, whether by a fault or by an InputError (of a library that cannot do what
-    it asks, for instance); the first error is returned, with how many runs failed. An InputError of the only run to
-    carry out is raised. expected: seconds that runs will take, by their titles (`repro.launch.forecast`). pools: of the
-    command; without them, some of its own.
+    it asks, for instance); the first error is returned, with how many runs failed. One that was asked to leave is the
+    last, and it is returned. An InputError of the only run to carry out is raised. expected: seconds that runs will
+    take, by their titles (`repro.launch.forecast`). pools: of the command; without them, some of its own.
     """
     check_results_folder()
     store = Store(None, results_root()) if track else None  # a wrong URI is said before anything runs
@@ -74,7 +74,7 @@ def run_unfinished(
             mirrors.close(limit_s)
     failed = None
     if faults:
-        run, fault = faults[0]
+        run, fault = next((each for each in faults if isinstance(each[1], Preempted)), faults[0])
         others = f" (and {len(faults) - 1} more runs failed)" if len(faults) > 1 else ""
         again = f"; {fault.again}" if isinstance(fault, FaultError) else ""
         failed = type(fault)(f"{run.label}: {fault}{others}{again}")
@@ -108,6 +108,7 @@ def run_all(
             if core is not None:
                 cores.put(core)
 
+<<<<<<< HEAD
     def side_by_side(some: Sequence[Run]) -> None:
         with ThreadPoolExecutor(cores.qsize()) as pool:
             running = [pool.submit(attempt, run) for run in some]
@@ -129,6 +130,24 @@ def run_all(
             for run in some:
                 attempt(run)
     side_by_side([run for run in todo if run.simulated and not computes_on_gpu(run)])
+=======
+    for run in todo:
+        if not run.simulated:
+            attempt(run)
+            if any(isinstance(fault, Preempted) for _, fault in faults):
+                return faults  # whoever asked one run to leave wants the place
+    with ThreadPoolExecutor(cores.qsize()) as pool:
+        running = [pool.submit(attempt, run) for run in todo if run.simulated]
+        try:
+            for future in as_completed(running):
+                future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            while not all(future.done() for future in running):  # one may be about to start its ranks
+                stop_everything()
+                time.sleep(0.05)
+            raise
+>>>>>>> c41f880f (Slurm: NCCL where a run can use it, servers without GPUs, small runs packed into a job)
     return faults
 
 

@@ -19,6 +19,7 @@ from repro.experiment import grid, inputs, limits
 from repro.experiment.compose import Composer
 from repro.experiment.run import Run
 from repro.experiment.schema import Axes, RunConfig
+from repro.launch.base import Needs
 from repro.rank import programs
 from repro.training.stops import TrainingPlan
 
@@ -71,7 +72,7 @@ def expand(
             given = [f"testbed={testbed}", *ours, *users]
             try:
                 called = {"setting": variant.label, "factors": variant.factors, "scale": composer.size(given)}
-                config = checked(RunConfig, composer.compose(given) | called)
+                config = settled(checked(RunConfig, composer.compose(given) | called))
                 ranks = check(config)
             except NotHere as error:
                 if lacking is None:
@@ -141,6 +142,21 @@ def uses_gpu(config: RunConfig) -> bool:
     return config.wanted_device != "cpu" and launch.of(config.testbed).gpus()
 
 
+def settled(config: RunConfig) -> RunConfig:
+    """The configuration with its testbed as its launcher settles it for what the run needs."""
+    testbed = launch.of(config.testbed).settled(needs(config))
+    return config if testbed is config.testbed else config.model_copy(update={"testbed": testbed})
+
+
+def needs(config: RunConfig) -> Needs:
+    """What a run needs of its launcher; a probe's messages have tags."""
+    from repro import strategies
+
+    requires = strategies.load(config.strategy.name).requires
+    own = requires if config.program == TRAIN else requires | {"tags"}
+    return Needs(programs.ranks(config), config.workers, own, config.wanted_device != "cpu")
+
+
 def check(config: RunConfig) -> int:
     """How many ranks a configuration needs; InputError where its parts do not go together: what no type says."""
     from repro import strategies
@@ -170,8 +186,11 @@ def check(config: RunConfig) -> int:
     return needed
 
 
-def identify(runs: Sequence[Run]) -> None:
-    """Give every run its key, for it to be run: its data are fetched where they can be, and its parts checked."""
+def identify(runs: Sequence[Run], elsewhere: str | None = None) -> None:
+    """Give every run its key, for it to be run: its data are fetched where they can be, and its parts checked.
+
+    elsewhere: as of `Keys`.
+    """
     from repro import data, models
 
     ensured: set[tuple] = set()
@@ -181,7 +200,7 @@ def identify(runs: Sequence[Run]) -> None:
         print(line, file=sys.stderr)
 
     notes: dict[str, None] = {}  # each once, in order
-    keys = Keys()
+    keys = Keys(elsewhere)
     for run in runs:
         name, place, options = run.config.dataset.name, run.config.data, run.config.dataset.options
         asked = (name, place, options)
@@ -207,9 +226,13 @@ def identify(runs: Sequence[Run]) -> None:
 
 class Keys:
     """The keys of runs (docs/design.md, Keys): of configuration, seed, code, data, torch, hardware. What many runs
-    share is read once: neither code nor data may change meanwhile."""
+    share is read once: neither code nor data may change meanwhile.
 
-    def __init__(self) -> None:
+    elsewhere: the class of the hardware that runs are for whose launcher names none; None: this machine's own.
+    """
+
+    def __init__(self, elsewhere: str | None = None) -> None:
+        self._elsewhere = elsewhere
         self._code: dict[tuple[str, ...], str] = {}
         self._checksums: dict[str, str] = {}
 
@@ -222,7 +245,7 @@ class Keys:
         from repro.records import provenance
 
         run.hardware = provenance.hardware(run.config.testbed.network, "auto" if uses_gpu(run.config) else "cpu")
-        if elsewhere := launch.of(run.config.testbed).hardware_class():
+        if elsewhere := launch.of(run.config.testbed).hardware_class() or self._elsewhere:
             run.hardware |= {"class": elsewhere}
         roots = tuple(code_roots(run.config))
         if roots not in self._code:

@@ -1,4 +1,7 @@
-"""Ranks started by srun inside a Slurm allocation: the MPI fabric through PMIx, or torch.distributed."""
+"""Ranks started by srun inside a Slurm allocation: the MPI fabric through PMIx, or torch.distributed.
+
+On GPUs torch.distributed is NCCL, from one GPU to the other; MPI's messages of a GPU go through host memory.
+"""
 
 from __future__ import annotations
 
@@ -9,15 +12,19 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
+from typing import Any
 
 from repro.common.errors import InputError, unknown
 from repro.common.paths import PROJECT
 from repro.experiment.testbeds import Measured
+from repro.fabric.base import LIBRARIES, NCCL
 from repro.fabric.srun_ranks import MASTER
-from repro.launch.base import Allocation, Launcher
+from repro.launch.base import Allocation, Launcher, Needs
 from repro.launch.slurm import client
 from repro.launch.slurm import site as sites
+from repro.launch.slurm.layout import Layout, layout
 
+AUTO = "auto"  # the fabric that suits a run
 NEEDED = {"mpi": ("torch", "mpi4py", "repro"), "torch": ("torch", "repro")}
 # On every node, before its ranks: what is not there is said in one line that names the node. $0: the checkout, $1: the
 # run's folder, $2: the packages, $3: how many words the command has up to Python.
@@ -54,9 +61,35 @@ class Srun(Launcher):
     def site(self) -> sites.Site:
         return sites.load()
 
+    def settled(self, needs: Needs) -> Measured:
+        """The fabric in the place of `auto`, and how many ranks have a GPU where that is not all: servers have none,
+        unless NCCL is asked for, which takes no message from host memory."""
+        bed = self.testbed
+        found: dict[str, Any] = {}
+        if bed.fabric == AUTO:
+            library = {LIBRARIES[each] for each in needs.requires & LIBRARIES.keys()}
+            found["fabric"] = min(library, default="mpi" if without_nccl(self.site, needs) else "torch")
+        if self.site.gpus_per_node and bed.gpu_ranks is None:
+            nccl = found.get("fabric", bed.fabric) == "torch" and bed.backend != "gloo"
+            if not needs.gpu:
+                found["gpu_ranks"] = 0
+            elif needs.ranks > needs.workers and not nccl:
+                found["gpu_ranks"] = needs.workers
+        return bed.model_copy(update=found) if found else bed
+
+    def layout(self, ranks: int) -> Layout:
+        """Where so many ranks are."""
+        return layout(self.site, ranks, self.testbed.gpu_ranks)
+
     def check(self, ranks: int) -> None:
         _ = self.fabric
-        here, on_a_node = self.site, min(self.site.per_node, ranks)
+        bed, with_gpu = self.testbed, self.layout(ranks).on_gpus
+        if 0 < with_gpu < ranks and bed.fabric == "torch" and bed.backend != "gloo":
+            raise InputError(
+                f"testbed.gpu_ranks={with_gpu}: NCCL needs a GPU of each of {ranks} ranks; leave it out, or take "
+                "testbed.fabric=mpi or testbed.backend=gloo"
+            )
+        here, on_a_node = self.site, min(self.site.per_node, with_gpu)
         if here.gpus_per_node and on_a_node > here.gpus_per_node and not here.share_gpus:
             raise InputError(
                 f"site file {sites.path()}: {on_a_node} ranks on a node that has gpus_per_node={here.gpus_per_node}: "
@@ -84,7 +117,7 @@ class Srun(Launcher):
 
     def command(self, ranks: int, program: Sequence[str]) -> list[str]:
         """srun with its options, the check of each node, and Python with `program`, whose last word is the folder."""
-        here, mpi = self.site, self.fabric == "mpi"
+        here, mpi, laid_out = self.site, self.fabric == "mpi", self.layout(ranks)
         python = here.ranks_python
         options = [
             f"--ntasks={ranks}",
@@ -92,10 +125,24 @@ class Srun(Launcher):
             "--distribution=block",  # neighbours in a ring share a node
             "--kill-on-bad-exit=1",
             f"--mpi={here.mpi}" if mpi else "--mpi=none",
+            "--export=ALL",  # a job whose own environment is new (sbatch --export=NONE) would hand on nothing else
         ]
+        if laid_out.places:
+            options[2:3] = ["--distribution=arbitrary", f"--nodelist={laid_out.hosts(self.hosts(laid_out.nodes))}"]
+        if laid_out.on_gpus:
+            # every rank sees its node's GPUs and takes the one of its local number: bound to one, ranks could not copy
+            # from each other's GPUs, and would all say that theirs is number 0
+            options.append("--gpu-bind=none")
         guard = ["bash", "-c", GUARD, str(PROJECT), program[-1], " ".join(NEEDED[self.fabric]), str(len(python))]
         # without -m mpi4py an uncaught exception in one rank would leave the others waiting
         return ["srun", *options, *here.srun, *guard, *python, *(["-m", "mpi4py"] if mpi else []), *program]
+
+    def hosts(self, nodes: int) -> list[str]:
+        """The names of so many nodes; InputError where the allocation has fewer."""
+        names = allocated_hosts()
+        if len(names) < nodes:
+            raise InputError(f"testbed slurm: the ranks are laid out over {nodes} nodes, and the job has {len(names)}")
+        return names
 
     def environment(self, threads: int) -> dict[str, str]:
         """Of srun, which hands it to the ranks."""
@@ -112,8 +159,26 @@ class Srun(Launcher):
         return {**os.environ, **own}
 
 
+def without_nccl(site: sites.Site, needs: Needs) -> str:
+    """Why messages of a run do not go by NCCL at a site; empty where they may."""
+    if not (site.gpus_per_node and needs.gpu):
+        return "it computes on no GPU"
+    if missing := needs.requires - NCCL:
+        return f"its strategy needs {', '.join(sorted(missing))}"
+    if needs.ranks > needs.workers:
+        return "NCCL needs a GPU of a server too"
+    if site.on_a_node(needs.ranks) > site.gpus_per_node:
+        return "ranks share GPUs"
+    return ""
+
+
 def first_host() -> str:
     """The first host of the allocation, where rank 0 is."""
+    return allocated_hosts()[0]
+
+
+def allocated_hosts() -> list[str]:
+    """The hosts of the allocation; this one where there is none."""
     hosts = os.environ.get("SLURM_JOB_NODELIST", "")
     shown = subprocess.run(["scontrol", "show", "hostnames", hosts], capture_output=True, text=True)
-    return shown.stdout.split()[0] if shown.stdout.split() else socket.gethostname()
+    return shown.stdout.split() or [socket.gethostname()]

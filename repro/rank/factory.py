@@ -79,7 +79,8 @@ def modelled_seconds(
 
 def build_worker(fabric: Fabric, config: RunConfig, dataset: Dataset, clock: type[Clock] = Clock) -> Worker:
     """The worker of this rank: the same initial weights on every rank, drawn from the seed."""
-    device = pick_device(config.wanted_device, 0 if config.simulated else fabric.rank)  # one process has one GPU
+    # one process has one GPU
+    device = pick_device(config.device_of(fabric.rank), 0 if config.simulated else fabric.rank)
     testbed, workers = config.testbed, config.workers
     arithmetic = not config.timing_only
     iterations_per_epoch = dataset.iterations(config.batch)

@@ -42,7 +42,7 @@ class Facts:
     versions  what: version; a run's record (`repro.records.provenance`) names one of each
     code      digest of the project's source, without what cannot change a number
     data      name and checksum of the data set; empty where the program reads none
-    device    "cpu" or "cuda"
+    device    "cpu" or "cuda"; empty where the configuration has this rank alone compute on the CPU
     backend   what tensors travel by: mpi, gloo, nccl
     gpu       of the GPU that this rank computes on its id; None without
     gpus      ids of the GPUs that it sees
@@ -91,11 +91,13 @@ def facts(fabric: Fabric, config: RunConfig) -> Facts:
     """Of this rank. A few ms; and the data set is read, which the program would do next."""
     name, problem, gpu = "", None, None
     gpus: tuple[str, ...] = ()
+    device = config.device_of(fabric.rank)
+    by_design = device != config.wanted_device  # a server's rank, on the CPU beside workers on GPUs
     try:
-        gpu, gpus = gpu_of(config.device, fabric.rank), visible_gpus(config.device)
-        if config.device == "cuda" and not gpus:
+        gpu, gpus = gpu_of(device, fabric.rank), visible_gpus(device)
+        if device == "cuda" and not gpus:
             raise InputError(f"device=cuda: torch {torch.__version__} sees no working GPU here; use device=cpu")
-        if config.numerics.gpus_alone and not gpus:
+        if config.numerics.gpus_alone and not gpus and not by_design:
             raise InputError(f"{config.numerics.gpus_alone}: is of GPUs, and there is none here; leave it out")
         if reads_data(config):
             dataset = data.of(config)
@@ -107,7 +109,7 @@ def facts(fabric: Fabric, config: RunConfig) -> Facts:
         versions=versions(),
         code=hashlib.sha256(repr(sorted(source_digests(config).items())).encode()).hexdigest()[:12],
         data=name,
-        device="cuda" if gpu else "cpu",
+        device="" if by_design else "cuda" if gpu else "cpu",
         backend=getattr(fabric, "backend", fabric.name),
         gpu=gpu,
         gpus=gpus,
@@ -121,6 +123,7 @@ def disagreement(everybody: Sequence[Facts]) -> str | None:
 
     def differ(what: str, value: Callable[[Facts], str], remedy: str) -> str | None:
         groups = grouped([value(each) for each in everybody])
+        groups.pop("", None)  # goes with every other
         if len(groups) < 2:
             return None
         shown = "; ".join(f"{one} on {named(ranks, everybody)}" for one, ranks in groups.items())

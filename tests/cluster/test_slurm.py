@@ -13,8 +13,13 @@ from unittest import mock
 import pytest
 
 from repro import cli
+from repro.commands import results as results_command
+from repro.common import paths
 from repro.common.errors import InputError
 from repro.launch.slurm import client
+from repro.records import archive, catalogue, reference
+from repro.reports import published_verdicts
+from repro.reports.build import build
 from tests.support import slurm_cluster
 from tests.support.waiting import wait_until
 
@@ -27,13 +32,18 @@ SITE = "partition: debug\nranks_per_node: 1\ninterface: lo\ntime: 60\nsignal_sec
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory):
+    with running(tmp_path_factory.mktemp("slurm"), SITE) as started:
+        yield started
+
+
+@contextlib.contextmanager
+def running(folder, site, gpus=0):
     if reason := slurm_cluster.missing():
         pytest.skip(reason)
-    folder = tmp_path_factory.mktemp("slurm")
-    started = slurm_cluster.Cluster(folder)
+    started = slurm_cluster.Cluster(folder, gpus)
     try:
         started.up()
-        (folder / "site.yaml").write_text(SITE)
+        (folder / "site.yaml").write_text(site)
         started.environment |= {
             "REPRO_SITE": str(folder / "site.yaml"),
             "REPRO_RESULTS": str(folder / "results"),
@@ -248,3 +258,63 @@ def test_a_node_that_lacks_the_environment_is_named(cluster, tmp_path, fabric):
     for number, reason in enumerate(lacking.values()):
         (run,) = runs_of(cluster, REPRO_RESULTS=str(tmp_path / str(number)))
         assert run["state"] == "failed" and re.search(reason, run["reason"]), run
+
+
+# Two GPUs a node, of which Slurm alone knows; srun hands nothing on by itself.
+GPUS = """\
+partition: debug
+gpus_per_node: 2
+ranks_per_node: 1
+interface: lo
+time: 60
+signal_seconds: 30
+pack_minutes: 60
+simulations: 2
+before: [export SLURM_EXPORT_ENV=NONE]
+"""
+
+
+def test_from_submission_over_preemption_to_a_published_page(tmp_path, monkeypatch, without_mpi):
+    """On nodes with GPUs: packed runs, one of them interrupted; a server without a GPU; simulated runs; the page."""
+    results, long = tmp_path / "results", [*LONG[:3], "epochs=12", *LONG[4:], "breakdown_steps=0"]
+    with running(tmp_path, GPUS, gpus=2) as cluster:
+        (packed,) = submit(cluster, *long, "strategy=dsync", "seeds=2")
+        (array,) = packed["arrays"]
+        assert [run["task"] for run in array["cells"]] == [0, 0] and array["messages"] == "NCCL"
+        submit(cluster, *QUICK, "testbed=virtual", "strategy=dsync", "seeds=2", flags=["--simulated"])
+        if not without_mpi:
+            (served,) = submit(cluster, *QUICK, "breakdown_steps=0", "strategy=ps_sync")
+            assert "host memory" in served["arrays"][0]["messages"]
+        wait_until(lambda: evaluated_in(results, "dsync-slurm-seed0"), "the first run is under way")
+        shown = cluster.run("scontrol", "show", "job", array["job"]).stdout
+        assert "gres:gpu:1" in shown and "JobName=repro-pipesgd-fig4-mnist" in shown
+        assert [run["state"] for run in runs_of(cluster) if run["path"].count("dsync-slurm")] == ["running", "pending"]
+
+        everything = ["--nodes=4", "--ntasks=4", "--exclusive", f"--output={tmp_path}/urgent.out"]
+        assert cluster.run("sbatch", "--partition=urgent", *everything, "--wrap", "echo over").returncode == 0
+        wait_until(lambda: (tmp_path / "urgent.out").exists(), "the urgent job has run")
+        wait_until(lambda: queue_is_empty(cluster), "the jobs end")
+        found = runs_of(cluster)
+        assert [run["state"] for run in found] == ["done"] * (4 + (not without_mpi)), found
+        restarts = [run["restarts"] for run in found if "dsync-slurm" in run["path"]]
+        assert restarts == [1, 0]
+        repeated = repro(cluster, "submit", EXPERIMENT, *long, "strategy=dsync", "seeds=2")
+        assert "nothing to submit" in repeated.stdout
+
+        for module in (paths, catalogue, reference, published_verdicts):
+            monkeypatch.setattr(module, "reference_root", lambda: tmp_path / "reference")
+        monkeypatch.setattr(archive, "unclean", lambda runs: [])  # of a checkout with changes, as it may be here
+        monkeypatch.setattr(
+            results_command, "render", lambda papers: build("pipesgd", tmp_path / "reference", tmp_path)
+        )
+        done = repro(cluster, "publish", "pipesgd")
+        assert done.returncode == 0, done.stderr
+    ends = {run.summary["cell"]: run.summary for run in reference.read("pipesgd", tmp_path / "reference")}
+    assert len(ends) == len(found) and {end["hardware"]["class"] for end in ends.values()} == {
+        "slurm-debug-2xgpu-1x1cpu"
+    }
+    assert "slurm-debug-2xgpu-1x1cpu" in (tmp_path / "pipesgd.md").read_text()
+
+
+def evaluated_in(results, name):
+    return any('"evaluation"' in path.read_text() for path in Path(results).rglob(f"{name}-*/events.jsonl"))

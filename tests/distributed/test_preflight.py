@@ -7,6 +7,7 @@ import shutil
 import sys
 import threading
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -34,6 +35,20 @@ def complaint(*changes: dict) -> str | None:
 
 def test_ranks_that_are_alike_may_go_on():
     assert complaint({}, {}, {}, {}) is None
+
+
+def test_a_server_may_be_on_the_cpu_beside_workers_on_gpus(monkeypatch):
+    """It had to have a GPU where the workers have: ranks that compute on different devices were refused."""
+    worker, server = {"device": "cuda", "gpu": "GPU-0", "gpus": ("GPU-0",)}, {"device": ""}
+    assert complaint(worker, worker | {"gpu": "GPU-1"}, server) is None
+    assert "compute on different devices" in str(complaint(worker, {"device": "cpu"}, server))
+    bed = ["strategy=ps_sync", "workers=2", "testbed=here", "+testbed.gpu_ranks=2", "dataset.standin=always"]
+    config = runs.expand("pipesgd/fig4-mnist", bed, "quick")[0].config
+    monkeypatch.setattr(preflight, "gpu_of", lambda device, rank: None if device == "cpu" else f"GPU-{rank}")
+    monkeypatch.setattr(preflight, "visible_gpus", lambda device: () if device == "cpu" else ("GPU-0", "GPU-1"))
+    found = [preflight.facts(SimpleNamespace(rank=rank, name="mpi"), config) for rank in range(3)]
+    assert [(each.device, each.gpu) for each in found] == [("cuda", "GPU-0"), ("cuda", "GPU-1"), ("", None)]
+    assert disagreement(found) is None and preflight.most_on_a_gpu(found) == 1
 
 
 def test_ranks_that_take_turns_on_a_gpu_are_counted_on_the_fullest():

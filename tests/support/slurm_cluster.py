@@ -15,6 +15,7 @@ from tests.support.waiting import LIMIT_S, wait_until
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "srun", "squeue", "scontrol", "scancel", "sinfo")
 NODES, CPUS = 4, 4
+DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random")  # that stand for GPUs
 PR_SET_PDEATHSIG = 1
 PATH = os.environ["PATH"] + ":/usr/sbin:/sbin"
 
@@ -51,6 +52,7 @@ MinJobAge=86400
 SchedulerParameters=sched_interval=1,bf_interval=1,batch_sched_delay=0
 SelectType=select/cons_tres
 SelectTypeParameters=CR_CPU
+{gres}
 {nodes}
 PreemptType=preempt/partition_prio
 PreemptMode=REQUEUE
@@ -72,8 +74,9 @@ class NotStarted(Exception):
 class Cluster:
     """`up`, then `environment` for Slurm's commands, then `down`, which ends all that was started, jobs included."""
 
-    def __init__(self, folder: Path):
-        self.folder = folder
+    def __init__(self, folder: Path, gpus: int = 0):
+        """gpus: of each node, that are none: any device files do for Slurm to count."""
+        self.folder, self.gpus = folder, gpus
         self.environment = os.environ | {"SLURM_CONF": str(folder / "slurm.conf"), "PATH": PATH}
         self.processes: list[subprocess.Popen] = []
 
@@ -81,11 +84,17 @@ class Cluster:
         host, user = socket.gethostname().split(".")[0], pwd.getpwuid(os.getuid()).pw_name
         port = free_ports(NODES + 1)
         nodes = [f"node{number}" for number in range(NODES)]
+        gres = f"Gres=gpu:{self.gpus}" if self.gpus else ""
         lines = [
-            f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port + 1 + number} CPUs={CPUS} State=UNKNOWN"
+            f"NodeName={name} NodeHostname={host} NodeAddr=127.0.0.1 Port={port + 1 + number} CPUs={CPUS} {gres} "
+            "State=UNKNOWN"
             for number, name in enumerate(nodes)
         ]
         settings = {"host": host, "port": port, "user": user, "folder": self.folder, "nodes": "\n".join(lines)}
+        settings["gres"] = "GresTypes=gpu" if self.gpus else ""
+        if self.gpus:
+            devices = "File=" + ",".join(DEVICES[: self.gpus])
+            (self.folder / "gres.conf").write_text(f"NodeName=node[0-{NODES - 1}] Name=gpu {devices}\n")
         (self.folder / "slurm.conf").write_text(CONFIGURATION.format(**settings))
         for name in ("state", *(f"{kind}.{node}" for kind in ("spool", "tmp") for node in nodes)):
             (self.folder / name).mkdir()

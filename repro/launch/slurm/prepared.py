@@ -1,9 +1,11 @@
-"""A run prepared on the login node, and the same run found again by the job that carries it out."""
+"""Runs prepared on the login node, and the same runs found again by the job that carries them out."""
 
 from __future__ import annotations
 
 import os
+import random
 import socket
+from collections.abc import Sequence
 from pathlib import Path
 
 from repro import launch
@@ -14,6 +16,7 @@ from repro.experiment import files
 from repro.experiment.run import Run
 from repro.experiment.schema import RunConfig
 from repro.launch import runs as expansion
+from repro.launch.slurm import site
 from repro.records import provenance
 
 
@@ -22,11 +25,20 @@ def node() -> str:
     return os.environ.get("SLURMD_NODENAME") or socket.gethostname()
 
 
+def as_many_cores_as_asked_for() -> None:
+    """Leave this process as many cores as its job asked for, where Slurm does not see to that itself."""
+    cores = os.sched_getaffinity(0)
+    asked = int(os.environ.get("SLURM_CPUS_PER_TASK") or len(cores))
+    if asked < len(cores):
+        os.sched_setaffinity(0, random.sample(sorted(cores), asked))  # others' jobs may be on the node
+
+
 def prepare(run: Run) -> bool:
     """Write the configuration that the job will read; whether its folder is new. Hardware is filled in by the job."""
     new = not run.folder.exists()
     launcher = launch.of(run.config.testbed)
-    run.hardware = {"class": launcher.hardware_class(), "network": run.config.testbed.network}
+    place = launcher.hardware_class() or site.load().hardware_class()
+    run.hardware = {"class": place, "network": run.config.testbed.network}
     recorded = {"key": run.key, "hardware": run.hardware, "provenance": provenance.provenance()}
     no_links.make_folder(run.folder)
     files.write_yaml(run.folder / "config.yaml", run.config.model_copy(update=recorded).plain())
@@ -34,26 +46,34 @@ def prepare(run: Run) -> bool:
 
 
 def load(folder: Path) -> Run:
-    """The run of a prepared folder, its hardware this node's.
+    """The run of a prepared folder, its hardware this node's. InputError as of `load_all`."""
+    return load_all([folder])[0]
 
-    InputError where it was not prepared, or where code, data or torch are not what they were at submission: its numbers
-    would stand under the wrong key.
+
+def load_all(folders: Sequence[Path]) -> list[Run]:
+    """The runs of prepared folders, their hardware this node's.
+
+    InputError where one was not prepared, or where code, data or torch are not what they were at submission: its
+    numbers would stand under the wrong key.
     """
-    path = folder / "config.yaml"
-    if not path.is_file():
-        raise InputError(f"node {node()}: no {path}: not a run that `repro submit` prepared, or not visible here")
+    runs = []
     try:
-        config = checked(RunConfig, files.read_yaml(path))
-        run = Run(f"{config.paper}/{config.figure}", config.setting, config, config.seed)
-        expansion.check(run.config)
-        expansion.identify([run])
+        for folder in folders:
+            path = folder / "config.yaml"
+            if not path.is_file():
+                raise InputError(f"no {path}: not a run that `repro submit` prepared, or not visible here")
+            config = checked(RunConfig, files.read_yaml(path))
+            runs.append(Run(f"{config.paper}/{config.figure}", config.setting, config, config.seed))
+            expansion.check(config)
+        expansion.identify(runs, site.load().hardware_class())
     except InputError as error:
         raise type(error)(f"node {node()}: {error}") from None
-    if run.key != config.key:
-        raise InputError(
-            f"node {node()}: {run.label}: code, data, torch or site are not what they were when it was submitted "
-            f"(key {run.key[:8]}, was {config.key[:8]}); submit it again"
-        )
-    if run.folder.resolve() != folder.resolve():
-        raise InputError(f"node {node()}: {folder} is not in the results folder, where {run.folder} is this run's")
-    return run
+    for folder, run in zip(folders, runs, strict=True):
+        if run.key != run.config.key:
+            raise InputError(
+                f"node {node()}: {run.label}: code, data, torch or site are not what they were when it was submitted "
+                f"(key {run.key[:8]}, was {run.config.key[:8]}); submit it again"
+            )
+        if run.folder.resolve() != folder.resolve():
+            raise InputError(f"node {node()}: {folder} is not in the results folder, where {run.folder} is this run's")
+    return runs

@@ -1,9 +1,9 @@
 """What was submitted: a folder each in `results/slurm/`, with script, site options, output and `submission.json`.
 
-    {"experiment", "submitted_at", "command", "arrays": [{"job", "script", "ranks", "nodes", "partition",
-     "cells": [{"path" (below the results folder), "label", "key", "metric"}, ...]}, ...]}
+    {"experiment", "submitted_at", "command", "arrays": [{"job", "script", "ranks", "nodes", "partition", "messages",
+     "cells": [{"path" (below the results folder), "label", "key", "metric", "task"}, ...]}, ...]}
 
-The n-th run of an array is its task n.
+task: of the array, which carries out the runs that have its number in their order.
 """
 
 from __future__ import annotations
@@ -38,6 +38,11 @@ def log_of(folder: Path, job: str, task: int) -> Path:
 
 def write(folder: Path, submission: dict[str, Any]) -> None:
     write_atomically(folder / "submission.json", json.dumps(submission, indent=1) + "\n")
+
+
+def tasks(array: dict[str, Any]) -> list[tuple[dict[str, Any], int]]:
+    """The runs of an array, and which of its tasks carries out each: the n-th the n-th where the record has none."""
+    return [(run, run.get("task", number)) for number, run in enumerate(array["cells"])]
 
 
 def read(experiment: str | None = None) -> Iterator[tuple[Path, dict[str, Any]]]:

@@ -13,7 +13,7 @@ from repro.common.errors import InputError
 from repro.common.paths import PROJECT, results_root
 from repro.experiment.run import Run
 from repro.launch.slurm import site as sites
-from repro.rank import programs
+from repro.launch.slurm.resources import Resources
 from repro.rank.preemption import STATUS
 from repro.records.provenance import command
 
@@ -30,8 +30,10 @@ def _on_one_line(value: Any) -> Any:
     return value
 
 
-def render(runs: Sequence[Run], site: sites.Site, folder: Path, mlflow: bool = False) -> str:
-    """The script of one array over `runs`, which all need as many ranks, and all a GPU each or none.
+def render(
+    packs: Sequence[Sequence[Run]], asked: Resources, site: sites.Site, folder: Path, mlflow: bool = False
+) -> str:
+    """The script of one array, whose n-th task carries out the runs of the n-th pack; all ask for the same.
 
     folder: of the submission, for the tasks' output and the copy of the site's options; absolute. InputError for a
     name, path, option or command that does not stay on its line.
@@ -45,9 +47,9 @@ def render(runs: Sequence[Run], site: sites.Site, folder: Path, mlflow: bool = F
         undefined=jinja2.StrictUndefined,
         finalize=_on_one_line,
     )
-    ranks, root = programs.ranks(runs[0].config), results_root()
-    gpus = site.gpus(ranks) if runs[0].config.wanted_device != "cpu" else None
-    options = dict([gpus] if gpus else []) | {
+    root, experiment = results_root(), packs[0][0].experiment
+    options: dict[str, str | None] = {
+        **dict([asked.gpus] if asked.gpus else []),
         "mem": site.mem,
         "mem-per-gpu": site.mem_per_gpu,
         "constraint": site.constraint,
@@ -56,12 +58,14 @@ def render(runs: Sequence[Run], site: sites.Site, folder: Path, mlflow: bool = F
         "qos": site.qos,
         "time": site.time,
     }
-    return environment.from_string(TEMPLATE.read_text(encoding="utf-8")).render(
-        experiment=runs[0].experiment,
-        job_name=re.sub(r"[^\w./-]+", "-", f"repro-{runs[0].experiment}"),
-        runs=[{"path": str(run.folder.relative_to(root)), "label": run.label} for run in runs],
-        ranks=ranks,
-        nodes=site.nodes(ranks),
+    return environment.from_string(
+        TEMPLATE.read_text(encoding="utf-8")
+    ).render(
+        experiment=experiment,
+        job_name=re.sub(r"[^\w.-]+", "-", f"repro-{experiment}"),  # some tools make a file's name of it
+        packs=[[{"path": str(run.folder.relative_to(root)), "label": run.label} for run in pack] for pack in packs],
+        runs=sum(map(len, packs)),
+        asked=asked,
         options=[(name, value) for name, value in options.items() if value],
         site=site,
         site_file=sites.path(),

@@ -86,6 +86,8 @@ class Site:
     sbatch: tuple[str, ...] = _option((), _words)
     srun: tuple[str, ...] = _option((), _words)
     signal_seconds: int = _option(120, _number(1))
+    pack_minutes: int | None = _option(None, _number(1, optional=True))
+    simulations: int = _option(4, _number(1))
     max_tasks: int | None = _option(None, _number(1, optional=True))
     max_requeues: int = _option(50, _number(0))
 
@@ -94,11 +96,14 @@ class Site:
         """Ranks on a node, at most."""
         return self.ranks_per_node or self.gpus_per_node or 1
 
-    def gpus(self, ranks: int) -> tuple[str, str] | None:
-        """The option of sbatch, and its value, for the GPUs that so many ranks use: of a node, or of each task."""
+    def gpus(self, ranks: int, every_rank: bool = True) -> tuple[str, str] | None:
+        """The option of sbatch, and its value, for the GPUs that so many ranks use: of a node, or of each task.
+
+        every_rank: whether there are no tasks without a GPU beside them.
+        """
         if not self.gpus_per_node:
             return None
-        if self.gpus_per_task:
+        if self.gpus_per_task and every_rank:
             return "gpus-per-task", ":".join(filter(None, (self.gpu_type, "1")))
         used = min(self.gpus_per_node, self.on_a_node(ranks))
         return "gres", ":".join(filter(None, ("gpu", self.gpu_type, str(used))))

@@ -40,14 +40,14 @@ def status(experiment: str | None = None) -> list[dict[str, Any]]:
     for folder, submission in submissions:
         arrays = []
         for array in submission["arrays"]:
-            mine = [n for n, run in enumerate(array["cells"]) if latest[run["path"]] == (str(folder), array["job"])]
+            job, here = array["job"], (str(folder), array["job"])
+            mine = [(run, task) for run, task in record.tasks(array) if latest[run["path"]] == here]
             if not mine:
                 continue
-            gone = any((array["job"], number) not in tasks for number in mine)
-            ends = client.ended([array["job"]]) if gone else {}
+            ends = client.ended([job]) if any((job, task) not in tasks for _, task in mine) else {}
             runs = [
-                run_status(folder, array, number, tasks.get((array["job"], number)), ends.get((array["job"], number)))
-                for number in mine
+                run_status(folder, array, run, task, tasks.get((job, task)), ends.get((job, task)))
+                for run, task in mine
             ]
             arrays.append({name: array[name] for name in ("job", "ranks", "nodes", "partition")} | {"cells": runs})
         if arrays:
@@ -56,18 +56,31 @@ def status(experiment: str | None = None) -> list[dict[str, Any]]:
 
 
 def run_status(
-    folder: Path, array: dict[str, Any], number: int, task: client.ArrayTask | None, end: str | None
+    folder: Path,
+    array: dict[str, Any],
+    run: dict[str, Any],
+    number: int,
+    task: client.ArrayTask | None,
+    end: str | None,
 ) -> dict[str, Any]:
-    """One run, from its folder, its task in Slurm while that is there, and how Slurm says that it ended."""
-    run = array["cells"][number]
+    """One run, from its folder, its task in Slurm while that is there, and how Slurm says that it ended.
+
+    A task may have other runs too: this one then waits for its turn, or is over, while the task goes on.
+    """
     place = results_root() / run["path"]
     progress = progress_of(place, run)
     log = record.log_of(folder, array["job"], number)
     reason = ""
-    if task:
-        waiting = task.state in WAITING
-        state = ("requeued" if progress["started"] else "pending") if waiting else "running"
-        reason = task.reason if waiting and task.reason != "None" else ""
+    packed = sum(task_of == number for _, task_of in record.tasks(array)) > 1
+    if task and packed and progress["finished"]:
+        state = "done"
+    elif task and task.state in WAITING:
+        state = "requeued" if progress["started"] else "pending"
+        reason = task.reason if task.reason != "None" else ""
+    elif task and packed and progress["failure"]:
+        state, reason = "failed", progress["failure"]
+    elif task:
+        state = "pending" if packed and not progress["started"] else "running"
     elif progress["finished"]:
         state = "done"
     elif end == "CANCELLED":

@@ -1,7 +1,9 @@
-"""`repro submit`: an experiment's runs that are not done, as one job array for each number of ranks."""
+"""`repro submit`: an experiment's runs that are not done, as one job array for those that ask for the same."""
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import sys
 from collections.abc import Sequence
@@ -10,55 +12,100 @@ from typing import Any
 
 from repro import launch
 from repro.common import no_links
-from repro.common.errors import InputError
+from repro.common.errors import InputError, NotHere
 from repro.experiment import config as configs
 from repro.experiment import grid
 from repro.experiment.run import Run
 from repro.experiment.testbeds import testbed_of
 from repro.launch import runs as expansion
-from repro.launch.local import Mpirun, Torchrun
+from repro.launch.local import Mpirun, Torchrun, Virtual
 from repro.launch.slurm import client, record, script
 from repro.launch.slurm import site as sites
+from repro.launch.slurm.packs import Pack, arrays
 from repro.launch.slurm.prepared import prepare
+from repro.launch.slurm.resources import Resources
 from repro.launch.srun import Srun
-from repro.rank import programs
 from repro.records import provenance
 
 ANYWHERE = (Mpirun, Torchrun, Srun)  # measured runs of these launchers may as well run on a cluster
 TESTBED = "slurm"
 
 
-def find_runs(experiment: str, overrides: Sequence[str], scale: str) -> tuple[list[Run], str | None]:
+def find_runs(
+    experiment: str, overrides: Sequence[str], scale: str, simulated: bool = False, dry: bool = False
+) -> tuple[list[Run], str | None]:
     """An experiment's measured runs on testbed slurm, with their keys, and a line on what was left out, if anything.
 
     A testbed of this machine is replaced by the cluster and keeps its overrides; simulated and shaped ones are not.
-    Where the experiment has no testbed of this machine, its runs are on the cluster if the user names that.
+    Where the experiment has no testbed of this machine, its runs are on the cluster if the user names that. simulated:
+    those of simulated testbeds too, which stay what they are; of a testbed that the user names, alone. dry: where data
+    are not here, keys that stand for those that runs will have, and a line that says so.
     """
     given = [word.partition("=")[2] for word in overrides if word.startswith("testbed=")]
-    if any(name != TESTBED for name in given):
-        raise InputError(f"testbed={given[-1]}: `repro submit` is for testbed={TESTBED}, `repro run` for the others")
+    if any(name != TESTBED and not (simulated and virtual(experiment, name, scale)) for name in given):
+        raise InputError(
+            f"testbed={given[-1]}: `repro submit` is for testbed={TESTBED} (with --simulated also for simulated ones), "
+            "`repro run` for the others"
+        )
     ours = [word for word in overrides if not word.startswith("testbed")]
     testbeds = configs.axes(configs.compose(experiment, grid.split(ours)[0], scale), ours)[1]
+    chosen = given if simulated and given else [*testbeds]
+    kept_simulated = [name for name in chosen if simulated and virtual(experiment, name, scale)]
     conditions, left_out = None, []
     for name, changes in testbeds.items():
-        testbed = testbed_of(configs.compose(experiment, [f"testbed={name}"], scale)["testbed"])
-        if not isinstance(launch.of(testbed), ANYWHERE):
+        if name in kept_simulated:
+            continue
+        if not isinstance(launcher_of(experiment, name, scale), ANYWHERE):
             left_out.append(name)
         elif conditions is None or name == TESTBED:
             conditions = changes
     note = f"{experiment}: left out testbed {', '.join(left_out)} (`repro run` does those)" if left_out else None
-    if conditions is None and given:
+    if conditions is None and TESTBED in given:
         conditions, note = [], None
-    if conditions is None:
+    if given and TESTBED not in given:
+        conditions, note = None, None
+    if conditions is None and not kept_simulated:
         if note:
             note += f"; testbed={TESTBED} runs it on the cluster"
         return [], note
-    keys = {word.partition("=")[0] for word in overrides}
-    kept = [change for change in conditions if change.partition("=")[0] not in keys]
-    others = [word for word in overrides if word not in (f"testbed={TESTBED}",)]
-    runs = expansion.expand(experiment, [f"testbed={TESTBED}", *kept, *others], scale)
-    expansion.identify(runs)
-    return runs, note
+    runs: list[Run] = []
+    others = [word for word in overrides if not word.startswith("testbed=")]
+    if conditions is not None:
+        keys = {word.partition("=")[0] for word in overrides}
+        kept = [change for change in conditions if change.partition("=")[0] not in keys]
+        runs += expansion.expand(experiment, [f"testbed={TESTBED}", *kept, *others], scale)
+    if kept_simulated:
+        runs += expansion.expand(experiment, [f"testbed={','.join(kept_simulated)}", *others], scale)
+    absent = identify(runs, dry)
+    return runs, "; ".join(filter(None, (note, absent))) or None
+
+
+def launcher_of(experiment: str, testbed: str, scale: str) -> launch.Launcher:
+    return launch.of(testbed_of(configs.compose(experiment, [f"testbed={testbed}"], scale)["testbed"]))
+
+
+def virtual(experiment: str, testbed: str, scale: str) -> bool:
+    """Whether a testbed is a simulated one."""
+    return testbed != TESTBED and isinstance(launcher_of(experiment, testbed, scale), Virtual)
+
+
+def identify(runs: Sequence[Run], dry: bool) -> str | None:
+    """Give the runs their keys; a line on what is not here for that, which only a dry run gets along without."""
+    place = sites.load().hardware_class()
+    try:
+        expansion.identify(runs, place)
+        return None
+    except NotHere as error:
+        if not dry:
+            raise
+        reason = str(error)
+    keys = expansion.Keys(place)
+    for run in runs:
+        try:
+            keys.give(run)
+        except NotHere:
+            keys.give(run, checksum="not here")
+    return f"warning: {reason}; the names of folders in the script are not those that runs will have"
 
 
 def choose(runs: Sequence[Run]) -> tuple[list[Run], int, int]:
@@ -77,28 +124,40 @@ def busy_keys() -> set[str]:
         run["key"]
         for _, submission in submissions
         for array in submission["arrays"]
-        for number, run in enumerate(array["cells"])
-        if (array["job"], number) in tasks
+        for run, task in record.tasks(array)
+        if (array["job"], task) in tasks
     }
 
 
-def groups(runs: Sequence[Run]) -> list[list[Run]]:
-    """The runs by number of ranks and by what computes: an array asks for the nodes and GPUs of its runs, no more."""
-    found: dict[tuple[int, bool], list[Run]] = {}
-    for run in runs:
-        found.setdefault((programs.ranks(run.config), run.config.wanted_device != "cpu"), []).append(run)
-    return [found[needs] for needs in sorted(found)]
-
-
 def scripts(runs: Sequence[Run], site: sites.Site, folder: Path, mlflow: bool) -> list[tuple[list[Run], str]]:
-    return [(group, script.render(group, site, folder, mlflow)) for group in groups(runs)]
+    """The runs of each array, and its script."""
+    found = arrays(runs, site)
+    return [(flat(packs), script.render(packs, asked, site, folder, mlflow)) for asked, packs in found]
+
+
+def flat(packs: Sequence[Pack]) -> list[Run]:
+    return [run for pack in packs for run in pack]
 
 
 def asked(runs: Sequence[Run], site: sites.Site) -> dict[str, Any]:
-    """What an array over `runs` asks for: {ranks, nodes, gpus (sbatch's word for them)}."""
-    ranks = programs.ranks(runs[0].config)
-    gpus = site.gpus(ranks) if runs[0].config.wanted_device != "cpu" else None
-    return {"ranks": ranks, "nodes": site.nodes(ranks), "gpus": "=".join(gpus) if gpus else "none"}
+    """What an array over `runs` asks for, for people."""
+    return described(*arrays(runs, site)[0])
+
+
+def described(needed: Resources, packs: Sequence[Pack]) -> dict[str, Any]:
+    """An array for people: {jobs, ranks, nodes, gpus (sbatch's word for them), messages}."""
+    sizes = {"jobs": len(packs), "ranks": needed.ranks, "nodes": needed.nodes}
+    return sizes | {"gpus": "=".join(needed.gpus) or "none", "messages": needed.messages}
+
+
+def time_warning(site: sites.Site) -> str | None:
+    """A line where nothing says how long a job may take."""
+    if site.time or any(re.match(r"--time\b|-t", word) for word in site.sbatch) or os.environ.get("SBATCH_TIMELIMIT"):
+        return None
+    return (
+        f"warning: site file {sites.path()}: no time: the partition's default limit ends a job (`sinfo -o '%P %L'`), "
+        "and the scheduler fits it in nowhere sooner; set time, for instance 04:00:00"
+    )
 
 
 def submit(runs: Sequence[Run], site: sites.Site, mlflow: bool) -> dict[str, Any]:
@@ -111,7 +170,7 @@ def submit(runs: Sequence[Run], site: sites.Site, mlflow: bool) -> dict[str, Any
         client.need_mpi(site.mpi)
     experiment = runs[0].experiment
     folder = record.new_folder(experiment)
-    made = scripts(runs, site, folder, mlflow)
+    made = [(asks, packs, script.render(packs, asks, site, folder, mlflow)) for asks, packs in arrays(runs, site)]
     no_links.make_folder(folder, new=True)
     no_links.write(folder / "site.yaml", sites.path().read_bytes())
     submission: dict[str, Any] = {
@@ -120,11 +179,10 @@ def submit(runs: Sequence[Run], site: sites.Site, mlflow: bool) -> dict[str, Any
         "command": provenance.command(["repro", *sys.argv[1:]]),
         "arrays": [],
     }
-    for number, (group, text) in enumerate(made):
-        ranks = programs.ranks(group[0].config)
-        path = folder / (f"job-{number}-{ranks}ranks.sbatch" if len(made) > 1 else "job.sbatch")
+    for number, (asks, packs, text) in enumerate(made):
+        path = folder / (f"job-{number}-{asks.ranks}ranks.sbatch" if len(made) > 1 else "job.sbatch")
         no_links.write(path, text.encode())
-        new = [run for run in group if prepare(run)]
+        new = [run for run in flat(packs) if prepare(run)]
         try:
             job = client.submit(path)
         except InputError:
@@ -137,17 +195,20 @@ def submit(runs: Sequence[Run], site: sites.Site, mlflow: bool) -> dict[str, Any
             {
                 "job": job,
                 "script": path.name,
-                "ranks": ranks,
-                "nodes": site.nodes(ranks),
+                "ranks": asks.ranks,
+                "nodes": asks.nodes,
                 "partition": site.partition,
+                "messages": asks.messages,
                 "cells": [
                     {
                         "path": str(run.folder.relative_to(folder.parents[1])),
                         "label": run.label,
                         "key": run.key,
                         "metric": run.config.metric,
+                        "task": task,
                     }
-                    for run in group
+                    for task, pack in enumerate(packs)
+                    for run in pack
                 ],
             }
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from unittest import mock
 
 import pytest
 
@@ -11,9 +12,10 @@ from repro import cli, launch
 from repro.common.errors import InputError
 from repro.experiment import testbeds
 from repro.fabric import srun_ranks
+from repro.launch import forecast, runner, srun
 from repro.launch import runs as expansion
-from repro.launch import srun
-from repro.launch.slurm import client, record, site, status, submit
+from repro.launch.slurm import client, layout, packs, record, site, status, submit
+from repro.rank.preemption import Preempted
 
 EXPERIMENT = "pipesgd/fig4-mnist"
 DIGITS = ["dataset.standin=always"]
@@ -185,13 +187,14 @@ def test_sruns_command_line(options, monkeypatch):
     given = {"name": "slurm", "kind": "measured", "launcher": "srun", "fabric": "mpi", "network": "fast"}
     testbed = testbeds.testbed_of(given)
     command = launch.of(testbed).command(3, ["-m", "repro.rank.main", "/run"])
-    assert command[:7] == [
+    assert command[:8] == [
         "srun",
         "--ntasks=3",
         "--cpus-per-task=4",
         "--distribution=block",
         "--kill-on-bad-exit=1",
         "--mpi=pmi2",
+        "--export=ALL",
         "--cpu-bind=cores",
     ]
     assert command[-6:] == ["/env/bin/python", "-m", "mpi4py", "-m", "repro.rank.main", "/run"]
@@ -246,6 +249,151 @@ def test_the_ranks_environment():
     )
     assert srun_ranks.rank_environment(given, "mpi") == {"LOCAL_RANK": "1"}
     assert srun_ranks.tasks_per_node("2(x3),1") == [2, 2, 2, 1]
+
+
+# --- GPUs
+
+
+def by_variant(runs, of):
+    return {run.variant: of(run) for run in runs if not run.config.breakdown}
+
+
+def test_nccl_is_taken_where_every_rank_has_a_gpu_and_the_strategy_can(options, tmp_path):
+    """Always MPI, which stages every message of a GPU through host memory."""
+    site_of = options("gpus_per_node: 4")
+    fabrics = by_variant(planned(), lambda run: run.config.testbed.fabric)
+    assert fabrics.pop("PS-Sync") == "mpi" and set(fabrics.values()) == {"torch"}
+    eager = planned("strategy=eager_solo")[0]
+    assert eager.config.testbed.fabric == "mpi"
+    needed = submit.asked([eager], site_of)["messages"]
+    assert "host memory" in needed and "any_source" in needed
+    assert submit.asked(planned("strategy=dsync")[:1], site_of)["messages"] == "NCCL"
+    for override in ("testbed.fabric=mpi", "device=cpu"):
+        assert planned("strategy=dsync", override)[0].config.testbed.fabric == "mpi"
+    options("gpus_per_node: 2\nranks_per_node: 4\nshare_gpus: true")
+    assert planned("strategy=dsync")[0].config.testbed.fabric == "mpi"
+    options()
+    assert {run.config.testbed.fabric for run in planned()} == {"mpi"}
+    assert planned("strategy=ddp")[0].config.testbed.fabric == "torch"  # needs it everywhere
+
+
+def test_a_server_has_no_gpu_of_its_own_and_no_node(options, tmp_path, monkeypatch):
+    found = options("gpus_per_node: 4\ngpus_per_task: true")
+    runs = planned("strategy=ps_sync", "workers=8", "batch=80")
+    ((_, text),) = submit.scripts(runs, found, tmp_path, False)
+    for line in ("--nodes=2", "--ntasks=10", "--ntasks-per-node=5", "--gres=gpu:4"):
+        assert f"#SBATCH {line}\n" in text  # was three nodes with three GPUs each
+    config = runs[0].config
+    assert [config.device_of(rank) for rank in (0, 7, 8)] == ["auto", "auto", "cpu"]
+    monkeypatch.setattr(srun, "allocated_hosts", lambda: ["n0", "n1"])
+    command = launch.of(config.testbed).command(9, ["-m", "repro.rank.main", "/run"])
+    assert "--distribution=arbitrary" in command and "--nodelist=n0*4,n1*5" in command
+    # NCCL has no ranks without a GPU: who asks for it pays for the server's
+    over_nccl = planned("strategy=ps_sync", "testbed.fabric=torch")[0]
+    assert over_nccl.config.device_of(4) == "auto" and submit.asked([over_nccl], found)["gpus"] == "gpus-per-task=1"
+    assert planned("strategy=ps_sync", "testbed.fabric=torch", "testbed.backend=gloo")[0].config.device_of(4) == "cpu"
+    with pytest.raises(InputError, match=r"testbed\.gpu_ranks=4: NCCL needs a GPU of each of 5 ranks"):
+        planned("strategy=ps_sync", "testbed.fabric=torch", "testbed.gpu_ranks=4")
+
+
+def test_every_server_has_its_place_and_every_gpu_one_rank(options):
+    found = options("gpus_per_node: 4")
+    placed = layout.layout(found, 12, 9)
+    assert placed.places == (0, 0, 0, 1, 1, 1, 2, 2, 2, 2, 1, 0) and placed.per_node == 4 and placed.tasks == 12
+    assert placed.hosts(["a", "b", "c"]) == "a*3,b*3,c*4,b*1,a*1"
+    assert layout.layout(found, 5, 4) == (5, 4, 1, 5, None)  # a single node needs no places
+    assert layout.layout(found, 5, 0)[:4] == (5, 0, 2, 3)  # device=cpu
+    assert layout.layout(options("ranks_per_node: 2"), 5)[:4] == (5, 0, 3, 2)
+
+
+def test_ranks_see_all_gpus_of_their_node(options):
+    options("gpus_per_node: 4\nsrun: [--gpu-bind=closest]")
+    given = planned("strategy=dsync")[0].config.testbed
+    command = launch.of(given).command(4, ["-m", "repro.rank.main", "/run"])
+    assert command.index("--gpu-bind=none") < command.index("--gpu-bind=closest")  # the site's word is the last
+    options("gpus_per_node: 0")
+    assert not any("gpu-bind" in word for word in launch.of(given).command(4, ["-m", "x", "/run"]))
+
+
+# --- several runs in a job
+
+
+def test_runs_that_ask_for_the_same_are_packed_up_to_a_budget(options, tmp_path, monkeypatch):
+    """There was a job for each run, however small."""
+    seconds = {"D-Sync": 50.0, "D-Sync + T": 70.0, "D-Sync + Q": 30.0, "Pipe-SGD": None, "PS-Sync": 10.0}
+    monkeypatch.setattr(
+        packs, "estimates", lambda runs, _: [forecast.Estimate(seconds.get(run.variant, 200.0)) for run in runs]
+    )
+    alone = submit.scripts(planned(), options(), tmp_path, False)
+    assert [submit.asked(runs, site.load())["jobs"] for runs, _ in alone] == [6, 1]
+    budget = options("pack_minutes: 2")
+    found = {needed.ranks: jobs for needed, jobs in packs.arrays(planned(), budget)}
+    assert [[run.variant for run in job] for job in found[4]] == [
+        ["D-Sync", "D-Sync + T"],  # two minutes
+        ["D-Sync + Q"],
+        ["Pipe-SGD"],  # nobody knows for how long
+        ["Pipe-SGD + T"],  # longer than the budget
+        ["Pipe-SGD + Q"],
+    ]
+    ((_, text), _) = submit.scripts(planned(), budget, tmp_path, False)
+    assert "#SBATCH --array=0-4\n" in text and subprocess.run(["bash", "-n"], input=text, text=True).returncode == 0
+    _, case, rest = text.partition("case ")
+    choice = case + rest.partition("project=")[0] + 'printf "%s\\n" "${runs[@]}"'
+    task = {"SLURM_ARRAY_TASK_ID": "0"}
+    shown = subprocess.run(["bash"], input=choice, text=True, capture_output=True, env=task).stdout.split()
+    assert shown == [str(run.folder.relative_to(tmp_path / "results")) for run in found[4][0]]
+
+
+def test_simulated_runs_share_a_job_several_at_a_time(options, tmp_path):
+    found = options("simulations: 3\ngpus_per_node: 4\ncpus_per_rank: 2")
+    runs, note = submit.find_runs(EXPERIMENT, DIGITS, "quick", simulated=True)
+    assert {run.testbed for run in runs} == {"slurm", "paper/pipesgd"}
+    assert "paper/pipesgd" not in note  # which says that `repro run` is for emulated ones
+    alone, _ = submit.find_runs(EXPERIMENT, [*DIGITS, "testbed=virtual"], "quick", simulated=True)
+    assert {run.testbed for run in alone} == {"virtual"}
+    assert {run.hardware["class"] for run in alone} == {
+        found.hardware_class()
+    }  # of the place, as measured ones have it
+    ((together, text),) = submit.scripts(alone, found, tmp_path, False)
+    assert len(together) == len(alone) > 3 and "#SBATCH --array=0-0\n" in text and "--gres" not in text
+    assert "#SBATCH --ntasks=1\n" in text and "#SBATCH --cpus-per-task=3\n" in text
+    with pytest.raises(InputError, match="testbed=here"):
+        submit.find_runs(EXPERIMENT, [*DIGITS, "testbed=here"], "quick", simulated=True)
+
+
+def test_whoever_asks_a_run_to_leave_gets_the_place(options, tmp_path):
+    """The next run of the job was started in the seconds before the end."""
+    first, second = planned("strategy=dsync", "seeds=2")
+    begun = []
+
+    def leave(run, core):
+        begun.append(run.seed)
+        raise Preempted("asked to leave")
+
+    faults = runner.run_all([first, second], leave, mock.Mock())
+    assert begun == [0] and [run for run, _ in faults] == [first]
+
+
+def test_a_job_name_has_no_slash_and_a_job_without_a_time_is_warned_of(options, capsys):
+    options()
+    dry = ["submit", EXPERIMENT, *DIGITS, "strategy=dsync", "--dry-run"]
+    assert cli.main(dry) == 0
+    shown = capsys.readouterr()
+    (name,) = [line for line in shown.out.splitlines() if "--job-name" in line]
+    assert "/" not in name and "no time" in shown.err
+    for text in ("time: 60", "sbatch: [--time=60]"):
+        options(text)
+        assert cli.main(dry) == 0 and "no time" not in capsys.readouterr().err
+
+
+def test_a_dry_run_needs_no_data(options, tmp_path, monkeypatch, capsys):
+    """It refused, on a login node that has no ImageNet."""
+    monkeypatch.setenv("REPRO_DATA", str(tmp_path))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    submitted = ["submit", "eagersgd/fig11", "testbed=slurm", "--scale=paper"]
+    assert cli.main([*submitted, "--dry-run"]) == 0
+    shown = capsys.readouterr()
+    assert "#SBATCH --array=" in shown.out and "warning: " in shown.err and "imagenet" in shown.err.lower()
 
 
 # --- what happened

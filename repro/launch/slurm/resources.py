@@ -1,0 +1,59 @@
+"""What a run asks of Slurm, and by what its messages go: runs that ask for the same share an array."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from repro import launch
+from repro.experiment.run import Run
+from repro.launch import runs as expansion
+from repro.launch.slurm.layout import layout
+from repro.launch.slurm.site import Site
+from repro.launch.srun import without_nccl
+from repro.rank import programs
+
+
+@dataclass(frozen=True, order=True)
+class Resources:
+    """Of one job.
+
+    ranks     of a run; 1 of simulated ones, whose ranks share a process
+    gpus      the option of sbatch for GPUs and its value; empty: none
+    messages  by what they go between ranks, and why not by NCCL
+    """
+
+    ranks: int
+    simulated: bool
+    nodes: int
+    tasks: int
+    per_node: int
+    cpus: int
+    gpus: tuple[()] | tuple[str, str]
+    messages: str
+
+
+def of(run: Run, site: Site) -> Resources:
+    """What a run asks for; of simulated ones those that go side by side together."""
+    config = run.config
+    testbed, gpu = config.testbed, config.wanted_device != "cpu"
+    if config.simulated:
+        return Resources(1, True, 1, 1, 1, site.simulations, (site.gpus(1) if gpu else None) or (), "simulated")
+    assert testbed.kind == "measured"
+    ranks = programs.ranks(config)
+    place = layout(site, ranks, testbed.gpu_ranks if gpu else 0)
+    gpus = site.gpus(place.on_gpus, every_rank=place.on_gpus == ranks) if place.on_gpus else None
+    by = messages(run, site, place.on_gpus == ranks)
+    return Resources(ranks, False, place.nodes, place.tasks, place.per_node, site.cpus_per_rank, gpus or (), by)
+
+
+def messages(run: Run, site: Site, every_rank: bool) -> str:
+    """By what they go, as in `MPI, through host memory: its strategy needs tags`; every_rank: whether all have GPUs."""
+    config = run.config
+    if launch.of(config.testbed).fabric == "torch":
+        own = every_rank and site.on_a_node(programs.ranks(config)) <= site.gpus_per_node
+        nccl = own and config.testbed.backend != "gloo"
+        return "NCCL" if nccl else "gloo"
+    if not site.gpus_per_node or config.wanted_device == "cpu":
+        return "MPI"
+    reason = without_nccl(site, expansion.needs(config)) or "testbed.fabric=mpi"
+    return f"MPI, through host memory: {reason}"

@@ -41,52 +41,40 @@ def find_runs(
     those of simulated testbeds too, which stay what they are; of a testbed that the user names, alone. dry: where data
     are not here, keys that stand for those that runs will have, and a line that says so.
     """
-    given = [word.partition("=")[2] for word in overrides if word.startswith("testbed=")]
-    if any(name != TESTBED and not (simulated and virtual(experiment, name, scale)) for name in given):
-        raise InputError(
-            f"testbed={given[-1]}: `repro submit` is for testbed={TESTBED} (with --simulated also for simulated ones), "
-            "`repro run` for the others"
-        )
+    named = [word.partition("=")[2] for word in overrides if word.startswith("testbed=")]
+    given = [name for word in named for name in word.split(",")]
     ours = [word for word in overrides if not word.startswith("testbed")]
     testbeds = configs.axes(configs.compose(experiment, grid.split(ours)[0], scale), ours)[1]
-    chosen = given if simulated and given else [*testbeds]
-    kept_simulated = [name for name in chosen if simulated and virtual(experiment, name, scale)]
-    conditions, left_out = None, []
-    for name, changes in testbeds.items():
-        if name in kept_simulated:
-            continue
-        if not isinstance(launcher_of(experiment, name, scale), ANYWHERE):
-            left_out.append(name)
-        elif conditions is None or name == TESTBED:
-            conditions = changes
+    launchers = {
+        name: launch.of(testbed_of(configs.compose(experiment, [f"testbed={name}"], scale)["testbed"]))
+        for name in {*testbeds, *(given if simulated else ())}
+    }
+    virtual = [name for name in given or testbeds if simulated and isinstance(launchers[name], Virtual)]
+    if wrong := [name for name in given if name not in (TESTBED, *virtual)]:
+        raise InputError(
+            f"testbed={wrong[-1]}: `repro submit` is for testbed={TESTBED} (with --simulated also for simulated ones), "
+            "`repro run` for the others"
+        )
+    on_cluster = {name: changes for name, changes in testbeds.items() if isinstance(launchers[name], ANYWHERE)}
+    left_out = [name for name in testbeds if name not in (*on_cluster, *virtual)]
     note = f"{experiment}: left out testbed {', '.join(left_out)} (`repro run` does those)" if left_out else None
-    if conditions is None and TESTBED in given:
-        conditions, note = [], None
+    conditions = on_cluster.get(TESTBED, next(iter(on_cluster.values()), None))
     if given and TESTBED not in given:
         conditions, note = None, None
-    if conditions is None and not kept_simulated:
-        if note:
-            note += f"; testbed={TESTBED} runs it on the cluster"
-        return [], note
-    runs: list[Run] = []
+    elif given and conditions is None:
+        conditions, note = [], None
     others = [word for word in overrides if not word.startswith("testbed=")]
+    runs: list[Run] = []
     if conditions is not None:
-        keys = {word.partition("=")[0] for word in overrides}
+        keys = {word.partition("=")[0] for word in others}
         kept = [change for change in conditions if change.partition("=")[0] not in keys]
         runs += expansion.expand(experiment, [f"testbed={TESTBED}", *kept, *others], scale)
-    if kept_simulated:
-        runs += expansion.expand(experiment, [f"testbed={','.join(kept_simulated)}", *others], scale)
-    absent = identify(runs, dry)
+    elif note:
+        note += f"; testbed={TESTBED} runs it on the cluster"
+    if virtual:
+        runs += expansion.expand(experiment, [f"testbed={','.join(virtual)}", *others], scale)
+    absent = identify(runs, dry) if runs else None
     return runs, "; ".join(filter(None, (note, absent))) or None
-
-
-def launcher_of(experiment: str, testbed: str, scale: str) -> launch.Launcher:
-    return launch.of(testbed_of(configs.compose(experiment, [f"testbed={testbed}"], scale)["testbed"]))
-
-
-def virtual(experiment: str, testbed: str, scale: str) -> bool:
-    """Whether a testbed is a simulated one."""
-    return testbed != TESTBED and isinstance(launcher_of(experiment, testbed, scale), Virtual)
 
 
 def identify(runs: Sequence[Run], dry: bool) -> str | None:

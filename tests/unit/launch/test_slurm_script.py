@@ -437,5 +437,34 @@ def test_the_states_of_runs(options, tmp_path, monkeypatch):
     assert text.endswith("1 running, 1 pending, 1 requeued, 1 stopped, 1 cancelled, 2 failed, 1 done")
 
 
+def test_runs_of_one_job_are_told_apart(options, tmp_path, monkeypatch):
+    names = ["over", "bad", "now", "next"]
+    cells = [{"path": f"p/e/{name}", "label": name, "key": name, "metric": "top1", "task": 0} for name in names]
+    array = {"job": "7", "ranks": 2, "nodes": 1, "partition": None, "cells": cells}
+    record.root().mkdir(parents=True)
+    record.write(record.root() / "1", {"experiment": "p/e", "submitted_at": "2026", "arrays": [array]})
+    events = {"over": ["run_start"], "bad": ["run_start", "failed"], "now": ["run_start"], "next": []}
+    for name in names:
+        (tmp_path / "results/p/e" / name).mkdir(parents=True)
+        lines = [json.dumps({"event": each, "reason": "lost", "iterations": 9}) + "\n" for each in events[name]]
+        (tmp_path / "results/p/e" / name / "events.jsonl").write_text("".join(lines))
+    summary = json.dumps({"status": "finished", "key": "over"})
+    (tmp_path / "results/p/e/over/summary.json").write_text(summary)
+    monkeypatch.setattr(client, "need", lambda program: program)
+    task = {("7", 0): client.ArrayTask("RUNNING", "n1")}
+    monkeypatch.setattr(client, "queued", lambda: task)
+
+    def states():
+        return [run["state"] for run in status.status()[0]["arrays"][0]["cells"]]
+
+    assert states() == ["done", "failed", "running", "pending"]
+    assert submit.busy_keys() == set(names)  # they wait for their turn, or the job will try them again
+    task["7", 0] = client.ArrayTask("PENDING", reason="BeginTime")
+    assert states() == ["done", "requeued", "requeued", "pending"]
+    task.clear()
+    monkeypatch.setattr(client, "ended", lambda jobs: {("7", 0): "TIMEOUT"})
+    assert states() == ["done", "failed", "failed", "failed"]
+
+
 def test_tasks_that_never_started_are_read_from_their_short_form():
     assert client._numbers("1-3,7%2") == [1, 2, 3, 7] and client._numbers("4") == [4] and client._numbers("") == []

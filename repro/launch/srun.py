@@ -129,9 +129,10 @@ class Srun(Launcher):
         ]
         if laid_out.places:
             options[2:3] = ["--distribution=arbitrary", f"--nodelist={laid_out.hosts(self.hosts(laid_out.nodes))}"]
-        if laid_out.on_gpus:
-            # every rank sees its node's GPUs and takes the one of its local number: bound to one, ranks could not copy
-            # from each other's GPUs, and would all say that theirs is number 0
+        if here.gpus_per_task and laid_out.on_gpus == ranks:
+            # Every rank is to see the job's GPUs on its node and take the one of its local number: bound to its own,
+            # as --gpus-per-task has it, it could not copy to and from another's. With --gres nothing is bound, and
+            # Slurm 22.05 (tried) answers --gpu-bind=none there by no longer saying which GPUs are the job's.
             options.append("--gpu-bind=none")
         guard = ["bash", "-c", GUARD, str(PROJECT), program[-1], " ".join(NEEDED[self.fabric]), str(len(python))]
         # without -m mpi4py an uncaught exception in one rank would leave the others waiting

@@ -276,7 +276,7 @@ before: [export SLURM_EXPORT_ENV=NONE]
 
 def test_from_submission_over_preemption_to_a_published_page(tmp_path, monkeypatch, without_mpi):
     """On nodes with GPUs: packed runs, one of them interrupted; a server without a GPU; simulated runs; the page."""
-    results, long = tmp_path / "results", [*LONG[:3], "epochs=12", *LONG[4:], "breakdown_steps=0"]
+    results, long = tmp_path / "results", [*LONG[:3], "epochs=20", *LONG[4:], "breakdown_steps=0"]
     with running(tmp_path, GPUS, gpus=2) as cluster:
         (packed,) = submit(cluster, *long, "strategy=dsync", "seeds=2")
         (array,) = packed["arrays"]
@@ -296,8 +296,7 @@ def test_from_submission_over_preemption_to_a_published_page(tmp_path, monkeypat
         wait_until(lambda: queue_is_empty(cluster), "the jobs end")
         found = runs_of(cluster)
         assert [run["state"] for run in found] == ["done"] * (4 + (not without_mpi)), found
-        restarts = [run["restarts"] for run in found if "dsync-slurm" in run["path"]]
-        assert restarts == [1, 0]
+        assert sum(run["restarts"] for run in found if "dsync-slurm" in run["path"]) == 1
         repeated = repro(cluster, "submit", EXPERIMENT, *long, "strategy=dsync", "seeds=2")
         assert "nothing to submit" in repeated.stdout
 

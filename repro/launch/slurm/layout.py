@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import groupby
 from typing import NamedTuple
 
 from repro.launch.slurm.site import Site
@@ -31,8 +30,7 @@ class Layout(NamedTuple):
 
     def hosts(self, names: list[str]) -> str:
         """The hosts of the ranks in their order, as `srun --nodelist` takes them; names: of the job's nodes."""
-        runs = [(names[place], len(list(same))) for place, same in groupby(self.places or ())]
-        return ",".join(f"{name}*{count}" for name, count in runs)
+        return ",".join(names[place] for place in self.places or ())  # Slurm 22.05 takes no NAME*COUNT for several
 
 
 def layout(site: Site, ranks: int, gpu_ranks: int | None = None) -> Layout:

@@ -287,7 +287,7 @@ def test_a_server_has_no_gpu_of_its_own_and_no_node(options, tmp_path, monkeypat
     assert [config.device_of(rank) for rank in (0, 7, 8)] == ["auto", "auto", "cpu"]
     monkeypatch.setattr(srun, "allocated_hosts", lambda: ["n0", "n1"])
     command = launch.of(config.testbed).command(9, ["-m", "repro.rank.main", "/run"])
-    assert "--distribution=arbitrary" in command and "--nodelist=n0*4,n1*5" in command
+    assert "--distribution=arbitrary" in command and "--nodelist=" + ",".join(["n0"] * 4 + ["n1"] * 5) in command
     # NCCL has no ranks without a GPU: who asks for it pays for the server's
     over_nccl = planned("strategy=ps_sync", "testbed.fabric=torch")[0]
     assert over_nccl.config.device_of(4) == "auto" and submit.asked([over_nccl], found)["gpus"] == "gpus-per-task=1"
@@ -300,18 +300,19 @@ def test_every_server_has_its_place_and_every_gpu_one_rank(options):
     found = options("gpus_per_node: 4")
     placed = layout.layout(found, 12, 9)
     assert placed.places == (0, 0, 0, 1, 1, 1, 2, 2, 2, 2, 1, 0) and placed.per_node == 4 and placed.tasks == 12
-    assert placed.hosts(["a", "b", "c"]) == "a*3,b*3,c*4,b*1,a*1"
+    assert placed.hosts(["a", "b", "c"]) == "a,a,a,b,b,b,c,c,c,c,b,a"
     assert layout.layout(found, 5, 4) == (5, 4, 1, 5, None)  # a single node needs no places
     assert layout.layout(found, 5, 0)[:4] == (5, 0, 2, 3)  # device=cpu
     assert layout.layout(options("ranks_per_node: 2"), 5)[:4] == (5, 0, 3, 2)
 
 
 def test_ranks_see_all_gpus_of_their_node(options):
-    options("gpus_per_node: 4\nsrun: [--gpu-bind=closest]")
+    """Slurm binds each to one of its own with --gpus-per-task."""
+    options("gpus_per_node: 4\ngpus_per_task: true\nsrun: [--gpu-bind=closest]")
     given = planned("strategy=dsync")[0].config.testbed
     command = launch.of(given).command(4, ["-m", "repro.rank.main", "/run"])
     assert command.index("--gpu-bind=none") < command.index("--gpu-bind=closest")  # the site's word is the last
-    options("gpus_per_node: 0")
+    options("gpus_per_node: 4")  # nothing is bound; Slurm 22.05 would then say no longer which GPUs are the job's
     assert not any("gpu-bind" in word for word in launch.of(given).command(4, ["-m", "x", "/run"]))
 
 

@@ -17,7 +17,6 @@ from typing import Any
 from repro.common.errors import InputError, unknown
 from repro.common.paths import PROJECT
 from repro.experiment.testbeds import Measured
-from repro.fabric.base import LIBRARIES, NCCL
 from repro.fabric.srun_ranks import MASTER
 from repro.launch.base import Allocation, Launcher, Needs
 from repro.launch.slurm import client
@@ -64,6 +63,8 @@ class Srun(Launcher):
     def settled(self, needs: Needs) -> Measured:
         """The fabric in the place of `auto`, and how many ranks have a GPU where that is not all: servers have none,
         unless NCCL is asked for, which takes no message from host memory."""
+        from repro.fabric.base import LIBRARIES  # imports PyTorch
+
         bed = self.testbed
         found: dict[str, Any] = {}
         if bed.fabric == AUTO:
@@ -162,6 +163,8 @@ class Srun(Launcher):
 
 def without_nccl(site: sites.Site, needs: Needs) -> str:
     """Why messages of a run do not go by NCCL at a site; empty where they may."""
+    from repro.fabric.base import NCCL  # imports PyTorch
+
     if not (site.gpus_per_node and needs.gpu):
         return "it computes on no GPU"
     if missing := needs.requires - NCCL:

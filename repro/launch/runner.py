@@ -95,6 +95,8 @@ def run_all(
         cores.put(core)
 
     def attempt(run: Run) -> None:
+        if any(isinstance(fault, Preempted) for _, fault in faults):
+            return  # whoever asked one run to leave wants the place
         core = cores.get() if run.simulated else None
         try:
             carry_out(run, core)
@@ -108,7 +110,6 @@ def run_all(
             if core is not None:
                 cores.put(core)
 
-<<<<<<< HEAD
     def side_by_side(some: Sequence[Run]) -> None:
         with ThreadPoolExecutor(cores.qsize()) as pool:
             running = [pool.submit(attempt, run) for run in some]
@@ -130,24 +131,6 @@ def run_all(
             for run in some:
                 attempt(run)
     side_by_side([run for run in todo if run.simulated and not computes_on_gpu(run)])
-=======
-    for run in todo:
-        if not run.simulated:
-            attempt(run)
-            if any(isinstance(fault, Preempted) for _, fault in faults):
-                return faults  # whoever asked one run to leave wants the place
-    with ThreadPoolExecutor(cores.qsize()) as pool:
-        running = [pool.submit(attempt, run) for run in todo if run.simulated]
-        try:
-            for future in as_completed(running):
-                future.result()
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            while not all(future.done() for future in running):  # one may be about to start its ranks
-                stop_everything()
-                time.sleep(0.05)
-            raise
->>>>>>> c41f880f (Slurm: NCCL where a run can use it, servers without GPUs, small runs packed into a job)
     return faults
 
 

@@ -442,7 +442,7 @@ def test_runs_of_one_job_are_told_apart(options, tmp_path, monkeypatch):
     names = ["over", "bad", "now", "next"]
     cells = [{"path": f"p/e/{name}", "label": name, "key": name, "metric": "top1", "task": 0} for name in names]
     array = {"job": "7", "ranks": 2, "nodes": 1, "partition": None, "cells": cells}
-    record.root().mkdir(parents=True)
+    (record.root() / "1").mkdir(parents=True)
     record.write(record.root() / "1", {"experiment": "p/e", "submitted_at": "2026", "arrays": [array]})
     events = {"over": ["run_start"], "bad": ["run_start", "failed"], "now": ["run_start"], "next": []}
     for name in names:

@@ -14,6 +14,7 @@ from repro import __version__, commands
 from repro.commands.options import Parser
 from repro.common import warnings
 from repro.common.errors import UNWRITABLE, InputError, ReproError
+from repro.common.room import place_of
 from repro.common.warnings import one_line
 
 AGAIN_S = 0.05  # after which a signal that had no effect is repeated
@@ -43,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except OSError as error:
         if error.errno not in UNWRITABLE:
             raise
-        print(f"repro: error: {error.filename or 'results folder'}: {error.strerror}", file=sys.stderr)
+        print(f"repro: error: {one_line(place_of(error))}: {error.strerror}", file=sys.stderr)
         return InputError.status
     except KeyboardInterrupt as interrupt:
         (sign,) = interrupt.args or (signal.SIGINT,)

@@ -21,6 +21,7 @@ from repro.common import locks
 from repro.common.errors import UNWRITABLE, FaultError, InputError, ReproError
 from repro.common.fields import checked
 from repro.common.processes import end_with_parent
+from repro.common.room import place_of
 from repro.experiment import files
 from repro.experiment.schema import RunConfig
 from repro.fabric import srun_ranks
@@ -76,7 +77,7 @@ def guarded(run: Callable[[], None]) -> None:
     except OSError as error:
         if error.errno not in UNWRITABLE:
             raise
-        stop(InputError.status, f"{error.filename or 'results folder'}: {error.strerror}")
+        stop(InputError.status, f"{place_of(error)}: {error.strerror}")
 
 
 def stop(status: int, message: str, kind: str | None = None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
@@ -121,6 +122,20 @@ def test_a_full_disk_is_named_and_nothing_is_half_written(tmp_path, monkeypatch)
     assert not list(results.rglob("summary.json"))
     monkeypatch.delenv(sitecustomize.ROOM)
     assert repro(results, "run", FIG4, "--no-mlflow", *QUICK, *overrides).returncode == 0
+
+
+def test_a_full_place_is_named_where_the_system_names_no_file(tmp_path, monkeypatch, capsys):
+    """As of shared memory, which has no room for a semaphore, or of a file that is open already."""
+    monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", "/proc")  # no file system with blocks: never room
+    monkeypatch.setattr(papers, "place", lambda _: raised(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
+    assert main(["list"]) == 2
+    said = capsys.readouterr().err
+    assert "/proc" in said and os.strerror(errno.ENOSPC) in said and said.count("\n") == 1
+
+
+def raised(error):
+    raise error
 
 
 def test_no_mpirun_says_how_to_get_one(tmp_path, monkeypatch):

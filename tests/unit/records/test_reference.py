@@ -236,6 +236,16 @@ def test_what_is_not_packed(places, capsys):  # noqa: F811
     assert status == 0 and "1 runs of pipesgd" in out and "left out    fig4-mnist/c-1: it failed" in err
 
 
+def test_a_configuration_with_aliases_is_not_packed(places, capsys):  # noqa: F811
+    """Ten to the ninth values in some hundred bytes: `shareable` would make all of them."""
+    levels = [f"l{level}: &l{level} [{', '.join(10 * [f'*l{level - 1}'])}]" for level in range(1, 10)]
+    text = "\n".join(["key: key-a-1", "l0: &l0 [lol]", *levels])
+    (put(places, "a-1", provenance=CLEAN) / "config.yaml").write_text(text)
+    status, _, err = said(capsys, "contribute", "pipesgd", str(places / "mine.zip"))
+    assert status == 2 and "config.yaml" in err and err.count("\n") == 1
+    assert not (places / "mine.zip").exists()
+
+
 def test_a_run_of_other_hardware_takes_nobodys_place(places, capsys, sent):  # noqa: F811
     other = make("D-Sync", cell="a-0", provenance=CLEAN, hardware={"class": "gpu-1x-h200"})
     reference.write("pipesgd", [Published(other, {})])

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any, NoReturn
+
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 def parse(text: str | bytes) -> Any:
@@ -13,10 +16,14 @@ def parse(text: str | bytes) -> Any:
     Python's own reader takes NaN and infinities, forgets the first of two entries of a name, and ends in RecursionError
     where brackets are nested too deeply.
     """
+    read = text.decode() if isinstance(text, bytes) else text
     try:
-        return _DECODER.decode(text.decode() if isinstance(text, bytes) else text)
+        found = _DECODER.decode(read)
+        if _SURROGATE.search(read):  # half a character, unless the other half is beside it
+            json.dumps(found, ensure_ascii=False).encode()
     except RecursionError:
         raise ValueError("brackets are nested too deeply") from None
+    return found
 
 
 def _entries(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -33,8 +40,14 @@ def _number(text: str) -> float:
     return number
 
 
+def _whole(text: str) -> int:
+    if not -(2**63) <= (number := int(text)) < 2**63:
+        raise ValueError(f"{text[:40]} is beyond all whole numbers of 64 bits")
+    return number
+
+
 def _constant(text: str) -> NoReturn:
     raise ValueError(f"{text} is no number of JSON")
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_entries, parse_float=_number, parse_constant=_constant)
+_DECODER = json.JSONDecoder(object_pairs_hook=_entries, parse_float=_number, parse_int=_whole, parse_constant=_constant)

@@ -11,7 +11,6 @@ from typing import Any
 
 from repro.common.phases import PHASES
 from repro.records.kinds import KINDS
-from repro.records.store import SCHEMA
 
 Form = None | set[str] | list[set[str]]  # a name alone; a mapping with these names; a list of such mappings
 COMMON: Mapping[str, Form] = {
@@ -87,8 +86,6 @@ INNER: Mapping[str, Form] = {
 
 def problem(summary: Mapping[str, Any]) -> str | None:
     """What is wrong with a summary, in a few words."""
-    if summary.get("schema", SCHEMA) != SCHEMA:
-        return f"schema {summary['schema']}, this version reads {SCHEMA}"
     program = summary.get("program", "train")
     form = TRAIN if program == "train" else PROBE
     wrong = _missing("", summary, form)

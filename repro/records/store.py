@@ -78,8 +78,8 @@ from repro.common.errors import InputError
 from repro.common.paths import results_root
 from repro.common.warnings import warn
 from repro.records import kinds, summary_schema
+from repro.records.summary_schema import SCHEMA as SCHEMA
 
-SCHEMA = 1
 VOLATILE = ("provenance", "wall")
 LATER_PHASES = ("imbalance",)  # older summaries do not have them: `read_summary` adds them
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from repro.common import no_links
 
+SCHEMA = 1
 TEXTS = (
     *("status", "key", "cell", "program", "paper", "experiment", "setting", "strategy", "kind", "testbed", "fabric"),
     *("launcher", "scale", "metric", "line", "weights_sha256"),
@@ -26,6 +27,9 @@ MAPPINGS = (
     *("factors", "options", "imbalance", "dataset", "model", "optimizer", "hardware", "provenance", "final", "targets"),
     *("step", "phases", "communication", "counters", "metrics", "wall", "result", "numerics"),
 )
+PERHAPS = ("memory", "testbed_model", "allreduce")  # a mapping, or null
+SINGLE = ("epochs", "eval_every", "min_compute_s", "bytes_sent")  # of `NUMBERS` one, or null
+SINGLES = ("final", "step", "communication")  # mappings of such
 ROWS = ("curve", "trace", "per_rank", "staleness")  # lists of mappings
 NAMES = {"dataset": "name", "model": "name", "imbalance": "name", "optimizer": "name", "hardware": "class"}
 # what a name ends with whose value is in that unit, wherever it stands
@@ -39,6 +43,8 @@ def check(summary: Any) -> None:
     """ValueError naming the first entry that is not of its form; entries that nobody knows are left alone."""
     if not isinstance(summary, dict):
         raise ValueError("not an object")
+    if (schema := summary.get("schema", SCHEMA)) != SCHEMA:
+        raise ValueError(f"schema {str(schema)[:40]}, this version reads {SCHEMA}")
     for names, right, what in _KINDS:
         for name in names:
             if name in summary and not right(summary[name]):
@@ -49,10 +55,30 @@ def check(summary: Any) -> None:
     for part, name in NAMES.items():
         if not isinstance(summary.get(part, {}).get(name), str | None):
             raise ValueError(f"{part}.{name} is not a text: {str(summary[part][name])[:40]!r}")
+    _check_parts(summary)
     for row in summary.get("trace", ()):
         if not all(_is_number(row.get(name, 0.0)) for name in ("start", "end")):
             raise ValueError("a start or end in trace is not a number")
     _check_units(summary)
+
+
+def _check_parts(summary: dict[str, Any]) -> None:
+    """What stands within some parts, where one number must be."""
+    singles = {f"{part}.{name}": value for part in SINGLES for name, value in summary.get(part, {}).items()}
+    singles |= {"model.parameters": summary.get("model", {}).get("parameters")}
+    for target, reached in summary.get("targets", {}).items():
+        if reached is not None and not (isinstance(reached, dict) and "train_s" in reached):
+            raise ValueError(f"targets.{target[:40]} is neither null nor seconds of training: {str(reached)[:40]!r}")
+        singles |= {f"targets.{target}.{name}": value for name, value in (reached or {}).items()}
+    for name, value in singles.items():
+        if value is not None and not _is_number(value):
+            raise ValueError(f"{name[:80]} is not a number: {str(value)[:40]!r}")
+    for name, value in (summary.get("phases") or {}).items():
+        if not _is_number(value):
+            raise ValueError(f"phases.{name[:40]} is not a number: {str(value)[:40]!r}")
+    peaks = (summary.get("memory") or {"peak_bytes": [0]}).get("peak_bytes")
+    if not (isinstance(peaks, list) and peaks and all(map(_is_number, peaks))):
+        raise ValueError(f"memory.peak_bytes is not a list of numbers: {str(peaks)[:40]!r}")
 
 
 def _is_count(value: Any) -> bool:
@@ -78,6 +104,8 @@ _KINDS: tuple[tuple[tuple[str, ...], Callable[[Any], bool], str], ...] = (
     (COUNTS, _is_count, "a whole number"),
     (FLAGS, lambda value: isinstance(value, bool), "true or false"),
     (MAPPINGS, lambda value: isinstance(value, dict), "an object"),
+    (PERHAPS, lambda value: isinstance(value, dict | None), "an object"),
+    (SINGLE, lambda value: value is None or _is_number(value), "a number"),
     (ROWS, _rows, "a list of objects"),
     (NUMBERS, _all_numbers, "made of numbers"),
 )

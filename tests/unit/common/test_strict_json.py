@@ -25,6 +25,8 @@ NOT_JSON = {
     '{"event": "x", "loss": -Infinity}': "-Infinity is no number",
     '{"event": "x", "loss": 1e999}': "1e999 is beyond all numbers",
     '{"event": "x"}\0': "Extra data",
+    '{"event": "x", "n": 1' + "0" * 400 + "}": "beyond all whole numbers",
+    '{"event": "\\ud800"}': "surrogates",
     "9" * 5000: "4300",
 }
 GOOD = {
@@ -90,6 +92,18 @@ def test_what_is_not_json_is_one_line_wherever_it_is_read(tmp_path, monkeypatch,
         ({"result": {"fit": {"alpha_s": "fast"}}}, "alpha_s is not made of numbers"),
         ({"result": {"rows": [{"seconds": {"median": "1"}}]}}, "seconds is not made of numbers"),
         ({"staleness": [{"0": "many"}]}, "staleness is not made of numbers"),
+        ({"schema": 99}, "schema 99, this version reads 1"),
+        ({"bytes_sent": [1]}, "bytes_sent is not a number"),
+        ({"model": {"parameters": [1]}}, "model.parameters is not a number"),
+        ({"final": {"top1": [0.5]}}, "final.top1 is not a number"),
+        ({"step": {"mean_s": [0.1]}}, "step.mean_s is not a number"),
+        ({"targets": {"0.9": 5}}, "targets.0.9 is neither null nor"),
+        ({"targets": {"0.9": {"train_s": [1]}}}, "targets.0.9.train_s is not a number"),
+        ({"phases": {"communicate": None}}, "phases.communicate is not a number"),
+        ({"memory": {"of": "gpu"}}, "memory.peak_bytes is not a list of numbers"),
+        ({"memory": [1]}, "memory is not an object"),
+        ({"testbed_model": [1]}, "testbed_model is not an object"),
+        ({"allreduce": "auto"}, "allreduce is not an object"),
     ],
 )
 def test_a_summary_is_of_its_form(tmp_path, change, words):

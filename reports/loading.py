@@ -30,7 +30,7 @@ def read(paper: str, root: Path | None = None) -> list[Summary]:
     workspace without that is left out, with a warning; of the reference it is an InputError.
     """
     found = []
-    for origin, path, summary in catalogue.runs(paper, root):
+    for origin, path, summary, _ in catalogue.runs(paper, root):
         summary = foreign.taken(summary)
         if wrong := needed.problem(summary):
             if origin == catalogue.REFERENCE:

@@ -6,6 +6,7 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from repro.common.warnings import one_line
 from repro.experiment.run import Run
 from repro.launch.forecast import Estimate, together
 from repro.launch.progress import duration
@@ -57,7 +58,7 @@ def text(planned: Sequence[Plan]) -> str:
     whole = together([one.run for one in todo], [one.estimate for one in todo], cores)
     lines += [f"  {count} by the durations {by}" for by, count in whole.by.most_common()]
     lines += [f"  {count} recorded on {machine}" for machine, count in whole.machines.most_common()]
-    return "\n".join(lines)
+    return "\n".join(map(one_line, lines))  # machines are named as records name them
 
 
 def takes(planned: Sequence[Plan]) -> str:

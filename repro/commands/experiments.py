@@ -117,7 +117,7 @@ def cmd_show(args: argparse.Namespace) -> None:
             print(f"# {name}: {resolved['title']}")
             seeds = len(grid.seeds_of(swept, resolved["seed"], resolved["seeds"]))
             print(f"# {len(runs)} runs: {len(variants)} variants x {len(testbeds)} testbeds x {seeds} seeds")
-            print(f"# at scale {scale}: {found[-1]}")
+            print(f"# at scale {scales(runs, scale)}: {found[-1]}")
             for reason in dict.fromkeys(map(str, lacking)):
                 print(f"# left out here: {reason}")
             for column, values in printed.items():
@@ -154,7 +154,7 @@ def cmd_run(args: argparse.Namespace) -> None:
         left = [run for run in runs if args.force or args.dry_run or not run.finished]
         finished = catalogue.runs(paper) if left else []  # imports pandas
         stands = together([Standing(done=len(runs) - len(left)), standing(left, finished)])
-        print(f"{args.experiment} at scale {scale}: {stands}", file=sys.stderr)
+        print(f"{args.experiment} at scale {scales(runs, scale)}: {stands}", file=sys.stderr)
         if others := len(experiment_names(args.experiment)) - len(names):
             print(f"{others} more experiments are run by name, or at larger scales", file=sys.stderr)
         expected = estimates(left, finished)
@@ -181,6 +181,11 @@ def say_left_out(planned: Plan) -> None:
         print(f"left out {'some of ' if some else ''}{name}: {reason}", file=sys.stderr)
 
 
+def scales(runs: Sequence[Run], asked: str) -> str:
+    """The sizes that runs have by their records: one with the values of `full` is of that, whatever was asked for."""
+    return " and ".join(dict.fromkeys(run.config.scale for run in runs)) or asked
+
+
 def show_ending(summaries: Sequence[dict[str, Any]], runs: Sequence[Run]) -> None:
     """The variants side by side, beside what the committed runs of the same took and what the papers print."""
     from repro.common import remembered
@@ -205,7 +210,8 @@ def ending(trained: Sequence[dict[str, Any]], named: Mapping[str, str]) -> str:
 
     own = [catalogue.of_workspace(summary) for summary in trained]
     committed = [run for paper in {s["paper"] for s in trained} for run in catalogue.runs(paper, reference_root())]
-    mine, theirs = (catalogue.table("runs", found) for found in (own, committed))
+    runs = catalogue.table("runs", [*own, *committed])
+    mine, theirs = (runs[runs["origin"] == origin] for origin in (catalogue.WORKSPACE, catalogue.REFERENCE))
     papers = {
         (each["paper"], each["experiment"], each["model"]["name"], each["dataset"]["name"]): quoted(named[each["cell"]])
         for each in trained

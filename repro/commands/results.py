@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from repro.commands.options import as_json
 from repro.common.errors import FaultError, InputError, cannot, unknown
+from repro.common.warnings import one_line
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,7 +26,7 @@ NOT_COMMITTED = (".pdf", ".csv", ".tex")  # of a page: `repro report` makes them
 LINK = re.compile(rf" \[[^\]]*\]\([^)]*(?:{'|'.join(map(re.escape, NOT_COMMITTED))})\)")  # to one of these
 # what a terminal shows of a run; --csv and --json have every column
 SHOWN = (
-    "variant",
+    "label",
     "testbed",
     "kind",
     "workers",
@@ -39,6 +40,8 @@ SHOWN = (
     "final",
     "origin",
 )
+
+APART = ("dataset", "scale", "breakdown")  # shown where runs of an experiment differ in them
 
 
 def add(commands: Any) -> None:
@@ -83,7 +86,7 @@ def where(parser: argparse.ArgumentParser) -> None:
 
 def cmd_results(args: argparse.Namespace) -> None:
     from repro.common.atomic import write_atomically
-    from repro.records import tidy
+    from repro.records import printed, tidy
 
     if args.table not in tidy.TABLES:
         raise unknown("--table", args.table, tidy.TABLES)
@@ -96,13 +99,13 @@ def cmd_results(args: argparse.Namespace) -> None:
     elif args.json:
         print_json(table)
     elif args.csv:
-        print(table.to_csv(index=False), end="")
+        print(printed.csv(table), end="")
     else:
-        print(shown(table) if args.table == "runs" else table.to_string(index=False))
+        print(shown(table) if args.table == "runs" else printed.text(table, index=False))
 
 
 def cmd_compare(args: argparse.Namespace) -> None:
-    from repro.records import comparison
+    from repro.records import comparison, printed
 
     table = rows("runs", args)
     for name in (args.first, args.second):
@@ -114,8 +117,8 @@ def cmd_compare(args: argparse.Namespace) -> None:
     elif both.empty:
         print(f"no experiment has runs of {args.first} and of {args.second} on one testbed at one scale")
     else:
-        print(f"A: {args.first}, B: {args.second}; ms: of an iteration, medians over seeds")
-        print(comparison.text(both, index=False))
+        print(f"A: {args.first}, B: {args.second}; ms: of an iteration, medians over seeds and their range")
+        print(printed.text(both.dropna(axis=1, how="all"), index=False))
 
 
 def rows(table: str, args: argparse.Namespace) -> pd.DataFrame:
@@ -134,10 +137,14 @@ def print_json(table: pd.DataFrame) -> None:
 
 def shown(runs: pd.DataFrame) -> str:
     """Runs for people: a table an experiment."""
+    from repro.records import printed
+
     parts = []
     for (paper, experiment), of in runs.groupby(["paper", "experiment"], sort=False):
         columns = [column for column in SHOWN if column in of and of[column].notna().any()]
-        parts.append(f"{paper}/{experiment}\n{of[columns].to_string(index=False, na_rep='-')}")
+        columns += [column for column in APART if of[column].nunique() > 1]
+        table = of[columns].rename(columns={"label": "variant"})
+        parts.append(one_line(f"{paper}/{experiment}") + f"\n{printed.text(table, index=False)}")
     return "\n\n".join(parts) or "no runs"
 
 
@@ -163,7 +170,8 @@ def cmd_contribute(args: argparse.Namespace) -> None:
     runs = own_runs(args, "contribute")
     digest = archive.pack(args.file, runs)
     for run in runs:
-        print(f"packed      {run.summary['experiment']}/{run.summary['cell']} ({run.summary['hardware']['class']})")
+        packed = f"{run.summary['experiment']}/{run.summary['cell']} ({run.summary['hardware']['class']})"
+        print(f"packed      {one_line(packed)}")
     for folder in run_folders(results_root(), args.paper, having=["events.jsonl"]):
         if not (folder / "summary.json").is_file():
             print(f"left out    {'/'.join(folder.parts[-2:])}: it failed, or is not finished", file=sys.stderr)

@@ -134,6 +134,7 @@ class RunConfig(Model):
     # of the variant
     setting: str = ""
     factors: Entries = Field(default_factory=dict)
+    changed: list[str] = Field(default_factory=list)  # where the user's overrides made it another than the experiment's
     # of the run, filled in when it starts
     key: str = ""
     hardware: Entries = Field(default_factory=dict)

@@ -21,6 +21,7 @@ from repro.experiment.run import Run
 from repro.experiment.schema import Axes, RunConfig
 from repro.launch.base import Needs
 from repro.rank import programs
+from repro.records import identity
 from repro.training.stops import TrainingPlan
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 PROFILER = "profiler"  # the program of what `profile_steps` adds
 # what a result does not depend on: how it is called, where data lies, how long a rank may wait
 NOT_IN_KEY = {
-    *("setting", "factors", "scale", "seed", "key", "hardware", "provenance"),
+    *("setting", "factors", "changed", "scale", "seed", "key", "hardware", "provenance"),
     *("data", "timeout_s", "title", "strategy", "model", "dataset", "imbalance"),
     "profile_steps",  # of another run
 }
@@ -71,7 +72,11 @@ def expand(
             ours = [change for change in (*variant.overrides, *conditions) if change.partition("=")[0] not in keys]
             given = [f"testbed={testbed}", *ours, *users]
             try:
-                called = {"setting": variant.label, "factors": variant.factors, "scale": composer.size(given)}
+                called: dict[str, Any] = {
+                    "setting": variant.label,
+                    "factors": variant.factors,
+                    "scale": composer.size(given),
+                }
                 config = settled(checked(RunConfig, composer.compose(given) | called))
                 ranks = check(config)
             except NotHere as error:
@@ -79,6 +84,8 @@ def expand(
                     raise
                 lacking.append(error)
                 continue
+            called["changed"] = changed(config, [*variant.overrides, *conditions, *variant.given], plain, composer)
+            config = config.model_copy(update={"changed": called["changed"]})
             if at_ends:
                 for end, changes in inputs.ends(config.testbed).items():
                     named: dict[str, Any] = called | {
@@ -112,6 +119,22 @@ def expand(
     if any(wanted) and not any(run.config.program == PROFILER for run in runs):
         raise InputError(f"profile_steps={max(wanted)}: of measured runs alone, and here is none; testbed=here")
     return runs
+
+
+def changed(config: RunConfig, ours: Sequence[str], users: Sequence[str], composer: Composer) -> list[str]:
+    """Where a run's configuration is not its experiment's own (`repro.records.identity`).
+
+    ours: the overrides of its variant and testbed; users: the user's, of which the run's name has strategy and testbed.
+    """
+    named = [override for override in users if override.partition("=")[0] in ("strategy", "testbed")]
+    if len(named) == len(users):
+        return []
+    try:
+        own = settled(checked(RunConfig, composer.compose([f"testbed={config.testbed.name}", *ours, *named])))
+    except InputError:  # the experiment alone is no run: it asks for a value, or for what is not here
+        return []
+    paths = [override.partition("=")[0].lstrip("+") for override in users]
+    return identity.changed(identity.of({}, own.plain()), identity.of({}, config.plain()), paths)
 
 
 def profiled(config: RunConfig, seed: int) -> RunConfig:

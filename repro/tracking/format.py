@@ -10,14 +10,14 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from repro.records import kinds
+from repro.records import identity, kinds
 
 TARGET = "target"  # section of the targets' lines
 SERIES = ("system", TARGET)  # sections whose metrics have a value at many times; others have one, of the finished run
 # Parts of a configuration that describe the whole experiment, or a value's origin, and of a record that are no
 # configuration.
 NOT_PARAMETERS: tuple[str, ...] = ("grid", "exclude", "label", "testbeds", "scales", "title", "seeds")
-NOT_PARAMETERS += ("sources", "bounds", "claims", "paper", "figure", "settings")
+NOT_PARAMETERS += ("changed", "sources", "bounds", "claims", "paper", "figure", "settings")
 NOT_PARAMETERS += ("key", "cell", "config", "experiment", "hardware", "provenance", "started_at")
 
 
@@ -118,8 +118,7 @@ def kind_of(record: Mapping[str, Any]) -> str | None:
 
 
 def tags(record: dict[str, Any]) -> dict[str, str]:
-    """What runs are grouped and filtered by. `group` is the same for the seeds of one variant on one testbed at one
-    scale."""
+    """What runs are grouped and filtered by. `group` is the same for the seeds of one variant in one configuration."""
 
     summarised = isinstance(record.get("dataset"), dict) and isinstance(record["dataset"].get("standin"), bool)
     plain = ("setting", "seed", "scale", "breakdown", "workers", "fabric", "launcher")
@@ -139,9 +138,15 @@ def tags(record: dict[str, Any]) -> dict[str, str]:
     return {key: str(value) for key, value in found.items() if value is not None}
 
 
-def _group(record: dict[str, Any]) -> tuple[Any, ...]:
+def _group(record: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Variant, testbed, scale, where the configuration is not the experiment's own, and the data; last a digest of the
+    whole configuration, for what the name of a variant stands for may change."""
     exact = "breakdown" if record.get("breakdown") else None  # its steps are synchronised: no run like the others
-    return record.get("setting"), named(record, "testbed"), record.get("scale"), exact
+    config = record.get("config")
+    own = identity.of(record, config)
+    changed = identity.described(own, identity.changes(config or record))
+    place = record.get("setting"), named(record, "testbed"), record.get("scale"), exact, changed
+    return *place, named(record, "dataset"), identity.digest(own)
 
 
 def parameters(config: dict[str, Any], prefix: str = "") -> dict[str, str]:

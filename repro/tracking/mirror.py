@@ -160,7 +160,9 @@ class Mirror:
             self._log(summary.get("curve", []), folder, over=True)
         # At step 0 of the base: the UI draws a metric without any later step as bars.
         self._points += [Point(key, 0, self._base, value) for key, value in final.items() if key not in self._final]
-        self._tags |= tags(summary)  # now with all that only the ranks knew, such as the stand-in
+        self._tags |= tags(
+            {"config": self._record["config"], **summary}
+        )  # now with all that only the ranks knew, such as the stand-in
         self._send_files(folder, summary)
         end = _milliseconds(summary.get("provenance", {}).get("finished_at"))
         self._end("FINISHED", digest(summary), end)

@@ -236,6 +236,39 @@ def test_a_run_is_done_by_its_key_and_stale_by_its_place(made_runs, tmp_path):
     assert str(Standing(1, 2, 3)) == "1 done, 2 stale, 3 missing"
 
 
+def test_a_run_is_stale_only_by_one_of_the_same_configuration(made_runs, tmp_path):
+    run, *_ = made_runs
+    own = run.config.plain()
+    older = finished(run, tmp_path, key="older")
+    changes: list[dict] = [
+        {"epochs": 9},
+        {"model": {"name": "softmax"}},
+        {"optimizer": own["optimizer"] | {"lr": 7.0}},
+        {"accumulate": 5},
+    ]
+    others = [older._replace(config={**own, **change}) for change in changes]
+    assert standing([run], others) == (0, 0, 1)
+    assert standing([run], [*others, older._replace(config=own)]) == (0, 1, 0)
+    before_it_came = {name: part for name, part in own.items() if name not in ("numerics", "eval_train")}
+    assert standing([run], [older._replace(config=before_it_came)]) == (0, 1, 0)
+
+
+def test_a_run_says_where_overrides_changed_it():
+    def changed(*overrides):
+        return [run.config.changed for run in expansion.expand(EXPERIMENT, [TIMING[0], *overrides], "quick")]
+
+    assert not any(changed()) and changed("seeds=2")[0] == []
+    of_one = changed("strategy=pipe_sgd", "strategy.K=3", "epochs=9")
+    assert of_one and all(sorted(each) == ["epochs", "strategy.K"] for each in of_one)
+    assert all({"model.name", "workers"} <= {*each} for each in changed("model=softmax", "workers=2"))
+
+
+def test_the_size_that_is_said_is_that_of_the_records(capsys):
+    assert main(["show", EXPERIMENT, *TIMING, "epochs=10"]) == 0
+    sizes = {run.config.scale for run in expansion.expand(EXPERIMENT, [*TIMING, "epochs=10"], "quick")}
+    assert f"# at scale {' and '.join(sizes)}: " in capsys.readouterr().out
+
+
 def test_the_keys_are_those_under_which_it_would_be_run(made_runs):
     again = expansion.expand(EXPERIMENT, TIMING, "quick")
     expansion.identify(again)

@@ -1,0 +1,241 @@
+"""A run's identity: what differs in configuration is a row, a group and a label of its own, and is never averaged."""
+
+from __future__ import annotations
+
+import io
+
+import pandas as pd
+import pytest
+
+from repro.commands.results import shown
+from repro.common.registry import PLUGINS
+from repro.experiment import testbeds
+from repro.experiment.files import write_yaml
+from repro.experiment.optimizer import Optimizer
+from repro.experiment.schema import Numerics, RunConfig
+from repro.launch.runs import NOT_IN_KEY
+from repro.records import catalogue, comparison, identity, printed
+from repro.records.catalogue import REFERENCE, WORKSPACE, Found
+from repro.records.store import write_summary
+from repro.tracking.format import tags
+from tests.reports.data.summaries import make
+
+CONFIG = {
+    "strategy": {"name": "diloco", "H": 10, "outer_lr": 0.7},
+    "model": {"name": "mnist_mlp"},
+    "dataset": {"name": "mnist", "standin": "auto"},
+    "testbed": {"name": "here", "kind": "measured", "launcher": "mpirun"},
+    "workers": 4,
+    "batch": 100,
+    "epochs": 5,
+    "optimizer": {"lr": 0.1},
+    "imbalance": {"name": "none"},
+    "numerics": {"precision": "fp32"},
+    "targets": [0.97],
+}
+# one configured value each, in as many parts
+CHANGES: list[dict] = [
+    {},
+    {"strategy": {"name": "diloco", "H": 40, "outer_lr": 0.7}},
+    {"epochs": 9},
+    {"optimizer": {"lr": 0.2}},
+    {"model": {"name": "tiny_vit"}, "dataset": {"name": "shapes16", "standin": "auto"}},
+    {"imbalance": {"name": "random_one", "delay_s": 0.1}},
+    {"numerics": {"precision": "bf16"}},
+    {"accumulate": 5},
+    {"workers": 2},
+    {"min_compute_s": 0.5},
+    {"testbed": {"name": "here", "kind": "measured", "launcher": "mpirun", "threads_per_rank": 2}},
+]
+
+
+def found(*, seed=0, step_s=0.1, origin=WORKSPACE, variant="diloco", by="diloco", summary=None, **config) -> Found:
+    """A run of the variant with that configuration, its summary as one of MNIST on this machine."""
+    whole = {**CONFIG, **config}
+    said = {name: whole[name] for name in ("workers", "batch", "epochs")}
+    said |= {"setting": variant, "strategy": by, "seed": seed, "step": {"mean_s": step_s}}
+    made = make("D-Sync", cell=f"{variant}-{seed}-{step_s}") | said | {"step": {"mean_s": step_s}, "options": {}}
+    return Found(origin, None, made | (summary or {}), whole)
+
+
+def table(*runs: Found) -> pd.DataFrame:
+    return catalogue.table("runs", runs)
+
+
+def test_runs_that_differ_in_one_value_are_rows_with_labels_of_their_own():
+    runs = table(*(found(**change) for change in CHANGES))
+    assert runs["label"].nunique() == runs["configuration"].nunique() == len(CHANGES)
+    text = shown(runs)
+    assert all(label in text for label in runs["label"])
+    for label, words in zip(runs["label"], ([], ["H=40"], ["9 epochs"], ["lr=0.2"], ["tiny_vit on shapes16"])):
+        assert label.startswith("diloco") and all(word in label for word in words)
+
+
+def test_the_experiments_own_runs_are_called_as_their_variant_alone():
+    runs = table(
+        *(found(**change, changed=said) for change, said in zip(CHANGES[:3], ([], ["strategy.H"], ["epochs"])))
+    )
+    assert list(runs["label"]) == ["diloco", "diloco, H=40", "diloco, 9 epochs"]
+
+
+def test_runs_of_one_configuration_have_the_variants_name():
+    runs = table(found(seed=0), found(seed=1), found(variant="dsync", by="dsync", epochs=9))
+    assert list(runs["label"]) == ["diloco", "diloco", "dsync"]
+
+
+def test_a_label_says_what_overrides_changed_though_there_is_no_other_run():
+    (label,) = table(found(epochs=9, changed=["epochs", "strategy.H"]))["label"]
+    assert label == "diloco, H=10, 9 epochs"
+    both = table(found(epochs=9, changed=["epochs"]), found(epochs=9, seed=1))  # the second of an older version
+    assert both["label"].nunique() == 1 and "9 epochs" in both["label"][0]
+
+
+def test_compare_averages_nothing_that_differs_and_pairs_what_differs_in_strategy_alone():
+    dsync = {"variant": "dsync", "by": "dsync"}
+    own = {"strategy": {"name": "dsync"}}
+    runs = table(
+        found(step_s=0.1, **CHANGES[1]),
+        found(step_s=0.2, seed=1),
+        found(step_s=0.4, seed=2),
+        found(step_s=5.0, epochs=9),
+        dsync_run(dsync, own, 1.0),
+        dsync_run(dsync, own, 2.0, epochs=10),
+    )
+    compared = comparison.compare(runs, "diloco", "dsync").set_index("variant A")
+    assert sorted(compared["ms A"]) == pytest.approx([100, 300])  # none of 9 epochs beside 5 or 10
+    assert list(compared["ms B"]) == pytest.approx([1000, 1000])
+    (two_seeds,) = compared[compared["range A"].notna()].index
+    assert compared.loc[two_seeds, "range A"] == "200 to 400" and "H=10" in two_seeds
+
+
+def dsync_run(names, own, step_s, **config):
+    run = found(step_s=step_s, **{**names, **config})
+    return run._replace(config={**run.config, **own})
+
+
+def test_where_no_partner_is_alike_the_difference_is_said_and_epochs_are_never_mixed():
+    names, own = {"variant": "dsync", "by": "dsync"}, {"strategy": {"name": "dsync"}}
+    rate = dsync_run(names, own, 1.0, optimizer={"lr": 0.5}, changed=["optimizer.lr"])
+    longer = dsync_run(names, own, 1.0, epochs=10, changed=["epochs"])
+    compared = comparison.compare(table(found(), rate, longer), "diloco", "dsync")
+    assert list(compared["variant B"]) == ["dsync, lr=0.5"]
+
+
+def test_yours_counts_before_the_committed_one_and_the_latest_of_yours():
+    old = {"provenance": {"finished_at": "2026-01-01T00:00:00+00:00"}}
+    dsync = dsync_run({"variant": "dsync", "by": "dsync"}, {"strategy": {"name": "dsync"}}, 1.0)
+    runs = table(found(step_s=0.3), found(step_s=0.2, summary=old), found(step_s=0.1, origin=REFERENCE), dsync)
+    assert list(comparison.compare(runs, "diloco", "dsync")["ms A"]) == pytest.approx([300])
+
+
+def test_the_end_of_a_run_sets_the_committed_ones_of_the_same_configuration_beside():
+    runs = table(found(step_s=0.1), found(step_s=0.2, **CHANGES[1]), found(step_s=0.4, origin=REFERENCE))
+    own, reference = (runs[runs["origin"] == origin] for origin in (WORKSPACE, REFERENCE))
+    ((title, ended),) = both = comparison.ending(own, reference)
+    assert list(ended["ms"]) == pytest.approx([100, 200])
+    assert ended["ms, reference"].iloc[0] == pytest.approx(400) and pd.isna(ended["ms, reference"].iloc[1])
+    assert "H=40" in ended.index[1] and title in comparison.of(both)
+
+
+@pytest.mark.parametrize(
+    ("summary", "said"),
+    [
+        ({}, True),
+        ({"ranks": 2}, False),
+        ({"kind": "simulated"}, False),
+        ({"launcher": "srun"}, False),
+        ({"hardware": {"class": "x"}}, False),
+    ],
+)
+def test_ranks_that_share_cores_are_counted(summary, said):
+    dsync = dsync_run({"variant": "dsync", "by": "dsync"}, {"strategy": {"name": "dsync"}}, 1.0)
+    runs = table(found(summary=summary), dsync._replace(summary=dsync.summary | summary))
+    ended, compared = comparison.ending(runs, table()), comparison.compare(runs, "diloco", "dsync")
+    for text in (comparison.of(ended), printed.text(compared)):
+        assert ("4 ranks share 2 cores" in text) is said
+
+
+def test_an_older_record_is_of_the_same_configuration():
+    """It lacks what came later: entries of a configuration, options of a plugin, a testbed's time for a new codec."""
+    older = {"strategy": {"name": "pipe_sgd", "K": 2}, "testbed": {"name": "t", "encode_s_per_byte": {"a": 1e-9}}}
+    newer = {
+        "strategy": {"name": "pipe_sgd", **PLUGINS["strategy"].defaults("pipe_sgd")},
+        "testbed": {"name": "t", "encode_s_per_byte": {"a": 1e-9, "b": 2e-9}},
+        "optimizer": {"lr": 0.1, **{name: field.get_default(call_default_factory=True)
+                                    for name, field in Optimizer.model_fields.items() if name != "lr"}},
+        "accumulate": 1, "eval_train": 0, "min_compute_s": None, "numerics": Numerics().model_dump(), "epochs": 5.0,
+    }  # fmt: skip
+    without = {name: CONFIG[name] for name in CONFIG if name not in ("numerics", "imbalance")}
+    runs = table(found(**newer), found(**older)._replace(config={**without, **older}))
+    assert runs["configuration"].nunique() == runs["label"].nunique() == 1
+    other = table(found(**newer), found(**older | {"strategy": {"name": "pipe_sgd", "K": 3}}))
+    assert other["configuration"].nunique() == 2
+
+
+def test_every_entry_of_a_key_is_in_the_identity_and_defaults_are_neutral():
+    fields = RunConfig.model_fields.keys() - NOT_IN_KEY - {"paper", "figure"}
+    assert fields | {"strategy", "model", "dataset", "imbalance"} == {*identity.PARTS}
+    for model, prefix in (
+        (RunConfig, ""), (Numerics, "numerics."), (Optimizer, "optimizer."),
+        (testbeds.Measured, "testbed."), (testbeds.Simulated, "testbed."), (testbeds.Emulated, "testbed."),
+    ):  # fmt: skip
+        for name, field in model.model_fields.items():
+            path = f"{prefix}{name}"
+            if (
+                field.is_required()
+                or path.split(".")[0] not in identity.PARTS
+                or path in ("numerics", "testbed.network")
+            ):
+                continue
+            default = field.get_default(call_default_factory=True)
+            emulated = model is testbeds.Emulated and path == "testbed.arithmetic"  # required by its kind
+            assert emulated or not default or identity.NEUTRAL[path] == default, path
+
+
+def test_a_configuration_that_cannot_be_read_leaves_what_the_summary_says(tmp_path):
+    write_summary(tmp_path, make("Pipe-SGD"))
+    run = Found(WORKSPACE, tmp_path / "summary.json", make("Pipe-SGD", options={"K": 3}))
+    (tmp_path / "config.yaml").write_text("a: &a [1]\nb: *a\n")
+    assert catalogue.configuration(run) == {}
+    assert catalogue.identities([run])[0]["strategy.K"] == 3
+    write_yaml(tmp_path / "config.yaml", {"strategy": {"name": "pipe_sgd", "K": 4}})
+    assert catalogue.identities([run])[0]["strategy.K"] == 4
+
+
+# --- MLflow's groups
+
+
+def test_runs_that_differ_in_one_value_are_groups_of_their_own_and_seeds_are_not():
+    """Of a record before the run (a configuration), and of a finished one (a summary with its configuration)."""
+    for record in (
+        lambda change: {"key": "k", "setting": "diloco", "scale": "quick", **CONFIG, **change},
+        lambda change: (run := found(**change)).summary | {"config": run.config},
+    ):
+        groups = [tags(record(change))["group"] for change in CHANGES]
+        assert len({*groups}) == len(CHANGES)
+        assert len({tags(record({"seed": seed}))["group"] for seed in range(3)}) == 1
+    named = tags({"key": "k", "setting": "diloco", **CONFIG, "epochs": 9, "changed": ["epochs", "strategy.H"]})
+    assert "H=10, 9 epochs" in named["group"]
+
+
+def test_data_that_were_found_are_a_group_of_their_own():
+    real, stand_in = (found(summary={"dataset": {"name": name, "standin": False}}) for name in ("mnist", "digits"))
+    assert tags(real.summary | {"config": CONFIG})["group"] != tags(stand_in.summary | {"config": CONFIG})["group"]
+
+
+# --- what is printed of records
+
+
+def test_a_terminal_gets_no_control_character_of_a_record():
+    bad = "\x1b[31mred\x07"
+    runs = table(found(variant=bad, summary={"experiment": bad, "factors": {bad: bad}}), found())
+    for text in (shown(runs), printed.text(runs), comparison.of(comparison.ending(runs, table()))):
+        assert "red" in text and text.replace("\n", "").isprintable()
+    assert "\x1b" not in printed.csv(runs) and "\x07" not in printed.csv(runs)
+
+
+def test_a_spreadsheet_gets_no_formula_of_a_record():
+    runs = table(found(variant="=cmd|' /C calc'!A0", summary={"factors": {"@x": "+1", "lr": -0.5}}))
+    text = printed.csv(runs)
+    read = pd.read_csv(io.StringIO(text))
+    assert read["variant"][0].startswith("'=cmd") and read["factors.@x"][0] == "'+1" and read["factors.lr"][0] == -0.5

@@ -301,6 +301,18 @@ def test_fit_finds_what_the_points_were_made_with() -> None:
     assert len(plain.residuals) == 3
 
 
+@pytest.mark.parametrize("relative", [True, False])
+def test_fit_weighs_a_point_by_its_time_or_not(relative: bool) -> None:
+    """At the least squares the residuals, each with its weight squared, are orthogonal to what is fitted."""
+    points = [(1000, 1.2), (2000, 2.1), (4000, 4.6), (64_000, 60.0)]  # on no line
+    found = fit.fit_alpha_beta(points, relative)
+    weights = [1 / seconds**2 if relative else 1.0 for _, seconds in points]
+    assert found.residuals == pytest.approx([s - found.alpha - found.beta * n for n, s in points])
+    assert sum(w * r for w, r in zip(weights, found.residuals)) == pytest.approx(0, abs=1e-9)
+    assert sum(w * r * n for w, r, (n, _) in zip(weights, found.residuals, points)) == pytest.approx(0, abs=1e-6)
+    assert found.relative_error == max(abs(r) / s for r, (_, s) in zip(found.residuals, points)) > 0
+
+
 def test_fit_gives_no_negative_alpha() -> None:
     found = fit.fit_alpha_beta([(1000, 1.0), (2000, 2.5), (4000, 5.5)])
     assert found.alpha == 0.0 and found.beta > 0

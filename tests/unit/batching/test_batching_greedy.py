@@ -221,6 +221,8 @@ def test_line_5_of_algorithm_2():
 
 def test_layers_that_take_no_time_join_the_larger_batch():
     assert algorithm2(in_ms(0, [1, 1, 1, 1], [0, 0, 1, 0])) == ((1, 3), (4, 4))
+    # line 11 ties: layer 1 hides nothing more, and a batch of its own would cost a T_s
+    assert algorithm2(in_ms(1, [1, 1, 1, 1], [0, 1, 2, 1])) == ((1, 2), (3, 3), (4, 4))
 
 
 @given(small_profiles(zeros=False))

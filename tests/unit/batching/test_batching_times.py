@@ -224,7 +224,13 @@ def test_least_exetime_of_all_that_meet_the_constraint(profile):
             continue
         least = min(times.values())
         best = [batches for batches, seconds in times.items() if seconds == least]
-        assert found in best and len(found) == min(map(len, best))
+        fewest_of = [batches for batches in best if len(batches) == min(map(len, best))]
+        assert found in fewest_of and found[-1][0] == max(batches[-1][0] for batches in fewest_of)
+
+
+def test_of_equal_times_the_last_batch_is_the_shortest():
+    """Layers that take no time may be in either batch."""
+    assert exact_exetime(in_ms(1, [1, 1, 1], [1, 0, 2])) == ((1, 2), (3, 3))
 
 
 def test_no_batches_meet_the_constraint():

@@ -34,6 +34,17 @@ def plan(config: str, minibatches: int, **how) -> Plan:
     return Plan(placed(config), minibatches, **how)
 
 
+# --- where a run may stop
+
+
+def test_a_run_stops_between_updates_and_at_its_end_after_all():
+    """Rounds of two minibatches, of nine in all: the last round is of one. Iterations are of three."""
+    replicated = plan("2-1", 9)
+    assert [replicated.stop_at(minibatches) for minibatches in range(1, 10)] == [0, 2, 2, 4, 4, 6, 6, 8, 9]
+    assert [replicated.next_stop(minibatch, 3) for minibatch in (0, 2, 5, 6, 8)] == [2, 6, 6, 9, 9]
+    assert [plan("1-1", 7).stop_at(minibatches) for minibatches in (1, 6, 7)] == [1, 6, 7]
+
+
 # --- text
 
 # file -> configuration, how, units of a forward and a backward pass, what `repro schedule` is given for it

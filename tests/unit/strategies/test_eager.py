@@ -138,6 +138,13 @@ def test_weights_are_the_same_on_all_ranks_after_every_synchronisation(name, wor
         assert len(set(late(name, {}, workers, FAR_BEHIND).digests)) > 1  # what they are without
 
 
+@pytest.mark.parametrize(("epochs", "syncs"), [(0.37, 3), (0.34, 4), (0.04, 12)])
+def test_a_synchronisation_is_due_at_the_nearest_iteration(epochs, syncs):
+    """Of 10 an epoch: every 4th, every 3rd, and never more often than every one."""
+    found = small.run("eager_solo", {"sync_epochs": epochs}, workers=2)
+    assert all(counted["syncs"] == syncs for counted in found.counters)
+
+
 @pytest.mark.ranks
 @pytest.mark.parametrize("name", ["eager_solo", "eager_majority"])
 def test_real_ranks_conserve_and_synchronise(name):

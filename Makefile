@@ -90,7 +90,7 @@ bench: setup  ## measure the harness itself; writes results/bench/
 	$(REPRO) bench all
 
 gpu-check: setup  ## on a machine with a GPU: what one can show, in the order of value (MINUTES=9 stops after so many; goes on where it was left; VENV=DIR takes that environment)
-	$(if $(MINUTES),timeout $(MINUTES)m) $(REPRO) run gpu device=cuda $(ARGS)
+	$(if $(MINUTES),timeout --kill-after=30 $(MINUTES)m) $(REPRO) run gpu device=cuda $(ARGS)
 
 faults: setup  ## strike real runs with seeded faults and count what is lost (over 250 trials, half an hour on two idle cores; goes on where it was left)
 	$(REPRO) faults $(ARGS)

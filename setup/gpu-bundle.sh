@@ -117,7 +117,7 @@ run() { # HOME OUT MINUTES EXPERIMENT [OVERRIDE...]
     home=$(cd "$1" && pwd -P) out=$(cd "$2" && pwd -P)
     export REPRO_DATA=$home/data REPRO_RESULTS=$home/results PATH=$home/venv/bin:$PATH PYTHONUNBUFFERED=1
     cd "$root"
-    timeout "${minutes}m" python -m repro run "$4" "device=${DEVICE:-cuda}" "${@:5}" --no-mlflow --no-report || status=$?
+    timeout --kill-after=30 "${minutes}m" python -m repro run "$4" "device=${DEVICE:-cuda}" "${@:5}" --no-mlflow --no-report || status=$?
     for name in "$home"/results/*/; do # by the paper
         python -m repro contribute "$(basename "$name")" "$out/$(basename "$name").zip" | tail -n 2 || true
     done

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -293,6 +294,15 @@ def test_gtopks_figure_on_a_gpu_is_the_papers_experiment_at_its_scale():
     keyed = {(run.variant, run.seed): trained(run) for run in theirs}
     assert own and all(trained(run) == keyed[run.variant, run.seed] for run in own)
     assert {run.config.dataset.options["standin"] for run in own} == {"never"}
+
+
+def test_what_trains_nothing_needs_no_data_and_no_library_of_data(monkeypatch):
+    monkeypatch.setitem(sys.modules, "sklearn", None)  # a machine with torch alone; MNIST's stand-in comes with it
+    monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
+    for experiment in ("gpu/06-profiles", "gpu/10-selection"):
+        for config in planned(experiment):
+            assert config.dataset.name != "mnist"
+    assert data.of(planned("gpu/10-selection")[0]).standin
 
 
 def test_each_of_the_five_workloads_is_trained_for_a_hundred_steps():

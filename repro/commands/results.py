@@ -281,11 +281,16 @@ def cmd_verify(args: argparse.Namespace) -> None:
 
     readme = PROJECT / "README.md"
     of_readme = readme.is_file() and reference_root() == (PROJECT / "results" / "reference").resolve()
+    cut_off = [paper for paper in reference.papers() if reference.unsettled(reference_root() / paper)]
     if args.write:
         in_checkout("verify --write")
+        for paper in cut_off:
+            reference.settle(reference_root() / paper)
         render(reference.papers())
         if of_readme:
             workloads.write(readme, reference_root())
+    elif cut_off:
+        raise FaultError(f"verify: a publish of {', '.join(cut_off)} was cut off; `repro verify --write` completes it")
     wrong = 0
     for paper in reference.papers():
         tables = reference.check(reference_root() / paper)

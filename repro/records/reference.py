@@ -7,18 +7,24 @@
 - `points.parquet`     a row an evaluation
 - `rows.parquet`       a row of what a probe found, in columns; the summary has it too
 - `intervals.parquet`  a row an interval of a traced step
-- `manifest.json`      the schema, and how many rows each table has and its SHA-256: written last
+- `manifest.json`      the schema, and how many rows each table has and its SHA-256
+
+A publish writes its tables aside (`runs.parquet.new`), then the manifest, by one rename: from there on they are the
+reference. Then each takes the place of the old one. A kill at any point leaves the old reference or the new one whole,
+and what it leaves aside the next publish puts in its place or removes (`settle`).
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from repro.common import strict_json
+from repro.common import no_links, strict_json
 from repro.common.atomic import write_atomically
 from repro.common.errors import InputError
 from repro.common.paths import reference_root
@@ -26,6 +32,7 @@ from repro.records import summary_schema, tidy
 
 SCHEMA = 1
 MANIFEST = "manifest.json"
+NEW = ".new"  # behind the name of a table that is not in its place yet
 # of a summary -> the table that holds it: lists of mappings without inner ones
 LISTS = {"curve": "points", "trace": "intervals"}
 
@@ -39,7 +46,8 @@ class Published(NamedTuple):
 
 def papers(root: Path | None = None) -> list[str]:
     """Whose runs there are, in order."""
-    return sorted(path.parent.name for path in (root or reference_root()).glob("*/runs.parquet"))
+    folder = root or reference_root()
+    return sorted({path.parent.name for name in (MANIFEST, "runs.parquet") for path in folder.glob(f"*/{name}")})
 
 
 def read(paper: str, root: Path | None = None) -> list[Published]:
@@ -48,7 +56,7 @@ def read(paper: str, root: Path | None = None) -> list[Published]:
     Raises InputError where a table is not the one that was published.
     """
     folder = (root or reference_root()) / paper
-    if not folder.is_dir():
+    if paper not in papers(root):
         return []
     found = check(folder)
     lists = {part: _lists(found[table]) for part, table in LISTS.items()}
@@ -61,7 +69,8 @@ def write(paper: str, runs: Sequence[Published], root: Path | None = None) -> Pa
     import pyarrow.parquet
 
     folder = (root or reference_root()) / paper
-    folder.mkdir(parents=True, exist_ok=True)
+    no_links.make_folder(folder)
+    settle(folder)
     ordered = sorted(runs, key=lambda run: tidy.name(run.summary))
     tables = {
         name: tidy.frame([row for run in ordered for row in tidy.rows(name, run.summary)]) for name in tidy.TABLES
@@ -74,35 +83,86 @@ def write(paper: str, runs: Sequence[Published], root: Path | None = None) -> Pa
         content = pyarrow.Table.from_pandas(table, preserve_index=False).replace_schema_metadata(None)
         pyarrow.parquet.write_table(content, sink, compression="zstd", compression_level=19)
         data = sink.getvalue().to_pybytes()
-        write_atomically(folder / f"{name}.parquet", data)
+        write_atomically(folder / f"{name}.parquet{NEW}", data)
         said["tables"][name] = {"rows": len(table), "sha256": hashlib.sha256(data).hexdigest()}
     write_atomically(folder / MANIFEST, json.dumps(said, indent=1) + "\n")
+    settle(folder)
     return folder
+
+
+def unsettled(folder: Path) -> list[Path]:
+    """The tables that a publish has left aside, because it was killed (or is at work)."""
+    return sorted(folder.glob(f"*.parquet{NEW}"))
+
+
+def settle(folder: Path) -> None:
+    """Put the tables aside that the manifest names into their places, and remove the others."""
+    if not (left := unsettled(folder)):
+        return
+    digests = _digests(folder) if (folder / MANIFEST).is_file() else {}
+    for aside in left:
+        path, data = aside.with_suffix(""), no_links.read(aside)
+        if hashlib.sha256(data).hexdigest() == digests.get(path.stem):
+            write_atomically(path, data)
+        no_links.remove(aside)
+
+
+def count(paper: str, root: Path) -> int:
+    """How many runs a paper's reference has, by its manifest; InputError where that cannot be read."""
+    try:
+        return int(_manifest(root / paper)["tables"]["runs"]["rows"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise InputError(f"{root / paper / MANIFEST}: not a readable manifest ({error!r})") from None
 
 
 def check(folder: Path) -> dict[str, list[dict[str, Any]]]:
     """The rows of a paper's tables; InputError naming the file that is missing, altered or of another schema."""
     import pyarrow.parquet
 
+    digests = _digests(folder)
+    try:
+        found = {name: _table(folder / f"{name}.parquet", digest) for name, digest in digests.items()}
+    except InputError:
+        if _digests(folder) != digests:  # another command has published meanwhile
+            return check(folder)
+        raise
+    return {name: pyarrow.parquet.read_table(pyarrow.BufferReader(data)).to_pylist() for name, data in found.items()}
+
+
+def _manifest(folder: Path) -> Any:
     manifest = folder / MANIFEST
     try:
-        said = strict_json.parse(manifest.read_bytes())
+        return strict_json.parse(no_links.read(manifest))
+    except (OSError, ValueError) as error:
+        raise InputError(f"{manifest}: not a readable manifest ({error!r})") from None
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    """The SHA-256 of each table."""
+    said, manifest = _manifest(folder), folder / MANIFEST
+    try:
         digests = {name: said["tables"][name]["sha256"] for name in tidy.TABLES}
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (KeyError, TypeError) as error:
         raise InputError(f"{manifest}: not a readable manifest ({error!r})") from None
     if said.get("schema") != SCHEMA:
         raise InputError(f"{manifest}: schema {said.get('schema')}, this version reads {SCHEMA}")
-    found = {}
-    for name, digest in digests.items():
-        path = folder / f"{name}.parquet"
+    return digests
+
+
+def _table(path: Path, digest: str) -> bytes:
+    """The content of a table with that digest: in its place, or still aside."""
+    altered = f"if that publish was committed, `git checkout {path.name}` brings it back"
+    for place in (path.with_name(path.name + NEW), path):
         try:
-            data = path.read_bytes()
+            data = no_links.read(place)
+        except FileNotFoundError:
+            continue
         except OSError as error:
             raise InputError(f"{path}: {error.strerror}") from None
-        if hashlib.sha256(data).hexdigest() != digest:
-            raise InputError(f"{path}: not as it was published (SHA-256); `git checkout {path.name}` brings it back")
-        found[name] = pyarrow.parquet.read_table(pyarrow.BufferReader(data)).to_pylist()
-    return found
+        if hashlib.sha256(data).hexdigest() == digest:
+            return data
+    why = f"not as it was published (SHA-256); {altered}" if path.exists() else os.strerror(errno.ENOENT)
+    raise InputError(f"{path}: {why}")
 
 
 def _published(row: Mapping[str, Any], lists: Mapping[str, Mapping[str, list[Any]]], folder: Path) -> Published:

@@ -59,11 +59,9 @@ def sync_all(root: Path | None = None, uri: str | None = None) -> Synced:
 
 def _shares(root: Path) -> list[set[str]]:
     """Papers of about as many runs for each process; every paper's MLflow experiments are its own."""
-    import pyarrow.parquet
-
     runs = Counter(folder.relative_to(root).parts[0] for folder in run_folders(root, "*", FILES))
     for paper in reference.papers(root / REFERENCE):
-        runs[paper] += pyarrow.parquet.read_metadata(root / REFERENCE / paper / "runs.parquet").num_rows
+        runs[paper] += reference.count(paper, root / REFERENCE)
     count = min(os.cpu_count() or 1, len(runs), runs.total() // RUNS_A_PROCESS)
     shares: list[set[str]] = [set() for _ in range(max(1, count))]
     for paper, _ in runs.most_common():

@@ -16,7 +16,7 @@ from repro.common import paths
 from repro.experiment.files import write_yaml
 from repro.pipeline import profile as profiles
 from repro.pipeline.partition import partition
-from repro.records import catalogue, reference
+from repro.records import catalogue, reference, tidy
 from repro.records.store import write_summary
 from repro.reports import built, published_verdicts
 from tests.reports.data.summaries import make
@@ -281,6 +281,21 @@ def test_verify_finds_an_altered_table_and_another_verdict(places, capsys):
     (places / "reference" / "pipesgd" / "points.parquet").write_bytes(b"")
     status, _, err = said(capsys, "verify")
     assert status == 2 and "points.parquet: not as it was published" in err
+
+
+def test_verify_tells_of_a_publish_that_was_cut_off_and_completes_it(places, capsys, monkeypatch):
+    put(places, "a-1", provenance={"dirty": False})
+    with monkeypatch.context() as patch:  # killed as soon as the manifest is there
+        patch.setattr(reference, "settle", lambda folder: None)
+        assert said(capsys, "publish", "pipesgd")[0] == 0
+    assert [run.summary["cell"] for run in reference.read("pipesgd")] == ["a-1"]
+    published_verdicts.write("pipesgd")
+    status, _, err = said(capsys, "verify")
+    assert status == 1 and "a publish of pipesgd was cut off" in err
+    assert said(capsys, "verify", "--write")[0] == 0
+    assert said(capsys, "verify")[0] == 0
+    tables = {path.name for path in (places / "reference" / "pipesgd").glob("*.parquet*")}
+    assert tables == {f"{name}.parquet" for name in tidy.TABLES}
 
 
 def test_verify_writes_pages_and_verdicts_without_runs_of_ones_own(places, capsys, monkeypatch):

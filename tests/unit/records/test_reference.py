@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import io
+import itertools
 import json
 import os
+import shutil
 import socket
 import tracemalloc
 import zipfile
@@ -83,6 +85,58 @@ def test_what_was_altered_is_named(file, harm, says, runs, tmp_path):
     with pytest.raises(InputError, match=says) as caught:
         reference.read("pipesgd", tmp_path)
     assert str(path) in str(caught.value) and "\n" not in str(caught.value)
+
+
+class Killed(BaseException):
+    """As by SIGKILL: nothing that follows runs, nothing is cleaned up."""
+
+
+def killed_after(monkeypatch, steps, call):
+    """A call that dies after so many changes of what names the disk has; whether it did not come to its end."""
+    left = [steps]
+    with monkeypatch.context() as patch:
+
+        def counted(step):
+            def or_dies(*arguments, **options):
+                left[0] -= 1
+                if left[0] < 0:
+                    raise Killed
+                return step(*arguments, **options)
+
+            return or_dies
+
+        for name in ("mkdir", "replace", "unlink"):
+            patch.setattr(os, name, counted(getattr(os, name)))
+        try:
+            call()
+        except Killed:
+            return True
+    return False
+
+
+@pytest.mark.parametrize("before", [0, 2], ids=["first", "second"])
+def test_a_publish_that_is_killed_leaves_the_old_reference_or_the_new(runs, tmp_path, monkeypatch, before):
+    monkeypatch.setattr(reference, "reference_root", lambda: tmp_path / "cut")
+    old, reached = runs[:before], []
+    if old:
+        reference.write("pipesgd", old, tmp_path / "old")
+    whole = {path.name: path.read_bytes() for path in reference.write("pipesgd", runs, tmp_path / "whole").iterdir()}
+    for steps in itertools.count():
+        shutil.rmtree(tmp_path / "cut", ignore_errors=True)
+        if old:
+            shutil.copytree(tmp_path / "old", tmp_path / "cut")
+        if not killed_after(monkeypatch, steps, lambda: reference.write("pipesgd", runs)):
+            break
+        found = reference.read("pipesgd")
+        reached.append(found == runs)
+        assert found in (old, runs)
+        assert reference.papers() == (["pipesgd"] if found else [])
+        again = [*found, runs[-1]] if found == old else found  # what the next publish keeps, and adds
+        folder = reference.write("pipesgd", again)
+        assert reference.read("pipesgd") == again
+        assert {path.name for path in folder.iterdir()} == whole.keys()
+    assert len(reached) > 10 and reached == sorted(reached) and {*reached} == {False, True}
+    assert {path.name: path.read_bytes() for path in (tmp_path / "cut" / "pipesgd").iterdir()} == whole
 
 
 def test_a_run_that_is_none_is_named(runs, tmp_path):

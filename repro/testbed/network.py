@@ -24,7 +24,7 @@ from typing import IO, Any
 from repro.common import strict_json
 from repro.common.errors import FaultError, InputError, NotHere
 from repro.common.known import known
-from repro.testbed import links, private, selfcheck, sweep
+from repro.testbed import links, private, remote_shell, selfcheck, sweep
 from repro.testbed.enter import VARIABLE
 
 START_LIMIT_S = 90.0
@@ -49,9 +49,9 @@ class ShapedNetwork:
 
     @property
     def variables(self) -> dict[str, str]:
-        """What `enter` and `starter` find the network by."""
+        """What `enter` and `starter` find the network by, and mpirun `enter`."""
         described = {name: self.state[name] for name in ("id", "keeper", "own_user", "switch", "hosts")}
-        return {VARIABLE: json.dumps(described)}
+        return {VARIABLE: json.dumps(described), **remote_shell.variables()}
 
     @property
     def facts(self) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+import tempfile
 from pathlib import Path
 from typing import IO, Any
 
@@ -30,6 +31,17 @@ def folder(path: Path) -> Path:
     if stat.S_IMODE(found.st_mode) & 0o077:
         raise InputError(f"{path}: others may use it (mode {stat.S_IMODE(found.st_mode):o}); chmod 700 {path}")
     return path
+
+
+def short_folder(name: str) -> Path:
+    """A folder in /tmp for files of this user's processes that need a short path: $TMPDIR may be long.
+
+    One for all of the user's commands, which stays; where somebody else has taken its name, a new one.
+    """
+    try:
+        return folder(Path(f"/tmp/repro-{os.geteuid()}-{name}"))
+    except InputError:
+        return Path(tempfile.mkdtemp(prefix="repro-", dir="/tmp"))
 
 
 def opened(path: Path, mode: str) -> IO[Any]:

@@ -74,6 +74,15 @@ def alive(pid: int) -> bool:
         return False
 
 
+def test_a_long_folder_for_temporary_files_is_no_hindrance(tmp_path, monkeypatch):
+    long = tmp_path / ("x" * 120)
+    long.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(long))
+    made = Pool(environment(threads=1))
+    made.close()
+    assert not Path(made.python).parent.exists() and not list(long.iterdir())
+
+
 def test_a_forked_process_has_arguments_and_surroundings_and_one_thread(start, tmp_path):
     out, err = start("names").communicate(timeout=LIMIT_S)
     ready, names = out.splitlines()

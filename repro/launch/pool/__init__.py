@@ -8,6 +8,7 @@ wherever that is: in a network namespace, a host of a shaped network.
 from __future__ import annotations
 
 import contextlib
+import os
 import shlex
 import socket
 import subprocess
@@ -21,6 +22,7 @@ from repro.common.errors import FaultError
 from repro.common.known import known
 from repro.launch.pool import entry, title
 
+SOCKET_PATH_BYTES = 107  # that a socket's path may have
 PENDING = 1024  # connections that wait for the server, which may still be importing
 LOOK_EVERY_S = 1.0
 STOPPED_LOOKS = 10  # so often in a row a server is seen stopped (SIGSTOP) before it is ended, and its ranks with it
@@ -32,7 +34,7 @@ class Pool:
 
     def __init__(self, environment: Mapping[str, str]):
         """environment: of the server; what libraries read of it as they are imported holds for all that it forks."""
-        self._folder = tempfile.TemporaryDirectory(prefix="repro-pool-")
+        self._folder = tempfile.TemporaryDirectory(prefix="repro-pool-", dir=_short_place())
         path = Path(self._folder.name) / "socket"
         self.python = str(path.with_name("python"))
         starts = shlex.join([sys.executable, "-SE", entry.__file__, str(path)])
@@ -85,6 +87,12 @@ def _stopped(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
     except OSError:  # it has ended, or this is a system without /proc
         return False
+
+
+def _short_place() -> str | None:
+    """Where the folder of a socket is made: /tmp where the path would be too long in $TMPDIR; None: there."""
+    longest = Path(tempfile.gettempdir(), "repro-pool-12345678", "socket")
+    return "/tmp" if len(os.fsencode(longest)) > SOCKET_PATH_BYTES else None
 
 
 class Pools:

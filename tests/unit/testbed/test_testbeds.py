@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -71,6 +72,33 @@ def test_without_a_folder_of_the_system_it_lies_in_tmp(monkeypatch):
     monkeypatch.setattr(private, "folder", lambda path: asked.append(str(path)))
     network.runtime_folder()
     assert asked == ["/tmp/repro-4321"]  # itself checked, not only a folder within it
+
+
+def test_a_short_folder_is_nobody_else_s(monkeypatch):
+    mine = private.short_folder("test")
+    assert mine == private.short_folder("test") and len(str(mine)) < 40
+    assert mine.stat().st_uid == os.geteuid() and mine.stat().st_mode & 0o777 == 0o700
+    another = os.geteuid() + 1
+    monkeypatch.setattr(os, "geteuid", lambda: another)
+    mine.rename(taken := Path(f"/tmp/repro-{os.geteuid()}-test"))
+    other = private.short_folder("test")
+    assert other not in (mine, taken) and not list(other.iterdir())
+    taken.rmdir()
+    other.rmdir()
+
+
+@pytest.mark.parametrize("folder", ["with space", "a:b"])
+def test_mpirun_can_start_python_wherever_it_lies(tmp_path, monkeypatch, folder):
+    python = tmp_path / folder / "python"
+    python.parent.mkdir()
+    python.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    python.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(python))
+    variables = network.ShapedNetwork({"id": "i", "keeper": 1, "own_user": False, "switch": {}, "hosts": []}).variables
+    for name in ("OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent"):
+        (agent,) = variables[name].split(":")
+        done = subprocess.run([*agent.split(" "), "host1", "a b"], capture_output=True, text=True, check=True)
+        assert done.stdout.splitlines() == ["-m", "repro.testbed.enter", "--rsh", "host1", "a b"]
 
 
 def test_down_signals_no_process_but_the_keeper(runtime, monkeypatch):

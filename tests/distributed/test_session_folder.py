@@ -1,0 +1,32 @@
+"""mpirun's own files: in a folder that no other user's, and no earlier one's, can be in the way of."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+
+import pytest
+
+from repro.common.errors import InputError
+from repro.launch.local import environment, find_mpirun
+from tests.support.waiting import LIMIT_S
+
+pytestmark = pytest.mark.ranks
+
+
+def test_what_lies_where_openmpi_would_put_its_files_ends_no_run(tmp_path):
+    try:
+        mpirun = find_mpirun()
+    except InputError as missing:
+        pytest.skip(str(missing))
+    taken = [tmp_path / f"ompi.{socket.gethostname()}.{user}" for user in {0, os.getuid()}]
+    for path in taken:
+        path.write_text("somebody else's")
+    command = [sys.executable, "-m", "repro.launch.apart", mpirun, "-n", "2", "printenv", "OMPI_COMM_WORLD_RANK"]
+    own = environment(threads=1) | {"TMPDIR": str(tmp_path)}
+    done = subprocess.run(command, env=own, capture_output=True, text=True, timeout=LIMIT_S)
+    assert done.returncode == 0, done.stderr
+    assert sorted(done.stdout.split()) == ["0", "1"]
+    assert sorted(tmp_path.iterdir()) == sorted(taken)

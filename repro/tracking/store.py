@@ -105,8 +105,9 @@ def tracking_uri(uri: str | None = None, root: Path | None = None) -> str:
     given = uri or os.environ.get("MLFLOW_TRACKING_URI")
     if not given:
         path = str((root or results_root()).resolve() / DATABASE)
-        # SQLAlchemy takes a ? for the end of the path and decodes nothing; SQLite's own URIs are decoded
-        return f"sqlite:///file:{urllib.parse.quote(path)}?uri=true" if "?" in path else f"sqlite:///{path}"
+        # SQLAlchemy takes a ? for the end of the path and decodes nothing; SQLite's own URIs are decoded. Of sqlite:///
+        # MLflow makes the parent folder by itself, and would make one that is named as the URI.
+        return f"sqlite+pysqlite:///file:{urllib.parse.quote(path)}?uri=true" if "?" in path else f"sqlite:///{path}"
     if wrong := _wrong(given):
         raise InputError(
             f"MLFLOW_TRACKING_URI={public(given)}: {wrong}; it is the address of a server, as http://HOST:5000, "
@@ -142,7 +143,18 @@ def _plugins() -> set[str]:
 
 
 def is_server(uri: str) -> bool:
-    return not uri.startswith(("sqlite:", "file:", "/"))
+    return not (is_sqlite(uri) or uri.startswith(("file:", "/")))
+
+
+def is_sqlite(uri: str) -> bool:
+    return uri.partition(":")[0].partition("+")[0] == "sqlite"
+
+
+def database_file(uri: str) -> Path:
+    """The file of a SQLite database by its URI."""
+    path = uri.partition(":///")[2]
+    named, _, options = path.partition("?")
+    return Path(urllib.parse.unquote(named.removeprefix("file:")) if "uri=true" in options else path)
 
 
 def prepare() -> None:
@@ -173,7 +185,7 @@ def open_store(uri: str, root: Path) -> Any:
     from mlflow import MlflowClient
     from mlflow.exceptions import MlflowException
 
-    if not uri.startswith("sqlite:"):
+    if not is_sqlite(uri):
         return MlflowClient(uri)
     root.mkdir(parents=True, exist_ok=True)
     no_links.check(root / DATABASE)

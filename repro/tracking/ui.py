@@ -19,7 +19,7 @@ from repro.common.errors import FaultError, InputError
 from repro.common.paths import results_root
 from repro.common.processes import end_with_parent
 from repro.tracking.format import experiment_name
-from repro.tracking.store import Store, is_server, open_store, public, tracking_uri
+from repro.tracking.store import Store, database_file, is_server, is_sqlite, open_store, public, tracking_uri
 from repro.tracking.view import page
 
 HOST, PORT = "127.0.0.1", 5000  # that it listens on by default
@@ -53,8 +53,7 @@ def serve(
     uri = tracking_uri(None, root)
     if is_server(uri):
         raise InputError(f"MLFLOW_TRACKING_URI is a server: open {public(uri)} in a browser")
-    database = Path(uri.removeprefix("sqlite:///"))
-    if uri.startswith("sqlite:") and not database.is_file():
+    if is_sqlite(uri) and not (database := database_file(uri)).is_file():
         raise InputError(f"no MLflow database at {database}: run an experiment, or `repro ui --sync` for earlier ones")
     check_port(host, port)
     links = _links(uri, root, f"http://{_address(host)}:{port}")

@@ -14,6 +14,7 @@ from repro.records.reference import Published
 from repro.records.store import write_summary
 from repro.tracking import Background, Mirror, Store, open_store, store, sync, sync_all, tracking_uri
 from repro.tracking.format import tags
+from repro.tracking.store import database_file
 from repro.tracking.view import SHARED_VIEW
 from tests.unit.tracking.made import RECORD, evaluation, runs_of, summary_of, write_events
 
@@ -41,12 +42,19 @@ def test_a_database_that_is_none_costs_one_warning(tmp_path, folder):
     assert warning.startswith("warning: MLflow") and "repro track sync" in warning and "\n" not in warning
 
 
-def test_a_results_folder_with_a_question_mark_keeps_its_database(tmp_path):
+def test_a_results_folder_with_a_question_mark_keeps_its_database(tmp_path, monkeypatch):
+    """And nothing is made in the current folder, as MLflow does of the URI's name."""
     root = tmp_path / "quest?x=1" / "50%41 #1"
+    monkeypatch.chdir(tmp_path)
     folder = root / "pipesgd" / "fig4-mnist" / "pipe-sgd-t-s3"
     write_events(folder, evaluation(10, 1.0, 0.5))
     assert sync_all(root).done == 1 and len(runs_of(root)[1]) == 1
-    assert {path.parent for path in tmp_path.rglob("mlflow.db*")} == {root}
+    assert (
+        {path.parent for path in tmp_path.rglob("mlflow.db*")}
+        == {root}
+        == {database_file(tracking_uri(None, root)).parent}
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["quest?x=1"]
 
 
 def test_a_wrong_address_is_refused_in_one_line(tmp_path):

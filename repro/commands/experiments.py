@@ -209,14 +209,22 @@ def ending(trained: Sequence[dict[str, Any]], named: Mapping[str, str]) -> str:
     from repro.records import catalogue, comparison  # imports pandas
 
     own = [catalogue.of_workspace(summary) for summary in trained]
-    committed = [run for paper in {s["paper"] for s in trained} for run in catalogue.runs(paper, reference_root())]
+
+    def place(summary: dict[str, Any]) -> tuple[Any, ...]:
+        return tuple(summary.get(name) for name in ("paper", "experiment", "strategy"))
+
+    compared = {place(summary) for summary in trained}
+    published = [
+        run for paper in {each["paper"] for each in trained} for run in catalogue.runs(paper, reference_root())
+    ]
+    committed = [run for run in published if place(run.summary) in compared]
     runs = catalogue.table("runs", [*own, *committed])
     mine, theirs = (runs[runs["origin"] == origin] for origin in (catalogue.WORKSPACE, catalogue.REFERENCE))
-    papers = {
+    printed = {
         (each["paper"], each["experiment"], each["model"]["name"], each["dataset"]["name"]): quoted(named[each["cell"]])
         for each in trained
     }
-    return comparison.of(comparison.ending(mine, theirs, papers))
+    return comparison.of(comparison.ending(mine, theirs, printed))
 
 
 def show_where(paper: str, report: bool, mirrored: Sequence[dict[str, Any]]) -> None:

@@ -24,6 +24,7 @@ from torch.nn.parameter import UninitializedParameter
 
 from repro.common import blame
 from repro.common.errors import InputError, ReproError
+from repro.common.memory import exhausted
 from repro.common.registry import PLUGINS
 from repro.experiment.schema import RunConfig
 
@@ -80,12 +81,14 @@ def _built(
     name: str, module: ModuleType, input_shape: tuple[int, ...], classes: int, options: dict[str, Any]
 ) -> nn.Sequential:
     """What a model's `build` gives; a module that is no sequence of blocks is one block. InputError for what is no
-    module, has parameters without a shape, or raises an exception."""
+    module, has parameters without a shape, or raises an exception but one of too little memory."""
     try:
         model = module.build(input_shape, classes, **options)
     except ReproError:
         raise
     except Exception as error:
+        if exhausted(error):
+            raise
         line = blame.line(error, lambda file: file == module.__file__)
         raise InputError(f"model {name}: its build ended with {line}") from error
     if not isinstance(model, nn.Module):

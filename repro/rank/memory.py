@@ -9,14 +9,10 @@ from contextlib import contextmanager
 import torch
 
 from repro.common.errors import InputError, OutOfMemory
+from repro.common.memory import exhausted
 from repro.experiment.schema import RunConfig
 
 GPU, PROCESS = "gpu", "process"  # of which memory a peak is
-GPU_FULL = (
-    "CUDA error: out of memory",
-    "_STATUS_ALLOC_FAILED",
-)  # contexts, cuBLAS, cuDNN
-ON_THE_HOST = "DefaultCPUAllocator"  # torch has no error of a type of its own for it
 
 
 def kind(device: torch.device) -> str:
@@ -44,16 +40,12 @@ def explained(rank: int, config: RunConfig) -> Iterator[None]:
     InputError for an operation that has no deterministic algorithm."""
     try:
         yield
-    except MemoryError:
-        raise _exhausted(rank, config, "host", "") from None
-    except RuntimeError as error:
+    except (MemoryError, RuntimeError) as error:
         while isinstance(error.__cause__, RuntimeError):  # a library has put words of its own around it
             error = error.__cause__
         said = " ".join(str(error).split())
-        if isinstance(error, torch.OutOfMemoryError) or any(words in said for words in GPU_FULL):
-            raise _exhausted(rank, config, "GPU", said) from None
-        if ON_THE_HOST in said:
-            raise _exhausted(rank, config, "host", said) from None
+        if where := exhausted(error):
+            raise _exhausted(rank, config, where, said) from None
         if config.numerics.deterministic and "deterministic implementation" in said:
             what = f"numerics.deterministic=true: model {config.model.name}: {said.split('. ')[0]}"
             raise InputError(f"{what}; leave it out") from None

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from repro.common import remembered
@@ -199,21 +199,26 @@ def _plugins(identity: Identity) -> Iterator[tuple[str, str, str]]:
                 yield "strategy", prefix, name
 
 
+def keep_defaults(plugins: Iterable[tuple[str, str]]) -> None:
+    """Remember the defaults of plugins (group, name), where PyTorch is imported already: who shows runs need not."""
+    _defaults(sorted({*plugins}))
+
+
 def _defaults(plugins: Sequence[tuple[str, str]]) -> dict[str, dict[str, Any]]:
     """The options of each plugin (group, name) at their defaults, none of one that is not installed here. To load
     plugins imports PyTorch, so they are remembered while the code stays as it is."""
-    key = [plugins, remembered.tree([PACKAGE], (".py",))]
-    if (found := remembered.recall("defaults", key)) is None:
-        found = {}
-        for group, name in plugins:
+    code = remembered.tree([PACKAGE], (".py",))
+    found = {}
+    for group, name in plugins:
+        key = [group, name, code]
+        if (options := remembered.recall("defaults", key)) is None:
             try:
-                found[f"{group} {name}"] = _plain(PLUGINS[group].defaults(name))
+                options = _plain(PLUGINS[group].defaults(name))
             except Exception:  # whatever a plugin that is broken, or not installed here, ends with
-                found[f"{group} {name}"] = {}
-        remembered.remember("defaults", key, found)
-    return {
-        plugin: {name: each for name, each in options.items() if each is not None} for plugin, options in found.items()
-    }
+                options = {}
+            remembered.remember("defaults", key, options)
+        found[f"{group} {name}"] = {option: value for option, value in options.items() if value is not None}
+    return found
 
 
 def _follows(path: str, apart: Sequence[str], identities: Sequence[Identity]) -> bool:

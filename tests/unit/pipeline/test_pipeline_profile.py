@@ -52,7 +52,8 @@ def without(found: dict, name: str) -> dict:
     [
         (changed(forward_s=-1.0), "layer 'b': forward_s=-1.0: must be a number, 0 or more"),
         (changed(forward_s=1e308), "layer 'b': forward_s=1e+308: must be a number"),
-        (changed(parameter_bytes=10**400), "layer 'b': parameter_bytes="),
+        (changed(parameter_bytes=10**400), "is beyond all whole numbers of 64 bits"),
+        (changed(parameter_bytes=2**63 - 1), "layer 'b': parameter_bytes="),
         (changed(backward_s=float("nan")), "NaN is no number of JSON"),
         (changed(activation_bytes=None), "layer 'b': activation_bytes=None"),
         (changed(parameter_bytes="7"), "layer 'b': parameter_bytes=7"),

@@ -16,7 +16,9 @@ from typing import Any, TextIO
 from repro.common import blame
 from repro.common.errors import FaultError, NotHere, ReproError
 from repro.common.paths import CONFIGS, PACKAGE
+from repro.common.registry import PLUGINS
 from repro.experiment.run import Run
+from repro.records import identity
 
 MOST = 500  # files that a plan may rest on and be remembered
 
@@ -130,8 +132,10 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     except Exception as error:  # of a plugin: a strategy's `check`, a data set's `load`
         traceback.print_exc()
         return {"error": FaultError.__name__, "message": f"the runs cannot be planned: {blame.line(error)}"}
-    plain = [run.plain() for run in runs]
-    return {"runs": plain, "left_out": left_out, "said": said.said, "watched": witness.watched(runs)}
+    found = {"runs": [run.plain() for run in runs], "watched": witness.watched(runs)}
+    # which is no part of the plan: what it reads is not watched
+    identity.keep_defaults((group, getattr(run.config, group).name) for run in runs for group in PLUGINS)
+    return found | {"left_out": left_out, "said": said.said}
 
 
 if __name__ == "__main__":

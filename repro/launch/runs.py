@@ -118,7 +118,6 @@ def expand(
     wanted = [run.config.profile_steps for run in runs if run.config.program == TRAIN]
     if any(wanted) and not any(run.config.program == PROFILER for run in runs):
         raise InputError(f"profile_steps={max(wanted)}: of measured runs alone, and here is none; testbed=here")
-    identity.keep_defaults((group, getattr(run.config, group).name) for run in runs for group in PLUGINS)
     return runs
 
 

@@ -16,18 +16,20 @@ def estimate(config: Mapping[str, Any]) -> float:
 
     InputError where the model does not fit the data.
     """
-    from repro import data, models  # imports PyTorch
+    from repro import data  # imports PyTorch
     from repro.experiment.testbeds import Rate
-    from repro.timing.device import block_seconds, compute_seconds
+    from repro.rank.factory import modelled_seconds
+    from repro.timing.device import compute_seconds
 
     chosen = {part: dict(config[part]) for part in ("model", "dataset")}
     model, dataset = (chosen[part].pop("name") for part in ("model", "dataset"))
     chosen["dataset"].pop("standin")
     shapes = data.shapes(dataset, None, **chosen["dataset"])
-    built = models.build(model, shapes.input_shape, shapes.classes, 0, "meta", **chosen["model"])
     card = Rate(peak_flops=PEAK_FLOPS, utilisation=UTILISATION, launch_s=LAUNCH_S)
-    workers = config["workers"]
-    step_s = compute_seconds(block_seconds(built, tuple(shapes.input_shape), config["batch"] // workers, card))
+    workers, options = config["workers"], tuple(chosen["model"].items())
+    local = config["batch"] // workers
+    blocks = modelled_seconds(model, tuple(shapes.input_shape), shapes.classes, local, card, options)
+    step_s = compute_seconds(blocks)
     return shapes.iterations(config["batch"]) * config["epochs"] * step_s * workers / 3600
 
 

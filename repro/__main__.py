@@ -2,6 +2,6 @@
 
 import sys
 
-from repro.cli import main
+from repro.cli.main import main
 
 sys.exit(main())

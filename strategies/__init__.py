@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from repro.common import registry
+from repro.core import registry
 from repro.strategies.base import Strategy
 
 REGISTRY = registry.PLUGINS["strategy"]

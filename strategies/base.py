@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import torch
 
-from repro.common import registry
+from repro.core import registry
 from repro.training.worker import Worker
 
 

@@ -11,9 +11,9 @@ import torch
 from pydantic import Field
 from torch import nn
 
-from repro.common.fields import Count
+from repro.core.fields import Count
 from repro.fabric.base import MAIN
-from repro.fabric.torch_dist import TorchFabric
+from repro.fabric.real.torch_dist import TorchFabric
 from repro.strategies.base import StepReport
 from repro.strategies.shared.data_parallel import DataParallel
 from repro.training.worker import Worker

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from repro.fabric.collectives.activation import MAJORITY
 from repro.strategies.shared.eager import Eager
-from repro.timing.eager_forms import MAJORITY
 
 
 class EagerMajority(Eager):

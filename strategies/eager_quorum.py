@@ -6,11 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from repro.common.fields import Count
-from repro.fabric import activation
-from repro.fabric.activation import Activation
+from repro.core.fields import Count
+from repro.fabric.collectives import activation
+from repro.fabric.collectives.activation import QUORUM, Activation
 from repro.strategies.shared.eager import Eager, EagerOptions
-from repro.timing.eager_forms import QUORUM
 
 
 @dataclass

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from repro.fabric.collectives.activation import SOLO
 from repro.strategies.shared.eager import Eager
-from repro.timing.eager_forms import SOLO
 
 
 class EagerSolo(Eager):

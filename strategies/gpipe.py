@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from repro.common.errors import InputError
-from repro.pipeline.configuration import Configuration
-from repro.pipeline.plan import Plan, flush_of
+from repro.algorithms.pipeline.configuration import Configuration
+from repro.algorithms.pipeline.plan import Plan, flush_of
+from repro.core.errors import InputError
 from repro.strategies.shared.pipeline import Pipeline, PipelineOptions
 
 

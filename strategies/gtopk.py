@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from repro.fabric.sparse import Sparse, Wire, sum_all, top
-from repro.fabric.sparse_collectives import Reduced, gtopk_allreduce, topk_allgather
+from repro.fabric.sparse.collectives import Reduced, gtopk_allreduce, topk_allgather
+from repro.fabric.sparse.gradients import Sparse, Wire, sum_all, top
 from repro.strategies.shared.sparsified import SparseOptions, Sparsified
 
 

@@ -12,10 +12,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from repro.common.errors import InputError, NotHere
-from repro.common.fields import NonNegative
+from repro.core.errors import InputError, NotHere
+from repro.core.fields import NonNegative
 from repro.fabric.base import MAIN, FabricError
-from repro.fabric.missing_ranks import find_missing_ranks
+from repro.fabric.real.missing_ranks import find_missing_ranks
 from repro.strategies.base import StepReport
 from repro.strategies.shared.data_parallel import DataParallel
 from repro.training.worker import Worker

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from repro.batching import profile as profiles
-from repro.batching.modes import MODES, decide
-from repro.batching.profile import PullProfile
-from repro.batching.times import Batches
-from repro.common.errors import InputError, unknown
-from repro.common.paths import profile_path
+from repro.algorithms.batching import profile as profiles
+from repro.algorithms.batching.modes import MODES, decide
+from repro.algorithms.batching.profile import PullProfile
+from repro.algorithms.batching.times import Batches
+from repro.core.errors import InputError, unknown
+from repro.core.paths import profile_path
 from repro.strategies.shared.pull_schedule import check_batches
 from repro.strategies.shared.sharded_server import ServerOptions, ShardedServer
 

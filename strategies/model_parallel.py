@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from repro.common.errors import InputError
-from repro.pipeline.configuration import Configuration
-from repro.pipeline.layout import parse_config
-from repro.pipeline.plan import Plan
+from repro.algorithms.pipeline.configuration import Configuration
+from repro.algorithms.pipeline.layout import parse_config
+from repro.algorithms.pipeline.plan import Plan
+from repro.core.errors import InputError
 from repro.strategies.shared.pipeline import Pipeline, PipelineOptions
 
 

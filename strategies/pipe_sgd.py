@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from repro.common.errors import InputError
-from repro.common.fields import Count, NonNegative
+from repro.core.errors import InputError
+from repro.core.fields import Count, NonNegative
 from repro.strategies.base import StepReport
 from repro.strategies.shared.bucketed import BucketedAllreduce
 from repro.strategies.shared.data_parallel import AllreduceOptions, DataParallel

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from repro.batching.modes import decide
-from repro.batching.profile import PullProfile
-from repro.batching.times import Batches
+from repro.algorithms.batching.modes import decide
+from repro.algorithms.batching.profile import PullProfile
+from repro.algorithms.batching.times import Batches
 from repro.strategies.shared.sharded_server import ShardedServer
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from repro.fabric import collectives
+from repro.fabric.collectives import dense as collectives
 from repro.strategies.base import StepReport
 from repro.strategies.shared.parameter_server import PULL, ParameterServer
 

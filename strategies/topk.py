@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from repro.fabric.sparse import Sparse, Wire
-from repro.fabric.sparse_collectives import check_allgather, topk_allgather
+from repro.fabric.sparse.collectives import check_allgather, topk_allgather
+from repro.fabric.sparse.gradients import Sparse, Wire
 from repro.strategies.shared.sparsified import SparseOptions, Sparsified
 
 

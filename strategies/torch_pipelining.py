@@ -13,14 +13,14 @@ import torch
 from torch import nn
 from torch.distributed import pipelining
 
-from repro.common.errors import InputError
-from repro.common.fields import Count, Positive
-from repro.common.paths import profile_path
+from repro.algorithms.pipeline.configuration import configure
+from repro.algorithms.pipeline.messages import Shape
+from repro.algorithms.pipeline.shapes import outputs
+from repro.core.errors import InputError
+from repro.core.fields import Count, Positive
+from repro.core.paths import profile_path
 from repro.fabric.base import MAIN
-from repro.fabric.torch_dist import TorchFabric
-from repro.pipeline.configuration import configure
-from repro.pipeline.messages import Shape
-from repro.pipeline.shapes import outputs
+from repro.fabric.real.torch_dist import TorchFabric
 from repro.strategies.base import StepReport, Strategy
 from repro.strategies.shared.pipeline import PipelineOptions, check_trainable_in_stages
 from repro.training import numerics

@@ -8,11 +8,11 @@ from functools import partial
 
 import pandas as pd
 
-from repro.reporting.stats import TIMES, number
-from repro.reports import arithmetic
-from repro.reports.arithmetic import Check, check, plain
+from repro.answers.claims import arithmetic
+from repro.answers.claims.arithmetic import Check, check, plain
+from repro.answers.claims.stats import TIMES, number
+from repro.answers.pages.reference import quoted
 from repro.reports.eagersgd.results import HOROVOD, MAJORITY, PAPER, SOLO, SPEEDUP, Results, of_table1
-from repro.reports.reference import quoted
 
 _check = partial(check, written=(plain, plain))
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from repro.reports.compute import Outcome, by_seed, function, probe_function
-from repro.reports.groups import Group
-from repro.reports.loading import Summary
-from repro.reports.probes import ProbeGroup
+from repro.answers.claims.compute import Outcome, by_seed, function, probe_function
+from repro.answers.tables.groups import Group
+from repro.answers.tables.loading import Summary
+from repro.answers.tables.probes import ProbeGroup
 
 
 @probe_function("runtimes")

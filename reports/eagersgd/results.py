@@ -3,11 +3,11 @@ paper's own numbers (reference/eagersgd.csv), looked up by place, row, setting a
 
 from __future__ import annotations
 
-from repro.reports import factors
+from repro.answers.pages.reference import quoted
+from repro.answers.tables import factors
+from repro.answers.tables.groups import Experiment, widened
+from repro.answers.tables.results import Read, Results
 from repro.reports.eagersgd import derived  # noqa: F401  adds to the functions that claims name
-from repro.reports.groups import Experiment, widened
-from repro.reports.reference import quoted
-from repro.reports.results import Read, Results
 
 PAPER = "eagersgd"
 DEEP500, HOROVOD = "Synch-SGD (Deep500)", "Synch-SGD (Horovod)"

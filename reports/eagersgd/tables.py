@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pandas as pd
 
+from repro.answers.claims.claims import Value
+from repro.answers.claims.evaluate import numbers
+from repro.answers.claims.stats import DASH
+from repro.answers.pages.reference import quoted
+from repro.answers.tables.groups import Group
+from repro.answers.tables.rows import rows as rows_of
 from repro.records import tidy
-from repro.reporting.claims import Value
-from repro.reporting.evaluate import numbers
-from repro.reporting.stats import DASH
 from repro.reports.eagersgd.contradictions import checks, implied
 from repro.reports.eagersgd.results import (
     DEEP500,
@@ -28,9 +31,6 @@ from repro.reports.eagersgd.results import (
     Results,
     of_table1,
 )
-from repro.reports.groups import Group
-from repro.reports.reference import quoted
-from repro.reports.rows import rows as rows_of
 
 RUNTIMES = {
     FIG2: "Figure 2 (b), LSTM on UCF101",

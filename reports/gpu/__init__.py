@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pandas as pd
 
+from repro.answers.figures.specs import Specs
+from repro.answers.pages import provenance
+from repro.answers.pages.files import Files
+from repro.answers.pages.render import template, write_page
+from repro.answers.tables.groups import finished
+from repro.answers.tables.loading import Summary, read, trains
 from repro.records import tidy
-from repro.reports import provenance
-from repro.reports.files import Files
-from repro.reports.groups import finished
-from repro.reports.loading import Summary, read, trains
-from repro.reports.render import template, write_page
-from repro.reports.specs import Specs
 
 PAGE = "gpu"
 GROUPED = ("experiment", "scale")

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 
 import pandas as pd
 
-from repro.reporting.evaluate import Outcome, ratio
-from repro.reporting.stats import median
-from repro.reports.compute import by_seed, function, paired, probe_function
-from repro.reports.groups import Group
-from repro.reports.loading import Summary
-from repro.reports.probes import ProbeGroup
-from repro.reports.rows import rows
+from repro.answers.claims.compute import by_seed, function, paired, probe_function
+from repro.answers.claims.evaluate import Outcome, ratio
+from repro.answers.claims.stats import median
+from repro.answers.tables.groups import Group
+from repro.answers.tables.loading import Summary
+from repro.answers.tables.probes import ProbeGroup
+from repro.answers.tables.rows import rows
 
 # what the seconds of a collective are said to grow with
 UNITS: dict[str, Callable[[float], float]] = {"log2 P": math.log2, "P - 1": lambda P: P - 1, "bytes": lambda size: size}

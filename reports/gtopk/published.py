@@ -12,9 +12,9 @@ from collections.abc import Callable
 
 import pandas as pd
 
-from repro.reporting.stats import ALPHA
+from repro.answers.claims.stats import ALPHA
+from repro.answers.pages.reference import quoted
 from repro.reports.gtopk.results import ALGORITHMS, DENSITY, MODELS, MOST, PAPER, PARAMETERS, WORLDS
-from repro.reports.reference import quoted
 
 ELEMENT = 8  # bytes: a float32 value and an int32 index
 NAMES = {"dense": "Dense", "topk": "Top-k", "topk_ring": "Top-k, ring", "gtopk": "gTop-k"}

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from repro.reports import probes
-from repro.reports.groups import best, planned
+from repro.answers.tables import probes
+from repro.answers.tables.groups import best, planned
+from repro.answers.tables.loading import Summary
+from repro.answers.tables.probes import ProbeGroup
+from repro.answers.tables.results import Read, Results
 from repro.reports.gtopk import derived  # noqa: F401  what claims name
-from repro.reports.loading import Summary
-from repro.reports.probes import ProbeGroup
-from repro.reports.results import Read, Results
 
 PAPER = "gtopk"
 

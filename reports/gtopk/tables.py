@@ -11,12 +11,12 @@ from itertools import product
 
 import pandas as pd
 
+from repro.answers.claims.compute import COMPUTATION
+from repro.answers.tables import factors
+from repro.answers.tables.loading import Summary
 from repro.records.kinds import EMULATED, SIMULATED
-from repro.reports import factors
-from repro.reports.compute import COMPUTATION
 from repro.reports.gtopk.published import NAMES, alpha_beta, closed_form_s, implied_mbit, modelled, printed, speedup
 from repro.reports.gtopk.results import ALGORITHMS, FIG8, FIG9, FIG10, MODELS, MOST, Results, runs_of
-from repro.reports.loading import Summary
 
 PAPER, MODEL = "paper", "paper's model"
 SHOWN = (PAPER, MODEL, EMULATED, SIMULATED)

@@ -9,13 +9,13 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from repro.reporting.columns import computed
-from repro.reporting.evaluate import ratio
-from repro.reports.compute import Outcome, function
-from repro.reports.groups import Group
-from repro.reports.loading import Summary
-from repro.reports.probes import ProbeGroup
-from repro.reports.rows import of_run
+from repro.answers.claims.compute import Outcome, function
+from repro.answers.claims.evaluate import ratio
+from repro.answers.tables.columns import computed
+from repro.answers.tables.groups import Group
+from repro.answers.tables.loading import Summary
+from repro.answers.tables.probes import ProbeGroup
+from repro.answers.tables.rows import of_run
 
 MODES = ("default", "layerwise", "ibatch")
 WHOLE = "per_rank.forward_end_s"  # from the first pull asked to the end of the forward pass

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from repro.reports.groups import planned, widened
+from repro.answers.tables.groups import planned, widened
+from repro.answers.tables.loading import Summary
+from repro.answers.tables.probes import sweep
+from repro.answers.tables.results import Read, Results
 from repro.reports.ibatch import derived  # noqa: F401  adds to the functions of claims
-from repro.reports.loading import Summary
-from repro.reports.probes import sweep
-from repro.reports.results import Read, Results
 
 PAPER = "ibatch"
 # of simulated clusters: what an experiment's name begins with; its networks and sizes are one group a testbed

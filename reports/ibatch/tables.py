@@ -8,15 +8,16 @@ from typing import Any
 
 import pandas as pd
 
-from repro.reporting.stats import TIMES, number
-from repro.reports import arithmetic, factors
-from repro.reports.arithmetic import Check, check
+from repro.answers.claims import arithmetic
+from repro.answers.claims.arithmetic import Check, check
+from repro.answers.claims.stats import TIMES, number
+from repro.answers.pages.reference import Quoted, quoted
+from repro.answers.tables import factors
+from repro.answers.tables.loading import Summary
+from repro.answers.tables.results import Results
+from repro.answers.tables.rows import of_run
 from repro.reports.ibatch.derived import batches, waits
 from repro.reports.ibatch.results import IMPLIED, PAPER, RANDOM
-from repro.reports.loading import Summary
-from repro.reports.reference import Quoted, quoted
-from repro.reports.results import Results
-from repro.reports.rows import of_run
 
 ESTIMATED, OF_26 = "estimated processors", f"processors implied by 26{TIMES}"
 # how experiments' names end -> the network as the paper writes it

@@ -8,12 +8,12 @@ from typing import Any
 
 import pandas as pd
 
-from repro.reporting.stats import TIMES, number
-from repro.reports import arithmetic
-from repro.reports.arithmetic import Check, check
+from repro.answers.claims import arithmetic
+from repro.answers.claims.arithmetic import Check, check
+from repro.answers.claims.stats import TIMES, number
+from repro.answers.pages.reference import Quoted, quoted
 from repro.reports.pipedream.results import PAPER, Results
 from repro.reports.pipedream.stages import replicas
-from repro.reports.reference import Quoted, quoted
 
 OVER_ONE, OVER_BSP = "speed-up over 1 machine", "speed-up over BSP"
 REDUCTION = "communication reduction over BSP"

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 
 import pandas as pd
 
-from repro.reporting.evaluate import Outcome
-from repro.reports.compute import function, rates
+from repro.answers.claims.compute import function, rates
+from repro.answers.claims.evaluate import Outcome
+from repro.answers.tables.probes import ProbeGroup
+from repro.answers.tables.rows import of_run
 from repro.reports.pipedream.stages import BSP, PIPEDREAM, Rates, configuration, fastest, shape
-from repro.reports.probes import ProbeGroup
-from repro.reports.rows import of_run
 
 
 def _one(group: ProbeGroup, value: float | None, reason: str) -> Outcome:

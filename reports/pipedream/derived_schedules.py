@@ -6,11 +6,11 @@ from collections.abc import Callable
 from statistics import fmean
 from typing import Any
 
-from repro.reporting.evaluate import Outcome
-from repro.reports import schedules
-from repro.reports.compute import function
-from repro.reports.groups import Group
-from repro.reports.loading import Summary
+from repro.answers.claims.compute import function
+from repro.answers.claims.evaluate import Outcome
+from repro.answers.figures import schedules
+from repro.answers.tables.groups import Group
+from repro.answers.tables.loading import Summary
 from repro.reports.pipedream.stages import PIPEDREAM
 
 MEMORY = ("weights_bytes", "stash_bytes", "activation_bytes")

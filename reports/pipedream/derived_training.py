@@ -6,12 +6,12 @@ an epoch are those of Table 1's rows.
 
 from __future__ import annotations
 
-from repro.reporting.evaluate import Outcome
-from repro.reporting.evaluate import ratio as quotient
-from repro.reporting.stats import number
-from repro.reports.compute import final, function, paired, rates
-from repro.reports.groups import Group
-from repro.reports.loading import Summary
+from repro.answers.claims.compute import final, function, paired, rates
+from repro.answers.claims.evaluate import Outcome
+from repro.answers.claims.evaluate import ratio as quotient
+from repro.answers.claims.stats import number
+from repro.answers.tables.groups import Group
+from repro.answers.tables.loading import Summary
 from repro.reports.pipedream.stages import ASP, BSP, SINGLE, Rates, fastest, machines
 
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from repro.answers.tables.groups import Experiment, planned, widened
+from repro.answers.tables.probes import AnyGroup, ProbeGroup, sweep
+from repro.answers.tables.results import Read, Results
 from repro.experiment.config import own_file
 from repro.experiment.papers import entries
-from repro.reports.groups import Experiment, planned, widened
 from repro.reports.pipedream import derived, derived_schedules, derived_training  # noqa: F401  they register
 from repro.reports.pipedream.stages import PIPEDREAM
-from repro.reports.probes import AnyGroup, ProbeGroup, sweep
-from repro.reports.results import Read, Results
 
 PAPER = "pipedream"
 # A row of Table 1, or a throughput that section 5.2 gives in the text alone, is an experiment of its own: one of which

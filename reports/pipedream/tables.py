@@ -6,15 +6,15 @@ from collections.abc import Callable
 
 import pandas as pd
 
+from repro.answers.claims.compute import rates
+from repro.answers.figures import schedules
+from repro.answers.pages.reference import quoted
 from repro.experiment.inputs import BASE
-from repro.reports import schedules
-from repro.reports.compute import rates
 from repro.reports.pipedream import contradictions
 from repro.reports.pipedream.derived import over
 from repro.reports.pipedream.derived_training import row_rate
 from repro.reports.pipedream.results import ACCURACY, FIG8, PAPER, ROWS, Results, rows_of
 from repro.reports.pipedream.stages import ASP, BASELINES, BSP, PIPEDREAM, SINGLE, configuration, machines
-from repro.reports.reference import quoted
 
 # As the paper writes them.
 VARIANTS = {"model-parallel": "model parallelism", "straight": "straight pipeline", BSP: "BSP", PIPEDREAM: "PipeDream",

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from repro.reporting.evaluate import Outcome, ratio
-from repro.reporting.stats import median
-from repro.reports.compute import by_seed, probe_function
-from repro.reports.loading import Summary
-from repro.reports.probes import ProbeGroup
+from repro.answers.claims.compute import by_seed, probe_function
+from repro.answers.claims.evaluate import Outcome, ratio
+from repro.answers.claims.stats import median
+from repro.answers.tables.loading import Summary
+from repro.answers.tables.probes import ProbeGroup
 
 Entry = dict[str, Any]  # an entry of a timing result's `settings`
 Runs = list[Summary]

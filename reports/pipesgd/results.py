@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from repro.reports.groups import planned
+from repro.answers.tables.groups import planned
+from repro.answers.tables.results import Read, Results
 from repro.reports.pipesgd import derived  # noqa: F401  adds to the functions of claims
-from repro.reports.results import Read, Results
 
 PAPER = "pipesgd"
 # Figure 4's rows: experiment -> what the paper (and reference/pipesgd.csv) calls it

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
-from repro.reports import reference
-from repro.reports.compute import COMPUTATION
-from repro.reports.groups import Group
+from repro.answers.claims.compute import COMPUTATION
+from repro.answers.pages import reference
+from repro.answers.tables.groups import Group
+from repro.answers.tables.probes import ProbeGroup
+from repro.answers.tables.rows import rows as rows_of
 from repro.reports.pipesgd.results import FIGURE4, PAPER, RING
-from repro.reports.probes import ProbeGroup
-from repro.reports.rows import rows as rows_of
 
 if TYPE_CHECKING:
-    from repro.reporting.claims import Claim
-    from repro.reports.evidence import Court
+    from repro.answers.claims.claims import Claim
+    from repro.answers.claims.evidence import Court
     from repro.reports.pipesgd.results import Results
 
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pandas as pd
 
-from repro.reports import provenance
-from repro.reports.files import Files
-from repro.reports.loading import read, trains
-from repro.reports.render import template, write_page
-from repro.reports.specs import Specs
+from repro.answers.figures.specs import Specs
+from repro.answers.pages import provenance
+from repro.answers.pages.files import Files
+from repro.answers.pages.render import template, write_page
+from repro.answers.tables.loading import read, trains
 from repro.reports.validation import emulated, tables
 
 PAGE = "validation"

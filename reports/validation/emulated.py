@@ -7,9 +7,9 @@ from typing import Any
 
 import pandas as pd
 
+from repro.answers.tables.groups import finished
+from repro.answers.tables.loading import Summary
 from repro.records.kinds import EMULATED, SIMULATED
-from repro.reports.groups import finished
-from repro.reports.loading import Summary
 
 # entries of a testbed
 NOT_COMPARED = (

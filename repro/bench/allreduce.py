@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from repro.bench.allreduce_program import BLOCKING
 from repro.bench.goals import Goal, of_ratio, ratio
 from repro.bench.ranks import run_jobs
-from repro.testbed import network
-from repro.testbed.links import GOODPUT_SHARE
+from repro.launch.namespaces import network
+from repro.launch.namespaces.links import GOODPUT_SHARE
 
 PROGRAM = "repro.bench.allreduce_program"
 RANKS, RATE_GBIT = 4, 1.0

@@ -17,7 +17,7 @@ import torch
 from repro.bench.calls import call, checker, pattern
 from repro.bench.rank_program import main
 from repro.fabric.base import Fabric
-from repro.fabric.mpi import MpiFabric
+from repro.fabric.real.mpi import MpiFabric
 from repro.rank.main import guarded
 
 BLOCKING = "MPI_Allreduce"

@@ -9,10 +9,10 @@ import torch
 
 from repro.bench import sparse_calls
 from repro.bench.sparse_calls import Sparsity
-from repro.common.errors import FaultError
-from repro.fabric import collectives
+from repro.core.errors import FaultError
 from repro.fabric.base import Fabric
-from repro.fabric.compressed import RINGS, CompressedAllreduce
+from repro.fabric.collectives import dense as collectives
+from repro.fabric.collectives.compressed import RINGS, CompressedAllreduce
 
 ALLREDUCES = (*collectives.ALLREDUCE, "native", "auto")
 NAMES = (*ALLREDUCES, "allgather", "reduce_scatter", "broadcast", "reduce", *sparse_calls.NAMES)

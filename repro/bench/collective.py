@@ -5,13 +5,13 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
+from repro.algorithms.timing import closed_forms
 from repro.bench import sparse_calls
 from repro.bench.sparse_calls import Sparsity
-from repro.common.errors import InputError, unknown
+from repro.core.errors import InputError, unknown
 from repro.experiment import limits
+from repro.fabric.costs import Costs
 from repro.records.kinds import MEASURED, SIMULATED
-from repro.timing import closed_forms
-from repro.timing.costs import Costs
 
 # The virtual network where none is given: round numbers, about 8 Gbit/s.
 ALPHA, BETA, GAMMA = 1e-4, 1e-9, 1e-10
@@ -164,7 +164,7 @@ def _check_device(name: str, ranks: int, fabric: str, device: str) -> None:
         raise InputError("--device cuda: ranks of the fabric virtual have no GPU; must be --fabric torch or mpi")
     if name in sparse_calls.SPARSE:
         raise InputError(f"--device cuda: '{name}' is timed in host memory alone; leave it out")
-    from repro.fabric.gpus import visible_gpus
+    from repro.fabric.real.gpus import visible_gpus
 
     if not (gpus := visible_gpus(device)):
         raise InputError("--device cuda: torch sees no working GPU here; leave it out")
@@ -193,7 +193,7 @@ def _simulate(
     import torch
 
     from repro.bench.calls import call, checker, pattern
-    from repro.fabric import virtual
+    from repro.fabric.virtual import fabric as virtual
 
     network, costs = virtual.Network(alpha, beta), _costs(gamma)
     short = min(elements, 4 * ranks + 1)

@@ -17,13 +17,13 @@ from typing import Any
 
 import torch
 
+from repro.algorithms.timing import closed_forms
 from repro.bench import gtopk_memory
 from repro.bench.goals import Goal, of_ratio, ratio
 from repro.bench.ranks import run_jobs
-from repro.fabric.sparse import Sparse, Wire, merge
-from repro.testbed import network
-from repro.testbed.links import GOODPUT_SHARE
-from repro.timing import closed_forms
+from repro.fabric.sparse.gradients import Sparse, Wire, merge
+from repro.launch.namespaces import network
+from repro.launch.namespaces.links import GOODPUT_SHARE
 
 ALPHA, BETA = 4.36e-4, 9e-9  # section IV-C
 WORLDS, SIZES = (4, 8, 16), (1_000, 10_000, 100_000, 1_000_000)

@@ -59,7 +59,7 @@ def main(name: str, elements: int) -> None:
     import torch
 
     from repro import strategies
-    from repro.fabric.mpi import MpiFabric
+    from repro.fabric.real.mpi import MpiFabric
     from repro.probes._compute import Alone
     from repro.probes._synthetic import Sleep, Workload, worker
 

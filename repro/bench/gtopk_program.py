@@ -17,11 +17,11 @@ import torch
 
 from repro.bench import gtopk_authors as authors
 from repro.bench.rank_program import main
-from repro.fabric.collectives import binomial_broadcast
-from repro.fabric.mpi import MpiFabric
-from repro.fabric.selection import select
-from repro.fabric.sparse import Wire
-from repro.fabric.sparse_collectives import gtopk_allreduce
+from repro.fabric.collectives.dense import binomial_broadcast
+from repro.fabric.real.mpi import MpiFabric
+from repro.fabric.sparse.collectives import gtopk_allreduce
+from repro.fabric.sparse.gradients import Wire
+from repro.fabric.sparse.selection import select
 from repro.rank.main import guarded
 
 PINGS = 200

@@ -23,9 +23,10 @@ from torch.nn import functional
 
 from repro import models
 from repro.bench.goals import Goal, of_ratio, ratio
-from repro.common.errors import FaultError
-from repro.data import coming, lazy
+from repro.core.errors import FaultError
 from repro.data.base import Batches, Samples
+from repro.data.readers import lazy
+from repro.data.readers import prefetch as coming
 from repro.data.sets import imagenet
 
 MODEL, SIZE, TURNS = "resnet50", 224, 4

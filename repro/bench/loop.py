@@ -56,7 +56,7 @@ def main(iterations: int, turns: int) -> None:
     import torch
 
     from repro import data
-    from repro.fabric.mpi import MpiFabric
+    from repro.fabric.real.mpi import MpiFabric
     from repro.launch import runs
     from repro.probes import loop
 

@@ -13,13 +13,13 @@ from typing import Any
 
 import torch
 
+from repro.algorithms.parameter_server.client import Client
+from repro.algorithms.parameter_server.server import Server
+from repro.algorithms.parameter_server.shard import Shard
+from repro.algorithms.parameter_server.shards import Shards
 from repro.bench.rank_program import main
 from repro.experiment.optimizer import Optimizer
 from repro.fabric.base import Fabric
-from repro.parameter_server.client import Client
-from repro.parameter_server.server import Server
-from repro.parameter_server.shard import Shard
-from repro.parameter_server.shards import Shards
 from repro.rank.main import guarded
 from repro.training.clock import Clock
 
@@ -77,7 +77,7 @@ def simulate(nodes: int, strategy_name: str, iterations: int = 2) -> dict[str, f
     import torch._dynamo  # noqa: F401  # shapes need it; what a run's process is forked from has it
 
     from repro.data import of
-    from repro.fabric import virtual
+    from repro.fabric.virtual import fabric as virtual
     from repro.launch import runs
     from repro.rank import programs
     from repro.rank.factory import build_worker, virtual_costs, virtual_network

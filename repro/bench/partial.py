@@ -16,9 +16,9 @@ from typing import Any
 
 from repro.bench.goals import Goal, of_ratio, ratio
 from repro.bench.ranks import run_jobs
-from repro.fabric.auto import NATIVE
-from repro.fabric.mpi import LONGEST_IDLE_SLEEP_S
-from repro.timing.eager_forms import SOLO
+from repro.fabric.collectives.activation import SOLO
+from repro.fabric.collectives.auto import NATIVE
+from repro.fabric.real.mpi import LONGEST_IDLE_SLEEP_S
 
 PROGRAM = "repro.bench.partial_program"
 WORLDS, SIZES = (8, 32), (64, 262144, 4 << 20)

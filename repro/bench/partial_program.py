@@ -18,13 +18,12 @@ from typing import Any
 import torch
 
 from repro.bench.rank_program import main
-from repro.fabric.activation import Activation
 from repro.fabric.base import BACKGROUND, Fabric
-from repro.fabric.partial import PartialAllreduce
-from repro.fabric.send_buffer import Whole
+from repro.fabric.collectives.activation import SOLO, Activation
+from repro.fabric.collectives.partial import PartialAllreduce
+from repro.fabric.collectives.send_buffer import Whole
 from repro.probes import _skewed
 from repro.rank.main import guarded
-from repro.timing.eager_forms import SOLO
 
 SIDE = 512  # of the matrices: some milliseconds each, as a layer's pass
 ELEMENTS = 1 << 20

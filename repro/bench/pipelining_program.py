@@ -29,7 +29,7 @@ from repro.bench.pipelining import COMPARED
 from repro.bench.rank_program import main
 from repro.data.base import Minibatches
 from repro.experiment.optimizer import Optimizer
-from repro.fabric.torch_dist import TorchFabric
+from repro.fabric.real.torch_dist import TorchFabric
 from repro.rank.main import guarded
 from repro.strategies.torch_pipelining import flushing
 from repro.training.clock import Clock

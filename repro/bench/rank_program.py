@@ -20,8 +20,8 @@ from repro import fabric as fabrics
 from repro.bench.calls import call, checker, pattern
 from repro.bench.sparse_calls import Sparsity
 from repro.fabric.base import Fabric
-from repro.fabric.collectives import PIECES
-from repro.fabric.gpus import pick_device
+from repro.fabric.collectives.dense import PIECES
+from repro.fabric.real.gpus import pick_device
 from repro.launch.local import Mpirun, Torchrun
 from repro.rank.main import guarded
 

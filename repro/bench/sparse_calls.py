@@ -12,12 +12,12 @@ from typing import Any
 
 import torch
 
-from repro.common.errors import InputError, unknown
+from repro.algorithms.timing import closed_forms
+from repro.core.errors import InputError, unknown
 from repro.fabric.base import Fabric
-from repro.fabric.selection import select
-from repro.fabric.sparse import CODECS, Sparse, Wire
-from repro.fabric.sparse_collectives import ALLGATHERS, gtopk_allreduce, topk_allgather
-from repro.timing import closed_forms
+from repro.fabric.sparse.collectives import ALLGATHERS, gtopk_allreduce, topk_allgather
+from repro.fabric.sparse.gradients import CODECS, Sparse, Wire
+from repro.fabric.sparse.selection import select
 
 NAMES = ("dense", "topk", "gtopk")
 SPARSE = ("topk", "gtopk")

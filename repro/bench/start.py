@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from repro.bench import start_program
-from repro.common.paths import PROJECT
+from repro.core.paths import PROJECT
 from repro.records.events import read_events
 
 FIRST_STEP_GOAL, CACHED_GOAL_S = 1.1, 1.0

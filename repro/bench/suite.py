@@ -9,10 +9,10 @@ import time
 from typing import Any
 
 from repro.bench import goals
-from repro.common import no_links
-from repro.common.atomic import write_atomically
-from repro.common.errors import unknown
-from repro.common.paths import results_root
+from repro.core import no_links
+from repro.core.atomic import write_atomically
+from repro.core.errors import unknown
+from repro.core.paths import results_root
 from repro.records.kinds import MEASURED
 from repro.records.provenance import hardware, utc_now
 

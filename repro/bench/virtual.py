@@ -11,11 +11,12 @@ from typing import Any
 import torch
 from greenlet import getcurrent, greenlet
 
+from repro.algorithms.timing import closed_forms
 from repro.bench.collective import ALPHA, BETA, GAMMA
-from repro.fabric import collectives, virtual
 from repro.fabric.base import Fabric
-from repro.timing import closed_forms
-from repro.timing.costs import Costs
+from repro.fabric.collectives import dense as collectives
+from repro.fabric.costs import Costs
+from repro.fabric.virtual import fabric as virtual
 
 RANKS = (16, 72, 256)
 OF_GOALS = 72  # ranks

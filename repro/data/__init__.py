@@ -28,8 +28,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from repro.common.errors import InputError, NotHere, unknown
-from repro.common.warnings import warn
+from repro.core.errors import InputError, NotHere, unknown
+from repro.core.warnings import warn
 from repro.data import augmentation, files
 from repro.data.sources import REGISTRY, generated, kind, missing, module, module_of, names, task
 from repro.experiment.schema import RunConfig
@@ -83,7 +83,7 @@ def load(name: str, root: str | None = None, standin: str = "auto", **options: A
     given = _options(name, options)
     if hasattr(source, "load"):
         return source.load(root, standin, **given)
-    from repro.data.augment import augmented
+    from repro.data.readers.augment import augmented
 
     changes, given = augmentation.parted(given)
     folder = None if standin == "always" else source.find(root)
@@ -103,7 +103,7 @@ def shapes(name: str, root: str | None = None, **options: Any) -> Dataset:
     import torch
 
     from repro.data.base import AnySplit, Dataset, Split
-    from repro.data.text import Text
+    from repro.data.readers.text import Text
 
     source, given = module(name), _options(name, options)
     if hasattr(source, "timing"):

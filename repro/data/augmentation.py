@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from repro.common.fields import Model, NonNegative, checked
+from repro.core.fields import Model, NonNegative, checked
 
 CUTS = ("flip", "pad")  # of any images
 ALL = (*CUTS, "crop", "colour")  # of images in ImageNet's colours that may be held larger than a model takes them

@@ -2,10 +2,10 @@
 
 A split has `len`, `y` and `to(device)`; it says what is learned (`task`) from which `kind` of inputs, how minibatches
 are laid out in it (`iterations(batch)`, `minibatches(...)`), how an evaluation goes through it (`in_order()`) and what
-a part of it is (`subset(samples)`). There are `Split` here, with all samples in memory, `LazySplit` (repro.data.lazy),
-which decodes images when they are drawn, `Text` (repro.data.text), `Plane` (repro.data.plane), which makes vectors
-when they are drawn, `Sequences` of different lengths (repro.data.sequences), and `Captioned` clips
-(repro.data.captioned).
+a part of it is (`subset(samples)`). There are `Split` here, with all samples in memory, `LazySplit`
+(repro.data.readers.lazy), which decodes images when they are drawn, `Text` (repro.data.readers.text), `Plane`
+(repro.data.readers.plane), which makes vectors when they are drawn, `Sequences` of different lengths
+(repro.data.readers.sequences), and `Captioned` clips (repro.data.readers.captioned).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from repro.common.errors import InputError
+from repro.core.errors import InputError
 
 TASKS = ("classification", "text", "regression")
 # of a minibatch's x: what a model has to take

@@ -23,9 +23,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from repro.common.errors import InputError, NotHere, ReproError
-from repro.data import ucf101_lists
-from repro.data.ucf101_lists import Video
+from repro.core.errors import InputError, NotHere, ReproError
+from repro.data.readers import ucf101_lists
+from repro.data.readers.ucf101_lists import Video
 
 TOLERANCE = 2
 BATCH = 64

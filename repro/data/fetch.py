@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from repro.common.errors import InputError
+from repro.core.errors import InputError
 from repro.data import files
 from repro.data.sources import missing, module
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from platformdirs import user_cache_path
 
-from repro.common.errors import InputError
+from repro.core.errors import InputError
 
 log = logging.getLogger("repro.data")
 

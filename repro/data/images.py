@@ -16,8 +16,8 @@ from typing import IO
 
 from PIL import Image, UnidentifiedImageError
 
-from repro.common.errors import InputError
-from repro.data.shards import Entry
+from repro.core.errors import InputError
+from repro.data.readers.shards import Entry
 
 FORMATS = ("JPEG", "PNG")
 MOST_PIXELS = 2**30 // 12  # above it Pillow warns, and refuses only twice as many; 360 MB as RGB

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from repro.common.errors import InputError
+from repro.core.errors import InputError
 
 if TYPE_CHECKING:
     import numpy as np

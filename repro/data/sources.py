@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from repro.common.registry import PLUGINS
+from repro.core.registry import PLUGINS
 from repro.data import files
 
 REGISTRY = PLUGINS["dataset"]

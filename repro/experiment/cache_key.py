@@ -16,8 +16,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from repro.common.errors import InputError
-from repro.common.known import known
+from repro.core.errors import InputError
+from repro.core.not_none import known
 
 PROJECT_PACKAGES = ("repro",)
 CHECKING = ("TYPE_CHECKING", "typing.TYPE_CHECKING")
@@ -25,17 +25,14 @@ DOCUMENTED = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
 # The rooms that show, store, start or name a run and cannot change its numbers, each with all below it. What decides
 # over measured times in one of them (how a launcher starts ranks, how a link is limited) is given as a root and counts.
 LEFT_OUT = (
+    "repro.answers",
     "repro.bench",
     "repro.cli",
-    "repro.commands",
-    "repro.common",
+    "repro.core",
     "repro.experiment",  # what it makes is in the key itself
-    "repro.faults",
     "repro.launch",
     "repro.records",
     "repro.reports",
-    "repro.testbed",
-    "repro.tracking",
 )
 
 

@@ -16,11 +16,11 @@ from hydra.errors import HydraException, OverrideParseException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException, UnsupportedInterpolationType
 
-from repro.common import yaml_files
-from repro.common.errors import InputError, unknown
-from repro.common.paths import CONFIGS
-from repro.common.registry import PLUGINS
-from repro.common.warnings import warn
+from repro.core import yaml_files
+from repro.core.errors import InputError, unknown
+from repro.core.paths import CONFIGS
+from repro.core.registry import PLUGINS
+from repro.core.warnings import warn
 from repro.experiment import entries  # noqa: F401  (a source of Hydra's, registered by its import)
 from repro.experiment.files import own_file, place_of, plugins_without_file
 from repro.experiment.overrides import LATER, check_override, parts_of

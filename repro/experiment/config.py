@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from repro.common import yaml_files
-from repro.common.errors import unknown
-from repro.common.fields import checked
-from repro.common.paths import CONFIGS
+from repro.core import yaml_files
+from repro.core.errors import unknown
+from repro.core.fields import checked
+from repro.core.paths import CONFIGS
 from repro.experiment import papers
 from repro.experiment.files import GROUPS, group_names, own_file, own_files
 from repro.experiment.grid import Variant, split, variants

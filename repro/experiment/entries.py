@@ -12,7 +12,7 @@ from hydra.plugins.config_source import ConfigLoadError, ConfigResult, ConfigSou
 from hydra.plugins.search_path_plugin import SearchPathPlugin
 from omegaconf import OmegaConf
 
-from repro.common.paths import CONFIGS
+from repro.core.paths import CONFIGS
 from repro.experiment.files import entries, group_file, place_of
 
 

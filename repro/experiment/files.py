@@ -10,13 +10,13 @@ from typing import Any
 import yaml
 from pydantic import ConfigDict, Field, field_validator
 
-from repro.common import no_links, yaml_files
-from repro.common.atomic import write_atomically
-from repro.common.errors import InputError
-from repro.common.fields import Model, Text, checked
-from repro.common.paths import CONFIGS
-from repro.common.registry import PLUGINS
-from repro.common.warnings import warn
+from repro.core import no_links, yaml_files
+from repro.core.atomic import write_atomically
+from repro.core.errors import InputError
+from repro.core.fields import Model, Text, checked
+from repro.core.paths import CONFIGS
+from repro.core.registry import PLUGINS
+from repro.core.warnings import warn
 
 EACH = "each"  # of a file: its configurations, by name
 GROUPS = ("strategy", "model", "dataset", "testbed", "imbalance")

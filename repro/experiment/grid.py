@@ -25,7 +25,7 @@ from typing import Any
 
 import yaml
 
-from repro.common.errors import InputError, unknown
+from repro.core.errors import InputError, unknown
 
 NONE = "none"
 FIELD = re.compile(r"\{([^{}]*)\}")  # of a label

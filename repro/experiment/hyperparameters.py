@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from repro.common.errors import InputError
-from repro.common.fields import Model, Text, checked
+from repro.core.errors import InputError
+from repro.core.fields import Model, Text, checked
 from repro.experiment.files import own_file, place_of
 from repro.experiment.quoted import number, printed
 

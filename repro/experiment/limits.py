@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from repro.common.errors import InputError
+from repro.core.errors import InputError
 
 RUNS = 10_000  # of an experiment; ours have some hundreds
 RANKS = 1_024  # of a run, a schedule, a collective; machines of a partition. The papers have up to 128

@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from repro.common.errors import InputError
-from repro.common.fields import Model, NonNegative, Positive
+from repro.core.errors import InputError
+from repro.core.fields import Model, NonNegative, Positive
 
 
 class Optimizer(Model):

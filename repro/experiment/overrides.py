@@ -7,9 +7,9 @@ from collections.abc import Collection, Mapping
 from functools import cache
 from typing import Any
 
-from repro.common import yaml_files
-from repro.common.errors import InputError, unknown
-from repro.common.paths import CONFIGS
+from repro.core import yaml_files
+from repro.core.errors import InputError, unknown
+from repro.core.paths import CONFIGS
 from repro.experiment.files import GROUPS, group_file, group_files, group_names
 
 LATER = ("grid", "exclude", "testbeds", "scales")  # parts of an experiment that hold overrides themselves

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from functools import cache
 
-from repro.common import yaml_files
-from repro.common.errors import InputError
-from repro.common.fields import Model, Text, checked
-from repro.common.paths import CONFIGS
-from repro.common.warnings import warn
+from repro.core import yaml_files
+from repro.core.errors import InputError
+from repro.core.fields import Model, Text, checked
+from repro.core.paths import CONFIGS
+from repro.core.warnings import warn
 
 LAST = 1_000  # the place of an experiment that its paper's file does not name
 

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 from pydantic import PlainSerializer, PlainValidator, TypeAdapter, ValidationInfo
 
-from repro.common.errors import InputError
-from repro.common.registry import PLUGINS
+from repro.core.errors import InputError
+from repro.core.registry import PLUGINS
 
 CHECKED: dict[str, Any] = {}  # the context of a configuration that was checked before
 

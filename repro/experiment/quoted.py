@@ -22,9 +22,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from repro.common.errors import InputError
-from repro.common.fields import Model, Text, checked
-from repro.common.paths import CONFIGS
+from repro.core.errors import InputError
+from repro.core.fields import Model, Text, checked
+from repro.core.paths import CONFIGS
 from repro.experiment.files import own_file, place_of
 
 # column -> unit of the table -> the column's value of the table's

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from repro.common.errors import InputError
+from repro.core.errors import InputError
 from repro.experiment.schema import RunConfig
 from repro.records.events import read_events
 from repro.records.store import run_dir, usable_summary

@@ -15,10 +15,10 @@ from pydantic import (
     model_validator,
 )
 
-from repro.common.errors import InputError
-from repro.common.fields import Count, Entries, Model, NonNegative, Number, Positive, Text, Whole
-from repro.common.paths import RESERVED
-from repro.common.registry import PROBES, TRAIN
+from repro.core.errors import InputError
+from repro.core.fields import Count, Entries, Model, NonNegative, Number, Positive, Text, Whole
+from repro.core.paths import RESERVED
+from repro.core.registry import PROBES, TRAIN
 from repro.experiment import limits, plugins
 from repro.experiment.optimizer import Optimizer
 from repro.experiment.testbeds import Testbed

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, PlainSerializer, PlainValidator, ValidationInfo, field_validator
 
-from repro.common.errors import InputError, unknown
-from repro.common.fields import Count, Entries, Model, NonNegative, Positive, Text, checked
+from repro.core.errors import InputError, unknown
+from repro.core.fields import Count, Entries, Model, NonNegative, Positive, Text, checked
 from repro.experiment import limits
 
 Seconds = dict[str, NonNegative]  # a byte, by codec or way to select

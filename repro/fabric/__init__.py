@@ -7,10 +7,10 @@ from types import ModuleType
 
 # by name, so that a run depends on the code of its own fabric alone
 FABRICS = {
-    "mpi": "repro.fabric.mpi",
-    "torch": "repro.fabric.torch_start",
-    "emulated": "repro.fabric.emulated",
-    "virtual": "repro.fabric.virtual",
+    "mpi": "repro.fabric.real.mpi",
+    "torch": "repro.fabric.real.torch_start",
+    "emulated": "repro.fabric.real.emulated",
+    "virtual": "repro.fabric.virtual.fabric",
 }
 
 

@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 
 import torch
 
-from repro.common.errors import FaultError
-from repro.fabric.auto import Crossover
-from repro.timing.costs import Costs
+from repro.core.errors import FaultError
+from repro.fabric.collectives.auto import Crossover
+from repro.fabric.costs import Costs
 
 ANY_SOURCE = -1
 # Channels separate the traffic of concurrent threads of one rank; each has its own communicator or process group.
@@ -232,7 +232,8 @@ class Fabric(ABC):
 
     @abstractmethod
     def settle_auto(self) -> None:
-        """Find out, once, what "auto" is (`repro.fabric.crossover`); every rank calls it, nothing else under way."""
+        """Find out, once, what "auto" is (`repro.fabric.collectives.crossover`); every rank calls it, nothing else
+        under way."""
 
     @abstractmethod
     def reduce_scatter(self, tensor: torch.Tensor, channel: int = MAIN) -> torch.Tensor:

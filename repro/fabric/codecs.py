@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from repro.common.errors import unknown
+from repro.core.errors import unknown
 from repro.fabric.contents import add, like
 
 LOW_16_BITS = 0xFFFF

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from repro.common.errors import InputError, unknown
+from repro.core.errors import InputError, unknown
 from repro.experiment.testbeds import Testbed
 from repro.launch.base import Allocation, Launcher
 from repro.launch.local import Mpirun, Torchrun, Virtual

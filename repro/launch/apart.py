@@ -13,8 +13,8 @@ import os
 import sys
 from typing import NoReturn
 
-from repro.common.processes import end_with_parent
-from repro.testbed import linux, private
+from repro.core.processes import end_with_parent
+from repro.launch.namespaces import linux, private
 
 # where Open MPI 4 and 5 keep a job's files
 SESSION_FOLDERS = ("OMPI_MCA_orte_tmpdir_base", "PRTE_MCA_prte_tmpdir_base")

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from repro.common.errors import InputError
+from repro.core.errors import InputError
 from repro.launch.base import Allocation, Launcher
 
 # As root, or with more ranks than cores, OpenMPI refuses unless told; versions 4 and 5 have names of their own for it.

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from repro.common import errors, remembered
-from repro.common.paths import PACKAGE
+from repro.core import errors, remembered
+from repro.core.paths import PACKAGE
 from repro.experiment.run import Run
 from repro.launch.local import environment
 from repro.launch.pool import Pools

@@ -13,10 +13,10 @@ import traceback
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-from repro.common import blame
-from repro.common.errors import FaultError, NotHere, ReproError
-from repro.common.paths import CONFIGS, PACKAGE
-from repro.common.registry import PLUGINS
+from repro.core import blame
+from repro.core.errors import FaultError, NotHere, ReproError
+from repro.core.paths import CONFIGS, PACKAGE
+from repro.core.registry import PLUGINS
 from repro.experiment.run import Run
 from repro.records import identity
 

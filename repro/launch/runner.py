@@ -14,10 +14,12 @@ from queue import Queue
 from typing import Any
 
 from repro import launch
-from repro.common import locks, no_links
-from repro.common.errors import Diverged, FaultError, InputError, ReproError
-from repro.common.paths import reference_root, results_root
-from repro.evaluation.metrics import METRICS
+from repro.answers.mlflow import machine
+from repro.answers.mlflow.background import INTERRUPTED_WAIT_S, Background, RunMirror
+from repro.answers.mlflow.store import Store
+from repro.core import locks, no_links
+from repro.core.errors import Diverged, FaultError, InputError, ReproError
+from repro.core.paths import reference_root, results_root
 from repro.experiment import files
 from repro.experiment.run import Run
 from repro.launch.local import environment
@@ -29,9 +31,7 @@ from repro.rank.preemption import Preempted, judged
 from repro.records import provenance
 from repro.records.events import EventLog
 from repro.records.store import read_summary, usable_summary
-from repro.tracking import machine
-from repro.tracking.background import INTERRUPTED_WAIT_S, Background, RunMirror
-from repro.tracking.store import Store
+from repro.training.evaluation.metrics import METRICS
 
 RANKS_END_S = 30.0  # that ranks of a killed command may take to end
 SYNC_EVERY_S = 10.0  # MLflow is told at most this often while ranks run: they share the cores

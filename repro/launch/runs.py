@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from repro import fabric, imbalance, launch
-from repro.common.errors import InputError, NotHere
-from repro.common.fields import checked
-from repro.common.registry import PLUGINS, TRAIN
-from repro.common.user_files import read_bytes
-from repro.evaluation import metrics
+from repro import fabric, launch
+from repro.algorithms import imbalance
+from repro.core.errors import InputError, NotHere
+from repro.core.fields import checked
+from repro.core.registry import PLUGINS, TRAIN
+from repro.core.user_files import read_bytes
 from repro.experiment import config as configs
 from repro.experiment import grid, inputs, limits
 from repro.experiment.compose import Composer
@@ -22,6 +22,7 @@ from repro.experiment.schema import Axes, RunConfig
 from repro.launch.base import Needs
 from repro.rank import programs
 from repro.records import identity
+from repro.training.evaluation import metrics
 from repro.training.stops import TrainingPlan
 
 if TYPE_CHECKING:

@@ -9,14 +9,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from repro.common.known import known
+from repro.core.not_none import known
 from repro.experiment.testbeds import Emulated, Measured
 from repro.launch.base import Allocation, Launcher
 from repro.launch.local import environment, find_mpirun
-from repro.testbed import links, network
+from repro.launch.namespaces import links, network
 
-ENTER = [sys.executable, "-m", "repro.testbed.enter"]
-STARTER = [sys.executable, "-m", "repro.testbed.starter"]
+ENTER = [sys.executable, "-m", "repro.launch.namespaces.enter"]
+STARTER = [sys.executable, "-m", "repro.launch.namespaces.starter"]
 # OpenMPI, by environment: mpirun in the switch's namespace, a daemon in each host's, TCP over the shaped links alone.
 # Settings for daemons have names of their own in version 5.
 RSH = " ".join([*ENTER, "--rsh"])
@@ -50,10 +50,10 @@ class Shaped(Launcher):
     modules = (
         "repro.launch.local",
         "repro.launch.shaped",
-        "repro.testbed.enter",
-        "repro.testbed.links",
-        "repro.testbed.linux",
-        "repro.testbed.starter",
+        "repro.launch.namespaces.enter",
+        "repro.launch.namespaces.links",
+        "repro.launch.namespaces.linux",
+        "repro.launch.namespaces.starter",
     )
 
     @property

@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
 
-from repro.common.errors import InputError, unknown
-from repro.common.paths import PROJECT
+from repro.core.errors import InputError, unknown
+from repro.core.paths import PROJECT
 from repro.experiment.testbeds import Measured
-from repro.fabric.srun_ranks import MASTER
+from repro.fabric.real.srun_ranks import MASTER
 from repro.launch.base import Allocation, Launcher, Needs
 from repro.launch.slurm import client
 from repro.launch.slurm import site as sites

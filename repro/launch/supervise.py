@@ -14,10 +14,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from repro.common import no_links
-from repro.common.errors import Crashed, Diverged, FaultError, InputError, OutOfMemory, ReproError
-from repro.common.known import known
-from repro.common.processes import end_with_parent
+from repro.core import no_links
+from repro.core.errors import Crashed, Diverged, FaultError, InputError, OutOfMemory, ReproError
+from repro.core.not_none import known
+from repro.core.processes import end_with_parent
 from repro.launch import last_words
 
 KEPT_LINES = 400

@@ -22,10 +22,10 @@ import torch
 from torch import nn
 from torch.nn.parameter import UninitializedParameter
 
-from repro.common import blame
-from repro.common.errors import InputError, ReproError
-from repro.common.memory import exhausted
-from repro.common.registry import PLUGINS
+from repro.core import blame
+from repro.core.errors import InputError, ReproError
+from repro.core.memory import exhausted
+from repro.core.registry import PLUGINS
 from repro.experiment.schema import RunConfig
 
 if TYPE_CHECKING:

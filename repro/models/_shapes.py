@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from repro.common.errors import InputError
+from repro.core.errors import InputError
 
 
 def pooled(size: int, kernel: int, stride: int, padding: int = 0) -> int:

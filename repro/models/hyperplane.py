@@ -9,7 +9,7 @@ from collections import OrderedDict
 
 from torch import nn
 
-from repro.common.errors import InputError
+from repro.core.errors import InputError
 
 TAKES = "vectors"
 

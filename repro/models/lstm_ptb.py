@@ -15,7 +15,7 @@ from collections import OrderedDict
 import torch
 from torch import nn
 
-from repro.common.errors import InputError
+from repro.core.errors import InputError
 
 TAKES = "text"  # word numbers (N, steps), int64
 RANGE = 0.1

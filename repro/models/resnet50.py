@@ -13,7 +13,7 @@ from collections import OrderedDict
 
 from torch import nn
 
-from repro.common.errors import InputError
+from repro.core.errors import InputError
 from repro.models._residual import Bottleneck, head, imagenet_stem, initialise, stages
 
 

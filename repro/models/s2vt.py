@@ -24,7 +24,7 @@ from collections import OrderedDict
 import torch
 from torch import nn
 
-from repro.common.errors import InputError
+from repro.core.errors import InputError
 from repro.models._lstm import Lstm
 
 TAKES = "captioned clips"

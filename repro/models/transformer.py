@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from repro.common.errors import InputError
+from repro.core.errors import InputError
 
 TAKES = "sentence pairs"
 PAD = 0  # the word number of padding, as in repro.data.sets.multi30k

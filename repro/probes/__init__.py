@@ -2,7 +2,7 @@
 
 Others register theirs through the entry-point group `repro.probes` (NAME = "module").
 
-    Options                             its entries of the configuration's `probe`, a model of `repro.common.fields`
+    Options                             its entries of the configuration's `probe`, a model of `repro.core.fields`
     ranks(config) -> int                optional: how many ranks a run needs; without it as many as workers
     NUMERICS = True                     optional: it computes as `numerics` says; without it these are refused
     check(config) -> None               optional: InputError for a configuration that it cannot use, before ranks start
@@ -18,7 +18,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repro.common.processes import say
+from repro.core.processes import say
 from repro.experiment.schema import RunConfig
 
 if TYPE_CHECKING:

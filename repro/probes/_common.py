@@ -8,8 +8,8 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from repro import strategies
-from repro.common.errors import InputError
-from repro.common.fields import Text
+from repro.core.errors import InputError
+from repro.core.fields import Text
 from repro.data.base import Dataset
 from repro.experiment import plugins
 from repro.experiment.plugins import Plugin

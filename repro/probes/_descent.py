@@ -11,8 +11,8 @@ from typing import Any
 import torch
 
 from repro import probes, strategies
-from repro.common.errors import Diverged
-from repro.common.known import known
+from repro.core.errors import Diverged
+from repro.core.not_none import known
 from repro.data.base import Dataset
 from repro.experiment.optimizer import Optimizer
 from repro.experiment.schema import RunConfig

@@ -11,12 +11,12 @@ from typing import Any
 
 import torch
 
+from repro.algorithms.timing.closed_forms import FLOAT32, largest_block
+from repro.algorithms.timing.fit import fit_form
 from repro.fabric.base import Fabric
-from repro.fabric.compressed import CompressedAllreduce
+from repro.fabric.collectives.compressed import CompressedAllreduce
+from repro.fabric.costs import Costs
 from repro.probes._common import slowest
-from repro.timing.closed_forms import FLOAT32, largest_block
-from repro.timing.costs import Costs
-from repro.timing.fit import fit_form
 
 SMALLEST_MESSAGE = FLOAT32  # bytes
 LEAST_S, MOST_REPEATS = 2e-3, 200  # short work is repeated within one measurement until it takes that long

@@ -7,14 +7,14 @@ from typing import Any
 
 import torch
 
+from repro.algorithms.timing.closed_forms import FLOAT32
 from repro.fabric.base import Fabric
-from repro.fabric.blocks import piece_bounds
 from repro.fabric.codecs import Codec
 from repro.fabric.codecs import codec as find_codec
-from repro.fabric.pipelined import ring_pipelined_encoded
+from repro.fabric.collectives.blocks import piece_bounds
+from repro.fabric.collectives.pipelined import ring_pipelined_encoded
+from repro.fabric.costs import Costs
 from repro.probes._common import slowest
-from repro.timing.closed_forms import FLOAT32
-from repro.timing.costs import Costs
 
 
 class Unopened(Codec):

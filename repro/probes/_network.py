@@ -15,11 +15,11 @@ from typing import Any
 
 import torch
 
+from repro.algorithms.timing.closed_forms import FLOAT32
+from repro.algorithms.timing.fit import fit_alpha_beta, fit_form
 from repro.fabric.base import Fabric
-from repro.fabric.network import Network
+from repro.fabric.virtual.network import Network
 from repro.probes._common import slowest
-from repro.timing.closed_forms import FLOAT32
-from repro.timing.fit import fit_alpha_beta, fit_form
 
 LEAST_S, MOST_REPEATS = 0.02, 50  # short work is repeated within one measurement until it takes that long
 WIRE_TAG = 7

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from repro.common.errors import FaultError
-from repro.common.known import known
+from repro.core.errors import FaultError
+from repro.core.not_none import known
 from repro.data.base import AnySplit, Dataset, Samples, Split
 from repro.fabric.base import Fabric
 

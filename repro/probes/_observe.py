@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from repro.common.phases import PHASES
+from repro.core.phases import PHASES
 from repro.fabric.base import Fabric
 from repro.strategies.base import Strategy
 from repro.training.worker import Worker

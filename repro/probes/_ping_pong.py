@@ -9,9 +9,9 @@ from typing import Any
 
 import torch
 
+from repro.algorithms.timing.closed_forms import FLOAT32
+from repro.algorithms.timing.fit import fit_alpha_beta
 from repro.fabric.base import Fabric
-from repro.timing.closed_forms import FLOAT32
-from repro.timing.fit import fit_alpha_beta
 
 TAG = 11
 LEAST_S, MOST_REPEATS = 0.02, 200  # a run repeats a short message until it takes that long

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from repro.common.errors import InputError, unknown
+from repro.algorithms.timing import closed_forms
+from repro.algorithms.timing.closed_forms import FLOAT32
+from repro.core.errors import InputError, unknown
 from repro.fabric.codecs import Codec, codec
-from repro.fabric.compressed import RINGS
+from repro.fabric.collectives.compressed import RINGS
 from repro.probes._compute import Compute
 from repro.probes._fabric_model import FabricModel
-from repro.timing import closed_forms
-from repro.timing.closed_forms import FLOAT32
 
 
 @dataclass(frozen=True)

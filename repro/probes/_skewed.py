@@ -8,15 +8,14 @@ from typing import Any
 
 import torch
 
-from repro.common.errors import InputError
-from repro.fabric import activation
-from repro.fabric.activation import Activation
+from repro.algorithms.timing import eager_forms
+from repro.algorithms.timing.closed_forms import FLOAT32
+from repro.core.errors import InputError
 from repro.fabric.base import BACKGROUND, Fabric
-from repro.fabric.partial import PartialAllreduce
-from repro.fabric.send_buffer import Whole
-from repro.timing import eager_forms
-from repro.timing.closed_forms import FLOAT32
-from repro.timing.eager_forms import MAJORITY, QUORUM, SOLO
+from repro.fabric.collectives import activation
+from repro.fabric.collectives.activation import MAJORITY, QUORUM, SOLO, Activation
+from repro.fabric.collectives.partial import PartialAllreduce
+from repro.fabric.collectives.send_buffer import Whole
 
 ALLREDUCE = "allreduce"  # the fabric's own: MPI_Allreduce
 SYNCHRONOUS = "recursive_doubling"  # what the partial ones do once they have started

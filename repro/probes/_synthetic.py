@@ -14,12 +14,12 @@ from typing import Any
 import torch
 from torch import nn
 
+from repro.algorithms.timing.closed_forms import FLOAT32
 from repro.data.base import Minibatches
 from repro.experiment.optimizer import Optimizer
 from repro.fabric.base import Fabric
-from repro.timing.closed_forms import FLOAT32
-from repro.timing.device import BlockSeconds
 from repro.training.clock import Clock
+from repro.training.device_times import BlockSeconds
 from repro.training.model_shard import ModelShard
 from repro.training.worker import Worker
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import torch
 
-from repro.fabric.algorithms import FabricWithAlgorithms
 from repro.fabric.base import MAIN, Fabric, Work
+from repro.fabric.collectives.algorithms import FabricWithAlgorithms
 from repro.training.clock import Interval
 
 COMMUNICATE = "communicate"

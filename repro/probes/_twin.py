@@ -10,20 +10,20 @@ from typing import Any
 
 import torch
 
-from repro.fabric import virtual
+from repro.algorithms.timing.closed_forms import largest_block
 from repro.fabric.base import BACKGROUND
-from repro.fabric.network import Network
-from repro.fabric.selection import select
-from repro.fabric.sparse import Wire, merge
+from repro.fabric.costs import Costs
+from repro.fabric.sparse.gradients import Wire, merge
+from repro.fabric.sparse.selection import select
+from repro.fabric.virtual import fabric as virtual
+from repro.fabric.virtual.network import Network
 from repro.probes._common import slowest
 from repro.probes._compute import Alone, Compute, ComputeBenchmark
 from repro.probes._fabric_model import codec_work, repeats, summation
 from repro.probes._observe import observe, summarise
 from repro.probes._synthetic import Sleep, Workload, worker
 from repro.strategies.base import Strategy
-from repro.timing.closed_forms import largest_block
-from repro.timing.costs import Costs
-from repro.timing.device import BlockSeconds
+from repro.training.device_times import BlockSeconds
 from repro.training.worker import Worker
 
 BESIDE_STEPS = 5  # of computation beside communication

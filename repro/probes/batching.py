@@ -26,14 +26,14 @@ import numpy as np
 from pydantic import AfterValidator, Field
 
 from repro import probes
-from repro.batching.exact import exact, exact_exetime
-from repro.batching.greedy import algorithm1, algorithm2, greedy
-from repro.batching.modes import default, layerwise
-from repro.batching.profile import PullProfile
-from repro.batching.ticks import joined
-from repro.batching.times import Batches, checked, executed, exetime
-from repro.common.fields import Count, Model
-from repro.common.known import known
+from repro.algorithms.batching.exact import exact, exact_exetime
+from repro.algorithms.batching.greedy import algorithm1, algorithm2, greedy
+from repro.algorithms.batching.modes import default, layerwise
+from repro.algorithms.batching.profile import PullProfile
+from repro.algorithms.batching.ticks import joined
+from repro.algorithms.batching.times import Batches, checked, executed, exetime
+from repro.core.fields import Count, Model
+from repro.core.not_none import known
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.probes._common import facts, needs_one

@@ -20,16 +20,16 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, model_validator
 
 from repro import models, probes
-from repro.common.errors import InputError, unknown
-from repro.common.fields import Count, Entries, Model, Positive, Text
-from repro.common.known import known
-from repro.common.paths import profile_path
+from repro.algorithms.pipeline.layers import Profile
+from repro.algorithms.pipeline.partition import check_network, partition
+from repro.algorithms.pipeline.profile import estimated, nominal_inputs, read
+from repro.core.errors import InputError, unknown
+from repro.core.fields import Count, Entries, Model, Positive, Text
+from repro.core.not_none import known
+from repro.core.paths import profile_path
 from repro.experiment.schema import RunConfig
 from repro.experiment.testbeds import Device
 from repro.fabric.base import Fabric
-from repro.pipeline.layers import Profile
-from repro.pipeline.partition import check_network, partition
-from repro.pipeline.profile import estimated, nominal_inputs, read
 from repro.probes._common import facts, needs_one
 from repro.rank.factory import modelled_seconds
 

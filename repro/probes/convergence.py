@@ -35,8 +35,8 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from repro import data, models, probes
-from repro.common.errors import InputError
-from repro.common.fields import Count, Model, Positive
+from repro.core.errors import InputError
+from repro.core.fields import Count, Model, Positive
 from repro.experiment.optimizer import Optimizer
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from repro import data, models, probes
-from repro.common.fields import Model
+from repro.algorithms.pipeline.profile import block_bytes, nominal_inputs
+from repro.core.fields import Model
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
-from repro.pipeline.profile import block_bytes, nominal_inputs
 from repro.probes._common import facts, needs_one
 
 

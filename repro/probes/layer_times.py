@@ -3,7 +3,8 @@
 Model, data set and batch are the configuration's; nothing is trained, and nobody communicates. Of a stand-in the model
 has the real data set's classes. The profile itself lies beside the summary, for `repro partition`.
 
-Result: {profile: the fields of `repro.pipeline.layers.Profile`, seconds of a minibatch, parameter_bytes of the model}.
+Result: {profile: the fields of `repro.algorithms.pipeline.layers.Profile`, seconds of a minibatch, parameter_bytes of
+the model}.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from repro import data, models, probes
-from repro.common.fields import Count, Model, Whole
+from repro.algorithms.pipeline import profile, profiler
+from repro.algorithms.pipeline.layers import as_text
+from repro.core.fields import Count, Model, Whole
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
-from repro.fabric.gpus import pick_device
-from repro.pipeline import profile, profiler
-from repro.pipeline.layers import as_text
+from repro.fabric.real.gpus import pick_device
 from repro.probes._common import facts, needs_one, needs_real_time
 
 FILE = "profile.json"

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from repro import data, probes
-from repro.common.errors import InputError
-from repro.common.fields import Count, Model
-from repro.data.sequences import Sequences
+from repro.core.errors import InputError
+from repro.core.fields import Count, Model
+from repro.data.readers.sequences import Sequences
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.probes._common import facts, needs_one

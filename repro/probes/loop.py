@@ -19,8 +19,8 @@ from typing import Any
 import torch
 
 from repro import data, models, probes, strategies
-from repro.common.errors import InputError
-from repro.common.fields import Count, Model
+from repro.core.errors import InputError
+from repro.core.fields import Count, Model
 from repro.data.base import Dataset
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric

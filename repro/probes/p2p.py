@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from repro import probes
-from repro.common.fields import Count, Model
+from repro.core.fields import Count, Model
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.probes import _ping_pong

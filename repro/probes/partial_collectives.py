@@ -11,11 +11,11 @@ import torch
 from pydantic import Field
 
 from repro import probes
-from repro.common.errors import InputError
-from repro.common.fields import Count, Model, NonNegative, Text
+from repro.core.errors import InputError
+from repro.core.fields import Count, Model, NonNegative, Text
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
-from repro.fabric.gpus import pick_device
+from repro.fabric.real.gpus import pick_device
 from repro.probes import _skewed
 from repro.probes._common import Bytes, Worlds, facts, needs_worlds
 

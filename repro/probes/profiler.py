@@ -25,8 +25,8 @@ from typing import Any
 import torch
 
 from repro import data, probes, strategies
-from repro.common.errors import NotHere
-from repro.common.fields import Count, Model, Whole
+from repro.core.errors import NotHere
+from repro.core.fields import Count, Model, Whole
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.probes._common import facts, needs_real_time

@@ -13,9 +13,8 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from repro import data, probes, strategies
-from repro.common.fields import Model
+from repro.core.fields import Model
 from repro.data.base import Dataset
-from repro.evaluation.evaluate import digest
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.probes._common import facts
@@ -23,6 +22,7 @@ from repro.rank import programs
 from repro.rank.checkpoints import Checkpoints
 from repro.rank.factory import build_worker, check_ranks
 from repro.strategies.base import Strategy
+from repro.training.evaluation.evaluate import digest
 
 NUMERICS = True
 

@@ -16,19 +16,19 @@ import torch
 from pydantic import Field
 
 from repro import probes
-from repro.common.errors import InputError
-from repro.common.fields import Count, Model, Text
+from repro.algorithms.timing import closed_forms
+from repro.algorithms.timing.closed_forms import FLOAT32
+from repro.core.errors import InputError
+from repro.core.fields import Count, Model, Text
 from repro.experiment.schema import RunConfig
 from repro.experiment.testbeds import Simulated
-from repro.fabric import compressed
 from repro.fabric.base import Fabric
 from repro.fabric.codecs import codec as find_codec
-from repro.fabric.gpus import pick_device
+from repro.fabric.collectives import compressed
+from repro.fabric.real.gpus import pick_device
 from repro.probes._common import Bytes, facts, needs_several
 from repro.probes._moving import Moving
 from repro.probes._tracing import COMMUNICATE, TracingFabric
-from repro.timing import closed_forms
-from repro.timing.closed_forms import FLOAT32
 from repro.training.clock import Interval, overlap, union
 
 PIPELINED = "ring_pipelined"

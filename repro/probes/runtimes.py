@@ -16,7 +16,7 @@ import statistics
 from pathlib import Path
 
 from repro import data, probes
-from repro.common.fields import Count, Model, Positive, Text, Whole
+from repro.core.fields import Count, Model, Positive, Text, Whole
 from repro.data.base import Minibatches
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric

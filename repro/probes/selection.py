@@ -15,12 +15,12 @@ import torch
 from pydantic import Field, model_validator
 
 from repro import probes
-from repro.common.errors import InputError
-from repro.common.fields import Count, Model, Positive, Share, Text
+from repro.core.errors import InputError
+from repro.core.fields import Count, Model, Positive, Share, Text
 from repro.experiment.schema import RunConfig
-from repro.fabric import selection
 from repro.fabric.base import Fabric
-from repro.fabric.sparse import EMPTY
+from repro.fabric.sparse import selection
+from repro.fabric.sparse.gradients import EMPTY
 from repro.probes._common import facts
 from repro.records.provenance import hardware
 

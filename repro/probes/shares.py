@@ -12,12 +12,12 @@ import torch
 from pydantic import Field
 
 from repro import probes
-from repro.common.errors import InputError
-from repro.common.fields import Count, Model
+from repro.algorithms.timing.closed_forms import FLOAT32
+from repro.core.errors import InputError
+from repro.core.fields import Count, Model
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.probes._common import Bytes, facts
-from repro.timing.closed_forms import FLOAT32
 
 TAG = 13
 

@@ -17,18 +17,18 @@ import torch
 from pydantic import Field
 
 from repro import probes
-from repro.common.errors import InputError
-from repro.common.fields import Count, Model, Share
+from repro.algorithms.timing.closed_forms import FLOAT32, sparse_collective
+from repro.core.errors import InputError
+from repro.core.fields import Count, Model, Share
 from repro.experiment.schema import RunConfig
 from repro.experiment.testbeds import Modelled
 from repro.fabric.base import Fabric
-from repro.fabric.gpus import pick_device
-from repro.fabric.selection import select
-from repro.fabric.sparse import Wire
-from repro.fabric.sparse_collectives import gtopk_allreduce, topk_allgather
+from repro.fabric.real.gpus import pick_device
+from repro.fabric.sparse.collectives import gtopk_allreduce, topk_allgather
+from repro.fabric.sparse.gradients import Wire
+from repro.fabric.sparse.selection import select
 from repro.probes import _ping_pong
 from repro.probes._common import Bytes, Sizes, Worlds, facts, needs_worlds, slowest
-from repro.timing.closed_forms import FLOAT32, sparse_collective
 
 
 class Options(Model):

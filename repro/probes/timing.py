@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from repro import data, probes
-from repro.common.fields import Count, Model, Whole
-from repro.common.known import known
+from repro.algorithms.timing.closed_forms import FLOAT32
+from repro.core.fields import Count, Model, Whole
+from repro.core.not_none import known
 from repro.data.base import Dataset
 from repro.experiment.plugins import Plugin
 from repro.experiment.schema import RunConfig
@@ -25,7 +26,6 @@ from repro.probes._fabric_model import Microbenchmark
 from repro.probes._observe import observe, summarise
 from repro.rank.factory import build_worker, check_ranks
 from repro.strategies.base import Strategy
-from repro.timing.closed_forms import FLOAT32
 from repro.training.buckets import balanced_buckets, block_sizes
 
 SHARED = "ranks share this machine's cores and memory: computation and communication slow each other down"

@@ -17,9 +17,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from repro import probes, strategies
-from repro.common.errors import InputError
-from repro.common.fields import Count, Model, NonNegative, Positive
-from repro.common.known import known
+from repro.core.errors import InputError
+from repro.core.fields import Count, Model, NonNegative, Positive
+from repro.core.not_none import known
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.probes import _network

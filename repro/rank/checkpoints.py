@@ -17,9 +17,9 @@ from typing import Any
 
 import torch
 
-from repro.common import no_links
-from repro.common.atomic import write_atomically
-from repro.common.errors import cannot
+from repro.core import no_links
+from repro.core.atomic import write_atomically
+from repro.core.errors import cannot
 
 KEPT = 2  # generations: a kill while the newest is being written must leave the one before whole
 # the same where ranks write by themselves: one may be an epoch of few minibatches or two ahead of another

@@ -7,10 +7,10 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from repro.common import blame
-from repro.common.errors import UNWRITABLE, Crashed, ReproError
-from repro.common.paths import PACKAGE
-from repro.common.registry import PLUGINS, PROBES
+from repro.core import blame
+from repro.core.errors import UNWRITABLE, Crashed, ReproError
+from repro.core.paths import PACKAGE
+from repro.core.registry import PLUGINS, PROBES
 from repro.experiment.schema import RunConfig
 
 

@@ -5,7 +5,8 @@ read anyway, and there all is looked through that a checkpoint would hold: weigh
 (an infinite momentum makes the next weights infinite), the strategy's (a server's shard, residuals, gradients under
 way).
 So the step that is named is the first whose training loss is not finite, and the parameter the first that is not at the
-stop after it. Strategies may find it sooner (`repro.fabric.sparse`). Timing-only runs have nothing to look at.
+stop after it. Strategies may find it sooner (`repro.fabric.sparse.gradients`). Timing-only runs have nothing to look
+at.
 
 A test loss that is not finite counts too, also with finite weights: such a model has no result either.
 """
@@ -19,7 +20,7 @@ from typing import Any
 
 import torch
 
-from repro.common.errors import Diverged
+from repro.core.errors import Diverged
 
 
 @dataclass(frozen=True)

@@ -8,20 +8,21 @@ from typing import Any
 
 import torch
 
-from repro import imbalance, models
-from repro.common.errors import InputError
+from repro import models
+from repro.algorithms import imbalance
+from repro.core.errors import InputError
 from repro.data.base import Dataset
 from repro.experiment.schema import RunConfig
 from repro.experiment.testbeds import Device, Modelled
 from repro.fabric.base import LIBRARIES, NCCL, Fabric
-from repro.fabric.gpus import pick_device
-from repro.fabric.network import Network
+from repro.fabric.costs import Costs
+from repro.fabric.real.gpus import pick_device
+from repro.fabric.virtual.network import Network
 from repro.strategies.base import Strategy
-from repro.timing.costs import Costs
-from repro.timing.device import BlockSeconds, block_seconds
 from repro.training import losses
 from repro.training.clock import Clock
 from repro.training.cuda_timer import DeviceTimes
+from repro.training.device_times import BlockSeconds, block_seconds
 from repro.training.model_shard import ModelShard
 from repro.training.stops import TrainingPlan
 from repro.training.worker import Worker

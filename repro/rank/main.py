@@ -17,14 +17,14 @@ from pathlib import Path
 import torch
 
 from repro import fabric as fabrics
-from repro.common import locks
-from repro.common.errors import UNWRITABLE, FaultError, InputError, ReproError
-from repro.common.fields import checked
-from repro.common.processes import end_with_parent
-from repro.common.room import place_of
+from repro.core import locks
+from repro.core.errors import UNWRITABLE, FaultError, InputError, ReproError
+from repro.core.fields import checked
+from repro.core.processes import end_with_parent
+from repro.core.room import place_of
 from repro.experiment import files
 from repro.experiment.schema import RunConfig
-from repro.fabric import srun_ranks
+from repro.fabric.real import srun_ranks
 from repro.rank import preemption, preflight, programs
 from repro.rank.factory import virtual_costs, virtual_network
 from repro.training import numerics

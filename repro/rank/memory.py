@@ -8,8 +8,8 @@ from contextlib import contextmanager
 
 import torch
 
-from repro.common.errors import InputError, OutOfMemory
-from repro.common.memory import exhausted
+from repro.core.errors import InputError, OutOfMemory
+from repro.core.memory import exhausted
 from repro.experiment.schema import RunConfig
 
 GPU, PROCESS = "gpu", "process"  # of which memory a peak is

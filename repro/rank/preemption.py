@@ -29,8 +29,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repro.common.errors import Diverged, FaultError
-from repro.common.processes import say
+from repro.core.errors import Diverged, FaultError
+from repro.core.processes import say
 
 if TYPE_CHECKING:
     from repro.strategies.base import Strategy

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from repro import strategies
-from repro.common.errors import InputError
-from repro.common.registry import PROBES, TRAIN
+from repro.core.errors import InputError
+from repro.core.registry import PROBES, TRAIN
 from repro.experiment.schema import RunConfig
 
 if TYPE_CHECKING:

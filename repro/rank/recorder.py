@@ -13,17 +13,17 @@ from typing import Any
 
 import torch
 
-from repro.common.errors import Diverged, FaultError
-from repro.common.processes import say
+from repro.core.errors import Diverged, FaultError
+from repro.core.processes import say
 from repro.data.base import Dataset, Samples
-from repro.data.sequences import Sequences
-from repro.evaluation.evaluate import Sharing, digest, digests, evaluate, evaluate_training
+from repro.data.readers.sequences import Sequences
 from repro.rank import memory
 from repro.rank.checkpoints import KEPT_ALONE, Checkpoints
 from repro.rank.divergence import Broken, diverged, first_loss, first_tensor, tensors
 from repro.records.events import EventLog, read_events
 from repro.strategies.base import StepReport, Strategy
 from repro.training.cuda_timer import Mark
+from repro.training.evaluation.evaluate import Sharing, digest, digests, evaluate, evaluate_training
 from repro.training.worker import Worker
 
 SIGN_OF_LIFE_S = 5.0  # the parent ends ranks of which it hears nothing for long

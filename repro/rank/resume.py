@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from repro.common.known import known
-from repro.common.processes import say
+from repro.core.not_none import known
+from repro.core.processes import say
 from repro.rank.checkpoints import Damaged, common
 from repro.rank.recorder import RunLog
 from repro.records.events import cut_back, read_events

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from repro import data, models
-from repro.common.errors import FaultError
-from repro.common.processes import say
+from repro.core.errors import FaultError
+from repro.core.processes import say
 from repro.data.base import Dataset
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric

@@ -6,12 +6,12 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from repro.common.known import known
-from repro.common.phases import PHASES
-from repro.evaluation import metrics
+from repro.core.not_none import known
+from repro.core.phases import PHASES
 from repro.experiment.schema import RunConfig
 from repro.records.events import read_events
 from repro.records.store import SCHEMA
+from repro.training.evaluation import metrics
 
 # in curve and final where they were evaluated
 OTHER_SCORES = ("top1", "top5", "meteor", "train_top1", "train_top5", "train_mse", "train_perplexity")

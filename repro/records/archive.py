@@ -17,9 +17,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path, PurePath
 from typing import Any
 
-from repro.common import strict_json, user_files
-from repro.common.atomic import write_atomically
-from repro.common.errors import InputError, cannot
+from repro.core import strict_json, user_files
+from repro.core.atomic import write_atomically
+from repro.core.errors import InputError, cannot
 from repro.records import needed, summary_schema, tidy
 from repro.records.reference import Published
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
 
-from repro.common import no_links, yaml_files
-from repro.common.errors import InputError
-from repro.common.paths import reference_root, results_root
+from repro.core import no_links, yaml_files
+from repro.core.errors import InputError
+from repro.core.paths import reference_root, results_root
 from repro.records import identity, reference, tidy
 from repro.records.store import run_dir, run_folders, usable_summary
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from numbers import Integral
 from typing import TYPE_CHECKING, Any
 
-from repro.common.warnings import one_line
+from repro.core.warnings import one_line
 from repro.records import printed
 from repro.records.catalogue import REFERENCE
 from repro.records.kinds import MEASURED, PADDED

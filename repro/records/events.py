@@ -27,9 +27,9 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from repro.common import no_links, strict_json
-from repro.common.atomic import sync_folder
-from repro.common.errors import InputError, cannot
+from repro.core import no_links, strict_json
+from repro.core.atomic import sync_folder
+from repro.core.errors import InputError, cannot
 
 
 class EventLog:

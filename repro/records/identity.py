@@ -13,9 +13,9 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from repro.common import remembered
-from repro.common.paths import PACKAGE
-from repro.common.registry import PLUGINS
+from repro.core import remembered
+from repro.core.paths import PACKAGE
+from repro.core.registry import PLUGINS
 from repro.records import kinds, summary_schema
 
 Identity = dict[str, Any]  # path -> value: a number, a text, true, false, null, or a list

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from repro.common.phases import PHASES
+from repro.core.phases import PHASES
 from repro.records.kinds import KINDS
 
 Form = None | set[str] | list[set[str]]  # a name alone; a mapping with these names; a list of such mappings

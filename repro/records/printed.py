@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from repro.common.warnings import one_line
+from repro.core.warnings import one_line
 
 if TYPE_CHECKING:
     import pandas as pd

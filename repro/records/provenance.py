@@ -16,7 +16,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from repro.common.paths import PROJECT
+from repro.core.paths import PROJECT
 from repro.records import source
 
 PACKAGES = ("torch", "numpy", "mpi4py", "mlflow")  # read from their metadata: importing mlflow alone takes 3 seconds

@@ -24,10 +24,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from repro.common import no_links, strict_json
-from repro.common.atomic import write_atomically
-from repro.common.errors import InputError
-from repro.common.paths import reference_root
+from repro.core import no_links, strict_json
+from repro.core.atomic import write_atomically
+from repro.core.errors import InputError
+from repro.core.paths import reference_root
 from repro.records import summary_schema, tidy
 
 SCHEMA = 1

@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from repro.common.errors import InputError, unknown
+from repro.core.errors import InputError, unknown
 
 if TYPE_CHECKING:
     import pandas as pd

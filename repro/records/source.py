@@ -14,8 +14,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from repro.common import strict_json
-from repro.common.paths import PROJECT
+from repro.core import strict_json
+from repro.core.paths import PROJECT
 
 NAME = ".source.json"
 WRITTEN = ("results", "reports/out")  # by runs: their state is not the code's

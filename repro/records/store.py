@@ -72,11 +72,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from repro.common import no_links, strict_json
-from repro.common.atomic import write_atomically
-from repro.common.errors import InputError
-from repro.common.paths import results_root
-from repro.common.warnings import warn
+from repro.core import no_links, strict_json
+from repro.core.atomic import write_atomically
+from repro.core.errors import InputError
+from repro.core.paths import results_root
+from repro.core.warnings import warn
 from repro.records import kinds, summary_schema
 from repro.records.summary_schema import SCHEMA as SCHEMA
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from repro.common import no_links
+from repro.core import no_links
 
 SCHEMA = 1
 TEXTS = (

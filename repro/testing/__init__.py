@@ -1,9 +1,17 @@
-"""Tests that authors of plugins subclass in test files of their own. It needs pytest; nothing of ours imports it."""
+"""Tests that authors of plugins subclass in test files of their own, and seeded faults on real runs.
 
-import pytest
+`StrategyConformance` needs pytest, which nothing else of ours imports.
+"""
 
-pytest.register_assert_rewrite("repro.testing.strategies", "repro.testing.small")  # a failure shows the values
+from typing import Any
 
-from repro.testing.strategies import StrategyConformance  # noqa: E402
 
-__all__ = ["StrategyConformance"]
+def __getattr__(name: str) -> Any:
+    if name != "StrategyConformance":
+        raise AttributeError(f"module {__name__} has no attribute {name}")
+    import pytest
+
+    pytest.register_assert_rewrite("repro.testing.strategies", "repro.testing.small")  # a failure shows the values
+    from repro.testing.strategies import StrategyConformance
+
+    return StrategyConformance

@@ -28,13 +28,13 @@ from typing import Any
 
 import torch
 
-from repro.common.known import known
-from repro.fabric.algorithms import FabricWithAlgorithms
+from repro.core.not_none import known
 from repro.fabric.base import ANY_SOURCE, CONTROL, LIBRARIES, MAIN, NCCL, DoneWork, Fabric, FabricError, Work
-from repro.fabric.blocks import chunks
-from repro.fabric.virtual import Network, VirtualFabric, run
-from repro.fabric.virtual_messages import VirtualWork
-from repro.timing.costs import REAL_TIME, Costs
+from repro.fabric.collectives.algorithms import FabricWithAlgorithms
+from repro.fabric.collectives.blocks import chunks
+from repro.fabric.costs import REAL_TIME, Costs
+from repro.fabric.virtual.fabric import Network, VirtualFabric, run
+from repro.fabric.virtual.messages import VirtualWork
 
 SEND, RECEIVE = "send to", "receive from"
 

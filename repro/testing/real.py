@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from repro import strategies
-from repro.common.errors import InputError
+from repro.core.errors import InputError
 from repro.fabric.base import LIBRARIES
 from repro.testing.ranks import LIMIT_S, launch
 

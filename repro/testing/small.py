@@ -18,19 +18,19 @@ import torch
 from torch import nn
 
 from repro import strategies
+from repro.algorithms.imbalance.base import Imbalance
 from repro.data.base import Batches, Split
-from repro.evaluation.evaluate import digest
 from repro.experiment.optimizer import Optimizer
 from repro.experiment.schema import Numerics
-from repro.fabric import virtual
 from repro.fabric.base import Fabric
-from repro.imbalance.base import Imbalance
+from repro.fabric.costs import Costs
+from repro.fabric.virtual import fabric as virtual
 from repro.rank.checkpoints import Checkpoints
 from repro.testing import real
 from repro.testing.nccl import by_nccls_rules
-from repro.timing.costs import Costs
-from repro.timing.device import BlockSeconds
 from repro.training.clock import Clock
+from repro.training.device_times import BlockSeconds
+from repro.training.evaluation.evaluate import digest
 from repro.training.model_shard import FP32, ModelShard
 from repro.training.worker import Worker
 

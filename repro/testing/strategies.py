@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from repro import strategies
-from repro.common.errors import InputError
+from repro.core.errors import InputError
 from repro.testing import real, small
 from repro.testing.nccl import NcclRules
 

@@ -14,7 +14,7 @@ from itertools import accumulate
 import torch
 from torch import nn
 
-from repro.common.known import known
+from repro.core.not_none import known
 
 
 def trained_parameters(block: nn.Module) -> list[nn.Parameter]:

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from repro.common.known import known
-from repro.common.phases import PHASES
+from repro.core.not_none import known
+from repro.core.phases import PHASES
 from repro.fabric.base import Fabric
 from repro.training.cuda_timer import DeviceTimes, Mark
 

@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 import torch
 from torch import nn
 
-from repro.common.known import known
+from repro.core.not_none import known
 from repro.experiment.optimizer import Optimizer
 from repro.experiment.schema import Numerics
 from repro.training import numerics as numeric

@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import nn
 
-from repro.common.errors import NotHere
+from repro.core.errors import NotHere
 from repro.experiment.schema import Numerics
 
 Call = Callable[[torch.Tensor], torch.Tensor]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import torch
 
-from repro.common.known import known
+from repro.core.not_none import known
 from repro.experiment.optimizer import Optimizer
 
 

@@ -5,19 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch.nn import functional
 
-from repro.common.known import known
+from repro.core.not_none import known
 from repro.fabric.base import Fabric
-from repro.imbalance.base import Imbalance
-from repro.timing.device import BlockSeconds
 from repro.training.clock import Clock
+from repro.training.device_times import BlockSeconds
 from repro.training.model_shard import ModelShard, Through
 
 MICROBATCH_SEED = 2**44  # apart from each other as no two blocks or minibatches are
+
+
+class Delays(Protocol):
+    """Injected load imbalance (`repro.algorithms.imbalance`)."""
+
+    def delays(self, iteration: int) -> list[float]:
+        """Seconds (workers,) that each worker sleeps before the iteration's forward pass."""
 
 
 @dataclass
@@ -47,7 +53,7 @@ class Worker:
     arithmetic: bool = True
     loss_function: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] = functional.cross_entropy
     accumulate: int = 1
-    imbalance: Imbalance | None = None
+    imbalance: Delays | None = None
     min_compute_s: float | None = None
     iterations: int | None = None
 

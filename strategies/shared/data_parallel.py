@@ -9,10 +9,10 @@ from dataclasses import dataclass
 
 import torch
 
-from repro.common.errors import InputError
-from repro.common.fields import Count
+from repro.core.errors import InputError
+from repro.core.fields import Count
 from repro.fabric.base import MAIN
-from repro.fabric.compressed import CompressedAllreduce, check
+from repro.fabric.collectives.compressed import CompressedAllreduce, check
 from repro.strategies.base import StepReport, Strategy
 from repro.training.worker import Worker
 

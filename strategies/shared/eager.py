@@ -1,7 +1,7 @@
 """What the eager-SGD strategies share: the algorithm of section 5, on a partial allreduce.
 
-Figure 7's protocol, the receive buffer and the rounds are `repro.fabric.partial`; who starts a round is
-`repro.fabric.activation`, and all that the strategies differ in.
+Figure 7's protocol, the receive buffer and the rounds are `repro.fabric.collectives.partial`; who starts a round is
+`repro.fabric.collectives.activation`, and all that the strategies differ in.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from repro.common.errors import InputError
-from repro.common.fields import Positive, Share
-from repro.fabric.activation import Activation
+from repro.core.errors import InputError
+from repro.core.fields import Positive, Share
 from repro.fabric.base import BACKGROUND
-from repro.fabric.compressed import check
-from repro.fabric.partial import PartialAllreduce
-from repro.fabric.send_buffer import SendBuffer, TopK, Whole
+from repro.fabric.collectives.activation import Activation
+from repro.fabric.collectives.compressed import check
+from repro.fabric.collectives.partial import PartialAllreduce
+from repro.fabric.collectives.send_buffer import SendBuffer, TopK, Whole
 from repro.strategies.base import StepReport
 from repro.strategies.shared.data_parallel import DataParallel
 from repro.strategies.shared.sparsification import Densities

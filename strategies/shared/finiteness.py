@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import deque
 
-from repro.fabric import streams
-from repro.fabric.sparse import Sparse
-from repro.fabric.streams import Fetched
+from repro.fabric.real import streams
+from repro.fabric.real.streams import Fetched
+from repro.fabric.sparse.gradients import Sparse
 
 
 class Finiteness:

@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator
 from itertools import chain
 
-from repro.pipeline.messages import PREFETCH, Messages
-from repro.pipeline.plan import BACKWARD, FORWARD, Op
+from repro.algorithms.pipeline.messages import PREFETCH, Messages
+from repro.algorithms.pipeline.plan import BACKWARD, FORWARD, Op
 
 
 class LookAhead:

@@ -9,17 +9,17 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-from repro.common.errors import InputError
-from repro.common.fields import Positive
-from repro.common.known import known
-from repro.common.paths import profile_path
-from repro.pipeline import deadlock
-from repro.pipeline.configuration import Configuration, configure
-from repro.pipeline.layout import FOUND, parse_config
-from repro.pipeline.messages import Messages, Shape
-from repro.pipeline.plan import BACKWARD, FORWARD, Op, Plan
-from repro.pipeline.shapes import outputs
-from repro.pipeline.versions import Versions
+from repro.algorithms.pipeline import deadlock
+from repro.algorithms.pipeline.configuration import Configuration, configure
+from repro.algorithms.pipeline.layout import FOUND, parse_config
+from repro.algorithms.pipeline.messages import Messages, Shape
+from repro.algorithms.pipeline.plan import BACKWARD, FORWARD, Op, Plan
+from repro.algorithms.pipeline.shapes import outputs
+from repro.algorithms.pipeline.versions import Versions
+from repro.core.errors import InputError
+from repro.core.fields import Positive
+from repro.core.not_none import known
+from repro.core.paths import profile_path
 from repro.strategies.base import StepReport, Strategy
 from repro.strategies.shared.data_parallel import AllreduceOptions
 from repro.strategies.shared.look_ahead import LookAhead

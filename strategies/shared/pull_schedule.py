@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from repro.batching.profile import PullProfile
-from repro.batching.times import Batches
-from repro.common.errors import InputError
-from repro.parameter_server import profiler
+from repro.algorithms.batching.profile import PullProfile
+from repro.algorithms.batching.times import Batches
+from repro.algorithms.parameter_server import profiler
+from repro.core.errors import InputError
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import ClassVar
 
-from repro.parameter_server.client import Client
+from repro.algorithms.parameter_server.client import Client
 from repro.training.buckets import block_buckets
 from repro.training.worker import Worker
 

@@ -9,18 +9,18 @@ from typing import Annotated, Any, Literal
 import torch
 from pydantic import Field
 
-from repro.batching.profile import PullProfile
-from repro.batching.times import Batches
-from repro.common.errors import InputError, unknown
-from repro.common.fields import Whole
-from repro.common.known import known
-from repro.parameter_server import profiler
-from repro.parameter_server.client import Client
-from repro.parameter_server.dropping import Dropping
-from repro.parameter_server.pulling import Pulling
-from repro.parameter_server.server import Server
-from repro.parameter_server.shard import Shard
-from repro.parameter_server.shards import Shards
+from repro.algorithms.batching.profile import PullProfile
+from repro.algorithms.batching.times import Batches
+from repro.algorithms.parameter_server import profiler
+from repro.algorithms.parameter_server.client import Client
+from repro.algorithms.parameter_server.dropping import Dropping
+from repro.algorithms.parameter_server.pulling import Pulling
+from repro.algorithms.parameter_server.server import Server
+from repro.algorithms.parameter_server.shard import Shard
+from repro.algorithms.parameter_server.shards import Shards
+from repro.core.errors import InputError, unknown
+from repro.core.fields import Whole
+from repro.core.not_none import known
 from repro.strategies.base import StepReport, Strategy
 from repro.strategies.shared.pull_schedule import PullSchedule
 from repro.strategies.shared.push_schedule import PUSHES

@@ -10,9 +10,9 @@ from typing import Protocol
 
 import torch
 
-from repro.common.errors import InputError
-from repro.common.fields import Share
-from repro.fabric.sparse import Sparse
+from repro.core.errors import InputError
+from repro.core.fields import Share
+from repro.fabric.sparse.gradients import Sparse
 from repro.training.buckets import block_buckets
 from repro.training.worker import Worker
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import torch
 
-from repro.common.errors import InputError, unknown
-from repro.common.fields import Count, Share
-from repro.fabric import selection
+from repro.core.errors import InputError, unknown
+from repro.core.fields import Count, Share
 from repro.fabric.base import BACKGROUND, MAIN
-from repro.fabric.sparse import CODECS, Sparse, Wire
+from repro.fabric.sparse import selection
+from repro.fabric.sparse.gradients import CODECS, Sparse, Wire
 from repro.strategies.base import StepReport
 from repro.strategies.shared.data_parallel import DataParallel
 from repro.strategies.shared.finiteness import Finiteness

@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
-from repro.common.known import known
-from repro.pipeline.memory import counted
-from repro.pipeline.messages import Messages
-from repro.pipeline.plan import BACKWARD, FORWARD, Op, Plan
-from repro.pipeline.versions import Versions
+from repro.algorithms.pipeline.memory import counted
+from repro.algorithms.pipeline.messages import Messages
+from repro.algorithms.pipeline.plan import BACKWARD, FORWARD, Op, Plan
+from repro.algorithms.pipeline.versions import Versions
+from repro.core.not_none import known
 from repro.strategies.base import StepReport
 from repro.strategies.shared.stage_updates import Updates
 from repro.training.worker import Worker

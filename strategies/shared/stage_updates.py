@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import replace
 
+from repro.algorithms.pipeline.plan import Plan
+from repro.algorithms.pipeline.versions import Versions
 from repro.fabric.base import Fabric
-from repro.pipeline.plan import Plan
-from repro.pipeline.versions import Versions
 from repro.strategies.shared.bucketed import BucketedAllreduce
 from repro.strategies.shared.data_parallel import AllreduceOptions
 from repro.training.buckets import block_buckets

@@ -12,10 +12,10 @@ import pytest
 import torch
 
 from repro import strategies
-from repro.common.errors import FaultError
-from repro.faults import baseline, damage, running, series
-from repro.faults.trial import Impossible, Undisturbed, differences
+from repro.core.errors import FaultError
 from repro.rank.checkpoints import Checkpoints, Damaged
+from repro.testing.faults import baseline, damage, running, series
+from repro.testing.faults.trial import Impossible, Undisturbed, differences
 from tests.support.planted.planted_bugs import BUGS, KILLED, Bug
 
 WHOLE = {

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from repro import strategies
-from repro.common.errors import InputError
+from repro.core.errors import InputError
 from repro.launch import runs
 from repro.strategies import horovod
 from repro.strategies.horovod import Options

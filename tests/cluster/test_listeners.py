@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from repro.testbed import network
+from repro.launch.namespaces import network
 from tests.support import ranks
 
 LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F", "00000000000000000000000001000000"}

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from repro.common.errors import FaultError
+from repro.core.errors import FaultError
 from repro.launch.supervise import descendants
 from repro.rank import preemption
 from repro.training.stops import Stop
@@ -126,7 +126,7 @@ def evaluations(results):
 def signalled(results, arguments):
     """Exit status and standard error of a run that leaves because its ranks get SIGTERM after their first
     evaluations."""
-    command = [sys.executable, "-m", "repro.cli", *arguments]
+    command = [sys.executable, "-m", "repro", *arguments]
     variables = {"REPRO_RESULTS": str(results), "REPRO_REPORTS": str(results / "pages")}
     process = subprocess.Popen(
         command, env=os.environ | variables, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True

@@ -14,12 +14,12 @@ from pathlib import Path
 import pytest
 
 from repro import launch
-from repro.common.errors import FaultError, InputError
+from repro.core.errors import FaultError, InputError
 from repro.experiment import config as configs
 from repro.experiment import testbeds
+from repro.launch.namespaces import links, network, sweep
 from repro.launch.supervise import Ranks
 from repro.records.provenance import versions
-from repro.testbed import links, network, sweep
 from tests.support import shaped_ranks
 from tests.support.cli import EXPERIMENT, refused, repro, run, summary
 from tests.support.waiting import LIMIT_S, wait_until
@@ -121,7 +121,7 @@ def test_what_a_crash_left_is_removed(tmp_path, apart):
     made = up(tmp_path, "--hosts", "2")
     state = json.loads((apart / network.KEPT).read_text())
     entered = subprocess.Popen(
-        [sys.executable, "-m", "repro.testbed.enter", "repro0", "sleep", "300"],
+        [sys.executable, "-m", "repro.launch.namespaces.enter", "repro0", "sleep", "300"],
         env=os.environ | network.find().variables,
         cwd=PROJECT,
     )
@@ -141,7 +141,7 @@ def test_what_a_crash_left_is_removed(tmp_path, apart):
 def test_up_ends_what_a_killed_keeper_left(tmp_path, apart):
     made = up(tmp_path, "--hosts", "2")
     state = json.loads((apart / network.KEPT).read_text())
-    inside = [sys.executable, "-m", "repro.testbed.enter", "repro0", "sleep", "300"]
+    inside = [sys.executable, "-m", "repro.launch.namespaces.enter", "repro0", "sleep", "300"]
     entered = subprocess.Popen(inside, env=os.environ | network.find().variables, cwd=PROJECT)
     wait_until(lambda: len(sweep.marked(state["id"])) >= 3, "the command runs inside")
     os.kill(made["keeper"], signal.SIGKILL)
@@ -207,7 +207,16 @@ def test_without_the_tools_it_says_how_to_get_them(monkeypatch, tmp_path):
 def test_where_namespaces_are_not_permitted_it_says_so(tmp_path):
     if os.geteuid() != 0:
         pytest.skip("only root can give up its capabilities")
-    command = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", sys.executable, "-m", "repro.cli", "testbed", "up"]
+    command = [
+        "setpriv",
+        "--bounding-set=-all",
+        "--inh-caps=-all",
+        sys.executable,
+        "-m",
+        "repro",
+        "testbed",
+        "up",
+    ]
     environment = os.environ | {"REPRO_RUNTIME": str(tmp_path)}
     try:
         done = subprocess.run(command, env=environment, capture_output=True, text=True, cwd=PROJECT)

@@ -13,14 +13,14 @@ from unittest import mock
 
 import pytest
 
-from repro import cli
-from repro.commands import results as results_command
-from repro.common import paths
-from repro.common.errors import InputError
+from repro.answers.claims import published_verdicts
+from repro.answers.pages.build import build
+from repro.cli import main as cli
+from repro.cli import results as results_command
+from repro.core import paths
+from repro.core.errors import InputError
 from repro.launch.slurm import client
 from repro.records import archive, catalogue, reference
-from repro.reports import published_verdicts
-from repro.reports.build import build
 from tests.support import slurm_cluster
 from tests.support.waiting import wait_until
 

@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
+from repro.answers.mlflow import Background, Store, open_store
+from repro.answers.mlflow.background import SERVER_WAIT_S
 from repro.records.store import read_summary
-from repro.tracking import Background, Store, open_store
-from repro.tracking.background import SERVER_WAIT_S
 from tests.support import cli
 from tests.support.cli import EXPERIMENT, QUICK
 from tests.support.waiting import LIMIT_S, wait_until
@@ -94,7 +94,7 @@ def silent_server():
 def command(results: Path, uri: str, *arguments: str) -> subprocess.Popen:
     environment = os.environ | {"REPRO_RESULTS": str(results), "REPRO_REPORTS": str(results.parent / "reports")}
     environment |= {"MLFLOW_TRACKING_URI": uri}
-    process = [sys.executable, "-m", "repro.cli", *arguments]
+    process = [sys.executable, "-m", "repro", *arguments]
     return subprocess.Popen(process, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
 
@@ -202,7 +202,7 @@ def test_jobs_are_queued_and_dropped_while_the_server_is_silent(tmp_path):
 
 
 def test_after_enough_lost_time_the_server_is_not_asked_again(tmp_path, monkeypatch):
-    monkeypatch.setattr("repro.tracking.background.LOST_S", -1.0)
+    monkeypatch.setattr("repro.answers.mlflow.background.LOST_S", -1.0)
     said = []
     mirrors = Background(Store(f"http://127.0.0.1:{free_port()}", tmp_path), said.append)
     first, second = mirrors.add(), mirrors.add()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from repro.fabric.virtual import Network, run
+from repro.fabric.virtual.fabric import Network, run
 from tests.support.fabric_checks import suite as fabric_suite
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from repro.fabric.base import ANY_SOURCE, BACKGROUND, MAIN
-from repro.fabric.virtual import Network, run
+from repro.fabric.virtual.fabric import Network, run
 
 CONTROL_TAG, DATA_TAG = 0, 1000
 

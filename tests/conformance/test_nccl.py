@@ -11,16 +11,16 @@ import torch
 from torch import nn
 
 from repro import strategies
-from repro.common.errors import InputError
-from repro.fabric import collectives
+from repro.core.errors import InputError
 from repro.fabric.base import LIBRARIES, NCCL
-from repro.fabric.sparse_collectives import ALLGATHERS
-from repro.fabric.virtual import run
+from repro.fabric.collectives import dense as collectives
+from repro.fabric.sparse.collectives import ALLGATHERS
+from repro.fabric.virtual.fabric import run
 from repro.launch import runs
 from repro.rank.factory import check_fabric, check_ranks
 from repro.testing import small
 from repro.testing.nccl import NcclRules, by_nccls_rules
-from repro.timing.device import BlockSeconds
+from repro.training.device_times import BlockSeconds
 from tests.support.fabric_checks import suite as fabric_suite
 from tests.support.virtual import NETWORK
 

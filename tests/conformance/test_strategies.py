@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from repro import strategies
-from repro.common.errors import InputError
-from repro.fabric import collectives
+from repro.core.errors import InputError
+from repro.fabric.collectives import dense as collectives
 from repro.testing import StrategyConformance, real, small
 from tests.support import diloco
 

@@ -10,8 +10,8 @@ import torch
 from repro.bench import allreduce, codecs, loading, loop, parameter_server, pipelining, suite, virtual
 from repro.bench.calls import NAMES, checker, pattern
 from repro.bench.collective import bench_collective, table
-from repro.cli import main
-from repro.common.errors import FaultError, InputError
+from repro.cli.main import main
+from repro.core.errors import FaultError, InputError
 
 # --- `repro bench`: the collectives on every fabric, what it refuses, and small runs of each benchmark
 

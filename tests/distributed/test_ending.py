@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from repro.common import locks
-from repro.common.paths import PROJECT
+from repro.core import locks
+from repro.core.paths import PROJECT
 from repro.experiment.run import Run
 from repro.launch import local, runs, supervise
 from repro.launch.pool import entry
@@ -34,7 +34,7 @@ LONG = ["epochs=200", "eval_every=1"]
 def start(results: Path, *overrides: str, fault: str = "") -> subprocess.Popen:
     """The command, its standard error in a file beside the results."""
     own = {"REPRO_RESULTS": str(results), "REPRO_REPORTS": str(results / "pages"), "REPRO_FAULT": fault}
-    command = [sys.executable, "-m", "repro.cli", "run", "pipesgd/fig4-mnist", "--json", "--no-mlflow", *OVERRIDES]
+    command = [sys.executable, "-m", "repro", "run", "pipesgd/fig4-mnist", "--json", "--no-mlflow", *OVERRIDES]
     results.mkdir(exist_ok=True)
     with open(results / "err", "a") as err:
         return subprocess.Popen([*command, *overrides], env=os.environ | own, stdout=subprocess.PIPE, stderr=err)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from repro.common.errors import FaultError, ReproError
+from repro.core.errors import FaultError, ReproError
 from tests.support import ranks
 from tests.support.fabric_checks import suite as fabric_suite
 

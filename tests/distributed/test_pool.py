@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from repro.common.errors import FaultError
-from repro.common.paths import PROJECT
+from repro.core.errors import FaultError
+from repro.core.paths import PROJECT
 from repro.launch import pool as pools
 from repro.launch import runs
 from repro.launch.local import environment

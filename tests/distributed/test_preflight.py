@@ -13,13 +13,13 @@ import pytest
 import torch
 from PIL import Image
 
-from repro.common.errors import InputError
-from repro.common.paths import PROJECT
-from repro.common.processes import local_rank
+from repro.core.errors import InputError
+from repro.core.paths import PROJECT
+from repro.core.processes import local_rank
 from repro.experiment.plugins import choice
 from repro.experiment.schema import RunConfig
-from repro.fabric import gpus, torch_start
-from repro.fabric.torch_start import Seat, choose
+from repro.fabric.real import gpus, torch_start
+from repro.fabric.real.torch_start import Seat, choose
 from repro.launch import local, runs
 from repro.launch.runner import run_unfinished
 from repro.rank import preflight
@@ -129,8 +129,8 @@ def test_different_code_names_the_files():
 def test_the_digest_covers_what_decides_over_numbers():
     given = choice("strategy")({"name": "dsync"})
     found = preflight.source_digests(RunConfig.model_construct(program="train", strategy=given))
-    assert {"repro.rank.loop", "repro.strategies.dsync", "repro.fabric.mpi", "repro"} <= set(found)
-    assert not {"repro.tracking", "repro.tracking.mirror", "repro.cli"} & set(found)
+    assert {"repro.rank.loop", "repro.strategies.dsync", "repro.fabric.real.mpi", "repro"} <= set(found)
+    assert not {"repro.answers.mlflow", "repro.answers.mlflow.mirror", "repro.cli.main"} & set(found)
 
 
 def test_nccl_wants_a_gpu_for_each_rank():
@@ -176,7 +176,7 @@ def test_gpus_are_shared_out_by_the_place_on_the_host(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "get_device_properties", Properties)
     monkeypatch.setattr(torch.cuda, "set_device", chosen.append)
-    from repro.fabric.gpus import pick_device
+    from repro.fabric.real.gpus import pick_device
 
     for variable in ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "SLURM_LOCALID"):
         monkeypatch.delenv(variable, raising=False)

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from repro.common.errors import InputError
+from repro.core.errors import InputError
 from repro.launch.local import environment, find_mpirun
 from tests.support.waiting import LIMIT_S
 

@@ -12,9 +12,9 @@ import torch
 from torch import nn
 
 from repro import strategies
-from repro.common.errors import InputError
+from repro.core.errors import InputError
 from repro.experiment.schema import Numerics
-from repro.fabric.torch_dist import TorchFabric
+from repro.fabric.real.torch_dist import TorchFabric
 from repro.launch import runs
 from repro.strategies import torch_pipelining
 from repro.strategies.ddp import Options, ring_share, sent_bytes

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from repro.common.paths import reference_root
-from repro.reports.files import Files
-from repro.reports.paper_page import PaperPage
+from repro.answers.pages.files import Files
+from repro.answers.pages.paper_page import PaperPage
+from repro.core.paths import reference_root
 from tests.reports.data.undrawn import without_drawing
 
 

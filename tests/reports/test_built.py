@@ -7,9 +7,9 @@ import shutil
 
 import pytest
 
-from repro.reports import files
-from repro.reports.build import build
-from repro.reports.built import FOLDER
+from repro.answers.pages import files
+from repro.answers.pages.build import build
+from repro.answers.pages.built import FOLDER
 from tests.reports.data.summaries import make, put
 from tests.reports.data.undrawn import undrawn, without_drawing
 

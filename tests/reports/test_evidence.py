@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from repro.common.errors import InputError
-from repro.reporting.evaluate import judge
-from repro.reports import groups, probes
-from repro.reports.evidence import Court, claims_of, restating
+from repro.answers.claims.evaluate import judge
+from repro.answers.claims.evidence import Court, claims_of, restating
+from repro.answers.tables import groups, probes
+from repro.answers.tables.rows import of_run
+from repro.core.errors import InputError
 from repro.reports.pipesgd import derived  # noqa: F401  whose functions a claim may name
-from repro.reports.rows import of_run
 from tests.reports.data.probes import timings
 from tests.reports.data.summaries import FIG4, all_runs, claim, judged, make, timing_only
 
@@ -113,7 +113,7 @@ def test_simulated_times_have_the_error_of_the_validation():
 def test_what_went_in_as_a_constant_is_no_result(monkeypatch):
     runs = all_runs(seeds=3)
     made = {"claims": {"alpha_s": ["speedup-vs-dsync"]}, "implied": {}}
-    monkeypatch.setattr("repro.reports.evidence.restating", lambda testbed, how="claims": made[how])
+    monkeypatch.setattr("repro.answers.claims.evidence.restating", lambda testbed, how="claims": made[how])
     found = judged("speedup-vs-dsync", runs, "simulated").verdict
     assert found.answer == "by construction" and found.reason.startswith("fixed by alpha_s of ")
     assert judged("speedup-vs-ps", runs, "simulated").verdict.judged

@@ -12,12 +12,12 @@ import pandas as pd
 import pytest
 from bs4 import BeautifulSoup
 
-from repro.commands.pages import built
-from repro.common.errors import InputError
+from repro.answers.pages import files, overview, wording
+from repro.answers.pages.build import ACROSS, PAPERS, build, page
+from repro.cli.pages import built
+from repro.core.errors import InputError
 from repro.experiment import config
 from repro.records.kinds import PADDED
-from repro.reports import files, overview, wording
-from repro.reports.build import ACROSS, PAPERS, build, page
 from tests.reports.data.summaries import make, put
 from tests.reports.data.undrawn import without_drawing
 
@@ -110,8 +110,8 @@ def test_the_site_opens_with_the_overview_after_the_runs_of_one_paper(reported, 
         return {name: files.Files(name, out).built("", [path], said[name]) for name, path in written.items()}
 
     without_drawing(monkeypatch)
-    monkeypatch.setattr("repro.reports.build._pages", pages)
-    monkeypatch.setattr("repro.common.remembered.recall", lambda *of: None)
+    monkeypatch.setattr("repro.answers.pages.build._pages", pages)
+    monkeypatch.setattr("repro.core.remembered.recall", lambda *of: None)
     monkeypatch.setenv("REPRO_RESULTS", str(put(tmp_path / "results", [make("D-Sync")])))
     monkeypatch.setenv("REPRO_REPORTS", str(tmp_path / "pages"))
     first = BeautifulSoup(Path(built("pipesgd")["index"]).read_text(), "html.parser").article
@@ -150,7 +150,7 @@ def test_bad_input_is_one_line(tmp_path, capsys):
 
 
 def test_reports_import_neither_training_nor_tracking():
-    code = "import sys; import repro.reports.build, repro.reports.paper_page; print(*sys.modules)"
+    code = "import sys; import repro.answers.pages.build, repro.answers.pages.paper_page; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"torch", "mlflow", "mpi4py", "repro.strategies", "repro.training"} & set(loaded)
 

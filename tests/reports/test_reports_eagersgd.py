@@ -7,14 +7,17 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from repro.common.errors import InputError
-from repro.common.paths import reference_root
+from repro.answers.claims.evaluate import judge
+from repro.answers.claims.evidence import Court, claims_of, restating
+from repro.answers.claims.verdict import HOLDS
+from repro.answers.pages import paper_page
+from repro.answers.pages.files import Files
+from repro.answers.tables.results import Read
+from repro.core.errors import InputError
+from repro.core.paths import reference_root
 from repro.experiment import files
 from repro.records import catalogue
 from repro.records.kinds import PADDED
-from repro.reporting.evaluate import judge
-from repro.reporting.verdict import HOLDS
-from repro.reports import paper_page
 from repro.reports.eagersgd import contradictions, derived, results
 from repro.reports.eagersgd.results import (
     DEEP500,
@@ -29,9 +32,6 @@ from repro.reports.eagersgd.results import (
     of_table1,
 )
 from repro.reports.eagersgd.tables import TABLES
-from repro.reports.evidence import Court, claims_of, restating
-from repro.reports.files import Files
-from repro.reports.results import Read
 from tests.reports.data import eagersgd as made
 
 FILE = claims_of("eagersgd")

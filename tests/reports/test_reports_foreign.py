@@ -10,11 +10,12 @@ from urllib.parse import unquote
 import pytest
 from bs4 import BeautifulSoup
 
-from repro.common.errors import InputError
-from repro.reports import foreign, render, writing
-from repro.reports.build import ACROSS, PAPERS, page
-from repro.reports.files import Files
-from repro.site.build import build as build_site
+from repro.answers.pages import render, writing
+from repro.answers.pages.build import ACROSS, PAPERS, page
+from repro.answers.pages.files import Files
+from repro.answers.site.build import build as build_site
+from repro.answers.tables import foreign
+from repro.core.errors import InputError
 from tests.reports.data import eagersgd as reports_eagersgd_data
 from tests.reports.data import gtopk as reports_gtopk_data
 from tests.reports.data import ibatch as reports_ibatch_data

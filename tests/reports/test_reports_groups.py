@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 
-from repro.reports import compute, groups, provenance
+from repro.answers.claims import compute
+from repro.answers.pages import provenance
+from repro.answers.tables import groups
 from repro.reports.pipesgd.results import FIGURE4, TRAINING
 from tests.reports.data.summaries import BY_NAME, FIG4, all_runs, labels, make, rows, timing_only
 

@@ -8,17 +8,17 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from repro.common.paths import reference_root
+from repro.answers.claims.evidence import Court, claims_of
+from repro.answers.claims.verdict import BY_CONSTRUCTION, HOLDS, OPPOSITE
+from repro.answers.pages import paper_page
+from repro.answers.pages.files import Files
+from repro.answers.pages.reference import quoted
+from repro.answers.tables.results import Read, Results
+from repro.core.paths import reference_root
 from repro.experiment import config
 from repro.records import catalogue, needed
-from repro.reporting.verdict import BY_CONSTRUCTION, HOLDS, OPPOSITE
-from repro.reports import paper_page
-from repro.reports.evidence import Court, claims_of
-from repro.reports.files import Files
 from repro.reports.gtopk import published, results, tables
 from repro.reports.gtopk.results import ALGORITHMS, MODELS, MOST, PARAMETERS, TRAINING, WORLDS
-from repro.reports.reference import quoted
-from repro.reports.results import Read, Results
 from tests.reports.data.gtopk import collectives, links, message_times, selections, sweep, training
 
 FILE = claims_of("gtopk")

@@ -7,18 +7,18 @@ from statistics import fmean
 
 import pytest
 
-from repro.common.errors import InputError
-from repro.common.paths import reference_root
+from repro.answers.claims.evidence import Court, claims_of
+from repro.answers.claims.verdict import BY_CONSTRUCTION, CONSISTENT
+from repro.answers.figures.specification import rows
+from repro.answers.pages.reference import quoted
+from repro.answers.tables import factors
+from repro.answers.tables.probes import ProbeGroup
+from repro.core.errors import InputError
+from repro.core.paths import reference_root
 from repro.records import catalogue
-from repro.reporting.figures import rows
-from repro.reporting.verdict import BY_CONSTRUCTION, CONSISTENT
-from repro.reports import factors
-from repro.reports.evidence import Court, claims_of
 from repro.reports.ibatch import derived, results, tables
 from repro.reports.ibatch.derived import MODES
 from repro.reports.ibatch.tables import DEFAULT, IBATCH, LAYERWISE, NETWORKS, SINGLE
-from repro.reports.probes import ProbeGroup
-from repro.reports.reference import quoted
 
 VGG = NETWORKS["vgg19-22k"]
 

@@ -8,16 +8,16 @@ from types import SimpleNamespace
 import pandas as pd
 import pytest
 
-from repro.common.paths import reference_root
+from repro.answers.claims import claims
+from repro.answers.claims.compute import rates
+from repro.answers.claims.evidence import Court
+from repro.answers.figures import schedules
+from repro.answers.pages.reference import quoted
+from repro.answers.tables.results import Read
+from repro.core.paths import reference_root
 from repro.records import catalogue
-from repro.reporting import claims
-from repro.reports import schedules
-from repro.reports.compute import rates
-from repro.reports.evidence import Court
 from repro.reports.pipedream import contradictions, results, stages, tables
 from repro.reports.pipedream.stages import ALLREDUCE, BSP, PIPEDREAM, SINGLE
-from repro.reports.reference import quoted
-from repro.reports.results import Read
 from tests.reports.data import pipedream as made
 
 HERE = Path(results.__file__).parent

@@ -9,14 +9,17 @@ from statistics import median
 
 import pytest
 
-from repro.common.paths import CONFIGS, reference_root
+from repro.answers.claims import evidence
+from repro.answers.claims.evaluate import numbers
+from repro.answers.figures import specification as figures
+from repro.answers.figures import specs
+from repro.answers.pages import wording
+from repro.answers.tables import groups, probes
+from repro.answers.tables.rows import rows
+from repro.core.paths import CONFIGS, reference_root
 from repro.records import catalogue
-from repro.reporting import figures
-from repro.reporting.evaluate import numbers
-from repro.reports import evidence, groups, probes, specs, wording
 from repro.reports.pipesgd import derived, results, tables
 from repro.reports.pipesgd.results import K_SPECTRUM, LOSSY, PAPER
-from repro.reports.rows import rows
 from tests.reports.data.probes import rings, timings
 from tests.reports.data.summaries import FIG4, all_runs, findings
 

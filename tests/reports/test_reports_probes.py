@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from repro.reports import loading, probes, provenance
+from repro.answers.pages import provenance
+from repro.answers.tables import loading, probes
 from tests.reports.data.probes import probe, rates, rings, timing_result, timings
 from tests.reports.data.summaries import put
 

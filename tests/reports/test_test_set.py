@@ -6,13 +6,13 @@ import math
 
 import pytest
 
-from repro.reporting import evaluate
-from repro.reporting.claims import Claim
-from repro.reporting.verdict import HOLDS, INCONCLUSIVE
-from repro.reports.compute import final, paired
-from repro.reports.evidence import Court
-from repro.reports.groups import Group
-from repro.reports.resolution import of_function, resolved
+from repro.answers.claims import evaluate
+from repro.answers.claims.claims import Claim
+from repro.answers.claims.compute import final, paired
+from repro.answers.claims.evidence import Court
+from repro.answers.claims.verdict import HOLDS, INCONCLUSIVE
+from repro.answers.tables.groups import Group
+from repro.answers.tables.resolution import of_function, resolved
 from tests.reports.data.summaries import make
 
 GAP = {

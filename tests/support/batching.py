@@ -8,7 +8,7 @@ from itertools import combinations, pairwise
 
 from hypothesis import strategies as st
 
-from repro.batching.profile import PullProfile
+from repro.algorithms.batching.profile import PullProfile
 
 # milliseconds, small and whole: equal sums happen, so that ties are tested
 FEW = st.integers(0, 6)

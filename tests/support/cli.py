@@ -59,7 +59,7 @@ def _command(
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(folder)
-    from repro import cli
+    from repro.cli import main as cli
     from repro.launch.pool import Pools
 
     Pools.python = lambda *_: contextlib.nullcontext(python)

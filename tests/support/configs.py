@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from repro.common.paths import CONFIGS
+from repro.answers.pages import built, reference  # noqa: F401
+from repro.core.paths import CONFIGS
 from repro.experiment import compose, papers, quoted  # noqa: F401  (among the modules that are given the copy)
-from repro.reports import built, reference  # noqa: F401
 
 
 def copied(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:

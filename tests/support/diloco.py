@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from repro.common.fields import Count, NonNegative, Share
+from repro.core.fields import Count, NonNegative, Share
 from repro.fabric.base import ANY_SOURCE
 from repro.strategies.base import StepReport
 from repro.strategies.shared.data_parallel import DataParallel

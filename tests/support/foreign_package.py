@@ -43,7 +43,7 @@ def timing(root=None, width=8):
 """
 LATE = """
 from dataclasses import dataclass
-from repro.imbalance.base import Imbalance
+from repro.algorithms.imbalance.base import Imbalance
 
 @dataclass
 class Options:

@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from repro.fabric.mpi import MpiFabric
+from repro.fabric.real.mpi import MpiFabric
 from repro.rank import main
 
 

@@ -7,8 +7,8 @@ import pytest  # noqa: F401 - every forked process looks at the main module of t
 
 import tests.support.cli  # noqa: F401
 from repro import strategies
+from repro.answers.mlflow.store import prepare
 from repro.launch import runner, runs  # noqa: F401
-from repro.tracking.store import prepare
 
 prepare()
 for name in strategies.names():

@@ -10,11 +10,11 @@ import pytest
 import torch
 from torch import nn
 
-from repro.common.fields import checked
+from repro.core.fields import checked
 from repro.experiment import config as configs
 from repro.experiment.schema import RunConfig
 from repro.experiment.testbeds import testbed_of
-from repro.fabric import virtual
+from repro.fabric.virtual import fabric as virtual
 from repro.rank import factory, programs
 from repro.records.store import read_summary
 

@@ -75,15 +75,15 @@ def outcomes(folder, size):
 
 def make_fabric(kind, timeout_s):
     if kind == "mpi":
-        from repro.fabric.mpi import MpiFabric
+        from repro.fabric.real.mpi import MpiFabric
 
         return MpiFabric(timeout_s=timeout_s)
     if kind == "emulated":
-        from repro.fabric import emulated
-        from repro.timing.costs import REAL_TIME
+        from repro.fabric.costs import REAL_TIME
+        from repro.fabric.real import emulated
 
         return emulated.start(emulated.Dilation(2.0, 1.0, ALPHA_S), REAL_TIME, timeout_s)
-    from repro.fabric.torch_dist import TorchFabric
+    from repro.fabric.real.torch_dist import TorchFabric
 
     return TorchFabric("gloo", timeout_s)
 

@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from repro.testbed import links
+from repro.launch.namespaces import links
 
 ELEMENTS = 600_000  # of float32: 2.4 MB
 

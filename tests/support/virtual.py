@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from repro.fabric.virtual import Network
+from repro.fabric.virtual.fabric import Network
 
 ALPHA, BETA = 1e-3, 1e-6
 NETWORK = Network(ALPHA, BETA)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from repro.common.registry import PLUGINS
+from repro.core.registry import PLUGINS
 
 
 def defaults(name: str) -> dict[str, Any]:

@@ -16,11 +16,12 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from repro.common.errors import InputError
-from repro.data import cifar, files
+from repro.core.errors import InputError
+from repro.data import files
 from repro.data.augmentation import CUTS
-from repro.data.cifar import TRAIN, Archive, check_labels, records, split
 from repro.data.files import File, combined, limit
+from repro.data.readers import cifar
+from repro.data.readers.cifar import TRAIN, Archive, check_labels, records, split
 
 if TYPE_CHECKING:
     import numpy as np

@@ -12,10 +12,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from repro.data import cifar, files
+from repro.data import files
 from repro.data.augmentation import CUTS
-from repro.data.cifar import TEST, TRAIN, Archive, records, split
 from repro.data.files import File, combined, limit
+from repro.data.readers import cifar
+from repro.data.readers.cifar import TEST, TRAIN, Archive, records, split
 
 if TYPE_CHECKING:
     from repro.data.base import Dataset

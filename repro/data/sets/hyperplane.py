@@ -12,7 +12,7 @@ the expected error s^2 (1 + d / (n - d - 1)), with noise of variance s^2: a thir
 Options: `dimensions`, `samples`, `test_samples`, `noise` (standard deviation), `seed` (of coefficients, points, noise).
 
 Nothing is kept in memory (the points would take 1 GB a rank) nor on disk: a point is made when it is drawn
-(repro.data.plane).
+(repro.data.readers.plane).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repro.common.errors import InputError
+from repro.core.errors import InputError
 
 if TYPE_CHECKING:
     from repro.data.base import Dataset
@@ -69,7 +69,7 @@ def _dataset(
     name: str, device: str, dimensions: int, samples: int, test_samples: int, noise: float, seed: int
 ) -> Dataset:
     from repro.data.base import Dataset
-    from repro.data.plane import Plane
+    from repro.data.readers.plane import Plane
 
     given = {"dimensions": dimensions, "samples": samples, "test_samples": test_samples, "seed": seed}
     for option, value in given.items():

@@ -1,5 +1,5 @@
 """ImageNet (ILSVRC-2012, Russakovsky et al. 2015) in the ImageFolder layout: train/<class>/*.JPEG, val/<class>/*.JPEG;
-or in WebDataset shards: *-train-000000.tar and on, *-val-000000.tar and on (repro.data.shards).
+or in WebDataset shards: *-train-000000.tar and on, *-val-000000.tar and on (repro.data.readers.shards).
 
 No mirror gives it without a signature, so it is never downloaded: put the two folders, or all shards, into `imagenet/`
 of a place that is searched. Any images in that layout will do; classes are the folder names of train/, in sorted order,
@@ -34,14 +34,15 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from repro.common.errors import InputError, unknown
-from repro.data import files, shards
+from repro.core.errors import InputError, unknown
+from repro.data import files
 from repro.data.augmentation import ALL
 from repro.data.files import limit
+from repro.data.readers import shards
 
 if TYPE_CHECKING:
     from repro.data.base import Dataset, Split
-    from repro.data.lazy import Decoder, LazySplit, Source
+    from repro.data.readers.lazy import Decoder, LazySplit, Source
 
 TRAIN, TEST, CLASSES = 1_281_167, 50_000, 1_000
 STANDIN_TRAIN, STANDIN_TEST, STANDIN_CLASSES, STANDIN_SIZE = 1_024, 256, 10, 64
@@ -150,7 +151,7 @@ def of_images(
 
 def _decoders(sides: tuple[int, int], exact: bool, held: int | None) -> tuple[Decoder, Decoder]:
     """Of training and test images."""
-    from repro.data import lazy
+    from repro.data.readers import lazy
 
     if held is None:
         return (lazy.Decoder(sides, exact),) * 2
@@ -219,7 +220,7 @@ def by_turns(classes: list[list[Row]]) -> list[Row]:
 
 def common_size(paths: list[Source], wanted: tuple[int, int] | None) -> tuple[int, int]:
     """(Height, width) that all images have; InputError naming two that differ, and how many do."""
-    from repro.data import lazy
+    from repro.data.readers import lazy
 
     found = lazy.sizes(paths)
     size = wanted or found[0]
@@ -242,7 +243,7 @@ def checksum_of(listed: list[list[Row]]) -> str:
 
 def check_headers(paths: list[Source], checksum: str) -> None:
     """Read every image's header, once for a set of files: a note in the cache spares the ranks the second time."""
-    from repro.data import lazy
+    from repro.data.readers import lazy
 
     note = files.cache_root() / "imagenet-headers" / checksum
     if note.exists():
@@ -261,8 +262,8 @@ def split(
     """A `Split` of decoded images, or a `LazySplit`."""
     import torch
 
-    from repro.data import lazy
     from repro.data.base import Split
+    from repro.data.readers import lazy
 
     y = torch.tensor(labels, dtype=torch.int64)
     mean, deviation = (torch.tensor(values).mul_(255).view(3, 1, 1) for values in (MEAN, DEVIATION))

@@ -14,7 +14,7 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from repro.common.errors import InputError
+from repro.core.errors import InputError
 from repro.data import files
 from repro.data.files import File, combined
 

@@ -9,8 +9,9 @@ $REPRO_DATA, the cache):
   msvd/features/<clip id>.npy         (frames, 4096) float16 or float32: VGG's fc7 of every tenth frame, say
 
 What is missing is made up, and the data set named so: `msvd-standin-features` has the real captions and lengths (three
-frames a second) with features that are generated from the captions (repro.data.clip_features), `msvd-standin-grammar`
-captions of a small grammar too (repro.data.msvd_clips). A part of the real one is named `msvd-subset`.
+frames a second) with features that are generated from the captions (repro.data.readers.clip_features),
+`msvd-standin-grammar` captions of a small grammar too (repro.data.readers.msvd_clips). A part of the real one is named
+`msvd-subset`.
 
 Options:
   clips, test_clips          at most so many, the first ones (null: all)
@@ -24,7 +25,7 @@ Options:
                              caption behind the frames of its clip, up to 80 of both together
   scored                     test clips whose captions are decoded and scored at every evaluation (null: 100)
 
-Minibatches are those of `repro.data.captioned.Captioned`.
+Minibatches are those of `repro.data.readers.captioned.Captioned`.
 """
 
 from __future__ import annotations
@@ -35,14 +36,14 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repro.common.errors import InputError, NotHere
+from repro.core.errors import InputError, NotHere
 from repro.data import files
 from repro.data.files import File, combined, limit
 
 if TYPE_CHECKING:
     from repro.data.base import Dataset
-    from repro.data.clip_features import Source
-    from repro.data.msvd_clips import Clip
+    from repro.data.readers.clip_features import Source
+    from repro.data.readers.msvd_clips import Clip
 
 FILES = {
     "MSVD_test.tsv.gz": File(226501, "28b12c96d977c98a1d32af9ffb6a790e2d799e05f6275e5d2ec0e91d24388f07"),
@@ -90,7 +91,7 @@ def load(root: str | None = None, standin: str = "auto", **given: Any) -> Datase
 
     NotHere, with `standin` never, where the captions or the extracted features are missing.
     """
-    from repro.data.clip_features import Extracted, Generated
+    from repro.data.readers.clip_features import Extracted, Generated
 
     options = _Options(**given)
     folder = None if standin == "always" else find(root)
@@ -153,7 +154,7 @@ def vocabulary(clips: list[Clip], size: int) -> dict[str, int]:
 
 def _clips(folder: Path | None, options: _Options) -> tuple[list[Clip], list[Clip], list[Clip]]:
     """Those to train on, those that only the vocabulary is made of, and those to test on."""
-    from repro.data import msvd_clips
+    from repro.data.readers import msvd_clips
 
     train, rest, test = (
         msvd_clips.read(folder, part) if folder else msvd_clips.made_up(part) for part in msvd_clips.PARTS
@@ -173,7 +174,7 @@ def _dataset(
     options: _Options,
 ) -> Dataset:
     from repro.data.base import Dataset
-    from repro.data.captioned import Captioned
+    from repro.data.readers.captioned import Captioned
 
     numbers = vocabulary([*train, *rest, *test], options.vocabulary or VOCABULARY)
     sizes = options.steps or STEPS, options.features or FEATURES

@@ -28,10 +28,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from repro.common.errors import InputError, unknown
+from repro.core.errors import InputError, unknown
 from repro.data import files
 from repro.data.files import File, combined, limit
-from repro.data.tokens import OWN, UNK, Pair, length
+from repro.data.readers.tokens import OWN, UNK, Pair, length
 
 if TYPE_CHECKING:
     from repro.data.base import Dataset
@@ -120,7 +120,7 @@ def _dataset(
     name: str, standin: bool, checksum: str, train: list[Pair], test: list[Pair], classes: int, given: dict[str, Any]
 ) -> Dataset:
     from repro.data.base import Dataset
-    from repro.data.pairs import Pairs
+    from repro.data.readers.pairs import Pairs
 
     batching = given.get("batching") or "bucketed"
     if batching not in ("bucketed", "random"):

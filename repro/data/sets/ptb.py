@@ -21,7 +21,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from repro.common.errors import InputError, unknown
+from repro.core.errors import InputError, unknown
 from repro.data import files
 from repro.data.files import File, combined, limit
 
@@ -151,7 +151,7 @@ def _dataset(
     import torch
 
     from repro.data.base import Dataset
-    from repro.data.text import Text
+    from repro.data.readers.text import Text
 
     steps = _steps(bptt)
     for words in (train, test):

@@ -3,14 +3,14 @@
 eager-SGD section 6.3 extracts the features with Inception-v3 beforehand and trains an LSTM on them. Two things are
 looked for, each below any place that is searched (`data.root`, $REPRO_DATA, the cache):
 
-  ucf101/*.txt                           lists and frame counts (repro.data.ucf101_lists), downloaded if they can be
-  ucf101/features/<Class>/<video>.npy    (frames, 2048) float16 or float32, as many frames as the list says;
+  ucf101/*.txt                           lists and frame counts (repro.data.readers.ucf101_lists), downloaded if they
+  can be ucf101/features/<Class>/<video>.npy    (frames, 2048) float16 or float32, as many frames as the list says;
                                          made of the videos by a run with `data.videos=DIR`, or, of all
                                          videos, by `python -m repro.data.extract_ucf101`
 
 What is missing is made up, and the data set named so: `ucf101-standin-features` has the real videos in their real
-lengths with generated features (repro.data.video_features), `ucf101-standin-lengths` generated lengths too, in the
-paper's distribution. A part of the real one is named `ucf101-subset`.
+lengths with generated features (repro.data.readers.video_features), `ucf101-standin-lengths` generated lengths too, in
+the paper's distribution. A part of the real one is named `ucf101-subset`.
 
 Options:
   split         1, 2 or 3 of the official lists (null: 1)
@@ -22,8 +22,8 @@ Options:
                 longest sequence of about 516 frames: its code may have cut longer ones. It does not say so.
   buckets       groups of similar length that minibatches are drawn from (null: 50, some 190 videos each)
 
-Minibatches are those of `repro.data.sequences.Buckets`: x (size, longest, features), y (size,). Zeros come before a
-shorter video, not behind it: the network's answer is its last output, and what follows the last frame would be
+Minibatches are those of `repro.data.readers.sequences.Buckets`: x (size, longest, features), y (size,). Zeros come
+before a shorter video, not behind it: the network's answer is its last output, and what follows the last frame would be
 forgetting. `input_shape` is (mean length of the training videos, features); `work` counts in that length.
 """
 
@@ -36,14 +36,15 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from repro.common.errors import InputError, NotHere
-from repro.data import files, ucf101_lists
+from repro.core.errors import InputError, NotHere
+from repro.data import files
 from repro.data.files import limit
-from repro.data.ucf101_lists import CLASSES, FEATURES, MIRRORS, Frames, Video, check_split, find
+from repro.data.readers import ucf101_lists
+from repro.data.readers.ucf101_lists import CLASSES, FEATURES, MIRRORS, Frames, Video, check_split, find
 
 if TYPE_CHECKING:
     from repro.data.base import Dataset
-    from repro.data.video_features import Source
+    from repro.data.readers.video_features import Source
 
 FILES = ucf101_lists.FILES
 KIND = "sequences"
@@ -96,7 +97,7 @@ def load(root: str | None = None, standin: str = "auto", **given: Any) -> Datase
 
     NotHere, with `standin` never, where the lists or the extracted features are missing.
     """
-    from repro.data.video_features import Extracted, Generated
+    from repro.data.readers.video_features import Extracted, Generated
 
     options = _Options(**given)
     folder = None if standin == "always" else find(root)
@@ -172,7 +173,7 @@ def _videos(folder: Path | None, split: int) -> tuple[list[Video], list[Video]]:
 
 def _dataset(name: str, standin: bool, checksum: str, parts: Any, source: Source | None, options: _Options) -> Dataset:
     from repro.data.base import Dataset
-    from repro.data.videos import Videos
+    from repro.data.readers.videos import Videos
 
     frames, buckets = options.frames, options.buckets or BUCKETS
     nominal = max(1, round(fmean(frames.count(video.frames) for video in parts[0])))

@@ -18,8 +18,8 @@ import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from repro.common.errors import FaultError
-from repro.common.known import known
+from repro.core.errors import FaultError
+from repro.core.not_none import known
 from repro.launch.pool import entry, title
 
 SOCKET_PATH_BYTES = 107  # that a socket's path may have

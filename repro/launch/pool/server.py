@@ -22,8 +22,8 @@ import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from repro.launch.namespaces import linux
 from repro.launch.pool import title
-from repro.testbed import linux
 
 PLANNING = "repro.launch.planning"  # the one module that waits for no more than it needs itself
 # in this order: a host's mounts, its /proc among them, come last

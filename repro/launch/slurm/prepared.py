@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from repro import launch
-from repro.common import no_links
-from repro.common.errors import InputError
-from repro.common.fields import checked
+from repro.core import no_links
+from repro.core.errors import InputError
+from repro.core.fields import checked
 from repro.experiment import files
 from repro.experiment.run import Run
 from repro.experiment.schema import RunConfig

@@ -14,10 +14,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from repro.common import no_links, strict_json
-from repro.common.atomic import write_atomically
-from repro.common.errors import InputError
-from repro.common.paths import results_root
+from repro.core import no_links, strict_json
+from repro.core.atomic import write_atomically
+from repro.core.errors import InputError
+from repro.core.paths import results_root
 
 
 def root() -> Path:

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from repro.common.errors import InputError
-from repro.common.paths import PROJECT, results_root
+from repro.core.errors import InputError
+from repro.core.paths import PROJECT, results_root
 from repro.experiment.run import Run
 from repro.launch.slurm import site as sites
 from repro.launch.slurm.resources import Resources

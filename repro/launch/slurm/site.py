@@ -12,10 +12,10 @@ from typing import Any
 
 import yaml
 
-from repro.common import yaml_files
-from repro.common.errors import InputError, unknown
-from repro.common.paths import CONFIGS
-from repro.common.user_files import read_bytes
+from repro.core import yaml_files
+from repro.core.errors import InputError, unknown
+from repro.core.paths import CONFIGS
+from repro.core.user_files import read_bytes
 
 DEFAULT = CONFIGS / "site" / "slurm.yaml"
 NOTHING = ("", "null", "~", "None")

@@ -6,9 +6,9 @@ import re
 from pathlib import Path
 from typing import Any
 
-from repro.common import no_links
-from repro.common.errors import InputError
-from repro.common.paths import results_root
+from repro.core import no_links
+from repro.core.errors import InputError
+from repro.core.paths import results_root
 from repro.launch.slurm import client, record
 from repro.records.events import read_events
 from repro.records.store import usable_summary

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from repro import launch
-from repro.common import no_links
-from repro.common.errors import InputError, NotHere
+from repro.core import no_links
+from repro.core.errors import InputError, NotHere
 from repro.experiment import config as configs
 from repro.experiment import grid
 from repro.experiment.run import Run

@@ -1,14 +1,15 @@
 """Synthetic summaries for the iBatch page: made here, written to tmp_path, never to results/.
 
-Times follow the pipeline model of `repro.batching`: what is made up are the sizes of layers and the network's speed.
+Times follow the pipeline model of `repro.algorithms.batching`: what is made up are the sizes of layers and the
+network's speed.
 """
 
 from __future__ import annotations
 
-from repro.batching.exact import exact
-from repro.batching.modes import decide
-from repro.batching.profile import PullProfile
-from repro.batching.times import executed_s, exetime_s, meets_constraint, timeline
+from repro.algorithms.batching.exact import exact
+from repro.algorithms.batching.modes import decide
+from repro.algorithms.batching.profile import PullProfile
+from repro.algorithms.batching.times import executed_s, exetime_s, meets_constraint, timeline
 from repro.reports.ibatch.derived import MODES
 from repro.reports.ibatch.tables import SINGLE
 from repro.training.clock import overlap

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
+from repro.answers.pages.reference import quoted
 from repro.reports.pipedream.results import ACCURACY
 from repro.reports.pipedream.results import ROWS as LABELS
 from repro.reports.pipedream.stages import ALLREDUCE, ASP, BSP, PIPEDREAM, SINGLE, machines, replicas
-from repro.reports.reference import quoted
 from tests.reports.data.probes import probe
 from tests.reports.data.summaries import make
 

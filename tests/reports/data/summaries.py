@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+from repro.answers.claims.evaluate import judge
+from repro.answers.claims.evidence import Court, claims_of
+from repro.answers.tables import groups
 from repro.experiment import config
 from repro.records.store import write_summary
-from repro.reporting.evaluate import judge
-from repro.reports import groups
-from repro.reports.evidence import Court, claims_of
 from repro.reports.pipesgd.results import FIG1, FIG2, FIGURE4, K_SPECTRUM, LOSSY, RESNET20, RESNET20_PLAIN, TRAINING
 
 BY_NAME = {experiment.name: experiment for experiment in TRAINING}

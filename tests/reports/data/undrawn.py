@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from repro.reporting import drawing
-from repro.reports import files, writing
+from repro.answers.figures import drawing
+from repro.answers.pages import files, writing
 
 PIXEL = bytes.fromhex(
     "89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b550000000a49444154789c6360000000020001e221bc33000000"

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 import torch
 
-from repro.common.errors import InputError
-from repro.fabric import collectives, crossover
+from repro.core.errors import InputError
 from repro.fabric.base import BACKGROUND, MAIN
 from repro.fabric.codecs import CODECS
-from repro.fabric.compressed import CompressedAllreduce
+from repro.fabric.collectives import crossover
+from repro.fabric.collectives import dense as collectives
+from repro.fabric.collectives.compressed import CompressedAllreduce
 from tests.support.fabric_checks.common import (
     OTHER,
     SIZES,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import torch
 
-from repro.fabric import collectives
-from repro.fabric.nccl import NcclFabric
+from repro.fabric.collectives import dense as collectives
+from repro.fabric.real.nccl import NcclFabric
 from tests.support.fabric_checks.common import need, neighbours, same_everywhere
 
 

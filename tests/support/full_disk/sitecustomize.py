@@ -8,7 +8,7 @@ ROOM = "TESTED_FULL"
 
 
 def without_room(descriptor):
-    """`repro.common.no_links.descriptor`, but that what is written to the file of that name meets a full disk."""
+    """`repro.core.no_links.descriptor`, but that what is written to the file of that name meets a full disk."""
 
     def opened(path, flags):
         if path.name == os.environ.get(ROOM) and flags & os.O_ACCMODE != os.O_RDONLY:
@@ -25,7 +25,7 @@ def unless_full(holds):
 
 
 with contextlib.suppress(ImportError):
-    from repro.common import no_links
+    from repro.core import no_links
 
     no_links.descriptor = without_room(no_links.descriptor)
     no_links._locked, no_links._is_at = unless_full(no_links._locked), unless_full(no_links._is_at)

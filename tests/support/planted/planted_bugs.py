@@ -82,7 +82,7 @@ def anything_is_unpickled() -> None:
 
 
 def versions_forgotten() -> None:
-    from repro.pipeline.versions import Versions
+    from repro.algorithms.pipeline.versions import Versions
 
     load = Versions.load_state_dict
 

@@ -7,14 +7,14 @@ import json
 import pytest
 import torch
 
+from repro.algorithms.timing import closed_forms as forms
 from repro.bench import goals, gtopk, gtopk_authors, gtopk_memory, selection, sparse_calls
 from repro.bench.calls import checker, pattern
 from repro.bench.collective import bench_collective, table
 from repro.bench.sparse_calls import Sparsity
-from repro.cli import main
-from repro.common.errors import FaultError
-from repro.fabric.sparse import EMPTY, Sparse, merge
-from repro.timing import closed_forms as forms
+from repro.cli.main import main
+from repro.core.errors import FaultError
+from repro.fabric.sparse.gradients import EMPTY, Sparse, merge
 
 ALPHA, BETA = 4.36e-4, 9e-9
 
@@ -79,7 +79,7 @@ def test_with_a_codec(name: str, codec: str) -> None:
     ],
 )
 def test_bad_input_is_one_line_and_status_2(arguments: list[str], says: str, capsys, monkeypatch) -> None:
-    monkeypatch.setattr("repro.fabric.gpus.visible_gpus", lambda device: ())
+    monkeypatch.setattr("repro.fabric.real.gpus.visible_gpus", lambda device: ())
     assert main(["bench", "collective", *arguments]) == 2
     error = capsys.readouterr().err
     assert says in error and error.count("\n") == 1
@@ -178,6 +178,6 @@ def test_gtopk_rows() -> None:
 
 
 def test_more_ranks_than_gpus_are_refused_where_gloo_would_be_timed_in_the_place_of_nccl(monkeypatch, capsys):
-    monkeypatch.setattr("repro.fabric.gpus.visible_gpus", lambda device: ("a", "b"))
+    monkeypatch.setattr("repro.fabric.real.gpus.visible_gpus", lambda device: ("a", "b"))
     assert main(["bench", "collective", "ring", "--ranks", "3", "--fabric", "torch", "--device", "cuda"]) == 2
     assert "--ranks 3: NCCL needs a GPU for each, and there are 2" in capsys.readouterr().err

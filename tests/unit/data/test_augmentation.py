@@ -10,10 +10,10 @@ import torch
 from PIL import Image
 
 from repro import data
-from repro.common.errors import InputError
-from repro.data.augment import NUMBERS, Augmented, augment, uniform
+from repro.core.errors import InputError
 from repro.data.augmentation import Augmentation
 from repro.data.base import Batches, Split
+from repro.data.readers.augment import NUMBERS, Augmented, augment, uniform
 from repro.data.sets import imagenet
 from tests.unit.data.test_imagenet import folders  # noqa: F401  (fixture)
 

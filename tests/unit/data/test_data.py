@@ -16,7 +16,7 @@ import pytest
 import torch
 
 from repro import data
-from repro.common.errors import InputError
+from repro.core.errors import InputError
 from repro.data import files
 from repro.data.base import Batches, Split
 from repro.data.fetch import fetch

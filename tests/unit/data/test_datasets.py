@@ -14,13 +14,14 @@ from PIL import Image
 from torch.nn import functional
 
 from repro import data, models
-from repro.common.errors import InputError
-from repro.data import cifar, files
+from repro.core.errors import InputError
+from repro.data import files
 from repro.data.base import Batches
 from repro.data.fetch import fetch
+from repro.data.readers import cifar
 from repro.data.sets import cifar10, cifar100
-from repro.evaluation.evaluate import evaluate
 from repro.experiment.schema import RunConfig
+from repro.training.evaluation.evaluate import evaluate
 from tests.support import probes
 from tests.unit.data.test_data import nowhere, server  # noqa: F401  (fixtures)
 

@@ -6,12 +6,13 @@ import pytest
 import torch
 
 from repro import data, models
-from repro.common.errors import InputError
-from repro.data import counted, plane
+from repro.core.errors import InputError
+from repro.data import counted
 from repro.data.base import Batches
+from repro.data.readers import plane
 from repro.data.sets import hyperplane
-from repro.evaluation.evaluate import evaluate, evaluate_training
 from repro.training import losses
+from repro.training.evaluation.evaluate import evaluate, evaluate_training
 
 CPU = torch.device("cpu")
 SMALL = {"dimensions": 64, "samples": 512, "test_samples": 256}

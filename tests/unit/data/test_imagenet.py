@@ -17,14 +17,15 @@ import torch
 from PIL import EpsImagePlugin, Image
 
 from repro import data, models
-from repro.cli import main
-from repro.common.errors import InputError
-from repro.common.paths import PROJECT
-from repro.data import coming, lazy, shards
+from repro.cli.main import main
+from repro.core.errors import InputError
+from repro.core.paths import PROJECT
 from repro.data.base import Batches
 from repro.data.fetch import fetch
+from repro.data.readers import lazy, shards
+from repro.data.readers import prefetch as coming
 from repro.data.sets import imagenet
-from repro.evaluation.evaluate import evaluate
+from repro.training.evaluation.evaluate import evaluate
 from tests.unit.data.test_data import nowhere, server  # noqa: F401  (fixtures)
 
 

@@ -11,13 +11,14 @@ import pytest
 import torch
 
 from repro import data
-from repro.common.errors import InputError, NotHere
-from repro.data import files, msvd_clips
-from repro.data.clip_features import Extracted, Generated
-from repro.data.msvd_clips import Clip
+from repro.core.errors import InputError, NotHere
+from repro.data import files
+from repro.data.readers import msvd_clips
+from repro.data.readers.clip_features import Extracted, Generated
+from repro.data.readers.msvd_clips import Clip
+from repro.data.readers.text import IGNORED
+from repro.data.readers.tokens import BOS, EOS, PAD, UNK
 from repro.data.sets import msvd
-from repro.data.text import IGNORED
-from repro.data.tokens import BOS, EOS, PAD, UNK
 from tests.unit.data.test_data import SHARED
 
 

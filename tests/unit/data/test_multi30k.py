@@ -11,13 +11,13 @@ import pytest
 import torch
 
 from repro import data, models
-from repro.common.errors import InputError
+from repro.core.errors import InputError
 from repro.data import files
+from repro.data.readers.text import IGNORED
+from repro.data.readers.tokens import BOS, EOS, PAD, UNK
 from repro.data.sets import multi30k
-from repro.data.text import IGNORED
-from repro.data.tokens import BOS, EOS, PAD, UNK
-from repro.evaluation.evaluate import evaluate
 from repro.training import losses
+from repro.training.evaluation.evaluate import evaluate
 from tests.unit.data.test_data import SHARED
 
 

@@ -10,11 +10,11 @@ import pytest
 import torch
 
 from repro import data, models
-from repro.common.errors import InputError
+from repro.core.errors import InputError
 from repro.data import files
+from repro.data.readers.text import IGNORED, Streams, Text
 from repro.data.sets import ptb
-from repro.data.text import IGNORED, Streams, Text
-from repro.evaluation.evaluate import evaluate
+from repro.training.evaluation.evaluate import evaluate
 from tests.unit.data.test_data import nowhere, real  # noqa: F401  (the first is a fixture)
 
 REAL = real("ptb", ptb)

@@ -12,18 +12,20 @@ import numpy as np
 import pytest
 import torch
 
-from repro import cli, data, models
-from repro.common import yaml_files
-from repro.common.errors import InputError, NotHere
-from repro.common.paths import PROJECT
-from repro.data import extract_ucf101, files, ucf101_lists
-from repro.data.sequences import Buckets
+from repro import data, models
+from repro.cli import main as cli
+from repro.core import yaml_files
+from repro.core.errors import InputError, NotHere
+from repro.core.paths import PROJECT
+from repro.data import extract_ucf101, files
+from repro.data.readers import ucf101_lists
+from repro.data.readers.sequences import Buckets
+from repro.data.readers.ucf101_lists import Frames, Video
+from repro.data.readers.video_features import Extracted, Generated
+from repro.data.readers.videos import Videos
 from repro.data.sets import ucf101
-from repro.data.ucf101_lists import Frames, Video
-from repro.data.video_features import Extracted, Generated
-from repro.data.videos import Videos
-from repro.evaluation.evaluate import evaluate, evaluate_training
 from repro.training import losses
+from repro.training.evaluation.evaluate import evaluate, evaluate_training
 from tests.unit.data.test_data import SHARED
 
 CPU = torch.device("cpu")

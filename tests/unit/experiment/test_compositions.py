@@ -10,8 +10,8 @@ import pytest
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-from repro.common.errors import NotHere
-from repro.common.paths import CONFIGS
+from repro.core.errors import NotHere
+from repro.core.paths import CONFIGS
 from repro.experiment import compose as compose_module
 from repro.experiment import config, files, grid
 from repro.experiment.compose import Composer

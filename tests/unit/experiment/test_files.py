@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from repro.common.errors import InputError
-from repro.common.paths import CONFIGS
+from repro.core.errors import InputError
+from repro.core.paths import CONFIGS
 from repro.experiment import config, files
 
 SEVERAL = """# of one figure

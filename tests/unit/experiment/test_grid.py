@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from repro.common.errors import InputError
+from repro.core.errors import InputError
 from repro.experiment import grid
 from repro.launch import runs
 

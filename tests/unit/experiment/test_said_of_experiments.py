@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import pytest
 
-from repro.cli import main
-from repro.common.errors import InputError
-from repro.common.paths import CONFIGS
+from repro.cli.main import main
+from repro.core.errors import InputError
+from repro.core.paths import CONFIGS
 from repro.data import augmentation
 from repro.experiment import config, hyperparameters
 from repro.experiment.files import own_file

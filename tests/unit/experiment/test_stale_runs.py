@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from repro.common.errors import InputError
+from repro.core.errors import InputError
 from repro.experiment.cache_key import fingerprint, modules, run_key
 from repro.experiment.plugins import choice
 from repro.launch import runs
@@ -32,7 +32,7 @@ def project(tmp_path, monkeypatch):
         "typed.py": "T = 1\n",
         "dsync.py": "'''Doc.'''\nfrom .base import B\nfrom fakestrat.deep import ring\n",
         "pipe.py": "import fakestrat.base as b\ndef f():\n    from .deep.ring import reduce\n    from . import late\n",
-        "late.py": "from repro.common.errors import InputError\nimport json\nfrom . import pipe\n",
+        "late.py": "from repro.core.errors import InputError\nimport json\nfrom . import pipe\n",
         "deep/__init__.py": "",
         "deep/ring.py": "from ..base import B\ndef reduce():\n    '''Sums.'''\n    return 1  # one\n",
     }
@@ -93,8 +93,8 @@ def test_an_unknown_root_and_a_broken_module_are_named(project):
 
 def test_what_only_shows_a_run_is_left_out():
     found = modules(["repro.fabric.base"])
-    assert "repro.fabric.base" in found and "repro.timing.costs" in found
-    assert "repro.common.errors" not in found and "repro.records.store" not in found
+    assert "repro.fabric.base" in found and "repro.fabric.costs" in found
+    assert "repro.core.errors" not in found and "repro.records.store" not in found
 
 
 def test_fingerprints_agree_between_processes():
@@ -137,29 +137,29 @@ EDITS = {
     "repro/strategies/gtopk.py": set(),
     "repro/rank/loop.py": TRAINED,
     "repro/training/losses.py": TRAINED,
-    "repro/evaluation/meteor.py": {"captions"},
-    "repro/fabric/scheduler.py": {"dsync", "pipe_sgd", "cifar", "captions", "ring"},
-    "repro/fabric/virtual.py": {"dsync", "pipe_sgd", "cifar", "captions", "ring"},
-    "repro/fabric/mpi.py": {"mpi"},
-    "repro/fabric/torch_dist.py": {"gloo"},
+    "repro/training/evaluation/meteor.py": {"captions"},
+    "repro/fabric/virtual/scheduler.py": {"dsync", "pipe_sgd", "cifar", "captions", "ring"},
+    "repro/fabric/virtual/fabric.py": {"dsync", "pipe_sgd", "cifar", "captions", "ring"},
+    "repro/fabric/real/mpi.py": {"mpi"},
+    "repro/fabric/real/torch_dist.py": {"gloo"},
     "repro/launch/local.py": {"mpi", "gloo"},
     "repro/models/resnet20.py": {"cifar"},
     "repro/data/sets/msvd.py": {"captions"},
     "repro/data/sets/mnist.py": {"dsync", "pipe_sgd", "mpi", "gloo", "ring"},
     "repro/probes/ring.py": {"ring"},
-    "repro/imbalance/cloud.py": set(),
+    "repro/algorithms/imbalance/cloud.py": set(),
     # rooms that cannot change a number
     "repro/bench/collective.py": set(),
-    "repro/cli.py": set(),
-    "repro/commands/experiments.py": set(),
-    "repro/common/errors.py": set(),
+    "repro/cli/main.py": set(),
+    "repro/cli/experiments.py": set(),
+    "repro/core/errors.py": set(),
     "repro/experiment/cache_key.py": set(),
-    "repro/faults/trial.py": set(),
+    "repro/testing/faults/trial.py": set(),
     "repro/launch/progress.py": set(),
     "repro/launch/slurm/submit.py": set(),
     "repro/records/store.py": set(),
-    "repro/reports/compute.py": set(),
-    "repro/tracking/mirror.py": set(),
+    "repro/answers/claims/compute.py": set(),
+    "repro/answers/mlflow/mirror.py": set(),
 }
 
 

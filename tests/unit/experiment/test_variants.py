@@ -8,16 +8,16 @@ import json
 import pytest
 
 from repro import probes
-from repro.cli import main
-from repro.common.errors import InputError, NotHere
-from repro.common.paths import CONFIGS
+from repro.cli.main import main
+from repro.core.errors import InputError, NotHere
+from repro.core.paths import CONFIGS
 from repro.experiment import cache_key, config, files, inputs, testbeds
 from repro.experiment import config as configs
 from repro.experiment import quoted as module
 from repro.experiment.grid import Variant
 from repro.experiment.quoted import quoted
 from repro.experiment.schema import RunConfig
-from repro.fabric import virtual
+from repro.fabric.virtual import fabric as virtual
 from repro.launch import runs
 from repro.launch import runs as expansion
 from repro.launch.standing import Standing, standing, together

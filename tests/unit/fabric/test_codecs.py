@@ -8,11 +8,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repro.common.errors import InputError
-from repro.fabric import collectives
+from repro.core.errors import InputError
 from repro.fabric.codecs import CODECS, codec
-from repro.fabric.compressed import CompressedAllreduce
-from repro.fabric.virtual import Network, run
+from repro.fabric.collectives import dense as collectives
+from repro.fabric.collectives.compressed import CompressedAllreduce
+from repro.fabric.virtual.fabric import Network, run
 
 NETWORK = Network(1e-6, 1e-9)
 SMALLEST = 2.0**-149  # float32's least subnormal

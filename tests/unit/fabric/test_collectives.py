@@ -7,10 +7,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repro.common.errors import InputError
-from repro.fabric import collectives
+from repro.core.errors import InputError
 from repro.fabric.base import BACKGROUND
-from repro.fabric.virtual import Network, run
+from repro.fabric.collectives import dense as collectives
+from repro.fabric.virtual.fabric import Network, run
 
 NETWORK = Network(1e-4, 1e-8)
 

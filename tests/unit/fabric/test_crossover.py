@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 import torch
 
-from repro.fabric import crossover
-from repro.fabric.auto import Crossover, Point
-from repro.fabric.crossover import decide
-from repro.fabric.virtual import Network, run
+from repro.fabric.collectives import crossover
+from repro.fabric.collectives.auto import Crossover, Point
+from repro.fabric.collectives.crossover import decide
+from repro.fabric.virtual.fabric import Network, run
 
 
 def points(*ratios: float) -> list[Point]:

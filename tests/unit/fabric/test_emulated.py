@@ -9,14 +9,14 @@ from types import SimpleNamespace
 import pytest
 
 from repro import launch
-from repro.common.errors import InputError, ReproError
+from repro.core.errors import InputError, ReproError
 from repro.experiment import config as configs
 from repro.experiment import testbeds
-from repro.fabric.emulated import Dilation
-from repro.fabric.postman import LateSend, Postman
+from repro.fabric.real.delayed_sender import LateSend, Postman
+from repro.fabric.real.emulated import Dilation
 from repro.fabric.window import PIECE, Window
+from repro.launch.namespaces import links
 from repro.records import kinds
-from repro.testbed import links
 
 
 def bed(**changes):
@@ -75,7 +75,7 @@ def test_messages_that_are_shorter_leave_less_to_slow_down():
 
 def test_the_partitioner_is_told_the_bandwidth_that_is_emulated():
     program = (
-        "from repro.fabric.emulated import Dilation, start; from repro.timing.costs import REAL_TIME;"
+        "from repro.fabric.real.emulated import Dilation, start; from repro.fabric.costs import REAL_TIME;"
         "print(start(Dilation(40, 8, beta_s=8e-10), REAL_TIME, 5.0).bandwidth_Bps)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)

@@ -11,10 +11,10 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from repro.fabric import nccl, torch_start
 from repro.fabric.base import ANY_SOURCE, BACKGROUND, MAIN, FabricError
-from repro.fabric.threads import Crew
-from repro.fabric.watchdog import Watchdog
+from repro.fabric.real import nccl, torch_start
+from repro.fabric.real.threads import Crew
+from repro.fabric.real.watchdog import Watchdog
 from repro.testing.nccl import by_nccls_rules
 from tests.support.virtual import NETWORK
 
@@ -119,8 +119,8 @@ def test_the_watchdog_names_the_first_that_does_not_end(fabric):
 
 
 def test_who_waits_for_something_else_hears_of_it_and_who_hangs_is_ended(fabric, monkeypatch):
-    monkeypatch.setattr("repro.fabric.watchdog.LOOK_S", 0.0)
-    monkeypatch.setattr("repro.fabric.watchdog.GRACE_S", 0.0)
+    monkeypatch.setattr("repro.fabric.real.watchdog.LOOK_S", 0.0)
+    monkeypatch.setattr("repro.fabric.real.watchdog.GRACE_S", 0.0)
     last_words: list[str] = []
     fabric.crew.last_word = lambda error: last_words.append(str(error))
     fabric.sendrecv(torch.zeros(1), 1, torch.zeros(1), 1)

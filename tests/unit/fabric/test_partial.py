@@ -10,14 +10,14 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repro.common.errors import InputError
-from repro.fabric import virtual
-from repro.fabric.activation import Activation, check
-from repro.fabric.partial import PartialAllreduce
-from repro.fabric.send_buffer import TopK, Whole
-from repro.timing import eager_forms
-from repro.timing.collective_forms import recursive_doubling
-from repro.timing.costs import Costs
+from repro.algorithms.timing import eager_forms
+from repro.algorithms.timing.collective_forms import recursive_doubling
+from repro.core.errors import InputError
+from repro.fabric.collectives.activation import Activation, check
+from repro.fabric.collectives.partial import PartialAllreduce
+from repro.fabric.collectives.send_buffer import TopK, Whole
+from repro.fabric.costs import Costs
+from repro.fabric.virtual import fabric as virtual
 
 ALPHA, BETA = 1e-4, 1e-9
 NETWORK = virtual.Network(ALPHA, BETA)

@@ -9,11 +9,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repro.common.errors import InputError
+from repro.algorithms.timing import closed_forms as forms
+from repro.core.errors import InputError
 from repro.experiment import testbeds
-from repro.fabric.virtual import Network, run
+from repro.fabric.virtual.fabric import Network, run
 from repro.rank import factory
-from repro.timing import closed_forms as forms
 from tests.support import probes
 from tests.support.virtual import ALPHA, BETA, KB, close, message
 

@@ -6,10 +6,11 @@ import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from repro.common.errors import FaultError, InputError
-from repro.fabric import selection, virtual
-from repro.fabric.sparse import EMPTY, Sparse, Wire, merge, merge_at_once, sum_all, top
-from repro.fabric.sparse_collectives import doubling_allgather, gtopk_allreduce, topk_allgather
+from repro.core.errors import FaultError, InputError
+from repro.fabric.sparse import selection
+from repro.fabric.sparse.collectives import doubling_allgather, gtopk_allreduce, topk_allgather
+from repro.fabric.sparse.gradients import EMPTY, Sparse, Wire, merge, merge_at_once, sum_all, top
+from repro.fabric.virtual import fabric as virtual
 
 N = 500
 ALPHA, BETA = 1e-4, 1e-9

@@ -8,11 +8,11 @@ from contextlib import contextmanager
 import pytest
 import torch
 
-from repro.common.errors import Diverged
-from repro.fabric.sparse import Sparse
-from repro.fabric.streams import DeviceStreams, tensors
-from repro.fabric.threads import Crew
-from repro.fabric.torch_dist import TorchFabric
+from repro.core.errors import Diverged
+from repro.fabric.real.streams import DeviceStreams, tensors
+from repro.fabric.real.threads import Crew
+from repro.fabric.real.torch_dist import TorchFabric
+from repro.fabric.sparse.gradients import Sparse
 from repro.strategies.shared.finiteness import Finiteness
 
 
@@ -176,7 +176,7 @@ def test_a_task_comes_behind_what_was_there_when_it_was_spawned(fabric):
 def test_a_value_is_fetched_when_the_device_has_got_there_and_nobody_waits(fabric, monkeypatch):
     """Finiteness: of step 1, which is not, the host hears at a later step; nothing is asked of the device meanwhile."""
     device = fabric.device
-    monkeypatch.setattr("repro.fabric.streams.here", lambda: device)
+    monkeypatch.setattr("repro.fabric.real.streams.here", lambda: device)
     finiteness = Finiteness(["weight"])
     broken, fine = (Sparse(torch.ones(1), torch.tensor([index], dtype=torch.int32)) for index in (-1, 3))
     finiteness.watch(broken, 1)

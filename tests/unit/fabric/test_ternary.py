@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from repro.fabric.codecs import codec
-from repro.fabric.compressed import RINGS, CompressedAllreduce
-from repro.fabric.virtual import Network, run
+from repro.fabric.collectives.compressed import RINGS, CompressedAllreduce
+from repro.fabric.virtual.fabric import Network, run
 from repro.testing import small
 
 NETWORK = Network(1e-6, 1e-9)

@@ -5,11 +5,12 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repro.fabric import collectives, virtual
 from repro.fabric.base import FabricError
-from repro.fabric.together import Together
-from repro.fabric.virtual import Network, run
-from repro.timing.costs import Costs
+from repro.fabric.collectives import dense as collectives
+from repro.fabric.costs import Costs
+from repro.fabric.virtual import fabric as virtual
+from repro.fabric.virtual.fabric import Network, run
+from repro.fabric.virtual.ring_fast_path import Together
 
 seconds = st.sampled_from([0.0, 1e-9, 1e-6, 1e-4, 1e-3]) | st.floats(0, 1e-2)
 

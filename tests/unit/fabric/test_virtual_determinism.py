@@ -11,10 +11,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repro.fabric import collectives
 from repro.fabric.base import ANY_SOURCE, BACKGROUND
-from repro.fabric.sharded import sharded_server_allreduce
-from repro.fabric.virtual import Network, run
+from repro.fabric.collectives import dense as collectives
+from repro.fabric.collectives.sharded import sharded_server_allreduce
+from repro.fabric.virtual.fabric import Network, run
 from tests.support.virtual import ALPHA, BETA, NETWORK
 
 # --- what only the virtual fabric promises: the same program is the same run, and nothing is lost

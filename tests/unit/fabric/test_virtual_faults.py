@@ -10,11 +10,11 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from repro.fabric import collectives
 from repro.fabric.base import BACKGROUND, FabricError
 from repro.fabric.codecs import CODECS
-from repro.fabric.compressed import RINGS, CompressedAllreduce
-from repro.fabric.virtual import Network, run
+from repro.fabric.collectives import dense as collectives
+from repro.fabric.collectives.compressed import RINGS, CompressedAllreduce
+from repro.fabric.virtual.fabric import Network, run
 from tests.support.virtual import ALPHA, BETA, NETWORK, close
 
 # --- what only the virtual fabric promises: deadlocks found, errors and limits named

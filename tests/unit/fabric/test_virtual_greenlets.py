@@ -5,7 +5,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from repro.fabric.base import FabricError
-from repro.fabric.virtual import Network, run
+from repro.fabric.virtual.fabric import Network, run
 from tests.support.virtual import NETWORK
 
 

@@ -4,8 +4,8 @@ import pytest
 import torch
 
 from repro.fabric.base import ANY_SOURCE, BACKGROUND
-from repro.fabric.virtual import Network, run
-from repro.timing.costs import Costs
+from repro.fabric.costs import Costs
+from repro.fabric.virtual.fabric import Network, run
 from tests.support.virtual import ALPHA, BETA, KB, NETWORK, close, message
 
 # links

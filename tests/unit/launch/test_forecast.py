@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from repro.cli import main
+from repro.cli.main import main
 from repro.launch import runs as expansion
 from repro.launch.forecast import (
     LIKE,

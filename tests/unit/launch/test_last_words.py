@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from repro.common.errors import FaultError
+from repro.core.errors import FaultError
 from repro.launch import last_words
 from repro.launch.supervise import Ranks
 

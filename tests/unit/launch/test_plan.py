@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from repro.common.paths import PROJECT
+from repro.core.paths import PROJECT
 from repro.experiment.run import Run
 from repro.launch import runs as expansion
 from tests.support.waiting import LIMIT_S
@@ -49,7 +49,7 @@ def python(tmp_path: Path, code: str, **variables: str) -> list[str]:
 def test_a_cached_run_loads_nothing_heavy(tmp_path):
     code = f"""
 import sys
-from repro.cli import main
+from repro.cli.main import main
 status = main(["run", *{ONE}, "--no-mlflow"])
 print(status, sorted({{each for each in {HEAVY} if each in sys.modules}}))
 """

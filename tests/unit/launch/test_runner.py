@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from repro.commands import experiments
-from repro.common.errors import FaultError, InputError, NotHere
+from repro.cli import experiments
+from repro.core.errors import FaultError, InputError, NotHere
 from repro.launch import runner, runs
 from repro.launch.plan import Plan
 from repro.launch.pool import Pools

@@ -2,7 +2,7 @@
 
 import pytest
 
-from repro.common.errors import InputError
+from repro.core.errors import InputError
 from repro.launch.slurm import client
 
 SRUN = """#!/bin/sh

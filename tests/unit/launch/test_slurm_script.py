@@ -8,10 +8,11 @@ from unittest import mock
 
 import pytest
 
-from repro import cli, launch
-from repro.common.errors import InputError
+from repro import launch
+from repro.cli import main as cli
+from repro.core.errors import InputError
 from repro.experiment import testbeds
-from repro.fabric import srun_ranks
+from repro.fabric.real import srun_ranks
 from repro.launch import forecast, runner, srun
 from repro.launch import runs as expansion
 from repro.launch.slurm import client, layout, packs, record, site, status, submit

@@ -7,9 +7,9 @@ import torch
 from torch import nn
 
 from repro import models
-from repro.common.errors import InputError
-from repro.evaluation.evaluate import digest
+from repro.core.errors import InputError
 from repro.testing.small import SGD
+from repro.training.evaluation.evaluate import digest
 from repro.training.model_shard import ModelShard, carries_state
 
 PHOTO, TINY = (3, 224, 224), (3, 32, 32)

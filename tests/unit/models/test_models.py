@@ -13,13 +13,13 @@ from torch.nn import functional
 
 from repro import models
 from repro.data.base import Batches, Split
-from repro.evaluation.evaluate import digest, evaluate
 from repro.experiment.testbeds import Rate
-from repro.fabric import virtual
+from repro.fabric.virtual import fabric as virtual
 from repro.launch import runs
 from repro.testing.small import COSTS, NETWORK, SGD
-from repro.timing.device import BlockSeconds, backward_passes, block_seconds
 from repro.training.clock import Clock
+from repro.training.device_times import BlockSeconds, backward_passes, block_seconds
+from repro.training.evaluation.evaluate import digest, evaluate
 from repro.training.model_shard import ModelShard
 from repro.training.worker import Worker
 from tests.support.probes import check, composed

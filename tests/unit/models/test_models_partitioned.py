@@ -11,13 +11,13 @@ from torch import nn
 from torch.nn import functional
 
 from repro import data, models
-from repro.common.errors import InputError
-from repro.data.text import IGNORED
-from repro.evaluation.evaluate import digest
+from repro.core.errors import InputError
+from repro.data.readers.text import IGNORED
 from repro.models import googlenet, vgg16_imagenet
 from repro.models.s2vt import BOS, EOS, PAD
 from repro.testing.small import SGD
-from repro.timing.device import block_flops
+from repro.training.device_times import block_flops
+from repro.training.evaluation.evaluate import digest
 from repro.training.model_shard import ModelShard
 
 # --- the networks and data of the iBatch paper: counts of its Table 1, layers of its figures, narrow ones that train

@@ -8,13 +8,13 @@ from torch import nn
 from torch.nn import functional
 
 from repro import data, models
-from repro.common.errors import InputError
+from repro.core.errors import InputError
 from repro.data.base import Dataset, Split
-from repro.data.text import Text
-from repro.evaluation.evaluate import digest
+from repro.data.readers.text import Text
 from repro.models.lstm_ucf101 import LastOutput
 from repro.testing import small
-from repro.timing.device import block_flops
+from repro.training.device_times import block_flops
+from repro.training.evaluation.evaluate import digest
 from repro.training.model_shard import ModelShard, reset_state
 from tests.support.probes import check, composed
 

@@ -10,13 +10,13 @@ from pathlib import Path
 import pytest
 
 from repro import data
-from repro.common.errors import InputError
-from repro.common.paths import PROJECT
+from repro.algorithms.pipeline import profile
+from repro.core.errors import InputError
+from repro.core.paths import PROJECT
 from repro.experiment import config as experiments
 from repro.experiment import files
-from repro.fabric import virtual
+from repro.fabric.virtual import fabric as virtual
 from repro.launch import runs
-from repro.pipeline import profile
 from repro.probes import profiler, repeats
 from repro.rank import programs
 from repro.records import needed

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 import torch
 
-from repro.common.errors import InputError
+from repro.algorithms.timing import closed_forms as forms
+from repro.algorithms.timing.sparse_forms import NAMES
+from repro.core.errors import InputError
 from repro.experiment import testbeds
-from repro.fabric import virtual
+from repro.fabric.virtual import fabric as virtual
 from repro.launch import runs
 from repro.launch.runner import run_unfinished
 from repro.probes import _ping_pong, p2p, selection, sparse_collectives
 from repro.rank import factory, programs
 from repro.records.store import read_summary
-from repro.timing import closed_forms as forms
-from repro.timing.sparse_forms import NAMES
 from tests.support import probes as probes_common
 from tests.support.probes import exactly
 

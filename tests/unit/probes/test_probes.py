@@ -9,17 +9,17 @@ import pytest
 import torch
 
 from repro import models
-from repro.common.errors import InputError
-from repro.common.phases import PHASES
+from repro.algorithms.timing import closed_forms
+from repro.core.errors import InputError
+from repro.core.phases import PHASES
 from repro.experiment.testbeds import Rate
-from repro.fabric import virtual
 from repro.fabric.codecs import codec
+from repro.fabric.virtual import fabric as virtual
 from repro.probes import timing
 from repro.probes._observe import summarise
 from repro.probes._tracing import TracingFabric
 from repro.rank import factory, programs
-from repro.timing import closed_forms
-from repro.timing.device import block_seconds
+from repro.training.device_times import block_seconds
 from tests.support.cli import repro
 from tests.support.probes import PARAMETERS, TESTBED, check, configuration, divisible, exactly, run
 

@@ -10,13 +10,13 @@ import pytest
 import torch
 
 from repro import models
-from repro.common.errors import InputError
+from repro.algorithms.pipeline.partition import partition
+from repro.algorithms.pipeline.profile import estimated
+from repro.core.errors import InputError
 from repro.experiment import config as configs
 from repro.experiment.testbeds import Rate
-from repro.fabric import virtual
+from repro.fabric.virtual import fabric as virtual
 from repro.launch import runs
-from repro.pipeline.partition import partition
-from repro.pipeline.profile import estimated
 from repro.probes import lengths, runtimes
 from repro.rank import factory, programs
 from repro.records.store import read_summary

@@ -12,9 +12,9 @@ from torch.nn import functional
 
 from repro import data, models
 from repro.bench import partial
-from repro.common.errors import FaultError, InputError
+from repro.core.errors import FaultError, InputError
 from repro.experiment.optimizer import Optimizer
-from repro.fabric import virtual
+from repro.fabric.virtual import fabric as virtual
 from repro.launch import runs
 from repro.probes import _rates, _skewed, convergence, partial_collectives
 from repro.probes._objective import Objective, minimise, subset

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from repro.common.errors import InputError
-from repro.fabric.virtual import Network, run
+from repro.core.errors import InputError
+from repro.fabric.virtual.fabric import Network, run
 from repro.launch import runs
 from repro.probes import shares
 from tests.support import probes

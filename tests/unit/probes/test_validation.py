@@ -7,17 +7,17 @@ import functools
 import pytest
 
 from repro import strategies
-from repro.common.errors import InputError
+from repro.answers.pages.build import build as build_pages
+from repro.answers.tables.loading import read
+from repro.core.errors import InputError
 from repro.experiment import config as configs
+from repro.fabric.costs import Costs
 from repro.probes import _network, validation
 from repro.probes._compute import Compute
 from repro.probes._synthetic import Workload
 from repro.probes._twin import Measured
 from repro.records.store import write_summary
-from repro.reports.build import build as build_pages
-from repro.reports.loading import read
 from repro.reports.validation import emulated, tables
-from repro.timing.costs import Costs
 from tests.support import probes
 
 TESTBED = {

@@ -16,10 +16,10 @@ import pytest
 from importlinter.cli import lint_imports
 from mypy import api
 
-from repro.common.errors import InputError
-from repro.common.paths import PROJECT, reference_root, reports_root
+from repro.answers.pages.build import build
+from repro.core.errors import InputError
+from repro.core.paths import PROJECT, reference_root, reports_root
 from repro.launch.runner import check_results_folder
-from repro.reports.build import build
 from tests.support.waiting import LIMIT_S, wait_until
 
 # --- imports go one way: between rooms as `pyproject.toml` orders them, and between files in no circle
@@ -38,9 +38,9 @@ def test_every_room_has_its_place():
     (contract,) = SETTINGS["contracts"]
     placed = {room for layer in contract["layers"] for room in layer.split(" | ")}
     found = {f"repro.{path.name}" for path in (PROJECT / "repro").iterdir() if (path / "__init__.py").is_file()}
-    assert found | {"repro.cli"} == placed
+    assert found == placed
     loose = {path.name for path in (PROJECT / "repro").glob("*.py")}
-    assert loose == {"__init__.py", "__main__.py", "cli.py"}
+    assert loose == {"__init__.py", "__main__.py"}
 
 
 def test_no_files_import_each_other_in_a_circle():
@@ -105,7 +105,7 @@ def test_a_run_in_a_fresh_clone_leaves_git_clean(tmp_path):
     git("clone", "-q", PROJECT, clone)
     environment = {name: value for name, value in os.environ.items() if name not in TOKENS}
     environment |= {"PYTHONPATH": str(clone)}
-    command = [sys.executable, "-m", "repro.cli", "run", "baselines/side-by-side", *OVERRIDES]
+    command = [sys.executable, "-m", "repro", "run", "baselines/side-by-side", *OVERRIDES]
     done = subprocess.run(command, cwd=clone, env=environment, capture_output=True, text=True, timeout=LIMIT_S)
     assert done.returncode == 0, done.stderr
     assert len(list(clone.glob("results/baselines/side-by-side/*/summary.json"))) == 1
@@ -143,7 +143,7 @@ def test_a_page_s_build_leaves_all_other_files_alone(tmp_path, monkeypatch):
 def test_out_comes_before_the_variable(tmp_path, monkeypatch):
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path / "empty"))
     monkeypatch.setenv("REPRO_REPORTS", str(tmp_path / "variable"))
-    command = [sys.executable, "-m", "repro.cli", "report", "baselines", "--out", str(tmp_path / "out")]
+    command = [sys.executable, "-m", "repro", "report", "baselines", "--out", str(tmp_path / "out")]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=LIMIT_S)
     assert done.stdout.split() == [str(tmp_path / "out" / "site" / f"{name}.html") for name in ("index", "baselines")]
     assert (tmp_path / "out" / "baselines.md").is_file() and not (tmp_path / "variable").exists()

@@ -12,11 +12,12 @@ import pytest
 import torch
 import yaml
 
-from repro import data, imbalance, models
-from repro.cli import build_parser
-from repro.commands import gpu_hours, workloads
-from repro.common.errors import InputError
-from repro.common.paths import CONFIGS, reference_root
+from repro import data, models
+from repro.algorithms import imbalance
+from repro.cli import gpu_hours, workloads
+from repro.cli.main import build_parser
+from repro.core.errors import InputError
+from repro.core.paths import CONFIGS, reference_root
 from repro.data import sets
 from repro.experiment import config, files
 from repro.experiment.plugins import choice
@@ -155,7 +156,7 @@ def test_the_example_of_a_data_set_runs(tmp_path, monkeypatch):
 
 
 def test_the_example_of_an_imbalance_runs(tmp_path, monkeypatch):
-    (tmp_path / "first_late.py").write_text(example("imbalance.md", "repro/imbalance/first_late.py"))
+    (tmp_path / "first_late.py").write_text(example("imbalance.md", "repro/algorithms/imbalance/first_late.py"))
     monkeypatch.setattr(imbalance, "__path__", [*imbalance.__path__, str(tmp_path)])
     given = options("imbalance.md", "paper_configs/imbalance/first_late.yaml")
     config = RunConfig.model_construct(imbalance=choice("imbalance")(given), workers=3, seed=0)

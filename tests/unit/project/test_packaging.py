@@ -26,7 +26,7 @@ def repro(tmp_path: Path, places: list[Path], *arguments: str) -> str:
     path = os.pathsep.join(map(str, places))
     environment = os.environ | {"PYTHONPATH": path, "REPRO_RESULTS": str(tmp_path / "results")}
     environment.pop("REPRO_REPORTS", None)
-    command = [sys.executable, "-m", "repro.cli", *arguments]
+    command = [sys.executable, "-m", "repro", *arguments]
     done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=LIMIT_S)
     assert done.returncode == 0, done.stderr
     return done.stdout

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from repro.commands import doctor
+from repro.cli import doctor
 from tests.support.waiting import LIMIT_S
 
 PROJECT = Path(__file__).resolve().parents[3]

@@ -11,9 +11,12 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from repro import cli, strategies
-from repro.common.errors import Crashed, Diverged, FaultError, InputError, OutOfMemory
-from repro.fabric import virtual
+from repro import strategies
+from repro.answers.mlflow import sync_all
+from repro.answers.mlflow.format import final_metrics
+from repro.cli import main as cli
+from repro.core.errors import Crashed, Diverged, FaultError, InputError, OutOfMemory
+from repro.fabric.virtual import fabric as virtual
 from repro.launch import runs
 from repro.launch.supervise import KINDS
 from repro.rank import memory, programs, recorder
@@ -22,13 +25,11 @@ from repro.rank.summary import most
 from repro.records import tidy
 from repro.records.events import read_events
 from repro.testing import real, small
-from repro.tracking import sync_all
-from repro.tracking.format import final_metrics
 from repro.training.model_shard import ModelShard
 from repro.training.worker import Worker
 from tests.support.cli import repro, summary
 from tests.support.cli import run as run_cli
-from tests.unit.tracking.test_tracking import runs_of
+from tests.unit.mlflow.test_tracking import runs_of
 
 EXPERIMENT = "pipesgd/fig4-mnist"
 QUICK = ("dataset.standin=always", "epochs=0.5", "eval_every=0.25", "checkpoint_every=0.05")

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from repro.common.errors import FaultError, InputError
-from repro.fabric import virtual
+from repro.core.errors import FaultError, InputError
+from repro.fabric.virtual import fabric as virtual
 from repro.launch import runs
 from repro.rank import programs, recorder
 from repro.rank.checkpoints import Checkpoints, Damaged

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from repro import data
-from repro.fabric import virtual
+from repro.fabric.virtual import fabric as virtual
 from repro.launch import runs
 from repro.rank.factory import build_worker
 from repro.testing import small

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from repro.common.errors import FaultError
+from repro.core.errors import FaultError
 from repro.rank import recorder
 from repro.rank.resume import gap
 from repro.training.stops import TrainingPlan

@@ -8,19 +8,19 @@ from types import SimpleNamespace
 
 import pytest
 
-from repro.common import locks, no_links
-from repro.common.atomic import write_atomically
-from repro.common.errors import InputError
+from repro.answers.mlflow import machine, sync_all
+from repro.answers.pages import writing
+from repro.core import locks, no_links
+from repro.core.atomic import write_atomically
+from repro.core.errors import InputError
 from repro.experiment import files
 from repro.launch import runner
 from repro.launch.slurm import record
 from repro.rank.checkpoints import Checkpoints
 from repro.records.events import EventLog, cut_back, read_events
 from repro.records.store import read_summary, run_dir, write_summary
-from repro.reports import writing
-from repro.tracking import machine, sync_all
-from tests.unit.tracking.conftest import root, template  # noqa: F401 - fixtures
-from tests.unit.tracking.made import evaluation, summary_of, write_events
+from tests.unit.mlflow.conftest import root, template  # noqa: F401 - fixtures
+from tests.unit.mlflow.made import evaluation, summary_of, write_events
 
 SECRET = b"the user's own"
 RUN = SimpleNamespace(label="a run", key="k")
@@ -31,7 +31,7 @@ def results(tmp_path, monkeypatch):
     """The results folder, itself reached through a link, which is the user's."""
     (tmp_path / "scratch").mkdir()
     (tmp_path / "results").symlink_to(tmp_path / "scratch")
-    monkeypatch.setattr("repro.common.paths.PROJECT", tmp_path)
+    monkeypatch.setattr("repro.core.paths.PROJECT", tmp_path)
     monkeypatch.delenv("REPRO_RESULTS", raising=False)
     return tmp_path / "results"
 

@@ -7,8 +7,9 @@ import io
 import pandas as pd
 import pytest
 
-from repro.commands.results import shown
-from repro.common.registry import PLUGINS
+from repro.answers.mlflow.format import tags
+from repro.cli.results import shown
+from repro.core.registry import PLUGINS
 from repro.experiment import testbeds
 from repro.experiment.files import write_yaml
 from repro.experiment.optimizer import Optimizer
@@ -17,7 +18,6 @@ from repro.launch.runs import NOT_IN_KEY
 from repro.records import catalogue, comparison, identity, printed
 from repro.records.catalogue import REFERENCE, WORKSPACE, Found
 from repro.records.store import write_summary
-from repro.tracking.format import tags
 from tests.reports.data.summaries import make
 
 CONFIG = {

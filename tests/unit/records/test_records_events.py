@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy
 import pytest
 
-from repro.common.errors import InputError
+from repro.core.errors import InputError
 from repro.records import archive, source
 from repro.records import provenance as module
 from repro.records.events import EventLog, EventTail, cut_back, read_events

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from repro.common.errors import FaultError, InputError
-from repro.fabric import virtual
+from repro.answers.mlflow import Mirror, Store, open_store, tracking_uri
+from repro.answers.mlflow.format import final_metrics, staleness
+from repro.core.errors import FaultError, InputError
+from repro.fabric.virtual import fabric as virtual
 from repro.launch import runs
 from repro.rank import programs, recorder
 from repro.records import catalogue, comparison, kinds, reference, store
@@ -17,10 +19,8 @@ from repro.records.events import read_events
 from repro.records.kinds import EMULATED, MEASURED, PADDED, SIMULATED
 from repro.records.store import read_summary
 from repro.testing import small
-from repro.tracking import Mirror, Store, open_store, tracking_uri
-from repro.tracking.format import final_metrics, staleness
 from tests.reports.data.summaries import make, timing_only
-from tests.unit.tracking.test_tracking import RECORD, evaluation, summary_of, write_events
+from tests.unit.mlflow.test_tracking import RECORD, evaluation, summary_of, write_events
 
 # --- runs side by side: only what stands in one place is compared, yours before the committed ones
 

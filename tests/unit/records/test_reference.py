@@ -16,8 +16,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from repro.common import strict_json, user_files
-from repro.common.errors import InputError
+from repro.core import strict_json, user_files
+from repro.core.errors import InputError
 from repro.experiment.files import read_yaml, write_yaml
 from repro.records import archive, catalogue, reference, tidy
 from repro.records.reference import Published
@@ -26,7 +26,7 @@ from repro.records.store import write_summary
 from tests.reports.data.pipedream import configurations, layer_sizes
 from tests.reports.data.summaries import make
 from tests.support.cli import repro, run, summary
-from tests.unit.commands.test_records_and_plans import places, said  # noqa: F401 - a fixture
+from tests.unit.cli.test_records_and_plans import places, said  # noqa: F401 - a fixture
 
 
 def published(runs):

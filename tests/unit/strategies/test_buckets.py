@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from torch import nn
 
 from repro import strategies
-from repro.common.errors import InputError
-from repro.fabric import collectives
+from repro.algorithms.timing import closed_forms
+from repro.core.errors import InputError
 from repro.fabric.codecs import CODECS
+from repro.fabric.collectives import dense as collectives
+from repro.fabric.costs import Costs
 from repro.launch import runs as planning
 from repro.testing import small
-from repro.timing import closed_forms
-from repro.timing.costs import Costs
-from repro.timing.device import BlockSeconds
 from repro.training.buckets import balanced_buckets, block_sizes, cut
+from repro.training.device_times import BlockSeconds
 
 TRAINED = 4  # of the model's five blocks
 SIZES = [56, 0, 36, 20, 12]  # all divide by 4: in rings of 2 and 4 no rank is ahead of another

@@ -8,10 +8,10 @@ import pytest
 import torch
 
 from repro import strategies
-from repro.common.errors import InputError
-from repro.fabric import virtual
+from repro.core.errors import InputError
+from repro.fabric.virtual import fabric as virtual
 from repro.testing import small
-from repro.timing.device import BlockSeconds
+from repro.training.device_times import BlockSeconds
 from tests.support.cli import run as run_cli
 from tests.support.cli import summary
 

@@ -10,8 +10,9 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from repro import strategies
-from repro.common.errors import FaultError, InputError
-from repro.fabric import selection, virtual
+from repro.core.errors import FaultError, InputError
+from repro.fabric.sparse import selection
+from repro.fabric.virtual import fabric as virtual
 from repro.testing import small
 from repro.training.buckets import block_sizes
 from repro.training.clock import Clock

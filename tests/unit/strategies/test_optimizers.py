@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from repro import strategies
-from repro.common.errors import InputError
-from repro.common.fields import checked
+from repro.answers.tables.groups import optimizer as shown
+from repro.core.errors import InputError
+from repro.core.fields import checked
 from repro.experiment.optimizer import Optimizer
 from repro.launch import runs
-from repro.reports.groups import optimizer as shown
 from repro.testing import small
 from repro.testing.small import SGD
 from repro.training.model_shard import ModelShard

@@ -11,12 +11,12 @@ import torch
 from torch import nn
 
 from repro import strategies
-from repro.common.errors import InputError
+from repro.algorithms.pipeline.layout import layout
+from repro.algorithms.pipeline.memory import counted
+from repro.algorithms.pipeline.plan import Plan
+from repro.algorithms.pipeline.shapes import outputs
+from repro.core.errors import InputError
 from repro.data.base import Batches
-from repro.pipeline.layout import layout
-from repro.pipeline.memory import counted
-from repro.pipeline.plan import Plan
-from repro.pipeline.shapes import outputs
 from repro.testing import small
 
 LR, BATCH, WIDTHS = small.SGD.lr, 4, (small.INPUTS, 7, 5, 6, 4, small.CLASSES)

@@ -9,19 +9,19 @@ import pytest
 import torch
 
 from repro import data, strategies
-from repro.common.errors import InputError
-from repro.common.fields import checked
-from repro.evaluation.evaluate import digest
+from repro.core.errors import InputError
+from repro.core.fields import checked
 from repro.experiment import config as configs
 from repro.experiment.schema import RunConfig
-from repro.fabric import virtual
 from repro.fabric.base import Fabric
+from repro.fabric.virtual import fabric as virtual
 from repro.launch import runs
 from repro.rank import factory, programs
 from repro.rank.session import run_rank
 from repro.rank.summary import reached
 from repro.records.store import read_summary
 from repro.strategies.dsync import DSync
+from repro.training.evaluation.evaluate import digest
 
 EXPERIMENT = "pipesgd/fig4-mnist"
 TEXT = [

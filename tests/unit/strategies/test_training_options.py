@@ -9,17 +9,17 @@ import torch
 from torch.nn import functional
 
 from repro import models, strategies
-from repro.common.errors import InputError
-from repro.common.fields import checked
+from repro.core.errors import InputError
+from repro.core.fields import checked
 from repro.data.base import Batches, Split
-from repro.evaluation.evaluate import digest
 from repro.experiment.optimizer import Optimizer
-from repro.fabric import virtual
+from repro.fabric.virtual import fabric as virtual
 from repro.launch import runs
 from repro.testing import small
 from repro.testing.small import COSTS, NETWORK, SGD
-from repro.timing.device import BlockSeconds
 from repro.training.clock import Clock
+from repro.training.device_times import BlockSeconds
+from repro.training.evaluation.evaluate import digest
 from repro.training.model_shard import ModelShard
 from repro.training.optimizers import Schedule
 from repro.training.worker import Worker

@@ -11,14 +11,14 @@ import torch.distributed as dist
 from torch import nn
 
 from repro import models, strategies
-from repro.common.errors import InputError
+from repro.algorithms.timing import closed_forms as forms
+from repro.core.errors import InputError
 from repro.fabric.codecs import codec
+from repro.fabric.costs import Costs
 from repro.launch import runs
 from repro.testing import small
-from repro.timing import closed_forms as forms
-from repro.timing.costs import Costs
-from repro.timing.device import BlockSeconds
 from repro.training.buckets import ddp_buckets
+from repro.training.device_times import BlockSeconds
 
 MIB = 2**20
 SIZES = [48, 8, 32, 4, 16, 4, 12]  # elements of the parameters below, in order; in rings of 2 and 4 chunks are equal

@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from repro import strategies
-from repro.common.errors import InputError
-from repro.common.fields import checked
+from repro.core.errors import InputError
+from repro.core.fields import checked
 from repro.experiment.optimizer import Optimizer
 from repro.testing import real, small
 from repro.training.model_shard import ModelShard

@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn import functional
 
 from repro import models
-from repro.common.errors import InputError, NotHere
+from repro.core.errors import InputError, NotHere
 from repro.experiment.schema import Numerics
 from repro.launch import runs
 from repro.testing import small

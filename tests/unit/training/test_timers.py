@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from repro.experiment.schema import RunConfig
-from repro.fabric import virtual
+from repro.fabric.virtual import fabric as virtual
 from repro.testing.small import NETWORK
 from repro.training.clock import Clock, overlap, union
 from repro.training.cuda_timer import DeviceTimes

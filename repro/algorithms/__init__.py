@@ -1,0 +1,2 @@
+"""What the papers' strategies stand on: pipelines, parameter servers, batching, load imbalance, closed forms of
+time."""

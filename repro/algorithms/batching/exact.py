@@ -1,0 +1,94 @@
+"""The true optima of iBatch's problem, by dynamic programming: what its greedy algorithms are measured against.
+
+`exact` minimises the executed time, which the paper's objective stands for; `exact_exetime` the paper's own problem,
+Equation (4) under constraint (5). Layers without parameters stay with the layer before, those at the front are batch 0.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from repro.algorithms.batching.profile import PullProfile
+from repro.algorithms.batching.ticks import joined, originals
+from repro.algorithms.batching.times import Batches, checked, executed, executed_s
+
+NONE = 2**62  # more ticks than all times together, and its sum with them is still an int64
+
+
+def exact(profile: PullProfile) -> Batches:
+    """The batches with the least executed time, of all partitions of the layers; one batch is a partition too.
+
+    F(j, k), when the first j layers end in k batches: min over i of max(F(i, k - 1), k T_s + T(1..j)) + C(i+1..j). It
+    begins behind the layers at the front without parameters, which are batch 0: F(l, 0) = C(1..l), of those l layers.
+    Among the optimal ones it takes the fewest batches, and then, from the last cut to the first, the earliest cut that
+    the recursion allows. O(L^3), in numpy.
+    """
+    ticks, groups = joined(profile)
+    layers, leading = ticks.layers, ticks.leading
+    pulled, computed = np.array(ticks.pulled), np.array(ticks.computed)
+    forward = computed[None, :] - computed[:, None]  # [i, j]: C(i+1..j)
+    before = np.arange(layers + 1)[:, None] < np.arange(layers + 1)[None, :]  # [i, j]: i < j
+    ends = np.full(layers + 1, NONE)
+    ends[leading] = computed[leading]
+    least, cuts, tables = ends[layers], 0, []
+    for k in range(1, layers + 1):
+        paths = np.where(before, np.maximum(ends[:, None], k * ticks.startup + pulled[None, :]) + forward, NONE)
+        paths = np.where(ends[:, None] < NONE, paths, NONE)
+        tables.append(paths.argmin(axis=0))  # the first of equals: the earliest cut
+        ends = paths.min(axis=0)
+        if ends[layers] < least:
+            least, cuts = ends[layers], k
+    chosen = [layers]
+    for table in reversed(tables[:cuts]):
+        chosen.append(int(table[chosen[-1]]))
+    return originals(chosen[::-1], groups)
+
+
+def exact_exetime(profile: PullProfile, fewest: int = 2) -> Batches | None:
+    """The batches with the least EXETime (4) of those that meet constraint (5); None where none does.
+
+    fewest: batches that are pulled, 1 or 2. The paper cuts at least once, and then nothing may meet (5); one batch
+    always does, unless batch 0 computes longer. Ties: the fewest batches, then the shortest last batch.
+
+    With D(i, j) the fewest batches, all meeting (5), of layers 1..j of which the last is i+1..j, EXETime is
+    D(i, L) T_s + T(1..L) + C(i+1..L); D(j, m) = 1 + the least D(i, j) with C(i+1..j) <= T_s + T(j+1..m). Behind batch
+    0, of l layers, D(l, m) = 1 where C(1..l) <= T_s + T(l+1..m).
+    """
+    ticks, groups = joined(profile)
+    layers, leading = ticks.layers, ticks.leading
+    computed = np.array(ticks.computed)
+    pulls = ticks.startup + np.array(ticks.pulled)
+    counts = np.full((layers + 1, layers + 1), NONE)
+    counts[leading, leading + 1 :] = np.where(computed[leading] <= pulls[leading + 1 :], 1, NONE)
+    froms = np.zeros((layers + 1, layers + 1), int)
+    for j in range(leading + 1, layers):
+        forwards = computed[j] - computed[:j]  # [i]: C(i+1..j)
+        comm = pulls[j + 1 :] - ticks.pulled[j]  # [m]: T_s + T(j+1..m)
+        allowed = np.where(forwards[:, None] <= comm[None, :], counts[:j, j][:, None], NONE)
+        froms[j, j + 1 :] = allowed.argmin(axis=0)
+        counts[j, j + 1 :] = np.minimum(allowed.min(axis=0) + 1, NONE)
+    best = None
+    for i in range(leading + fewest - 1, layers):
+        if counts[i, layers] < NONE:
+            count = int(counts[i, layers])
+            rank = count * ticks.startup + ticks.forward(i + 1, layers), count, -i
+            best = min(best, (rank, i)) if best else (rank, i)
+    if best is None:
+        return None
+    chosen, i = [layers], best[1]
+    while i > leading:
+        chosen.append(i)
+        i = int(froms[i, chosen[-2]])
+    return originals([leading, *chosen[::-1]], groups)
+
+
+def exact_s(profile: PullProfile) -> float:
+    """The least executed time, in seconds."""
+    return executed_s(profile, exact(profile))
+
+
+def gap(profile: PullProfile, batches: Batches) -> float:
+    """How much longer batches execute than the least executed time, as a fraction of it; never below 0."""
+    ticks = checked(profile, batches)
+    least = executed(ticks, exact(profile))
+    return executed(ticks, batches) / least - 1 if least else 0.0

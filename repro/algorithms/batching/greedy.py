@@ -1,0 +1,141 @@
+"""iBatch's Algorithms 1 and 2, line by line, and the better of their two candidates (section "Algorithm Design").
+
+What the paper leaves open, and what is decided here:
+
+- *Which pairs S1 holds.* All with 1 <= l_1 < l_2 <= L, and 0 <= l_{N-2} < l_{N-1} < L: two batches alone are allowed
+  (l_2 = L, l_{N-2} = 0), and then nothing is left to repeat: the repeat loop tests its end before it begins.
+- *No pair meets (5)*, or no l_x meets line 10. The one that comes nearest to it is taken: with the least computation
+  that its communication cannot cover. In Algorithm 1 that is [1], [2, L], or one last batch of all layers that are
+  left; in Algorithm 2 a batch of a single layer. Communication then ends before the computation that it should cover.
+  Where its S2 is empty, an algorithm finds batches of the least possible executed time, T_s + T_t^1 + all C.
+- *Line 5 of Algorithm 1 does not choose l_2*: all pairs with the same l_1 have the same value there. What line 11
+  minimises decides, T_s + T_t(l_1+1..l_2) - C(1..l_1): the smallest l_2. In Algorithm 2 it decides where lines 4 and
+  5 tie.
+- *Line 5 of Algorithm 2* is printed as the sum of C over L_{N-1} <= i <= L; "the computation time in the last batch",
+  EXE_3, begins at l_{N-1} + 1, and that is taken. Both sums are least for the largest l_{N-1}: nothing depends on it.
+- *Ties of line 11* (layers that take no time): the largest batch, so the fewest batches.
+- *A network of one layer*, or with parameters in one alone: one batch. With two, [1], [2]: the algorithms always cut.
+  So greedy may be worse than the default, where T_s outweighs what is overlapped.
+- *Layers without parameters at the front*, which the paper does not have, are batch 0. The algorithms run as printed on
+  the layers behind it: they choose the cuts of these layers alone, and do not see what batch 0 hides. (To count its
+  computation to the first of them, as if that had to wait for a pull, comes about twice as far from `exact`.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import pairwise
+
+from repro.algorithms.batching.profile import PullProfile
+from repro.algorithms.batching.ticks import Ticks, joined, originals
+from repro.algorithms.batching.times import Batches, exetime
+
+
+def algorithm1(profile: PullProfile) -> Batches:
+    """Algorithm 1: l_i from l_1 to l_N."""
+    return _decided(profile, forwards)
+
+
+def algorithm2(profile: PullProfile) -> Batches:
+    """Algorithm 2: l_i from l_{N-1} to l_1."""
+    return _decided(profile, backwards)
+
+
+def greedy(profile: PullProfile) -> Batches:
+    """The better of Algorithms 1 and 2: "the one with the minimal execution time", the paper's EXETime of Equation (4).
+
+    Ties: Algorithm 1's. EXETime may leave out computation that no communication covers, so that the candidate whose
+    executed time is longer may be preferred; only where the chosen one fails constraint (5), for EXETime is never more
+    than the executed time, and equal to it where (5) holds.
+    """
+
+    def better(ticks: Ticks) -> list[int]:
+        return min(forwards(ticks), backwards(ticks), key=lambda ends: exetime(ticks, _pairs(ends)))
+
+    return _decided(profile, better)
+
+
+def forwards(ticks: Ticks) -> list[int]:
+    """Algorithm 1 on layers that all have parameters: [l_0 = 0, l_1, ..., l_N = L]."""
+    L = ticks.layers
+    if L == 1:
+        return [0, 1]
+    # 1: The first step
+    # 2: all pairs of [l_1, l_2]
+    S1 = [(l_1, l_2) for l_1 in range(1, L) for l_2 in range(l_1 + 1, L + 1)]
+    # 3: the pairs that meet Eq. 5, or come nearest to it
+    differences = {(l_1, l_2): ticks.pull(l_1 + 1, l_2) - ticks.forward(1, l_1) for l_1, l_2 in S1}
+    S2 = _nearest(S1, differences)
+    # 4: the pairs with the maximum sum of C over 1 <= i <= l_1
+    most = max(ticks.forward(1, l_1) for l_1, _ in S2)
+    selected = [(l_1, l_2) for l_1, l_2 in S2 if ticks.forward(1, l_1) == most]
+    # 5: the one with the minimum T_s + sum of T_t over 1 <= i <= l_1; then, as in line 11, the least difference
+    l_1, l_2 = min(selected, key=lambda pair: (ticks.pull(1, pair[0]), differences[pair]))
+    chosen = [0, l_1, l_2]
+    # 6: The rest steps
+    # 7: previous two layers in batches
+    l_k1, l_k2 = l_2, l_1  # l_{k-1} and l_{k-2}
+    # 8 and 14: repeat until l_{k-1} = L
+    while l_k1 != L:
+        # 9: current layer l_k
+        # 10: from [l_{k-1} + 1, L], all l_x whose communication covers the computation of the batch before
+        covered = ticks.forward(l_k2 + 1, l_k1)
+        of_each = {l_x: ticks.pull(l_k1 + 1, l_x) - covered for l_x in range(l_k1 + 1, L + 1)}
+        # 11: the one with the minimum difference; ties: the largest
+        l_k = min(_nearest(list(of_each), of_each), key=lambda l_x: (of_each[l_x], -l_x))
+        chosen.append(l_k)
+        l_k2 = l_k1  # 12
+        l_k1 = l_k  # 13
+    return chosen
+
+
+def backwards(ticks: Ticks) -> list[int]:
+    """Algorithm 2 on layers that all have parameters: [l_0 = 0, l_1, ..., l_N = L]."""
+    L = ticks.layers
+    if L == 1:
+        return [0, 1]
+    # 1: The first step
+    # 2: all pairs of [l_{N-1}, l_{N-2}]
+    S1 = [(l_N1, l_N2) for l_N1 in range(1, L) for l_N2 in range(l_N1)]
+    # 3: the pairs that meet Eq. 5, or come nearest to it
+    differences = {(l_N1, l_N2): ticks.pull(l_N1 + 1, L) - ticks.forward(l_N2 + 1, l_N1) for l_N1, l_N2 in S1}
+    S2 = _nearest(S1, differences)
+    # 4: the pairs with the maximum sum of C over l_{N-2} + 1 <= i <= l_{N-1}
+    most = max(ticks.forward(l_N2 + 1, l_N1) for l_N1, l_N2 in S2)
+    selected = [(l_N1, l_N2) for l_N1, l_N2 in S2 if ticks.forward(l_N2 + 1, l_N1) == most]
+    # 5: the one with the minimum sum of C in the last batch; then, as in line 11, the least difference, the largest
+    l_N1, l_N2 = min(selected, key=lambda pair: (ticks.forward(pair[0] + 1, L), differences[pair], pair[1]))
+    chosen = [L, l_N1, l_N2]
+    # 6: The rest steps
+    # 7: next two layers in batches
+    l_k1, l_k2 = l_N2, l_N1  # l_{k+1} and l_{k+2}
+    # 8 and 14: repeat until l_{k+1} = 0
+    while l_k1 != 0:
+        # 9: current layer l_k
+        # 10: from [0, l_{k+1} - 1], all l_x whose computation the communication of the batch behind covers
+        covering = ticks.pull(l_k1 + 1, l_k2)
+        of_each = {l_x: covering - ticks.forward(l_x + 1, l_k1) for l_x in range(l_k1)}
+        # 11: the one with the minimum difference; ties: the largest batch
+        l_k = min(_nearest(list(of_each), of_each), key=lambda l_x: (of_each[l_x], l_x))
+        chosen.append(l_k)
+        l_k2 = l_k1  # 12
+        l_k1 = l_k  # 13
+    return chosen[::-1]
+
+
+def _nearest(candidates: list, differences: dict) -> list:
+    """Those whose communication minus computation is 0 or more; where none is, those with the largest difference."""
+    limit = min(0, max(differences.values()))
+    return [one for one in candidates if differences[one] >= limit]
+
+
+def _pairs(ends: list[int]) -> Batches:
+    return tuple((start + 1, end) for start, end in pairwise(ends))
+
+
+def _decided(profile: PullProfile, algorithm: Callable[[Ticks], list[int]]) -> Batches:
+    """Batch 0, and behind it an algorithm's batches, in original layers."""
+    ticks, groups = joined(profile)
+    behind = ticks.behind_leading()
+    ends = algorithm(behind) if behind.layers else [0]
+    return originals([ticks.leading + end for end in ends], groups)

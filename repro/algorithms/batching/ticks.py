@@ -1,0 +1,103 @@
+"""A profile's times as whole numbers of one decimal unit: sums, comparisons and ties are exact, in any order of adding.
+
+With floats 0.1 + 0.2 >= 0.3 depends on the order of the terms, and so would the pairs that meet constraint (5) and
+the batches chosen. A unit is the decimals that the times are written with, or as fine as 62 bits allow (about 1e-18
+of all times together, finer than a float's own 1e-16).
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from decimal import Decimal
+from itertools import accumulate, pairwise
+
+from repro.algorithms.batching.profile import PullProfile, groups
+
+DIGITS = 18  # of all times together, at most: numpy's int64 ends at 9.2e18
+
+
+@dataclass(frozen=True)
+class Ticks:
+    """Times in units of 10**-decimals seconds.
+
+    startup   T_s
+    pulled    (L + 1,): of the transfers of the first 0, 1, ... L layers
+    computed  (L + 1,): of their forward computation
+    owning    (L + 1,): how many of them have parameters, however little time their transfer takes
+    """
+
+    startup: int
+    pulled: tuple[int, ...]
+    computed: tuple[int, ...]
+    owning: tuple[int, ...]
+    decimals: int
+
+    @property
+    def layers(self) -> int:
+        return len(self.pulled) - 1
+
+    @property
+    def leading(self) -> int:
+        """Layers at the front without parameters: batch 0."""
+        return self.owning.count(0) - 1
+
+    def behind_leading(self) -> Ticks:
+        """Of the layers behind those, counted from 1."""
+        start = self.leading
+        pulled, computed, owning = (
+            tuple(s - each[start] for s in each[start:]) for each in (self.pulled, self.computed, self.owning)
+        )
+        return Ticks(self.startup, pulled, computed, owning, self.decimals)
+
+    def transfer(self, first: int, last: int) -> int:
+        """The sum of T_t^i over first <= i <= last; layers from 1."""
+        return self.pulled[last] - self.pulled[first - 1]
+
+    def pulls(self, first: int, last: int) -> bool:
+        """Whether any of these layers has parameters."""
+        return self.owning[last] > self.owning[first - 1]
+
+    def pull(self, first: int, last: int) -> int:
+        """T_s and that sum: what a batch's communication takes; 0 where none of its layers has parameters."""
+        return self.startup + self.transfer(first, last) if self.pulls(first, last) else 0
+
+    def forward(self, first: int, last: int) -> int:
+        """The sum of C^i over first <= i <= last; layers from 1."""
+        return self.computed[last] - self.computed[first - 1]
+
+    def seconds(self, ticks: int) -> float:
+        """Rounded once, to the nearest float."""
+        return ticks / 10**self.decimals if self.decimals >= 0 else float(ticks * 10**-self.decimals)
+
+
+@functools.lru_cache(maxsize=64)
+def ticks_of(profile: PullProfile) -> Ticks:
+    """Its times, exactly where they are written with few enough decimals, else to the nearest unit."""
+    startup, *others = (Decimal(repr(float(s))) for s in (profile.startup_s, *profile.transfer_s, *profile.forward_s))
+    written = max(-int(one.normalize().as_tuple().exponent) for one in (startup, *others))
+    most = startup * len(profile.transfer_s) + sum(others)  # no batches take longer
+    decimals = min(written, DIGITS - 1 - most.adjusted()) if most else 0
+    layers = len(profile.transfer_s)
+    began, *ticks = (int(one.scaleb(decimals).to_integral_value()) for one in (startup, *others))
+    pulled, computed, owning = (
+        tuple(accumulate(one, initial=0))
+        for one in (ticks[:layers], ticks[layers:], [int(seconds > 0) for seconds in profile.transfer_s])
+    )
+    return Ticks(began, pulled, computed, owning, decimals)
+
+
+def joined(profile: PullProfile) -> tuple[Ticks, list[tuple[int, int]]]:
+    """Ticks of the layers as `merged` joins them, none without parameters but the first one; and which they are."""
+    found = groups(profile)
+    whole, ends = ticks_of(profile), [0, *(last for _, last in found)]
+    pulled, computed, owning = (
+        tuple(each[end] for end in ends) for each in (whole.pulled, whole.computed, whole.owning)
+    )
+    return Ticks(whole.startup, pulled, computed, owning, whole.decimals), found
+
+
+def originals(ends: list[int], groups: list[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Batches of joined layers, in original ones; `ends`: how many layers batch 0 has, then the last of each other."""
+    ends = [0, *ends] if ends[0] else ends
+    return tuple((groups[start][0], groups[end - 1][1]) for start, end in pairwise(ends))

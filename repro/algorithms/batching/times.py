@@ -1,0 +1,141 @@
+"""What batches of layers take: by the paper's equations, and in the pipeline that is executed.
+
+Two times, which are not the same. EXETime, Equation (4), adds up all pulls and the forward computation of the last
+batch. The executed time is when the forward pass ends if pulls follow each other and a batch's computation begins as
+soon as its parameters are there and the batch before it is computed. EXETime is never more than the executed time.
+Where constraint (5) holds for every batch the two are equal; where it fails, computation goes on while nothing is left
+to pull that could hide it, and EXETime may leave it out.
+
+Batches are a tuple of (first, last) layer, both included and numbered from 1 as in the paper. A batch without
+parameters is not pulled and pays no T_s. At the front it is batch 0, which the paper does not have: it computes from
+the beginning, while batch 1 is pulled. N counts the others, and (5) is asked of batch 0 too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+from repro.algorithms.batching.profile import PullProfile
+from repro.algorithms.batching.ticks import Ticks, ticks_of
+from repro.core.errors import InputError
+
+Batches = tuple[tuple[int, int], ...]
+
+
+class Interval(NamedTuple):
+    """One box of Figure 4, in seconds from when the first pull is asked for.
+
+    kind   startup, transfer or forward
+    batch  its number, from 1; 0 for layers at the front without parameters
+    layer  its number, from 1; None for a startup, which belongs to no layer
+    """
+
+    kind: str
+    batch: int
+    layer: int | None
+    start: float
+    end: float
+
+
+def exetime_s(profile: PullProfile, batches: Batches) -> float:
+    """EXETime of Equation (4): the paper's execution time, (1) + (2) + (3); in seconds."""
+    ticks = checked(profile, batches)
+    return ticks.seconds(exetime(ticks, batches))
+
+
+def executed_s(profile: PullProfile, batches: Batches) -> float:
+    """When the forward pass ends in the pipeline, in seconds; at most the default's, T_s + all T_t + all C, when N = 1.
+
+    Pulls follow one another without a pause, each of T_s and the transfers of its batch; the forward computation of
+    batch k begins when its pull and the computation of batch k - 1 have both ended; that of batch 0 at once.
+    """
+    ticks = checked(profile, batches)
+    return ticks.seconds(executed(ticks, batches))
+
+
+def meets_constraint(profile: PullProfile, batches: Batches) -> bool:
+    """Whether Equation (5) holds for every k < N: the pull of batch k + 1 takes no less than computing batch k.
+
+    One batch alone has nothing to meet.
+    """
+    return constrained(checked(profile, batches), batches)
+
+
+def pulls(profile: PullProfile, batches: Batches) -> int:
+    """N: how many of the batches have parameters."""
+    ticks = checked(profile, batches)
+    return sum(ticks.pulls(*batch) for batch in batches)
+
+
+def numbered(profile: PullProfile, batches: Batches) -> list[tuple[int, tuple[int, int]]]:
+    """Each batch with its number: from 1, or from 0 where nothing of the first is pulled."""
+    return list(enumerate(batches, int(checked(profile, batches).pulls(*batches[0]))))
+
+
+def timeline(profile: PullProfile, batches: Batches) -> list[Interval]:
+    """The pipeline of `executed_s` box by box: the pulls one after another, then the forward computation (Figure 4).
+
+    Layers without parameters have no transfer.
+    """
+    ticks = checked(profile, batches)
+    found: list[Interval] = []
+    forwards: list[Interval] = []
+    pulled = computed = 0
+
+    def box(kind: str, batch: int, layer: int | None, start: int, length: int) -> int:
+        (forwards if kind == "forward" else found).append(
+            Interval(kind, batch, layer, ticks.seconds(start), ticks.seconds(start + length))
+        )
+        return start + length
+
+    for batch, (first, last) in numbered(profile, batches):
+        if ticks.pulls(first, last):
+            pulled = box("startup", batch, None, pulled, ticks.startup)
+        for layer in range(first, last + 1):
+            if profile.transfer_s[layer - 1] > 0:
+                pulled = box("transfer", batch, layer, pulled, ticks.transfer(layer, layer))
+        computed = max(computed, pulled)
+        for layer in range(first, last + 1):
+            computed = box("forward", batch, layer, computed, ticks.forward(layer, layer))
+    return found + forwards
+
+
+def checked(profile: PullProfile, batches: Sequence[Sequence[int]]) -> Ticks:
+    """The profile's ticks; InputError unless the batches are all its layers in order."""
+    layers = len(profile.transfer_s)
+    ends = [0, *(last for _, last in batches)]
+    if (
+        ends[-1] != layers
+        or any(one >= other for one, other in pairwise(ends))
+        or [first - 1 for first, _ in batches] != ends[:-1]
+    ):
+        raise InputError(f"batches {as_text(batches)}: must be all layers from 1 to {layers} in order")
+    return ticks_of(profile)
+
+
+def as_text(batches: Sequence[Sequence[int]]) -> str:
+    """As the paper writes batches: [1, 5], [6, 10], [11, 12]."""
+    return ", ".join(f"[{first}, {last}]" for first, last in batches)
+
+
+# --- the same in ticks
+
+
+def exetime(ticks: Ticks, batches: Batches) -> int:
+    exe_1, *exe_2 = (ticks.pull(*batch) for batch in batches)  # (1) and (2): T_s and the transfers of each
+    exe_3 = ticks.forward(*batches[-1])  # (3)
+    return exe_1 + sum(exe_2) + exe_3  # (4)
+
+
+def executed(ticks: Ticks, batches: Batches) -> int:
+    pulled = computed = 0
+    for first, last in batches:
+        pulled += ticks.pull(first, last)
+        computed = max(computed, pulled) + ticks.forward(first, last)
+    return computed
+
+
+def constrained(ticks: Ticks, batches: Batches) -> bool:
+    return all(ticks.pull(*behind) >= ticks.forward(*batch) for batch, behind in pairwise(batches))

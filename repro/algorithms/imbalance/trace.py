@@ -1,0 +1,86 @@
+"""Delays from a file: what was once measured somewhere, or made up.
+
+A row a step, a column a worker, seconds; the first row follows the last. Either CSV (columns separated by commas) or
+JSON lines (a list of numbers each); lines that are empty or begin with # do not count. With another number of
+columns than the run has workers the file is refused.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from repro.algorithms.imbalance.base import Imbalance, is_number
+from repro.core import strict_json
+from repro.core.errors import InputError
+from repro.core.not_none import known
+from repro.core.user_files import read_bytes
+
+
+@dataclass
+class TraceOptions:
+    """file: its path, from the current folder or absolute; on a cluster every node must see it there"""
+
+    file: str | None = None
+
+    def __post_init__(self) -> None:
+        if not self.file:
+            raise InputError(f"imbalance.file={self.file}: must be the path of a file of delays")
+
+
+class Trace(Imbalance):
+    """The row of iteration t is t modulo the number of rows."""
+
+    name = "trace"
+    Options = TraceOptions
+
+    def __init__(self, options: TraceOptions, workers: int, seed: int):
+        super().__init__(options, workers, seed)
+        self.rows = read(Path(known(options.file)), workers)
+
+    @classmethod
+    def checksum(cls, options: TraceOptions) -> str | None:
+        return hashlib.sha256(_bytes(Path(known(options.file)))).hexdigest()
+
+    @property
+    def longest(self) -> float:
+        return max(max(row) for row in self.rows)
+
+    def delays(self, iteration: int) -> list[float]:
+        return list(self.rows[iteration % len(self.rows)])
+
+
+def read(path: Path, workers: int) -> list[list[float]]:
+    """The rows (steps, workers) of seconds; InputError naming file and line where there is something else."""
+    try:
+        lines = _bytes(path).decode("utf-8").splitlines()
+    except UnicodeDecodeError:
+        raise InputError(f"imbalance.file={path}: not a text file") from None
+    rows = []
+    for number, line in enumerate(lines, 1):
+        if (text := line.strip()) and not text.startswith("#"):
+            rows.append(_row(text, f"imbalance.file={path}:{number}", workers))
+    if not rows:
+        raise InputError(f"imbalance.file={path}: has no row; must have one a step, of seconds of each worker")
+    return rows
+
+
+def _row(text: str, where: str, workers: int) -> list[float]:
+    try:
+        found = strict_json.parse(text) if text.startswith("[") else [float(column) for column in text.split(",")]
+    except ValueError:
+        raise InputError(f"{where}: '{text[:40]}' is neither numbers with commas between nor a JSON list") from None
+    for seconds in found:
+        if not is_number(seconds) or seconds < 0:
+            raise InputError(f"{where}: '{str(seconds)[:40]}' must be a number of seconds, 0 or more")
+    if len(found) != workers:
+        raise InputError(f"{where}: {len(found)} columns; must have one a worker, workers={workers}")
+    return [float(seconds) for seconds in found]
+
+
+def _bytes(path: Path) -> bytes:
+    try:
+        return read_bytes(path)
+    except OSError as error:
+        raise InputError(f"imbalance.file={path}: {error.strerror or error}; must be a file of delays") from None

@@ -1,0 +1,138 @@
+"""A worker's end of a sharded parameter server: pulls of runs of layers, pushes of their gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from repro.algorithms.parameter_server.dropping import Dropping
+from repro.algorithms.parameter_server.server import (
+    LEAVE,
+    NOTHING,
+    PULL,
+    PULLED,
+    PUSH,
+    PUSHED,
+    REQUEST,
+    Server,
+    request,
+)
+from repro.algorithms.parameter_server.shards import Shards
+from repro.core.not_none import known
+from repro.fabric.base import BACKGROUND, MAIN, SIGNALS, Fabric, Work
+from repro.training.clock import Clock
+
+
+class Client:
+    """weights   (n,) of the worker's model, which pulls write into; parameters are views of it
+    servers      their ranks, in the order of the shards
+    own          the server on this rank, if there is one: it is asked without a message
+    dropping     of gradients; None: they are sent whole
+    """
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        clock: Clock,
+        shards: Shards,
+        servers: list[int],
+        weights: torch.Tensor,
+        own: Server | None,
+        dropping: Dropping | None,
+    ):
+        self.fabric, self.clock, self.shards, self.servers = fabric, clock, shards, servers
+        self.weights, self.own, self.dropping = weights, own, dropping
+        self.sends: list[Work] = []
+        # in turn, from the next rank on: not everybody asks the same server first
+        here = fabric.rank % len(servers)
+        self.order = [*range(here + 1, len(servers)), *range(here + 1)]
+
+    # --- pulls, on whichever line calls them
+    def pull(self, first: int, last: int, iteration: int) -> None:
+        """Bring the weights of layers `first` to `last` (both in it) up to what iteration `iteration` needs.
+
+        All servers are asked at once; the startup time of the testbed, where it has one, comes before.
+        """
+        fabric, asks, expected, buffers = self.fabric, [], [], []
+        self.start_up()
+        with self.clock.phase("communicate"):
+            local = None
+            asked = request(PULL, first, last, iteration)
+            for server in self.order:
+                elements = self.shards.size(server, first, last)
+                if not elements:
+                    continue
+                if self.servers[server] == fabric.rank:
+                    local = known(self.own).pull(
+                        fabric.rank, first, last, iteration, self._copy_own(server, first, last)
+                    )
+                    continue
+                runs = self.shards.runs(server, first, last)
+                in_place = self.weights[slice(*runs[0])] if len(runs) == 1 else None
+                buffer = torch.empty(elements, device=self.weights.device) if in_place is None else in_place
+                expected.append(fabric.irecv(buffer, self.servers[server], PULLED, BACKGROUND))
+                if in_place is None:
+                    buffers.append((server, buffer))
+                asks.append(self._ask(asked, server))
+            fabric.wait_all([*asks, *expected])
+            for server, buffer in buffers:
+                self.shards.scatter(buffer, self.weights, server, first, last)
+            if local:
+                local.wait()
+
+    def pull_nothing(self) -> None:
+        """What every pull takes besides its bytes: one element of each server, which means nothing."""
+        self.start_up()
+        works = []
+        with self.clock.phase("communicate"):
+            for server in self.order:
+                if self.servers[server] != self.fabric.rank:
+                    works.append(self.fabric.irecv(torch.empty(1), self.servers[server], PULLED, BACKGROUND))
+                    works.append(self._ask(request(NOTHING), server))
+            self.fabric.wait_all(works)
+
+    def start_up(self) -> None:
+        """Seconds before each pull that the testbed knows of (iBatch's T_s, less the network's alpha)."""
+        if seconds := self.fabric.costs.seconds("startup"):
+            with self.clock.phase("startup"):
+                self.fabric.sleep(seconds)
+
+    def _copy_own(self, server: int, first: int, last: int) -> Callable[[], None]:
+        return lambda: self.shards.scatter(
+            known(self.own).shard.stretch(first, last), self.weights, server, first, last
+        )
+
+    def _ask(self, asked: torch.Tensor, server: int) -> Work:
+        return self.fabric.isend(asked, self.servers[server], REQUEST, SIGNALS)
+
+    # --- pushes, on the main line
+    def push(self, first: int, last: int, gradient: torch.Tensor) -> None:
+        """Send the gradients of these layers, from the whole gradient (n,), which may be overwritten afterwards.
+
+        They are on their way when it returns; `sent` waits until they have left.
+        """
+        announced = request(PUSH, first, last)
+        for server in self.order:
+            if not self.shards.size(server, first, last):
+                continue
+            if self.dropping:
+                part = self.dropping.message(gradient, server, first, last)
+            else:
+                part = self.shards.gather(gradient, server, first, last)
+            if self.servers[server] == self.fabric.rank:
+                known(self.own).push(self.fabric.rank, first, last, part)
+                continue
+            self.sends.append(self._ask(announced, server))
+            self.sends.append(self.fabric.isend(part, self.servers[server], PUSHED, MAIN))
+
+    def sent(self) -> None:
+        """Wait until all pushes have left."""
+        sends, self.sends = self.sends, []
+        self.fabric.wait_all(sends)
+
+    def leave(self) -> None:
+        """Tell the servers that nothing more comes."""
+        for server in self.order:
+            if self.servers[server] != self.fabric.rank:
+                self._ask(request(LEAVE), server).wait()

@@ -1,0 +1,143 @@
+"""iBatch's profile: the startup time, each layer's transfer time and forward time, measured on the fabric in use."""
+
+from __future__ import annotations
+
+import copy
+import statistics
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+
+from repro.algorithms.batching import exact
+from repro.algorithms.batching.profile import PullProfile
+from repro.algorithms.batching.times import Batches, executed_s, exetime_s, meets_constraint
+from repro.algorithms.parameter_server.client import Client
+from repro.algorithms.pipeline import profiler as layer_times
+from repro.fabric.base import Fabric
+from repro.training.worker import Worker
+
+REPEATS = 7  # of each pull, in real time; in virtual time one is as good
+MINIBATCHES, WARMUP = 5, 2  # of forward times
+LEAST_S = 1e-9  # of a transfer: 0 stands for a layer without parameters
+
+
+def measured(worker: Worker, client: Client | None, sizes: Sequence[int], servers: int) -> PullProfile:
+    """All ranks call it together, before training; every rank gets the same profile. The weights stay as they are.
+
+    startup_s   of a pull of nothing but one element of each server (the paper: what `getWeights` takes beyond
+                `fetchBlockSync`)
+    transfer_s  of each layer: a pull of it alone less the startup time, all workers pulling at once as in training
+    forward_s   of each layer: in virtual time the testbed's, else from minibatches of the model itself
+
+    Each is the median of repeats, and of those the mean over the workers. A layer whose parameters arrive sooner than
+    the startup time counts as 1 ns.
+    """
+    repeats = 1 if worker.blocks else REPEATS
+    startup, transfers = pulls(worker.fabric, client, sizes, worker.workers, repeats)
+    worker.clock.take()  # what was pulled here belongs to no step
+    return _profile(worker, sizes, servers, startup, transfers, _forward_s(worker), _hardware(worker), "measured")
+
+
+def pulls(
+    fabric: Fabric, client: Client | None, sizes: Sequence[int], workers: int, repeats: int = REPEATS
+) -> tuple[float, list[float]]:
+    """(T_s, T_t of each layer) in seconds, as in `measured`; all ranks together, before the first push."""
+
+    def seconds(pull: Callable[[Client], None]) -> float:
+        return _median(fabric, workers, repeats, client, pull)
+
+    def transfer(layer: int) -> float:
+        return max(seconds(lambda client: client.pull(layer, layer, 0)) - startup, LEAST_S)
+
+    startup = seconds(lambda client: client.pull_nothing())
+    return startup, [transfer(layer) if size else 0.0 for layer, size in enumerate(sizes)]
+
+
+def of_sizes(worker: Worker, sizes: Sequence[int], servers: int) -> PullProfile:
+    """A profile of sizes alone, for decisions without times: a transfer has as many seconds as the layer elements."""
+    zeros = [0.0] * len(sizes)
+    return _profile(worker, sizes, servers, 0.0, [float(size) for size in sizes], zeros, "", "sizes")
+
+
+def described(profile: PullProfile, batches: Batches) -> dict[str, Any]:
+    """What a summary says of a decision; times are None where the profile has none."""
+    found = {
+        "batches": [list(batch) for batch in batches],
+        "layers": list(profile.layers),
+        "parameters": list(profile.parameters),
+        "profile": None,
+        "exetime_s": None,
+        "executed_s": None,
+        "exact_s": None,
+        "meets_constraint": None,
+    }
+    if profile.source == "sizes":
+        return found
+    return found | {
+        "profile": profile.as_dict(),
+        "exetime_s": exetime_s(profile, batches),
+        "executed_s": executed_s(profile, batches),
+        "exact_s": executed_s(profile, exact.exact(profile)),
+        "meets_constraint": meets_constraint(profile, batches),
+    }
+
+
+def _median(fabric: Fabric, workers: int, repeats: int, client: Client | None, pull: Callable[[Client], None]) -> float:
+    """Seconds of a pull that all workers begin together: the median of repeats, the mean over the workers."""
+
+    def timed(client: Client) -> float:
+        began = fabric.now()
+        pull(client)
+        return fabric.now() - began
+
+    seconds = []
+    for _ in range(repeats):
+        fabric.exchange(None)
+        if client:  # on a task, as in training
+            seconds.append(fabric.spawn(partial(timed, client), "pull").join())
+    found = fabric.exchange(statistics.median(seconds) if client else None)
+    return statistics.fmean(found[:workers])
+
+
+def _forward_s(worker: Worker) -> list[float]:
+    """Each block's forward time, the same on every rank: the mean over the workers."""
+    if worker.blocks:
+        return list(worker.blocks.forward)
+    if worker.is_server:
+        mine = None
+    else:
+        state = torch.random.get_rng_state()
+        model = copy.deepcopy(worker.model_shard.model)
+        device = worker.model_shard.device
+        how = worker.batches, worker.loss_function, device, MINIBATCHES, WARMUP
+        mine = [layer.forward_s for layer in layer_times.measure(model, *how)]
+        torch.random.set_rng_state(state)
+    found = [one for one in worker.fabric.exchange(mine) if one is not None]
+    return [statistics.fmean(column) for column in zip(*found)]
+
+
+def _profile(
+    worker: Worker, sizes: Sequence[int], servers: int, startup: float, transfers: list[float], forward: list[float],
+    hardware: str, source: str,
+) -> PullProfile:  # fmt: skip
+    layers = tuple(name for name, _ in worker.model_shard.model.named_children())
+    return PullProfile(
+        startup_s=startup,
+        transfer_s=tuple(transfers),
+        forward_s=tuple(forward),
+        layers=layers,
+        workers=worker.workers,
+        servers=servers,
+        parameters=tuple(sizes),
+        batch=worker.batches.size,
+        hardware=hardware,
+        source=source,
+    )
+
+
+def _hardware(worker: Worker) -> str:
+    if worker.blocks:
+        return f"virtual time, {worker.fabric.size} ranks"
+    return f"{layer_times.hardware(worker.model_shard.device)}, {worker.fabric.size} ranks, fabric {worker.fabric.name}"

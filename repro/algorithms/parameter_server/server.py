@@ -1,0 +1,255 @@
+"""What one server of a sharded parameter server does: it answers pulls, takes pushes in, updates its shard."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from repro.algorithms.parameter_server import dropping
+from repro.algorithms.parameter_server.shard import Shard
+from repro.core.not_none import known
+from repro.fabric.base import ANY_SOURCE, BACKGROUND, MAIN, SIGNALS, Event, Fabric, Work
+from repro.fabric.codecs import NoCodec
+from repro.fabric.collectives.blocks import reduce_cost
+from repro.fabric.contents import add, divide
+from repro.training.clock import Clock
+
+REQUEST, PULLED, PUSHED = 0, 0, 0  # tags, of channels SIGNALS, BACKGROUND and MAIN
+PULL, PUSH, LEAVE, NOTHING = range(4)  # kinds of requests; NOTHING: a pull of one element that means nothing
+MOST_REPLIES = 256  # under way before the oldest is waited for
+
+
+def request(kind: int, first: int = 0, last: int = 0, iteration: int = 0) -> torch.Tensor:
+    """The message that begins everything: kind, first and last layer, the worker's iteration (from 0)."""
+    return torch.tensor([kind, first, last, iteration], dtype=torch.int32)
+
+
+@dataclass
+class Waiting:
+    """A pull that is answered when the layers are as new as it asks for."""
+
+    first: int
+    last: int
+    iteration: int
+    worker: int
+    answer: Callable[[], None]
+
+
+class Server:
+    """The server of one rank. A task of its own hears the other ranks, another takes in what they push; the rank's own
+    worker calls the methods.
+
+    sync    bsp: an iteration's gradients are added up in rank order when all workers' have come, and their mean is one
+            update; a pull of iteration t waits until t updates were made of the layers it asks for.
+            ssp: every worker's gradient is an update of its own, with 1 / workers of the learning rate, as it comes; a
+            pull of iteration t waits until every worker has pushed t - bound times (Ho et al., NIPS 2013).
+            asp: the same without a bound. (1 / workers: so that an epoch moves as far as in BSP; as `ps_async`.)
+    pushed  [worker][layer] how often, of the layers that it holds. An iteration's layers may come in any groups, the
+            same from all workers
+    staleness  of each update since it was last taken: the others' updates between the worker's pull and its push (of
+            the first layer of each; ssp and asp alone)
+    """
+
+    def __init__(self, fabric: Fabric, clock: Clock, shard: Shard, workers: int, sync: str, bound: int, drop: float,
+                 arithmetic: bool):  # fmt: skip
+        self.fabric, self.clock, self.shard, self.workers = fabric, clock, shard, workers
+        self.together, self.drop, self.arithmetic = sync == "bsp", drop, arithmetic
+        self.bound = {"bsp": 0, "ssp": bound, "asp": None}[sync]
+        self.pushed = [[0] * shard.shards.layers for _ in range(workers)]
+        self.least = [0] * shard.shards.layers  # of `pushed` over the workers
+        self.pulled = [0] * workers  # updates of the first layer that a worker's weights have in them
+        self.staleness: list[int] = []
+        self.waiting: list[Waiting] = []
+        self.parts: dict[tuple[int, int], dict[int, torch.Tensor]] = {}  # what has come of a group of layers
+        self.replies: list[Work] = []
+        self.lock = fabric.lock()
+        self.held = list(shard.parameters) or [0]  # the layers that this server has something of
+        self.updated_at = 0.0  # when its last update was made, on the fabric's clock
+        if not self.together:
+            shard.updates_per_iteration = workers
+        clients = [worker for worker in range(workers) if worker != fabric.rank]
+        self.announced = fabric.queue()
+        self.tasks = [
+            fabric.spawn(lambda: self._serve(len(clients)), "server"),
+            fabric.spawn(self._take_in, "server's pushes"),
+        ] if clients else []  # fmt: skip
+
+    # --- what others ask for, on the task
+    def _serve(self, clients: int) -> None:
+        asked = request(NOTHING)
+        while clients:
+            work = self.fabric.irecv(asked, ANY_SOURCE, REQUEST, SIGNALS)
+            self.fabric.wait_idle(work)
+            worker = known(work.source)
+            kind, first, last, iteration = asked.tolist()
+            if kind == LEAVE:
+                clients -= 1
+            elif kind == NOTHING:
+                with self.lock:
+                    self._reply(torch.empty(1), worker)
+            elif kind == PULL:
+                self._answer_later(worker, first, last, iteration)
+            else:
+                self._await(worker, first, last)
+        self.announced.put(None)
+        with self.lock:
+            self._reap(0)
+
+    def _await(self, worker: int, first: int, last: int) -> None:
+        """Begin to receive the gradients that a push announced.
+
+        Not one push after the other: ranks that wait for their turn at one server leave their links idle, and are late
+        at the next.
+        """
+        elements = self.shard.shards.size(self.shard.server, first, last)
+        device = self.shard.values.device
+        part = dropping.empty(elements, self.drop, device) if self.drop else torch.empty(elements, device=device)
+        self.announced.put((worker, first, last, part, self.fabric.irecv(part, worker, PUSHED, MAIN)))
+
+    def _take_in(self) -> None:
+        """Wait for the gradients, in the order in which they were announced."""
+        while announced := self.announced.get(timeout=float("inf")):
+            worker, first, last, part, coming = announced
+            with self.clock.phase("communicate"):
+                coming.wait()
+            self.push(worker, first, last, part)
+
+    def _answer_later(self, worker: int, first: int, last: int, iteration: int) -> None:
+        def send() -> None:
+            weights = self.shard.stretch(first, last)
+            # of BSP: they stay until the next update, which comes after everybody has these
+            self._reply(weights if self.together else weights.clone(), worker)
+
+        self._wait(Waiting(first, last, iteration, worker, send))
+
+    def _reply(self, weights: torch.Tensor, worker: int) -> None:
+        self.replies.append(self.fabric.isend(weights, worker, PULLED, BACKGROUND))
+        self._reap(MOST_REPLIES)
+
+    def _reap(self, keep: int) -> None:
+        while len(self.replies) > keep:
+            self.replies.pop(0).wait()
+
+    # --- what the rank's own worker asks for
+    def pull(self, worker: int, first: int, last: int, iteration: int, into: Callable[[], None]) -> Event:
+        """`into` is called when the weights of these layers are as new as iteration `iteration` needs; then the event
+        is set."""
+        ready = self.fabric.event()
+
+        def answer() -> None:
+            into()
+            ready.set()
+
+        self._wait(Waiting(first, last, iteration, worker, answer))
+        return ready
+
+    def settled(self, iteration: int) -> Event:
+        """An event that is set once every worker's first `iteration` pushes of all layers are in the weights."""
+        ready = self.fabric.event()
+        self._wait(Waiting(0, self.shard.shards.layers - 1, iteration, -1, ready.set))
+        return ready
+
+    # --- both
+    def _wait(self, one: Waiting) -> None:
+        with self.lock:
+            if self._new_enough(one):
+                self._answer(one)
+            else:
+                self.waiting.append(one)
+
+    def push(self, worker: int, first: int, last: int, part: torch.Tensor) -> None:
+        """The gradients of these layers that this server holds (m,), or of them what `dropping` sends."""
+        with self.lock:
+            if self.together:
+                group = self.parts.setdefault((first, last), {})
+                group[worker] = part
+                if len(group) == self.workers:
+                    self._update_together(first, last, self.parts.pop((first, last)))
+                    self._answer_waiting()
+            else:
+                self._update_alone(worker, first, last, part)
+                self._answer_waiting()
+
+    def _update_together(self, first: int, last: int, parts: dict[int, torch.Tensor]) -> None:
+        total = self._dense(parts[0], first, last)
+        for worker in range(1, self.workers):  # in rank order, so that the sum has the same bits whoever comes first
+            part = self._dense(parts[worker], first, last)
+            with self.fabric.compute(reduce_cost(self.fabric, part.numel(), NoCodec()), "host"):
+                add(total, part)
+        self._reap(0)
+        self._update(first, last, divide(total, self.workers), 1.0)
+        for pushes in self.pushed:
+            self._count(pushes, first, last)
+        self._find_least(first, last)
+        self.updated_at = self.fabric.now()
+
+    def _update_alone(self, worker: int, first: int, last: int, part: torch.Tensor) -> None:
+        if first <= self.held[0] <= last:
+            self.staleness.append(self.shard.updates[self.held[0]] - self.pulled[worker])
+        self._update(first, last, self._dense(part, first, last), 1 / self.workers)
+        self._count(self.pushed[worker], first, last)
+        self._find_least(first, last)
+
+    def _find_least(self, first: int, last: int) -> None:
+        for layer in range(first, last + 1):
+            self.least[layer] = min(pushes[layer] for pushes in self.pushed)
+
+    def _count(self, pushes: list[int], first: int, last: int) -> None:
+        for layer in range(first, last + 1):
+            pushes[layer] += 1
+
+    def _update(self, first: int, last: int, gradient: torch.Tensor, lr_factor: float) -> None:
+        with self.fabric.compute(self.fabric.costs.seconds("update", 4 * gradient.numel()), "host"):
+            self.shard.update(first, last, gradient if self.arithmetic else None, lr_factor)
+
+    def _dense(self, part: torch.Tensor, first: int, last: int) -> torch.Tensor:
+        if not self.drop:
+            return part
+        return dropping.dense(part, self.shard.shards.size(self.shard.server, first, last), self.drop)
+
+    def _answer_waiting(self) -> None:
+        """Answer the pulls that need not wait any longer, in the order in which they came."""
+        waiting, self.waiting = self.waiting, []
+        for one in waiting:
+            if self._new_enough(one):
+                self._answer(one)
+            else:
+                self.waiting.append(one)
+
+    def _answer(self, one: Waiting) -> None:
+        if one.worker >= 0 and one.first <= self.held[0] <= one.last:
+            self.pulled[one.worker] = self.shard.updates[self.held[0]]
+        one.answer()
+
+    def _new_enough(self, one: Waiting) -> bool:
+        bound = 0 if one.worker < 0 else self.bound
+        if bound is None:
+            return True
+        wanted = one.iteration - bound
+        return wanted <= 0 or all(self.least[layer] >= wanted for layer in self.held if one.first <= layer <= one.last)
+
+    # --- the run
+    def take_staleness(self) -> tuple[int, ...]:
+        """That of the updates since the last call."""
+        found, self.staleness = tuple(self.staleness), []
+        return found
+
+    def state_dict(self) -> dict:
+        """Once settled: nothing waits."""
+        counts = {"pushed": [list(one) for one in self.pushed], "pulled": [*self.pulled]}
+        return counts | {"shard": self.shard.state_dict()}
+
+    def load_state_dict(self, state: dict) -> None:
+        """What pulls of ranks that were sooner wait for may be in the state."""
+        with self.lock:
+            self.shard.load_state_dict(state["shard"])
+            self.pushed, self.pulled = [list(one) for one in state["pushed"]], [*state["pulled"]]
+            self._find_least(0, self.shard.shards.layers - 1)
+            self._answer_waiting()
+
+    def close(self) -> None:
+        """Wait until all other workers have said that they leave."""
+        for task in self.tasks:
+            task.join(timeout=float("inf"))

@@ -1,0 +1,95 @@
+"""Which elements of a model's vector each server of a sharded parameter server holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+
+import torch
+
+from repro.fabric.collectives.dense import bounds
+
+
+@dataclass(frozen=True)
+class Shards:
+    """The cut of a vector (n,) of layers one after the other over servers; layers are counted from 0.
+
+    pieces[server][layer]  (start, end) in the vector; of no length where the server has nothing of the layer
+    offsets[server]  where each layer's piece begins in what the server holds, and its size at the end: a run of layers
+                     is one stretch there
+    """
+
+    pieces: tuple[tuple[tuple[int, int], ...], ...]
+    offsets: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, sizes: Sequence[int], servers: int, placement: str = "layers") -> Shards:
+        """layers: every layer is cut over all servers: all of them send at every pull, and the transfer times of layers
+        add up however they are batched, as equation (2) of iBatch has it. Poseidon cuts so too.
+        vector: the whole vector is cut into equal parts, as BigDL's AllReduceParameter does: a layer is on few servers.
+
+        sizes: elements of each layer.
+        """
+        starts = list(accumulate(sizes, initial=0))
+        if placement == "vector":
+            parts = bounds(starts[-1], servers)
+            pieces = tuple(
+                tuple((min(max(start, first), last), max(min(end, last), first)) for start, end in pairwise(starts))
+                for first, last in parts
+            )
+        else:
+            cut = [[(start + a, start + b) for a, b in bounds(size, servers)] for start, size in zip(starts, sizes)]
+            pieces = tuple(tuple(layer[server] for layer in cut) for server in range(servers))
+        offsets = tuple(tuple(accumulate((end - start for start, end in own), initial=0)) for own in pieces)
+        return cls(pieces, offsets)
+
+    @property
+    def layers(self) -> int:
+        return len(self.pieces[0])
+
+    def stretch(self, server: int, first: int, last: int) -> tuple[int, int]:
+        """Where layers `first` to `last` (both in it) stand in what a server holds."""
+        return self.offsets[server][first], self.offsets[server][last + 1]
+
+    def size(self, server: int, first: int, last: int) -> int:
+        """Elements of those layers that a server holds."""
+        start, end = self.stretch(server, first, last)
+        return end - start
+
+    def elements(self, first: int, last: int) -> int:
+        """Elements of those layers, on whichever server."""
+        return sum(self.size(server, first, last) for server in range(len(self.pieces)))
+
+    def runs(self, server: int, first: int, last: int) -> list[tuple[int, int]]:
+        """The same elements in the vector: (start, end) of stretches, in order; neighbours are joined."""
+        found: list[tuple[int, int]] = []
+        for start, end in self.pieces[server][first : last + 1]:
+            if start == end:
+                continue
+            if found and found[-1][1] == start:
+                found[-1] = found[-1][0], end
+            else:
+                found.append((start, end))
+        return found
+
+    def gather(self, vector: torch.Tensor, server: int, first: int, last: int) -> torch.Tensor:
+        """A copy (m,) of a server's elements of these layers, from a vector (n,)."""
+        if vector.is_meta:
+            return vector.new_empty(self.size(server, first, last))
+        pieces = [vector[start:end] for start, end in self.runs(server, first, last)]
+        return torch.cat(pieces) if pieces else vector.new_empty(0)
+
+    def scatter(self, held: torch.Tensor, vector: torch.Tensor, server: int, first: int, last: int) -> None:
+        """The reverse: (m,) into their places in the vector (n,)."""
+        if held.is_meta:
+            return
+        place = 0
+        for start, end in self.runs(server, first, last):
+            vector[start:end].copy_(held[place : place + end - start])
+            place += end - start
+
+    def assemble(self, held: Sequence[torch.Tensor], vector: torch.Tensor) -> None:
+        """What all servers hold, in their order, into the vector (n,)."""
+        for server, part in enumerate(held):
+            self.scatter(part, vector, server, 0, self.layers - 1)

@@ -1,0 +1,91 @@
+"""A run's configuration: as it is given, or as the partitioner finds it for the run's model, device and network."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from repro.algorithms.pipeline import profile as profiles
+from repro.algorithms.pipeline.layers import Profile
+from repro.algorithms.pipeline.layout import FOUND, Layout, layout, parse_config
+from repro.algorithms.pipeline.partition import partition
+from repro.core.paths import profile_path
+from repro.training.device_times import BACKWARD_TO_FORWARD, BlockSeconds, block_flops
+
+if TYPE_CHECKING:
+    from repro.training.worker import Worker
+
+NOMINAL_FLOPS = 1e11  # a second, of a rank that nobody has profiled: a CPU core or two
+NOMINAL_BANDWIDTH = 1.25e8  # bytes/s of a network that nobody has named: 1 Gbit/s
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """Stages and where they come from.
+
+    source   "given", "partitioner: measured profile" or "partitioner: estimated profile"
+    blocks   of each stage: its blocks' names
+    seconds  of each stage and minibatch by the partitioner's cost model; None where all was given
+    """
+
+    layout: Layout
+    source: str
+    blocks: tuple[tuple[str, ...], ...]
+    seconds: tuple[float | None, ...]
+
+    @property
+    def stages(self) -> list[dict[str, Any]]:
+        """As a run's record has them: {first, last (block), replicas, blocks, seconds}."""
+        return [
+            {"first": one.first, "last": one.last, "replicas": one.replicas, "blocks": names, "seconds": seconds}
+            for one, names, seconds in zip(self.layout.stages, self.blocks, self.seconds)
+        ]
+
+
+def configure(worker: Worker, options: Any, sample: torch.Tensor) -> Configuration:
+    """Of the options' `config`, `cuts`, `profile`, `bandwidth_Bps` and `cost_model`; the same on every rank.
+
+    sample: a minibatch (N, ...). InputError where the model, the run's number of ranks and the options do not go
+    together.
+    """
+    names = [name for name, _ in worker.model_shard.model.named_children()]
+    given = options.config not in FOUND
+    if given and (options.cuts is not None or "-" not in options.config):
+        found = layout(options.config, options.cuts or [], len(names))
+        return Configuration(found, "given", _names(found, names), (None,) * len(found.stages))
+    known = profiled(worker, options, sample)
+    best = partition(
+        known,
+        (worker.workers,),
+        (options.bandwidth_Bps or worker.fabric.bandwidth_Bps or NOMINAL_BANDWIDTH,),
+        options.cost_model,
+        straight=options.config == "straight",
+        replicas=parse_config(options.config) if given else None,
+    )
+    source = f"partitioner: {known.source} profile"
+    return Configuration(best.layout, source, _names(best.layout, names), tuple(stage.seconds for stage in best.stages))
+
+
+def profiled(worker: Worker, options: Any, sample: torch.Tensor) -> Profile:
+    """The profile that the partitioner goes by: of the options' file, of the testbed's device, or from FLOPs."""
+    model = worker.model_shard.model
+    if options.profile is not None:
+        known = profiles.read(profile_path(options.profile))
+        profiles.check_model(known, [name for name, _ in model.named_children()])
+        return known
+    model = copy.deepcopy(model)  # it ends on the meta device
+    seconds, hardware = worker.blocks, "the testbed's device"
+    if seconds is None:
+        flops = block_flops(model, tuple(sample.shape[1:]), sample.shape[0])
+        forward = [count / NOMINAL_FLOPS for count in flops]
+        seconds = BlockSeconds(forward, [BACKWARD_TO_FORWARD * one for one in forward])
+        hardware = f"a device of {NOMINAL_FLOPS:g} FLOP/s"
+    return profiles.estimated(model, seconds, sample, hardware)
+
+
+def _names(found: Layout, names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    return tuple(tuple(names[stage.first : stage.last + 1]) for stage in found.stages)

@@ -1,0 +1,111 @@
+"""Seconds of every possible stage and cut under the three cost models of the partitioner, in one network level.
+
+With T the computation of a stage's layers, w their parameter bytes, m its replicas, B bytes a second, a_i the bytes
+that cross the cut i, outputs of layers before it that a layer behind it uses:
+
+    paper          max(T, 4(m-1)w / (mB)) / m            and each cut takes 2 a_i / B (section 3.2 as written)
+    released-sum   (T + 4(m-1)w / (mB)) / m              and a stage behind the first one takes 2 a / (mB) for what
+                                                         comes in, and for what goes out unless it is the last
+    released-max   max(T, 4(m-1)w / (mB)) / m            and the same
+
+The released code counts an output for a cut as soon as another layer at the cut comes after its layer but not after all
+of its users, though these may all be before the cut: never less than a_i, which is what has to be sent.
+
+T(i -> j, m) of section 3.2 divides both terms by m though W already depends on m (docs/errata.md): kept as written, and
+the authors' code does so too. `paper` does not divide 2 C_i by the replicas, their code does.
+
+Two levels (M1 machines with B1 inside a group, M2 groups with B2): the T of the outer level is the time of the best
+pipeline of the layers in a group. Section 3.2 has one level only; `paper` nests its formulas unchanged. The released
+code, kept so here, divides the synchronisation of the outer level by M1, but only in a stage that begins the pipeline.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from repro.algorithms.pipeline.downsets import Downsets
+from repro.algorithms.pipeline.layers import Profile
+
+COMBINE = {"paper": np.maximum, "released-sum": np.add, "released-max": np.maximum}
+
+
+@dataclass(frozen=True)
+class Layers:
+    """Of the stage from cut i to cut j + 1, in a chain of the layers i to j: computation[i, j] seconds (inf where no
+    such stage or pipeline exists) and parameters[i, j] bytes; activations[i]: bytes that cross the cut i + 1."""
+
+    computation: np.ndarray
+    parameters: np.ndarray
+    activations: np.ndarray
+
+    @classmethod
+    def of(cls, profile: Profile, cuts: Downsets) -> Layers:
+        computation = np.where(cuts.nested(), cuts.sums([layer.seconds for layer in profile.layers]), np.inf)
+        return cls(computation, cuts.sums([layer.parameter_bytes for layer in profile.layers]), cuts.leaving[1:])
+
+    def cuts(self, start: int, stop: int) -> np.ndarray:
+        """The cuts of the pipelines from cut start to cut stop: both, and those where stages between them may end."""
+        begun = np.isfinite(self.computation[start, : stop - 1])
+        ended = np.isfinite(self.computation[1:stop, stop - 1])
+        return np.array([start, *np.flatnonzero(begun & ended) + 1, stop])
+
+
+@dataclass(frozen=True)
+class Costs:
+    """Seconds of the stages from cut i to cut j + 1, each (N, N, M) with m - 1 as the last index.
+
+    first      of a stage that begins the pipeline
+    later      of a stage behind another one
+    transfers  of the values that cross the borders of such a stage, 0 where they do not count
+    """
+
+    first: np.ndarray
+    later: np.ndarray
+    transfers: np.ndarray
+
+    def between(self, cuts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Of the pipelines from the first to the last of these cuts: each stage's seconds, and with its transfers."""
+        stages = np.ix_(cuts[:-1], cuts[1:] - 1)
+        seconds = self.later[stages]
+        seconds[0] = self.first[cuts[0], cuts[1:] - 1]  # stages from there on, and only they, begin the pipeline
+        slowest = np.maximum(seconds, self.transfers[stages])
+        slowest[0] = seconds[0]
+        return seconds, slowest
+
+
+def costs(
+    model: str, layers: Layers, machines: int, bandwidth: float, activations: bool = True, inside: int = 1
+) -> Costs:
+    """The costs with up to `machines` replicas; `inside`: machines of a group, 1 in the first level."""
+    replicas = np.arange(1, machines + 1)
+    given = layers.computation[:, :, None], layers.parameters[:, :, None], replicas, bandwidth
+    later = stage_seconds(model, *given)
+    first = stage_seconds(model, *given, inside) if inside > 1 else later
+    transfers = np.zeros_like(later)
+    if activations:
+        seconds = 2 * layers.activations / bandwidth
+        crossing = np.concatenate(([0.0], seconds[:-1]))[:, None, None]  # at the stage's beginning
+        if model == "paper":
+            transfers += crossing
+        else:
+            leaving = np.append(seconds[:-1], 0.0)[None, :, None]  # at its end
+            transfers += np.maximum(crossing, leaving) / replicas
+    return Costs(first, later, transfers)
+
+
+def stage_seconds(
+    model: str,
+    computation: np.ndarray | float,
+    parameters: np.ndarray | float,
+    replicas: np.ndarray | int,
+    bandwidth: float,
+    inside: int = 1,
+) -> np.ndarray:
+    """T(i -> j, m) of a cost model; the arguments are broadcast. `inside`: for a stage that begins the pipeline, the
+    machines of a group."""
+    synchronisation = 4 * (replicas - 1) * parameters / (bandwidth * replicas)
+    if model != "paper":
+        synchronisation = synchronisation / inside
+    return COMBINE[model](computation, synchronisation) / replicas

@@ -1,0 +1,100 @@
+"""The partitioner on one network level, and on two nested ones: groups of machines, and machines within a group."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from repro.algorithms.pipeline import optimum
+from repro.algorithms.pipeline.cost_models import Costs, Layers, costs, stage_seconds
+from repro.algorithms.pipeline.ties import choose
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What lies between the cuts first and last + 1, in a chain the layers first to last, on so many machines; seconds
+    a minibatch under the cost model, of computation and synchronisation, which the replicas share."""
+
+    first: int
+    last: int
+    replicas: int
+    seconds: float
+
+
+class Chain:
+    """The pipelines from the first to the last of n + 1 cuts on all machines of a level, and what the best ones need.
+
+    good     (n, n, M): the stages that can be in one of the best, within `optimum.TOLERANCE`
+    seconds  of the best: its slowest stage or transfer; inf where there is no pipeline
+    """
+
+    def __init__(self, costs: Costs, allowed: np.ndarray, cuts: np.ndarray):
+        self.cuts, self.allowed = cuts.tolist(), allowed
+        self.stage_seconds, slowest = costs.between(cuts)
+        self.seconds = float(optimum.least(slowest, allowed)[-1, -1])
+        self.good = slowest <= self.seconds * (1 + optimum.TOLERANCE)
+
+    def optima(self, ways: np.ndarray | None = None) -> int:
+        """How many are the best; `ways`: as for `optimum.count`."""
+        return optimum.count(self.good, self.allowed, ways)
+
+    def stages(self) -> list[Stage]:
+        """Those of the one that is taken."""
+        found, first = [], 0
+        for last, replicas in choose(self.good, self.stage_seconds, self.allowed, self.seconds):
+            seconds = float(self.stage_seconds[first, last, replicas - 1])
+            found.append(Stage(self.cuts[first], self.cuts[last + 1] - 1, replicas, seconds))
+            first = last + 1
+        return found
+
+
+def one_level(
+    model: str, layers: Layers, machines: int, bandwidth: float, activations: bool, allowed: np.ndarray
+) -> tuple[list[Stage], float, int]:
+    """Stages, seconds and number of the best pipelines of all layers."""
+    whole = layers.cuts(0, len(layers.activations))
+    chain = Chain(costs(model, layers, machines, bandwidth, activations), allowed, whole)
+    return chain.stages(), chain.seconds, chain.optima()
+
+
+def two_levels(
+    model: str,
+    layers: Layers,
+    machines: tuple[int, ...],
+    bandwidths: tuple[float, ...],
+    activations: bool,
+    allowed: tuple[np.ndarray, np.ndarray],
+) -> tuple[list[Stage], float, int]:
+    """The same of pipelines of groups of machines, each with a pipeline of its own.
+
+    A stage of the outer level is on some groups, which share the minibatches; each group has the best pipeline of its
+    layers, with all of its machines. Its stages are those returned, with as many replicas as all of the groups have,
+    and the seconds of one of them on all.
+    """
+    inner = costs(model, layers, machines[0], bandwidths[0], activations)
+    within = Layers(group_seconds(layers, inner, allowed[0]), layers.parameters, layers.activations)
+    outer = costs(model, within, machines[1], bandwidths[1], activations, inside=machines[0])
+    chain = Chain(outer, allowed[1], layers.cuts(0, len(layers.activations)))
+    found = []
+    for run in chain.stages():
+        inside = 1 if run.first else machines[0]
+        for stage in Chain(inner, allowed[0], layers.cuts(run.first, run.last + 1)).stages():
+            given = stage.seconds, layers.parameters[stage.first, stage.last], run.replicas, bandwidths[1], inside
+            seconds = float(stage_seconds(model, *given))
+            found.append(Stage(stage.first, stage.last, stage.replicas * run.replicas, seconds))
+    ways = np.zeros(layers.parameters.shape, object)
+    for first, last in np.argwhere(optimum.on_paths(chain.good, chain.allowed).any(axis=2)).tolist():
+        ways[first, last] = Chain(inner, allowed[0], layers.cuts(first, last + 1)).optima()
+    return found, chain.seconds, chain.optima(ways)
+
+
+def group_seconds(layers: Layers, inner: Costs, allowed: np.ndarray) -> np.ndarray:
+    """(N, N): seconds of the best pipeline from cut i to cut j + 1 on all machines of a group; inf: there is none."""
+    count = len(layers.activations)
+    found = np.full((count, count), np.inf)
+    for start in range(count):
+        cuts = layers.cuts(start, count)
+        _, slowest = inner.between(cuts)
+        found[start, cuts[1:] - 1] = optimum.least(slowest, allowed)[1:, -1]
+    return found

@@ -1,0 +1,59 @@
+"""Over what the ranks of neighbouring stages talk: the run's fabric, or a small one for each direction of each pair."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+
+import torch
+
+from repro.algorithms.pipeline.layout import Layout
+from repro.algorithms.pipeline.plan import BACKWARD, FORWARD
+from repro.fabric.base import Fabric, Work
+
+TAGS = {FORWARD: 1, BACKWARD: 2}  # messages of a kind between two ranks come in the order of their minibatches
+
+
+class Links:
+    """One rank's. Where the fabric has no tags (NCCL) its transfers go on one after the other, whoever they are with: a
+    receive that was posted ahead would hold up what the rank sends meanwhile. There each direction between two ranks
+    has a group of the two, and with that an order of its own; the first message opens its connection."""
+
+    def __init__(self, fabric: Fabric, layout: Layout, device: torch.device):
+        """All ranks call it. device: of the messages."""
+        self.fabric = fabric
+        self.groups: dict[tuple[str, int], Fabric] = {}  # by kind and the rank at the other end
+        if "tags" in fabric.capabilities:
+            return
+        word = torch.zeros(1, device=device)
+        for kind, source, to in directions(layout):  # in the same order on all ranks
+            group = fabric.subgroup([source, to])
+            if group is None:
+                continue
+            if fabric.rank == source:
+                self.groups[kind, to] = group
+                group.send(word, 1)
+            else:
+                self.groups[kind, source] = group
+                group.recv(word, 0)
+
+    def isend(self, kind: str, tensor: torch.Tensor, to: int) -> Work:
+        if not self.groups:
+            return self.fabric.isend(tensor, to, TAGS[kind])
+        self.fabric.bytes_sent += tensor.nbytes
+        return self.groups[kind, to].isend(tensor, 1)
+
+    def irecv(self, kind: str, buffer: torch.Tensor, source: int) -> Work:
+        if not self.groups:
+            return self.fabric.irecv(buffer, source, TAGS[kind])
+        return self.groups[kind, source].irecv(buffer, 0)
+
+
+def directions(layout: Layout) -> Iterator[tuple[str, int, int]]:
+    """(kind, sender, receiver) of all that is ever sent, each once."""
+    for stage in range(len(layout.stages) - 1):
+        turns = range(math.lcm(layout.stages[stage].replicas, layout.stages[stage + 1].replicas))
+        pairs = dict.fromkeys((layout.rank_of(stage, turn), layout.rank_of(stage + 1, turn)) for turn in turns)
+        for before, behind in pairs:
+            yield FORWARD, before, behind
+            yield BACKWARD, behind, before

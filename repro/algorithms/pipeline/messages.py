@@ -1,0 +1,115 @@
+"""A rank's messages to and from the stages beside it: sent without waiting, received before they are needed.
+
+Who sends what to whom is known from the plan, so a message has no header. A receive is posted only when its message is
+sure to be sent before the run can stop next: at a stop nothing is left on the network that nobody takes.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+
+from repro.algorithms.pipeline.links import Links
+from repro.algorithms.pipeline.plan import FORWARD, Op, Plan
+from repro.algorithms.pipeline.transfers import Transfers
+from repro.fabric.base import Fabric
+from repro.training.clock import Clock
+
+PREFETCH = 2  # receives that are posted ahead of the pass that needs the first of them
+
+
+class Shape(NamedTuple):
+    """Of what goes from a block to the next, and of its gradient on the way back.
+
+    kept: bytes that autograd keeps of the block's forward pass
+    """
+
+    size: tuple[int, ...]
+    dtype: torch.dtype
+    kept: int = 0
+
+    @property
+    def nbytes(self) -> int:
+        return torch.Size(self.size).numel() * self.dtype.itemsize
+
+
+class Messages:
+    """The activations and gradients of one rank.
+
+    Buffers are made when none is free and used again (section 3.5).
+    """
+
+    def __init__(
+        self, fabric: Fabric, clock: Clock, plan: Plan, rank: int, shapes: dict[str, Shape], device: torch.device
+    ):
+        """shapes: of what this rank receives, by the kind of pass that needs it; not of a kind without a source. All
+        ranks call it."""
+        self.fabric, self.plan, self.shapes, self.device = fabric, plan, shapes, device
+        self.stage, self.replica = plan.layout.place(rank)
+        self.links = Links(fabric, plan.layout, device)
+        self.free: dict[str, list[torch.Tensor]] = {kind: [] for kind in shapes}
+        self.made = dict.fromkeys(shapes, 0)  # buffers of each kind
+        self.waiting: dict[Op, torch.Tensor] = {}  # posted, not taken yet, in order
+        self.here: dict[Op, torch.Tensor] = {}
+        watched = bool(shapes) and not fabric.progresses
+        self.receives = Transfers(fabric, "receive", watched)
+        self.sends = Transfers(fabric, "send", watched, clock)
+
+    def comes(self, op: Op) -> bool:
+        """Whether a pass needs a message."""
+        return op.kind in self.shapes
+
+    def post(self, op: Op) -> None:
+        """Begin to receive what a pass needs; in the order of the passes."""
+        neighbour = self.stage - 1 if op.kind == FORWARD else self.stage + 1
+        source = self.plan.layout.rank_of(neighbour, self.plan.minibatch(self.stage, self.replica, op.k))
+        buffer = self._buffer(op.kind)
+        self.receives.begin(self.links.irecv(op.kind, buffer, source))
+        self.waiting[op] = buffer
+
+    def _buffer(self, kind: str) -> torch.Tensor:
+        if self.free[kind]:
+            return self.free[kind].pop()
+        self.made[kind] += 1
+        return torch.empty(self.shapes[kind].size, dtype=self.shapes[kind].dtype, device=self.device)
+
+    def take(self, op: Op) -> torch.Tensor:
+        """What a pass needs; blocks until it is there. It is the caller's until `release`."""
+        while op not in self.here:
+            self._collect()
+        return self.here.pop(op)
+
+    def _collect(self) -> None:
+        self.receives.end_next()
+        op = next(iter(self.waiting))
+        self.here[op] = self.waiting.pop(op)
+
+    def release(self, kind: str, buffer: torch.Tensor) -> None:
+        """A buffer of `take` can be used again."""
+        self.free[kind].append(buffer)
+
+    def send(self, kind: str, minibatch: int, tensor: torch.Tensor) -> None:
+        """To the rank that needs it for a pass of that kind; returns at once."""
+        neighbour = self.stage + 1 if kind == FORWARD else self.stage - 1
+        self.sends.begin(self.links.isend(kind, tensor, self.plan.layout.rank_of(neighbour, minibatch)))
+
+    def reap(self, under_way: int) -> None:
+        """Wait until at most so many of the sends are under way, the oldest first."""
+        while len(self.sends) > under_way:
+            self.sends.end_next()
+
+    def settle(self) -> None:
+        """Wait until all that was posted is here and all that was sent has left."""
+        while self.waiting:
+            self._collect()
+        self.reap(0)
+
+    def close(self) -> None:
+        self.receives.close()
+        self.sends.close()
+
+    @property
+    def buffer_bytes(self) -> int:
+        """Of all buffers that were ever needed at once."""
+        return sum(self.made[kind] * shape.nbytes for kind, shape in self.shapes.items())

@@ -1,0 +1,151 @@
+"""PipeDream's partitioner (section 3.2): layers into stages, replicas of each, minibatches in flight.
+
+`partition` finds the partition whose slowest stage or transfer takes least, on one network level or on two nested ones
+(groups of machines with a faster network inside), under one of the cost models of
+`repro.algorithms.pipeline.cost_models`. All machines are used, as in A(N, M) of the paper. The layers may be a graph:
+stages are cut from it between two of its downsets (`repro.algorithms.pipeline.downsets`), so a stage uses only layers
+of its own and of stages before it.
+
+Ties: `repro.algorithms.pipeline.ties`, from the outer level inwards. `optima` counts the partitions whose time is
+within 1e-9 of the least; with two levels those in which every group also has one of the best pipelines of its layers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from repro.algorithms.pipeline import optimum
+from repro.algorithms.pipeline.cost_models import COMBINE, Layers, stage_seconds
+from repro.algorithms.pipeline.downsets import Downsets
+from repro.algorithms.pipeline.layers import MOST, Profile
+from repro.algorithms.pipeline.layout import Layout, StageBlocks
+from repro.algorithms.pipeline.levels import Stage, one_level, two_levels
+from repro.core.errors import InputError, unknown
+from repro.experiment import limits
+
+
+@dataclass(frozen=True)
+class Partition:
+    """The stages, first to last.
+
+    pipeline_s       seconds between two minibatches: the slowest stage or transfer
+    data_parallel_s  the same with all layers on every machine
+    single_s         of one machine
+    optima           how many partitions are as good
+    order            the profile's layers, stage after stage: those of a stage are from its `first` to its `last` place
+    searched         in words: a chain, or a graph with all of its downsets or a part of them
+    """
+
+    stages: tuple[Stage, ...]
+    pipeline_s: float
+    data_parallel_s: float
+    single_s: float
+    optima: int
+    order: tuple[int, ...]
+    searched: str
+
+    @property
+    def layout(self) -> Layout:
+        """The stages without their times: which ranks hold which layers, and what follows from it."""
+        return Layout(tuple(StageBlocks(stage.first, stage.last, stage.replicas) for stage in self.stages))
+
+
+def partition(
+    profile: Profile,
+    machines: Sequence[int],
+    bandwidths: Sequence[float],
+    cost_model: str = "paper",
+    activations: bool = True,
+    straight: bool = False,
+    replicas: Sequence[int] | None = None,
+) -> Partition:
+    """The best partition; InputError for what cannot be.
+
+    machines     (M,), or (M1, M2): M2 groups of M1 machines
+    bandwidths   (B,), or (B1, B2): bytes a second within a group, and between groups
+    activations  whether sending activations and their gradients counts
+    straight     every stage on one machine
+    replicas     of the stages, first to last, where only the cuts are to be found; on one level
+    """
+    machines, bandwidths = tuple(machines), tuple(bandwidths)
+    if cost_model not in COMBINE:
+        raise unknown("cost model", str(cost_model), COMBINE)
+    check_network(machines, bandwidths)
+    check_stages(len(profile.layers), machines, straight, replicas)
+    cuts = Downsets.of(profile)
+    compared = (len(cuts.members) - 1) ** 2 * max(machines)
+    limits.check("stages to compare (cuts x cuts x machines)", compared, limits.STAGES)
+    layers = Layers.of(profile, cuts)
+    permitted = optimum.unreplicated if straight else optimum.any_replicas
+    if len(machines) == 1:
+        allowed = optimum.exactly(tuple(replicas)) if replicas else permitted(machines[0])
+        found = one_level(cost_model, layers, machines[0], bandwidths[0], activations, allowed)
+    else:
+        both = permitted(machines[0]), permitted(machines[1])
+        found = two_levels(cost_model, layers, machines, bandwidths, activations, both)
+    stages, seconds, optima = found
+    alike = data_parallel_seconds(cost_model, layers, machines, bandwidths)
+    order: list[int] = []
+    runs = []
+    for stage in stages:
+        own = cuts.between(stage.first, stage.last)
+        runs.append(Stage(len(order), len(order) + len(own) - 1, stage.replicas, stage.seconds))
+        order += own
+    return Partition(tuple(runs), seconds, alike, profile.seconds, optima, tuple(order), cuts.about(profile))
+
+
+def data_parallel_seconds(
+    model: str, layers: Layers, machines: tuple[int, ...], bandwidths: tuple[float, ...]
+) -> float:
+    """Seconds a minibatch with all layers in one stage on all machines: T(1 -> N, M), nested where there are groups."""
+    seconds, inside = layers.computation[0, -1], 1
+    for count, bandwidth in zip(machines, bandwidths):
+        seconds = stage_seconds(model, seconds, layers.parameters[0, -1], count, bandwidth, inside)
+        inside = count
+    return float(seconds)
+
+
+def check_network(machines: Sequence[int], bandwidths: Sequence[float]) -> None:
+    """InputError unless there are one or two levels, each of at least one machine and of some bandwidth."""
+    if len(machines) != len(bandwidths):
+        raise InputError(
+            f"machines={_listed(machines)} on {len(machines)} levels and bandwidth={_listed(bandwidths)} on "
+            f"{len(bandwidths)}: the network has a bandwidth for each level of machines"
+        )
+    if len(machines) not in (1, 2):
+        raise InputError(f"machines={_listed(machines)}: must be N, or N1,N2 (N2 groups of N1 machines)")
+    for count in machines:
+        if not isinstance(count, int) or isinstance(count, bool) or count < 1:
+            raise InputError(f"machines={_listed(machines)}: must be whole numbers, 1 or more")
+    limits.check("machines", math.prod(machines), limits.RANKS)
+    for bandwidth in bandwidths:
+        right = isinstance(bandwidth, int | float) and not isinstance(bandwidth, bool)
+        if not right or not 1 / MOST <= bandwidth < math.inf:
+            least = f"must be numbers above 0, {1 / MOST:g} or more"
+            raise InputError(f"bandwidth={_listed(bandwidths)}: {least}, in bytes a second")
+
+
+def check_stages(
+    layers: int, machines: Sequence[int], straight: bool = False, replicas: Sequence[int] | None = None
+) -> None:
+    """InputError where there are more stages than layers, or replicas that do not fit the machines."""
+    total = math.prod(machines)
+    if replicas is not None:
+        config = "-".join(map(str, replicas))
+        if len(machines) > 1:
+            raise InputError(
+                f"config {config}: given replicas need a network of one level, not machines of {len(machines)}"
+            )
+        if not replicas or any(type(count) is not int or count < 1 for count in replicas) or sum(replicas) != total:
+            raise InputError(f"config {config}: must be whole numbers, 1 or more, whose sum is the {total} machines")
+        if straight and max(replicas) > 1:
+            raise InputError(f"config {config}: the stages of a straight pipeline have one replica each")
+    stages = len(replicas) if replicas else total if straight else 1
+    if stages > layers:
+        raise InputError(f"{stages} stages are more than the {layers} layers of the profile; must be {layers} or fewer")
+
+
+def _listed(values: Sequence[float]) -> str:
+    return ",".join(str(value) for value in values)

@@ -1,0 +1,152 @@
+"""What the partitioner knows of a model: seconds, output bytes and parameter bytes of each layer (PipeDream 3.2).
+
+A layer is a block of one of our models. On disk a profile is a JSON object with the fields of `Profile`, written by
+`repro profile`; the text format of the authors' released code can be read too (`repro.algorithms.pipeline.published`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import MISSING, fields
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from repro.algorithms.pipeline import published
+from repro.algorithms.pipeline.layers import Layer, Profile, as_text, parameter_bytes, tensor_bytes
+from repro.core import strict_json
+from repro.core.atomic import write_atomically
+from repro.core.errors import InputError, unknown
+from repro.core.user_files import read_text
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+    from repro.training.device_times import BlockSeconds
+
+
+def read(path: Path | str) -> Profile:
+    """The profile in a file, ours (JSON) or the authors' text; InputError for a missing file and for anything else."""
+    path = Path(path)
+    try:
+        text = read_text(path)
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such profile; `repro profile MODEL --out FILE` makes one") from None
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise InputError(f"{path}: not a readable profile ({reason})") from None
+    try:
+        if published.recognised(text):
+            return published.parse(text, path.name.split(".")[0])
+        return from_json(strict_json.parse(text))
+    except ValueError as error:
+        other = f"neither JSON of `repro profile` nor lines 'node1 -- ...' ({error})"
+        raise InputError(f"{path}: not a profile: {other}") from None
+    except InputError as error:
+        raise InputError(f"{path}: {error}") from None
+
+
+def from_json(found: Any) -> Profile:
+    """A profile from the decoded JSON; InputError naming what is missing or unknown."""
+    given = _fields(found, Profile, "the profile")
+    if not isinstance(given["layers"], list):
+        raise InputError("layers: must be a list")
+    layers = []
+    for number, layer in enumerate(given["layers"]):
+        name = layer.get("name", number) if isinstance(layer, dict) else number
+        layers.append(Layer(**_fields(layer, Layer, f"layer '{name}'")))
+    edges = given.get("edges")
+    if edges is not None:
+        if not isinstance(edges, list):
+            raise InputError("edges: must be a list of pairs of layers")
+        edges = tuple(tuple(edge) if isinstance(edge, list) else edge for edge in edges)
+    return Profile(**given | {"layers": tuple(layers), "edges": edges})
+
+
+def _fields(found: Any, kind: type, what: str) -> dict[str, Any]:
+    """The mapping with a value for each field of the dataclass, and no other."""
+    names = [field.name for field in fields(kind)]
+    needed = [field.name for field in fields(kind) if field.default is MISSING]
+    if not isinstance(found, dict):
+        raise InputError(f"{what}: must be a mapping with {', '.join(names)}")
+    if missing := [name for name in needed if name not in found]:
+        raise InputError(f"{what} lacks {' and '.join(missing)}")
+    for name in found:
+        if name not in names:
+            raise unknown(f"entry of {what}", str(name), names)
+    return found
+
+
+def write(path: Path | str, profile: Profile) -> None:
+    """As JSON, atomically; InputError where `check_place` has something to say."""
+    check_place(path)
+    write_atomically(Path(path), as_text(profile))
+
+
+def check_place(path: Path | str) -> None:
+    """InputError unless a file can be made there: before a model is timed for it."""
+    path = Path(path)
+    if not path.parent.is_dir():
+        raise InputError(f"{path}: there is no folder {path.parent}")
+    if path.is_dir():
+        raise InputError(f"{path}: is a folder; must be a file")
+
+
+def check_model(profile: Profile, model_blocks_names: Sequence[str]) -> None:
+    """InputError unless the profile's layers are the blocks of the model, by name and in order."""
+    ours, theirs = list(model_blocks_names), [layer.name for layer in profile.layers]
+    if ours == theirs:
+        if set(profile.uses) != set(pairwise(range(len(theirs)))):
+            raise InputError(
+                f"the profile is of another model ({profile.model}): its layers are a graph and the model's blocks "
+                "a chain"
+            )
+        return
+    if len(ours) != len(theirs):
+        raise InputError(
+            f"the profile is of another model ({profile.model}): it has {len(theirs)} layers and the model "
+            f"{len(ours)} blocks"
+        )
+    at = next(index for index, (one, other) in enumerate(zip(ours, theirs)) if one != other)
+    raise InputError(
+        f"the profile is of another model ({profile.model}): its layer {at} is '{theirs[at]}' and the model's block "
+        f"{at} is '{ours[at]}'"
+    )
+
+
+def estimated(
+    model: nn.Sequential, blocks: BlockSeconds, x: torch.Tensor, hardware: str, name: str = "unnamed"
+) -> Profile:
+    """A profile with modelled times: `blocks` of a testbed's device for the minibatch `x`, real or on the meta device.
+
+    Bytes of outputs come from running the blocks on the meta device, where `model` ends. name: of the model.
+    """
+    found = zip(block_bytes(model, x), blocks.forward, blocks.backward, strict=True)
+    layers = tuple(
+        Layer(block, forward, backward, activations, parameters)
+        for (block, activations, parameters), forward, backward in found
+    )
+    return Profile(name, len(x), hardware, layers, None, None, "estimated", tensor_bytes(x))
+
+
+def block_bytes(model: nn.Sequential, x: torch.Tensor) -> list[tuple[str, int, int]]:
+    """(name, bytes of its output, of its parameters) of each block for the minibatch `x`; `model` ends on the meta
+    device."""
+    import torch
+
+    value, found = x.to("meta"), []
+    with torch.no_grad():
+        for name, block in model.to("meta").named_children():
+            value = block(value)
+            found.append((name, tensor_bytes(value), parameter_bytes(block)))
+    return found
+
+
+def nominal_inputs(model: nn.Sequential, input_shape: Sequence[int], batch: int) -> torch.Tensor:
+    """A minibatch (batch, *input_shape) on the meta device: word numbers where the first block looks them up."""
+    import torch
+    from torch import nn
+
+    words = any(isinstance(module, nn.Embedding) for module in next(model.children()).modules())
+    return torch.empty(batch, *input_shape, device="meta", dtype=torch.int64 if words else None)

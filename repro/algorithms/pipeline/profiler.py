@@ -1,0 +1,236 @@
+"""PipeDream's profiler (section 3.2): T_l, a_l and w_l of every block of a model, timed on one device.
+
+Each block runs alone, forward from the detached output of the block before it and backward from the gradient that came
+back: what a stage that holds it does. The loss counts as part of the last block. A block below which nothing trains
+computes no gradient of its inputs, as in training. Loading data and the update are not part of T_l.
+
+Of the minibatches that count the median is taken, each block and pass by itself: on a machine that others use too, a
+mean would be theirs. The paper takes 1,000 minibatches and says no more than that they vary little.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from repro import data, models
+from repro.algorithms.pipeline.layers import Layer, Profile, parameter_bytes, tensor_bytes
+from repro.core.errors import InputError
+from repro.data.base import Dataset, Minibatches
+from repro.experiment import files
+from repro.experiment.schema import Numerics
+from repro.fabric.real.gpus import pick_device
+from repro.records import provenance
+from repro.training import losses, numerics
+from repro.training.cuda_timer import DeviceTimes
+from repro.training.model_shard import carries_state, reset_state
+
+Loss = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
+
+
+def profile_model(
+    name: str,
+    dataset: str,
+    batch: int,
+    minibatches: int,
+    warmup: int,
+    device: str = "auto",
+    model_options: Mapping[str, Any] | None = None,
+    dataset_options: Mapping[str, Any] | None = None,
+    seed: int = 0,
+) -> Profile:
+    """The measured profile of a model on this machine, on its data set or the stand-in; InputError for what cannot be.
+
+    device: auto (a GPU where torch has a working one), cpu or cuda. The number of threads is torch's, the precision
+    that of runs which choose none: fp32, without TF32.
+    """
+    for what, value, least in (("batch", batch, 1), ("minibatches", minibatches, 1), ("warmup", warmup, 0)):
+        if value < least:
+            raise InputError(f"{what}={value}: must be {least} or more")
+    numerics.prepare(Numerics())
+    place = pick_device(device, 0)
+    loaded, classes = inputs(name, dataset, dict(dataset_options or {}))
+    model = models.build(name, loaded.input_shape, classes, seed, place, **dict(model_options or {}))
+    return of_model(name, model, loaded, batch, minibatches, warmup, place, seed)
+
+
+def of_model(
+    name: str,
+    model: nn.Sequential,
+    dataset: Dataset,
+    batch: int,
+    minibatches: int,
+    warmup: int,
+    device: torch.device,
+    seed: int,
+    progress: Callable[[int], object] = lambda number: None,
+) -> Profile:
+    """The same of a model that is on the device, and its data set; progress: is told how many minibatches are over."""
+    dataset.iterations(batch)  # complains where there are too few samples
+    batches = dataset.train.minibatches(batch, 1, seed, device)
+    layers = measure(model, batches, losses.of(dataset.task), device, minibatches, warmup, progress)
+    x, _ = batches[0]
+    return Profile(name, batch, hardware(device), tuple(layers), minibatches, warmup, "measured", tensor_bytes(x))
+
+
+def inputs(name: str, dataset: str, options: dict[str, Any]) -> tuple[Dataset, int]:
+    """The data set with what a model of it has for classes; a stand-in's images are as large as the real ones.
+
+    options: the data set's, and `standin` as in its configuration. InputError where the model takes something else.
+    """
+    if models.takes(name) != data.kind(dataset):
+        fitting = ", ".join(other for other in data.names() if data.kind(other) == models.takes(name)) or "none"
+        raise InputError(
+            f"model {name} takes {models.takes(name)}, and {dataset} is {data.kind(dataset)}; must be of {fitting}"
+        )
+    given = {option: value for option, value in options.items() if option != "standin"}
+    real = data.shapes(dataset, **given)
+    if "image_size" in data.module(dataset).OPTIONS:
+        given = {"image_size": real.input_shape[-1]} | given
+    found = data.load(dataset, standin=options.get("standin", "auto"), **given)
+    return found, classes_of(found, dataset, given)
+
+
+def classes_of(loaded: Dataset, name: str, options: Mapping[str, Any]) -> int:
+    """The real data set's, of its stand-in too: the last layer's size counts; a stand-in's labels are among them."""
+    return data.shapes(name, **options).classes if loaded.standin else loaded.classes
+
+
+def usual_dataset(name: str) -> str:
+    """What most experiments train a model on; where none does, the data set in its name, else the smallest that it
+    takes. InputError for an unknown model."""
+    kind = models.takes(name)
+    found: Counter[str] = Counter()
+    for experiment in files.group_names("experiment"):
+        chosen: dict[str, str] = {}
+        for default in files.own_file(experiment).get("defaults", []):
+            chosen |= default if isinstance(default, dict) else {}
+        if chosen.get("override /model") == name and "override /dataset" in chosen:
+            found[chosen["override /dataset"]] += 1
+    if found:
+        return found.most_common(1)[0][0]
+    fitting = sorted((dataset for dataset in data.names() if data.kind(dataset) == kind), key=_size)
+    named = [dataset for dataset in fitting if dataset in name]
+    return max(named, key=len, default=None) or next(dataset for dataset in fitting if _takes(name, dataset))
+
+
+def _size(dataset: str) -> int:
+    """Numbers in the real data set's training samples."""
+    real = data.shapes(dataset)
+    return len(real.train) * math.prod(real.input_shape)
+
+
+def _takes(name: str, dataset: str) -> bool:
+    """Whether a model can be built for the samples of a data set."""
+    real = data.shapes(dataset)
+    try:
+        models.build(name, real.input_shape, real.classes, 0, "meta")
+    except InputError:
+        return False
+    return True
+
+
+def hardware(device: torch.device) -> str:
+    """The machine in words, as in summaries: its class, the device, threads, torch."""
+    found = provenance.hardware("none", device.type if device.type == "cpu" else "auto")
+    if device.type == "cpu":
+        threads = torch.get_num_threads()
+        used = f"{found['cpu']}, {threads} thread{'s' * (threads != 1)}"
+    else:
+        used = torch.cuda.get_device_name(device)
+    return f"{found['class']} ({used}, torch {torch.__version__})"
+
+
+def measure(
+    model: nn.Sequential,
+    batches: Minibatches,
+    loss_function: Loss,
+    device: torch.device,
+    minibatches: int,
+    warmup: int,
+    progress: Callable[[int], object] = lambda number: None,
+) -> list[Layer]:
+    """The layers of a model, from so many minibatches after those of the warm-up; progress as in `of_model`."""
+    blocks = dict(model.named_children())
+    watch, stateful = Watch(device), carries_state(model)
+    timed: list[list[float]] = []
+    sizes: list[list[int]] = []
+    for number in range(warmup + minibatches):
+        x, y = batches[number]
+        if stateful and batches.begins(number):
+            reset_state(model)
+        for parameter in model.parameters():
+            parameter.grad = None
+        watch.start()
+        produced = passes(list(blocks.values()), x, y, loss_function, watch)
+        seconds = watch.seconds()
+        if number >= warmup:
+            timed.append(seconds)
+            sizes.append(produced)
+        progress(number + 1)
+    columns = [statistics.median(column) for column in zip(*timed)]
+    activations = [statistics.fmean(column) for column in zip(*sizes)]  # lengths may differ from minibatch to minibatch
+    forward, backward = columns[: len(blocks)], columns[len(blocks) :][::-1]
+    found = zip(blocks, forward, backward, activations, map(parameter_bytes, blocks.values()))
+    return [Layer(*values) for values in found]
+
+
+def passes(blocks: list[nn.Module], x: torch.Tensor, y: torch.Tensor, loss_function: Loss, watch: Watch) -> list[int]:
+    """One minibatch: a stretch of `watch` for each block's forward pass, then for each one's backward pass, the last
+    block first. Returns the bytes of the blocks' outputs."""
+    entries, outputs, produced, value = [], [], [], x
+    for index, block in enumerate(blocks):
+        entry = value.detach()
+        if value.requires_grad:
+            entry.requires_grad_()
+        with watch:
+            value = block(entry)
+            produced.append(value)
+            if index == len(blocks) - 1:
+                value = loss_function(value, y)
+        entries.append(entry)
+        outputs.append(value)
+    gradient = None
+    for entry, output in zip(reversed(entries), reversed(outputs)):
+        with watch:
+            if output.requires_grad:
+                torch.autograd.backward(output, gradient)
+        gradient = entry.grad
+    return [tensor_bytes(value) for value in produced]
+
+
+class Watch:
+    """Seconds of stretches of work on a device: `with watch:`; on a GPU by events, which nothing waits for."""
+
+    def __init__(self, device: torch.device):
+        self.device = device
+        self.events = DeviceTimes() if device.type == "cuda" else None
+        self.marks: list[Any] = []
+
+    def start(self) -> None:
+        """Begin a minibatch, with the device idle."""
+        self.marks = []
+        if self.events:
+            torch.cuda.synchronize(self.device)
+            self.events.anchor(time.perf_counter())
+
+    def __enter__(self) -> None:
+        self._mark()
+
+    def __exit__(self, *_: object) -> None:
+        self._mark()
+
+    def _mark(self) -> None:
+        self.marks.append(self.events.mark() if self.events else time.perf_counter())
+
+    def seconds(self) -> list[float]:
+        """Of each stretch since `start`, in order."""
+        times = self.events.seconds(self.marks) if self.events else self.marks
+        return [end - begin for begin, end in zip(times[::2], times[1::2])]

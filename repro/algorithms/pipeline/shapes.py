@@ -1,0 +1,40 @@
+"""What goes between a model's blocks and what their passes keep, found by running the blocks on the meta device."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+
+import torch
+from torch import nn
+from torch.func import functional_call
+
+from repro.algorithms.pipeline.memory import counted
+from repro.algorithms.pipeline.messages import Shape
+from repro.core.errors import InputError
+
+
+def outputs(blocks: Sequence[nn.Module], x: torch.Tensor) -> list[Shape]:
+    """The shape of each block's output for inputs like x (N, ...), and what autograd keeps of its forward pass.
+
+    InputError where an output is no tensor of floats. The blocks stay as they are: they are run with weights and
+    buffers on the meta device in the place of theirs.
+    """
+    activation = torch.empty_like(x, device="meta")
+    found = []
+    for number, block in enumerate(blocks):
+        weights = {name: torch.empty_like(p, device="meta").requires_grad_(p.requires_grad)
+                   for name, p in block.named_parameters()}  # fmt: skip
+        buffers = ((name, torch.empty_like(buffer, device="meta")) for name, buffer in block.named_buffers())
+        activation = activation.detach()
+        if activation.is_floating_point():
+            activation.requires_grad_()
+        with torch.enable_grad(), counted(weights.values()) as kept:
+            activation = functional_call(block, dict(chain(weights.items(), buffers)), (activation,))
+        if not isinstance(activation, torch.Tensor) or not activation.is_floating_point():
+            what = type(activation).__name__ if not isinstance(activation, torch.Tensor) else activation.dtype
+            raise InputError(
+                f"block {number} of the model puts out {what}: between blocks of a pipeline goes one tensor of floats"
+            )
+        found.append(Shape(tuple(activation.shape), activation.dtype, kept.nbytes))
+    return found

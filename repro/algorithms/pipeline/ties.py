@@ -1,0 +1,111 @@
+"""Which of the optimal partitions is taken: fewest stages, then balance, then the first in lexicographic order.
+
+Balance is the least difference between the slowest and the fastest stage. The order compares stage by stage (last
+layer, or the number of the cut behind the stage; replicas), so nothing is left to chance; the authors' code takes
+whichever their set order brings first. Graph, tables and `allowed` as in `repro.algorithms.pipeline.optimum`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+
+from repro.algorithms.pipeline.optimum import TOLERANCE, least, reverse, reverse_allowed
+
+Stage = tuple[int, int]  # last layer, replicas
+
+
+def choose(good: np.ndarray, seconds: np.ndarray, allowed: np.ndarray, limit: float) -> list[Stage]:
+    """The one of the partitions of good stages (N, N, M) that is taken; there must be one.
+
+    seconds (N, N, M): of the stages; limit: of the partition's slowest component, the scale on which seconds are equal.
+    """
+    graph = Graph.of(good, seconds, allowed)
+    close = TOLERANCE * limit
+    points, best = [], np.inf
+    fastest_slowest, cap = graph.least_slowest(-np.inf), np.inf
+    # along the partitions that no other one beats in both, the slowest stage and the fastest
+    while (fastest := graph.greatest_fastest(cap)) is not None and fastest_slowest - fastest <= best + close:
+        slowest = graph.least_slowest(fastest)
+        points.append((fastest, slowest))
+        best = min(best, slowest - fastest)
+        cap = np.nextafter(slowest - close, -np.inf)
+    equal = [(low - close, high + close) for low, high in points if high - low <= best + close]
+    return min(graph.first_path(low, high) for low, high in equal)
+
+
+@dataclass(frozen=True)
+class Graph:
+    """The edges on paths with the fewest stages, in the order of their target; nodes are numbered k (M + 1) + m.
+
+    levels  for each stage of a path the slice of its edges
+    """
+
+    source: np.ndarray
+    target: np.ndarray
+    replicas: np.ndarray
+    seconds: np.ndarray
+    levels: list[slice]
+    machines: int
+    nodes: int
+
+    @classmethod
+    def of(cls, good: np.ndarray, seconds: np.ndarray, allowed: np.ndarray) -> Graph:
+        layers, _, machines = good.shape
+        one = np.where(good, 1.0, np.inf)
+        reached = least(one, allowed, np.add)  # stages up to a node
+        to_go = least(reverse(one), reverse_allowed(allowed), np.add)[::-1, ::-1]
+        fewest = int(reached[layers, machines])
+        first, last, r = np.nonzero(good)
+        pieces = []
+        for used in range(machines):
+            with_it = used + r + 1
+            fits = (with_it <= machines) & allowed[used, r]
+            fits[fits] = reached[first[fits], used] + 1 + to_go[last[fits] + 1, with_it[fits]] == fewest
+            at = np.flatnonzero(fits)
+            rows = first[at] * (machines + 1) + used, (last[at] + 1) * (machines + 1) + with_it[at]
+            pieces.append((*rows, r[at] + 1, seconds[first[at], last[at], r[at]], reached[first[at], used]))
+        source, target, replicas, taken, level = (np.concatenate(column) for column in zip(*pieces))
+        order = np.lexsort((target, level))
+        borders = np.searchsorted(level[order], np.arange(fewest + 1))
+        levels = [slice(begin, end) for begin, end in pairwise(borders)]
+        nodes = (layers + 1) * (machines + 1)
+        return cls(source[order], target[order], replicas[order], taken[order], levels, machines, nodes)
+
+    def least_slowest(self, floor: float) -> float:
+        """The least slowest stage of the paths whose stages all take `floor` seconds or more; there must be one."""
+        weights = np.where(self.seconds >= floor, self.seconds, np.inf)
+        return self._through(weights, np.maximum, np.minimum, (0.0, np.inf))
+
+    def greatest_fastest(self, cap: float) -> float | None:
+        """The greatest fastest stage of the paths whose stages all take `cap` seconds or less; None: there is none."""
+        weights = np.where(self.seconds <= cap, self.seconds, -np.inf)
+        found = self._through(weights, np.minimum, np.maximum, (np.inf, -np.inf))
+        return None if found == -np.inf else found
+
+    def _through(self, weights: np.ndarray, along: np.ufunc, among: np.ufunc, ends: tuple[float, float]) -> float:
+        """`along` the edges of a path, the best `among` paths to the last node; ends: of the empty path, of none."""
+        values = np.full(self.nodes, ends[1])
+        values[0] = ends[0]
+        for level in self.levels:
+            target = self.target[level]
+            starts = np.flatnonzero(np.append(True, target[1:] != target[:-1]))
+            values[target[starts]] = among.reduceat(along(values[self.source[level]], weights[level]), starts)
+        return float(values[-1])
+
+    def first_path(self, low: float, high: float) -> list[Stage]:
+        """The first path in lexicographic order whose stages all take between so many seconds."""
+        inside = (self.seconds >= low) & (self.seconds <= high)
+        leads = np.zeros(self.nodes, bool)
+        leads[-1] = True
+        for level in reversed(self.levels):
+            leads[self.source[level][inside[level] & leads[self.target[level]]]] = True
+        found, node = [], 0
+        for level in self.levels:
+            fits = (self.source[level] == node) & inside[level] & leads[self.target[level]]
+            at = int(np.flatnonzero(fits)[0])  # edges are in the order of their target: layer, then machines
+            node = int(self.target[level][at])
+            found.append((node // (self.machines + 1) - 1, int(self.replicas[level][at])))
+        return found

@@ -1,0 +1,39 @@
+"""A schedule as text, as the paper draws it (Figures 3 and 8): a line a machine, a column a unit of time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from repro.algorithms.pipeline.deadlock import Pass, run
+from repro.algorithms.pipeline.plan import BACKWARD, FORWARD, Plan
+
+IDLE = "."
+
+
+def text(plan: Plan, forward: int = 1, backward: int = 1) -> str:
+    """A plan whose passes take so many units, drawn."""
+    return drawn(plan, passes(plan, forward, backward))
+
+
+def passes(plan: Plan, forward: int = 1, backward: int = 1) -> list[Pass]:
+    """Every pass with its time in units; InputError where the plan deadlocks.
+
+    forward, backward: units of a stage's passes; a stage that is replicated takes as long with each minibatch.
+    """
+    return run(plan, lambda stage, kind: forward if kind == FORWARD else backward)
+
+
+def drawn(plan: Plan, passes: Sequence[Pass]) -> str:
+    """Minibatches count from 1, as in the paper; those in their backward pass have a star; a dot is an idle unit."""
+    units = int(max(one.end for one in passes))
+    width = len(str(plan.minibatches)) + 1
+    rows = [[IDLE] * units for _ in range(plan.layout.ranks)]
+    for one in passes:
+        for unit in range(int(one.start), int(one.end)):
+            rows[one.rank][unit] = f"{one.minibatch + 1}{'*' * (one.kind == BACKWARD)}"
+    lines = []
+    for rank, row in enumerate(rows):
+        stage, replica = plan.layout.place(rank)
+        name = f"stage {stage + 1}" + (f".{replica + 1}" if plan.replicas(stage) > 1 else "")
+        lines.append(f"{name:<10}" + " ".join(cell.rjust(width) for cell in row))
+    return "\n".join(line.rstrip() for line in lines)

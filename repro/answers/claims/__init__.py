@@ -1,0 +1,1 @@
+"""Claims as data, the evidence for each, and the verdict that follows."""

@@ -1,0 +1,47 @@
+"""Numbers of a paper that follow from other numbers of it: checks, and their table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import pandas as pd
+
+from repro.answers.claims.stats import DASH
+
+SAME = 0.01  # of the printed number
+
+
+@dataclass(frozen=True)
+class Check:
+    """A number that the paper prints, and the same from its other numbers."""
+
+    what: str
+    printed: str
+    follows: str
+    how: str
+    off: float | None = None  # follows over printed, where both are numbers
+
+
+def check(
+    what: str, printed: float, follows: float, unit: str, how: str,
+    written: tuple[Callable[[float], str], Callable[[float], str]] = ("{:g}".format, "{:.4g}".format),
+) -> Check:  # fmt: skip
+    """Two numbers in the same unit; written: how each becomes text."""
+    return Check(what, f"{written[0](printed)}{unit}", f"{written[1](follows)}{unit}", how, follows / printed)
+
+
+def plain(value: float) -> str:
+    """Four significant digits without trailing zeros; every digit before the point."""
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.4g}"
+
+
+def table(checks: Iterable[Check]) -> pd.DataFrame:
+    """Every check as text; *off*: what follows over what is printed, less 1."""
+    return pd.DataFrame(
+        [
+            {"what": c.what, "the paper prints": c.printed, "follows from its other numbers": c.follows, "how": c.how,
+             "off": DASH if c.off is None else "agrees" if abs(c.off - 1) <= SAME else f"{100 * (c.off - 1):+.0f} %"}
+            for c in checks
+        ]
+    )  # fmt: skip

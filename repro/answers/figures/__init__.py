@@ -1,0 +1,1 @@
+"""Figures from specifications, and what draws them."""

@@ -1,0 +1,114 @@
+"""Figures and tables of a page by their specifications (`reports/<page>/figures.yaml`), as Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TypeVar
+
+import pandas as pd
+
+from repro.answers.figures import drawing
+from repro.answers.figures import specification as figures
+from repro.answers.figures.specification import Shown, Table
+from repro.answers.pages.files import Files
+from repro.answers.tables.groups import Group, key_of
+from repro.answers.tables.loading import Summary
+from repro.answers.tables.probes import AnyGroup
+from repro.answers.tables.results import Results
+from repro.core.errors import InputError, unknown
+from repro.core.paths import REPORTS
+from repro.records import tidy
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Specs:
+    """rows: gives the rows of what a specification names, before its filter; empty where nothing has been run."""
+
+    page: str
+    files: Files
+    rows: Callable[[Shown], pd.DataFrame]
+
+    @cached_property
+    def shown(self) -> figures.File:
+        return figures.read(REPORTS / self.page / "figures.yaml")
+
+    def figure(self, name: str) -> str:
+        """Picture, caption with its kinds of number, links to what is behind it."""
+        figure = self._known("figure", name, self.shown.figures)
+        table = self.rows(figure)
+        rows = figures.rows(figure, table) if len(table) else table
+        if not len(rows):
+            return f"*{figure.title}: not run yet.*"
+        caption = _caption(figure, rows)
+        return self.files.picture(lambda: drawing.draw(figure, rows), repr(figure), name, figure.alt, caption, rows)
+
+    def table(self, name: str) -> str:
+        """A caption, and the table below it."""
+        spec = self._known("table", name, self.shown.tables)
+        table = self.rows(spec)
+        cells = figures.cells(spec, table) if len(table) else table
+        if not len(cells):
+            return f"*{spec.title}: not run yet.*"
+        return f"*{_caption(spec, figures.chosen(table, spec.where))}*\n\n{self.files.table(cells, name)}"
+
+    def _known(self, what: str, name: str, specs: Mapping[str, T]) -> T:
+        if name not in specs:
+            raise unknown(f"{what} of {self.page}", name, specs)
+        return specs[name]
+
+
+def _caption(shown: Shown, rows: pd.DataFrame) -> str:
+    """Title, the kinds of number in it, and what else is to be said."""
+    told = "kind" in rows and not (isinstance(shown, Table) and "kind" in (*shown.columns, *shown.index, shown.across))
+    kinds = ", ".join(f"**{kind}**" for kind in dict.fromkeys(rows["kind"])) if told else ""
+    return f"{shown.title}{f' ({kinds})' if kinds else ''}. {shown.caption}".strip()
+
+
+Made = Mapping[str, Callable[[Results], pd.DataFrame]]  # by name, what a paper's own module makes of the results
+
+
+def of_paper(paper: str) -> Made:
+    """The tables that `reports/<paper>/tables.py` makes; none where there is no such file."""
+    name = f"repro.reports.{paper}.tables"
+    return import_module(name).TABLES if find_spec(name) else {}
+
+
+def table(shown: Shown, found: Results, made: Made) -> pd.DataFrame:
+    """The rows of a figure or table, before its filter: of every group of its experiments that the page shows, and of
+    variants of one's own that were run as these were."""
+    if shown.table in made:
+        return made[shown.table](found)
+    if shown.table not in tidy.TABLES:
+        raise unknown(f"table of '{shown.title}'", shown.table, (*tidy.TABLES, *made))
+    names = [shown.experiment] if isinstance(shown.experiment, str) else shown.experiment
+    if not names:
+        raise InputError(f"'{shown.title}': table {shown.table} needs experiment")
+    rows = []
+    for (experiment, kind), group in found.shown.items():
+        if experiment in names:
+            for run in [*group.used(), *_alike(group, found)]:
+                own = tidy.run(run) if shown.table != "runs" else {}
+                about = {"experiment": experiment, "kind": kind, "model": own.get("model"), "seed": run["seed"]}
+                about |= {"variant": run["setting"], "workers": run["workers"], "testbed": run["testbed"]}
+                about |= {"breakdown": bool(run.get("breakdown"))} if isinstance(group, Group) else {}
+                rows += [about | row for row in tidy.rows(shown.table, run)]
+    return tidy.frame(rows)
+
+
+def _alike(group: AnyGroup, found: Results) -> list[Summary]:
+    """Runs of no group that is shown, but of its experiment, machine, data and length: somebody's own variants."""
+    if not isinstance(group, Group):
+        return []
+    return [
+        run
+        for other in found.others
+        if isinstance(other, Group) and other.first["experiment"] == group.first["experiment"]
+        if key_of(other.first) == key_of(group.first)
+        for run in other.used()
+    ]

@@ -1,0 +1,82 @@
+"""What a run does to the machine while it trains: CPU, memory and, with NVIDIA's library, GPUs, sampled now and then.
+
+Of the whole machine that launched the run, whoever uses it: runs that are simulated side by side show the same. The
+launching process takes the samples, ranks know nothing of it; they go to a file in the run's folder, from which the
+mirror tells MLflow, which shows them as system metrics under the names that its own monitors have.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from repro.answers.mlflow.format import Point
+from repro.core import no_links
+from repro.core.errors import InputError
+
+SAMPLES = "system.jsonl"  # in a run's folder: a line a sample, {"time": milliseconds since 1970, name: value, ...}
+EVERY_S = 10.0  # a sample takes about a millisecond of a core
+
+
+@contextlib.contextmanager
+def sampled(folder: Path, every_s: float = EVERY_S) -> Iterator[None]:
+    """Sample the machine while the body runs, each `every_s` seconds and at the end, into the run's folder."""
+    over = threading.Event()
+    thread = threading.Thread(target=_sample, args=(folder / SAMPLES, over, every_s), name="samples", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join(every_s)
+
+
+def sampled_points(folder: Path) -> list[Point]:
+    """The samples in a run's folder as points of MLflow's metrics, a step each; half a line at its end is none."""
+    try:
+        lines = no_links.read(folder / SAMPLES).decode("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return []
+    points = []
+    for step, line in enumerate(lines):
+        with contextlib.suppress(ValueError):
+            values: dict[str, float] = json.loads(line)
+            taken = round(values.pop("time"))
+            points += [Point(f"system/{name}", step, taken, float(value)) for name, value in values.items()]
+    return points
+
+
+def _sample(path: Path, over: threading.Event, every_s: float) -> None:
+    monitors = _monitors()
+    _values(monitors)  # the processor's first is of no time at all
+    while not over.is_set():
+        over.wait(every_s)
+        values = {"time": round(1000 * time.time())} | _values(monitors)
+        # a full disk is not ours to say
+        with contextlib.suppress(OSError, InputError), no_links.opened(path, "a", encoding="utf-8") as file:
+            file.write(json.dumps(values) + "\n")
+
+
+def _monitors() -> list[Any]:
+    """MLflow's, of CPU and memory, and of GPUs where there are some and the package nvidia-ml-py."""
+    from mlflow.system_metrics.metrics.cpu_monitor import CPUMonitor
+    from mlflow.system_metrics.metrics.gpu_monitor import GPUMonitor
+
+    monitors: list[Any] = [CPUMonitor()]
+    with contextlib.suppress(ImportError, RuntimeError):
+        monitors.append(GPUMonitor())
+    return monitors
+
+
+def _values(monitors: list[Any]) -> dict[str, float]:
+    found: dict[str, float] = {}
+    for monitor in monitors:
+        monitor.collect_metrics()
+        found |= monitor.aggregate_metrics()
+        monitor.clear_metrics()
+    return found

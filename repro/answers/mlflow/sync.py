@@ -1,0 +1,181 @@
+"""`repro track sync`: every run below the results folder into MLflow, complete and once."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from repro.answers.mlflow.mirror import Mirror, digest, digest_of
+from repro.answers.mlflow.store import Store, hurried, reason
+from repro.core import no_links
+from repro.core.errors import FaultError, InputError, ReproError
+from repro.core.paths import REFERENCE, results_root
+from repro.core.warnings import warn
+from repro.experiment.files import read_yaml, yaml_of
+from repro.records import reference, tidy
+from repro.records.events import read_events
+from repro.records.reference import Published
+from repro.records.store import read_summary, run_folders
+
+FILES = ("summary.json", "events.jsonl")  # a run has one of these
+RUNS_A_PROCESS = 200  # at least
+# what Python says where a value is not of its type, or beyond all numbers
+OF_VALUES = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
+
+
+class Synced(NamedTuple):
+    """How many runs were mirrored now, were there already, and are being run (and mirrored) by another command."""
+
+    done: int
+    already: int
+    running: int
+
+
+def sync_all(root: Path | None = None, uri: str | None = None) -> Synced:
+    """Mirror every run folder below `root`, and of a reference in it, that is not in MLflow as it is now.
+
+    Finished runs come from their summary and, where it is still there, their event log. A run without a summary gets
+    its curve so far and the status KILLED or FAILED; one whose files cannot be read is left out, with a warning. Many
+    runs are shared out over the cores, paper by paper: each takes MLflow some 50 ms of Python. FaultError where MLflow
+    cannot be reached or does not take something: the next call goes on from there.
+    """
+    root = root or results_root()
+    shares = _shares(root)
+    if len(shares) < 2:
+        return _sync(root, uri, *shares)
+    with ProcessPoolExecutor(len(shares), get_context("fork")) as processes:
+        done = list(processes.map(partial(_sync, root, uri), shares))
+    return Synced(*map(sum, zip(*done)))
+
+
+def _shares(root: Path) -> list[set[str]]:
+    """Papers of about as many runs for each process; every paper's MLflow experiments are its own."""
+    runs = Counter(folder.relative_to(root).parts[0] for folder in run_folders(root, "*", FILES))
+    for paper in reference.papers(root / REFERENCE):
+        runs[paper] += reference.count(paper, root / REFERENCE)
+    count = min(os.cpu_count() or 1, len(runs), runs.total() // RUNS_A_PROCESS)
+    shares: list[set[str]] = [set() for _ in range(max(1, count))]
+    for paper, _ in runs.most_common():
+        min(shares, key=lambda share: sum(runs[one] for one in share)).add(paper)
+    return shares
+
+
+def _sync(root: Path, uri: str | None, papers: Collection[str]) -> Synced:
+    """`sync_all` of these papers."""
+    store = Store(uri, root)
+    own = {folder.relative_to(root): folder for paper in sorted(papers) for folder in run_folders(root, paper, FILES)}
+    published = [
+        run
+        for paper in reference.papers(root / REFERENCE)
+        if paper in papers
+        for run in reference.read(paper, root / REFERENCE)
+        if Path(paper, tidy.name(run.summary)) not in own
+    ]
+    todo: list[tuple[str, Callable[[], Mirror | str | None]]] = [
+        *((str(folder), partial(sync_one, store, folder)) for folder in own.values()),
+        *((f"{REFERENCE}: {tidy.name(run.summary)}", partial(sync_published, store, run)) for run in published),
+    ]
+    counts = {"done": 0, "already": 0, "running": 0}
+    changed: dict[str, Mirror] = {}  # of each MLflow experiment one whose view is of all its runs
+    with hurried():
+        for name, one in [*todo, ("views", lambda: show(changed.values()))]:
+            try:
+                if isinstance(what := one(), Mirror):
+                    changed[what.experiment] = what
+                    counts["done"] += 1
+                elif what:
+                    counts[what] += 1
+            except InputError as error:  # of one run, which keeps no other from being mirrored
+                warn(f"{error}; left out")
+            except ReproError:
+                raise
+            except Exception as error:
+                if is_of_run(error):
+                    warn(f"{name}: MLflow cannot show what it holds ({reason(error)}); left out")
+                    continue
+                sent = f"{counts['done']} of {len(todo)} runs were mirrored"
+                raise FaultError(f"MLflow ({store.name}): {reason(error)}; {sent}, the same command goes on") from None
+    return Synced(**counts)
+
+
+def is_of_run(error: Exception) -> bool:
+    """Whether it comes of what a run's files hold, which anybody may have written, and not of MLflow's being away."""
+    from mlflow.exceptions import MlflowException
+
+    if isinstance(error, MlflowException):
+        # what a database says of a value has MLflow's own words around it
+        return error.error_code == "INVALID_PARAMETER_VALUE" or isinstance(error.__cause__, OF_VALUES)
+    return isinstance(error, OF_VALUES) and not isinstance(error, OSError)  # as requests' own ValueErrors are
+
+
+def show(mirrors: Iterable[Mirror]) -> None:
+    for mirror in mirrors:
+        mirror.show()
+
+
+def sync_published(store: Store, run: Published) -> Mirror | str:
+    """Mirror one run of the reference, which has no folder: its files are written where MLflow lacks them."""
+    record, mirror = {"config": run.config} | run.config | run.summary, Mirror(store)
+    if mirror.has(record, digest(run.summary)):
+        return "already"
+    with tempfile.TemporaryDirectory() as folder:
+        # not waiting for the disk, and on one line, which MLflow's page folds out: an indented one takes Python as long
+        # as MLflow takes for the run
+        Path(folder, "summary.json").write_text(json.dumps(run.summary, sort_keys=True), encoding="utf-8")
+        Path(folder, "config.yaml").write_text(yaml_of(run.config), encoding="utf-8")
+        mirror.send(record, Path(folder), run.summary)
+    return mirror
+
+
+def sync_one(store: Store, folder: Path) -> Mirror | str | None:
+    """Mirror one run's folder: the mirror that did, or which other of `Synced`'s fields it counts for, or None where it
+    holds no run yet."""
+    if _is_running(folder):
+        return "running"
+    state, summary, events = digest_of(folder), read_summary(folder), read_events(folder / "events.jsonl")
+    record = describe(folder, summary, events)
+    if "key" not in record:
+        return None  # nothing but a torn first line
+    mirror = Mirror(store)
+    if mirror.has(record, state):
+        return "already"
+    failures = [event["reason"] for event in events[-1:] if event["event"] in ("failed", "diverged")]
+    if summary:
+        mirror.send(record, folder, summary)
+        return mirror
+    mirror.start(record)
+    if failures:
+        mirror.fail(folder, str(failures[0]))
+    else:
+        mirror.kill(folder)
+    return mirror
+
+
+def describe(folder: Path, summary: dict[str, Any] | None, events: list[dict[str, Any]]) -> dict[str, Any]:
+    """What `Mirror.start` wants to know of a run, from its folder `<paper>/<experiment>/<run>`."""
+    record: dict[str, Any] = dict(zip(("paper", "experiment", "cell"), folder.parts[-3:]))
+    path = folder / "config.yaml"
+    config = read_yaml(path) if path.is_file() else {}
+    started = [event for event in events if event["event"] == "run_start"]
+    return record | {"config": config} | config | (started[-1] if started else {}) | (summary or {})
+
+
+def _is_running(folder: Path) -> bool:
+    """Whether a command holds the run (`repro.launch.runner.run_folder`): that command mirrors it too."""
+    try:
+        with no_links.opened(folder / "cell.lock") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:  # no such file, or a file system without locks
+        return False
+    return False

@@ -1,0 +1,174 @@
+"""`repro ui`: MLflow's own web page over the mirror, on this machine only, gone when the command ends."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from repro.answers.mlflow.format import experiment_name
+from repro.answers.mlflow.store import Store, database_file, is_server, is_sqlite, open_store, public, tracking_uri
+from repro.answers.mlflow.view import page
+from repro.core.errors import FaultError, InputError
+from repro.core.paths import results_root
+from repro.core.processes import end_with_parent
+
+HOST, PORT = "127.0.0.1", 5000  # that it listens on by default
+START_LIMIT_S = 120.0  # 7 s on an idle machine
+STOP_LIMIT_S = 10.0
+
+
+def addresses(records: Iterable[Mapping[str, Any]]) -> list[str]:
+    """Where `repro ui` shows these runs: the page of each MLflow experiment that has some; none of a server's, which
+    may be slow to say, nor of a file that cannot be read."""
+    store = Store()
+    if store.is_server:
+        return []
+    try:
+        found = {each.name: each.experiment_id for each in store.client.search_experiments()}
+    except Exception:  # whatever it is: nothing of MLflow stops a command
+        return []
+    names = dict.fromkeys(map(experiment_name, records))
+    return [page(f"http://{HOST}:{PORT}", found[name]) for name in names if name in found]
+
+
+def serve(
+    host: str = HOST, port: int = PORT, root: Path | None = None, say: Callable[[str], None] | None = None
+) -> None:
+    """Serve the results' MLflow database until Ctrl-C (or SIGTERM); prints the links to open.
+
+    InputError: no database yet, the port is taken, or $MLFLOW_TRACKING_URI names a server, which has its own page.
+    """
+    root = root or results_root()
+    say = say or (lambda text: print(text, flush=True))
+    uri = tracking_uri(None, root)
+    if is_server(uri):
+        raise InputError(f"MLFLOW_TRACKING_URI is a server: open {public(uri)} in a browser")
+    if is_sqlite(uri) and not (database := database_file(uri)).is_file():
+        raise InputError(f"no MLflow database at {database}: run an experiment, or `repro ui --sync` for earlier ones")
+    check_port(host, port)
+    links = _links(uri, root, f"http://{_address(host)}:{port}")
+    with _sigterm_like_ctrl_c(), _server(uri, host, port) as server:
+        try:
+            _wait_until_healthy(server, host, port)
+            say("\n".join([*links, "Ctrl-C ends it."]))
+            server.wait()
+        except KeyboardInterrupt:
+            return
+    raise FaultError(f"the MLflow server ended with status {server.returncode}; its last words are above")
+
+
+def _links(uri: str, root: Path, base: str) -> list[str]:
+    """For each kind of runs of an experiment the page that opens their table."""
+    client = open_store(uri, root)  # here and not in the server, whose processes would make or migrate it in a race
+    found = sorted((each.name, each.experiment_id) for each in client.search_experiments() if each.name != "Default")
+    width = max((len(name) for name, _ in found), default=0)
+    lines = [f"{name:{width}}  {page(base, number)}" for name, number in found]
+    return (
+        [*lines, "Each opens the table of runs; their charts: its button Chart view."]
+        if lines
+        else [f"{base} (nothing was mirrored yet)"]
+    )
+
+
+def check_port(host: str, port: int) -> None:
+    if not 0 < port < 65536:
+        raise InputError(f"no such port: {port}; choose one from 1024 to 65535")
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            # As servers do: a port whose last connections are only fading away is free.
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as error:
+        other = port + 1 if port < 65535 else 5001
+        why = error.strerror or error
+        raise InputError(f"cannot listen on {host}:{port} ({why}): choose another, as in --port {other}") from None
+
+
+@contextlib.contextmanager
+def _server(uri: str, host: str, port: int) -> Iterator[subprocess.Popen]:
+    """MLflow's server in a session of its own, so that one signal reaches all of its processes, and only them."""
+    command = [sys.executable, "-m", "mlflow", "server", "--workers", "1", "--host", host, "--port", str(port)]
+    command += ["--backend-store-uri", uri]
+    # Jobs are for language-model evaluation; they start a dozen processes and take half a minute.
+    settings = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false", "MLFLOW_DISABLE_TELEMETRY": "true"}
+    settings |= {"MLFLOW_LOGGING_LEVEL": "WARNING", "PYTHONWARNINGS": "ignore"}
+    server = subprocess.Popen(
+        [*command, "--uvicorn-opts", "--log-level warning"],
+        env=os.environ | settings,
+        stdin=subprocess.DEVNULL,
+        stdout=sys.stderr,
+        start_new_session=True,
+        preexec_fn=end_with_parent,
+    )
+    try:
+        yield server
+    finally:
+        _stop(server)
+
+
+def _stop(server: subprocess.Popen) -> None:
+    """End the server and whatever it started: politely, then not."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(server.pid, number)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            server.wait(STOP_LIMIT_S)
+            until = time.monotonic() + STOP_LIMIT_S
+            while _group_lives(server.pid) and time.monotonic() < until:
+                time.sleep(0.05)
+            if not _group_lives(server.pid):
+                return
+
+
+def _group_lives(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _wait_until_healthy(server: subprocess.Popen, host: str, port: int) -> None:
+    url = f"http://{_address(host)}:{port}/health"
+    until = time.monotonic() + START_LIMIT_S
+    while time.monotonic() < until:
+        if server.poll() is not None:
+            raise FaultError(f"the MLflow server ended with status {server.returncode}; its last words are above")
+        with contextlib.suppress(urllib.error.URLError, OSError):
+            with urllib.request.urlopen(url, timeout=5) as answer:
+                if answer.status == 200:
+                    return
+        time.sleep(0.2)
+    raise FaultError(f"the MLflow server did not answer at {url} within {START_LIMIT_S:.0f} s")
+
+
+def _address(host: str) -> str:
+    """What to type into a browser for the address that the server listens on."""
+    if host in ("0.0.0.0", "::", ""):
+        return "127.0.0.1"
+    return f"[{host}]" if ":" in host else host
+
+
+@contextlib.contextmanager
+def _sigterm_like_ctrl_c() -> Iterator[None]:
+    """`kill` ends this command as Ctrl-C does, so that the server goes with it."""
+    try:
+        before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    except ValueError:  # not the main thread: signals are somebody else's
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

@@ -1,0 +1,1 @@
+"""Pages from templates, written to the workspace."""

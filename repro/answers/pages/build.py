@@ -1,0 +1,94 @@
+"""Build pages from results alone: `repro.answers.pages.build.build()`."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from importlib import import_module
+from pathlib import Path
+
+from repro.answers.pages import built
+from repro.answers.pages.built import Built
+from repro.answers.pages.files import Files
+from repro.answers.pages.overview import ACROSS, PAPERS
+from repro.core import no_links
+from repro.core.errors import InputError, unknown
+from repro.core.paths import reports_root
+
+GENERATED = {".png", ".pdf", ".csv", ".json", ".tex"}
+
+
+def build(
+    paper: str | None = None, results: Path | None = None, out: Path | None = None,
+    say: Callable[[str], None] = lambda line: None,
+) -> list[Path]:  # fmt: skip
+    """Build the pages of one paper alone, or all pages and the overview; returns what was written, pages first.
+
+    results: a results folder to be read alone (default: workspace and reference, as `repro.answers.tables.loading`
+    tells); out: where pages go (`reports_root()`); say: is told of each page before it is built. The same summaries
+    give the same bytes; a page of which nothing changed stays as it is (`repro.answers.pages.built`). A page's figures
+    and tables of an earlier build that no longer have results are removed.
+    """
+    if paper is not None and paper not in (*PAPERS, *ACROSS):
+        raise unknown("paper", paper, (*PAPERS, *ACROSS))
+    results, out = (Path(folder) if folder is not None else None for folder in (results, out))
+    out = out or reports_root()
+    names = (*PAPERS, *ACROSS) if paper is None else (paper,)
+    made = {name: before for name in names if (before := _as_it_was(name, results, out))}
+    made |= _pages([name for name in names if name not in made], results, out, say)
+    if paper is None:
+        from repro.answers.pages import overview
+
+        made[overview.PAGE] = overview.build({name: one.said for name, one in made.items()}, out)
+    pages: list[Path] = []
+    files: list[Path] = []
+    for name in (*names, *made.keys() - {*names}):
+        of_page, others = made[name].written()
+        pages += of_page
+        files += others
+        _sweep([out / "figures" / name, out / "tables" / name], set(others))
+    return [*pages, *files]
+
+
+def _as_it_was(name: str, results: Path | None, out: Path) -> Built | None:
+    """A page as an earlier build made it, where nothing has changed since."""
+    before = Built.before(name, out)
+    return before if before.is_of(built.inputs(name, results)) else None
+
+
+def _pages(names: Sequence[str], results: Path | None, out: Path, say: Callable[[str], None]) -> dict[str, Built]:
+    """What `page` gives for each, in order; several at once in processes of their own, one a core."""
+    cores = len(os.sched_getaffinity(0))
+    if len(names) <= 1 or cores == 1:
+        made = {}
+        for name in names:
+            say(f"building the page of {name} ...")
+            made[name] = page(name, results, out)
+        return made
+    say(f"building the pages of {', '.join(names)} ...")
+    fresh = multiprocessing.get_context("forkserver")  # drawing may have threads here
+    with ProcessPoolExecutor(min(cores, len(names)), mp_context=fresh) as pool:
+        return dict(zip(names, pool.map(page, names, [results] * len(names), [out] * len(names))))
+
+
+def page(name: str, results: Path | None, out: Path) -> Built:
+    """The page of a paper, or one across papers, built under `out`."""
+    files, inputs = Files(name, out), built.inputs(name, results)
+    if name in PAPERS:
+        from repro.answers.pages import paper_page
+
+        return files.built(inputs, *paper_page.build(name, results, files))
+    return files.built(inputs, *import_module(f"repro.reports.{name}").build(results, files))
+
+
+def _sweep(folders: list[Path], written: set[Path]) -> None:
+    """Remove what an earlier build left in the folders that are only ours."""
+    for folder in folders:
+        for path in sorted(folder.glob("*")):
+            if path.suffix in GENERATED and path not in written:
+                try:
+                    no_links.remove(path)
+                except OSError as error:
+                    raise InputError(f"{path}: an outdated figure cannot be removed ({error.strerror})") from None

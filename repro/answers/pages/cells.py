@@ -1,0 +1,58 @@
+"""The page's tables as data frames of text, and how such a frame becomes Markdown or LaTeX."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from repro.answers.claims.stats import ALPHA, DASH, RHO, TIMES
+from repro.answers.tables import foreign
+from repro.answers.tables.loading import Summary
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LATEX = {DASH: "--", TIMES: r"$\times$", "·": r"$\cdot$", "∞": r"$\infty$", "β": r"$\beta$", "µ": r"$\mu$",
+         ALPHA: r"$\alpha$", RHO: r"$\rho$",
+         "√": r"$\surd$", "≤": r"$\le$", "≥": r"$\ge$", "±": r"$\pm$",
+         "÷": r"$\div$"}  # fmt: skip
+
+
+def markdown(table: pd.DataFrame, left: Sequence[str] = ()) -> str:
+    """A Markdown table; columns aligned right but for the first and those in `left`."""
+    escaped = table.map(cell).rename(columns=cell)
+    align = ["left" if i == 0 or name in left else "right" for i, name in enumerate(table.columns)]
+    return escaped.to_markdown(index=False, disable_numparse=True, colalign=align)
+
+
+def cell(value: object) -> str:
+    """Text that stays inside its cell and is not taken for markup."""
+    text = " ".join(str(value).split()) or DASH
+    for sign, name in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ("|", "&#124;"), ("*", "&#42;")):
+        text = text.replace(sign, name)
+    return text
+
+
+def latex(table: pd.DataFrame) -> str:
+    """A booktabs table, one paper column a column; signs that plain LaTeX lacks are replaced."""
+    text = table.map(foreign.plain).rename(columns=foreign.plain).to_latex(index=False, escape=True)
+    for sign, command in LATEX.items():
+        text = text.replace(sign, command)
+    return text
+
+
+def testbed_parameters(runs: Iterable[Summary]) -> pd.DataFrame:
+    """The simulated testbeds' parameters: a row a value, with its source and the testbeds that have it."""
+    import pandas as pd
+
+    models = {run["testbed"]: run["testbed_model"] for run in runs if run["kind"] == "simulated"}
+    rows = []
+    for testbed, model in sorted((name, model) for name, model in models.items() if model):
+        sources = model.get("sources") or {}
+        own = {name: value for name, value in model.items() if name not in ("name", "kind", "launcher", "sources")}
+        for name, value in pd.json_normalize(own).to_dict("records")[0].items():
+            path = str(name)
+            source = next((sources[key] for key in (path, path.partition(".")[0], "all") if key in sources), DASH)
+            rows.append((path, f"{value:g}" if isinstance(value, float) else str(value), source, testbed))
+    table = pd.DataFrame(rows, columns=["parameter", "value", "source", "testbeds"])
+    return table.groupby(["parameter", "value", "source"], sort=False)["testbeds"].agg(", ".join).reset_index()

@@ -1,0 +1,120 @@
+"""What numbers were made with: a row a group of runs, a column a property with all the values that its runs have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pandas as pd
+
+from repro.answers.claims.stats import DASH
+from repro.answers.tables.groups import finished, optimizer
+from repro.answers.tables.loading import Summary
+
+if TYPE_CHECKING:
+    from repro.answers.tables.probes import AnyGroup
+
+Some = tuple[dict[str, str], Sequence[Summary]]  # what names runs that stand in one row, and these
+SHOWN = ("hardware", "network", "launcher", "data set", "model", "workers", "batch", "optimizer", "epochs",
+         "iterations", "scale", "runs", "seed", "results", "commit", "finished")  # fmt: skip
+OTHERS = ("setting", "testbed", "launcher", "hardware", "data set", "options", "epochs", "batch", "scale", "seed",
+          "finished")  # fmt: skip
+
+
+def of_groups(groups: Mapping[tuple[str, str], AnyGroup]) -> pd.DataFrame:
+    """Of what a page shows, by experiment and kind."""
+    return table(({"experiment": name, "kind": kind}, group.used()) for (name, kind), group in groups.items())
+
+
+def others(groups: Iterable[AnyGroup]) -> pd.DataFrame:
+    """Of results that are in no figure of the page."""
+    rows = (({"experiment": group.first["experiment"], "kind": group.kind}, group.summaries) for group in groups)
+    return table(rows, OTHERS)
+
+
+def by(names: Sequence[str], runs: Iterable[Summary]) -> list[Some]:
+    """The runs by these entries, in order."""
+    found: dict[tuple[str, ...], list[Summary]] = {}
+    for run in runs:
+        found.setdefault(tuple(str(run[name]) for name in names), []).append(run)
+    return [(dict(zip(names, values)), some) for values, some in found.items()]
+
+
+def table(rows: Iterable[Some], columns: Sequence[str] = SHOWN) -> pd.DataFrame:
+    """The text of each column, for each row's runs."""
+    return pd.DataFrame([head | {name: _values(name, runs) for name in columns} for head, runs in rows])
+
+
+def versions(groups: Iterable[AnyGroup]) -> list[str]:
+    """The versions of Python, PyTorch and so on that the shown results were made with, each once."""
+    every = (run["provenance"].get("versions") or {} for group in groups for run in group.used())
+    return sorted({", ".join(f"{name} {value}" for name, value in sorted(of.items()) if value) for of in every})
+
+
+def _values(name: str, runs: Sequence[Summary]) -> str:
+    """Each value once, numbers by size."""
+    if name == "runs":
+        return str(len(runs))
+    found = {OF[name](run) if name in OF else run.get(name) for run in runs} - {None, ""}
+    return " / ".join(map(str, sorted(found, key=lambda value: (isinstance(value, str), value)))) or DASH
+
+
+def _hardware(run: Summary) -> str:
+    own = run["hardware"]
+    parts = [own.get("cpu"), own.get("cores") and f"{own['cores']} cores"]
+    parts += [own.get("memory_gb") and f"{own['memory_gb']:g} GB", own.get("gpu") or "no GPU"]
+    if shared := own.get("gpu_shared_by"):
+        through = own.get("gpu_shared_through")
+        parts.append(f"{shared} ranks on a GPU" + (f" by {through}" if through else ""))
+    machine = f"{', '.join(str(part) for part in parts if part)} ({own['class']})"
+    if run["kind"] != "simulated":
+        return machine
+    device = ((run.get("testbed_model") or {}).get("device") or {}).get("name") or run["testbed"]
+    return f"modelled: {device}; computed on {machine}"
+
+
+def _network(run: Summary) -> str | None:
+    return f"modelled: {run['testbed']}" if run["kind"] == "simulated" else run["hardware"].get("network")
+
+
+def _model(run: Summary) -> str:
+    model = run.get("model")
+    if not isinstance(model, Mapping):
+        return str(model or "")
+    count = model.get("parameters")
+    return str(model.get("name") or "no model") + (f", {count:,} parameters" if isinstance(count, int) else "")
+
+
+def _data(run: Summary) -> str:
+    """Name, how many examples, and what else the run says of the data (image size, classes)."""
+    data = run.get("dataset")
+    if not isinstance(data, Mapping) or not data.get("name"):
+        return ""
+    counts = [f"{data[part]:,} {part}" for part in ("train", "test") if isinstance(data.get(part), int)]
+    known = {"name", "standin", "checksum", "train", "test"}
+    more = [f"{name.replace('_', ' ')} {value}" for name, value in sorted(data.items())
+            if name not in known and value is not None]  # fmt: skip
+    return ", ".join([data["name"] + (" (STAND-IN)" if data.get("standin") else ""), *counts, *more])
+
+
+def _optimizer(run: Summary) -> str:
+    """`lr 0.1, momentum 0`, and the schedule of the learning rate where it is not constant."""
+    return _told(optimizer(run), " ", ", ") if run.get("optimizer") else ""
+
+
+def _told(of: Mapping[str, Any], between: str, after: str) -> str:
+    return after.join(f"{name}{between}{value:g}" if isinstance(value, float) else f"{name}{between}{value}"
+                      for name, value in of.items())  # fmt: skip
+
+
+def _commit(run: Summary) -> str:
+    own = run["provenance"]
+    return str(own.get("commit") or "unknown")[:10] + (" + uncommitted changes" if own.get("dirty") else "")
+
+
+OF: Mapping[str, Callable[[Summary], Any]] = {
+    "hardware": _hardware, "network": _network, "model": _model, "data set": _data, "optimizer": _optimizer,
+    "commit": _commit, "results": lambda run: run.get("root"), "finished": lambda run: finished(run)[:10],
+    "torch": lambda run: (run["provenance"].get("versions") or {}).get("torch"),
+    "options": lambda run: _told(run.get("options") or {}, "=", " "),
+}  # fmt: skip

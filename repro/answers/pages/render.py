@@ -1,0 +1,52 @@
+"""Templates to Markdown. The site that is read in a browser is made of that by `repro.answers.site`."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from repro.answers.pages.files import Files
+from repro.answers.pages.writing import write_text
+from repro.answers.tables import foreign
+from repro.core.errors import InputError
+from repro.core.paths import REPORTS
+
+TEMPLATES = Path(__file__).parent / "templates"
+
+
+def template(name: str, **values: object) -> str:
+    """A filled template; no blank lines pile up where a section is left out."""
+    return re.sub(r"\n{3,}", "\n\n", _environment().get_template(name).render(**values))
+
+
+@cache
+def _environment() -> Any:
+    import jinja2
+
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader([REPORTS, TEMPLATES]),
+        autoescape=False,  # `repro.answers.tables.foreign` escapes
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+
+
+def write_page(text: str, name: str, files: Files) -> list[Path]:
+    """<name>.md beside the page's files; InputError where it shows a picture that is none of them."""
+    text = foreign.markup(text)
+    figures = {path.relative_to(files.out).as_posix() for path in files.written if path.suffix == ".png"}
+    for shown in _pictures(text):
+        if shown not in figures:
+            raise InputError(f"{shown}: not a figure of this page")
+    return [write_text(files.out / f"{name}.md", text)]
+
+
+def _pictures(text: str) -> list[str]:
+    from markdown_it import MarkdownIt
+
+    inline = (token for block in MarkdownIt("commonmark").parse(text) for token in block.children or ())
+    return [str(token.attrGet("src")) for token in inline if token.type == "image"]

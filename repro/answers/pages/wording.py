@@ -1,0 +1,91 @@
+"""How a judged claim is said: ours with its range, the verdict, why it does not hold; in one way everywhere."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from repro.answers.claims.claims import Claim, File
+from repro.answers.claims.evaluate import Judged
+from repro.answers.claims.stats import DASH, TIMES, number
+from repro.answers.claims.verdict import INCONCLUSIVE, NOT_RUN, UNJUDGED
+from repro.records.kinds import EMULATED, MEASURED, PADDED, SIMULATED
+
+# which kind's verdict stands for a claim, if it has one
+DECIDING = (MEASURED, EMULATED, SIMULATED, PADDED)
+FAILING = "does not hold"
+STRIP = ("holds as printed", "holds, another size", FAILING, "inconclusive", "not judged")  # of the overview
+
+
+def ours(one: Judged) -> str:
+    """`2.50× (1.16 to 3.50)`; nothing where there is no number."""
+    if one.ours is None:
+        return DASH
+    low, point, high = (value(one.claim, each) for each in (one.ours.low, one.ours.point, one.ours.high))
+    unit = {"x": TIMES, "%": " %"}.get(one.claim.paper.unit, "")
+    return f"{point}{unit}" + (f" ({low} to {high})" if low != high else "")
+
+
+def value(claim: Claim, of: float) -> str:
+    """A number in the claim's unit; shares to four places."""
+    if claim.about == "accuracy" and claim.paper.unit != "x" and abs(of) <= 1:
+        return f"{of:.4f}"
+    return number(100 * of if claim.paper.unit == "%" else of)
+
+
+def cell(one: Judged, reasons: bool = False) -> str:
+    """`holds, weaker (61 % of the effect): 2.50× (1.16 to 3.50)`; reasons: also why there is no verdict."""
+    if one.verdict.answer == NOT_RUN and not one.verdict.reason:
+        return DASH
+    text = one.verdict.text if reasons or one.verdict.judged else one.verdict.answer
+    return f"{text}: {ours(one)}" if one.ours else text
+
+
+def deciding(of_kinds: Sequence[Judged]) -> Judged:
+    """The verdict that stands for a claim: of what is measured before what is modelled, of what is judged first."""
+    order = sorted(of_kinds, key=lambda one: DECIDING.index(one.kind))
+    judged = [one for one in order if one.verdict.judged]
+    settled = [one for one in judged if one.verdict.answer != INCONCLUSIVE]
+    spoken = [one for one in order if one.verdict.answer != NOT_RUN]
+    return (settled or judged or spoken or order)[0]
+
+
+def why(of_kinds: Sequence[Judged], file: File) -> str:
+    """Why a claim does not hold as printed, where the claims file says so; else why it was not judged."""
+    claim = of_kinds[0].claim
+    unsettled = [one for one in of_kinds if one.verdict.judged and not one.verdict.settled]
+    told = [
+        f"{reason.cause} ({f'tested: {reason.tested}' if reason.tested else 'conjecture'})"
+        + (f" The authors: {reason.authors_reply}" if reason.authors_reply else "")
+        for reason in file.reasons
+        if claim.id in reason.claims and any(reason.kind in (None, one.kind) for one in unsettled)
+    ]
+    unjudged = [one for one in of_kinds if one.verdict.answer in UNJUDGED and one.verdict.reason]
+    alike = len({one.verdict.reason for one in unjudged}) == 1 and not any(one.verdict.judged for one in of_kinds)
+    said = {one.verdict.reason if alike else f"{one.kind}: {one.verdict.reason}" for one in unjudged}
+    return " ".join(told) or (DASH if unsettled else "; ".join(sorted(said))) or DASH
+
+
+def by_claim(judged: Sequence[Judged]) -> Mapping[str, list[Judged]]:
+    """claim -> one for each kind, in the file's order."""
+    found: dict[str, list[Judged]] = {}
+    for one in judged:
+        found.setdefault(one.claim.id, []).append(one)
+    return found
+
+
+def strip(by_claim: Mapping[str, Sequence[Judged]]) -> dict[str, int]:
+    """How many claims have which verdict, each by the kind of number that decides it."""
+    found = Counter(place(deciding(of_kinds)) for of_kinds in by_claim.values())
+    return {name: found[name] for name in STRIP}
+
+
+def place(one: Judged) -> str:
+    """Where in the strip a verdict stands."""
+    if not one.verdict.judged:
+        return "not judged"
+    if one.verdict.answer == INCONCLUSIVE:
+        return INCONCLUSIVE
+    if one.verdict.answer == "holds":
+        return "holds as printed" if one.verdict.settled else "holds, another size"
+    return FAILING

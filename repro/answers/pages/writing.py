@@ -1,0 +1,68 @@
+"""Writing the files of pages: whole or not at all, the same bytes from the same results, without volatile metadata."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from typing import Any
+
+from repro.answers.tables import foreign
+from repro.core import no_links
+from repro.core.errors import InputError
+
+DPI = 130
+
+
+def save(figure: Any, stem: Path) -> list[Path]:
+    """`stem`.png and `stem`.pdf without dates or versions, then the figure is closed."""
+    import matplotlib.pyplot as plt
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.backends.backend_pdf import FigureCanvasPdf
+
+    _readable(figure)
+    figure.set_layout_engine("constrained")
+    figure.get_layout_engine().execute(figure)  # which takes long: once is enough
+    figure.set_layout_engine("none")
+    figure.set_dpi(DPI)
+    png, pdf = io.BytesIO(), io.BytesIO()
+    # what `savefig` does, but that it draws everything once more before, for a layout
+    FigureCanvasAgg(figure).print_png(png, metadata={"Software": None})
+    FigureCanvasPdf(figure).print_pdf(pdf, metadata={"CreationDate": None, "Producer": None, "Creator": None})
+    plt.close(figure)
+    made = {".png": png, ".pdf": pdf}
+    return [write_bytes(stem.with_name(stem.name + suffix), buffer.getvalue()) for suffix, buffer in made.items()]
+
+
+def _readable(figure: Any) -> None:
+    """The figure's text as it stands in the results; an axis keeps what its ticks are called, so it is told anew."""
+    from matplotlib.axis import Axis
+    from matplotlib.text import Text
+
+    for axis in figure.findobj(Axis):
+        labels = [tick.label1.get_text() for tick in axis.majorTicks]
+        if (shown := list(map(foreign.drawn, labels))) != labels:
+            axis.set_ticks(axis.get_majorticklocs(), shown)
+    for text in figure.findobj(Text):
+        text.set_text(foreign.drawn(text.get_text()))
+
+
+def write_bytes(path: Path, content: bytes) -> Path:
+    """Write beside, then rename; a folder that cannot be written is one clear line."""
+    try:
+        no_links.make_folder(path.parent)
+        no_links.replace(path, content, durable=False)
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise InputError(
+            f"{path}: the report cannot be written ({reason}); set $REPRO_REPORTS to a writable folder"
+        ) from None
+    return path
+
+
+def write_text(path: Path, text: str) -> Path:
+    return write_bytes(path, text.encode("utf-8"))
+
+
+def write_csv(frame: Any, path: Path) -> Path:
+    """The data behind a figure: nine significant digits, line feeds."""
+    return write_text(path, foreign.plain(frame.to_csv(index=False, float_format="%.9g", lineterminator="\n")))

@@ -1,0 +1,101 @@
+"""Sphinx over the built pages and the documentation: `build(pages)` makes `<pages>/site/index.html`."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import logging
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from repro.answers.site import sources
+from repro.core import locks
+from repro.core.errors import InputError, cannot
+from repro.core.paths import PROJECT
+
+WAIT_S = 120.0  # for another build of the same folder
+STATIC = Path(__file__).parent / "static"
+SETTINGS: Mapping[str, Any] = {
+    "project": "Reproductions",
+    "extensions": ["repro.answers.site.extension"],
+    "root_doc": sources.ROOT,
+    "html_theme": "furo",
+    "html_title": "Reproductions of distributed training",
+    "html_static_path": [str(STATIC)],
+    "html_css_files": ["site.css"],
+    "html_js_files": ["claims.js"],
+    # what a site of read-only pages does not need; a preview of what was found would be fetched, which files forbid
+    "html_copy_source": False,
+    "html_show_copyright": False,
+    "html_show_sourcelink": False,
+    "html_show_search_summary": False,
+    "html_use_index": False,
+    "html_domain_indices": False,
+    # links to headings are those that GitHub makes
+    "myst_heading_anchors": 4,
+    "smartquotes": False,
+    "suppress_warnings": ["misc.highlighting_failure"],  # of Mermaid, which GitHub draws, the source is shown
+}
+
+
+@dataclass(frozen=True)
+class Site:
+    """index: the page to open; warnings: Sphinx's, a line each."""
+
+    index: Path
+    warnings: list[str]
+
+    def page(self, name: str) -> Path:
+        """The HTML of `<name>.md`."""
+        return self.index.parent / f"{name}.html"
+
+
+def build(pages: Path, checkout: Path = PROJECT) -> Site:
+    """The site of the Markdown pages in the folder `pages` and of the checkout's documentation, in `pages`/site.
+
+    Only what changed since the last time is read and written again. A second build of the same folder waits.
+    InputError where that cannot be written.
+    """
+    from sphinx.application import Sphinx
+    from sphinx.errors import SphinxError
+    from sphinx.util.console import strip_escape_sequences
+    from sphinx.util.docutils import docutils_namespace, patch_docutils
+
+    site, work = pages / "site", pages / ".site"
+    try:
+        work.mkdir(parents=True, exist_ok=True)
+        if (lock := locks.take(work / "lock", wait_s=WAIT_S)) is None:
+            raise InputError(f"{site}: another command is building it")
+        with lock:
+            contents = sources.gather(pages, checkout, work / "source", site)
+            said = io.StringIO()
+            _heard()
+            with patch_docutils(), docutils_namespace():
+                app = Sphinx(
+                    srcdir=work / "source", confdir=None, outdir=site, doctreedir=work / "doctrees",
+                    buildername="html", confoverrides={**SETTINGS, "contents": contents, "made_by": _made_by()},
+                    status=None, warning=said, parallel=os.cpu_count() or 1,
+                )  # fmt: skip
+                app.build()
+    except SphinxError as error:
+        raise InputError(f"{site}: the site cannot be built ({error})") from None
+    except OSError as error:
+        raise cannot("write", site, error) from None
+    return Site(site / "index.html", strip_escape_sequences(said.getvalue()).splitlines())
+
+
+def _heard() -> None:
+    """Sphinx's loggers speak again: who configures logging and does not say otherwise, as MLflow's migrations do,
+    disables those that there are."""
+    for name, logger in logging.root.manager.loggerDict.items():
+        if name.startswith("sphinx") and isinstance(logger, logging.Logger):
+            logger.disabled = False
+
+
+def _made_by() -> str:
+    """A digest of this room's code: pages that another version of it has read are read again."""
+    files = sorted(Path(__file__).parent.glob("*.py"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()

@@ -1,0 +1,1 @@
+"""Records as tables: which runs stand together, and which a page shows."""

@@ -1,0 +1,149 @@
+"""`repro batches`: which layers' parameters iBatch pulls together, and what that takes."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING, Any
+
+from repro.cli.options import as_json
+
+if TYPE_CHECKING:
+    from repro.algorithms.batching.profile import PullProfile
+    from repro.algorithms.batching.times import Batches
+
+MODES = "greedy (the better of Algorithms 1 and 2), algorithm1, algorithm2, exact, default (one pull) or layerwise"
+BESIDE = ("default", "layerwise", "exact")
+WIDTH = 60  # of batches in the table
+
+
+def add(commands: Any) -> None:
+    batches = commands.add_parser("batches", help="iBatch's decision: a profile's layers into batches of pulls")
+    batches.add_argument(
+        "profile",
+        help="JSON or YAML file with startup_s, transfer_s: [...] and forward_s: [...] in seconds, one of each list "
+        "for a layer; or the summary.json of a run that measured them",
+    )
+    batches.add_argument("--mode", default="greedy", help=MODES)
+    as_json(batches)
+    batches.set_defaults(command=cmd_batches)
+
+
+def cmd_batches(args: argparse.Namespace) -> None:
+    from repro.algorithms.batching.modes import decide
+    from repro.algorithms.batching.profile import read
+
+    profile = read(args.profile)
+    batches = decide(profile, args.mode)
+    if args.json:
+        print(json.dumps(batches_json(profile, args.mode, batches), indent=1))
+    else:
+        print(batches_table(profile, args.mode, batches))
+
+
+def batches_json(profile: PullProfile, mode: str, batches: Batches) -> dict[str, Any]:
+    """Times in seconds; first and last layers from 1, both included.
+
+    exact_s is the least executed time, gap how much more executed_s is, as a fraction; exetime_optimum the optimum of
+    Equation (4) under (5) with at least two batches, null where no such batches meet (5).
+    """
+    from repro.algorithms.batching.exact import exact_exetime, exact_s, gap
+    from repro.algorithms.batching.times import executed_s, exetime_s, meets_constraint
+
+    optimum = exact_exetime(profile)
+    return {
+        "model": profile.model,
+        "hardware": profile.hardware,
+        "layers": list(profile.names),
+        "mode": mode,
+        "batches": [list(batch) for batch in batches],
+        "exetime_s": exetime_s(profile, batches),
+        "executed_s": executed_s(profile, batches),
+        "meets_constraint": meets_constraint(profile, batches),
+        "exact_s": exact_s(profile),
+        "gap": gap(profile, batches),
+        "exetime_optimum": optimum
+        and {
+            "batches": [list(batch) for batch in optimum],
+            "exetime_s": exetime_s(profile, optimum),
+            "executed_s": executed_s(profile, optimum),
+        },
+    }
+
+
+def batches_table(profile: PullProfile, mode: str, batches: Batches) -> str:
+    """A line for each batch, and one for each of this and other ways to batch."""
+    from tabulate import tabulate
+
+    from repro.algorithms.batching.exact import exact_exetime
+    from repro.algorithms.batching.modes import decide
+    from repro.algorithms.batching.times import as_text
+
+    rows = [_row(profile, mode, batches)]
+    rows += [_row(profile, other, decide(profile, other)) for other in BESIDE if other != mode]
+    if optimum := exact_exetime(profile):
+        rows.append(_row(profile, "(4) under (5)", optimum))
+    head = ["mode", "pulls", "batches", "EXETime ms", "executed ms", "(5) holds", "over exact"]
+    lines = [
+        f"profile    {about(profile)}",
+        f"batches    {as_text(batches)}",
+        _each(profile, batches),
+        "",
+        tabulate(rows, head, floatfmt=".6g", colalign=("left", "right", "left", "right", "right", "left", "right")),
+        "EXETime: Equation (4) of the paper, too little where (5) fails; executed: until the forward pass ends if each",
+        "pull follows the one before; (4) under (5): the least EXETime of two or more batches that meet the constraint"
+        + ("" if optimum else ": none do"),
+    ]
+    return "\n".join(lines)
+
+
+def about(profile: PullProfile) -> str:
+    """What is known of a profile, in a line."""
+    layers, pulled = len(profile.transfer_s), sum(seconds > 0 for seconds in profile.transfer_s)
+    said = [f"{profile.model}, " if profile.model else "", f"{layers} layer{'' if layers == 1 else 's'}"]
+    said.append("" if pulled == layers else f", {pulled} with parameters")
+    cluster = [
+        f"{count} {what}"
+        for count, what in ((profile.workers, "workers"), (profile.servers, "servers of their own"))
+        if count
+    ]
+    said += [f"; {text}" for text in (" and ".join(cluster), profile.hardware, profile.source) if text]
+    return "".join(said)
+
+
+def _each(profile: PullProfile, batches: Batches) -> str:
+    """When each batch's parameters have come, and when it is computed."""
+    from tabulate import tabulate
+
+    from repro.algorithms.batching.times import numbered, timeline
+
+    pulled: dict[int, float] = {}
+    computed: dict[int, float] = {}
+    for interval in timeline(profile, batches):
+        (computed if interval.kind == "forward" else pulled)[interval.batch] = 1e3 * interval.end
+    named = [
+        " ".join(f"{layer} {profile.layers[layer - 1] if profile.layers else ''}".split())
+        for layer in range(1, len(profile.transfer_s) + 1)
+    ]
+    rows = [
+        [number, named[first - 1], named[last - 1], pulled.get(number), computed[number]]
+        for number, (first, last) in numbered(profile, batches)
+    ]
+    head = ["batch", "first layer", "last layer", "pulled by ms", "computed by ms"]
+    return tabulate(rows, head, floatfmt=".6g", colalign=("right", "left", "left", "right", "right"))
+
+
+def _row(profile: PullProfile, name: str, batches: Batches) -> list[Any]:
+    from repro.algorithms.batching.exact import gap
+    from repro.algorithms.batching.times import as_text, executed_s, exetime_s, meets_constraint, pulls
+
+    text = as_text(batches)
+    return [
+        name,
+        pulls(profile, batches),
+        text if len(text) <= WIDTH else text[: WIDTH - 4].rsplit(" [", 1)[0] + " ...",
+        1e3 * exetime_s(profile, batches),
+        1e3 * executed_s(profile, batches),
+        "yes" if meets_constraint(profile, batches) else "no",
+        f"{100 * gap(profile, batches):.2f} %",
+    ]

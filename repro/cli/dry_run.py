@@ -1,0 +1,75 @@
+"""What `repro run` would do: which runs, which are there already, and how long the rest is expected to take."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from repro.core.warnings import one_line
+from repro.experiment.run import Run
+from repro.launch.forecast import Estimate, together
+from repro.launch.progress import duration
+from repro.launch.standing import states
+from repro.records.catalogue import Found
+
+HERE, PUBLISHED = "here", "published"
+# what there is of a run: it is finished in this workspace and not repeated; or it would be run, and there is the same
+# one in the reference, an older one somewhere, none
+STATES = (HERE, PUBLISHED, "stale", "missing")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A run, how it stands, and how long it takes."""
+
+    run: Run
+    state: str
+    estimate: Estimate
+
+
+def plans(runs: Sequence[Run], finished: Sequence[Found], each: Sequence[Estimate], force: bool) -> list[Plan]:
+    known = [PUBLISHED if state == "done" else state for state in states(runs, finished)]
+    here = [run.finished and not force for run in runs]
+    found = zip(runs, [HERE if there else state for there, state in zip(here, known)], each, strict=True)
+    return [Plan(*one) for one in found]
+
+
+def rows(planned: Sequence[Plan]) -> list[dict[str, object]]:
+    """An entry a run; seconds: that it would take, null where nobody knows."""
+    return [
+        {"experiment": one.run.experiment, "run": one.run.label, "state": one.state, **one.estimate._asdict()}
+        for one in planned
+    ]
+
+
+def text(planned: Sequence[Plan]) -> str:
+    """A line an experiment, then all together, and whose durations say so."""
+    names = dict.fromkeys(one.run.experiment for one in planned)
+    width = max(map(len, names), default=0)
+    lines = [f"{'':{width}}  " + "  ".join(f"{state:>9}" for state in STATES) + "  to do takes about"]
+    for name in names:
+        own = [one for one in planned if one.run.experiment == name]
+        counts = [sum(one.state == state for one in own) for state in STATES]
+        lines.append(f"{name:{width}}  " + "  ".join(f"{count or '-':>9}" for count in counts) + f"  {takes(own)}")
+    todo = [one for one in planned if one.state != HERE]
+    cores = _cores()
+    lines.append(f"{len(todo)} of {len(planned)} runs to do: {takes(planned)} on {cores} core{'s' * (cores != 1)}")
+    whole = together([one.run for one in todo], [one.estimate for one in todo], cores)
+    lines += [f"  {count} by the durations {by}" for by, count in whole.by.most_common()]
+    lines += [f"  {count} recorded on {machine}" for machine, count in whole.machines.most_common()]
+    return "\n".join(map(one_line, lines))  # machines are named as records name them
+
+
+def takes(planned: Sequence[Plan]) -> str:
+    """What is to do of these, as in `12 min`."""
+    todo = [one for one in planned if one.state != HERE]
+    if not todo:
+        return "-"
+    if all(one.estimate.seconds is None for one in todo):
+        return "unknown"
+    return duration(together([one.run for one in todo], [one.estimate for one in todo], _cores()).seconds)
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0))

@@ -1,0 +1,250 @@
+"""`repro list`, `repro show`, `repro run`: experiments and their runs."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from repro.cli.options import DEFAULT_SCALE, as_json, experiment_arguments, inputs_argument
+from repro.core.errors import NotHere
+
+if TYPE_CHECKING:
+    from repro.experiment.run import Run
+    from repro.launch.plan import Plan
+
+
+def add(commands: Any) -> None:
+    listing = commands.add_parser("list", help="experiments, strategies, models, data sets, testbeds")
+    listing.add_argument("paper", nargs="?", help="its experiments in its order, with what each needs")
+    listing.set_defaults(command=cmd_list)
+    as_json(listing)
+
+    show = commands.add_parser("show", help="an experiment's resolved configuration and its runs")
+    experiment_arguments(show)
+    inputs_argument(show)
+    as_json(show)
+    show.set_defaults(command=cmd_show)
+
+    run = commands.add_parser("run", help="run an experiment, or all of a paper; finished runs are skipped")
+    experiment_arguments(run)
+    inputs_argument(run)
+    run.add_argument("--force", action="store_true", help="repeat finished runs")
+    run.add_argument("--dry-run", action="store_true", help="say what would be run, what is there, how long it takes")
+    run.add_argument("--fresh-ranks", action="store_true", help="every rank imports anew; none is forked")
+    run.add_argument("--no-mlflow", action="store_true", help="do not mirror the runs to MLflow")
+    run.add_argument("--no-report", action="store_true", help="do not build the paper's page afterwards")
+    as_json(run)
+    run.set_defaults(command=cmd_run)
+
+
+def cmd_list(args: argparse.Namespace) -> None:
+    from repro.experiment import config, files
+
+    if args.paper:
+        list_paper(args.paper, args.json)
+        return
+    found: dict[str, Any] = {
+        "experiments": config.titles(config.experiment_names()),
+        **{f"{group}s" if group != "strategy" else "strategies": files.group_names(group) for group in files.GROUPS},
+    }
+    if args.json:
+        print(json.dumps(found, indent=1))
+        return
+    print("experiments")
+    experiments = found.pop("experiments")
+    width = max(map(len, experiments))
+    for name, title in experiments.items():
+        print(f"  {name:{width}}  {title}")
+    for group, names in found.items():
+        print(f"{group:{width + 2}}  {', '.join(names)}")
+    print("\nnext: repro show EXPERIMENT · repro run EXPERIMENT · repro report")
+
+
+def list_paper(paper: str, as_json: bool) -> None:
+    """A paper's experiments in its order: what they show and need; a star at what its best-known claims rest on."""
+    from repro.experiment import config, papers
+
+    known = {f"{paper}/{entry.experiment}": entry for entry in papers.entries(paper)}
+    titles = config.titles(config.experiment_names(paper))
+    if as_json:
+        shown = [known[name].model_dump() if name in known else {"experiment": name.split("/")[-1]} for name in titles]
+        print(json.dumps(shown, indent=1))
+        return
+    width = max(map(len, titles), default=0)
+    for name, title in titles.items():
+        entry = known.get(name)
+        what = f"{entry.shows}: {entry.needs or 'no data'}" if entry else title
+        print(f"{'*' if entry and entry.headline else ' '} {name:{width}}  {what}")
+
+
+def cmd_show(args: argparse.Namespace) -> None:
+    import yaml
+
+    from repro.experiment import config, grid
+    from repro.experiment.compose import Composer
+    from repro.experiment.hyperparameters import parameters
+    from repro.experiment.quoted import quoted
+    from repro.launch import runs as expansion
+    from repro.launch.standing import standing, together
+    from repro.records import catalogue
+
+    shown, found, keys, finished = [], [], expansion.Keys(), {}
+    scale = args.scale or DEFAULT_SCALE
+    for name in config.experiment_names(args.experiment):
+        lacking: list[NotHere] = []
+        composer = Composer(name, scale)
+        # says what `run` would refuse
+        runs = expansion.expand(name, args.overrides, scale, lacking, args.inputs, composer)
+        for run in runs:
+            try:
+                keys.give(run)
+            except NotHere as error:
+                lacking.append(error)
+        paper = name.split("/")[0]
+        if paper not in finished:
+            finished[paper] = catalogue.runs(paper)
+        found.append(standing(runs, finished[paper]))
+        plain, swept = grid.split(args.overrides)
+        resolved = composer.compose(plain)
+        variants, testbeds = config.axes(resolved, args.overrides)
+        printed, set_here = quoted(name), parameters(name, resolved)
+        row = {"experiment": name, "cells": len(runs), "runs": found[-1]._asdict(), "paper": printed}
+        shown.append(row | {"hyperparameters": [one._asdict() for one in set_here], "config": resolved})
+        if not args.json:
+            print(f"# {name}: {resolved['title']}")
+            seeds = len(grid.seeds_of(swept, resolved["seed"], resolved["seeds"]))
+            print(f"# {len(runs)} runs: {len(variants)} variants x {len(testbeds)} testbeds x {seeds} seeds")
+            print(f"# at scale {scales(runs, scale)}: {found[-1]}")
+            for reason in dict.fromkeys(map(str, lacking)):
+                print(f"# left out here: {reason}")
+            for column, values in printed.items():
+                numbers = ", ".join(f"{variant} {value:g}" for variant, value in values.items())
+                print(f"# the paper's {column}: {numbers}")
+            for one in set_here:
+                print(f"#   {one.line}")
+            print(yaml.safe_dump(resolved, sort_keys=False, allow_unicode=True))
+    if args.json:
+        print(json.dumps(shown, indent=1))
+    elif len(shown) > 1:
+        print(f"# {args.experiment} at scale {scale}: {together(found)}")
+
+
+def cmd_run(args: argparse.Namespace) -> None:
+    from repro.cli import dry_run
+    from repro.experiment.config import experiment_names
+    from repro.launch.forecast import estimates
+    from repro.launch.plan import plan
+    from repro.launch.pool import Pools
+    from repro.launch.runner import check_results_folder, run_unfinished
+    from repro.launch.standing import Standing, standing, together
+    from repro.records import catalogue
+
+    check_results_folder()
+    scale = args.scale or DEFAULT_SCALE
+    names = experiment_names(args.experiment, scale)
+    with Pools(args.fresh_ranks) as pools:
+        planned = plan(names, args.overrides, scale, args.inputs, pools, not args.dry_run, args.experiment not in names)
+        say_left_out(planned)
+        if planned.left_out and not planned.runs:
+            raise NotHere(planned.left_out[0][-1])
+        runs, paper = planned.runs, args.experiment.split("/")[0]
+        left = [run for run in runs if args.force or args.dry_run or not run.finished]
+        finished = catalogue.runs(paper) if left else []  # imports pandas
+        stands = together([Standing(done=len(runs) - len(left)), standing(left, finished)])
+        print(f"{args.experiment} at scale {scales(runs, scale)}: {stands}", file=sys.stderr)
+        if others := len(experiment_names(args.experiment)) - len(names):
+            print(f"{others} more experiments are run by name, or at larger scales", file=sys.stderr)
+        expected = estimates(left, finished)
+        if args.dry_run:
+            found = dry_run.plans(runs, finished, expected, args.force)
+            print(json.dumps(dry_run.rows(found), indent=1) if args.json else dry_run.text(found))
+            return
+        known = {run.title: estimate.seconds for run, estimate in zip(left, expected, strict=True)}
+        summaries, fault = run_unfinished(runs, args.force, not args.no_mlflow, known, pools)
+    if args.json:
+        print(json.dumps(summaries, indent=1))
+    else:
+        show_ending(summaries, runs)
+        show_where(args.experiment.split("/")[0], not args.no_report, [] if args.no_mlflow else summaries)
+    if left:
+        say_left_out(planned)  # again, where the user looks
+    if fault:
+        raise fault
+
+
+def say_left_out(planned: Plan) -> None:
+    """What this machine lacks something for is no error where other runs were asked for too."""
+    for name, some, reason in planned.left_out:
+        print(f"left out {'some of ' if some else ''}{name}: {reason}", file=sys.stderr)
+
+
+def scales(runs: Sequence[Run], asked: str) -> str:
+    """The sizes that runs have by their records: one with the values of `full` is of that, whatever was asked for."""
+    return " and ".join(dict.fromkeys(run.config.scale for run in runs)) or asked
+
+
+def show_ending(summaries: Sequence[dict[str, Any]], runs: Sequence[Run]) -> None:
+    """The variants side by side, beside what the committed runs of the same took and what the papers print."""
+    from repro.core import remembered
+    from repro.core.paths import PACKAGE, reference_root
+
+    trained = [summary for summary in summaries if "step" in summary]
+    if not trained:
+        return
+    named = {run.name: run.experiment for run in runs}
+    key = [trained, named, remembered.tree([PACKAGE, reference_root()])]
+    if (text := remembered.recall("ending", key)) is None:
+        text = ending(trained, named)
+        remembered.remember("ending", key, text)
+    print(text)
+
+
+def ending(trained: Sequence[dict[str, Any]], named: Mapping[str, str]) -> str:
+    """That table. trained: summaries; named: the experiment of each run."""
+    from repro.core.paths import reference_root
+    from repro.experiment.quoted import quoted
+    from repro.records import catalogue, comparison  # imports pandas
+
+    own = [catalogue.of_workspace(summary) for summary in trained]
+
+    def place(summary: dict[str, Any]) -> tuple[Any, ...]:
+        return tuple(summary.get(name) for name in ("paper", "experiment", "strategy"))
+
+    compared = {place(summary) for summary in trained}
+    published = [
+        run for paper in {each["paper"] for each in trained} for run in catalogue.runs(paper, reference_root())
+    ]
+    committed = [run for run in published if place(run.summary) in compared]
+    runs = catalogue.table("runs", [*own, *committed])
+    mine, theirs = (runs[runs["origin"] == origin] for origin in (catalogue.WORKSPACE, catalogue.REFERENCE))
+    printed = {
+        (each["paper"], each["experiment"], each["model"]["name"], each["dataset"]["name"]): quoted(named[each["cell"]])
+        for each in trained
+    }
+    return comparison.of(comparison.ending(mine, theirs, printed))
+
+
+def show_where(paper: str, report: bool, mirrored: Sequence[dict[str, Any]]) -> None:
+    """Say where everything lies; `report`: build the paper's page first, from what there is, if anything has changed.
+    `mirrored`: runs that MLflow has."""
+    from repro.answers.mlflow.ui import addresses
+    from repro.cli.pages import built
+    from repro.core.paths import reports_root, results_root
+
+    print()
+    if report and (shown := built(paper)) is None:
+        print(f"report page   none: no page shows {paper}; `repro results {paper}` prints its runs")
+    elif report and shown:
+        if shown["claims"]:
+            print(f"what {paper} is known for\n{shown['claims']}\n")
+        print(f"report page   {shown['page']}")
+        print(f"all pages     {shown['index']}")
+        print(f"figures       {reports_root() / 'figures' / paper}")
+    print(f"results       {results_root() / paper}")
+    # importing MLflow takes seconds: a command that mirrored a run has done it
+    known = addresses(mirrored) if "mlflow" in sys.modules else []
+    where = f"; then open {known[0]}" if len(known) == 1 else ", which prints a link for each experiment"
+    print(f"MLflow UI     make ui (repro ui){where}")

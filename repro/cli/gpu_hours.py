@@ -1,0 +1,38 @@
+"""How many GPU-hours a training takes: an estimate from the operations of its model, before anybody has run it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+# Peak: NVIDIA's data sheet of the H100 SXM, fp32 without tensor cores. ASSUMPTIONS: half of it is reached, and each
+# pass of a block takes at least 20 us.
+CARD = "one H100, fp32"
+PEAK_FLOPS, UTILISATION, LAUNCH_S = 67e12, 0.5, 2e-5
+
+
+def estimate(config: Mapping[str, Any]) -> float:
+    """GPU-hours of all workers of one training by its resolved configuration: computation alone, no data, no network.
+
+    InputError where the model does not fit the data.
+    """
+    from repro import data  # imports PyTorch
+    from repro.experiment.testbeds import Rate
+    from repro.rank.factory import modelled_seconds
+    from repro.training.device_times import compute_seconds
+
+    chosen = {part: dict(config[part]) for part in ("model", "dataset")}
+    model, dataset = (chosen[part].pop("name") for part in ("model", "dataset"))
+    chosen["dataset"].pop("standin")
+    shapes = data.shapes(dataset, None, **chosen["dataset"])
+    card = Rate(peak_flops=PEAK_FLOPS, utilisation=UTILISATION, launch_s=LAUNCH_S)
+    workers, options = config["workers"], tuple(chosen["model"].items())
+    local = config["batch"] // workers
+    blocks = modelled_seconds(model, tuple(shapes.input_shape), shapes.classes, local, card, options)
+    step_s = compute_seconds(blocks)
+    return shapes.iterations(config["batch"]) * config["epochs"] * step_s * workers / 3600
+
+
+def text(hours: float) -> str:
+    """As it is printed: no more digits than an estimate has."""
+    return "< 0.1" if hours < 0.05 else f"{hours:.1g}" if hours < 1 else f"{hours:.2g}"

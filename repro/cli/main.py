@@ -1,0 +1,138 @@
+"""The command line: parse, run one command (a module of this folder), turn errors into one line and an exit status."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Any, NoReturn
+
+from repro import __version__
+from repro.cli import (
+    batching,
+    benchmarks,
+    experiments,
+    faults,
+    machine,
+    pages,
+    planning,
+    results,
+    schedules,
+    slurm,
+    testbed,
+    tracking,
+)
+from repro.cli.options import Parser
+from repro.core import warnings
+from repro.core.errors import UNWRITABLE, InputError, ReproError
+from repro.core.room import place_of
+from repro.core.warnings import one_line
+
+# in the order of `repro --help`
+MODULES = (
+    *(experiments, results, slurm, pages, planning, batching, schedules, benchmarks, faults, machine, tracking),
+    testbed,
+)
+AGAIN_S = 0.05  # after which a signal that had no effect is repeated
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns the exit status: 0 done, 1 a fault under way, 2 unusable input; 128 and the number of
+    the signal that ended it, as shells have it: 130 after Ctrl-C, 143 after SIGTERM."""
+    parser = build_parser()
+    args, rest = parser.parse_known_args(arguments)
+    if rest and (not hasattr(args, "overrides") or any(word.startswith("-") for word in rest)):
+        parser.error(f"unrecognized arguments: {' '.join(rest)}")
+    if rest:  # argparse takes no overrides behind options; people write them there
+        args.overrides = [*args.overrides, *rest]
+    warnings.forget()
+    try:
+        with signals_interrupt():
+            status = args.command(args) or 0
+            sys.stdout.flush()
+            return status
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except ReproError as error:
+        print(f"repro: error: {one_line(str(error))}", file=sys.stderr)
+        return error.status
+    except OSError as error:
+        if error.errno not in UNWRITABLE:
+            raise
+        print(f"repro: error: {one_line(place_of(error))}: {error.strerror}", file=sys.stderr)
+        return InputError.status
+    except KeyboardInterrupt as interrupt:
+        (sign,) = interrupt.args or (signal.SIGINT,)
+        how = "interrupted" if sign == signal.SIGINT else f"asked to end by {sign.name}"
+        print(f"repro: {how}; the same command resumes", file=sys.stderr)
+        return 128 + sign
+
+
+@contextlib.contextmanager
+def signals_interrupt() -> Iterator[None]:
+    """SIGTERM and SIGHUP end a command as Ctrl-C does: what it has started ends before it.
+
+    Where they are ignored (job scripts, nohup) they stay so; outside the main thread signals are somebody else's.
+    """
+    signs = [signal.SIGTERM, signal.SIGHUP] if threading.current_thread() is threading.main_thread() else []
+    taken = [sign for sign in signs if signal.getsignal(sign) == signal.SIG_DFL]
+    usual = sys.unraisablehook
+    sys.unraisablehook = lambda ignored: _again(ignored) or usual(ignored)
+    for sign in taken:
+        signal.signal(sign, _interrupt)
+    try:
+        yield
+    finally:
+        for sign in taken:
+            signal.signal(sign, signal.SIG_DFL)
+        sys.unraisablehook = usual
+
+
+def _again(ignored: Any) -> bool:
+    """Python drops what a signal raises in some places, as while it forks: then the signal comes once more.
+
+    Returns whether it was that.
+    """
+    if not isinstance(ignored.exc_value, KeyboardInterrupt):
+        return False
+    (sign,) = ignored.exc_value.args or (signal.SIGINT,)
+    repeat = threading.Timer(AGAIN_S, os.kill, (os.getpid(), sign))
+    repeat.daemon = True
+    repeat.start()
+    return True
+
+
+def _interrupt(number: int, frame: Any) -> NoReturn:
+    raise KeyboardInterrupt(signal.Signals(number))
+
+
+def build_parser() -> Parser:
+    parser = Parser(
+        prog="repro",
+        description="Reproduce the experiments of five papers on distributed deep-learning training: "
+        "measured on this machine, simulated on the papers' testbeds.",
+    )
+    parser.add_argument("--version", action="version", version=f"repro {__version__}")
+    parser.set_defaults(command=lambda args: parser.print_help())
+    group = parser.add_subparsers(metavar="COMMAND", parser_class=Parser)
+    for module in MODULES:
+        module.add(group)
+    completion = group.add_parser("completion", help='completion for a shell: eval "$(repro completion bash)"')
+    completion.add_argument("shell", choices=["bash", "zsh", "tcsh"])
+    completion.set_defaults(command=lambda args: print_completion(parser, args.shell))
+    return parser
+
+
+def print_completion(parser: Parser, shell: str) -> None:
+    """What a shell has to read so that it completes the commands of `parser` and their options."""
+    import shtab
+
+    print(shtab.complete(parser, shell))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,40 @@
+"""What the commands share: the parser with our form of errors, and arguments that several of them take."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from typing import Any
+
+from repro.core.errors import InputError
+
+DEFAULT_SCALE = "quick"  # of `run` and `submit`
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse with one line on errors, in our form; what begins with a minus and a digit is a value, as in -1e8,2."""
+
+    def __init__(self, *args: Any, **options: Any):
+        super().__init__(*args, **options)
+        self._negative_number_matcher = re.compile(r"-\.?\d")
+
+    def error(self, message: str) -> Any:
+        self.exit(InputError.status, f"repro: error: {message} (see {self.prog} --help)\n")
+
+
+def as_json(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--json", action="store_true", help="machine-readable output")
+
+
+def experiment_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("experiment", help="PAPER or PAPER/EXPERIMENT, for instance pipesgd/fig4-mnist")
+    parser.add_argument(
+        "overrides", nargs="*", default=[], help="key=value, for instance strategy=pipe_sgd strategy.K=3 seeds=5"
+    )
+    names = f"{DEFAULT_SCALE} (the default of `run`), full, paper"
+    parser.add_argument("--scale", help=f"a named size of the experiment: {names}")
+
+
+def inputs_argument(parser: argparse.ArgumentParser) -> None:
+    what = "instead of the runs, those of simulated testbeds at both ends of every assumed input (their `bounds`)"
+    parser.add_argument("--inputs", action="store_true", help=what)

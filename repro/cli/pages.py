@@ -1,0 +1,79 @@
+"""`repro report`: the pages, built from results alone, and the site of them and the documentation."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from repro.cli.options import as_json
+
+if TYPE_CHECKING:
+    from repro.answers.site.build import Site
+
+
+def add(commands: Any) -> None:
+    report = commands.add_parser("report", help="build the pages from results alone, and the site of them and docs/")
+    report.add_argument("paper", nargs="?", help="one paper's page (default: all pages)")
+    report.add_argument("--out", type=Path, help="folder (default: $REPRO_REPORTS, else pages/ of the results folder)")
+    as_json(report)
+    report.set_defaults(command=cmd_report)
+
+
+def cmd_report(args: argparse.Namespace) -> None:
+    from repro.answers.pages.build import build
+    from repro.core.paths import reports_root
+
+    out = (args.out or reports_root()).resolve()
+    written = build(args.paper, out=out, say=say)
+    site = build_site(out)
+    opened = [site.index, *([site.page(args.paper)] if args.paper else [])]
+    if args.json:
+        print(json.dumps([str(path) for path in (*opened, *written)]))
+        return
+    for path in opened:
+        print(path)
+
+
+def built(paper: str) -> dict[str, str] | None:
+    """A paper's `page` and the `index` of the site, and what became of the `claims` that the paper is known for, empty
+    without any. All pages are built whose inputs have changed, since the overview, the site's first page, shows all.
+    None for what has no page."""
+    from repro.core import remembered
+    from repro.core.paths import PACKAGE, PROJECT, reference_root, reports_root, results_root
+
+    out = reports_root()
+    runs = remembered.tree([results_root(), reference_root()], ("summary.json", ".parquet", "manifest.json"))
+    key = [paper, str(out), runs, remembered.tree([PACKAGE, PROJECT / "docs"], without=["out"])]
+    known: dict[str, str] | None = remembered.recall("page", key)
+    if known and all(Path(known[path]).is_file() for path in ("page", "index")):
+        return known
+    from repro.answers.pages.build import ACROSS, PAPERS, build
+    from repro.cli import claims
+
+    if paper not in (*PAPERS, *ACROSS):
+        return None
+    build(say=say)
+    told = claims.rows(claims.headlines(paper))
+    site = build_site(out)
+    found = {"page": str(site.page(paper)), "index": str(site.index), "claims": claims.text(told) if told else ""}
+    remembered.remember("page", key, found)
+    return found
+
+
+def build_site(out: Path) -> Site:
+    """The site of the pages in `out`, and what is wrong with it said."""
+    from repro.answers.site.build import build
+
+    say("building the site ...")
+    site = build(out)
+    for warning in site.warnings:
+        say(f"the site: {warning}")
+    return site
+
+
+def say(line: str) -> None:
+    """A line on stderr at once: a page takes its time, and stdout may be somebody's --json."""
+    print(line, file=sys.stderr, flush=True)

@@ -1,0 +1,117 @@
+"""`repro schedule`: which rank of a pipeline does which pass when, as text or as a list."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING, Any
+
+from repro.cli.options import as_json
+from repro.core.errors import InputError, unknown
+
+if TYPE_CHECKING:
+    from repro.algorithms.pipeline.deadlock import Pass
+    from repro.algorithms.pipeline.plan import Plan
+
+ONLY_1F1B = ("in_flight", "semantics", "overlap")  # options of a schedule without flushes
+
+
+def add(commands: Any) -> None:
+    schedule = commands.add_parser("schedule", help="a pipeline's schedule as text, checked for deadlock")
+    schedule.add_argument("config", help="replicas of each stage, for instance 1-1-1-1 or 2-1-1")
+    schedule.add_argument("--minibatches", type=int, default=8)
+    schedule.add_argument("--schedule", default="1f1b", help="1f1b, gpipe or 1f1b-flush")
+    schedule.add_argument("--flush", type=int, metavar="N", help="minibatches of an update; by default one a rank")
+    schedule.add_argument(
+        "--in-flight", type=int, metavar="N", help="minibatches in flight at most, a replica of the input stage"
+    )
+    schedule.add_argument("--semantics", help="stashing, vertical_sync or naive")
+    schedule.add_argument("--overlap", choices=["on", "off"], help="whether replicas go on while they synchronise")
+    schedule.add_argument("--forward", type=int, default=1, metavar="UNITS", help="of a stage's forward pass")
+    schedule.add_argument("--backward", type=int, default=1, metavar="UNITS", help="of a stage's backward pass")
+    as_json(schedule)
+    schedule.set_defaults(command=cmd_schedule)
+
+
+def cmd_schedule(args: argparse.Namespace) -> None:
+    from repro.algorithms.pipeline import timeline
+
+    for option in ("minibatches", "forward", "backward"):
+        at_least_one(option, getattr(args, option))
+    plan = planned(args)
+    passes = timeline.passes(plan, args.forward, args.backward)
+    if args.json:
+        print(json.dumps(schedule_json(args, plan, passes), indent=1))
+    else:
+        print(about(plan, passes))
+        print(timeline.drawn(plan, passes))
+
+
+def at_least_one(option: str, value: int) -> None:
+    if value < 1:
+        raise InputError(f"--{option.replace('_', '-')} {value}: must be a whole number, 1 or more")
+
+
+def planned(args: argparse.Namespace) -> Plan:
+    """The plan that the options ask for; which blocks a stage has changes nothing, so each has one."""
+    from repro.algorithms.pipeline.layout import layout, parse_config
+    from repro.algorithms.pipeline.plan import SCHEDULES, SEMANTICS, Plan, flush_of
+    from repro.experiment import limits
+
+    if args.schedule not in SCHEDULES:
+        raise unknown("schedule", args.schedule, SCHEDULES)
+    try:
+        replicas = parse_config(args.config)
+    except InputError:
+        raise InputError(f"config {args.config}: must be the replicas of each stage, as in 2-1-1") from None
+    stages = len(replicas)
+    limits.check("ranks", sum(replicas), limits.RANKS)
+    units = args.minibatches * stages * (args.forward + args.backward)
+    limits.check("units of computation (minibatches x stages x units of both passes)", units, limits.UNITS)
+    placed = layout(args.config, range(1, stages), stages)
+    if args.schedule != "1f1b":
+        given = next((name for name in ONLY_1F1B if getattr(args, name) is not None), None)
+        if given:
+            option = given.replace("_", "-")
+            raise InputError(f"--{option} {getattr(args, given)}: only schedule 1f1b has it, not {args.schedule}")
+        if args.flush is not None:
+            at_least_one("flush", args.flush)
+        return Plan(placed, args.minibatches, args.schedule, args.flush or flush_of(placed))
+    if args.flush is not None:
+        raise InputError(f"--flush {args.flush}: only gpipe and 1f1b-flush have flushes, not 1f1b")
+    if args.in_flight is not None:
+        at_least_one("in_flight", args.in_flight)
+    semantics = args.semantics or "stashing"
+    if semantics not in SEMANTICS:
+        raise unknown("semantics", semantics, SEMANTICS)
+    overlap = args.overlap != "off"
+    return Plan(placed, args.minibatches, in_flight=args.in_flight, semantics=semantics, overlap=overlap)
+
+
+def about(plan: Plan, passes: list[Pass]) -> str:
+    """What the drawing below it is of, and how much of it is idle."""
+    how = f"flushed every {plan.flush} minibatches" if plan.flush else f"NOAM {plan.layout.noam}, {plan.semantics}"
+    limit = "" if plan.in_flight is None else f", at most {plan.in_flight} in flight"
+    units = max(one.end for one in passes)
+    busy = sum(one.end - one.start for one in passes) / (units * plan.layout.ranks)
+    return (
+        f"{plan.schedule} of {plan.layout.config}, {how}{limit}: {plan.minibatches} minibatches in {units:g} units, "
+        f"ranks busy {busy:.0%} of them (* backward pass, . idle)"
+    )
+
+
+def schedule_json(args: argparse.Namespace, plan: Plan, passes: list[Pass]) -> dict[str, Any]:
+    """Ranks, stages and minibatches are counted from 0, times are units."""
+    return {
+        "config": plan.layout.config,
+        "schedule": plan.schedule,
+        "minibatches": plan.minibatches,
+        "flush": plan.flush,
+        "in_flight": plan.in_flight,
+        "semantics": None if plan.flush else plan.semantics,
+        "overlap": None if plan.flush else plan.overlap,
+        "noam": plan.layout.noam,
+        "forward": args.forward,
+        "backward": args.backward,
+        "passes": [one._asdict() for one in passes],
+    }

@@ -1,0 +1,143 @@
+"""`repro submit`, `repro status`, `repro cell`: experiments on a Slurm cluster."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from repro.cli.options import DEFAULT_SCALE, as_json, experiment_arguments
+from repro.core.errors import InputError, NotHere
+
+
+def add(commands: Any) -> None:
+    submit = commands.add_parser("submit", help="submit an experiment's runs that are not done to Slurm")
+    experiment_arguments(submit)
+    submit.add_argument("--site", type=Path, help="options of the cluster (default: $REPRO_SITE, else the project's)")
+    submit.add_argument(
+        "--simulated",
+        action="store_true",
+        help="simulated runs too, several side by side in a job; with testbed=NAME those of that testbed alone",
+    )
+    submit.add_argument("--dry-run", action="store_true", help="print a job script and what others there are, no more")
+    submit.add_argument(
+        "--mlflow",
+        action=argparse.BooleanOptionalAction,
+        default=os.environ.get("MLFLOW_TRACKING_URI", "").startswith(("http://", "https://")),
+        help="mirror to MLflow from the jobs (default: where $MLFLOW_TRACKING_URI names a server)",
+    )
+    as_json(submit)
+    submit.set_defaults(command=cmd_submit)
+
+    status = commands.add_parser("status", help="what Slurm does with what was submitted, and how far it is")
+    status.add_argument("experiment", nargs="?", help="PAPER or PAPER/EXPERIMENT (default: all)")
+    as_json(status)
+    status.set_defaults(command=cmd_status)
+
+    cell = commands.add_parser("cell", help="carry out prepared runs, one after another (job scripts do)")
+    cell.add_argument("folders", nargs="+", type=Path, metavar="FOLDER", help="a run's, prepared by `repro submit`")
+    cell.add_argument("--no-mlflow", action="store_true", help="do not mirror the run to MLflow")
+    cell.set_defaults(command=cmd_cell)
+
+
+def cmd_submit(args: argparse.Namespace) -> None:
+    from repro.experiment import config
+    from repro.launch.runner import check_results_folder
+    from repro.launch.slurm import client, record, script, site
+    from repro.launch.slurm.packs import arrays
+    from repro.launch.slurm.submit import choose, described, find_runs, flat, submit, time_warning
+
+    if args.site:
+        os.environ["REPRO_SITE"] = str(args.site.resolve())
+    options = site.load()
+    if not args.dry_run:
+        client.need("sbatch")
+        check_results_folder()
+    names, missing = config.experiment_names(args.experiment, args.scale or DEFAULT_SCALE), None
+    shown: list[dict[str, Any]] = []
+    for name in names:
+        try:
+            runs, note = find_runs(name, args.overrides, args.scale or DEFAULT_SCALE, args.simulated, args.dry_run)
+        except NotHere as error:
+            if len(names) == 1:
+                raise
+            missing = missing or error
+            print(f"left out {name}: {error}", file=sys.stderr)
+            continue
+        if note:
+            print(note, file=sys.stderr)
+        if not runs:
+            continue
+        todo, finished, busy = choose(runs)
+        if finished or busy:
+            print(f"{name}: {finished} of {len(runs)} runs are done, {busy} wait or run in Slurm", file=sys.stderr)
+        if not todo:
+            continue
+        if args.dry_run:
+            folder = record.new_folder(name)
+            for needed, packs in arrays(todo, options):
+                of = {"experiment": name, "cells": [run.label for run in flat(packs)]} | described(needed, packs)
+                shown.append(of | {"script": script.render(packs, needed, options, folder, args.mlflow)})
+            continue
+        done = submit(todo, options, args.mlflow)
+        shown.append(done)
+        if not args.json:
+            for array in done["arrays"]:
+                runs_of = f"{len(array['cells'])} runs of {array['ranks']} ranks"
+                print(f"{name}: job {array['job']}: {runs_of}, messages by {array['messages']}")
+            print(f"script and output: {done['folder']}")
+    if shown and (warning := time_warning(options)):
+        print(warning, file=sys.stderr)
+    if args.json:
+        print(json.dumps(shown, indent=1))
+    elif args.dry_run and shown:
+        _scripts(shown)
+    elif shown:
+        print("next: repro status")
+    else:
+        print("nothing to submit")
+    if missing:
+        raise missing
+
+
+def _scripts(shown: list[dict[str, Any]]) -> None:
+    """One script whole, and a table of all: they differ in what they ask for and in their runs."""
+    import pandas as pd
+
+    print(shown[0]["script"])
+    print(f"{len(shown)} script{'s' * (len(shown) > 1)}, the first of them above (--json has them all):")
+    columns = ["experiment", "jobs", "runs", "ranks", "nodes", "gpus", "messages"]
+    table = pd.DataFrame([each | {"runs": len(each["cells"])} for each in shown], columns=columns)
+    print(table.to_string(index=False))
+
+
+def cmd_status(args: argparse.Namespace) -> None:
+    from repro.launch.slurm.status import lines, status
+
+    found = status(args.experiment)
+    print(json.dumps(found, indent=1) if args.json else "\n".join(lines(found)))
+
+
+def cmd_cell(args: argparse.Namespace) -> None:
+    from repro.launch.runner import check_results_folder, run_unfinished
+    from repro.launch.slurm.prepared import as_many_cores_as_asked_for, load_all, node
+    from repro.rank.preemption import Preempted
+
+    check_results_folder()
+    runs = load_all(args.folders)
+    if any(run.simulated for run in runs):
+        as_many_cores_as_asked_for()
+    try:
+        _, fault = run_unfinished(runs, track=not args.no_mlflow)
+    except InputError as error:
+        raise InputError(f"node {node()}: {error}") from None
+    except KeyboardInterrupt as interrupt:
+        if interrupt.args != (signal.SIGTERM,):
+            raise
+        fault = Preempted("asked to leave by SIGTERM")  # simulated runs, which have no ranks that could checkpoint
+    if fault:
+        raise fault

@@ -1,0 +1,122 @@
+"""`repro testbed up | status | down | exec`: a shaped network that stays until it is taken down."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+from repro.cli.options import Parser, as_json
+from repro.core.errors import InputError
+
+if TYPE_CHECKING:
+    from repro.launch.namespaces.network import ShapedNetwork
+
+
+def add(commands: Any) -> None:
+    testbed = commands.add_parser("testbed", help="a shaped network of hosts on this machine: up, status, down, exec")
+    testbed.set_defaults(command=lambda args: testbed.print_help())
+    actions = testbed.add_subparsers(metavar="ACTION", parser_class=Parser)
+
+    up = actions.add_parser("up", help="make it, measure it and keep it; runs on testbed=shaped/... make their own")
+    up.add_argument("--rate", type=float, default=1.0, help="Gbit/s of each link, both ways: 0.02 to 25")
+    up.add_argument("--hosts", type=int, default=4, help="network namespaces, one a rank")
+    as_json(up)
+    up.set_defaults(command=cmd_up)
+
+    status = actions.add_parser("status", help="hosts, rates, what was measured, who uses it")
+    as_json(status)
+    status.set_defaults(command=cmd_status)
+
+    down = actions.add_parser("down", help="remove it, and what a crash has left of one")
+    as_json(down)
+    down.set_defaults(command=cmd_down)
+
+    inside = actions.add_parser("exec", help="run a command in a host: repro testbed exec repro0 ping -c3 repro1")
+    inside.add_argument("host", help="repro0, repro1, ..., or reprosw, the switch")
+    inside.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND")
+    inside.set_defaults(command=cmd_exec)
+
+
+def cmd_up(args: argparse.Namespace) -> None:
+    from repro.launch.namespaces import network
+
+    network.check(args.rate, args.hosts)
+    with network.locked():
+        found = network.find()
+        if not found or (found.rate_gbit, found.hosts) != (args.rate, args.hosts):
+            network.take_down()  # or what a killed daemon has left
+            found = network.start(args.rate, args.hosts, kept=True)
+    print(json.dumps(described(found), indent=1) if args.json else table(found))
+
+
+def cmd_status(args: argparse.Namespace) -> None:
+    from repro.launch.namespaces import network
+
+    found = [each for each in (network.find(network.KEPT), network.find(network.OWN)) if each]
+    user, left = network.user(), network.left_inside()
+    if args.json:
+        told = {"networks": [described(each) for each in found], "in_use_by": user or None}
+        print(json.dumps(told | ({"left_inside": left} if left else {}), indent=1))
+        return
+    for each in found:
+        print(table(each))
+    if not found:
+        print("no shaped network is up (repro testbed up; runs on testbed=shaped/... bring up their own)")
+    if left:
+        pids = ", ".join(map(str, left))
+        print(f"left in one whose daemon was killed: process {pids} (repro testbed down ends them)")
+    if user:
+        print(f"in use by {user}")
+
+
+def cmd_down(args: argparse.Namespace) -> None:
+    from repro.launch.namespaces import network
+
+    with network.locked():
+        was_up = any([network.take_down(name) for name in (network.KEPT, network.OWN)])
+    if args.json:
+        print(json.dumps({"was_up": was_up}))
+    else:
+        print("taken down; nothing is left of it" if was_up else "no shaped network was up")
+
+
+def cmd_exec(args: argparse.Namespace) -> int:
+    from repro.launch.namespaces import network
+
+    found = network.find(network.KEPT) or network.find(network.OWN)
+    if found is None:
+        raise InputError("no shaped network is up; `repro testbed up` makes one")
+    names = [host["name"] for host in (*found.state["hosts"], found.state["switch"])]
+    if args.host not in names:
+        raise InputError(f"no host {args.host}; there are {', '.join(names)}")
+    if not args.words:
+        raise InputError(f"repro testbed exec {args.host} needs a command, for instance: ping -c3 {names[0]}")
+    program = [sys.executable, "-m", "repro.launch.namespaces.enter", args.host, *args.words]
+    return subprocess.run(program, env=os.environ | found.variables).returncode
+
+
+def described(found: ShapedNetwork) -> dict[str, Any]:
+    """A network as JSON, without what only our programs can use."""
+    hosts = [{"name": host["name"], "address": host["address"]} for host in found.state["hosts"]]
+    kept = {"kept": found.state["kept"], "keeper": found.state["keeper"]}
+    return {**kept, "rate_gbit": found.rate_gbit, "hosts": hosts, "measured": found.state["measured"]}
+
+
+def table(found: ShapedNetwork) -> str:
+    """Hosts, and what each link carries with all of them sending."""
+    measured, hosts = found.state["measured"], found.state["hosts"]
+    lines = [f"{len(hosts)} hosts, links of {found.rate_gbit:g} Gbit/s both ways, measured {measured['checked_at']}"]
+    for i, (host, goodput) in enumerate(zip(hosts, measured["goodput_gbit"])):
+        to = hosts[(i + 1) % len(hosts)]["name"]
+        lines.append(f"  {host['name']:8} {host['address']:12} -> {to:8} {goodput:7.3f} Gbit/s, all sending at once")
+    share = measured["goodput_gbit_min"] / measured["possible_gbit"]
+    lines.append(
+        f"  slowest {100 * share:.1f} % of the {measured['possible_gbit']:.3f} Gbit/s that headers leave; "
+        f"empty round trip {1e3 * measured['round_trip_s']:.3f} ms"
+    )
+    stays = "stays until `repro testbed down`" if found.state["kept"] else "made by a run, gone with it"
+    return "\n".join([*lines, f"  {stays} (process {found.state['keeper']})"])

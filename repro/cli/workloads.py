@@ -1,0 +1,132 @@
+"""README's table of the workloads that papers train to an accuracy: what the committed records say of each.
+
+An experiment's file names its `workload` and the number that the paper prints; the rest is of its finished runs in the
+reference, and of those of paper `gpu` with its network. `repro verify` compares, `repro verify --write` writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from repro.cli import gpu_hours
+from repro.core.fields import Model, Text, checked
+from repro.experiment import config
+from repro.experiment.files import own_file, own_files
+from repro.experiment.quoted import number, printed
+
+BEGIN, END = "<!-- workloads: repro verify --write -->", "<!-- end -->"
+HEAD = (
+    *("workload", "target", "data", f"GPU-hours, estimated ({gpu_hours.CARD})", "ran on a GPU"),
+    *("trained to the target", "command, goes on where it was stopped"),
+)
+RECIPES = "docs/dataset.md#recipes"
+SCALES = ("quick", "full", "paper")
+
+
+class Workload(Model):
+    """A file's `workload`: its name, where the paper prints the accuracy, and what follows `repro` to train it."""
+
+    part = "workload"
+
+    name: Text
+    place: Text
+    row: Text
+    quantity: Text
+    setting: Text = "all"
+    command: Text
+
+
+def table(reference: Path) -> str:
+    """The table in Markdown; InputError for a workload that points to no printed number."""
+    rows = [
+        _row(reference, experiment)
+        for experiment, own in own_files(config.experiment_names()).items()
+        if own.get("workload")
+    ]
+    return "\n".join(f"| {' | '.join(row)} |" for row in [HEAD, ("---",) * len(HEAD), *sorted(rows, key=str)])
+
+
+def different(page: Path, reference: Path) -> bool:
+    """Whether the page's table is not today's."""
+    text = page.read_text(encoding="utf-8")
+    return _with(text, table(reference)) != text
+
+
+def write(page: Path, reference: Path) -> None:
+    page.write_text(_with(page.read_text(encoding="utf-8"), table(reference)), encoding="utf-8")
+
+
+def _with(text: str, table: str) -> str:
+    before, _, rest = text.partition(BEGIN)
+    return f"{before}{BEGIN}\n{table}\n{END}{rest.partition(END)[2]}"
+
+
+def _row(reference: Path, experiment: str) -> tuple[str, ...]:
+    from repro.answers.tables import loading
+
+    workload = checked(Workload, own_file(experiment)["workload"])
+    paper, _, own = experiment.partition("/")
+    value, unit, source = printed(paper, workload.place, workload.row, workload.quantity, workload.setting)
+    target = number(value, unit)
+    composed = config.compose(experiment, (), "paper")
+    runs = [run for run in loading.read(paper, reference) if run["experiment"] == own]
+    on_gpus = [
+        run for run in loading.read("gpu", reference) if run.get("model", {}).get("name") == composed["model"]["name"]
+    ]
+    shown = f"{target:g} ({workload.place if workload.place.startswith(('Figure', 'Table')) else source})"
+    return (
+        workload.name,
+        shown,
+        f"[{composed['dataset']['name']}]({RECIPES})",
+        gpu_hours.text(gpu_hours.estimate(composed)),
+        steps([*runs, *on_gpus]),
+        trained([run for run in [*runs, *on_gpus] if loading.trains(run)], workload.setting, target),
+        f"`repro {workload.command}`",
+    )
+
+
+def steps(runs: Iterable[Mapping[str, Any]]) -> str:
+    """The most iterations of one measured training on each GPU."""
+    most: dict[str, int] = {}
+    for run in runs:
+        if (gpu := run["hardware"].get("gpu")) and run["kind"] == "measured" and "iterations" in run:
+            most[gpu] = max(most.get(gpu, 0), run["iterations"])
+    return ", ".join(f"{gpu}: {count} steps" for gpu, count in sorted(most.items())) or "never run"
+
+
+def trained(runs: Iterable[Mapping[str, Any]], setting: str, target: float) -> str:
+    """What the runs with an accuracy came to, on which data, where they stand; those that say most, of one variant."""
+    scored = [run for run in runs if isinstance(run["final"].get(run["metric"]), float)]
+    if not (found := best(scored, setting)):
+        return "never"
+    first = found[0]
+    place = f"`{first['paper']}/{first['experiment']}`, {first['kind']} on {first['hardware'].get('gpu') or 'CPUs'}"
+    data = first["dataset"]["name"] + (", a stand-in" if first["dataset"]["standin"] else "")
+    return f"{reached(found, target)} ({place}; {data})"
+
+
+def reached(runs: list[Mapping[str, Any]], target: float) -> str:
+    """What the runs, of one variant, came to; a stand-in's accuracy is no answer."""
+    first = runs[0]
+    if first["dataset"]["standin"]:
+        return "not judged"
+    score = fmean(run["final"][run["metric"]] for run in runs)
+    answer = "yes" if score >= target else "no"
+    return f"{answer}: {score:.4f}, {len(runs)} seed{'s' * (len(runs) > 1)}, scale {first['scale']}"
+
+
+def best(runs: Iterable[Mapping[str, Any]], setting: str) -> list[Mapping[str, Any]]:
+    """The runs of one variant, testbed and scale that say most: of real data, on a GPU, the larger scale, the variant
+    that the paper's number is of."""
+    groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
+    for run in runs:
+        key = (
+            *(not run["dataset"]["standin"], run["hardware"].get("gpu") is not None),
+            *(SCALES.index(run["scale"]) if run["scale"] in SCALES else -1, run["setting"] == setting),
+            *(run["kind"] == "measured", run["experiment"], run["setting"], run["testbed"]),
+        )
+        groups.setdefault(key, []).append(run)
+    return groups[max(groups)] if groups else []

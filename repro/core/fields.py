@@ -1,0 +1,105 @@
+"""Typed entries of configurations: what is wrong with one is said in one line, by its name and what is allowed."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Annotated, Any, ClassVar, TypeVar
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+
+from repro.core.errors import InputError, unknown
+
+LONGEST = 200  # characters of a name or title
+BRANCHES = ("float", "int")  # that pydantic names where it tried several
+QUOTE = "'"  # that pydantic puts around what is allowed
+T = TypeVar("T")
+
+Count = Annotated[int, Field(ge=1)]
+Whole = Annotated[int, Field(ge=0)]
+Number = Annotated[float, Field(allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+NonNegative = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Share = Annotated[float, Field(gt=0, le=1)]
+
+
+def _printable(text: str) -> str:
+    if not text.strip() or not text.isprintable() or len(text) > LONGEST:
+        raise ValueError(f"must be a text of 1 to {LONGEST} characters on one line")
+    return text
+
+
+Entries = dict[str, Any]
+Text = Annotated[str, AfterValidator(_printable)]
+
+# what must be, by pydantic's type of error; of another type its own words
+MUST = {
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "finite_number": "a finite number",
+    "bool_type": "true or false",
+    "string_type": "a text",
+    "list_type": "a list",
+    "dict_type": "entries, as {name}.NAME=value sets one",
+    "model_type": "entries, as {name}.NAME=value sets one",
+    "dataclass_type": "entries, as {name}.NAME=value sets one",
+    "greater_than": "above {gt:g}",
+    "greater_than_equal": "{ge:g} or more",
+    "less_than": "below {lt:g}",
+    "less_than_equal": "{le:,.10g} or less",
+    "literal_error": "{expected}",
+    "too_short": "{min_length} or more entries",
+}
+
+
+class Model(BaseModel):
+    """Entries of a configuration; unchangeable, and no others than the fields are allowed."""
+
+    model_config = ConfigDict(frozen=True, strict=True, extra="forbid", arbitrary_types_allowed=True)
+    part: ClassVar[str] = ""  # its place in the configuration
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known(cls, given: Any) -> Any:
+        prefix = f"{cls.part}." if cls.part else ""
+        if isinstance(given, Mapping) and cls.model_config["extra"] == "forbid":
+            for name in given:
+                if name not in cls.model_fields:
+                    raise unknown("option", f"{prefix}{name}", [f"{prefix}{field}" for field in cls.model_fields])
+        return given
+
+
+def checked(kind: type[T], given: Any, where: str = "") -> T:
+    """A model or dataclass from plain data; InputError for the first entry that its type does not allow.
+
+    A dataclass takes its entries as a JSON text has them, so that a list may become a tuple. `where`: what its entries
+    are a part of.
+    """
+    try:
+        if issubclass(kind, BaseModel):
+            return kind.model_validate(given)
+        plain: type = kind  # mypy takes no type[T] for hashable
+        return _adapter(plain).validate_json(json.dumps(given), strict=True)
+    except ValidationError as error:
+        raise InputError(_line(error.errors()[0], where)) from None
+
+
+@lru_cache(maxsize=64)
+def _adapter(kind: type) -> TypeAdapter:
+    return TypeAdapter(kind)
+
+
+def _line(error: Mapping[str, Any], where: str) -> str:
+    loc = [step for step in error["loc"] if step not in BRANCHES]
+    name = ".".join([*filter(None, [where]), *map(str, loc)])
+    if error["type"] == "missing":
+        return f"{name}: is missing"
+    given, context = error["input"], {"name": name, **error.get("ctx", {})}
+    number_as_text = error["type"] in ("int_type", "float_type") and re.match(r"[-+.]?\d", str(given))
+    if isinstance(given, str) and (number_as_text or not (given and given.isprintable())):
+        given = repr(given)
+    if error["type"] in MUST:
+        return f"{name}={given}: must be {MUST[error['type']].format(**context).replace(QUOTE, '')}"
+    return f"{name}={given}: {error['msg'].removeprefix('Value error, ').replace('Input should', 'must')}"

@@ -1,0 +1,49 @@
+"""Locks on files: they go with the last process that has inherited them, however it ends."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import time
+from pathlib import Path
+from typing import IO
+
+from repro.core import no_links
+from repro.core.errors import InputError
+
+RUN, RANKS = "cell.lock", "ranks.lock"  # in a run's folder: the command's, and that of all who write there
+LOOK_EVERY_S = 0.05
+
+
+def take(path: Path, kind: int = fcntl.LOCK_EX, wait_s: float = 0.0) -> IO[str] | None:
+    """The file, made if need be, locked until it is closed; None where others still hold it after `wait_s` seconds.
+
+    kind: fcntl.LOCK_EX for one holder, LOCK_SH for one of several. InputError where files cannot be locked.
+    """
+    until = time.monotonic() + wait_s
+    file = no_links.opened(path, "a")  # whoever asked closes it
+    while True:
+        try:
+            fcntl.flock(file, kind | fcntl.LOCK_NB)
+            return file
+        except BlockingIOError:
+            if time.monotonic() >= until:
+                file.close()
+                return None
+            time.sleep(LOOK_EVERY_S)
+        except OSError as error:
+            file.close()
+            raise InputError(f"{path} cannot be locked: {error.strerror}; choose another file system") from None
+        except BaseException:
+            file.close()
+            raise
+
+
+def users(path: Path) -> str:
+    """The processes of this machine that have a file open, this one apart, as far as one may see them: for messages."""
+    import psutil
+
+    others = [each for each in psutil.process_iter(["open_files"]) if each.pid != os.getpid()]
+    wanted = str(path.resolve())
+    found = [each.pid for each in others if any(file.path == wanted for file in each.info["open_files"] or ())]
+    return f"process {', '.join(map(str, found))}" if found else "a process of another user or machine"

@@ -1,0 +1,172 @@
+"""Plugins of one kind: a file each in a package of ours, those of others through an entry-point group."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import os
+import pkgutil
+import sys
+import traceback
+from collections.abc import Iterable, Mapping
+from dataclasses import MISSING, dataclass, fields
+from functools import lru_cache
+from importlib.metadata import entry_points
+from types import ModuleType
+from typing import Any, TypeVar
+
+from repro.core import blame
+from repro.core.errors import InputError, unknown
+from repro.core.fields import checked
+from repro.core.not_none import known
+from repro.core.warnings import warn
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Registry:
+    """A file PACKAGE/NAME.py is a plugin, and so is an entry point NAME = "module" or NAME = "module:Class" of `group`.
+
+    No plugins are folders of the package, files whose name starts with an underscore, and the file of the base class.
+    The package says what is chosen with a plugin where no file in `paper_configs/` does: its `defaults(name)`.
+
+    kind: what messages call one; base: "module:Class" of which each has a subclass whose `name` is NAME; None where the
+    module itself is the plugin; besides: names that are valid where such a plugin is named, and are none.
+    """
+
+    kind: str
+    package: str
+    group: str
+    base: str | None = None
+    besides: tuple[str, ...] = ()  # what is valid where such a plugin is named, and is none
+
+    def _own(self) -> dict[str, str]:
+        """name -> module of ours, without importing any, nor the package."""
+        files = [file.name for file in pkgutil.iter_modules(_folders(self.package)) if not file.ispkg]
+        found = {name: f"{self.package}.{name}" for name in files if not name.startswith("_")}
+        base = self.base.partition(":")[0] if self.base else ""
+        return {name: module for name, module in found.items() if module != base}
+
+    def _registered(self) -> dict[str, str]:
+        """The same of all, others' as "module" or "module:Class"."""
+        return _entry_points(self.group, tuple(sys.path)) | self._own()
+
+    def names(self) -> list[str]:
+        """All plugins' names, sorted."""
+        return sorted(self._registered())
+
+    def module_of(self, name: str) -> str:
+        """The module that holds a plugin; InputError listing the names for an unknown one."""
+        registered = self._registered()
+        if name not in registered:
+            raise unknown(self.kind, str(name), [*self.besides, *registered])
+        return registered[name].partition(":")[0]
+
+    def load(self, name: str) -> Any:
+        """The class of that name, or the module where that is the plugin; InputError for one that cannot be imported,
+        with the file and line that are wrong."""
+        place = self.module_of(name)
+        try:
+            module = importlib.import_module(place)
+        except (Exception, SystemExit) as error:  # the file is anybody's
+            raise InputError(f"{self.kind} {name}: cannot import {place} ({blamed(error)})") from error
+        return module if self.base is None else self._class(module, name)
+
+    def usable(self) -> dict[str, Any]:
+        """name -> plugin, of all that can be imported; of each other a warning."""
+        found = {}
+        for name in self.names():
+            try:
+                found[name] = self.load(name)
+            except InputError as error:
+                warn(str(error))
+        return found
+
+    def _class(self, module: ModuleType, name: str) -> type:
+        home, _, base = known(self.base).partition(":")
+        parent = getattr(importlib.import_module(home), base)
+        for _, candidate in inspect.getmembers(module, inspect.isclass):
+            if issubclass(candidate, parent) and getattr(candidate, "name", None) == name:
+                return candidate
+        raise unknown(f"{self.kind} (no class with that name in module {module.__name__})", name, self.names())
+
+    def parse(self, name: str, given: Mapping[str, Any], part: str) -> Any:
+        """The options of a plugin: its `Options`, or where it takes keywords the mapping; InputError as `parse`."""
+        if options := getattr(self.load(name), "Options", None):
+            return parse(self.kind, name, options, given, part)
+        check_names(f"{self.kind} {name}", given, self.defaults(name))
+        return dict(given)
+
+    def defaults(self, name: str) -> dict[str, Any]:
+        """What a configuration has of a plugin that was chosen, besides its name, where nothing else is set."""
+        package = importlib.import_module(self.package)
+        try:
+            return package.defaults(name)
+        except (AttributeError, TypeError, ValueError) as error:
+            raise InputError(
+                f"{self.kind} {name}: {self.module_of(name)} does not say its options ({error})"
+            ) from error
+
+
+def blamed(error: BaseException) -> str:
+    """Where an import ended, and with what: the last line that ran of the files beside the imported one."""
+    frames = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    ran = [file for file in frames if "importlib" not in file and file != __file__]
+    if not ran and isinstance(error, ImportError):  # there is no such file
+        return str(error)
+    folder = os.path.dirname(ran[0]) if ran else ""
+    return blame.line(error, lambda file: os.path.dirname(file) == folder)
+
+
+# by the group of the configuration that chooses one
+PLUGINS = {
+    "strategy": Registry("strategy", "repro.strategies", "repro.strategies", "repro.strategies.base:Strategy"),
+    "model": Registry("model", "repro.models", "repro.models"),
+    "dataset": Registry("data set", "repro.data.sets", "repro.datasets"),
+    "imbalance": Registry(
+        "imbalance", "repro.algorithms.imbalance", "repro.imbalances", "repro.algorithms.imbalance.base:Imbalance"
+    ),
+}
+TRAIN = "train"  # what the ranks of a run do, where it is none of the probes
+PROBES = Registry("program", "repro.probes", "repro.probes", besides=(TRAIN,))
+
+
+def _folders(package: str) -> Iterable[str]:
+    if package in sys.modules:
+        return sys.modules[package].__path__
+    return known(known(importlib.util.find_spec(package)).submodule_search_locations)
+
+
+@lru_cache(maxsize=16)
+def _entry_points(group: str, path: tuple[str, ...]) -> dict[str, str]:
+    """name -> value; they are in files of all installed packages, so looked for once a `sys.path`."""
+    return {entry.name: entry.value for entry in entry_points(group=group)}
+
+
+def parse(kind: str, name: str, options: type[T], given: Mapping[str, Any], part: str) -> T:
+    """A plugin's options, a dataclass or model, from a mapping; InputError for one that is unknown or cannot be used.
+
+    part: of the configuration that they are.
+    """
+    check_names(f"{kind} {name}", given, names_of(options))
+    return checked(options, given, part)
+
+
+def names_of(options: Any) -> Iterable[str]:
+    """The fields of a dataclass or model."""
+    return getattr(options, "__dataclass_fields__", ()) or getattr(options, "model_fields", ())
+
+
+def check_names(what: str, given: Iterable[str], valid: Iterable[str]) -> None:
+    """InputError for an option that is not valid."""
+    if wrong := sorted(set(given) - set(valid)):
+        raise InputError(f"{what} has no option '{wrong[0]}'; valid: {', '.join(sorted(valid)) or 'none'}")
+
+
+def defaults(options: type) -> dict[str, Any]:
+    """Each option of a plugin's dataclass that has a default: that value."""
+    given = {field.name: field.default for field in fields(options) if field.default is not MISSING}
+    made = {field.name: field.default_factory() for field in fields(options) if field.default_factory is not MISSING}
+    return given | made

@@ -1,0 +1,190 @@
+"""Training images changed at random when a minibatch draws them, the same ones on every rank and after every resume.
+
+An image's bits do not depend on the minibatch that it is in: there is no product of matrices, whose order of summation
+does, and functions whose last bit differs between a vector unit's lanes and the rest are taken of twice the digits.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from dataclasses import dataclass, replace
+
+import torch
+from torch.nn import functional
+
+from repro.core.errors import InputError
+from repro.data.augmentation import Augmentation
+from repro.data.base import Dataset, Samples, moved
+
+NUMBERS = 8  # drawn for each sample, whatever they are for: flip, down, right, area, aspect, and three of colour
+AREA, ASPECT = 0.08, math.log(4 / 3)
+# of the colours of ImageNet's training images, pixels from 0 to 1, as fb.resnet.torch has them; normalised by DEVIATION
+EIGENVALUES = (0.2175, 0.0188, 0.0045)
+EIGENVECTORS = ((-0.5675, 0.7192, 0.4009), (-0.5808, -0.0045, -0.8140), (-0.5836, -0.6948, 0.4203))
+DEVIATION = (0.229, 0.224, 0.225)
+COLOURS = (EIGENVECTORS, EIGENVALUES, DEVIATION)
+BITS = 23  # of a number drawn: with half a step more it still is a float32
+
+
+def augmented(dataset: Dataset, augmentation: Augmentation | None) -> Dataset:
+    """The data set with training images of its `input_shape`, cut from what is held; minibatches are augmented.
+
+    InputError for crop=random of real images that are no larger than what is cut out.
+    """
+    train = dataset.train
+    if dataset.kind != "images" or not isinstance(train, Samples) or not len(train):
+        return dataset
+    sides = train.slice(0, 1)[0].shape[-2:]
+    if augmentation is None and sides == dataset.input_shape[-2:]:
+        return dataset
+    asked = augmentation or Augmentation()
+    if asked.crop == "random" and sides == dataset.input_shape[-2:] and not dataset.standin:
+        raise InputError(
+            f"dataset.crop=random: images are held in {sides[1]}x{sides[0]} pixels, all that the model takes; "
+            "dataset.held must be larger"
+        )
+    return replace(dataset, train=Augmented(train, asked, dataset.input_shape[-2:]))
+
+
+@dataclass(frozen=True)
+class Augmented(Samples):
+    """A split of images (n, C, H, W) that gives (n, C, *size): the middle of each, and in minibatches what is drawn."""
+
+    whole: Samples
+    augmentation: Augmentation
+    size: tuple[int, ...]
+
+    @property
+    def changes(self) -> dict[str, object]:
+        """What is done to images of minibatches, for the record of a run."""
+        return self.augmentation.model_dump(exclude_none=True)
+
+    @property
+    def y(self) -> torch.Tensor:
+        return self.whole.y
+
+    @property
+    def device(self) -> torch.device:
+        return self.whole.device
+
+    def __len__(self) -> int:
+        return len(self.whole)
+
+    def to(self, device: torch.device | str) -> Augmented:
+        return replace(self, whole=self.whole.to(device))
+
+    def select(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        x, y = self.whole.select(rows)
+        return self._middle(x), y
+
+    def slice(self, start: int, stop: int) -> tuple[torch.Tensor, torch.Tensor]:
+        x, y = self.whole.slice(start, stop)
+        return self._middle(x), y
+
+    @property
+    def lookahead(self) -> int:
+        return self.whole.lookahead
+
+    def ahead(self, rows: torch.Tensor) -> None:
+        self.whole.ahead(rows)
+
+    def draw(self, rows: torch.Tensor, epoch: str) -> tuple[torch.Tensor, torch.Tensor]:
+        x, y = self.whole.select(rows)
+        numbers = moved(uniform(f"augment/{epoch}", rows), x.device)  # rows stay on the host
+        return augment(x, numbers, self.augmentation, self.size), y
+
+    def _middle(self, x: torch.Tensor) -> torch.Tensor:
+        top, left = ((held - side) // 2 for held, side in zip(x.shape[-2:], self.size))
+        return x[..., top : top + self.size[0], left : left + self.size[1]]
+
+
+def uniform(text: str, samples: torch.Tensor) -> torch.Tensor:
+    """Numbers (n, NUMBERS) float32 above 0 and below 1, from the text and each sample's number (n,) alone.
+
+    By their place in a stream (SplitMix64; Steele, Lea, Flood 2014), so nothing is drawn in an order that has to be
+    kept, and nothing leaves the samples' device.
+    """
+    start = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big", signed=True)
+    places = samples[:, None] * NUMBERS + torch.arange(1, NUMBERS + 1, device=samples.device)
+    mixed = places * _signed(0x9E3779B97F4A7C15) + start  # modulo 2^64, as integers overflow
+    mixed = (mixed ^ _shifted(mixed, 30)) * _signed(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ _shifted(mixed, 27)) * _signed(0x94D049BB133111EB)
+    mixed = mixed ^ _shifted(mixed, 31)
+    return (_shifted(mixed, 64 - BITS).to(torch.float32) + 0.5) / 2**BITS
+
+
+def augment(x: torch.Tensor, numbers: torch.Tensor, augmentation: Augmentation, size: tuple[int, ...]) -> torch.Tensor:
+    """Normalised images (n, C, H, W), with their numbers (n, NUMBERS), as (n, C, *size)."""
+    flip, down, right, area, aspect, *colour = numbers.unbind(1)
+    flipped = (flip < 0.5) & bool(augmentation.flip)
+    if pad := augmentation.pad:
+        x = functional.pad(x, (pad,) * 4)
+    if augmentation.crop == "area":
+        x = _resized(x, size, flipped, down, right, area, aspect)
+    else:
+        still = augmentation.crop is None and not pad
+        x = _window(x, size, flipped, *((torch.full_like(down, 0.5),) * 2 if still else (down, right)))
+    if augmentation.colour:
+        vectors, values, deviation = (moved(torch.tensor(one), x.device) for one in COLOURS)
+        parts = [vectors[:, i] * (augmentation.colour * values[i] / deviation) for i in range(3)]
+        first, second, third = (part * _normal(number)[:, None] for part, number in zip(parts, colour))  # (n, 3)
+        shift = first + second + third
+        x = x + shift[:, :, None, None]
+    return x
+
+
+def _window(
+    x: torch.Tensor, size: tuple[int, ...], flipped: torch.Tensor, down: torch.Tensor, right: torch.Tensor
+) -> torch.Tensor:
+    """A window of `size` of each image, its place from numbers 0 to 1 (0.5: the middle), flipped where told."""
+    n, channels, *sides = x.shape
+    places = []
+    for held, side, share in zip(sides, size, (down, right)):
+        first = (share * (held - side + 1)).floor().to(torch.int64).clamp_(max=held - side)
+        places.append(first[:, None] + torch.arange(side, device=x.device))
+    rows, columns = places
+    columns = torch.where(flipped[:, None], columns.flip(1), columns)
+    image = torch.arange(n, device=x.device)[:, None, None, None]
+    channel = torch.arange(channels, device=x.device)[None, :, None, None]
+    return x[image, channel, rows[:, None, :, None], columns[:, None, None, :]]
+
+
+def _resized(
+    x: torch.Tensor,
+    size: tuple[int, ...],
+    flipped: torch.Tensor,
+    down: torch.Tensor,
+    right: torch.Tensor,
+    area: torch.Tensor,
+    aspect: torch.Tensor,
+) -> torch.Tensor:
+    """A part of each image, resized: its area, aspect and place from numbers 0 to 1."""
+    height, width = x.shape[-2:]
+    part = (AREA + (1 - AREA) * area) * height * width
+    ratio = ((2 * aspect.double() - 1) * ASPECT).exp().to(aspect.dtype)  # width / height
+    tall, wide = (part / ratio).sqrt().clamp(max=height) / height, (part * ratio).sqrt().clamp(max=width) / width
+    # from -1 to 1 along each side of the image: the part's half size, and its middle
+    halves = tall, torch.where(flipped, -wide, wide)
+    middles = (2 * down - 1) * (1 - tall), (2 * right - 1) * (1 - wide)
+    rows, columns = (
+        middle[:, None] + half[:, None] * ((2 * torch.arange(side, device=x.device) + 1) / side - 1)
+        for side, half, middle in zip(size, halves, middles)
+    )
+    shape = len(x), *size
+    grid = torch.stack([columns[:, None, :].expand(shape), rows[:, :, None].expand(shape)], 3)
+    return functional.grid_sample(x, grid, padding_mode="border", align_corners=False)
+
+
+def _normal(number: torch.Tensor) -> torch.Tensor:
+    """Of a number 0 to 1, the normal distribution's quantile."""
+    return (math.sqrt(2) * torch.erfinv(2 * number.double() - 1)).to(number.dtype)
+
+
+def _signed(constant: int) -> int:
+    return constant - 2**64 if constant >= 2**63 else constant
+
+
+def _shifted(numbers: torch.Tensor, bits: int) -> torch.Tensor:
+    """Of int64 as unsigned: zeros come in from the left."""
+    return (numbers >> bits) & ((1 << (64 - bits)) - 1)

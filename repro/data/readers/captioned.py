@@ -1,0 +1,116 @@
+"""Clips with their captions, for networks that read a clip and then write."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import numpy as np
+import torch
+
+from repro.core.not_none import known
+from repro.data.base import Samples, chosen, moved
+from repro.data.readers.clip_features import Source
+from repro.data.readers.msvd_clips import Clip
+from repro.data.readers.text import IGNORED
+from repro.data.readers.tokens import BOS, EOS, OWN, PAD, UNK
+
+
+class Captioned(Samples):
+    """A sample is a clip with one of its captions: x (n, steps, features + 1) float32, y (n * steps,) int64.
+
+    Frames stand in x at the end of the steps, zeros before those of a shorter clip, as the network says its first word
+    behind the last step; more frames than steps are cut off at the end. The last value of a step is the number of a
+    word: <bos>, the caption's words, then PAD. y: the words and <eos>, IGNORED where x has PAD. A caption of `steps`
+    words or more loses its last ones.
+
+    clips    the clips, and `rows`, (clip, caption) of each sample
+    numbers  word -> number; a word without one is UNK
+    source   of features; None on the meta device, where there are shapes only
+    scored   of how many clips an evaluation decodes captions, the first of the split
+    (`repro.training.evaluation.meteor`)
+    """
+
+    task: ClassVar[str] = "text"
+    kind: ClassVar[str] = "captioned clips"
+
+    def __init__(
+        self,
+        clips: Sequence[Clip],
+        rows: Sequence[tuple[int, int]],
+        numbers: dict[str, int],
+        source: Source | None,
+        steps: int,
+        features: int,
+        scored: int = 0,
+        device: torch.device | str = "cpu",
+    ):
+        self.clips, self.rows, self.numbers, self.source = clips, rows, numbers, source
+        self.steps, self.features, self.scored = steps, features, min(scored, len(clips))
+        self._device = torch.device("meta" if source is None else device)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def device(self) -> torch.device:
+        return self._device
+
+    @property
+    def y(self) -> torch.Tensor:
+        """The words to predict, one caption's after another's."""
+        words = [self._words(*row)[1] for row in self.rows]
+        return torch.from_numpy(np.concatenate(words)).to(self.device)
+
+    def to(self, device: torch.device | str) -> Captioned:
+        """The same, its minibatches on `device` (meta stays so)."""
+        return self._with(self.rows, self.scored, device)
+
+    def subset(self, samples: int, seed: int = 0) -> Captioned:
+        """So many samples; no captions of them are decoded."""
+        return self._with([self.rows[row] for row in chosen(len(self), samples, seed).tolist()], 0, self._device)
+
+    def _with(self, rows: Sequence[tuple[int, int]], scored: int, device: torch.device | str) -> Captioned:
+        return Captioned(self.clips, rows, self.numbers, self.source, self.steps, self.features, scored, device)
+
+    def select(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        chosen_rows = rows.tolist() if self.source else [0] * len(rows)
+        return self._taken([self.rows[row] for row in chosen_rows])
+
+    def slice(self, start: int, stop: int) -> tuple[torch.Tensor, torch.Tensor]:
+        return self._taken(self.rows[start:stop])
+
+    def frames(self, clips: Sequence[Clip]) -> torch.Tensor:
+        """x (n, steps, features + 1) of clips, without words."""
+        x = torch.zeros(len(clips), self.steps, self.features + 1)
+        for place, clip in enumerate(clips):
+            found = torch.from_numpy(known(self.source)(clip, self.steps))
+            x[place, self.steps - len(found) :, :-1] = found
+        return moved(x, self.device)
+
+    def spelled(self, numbers: Sequence[int]) -> list[str]:
+        """Words by their numbers, up to <eos>; what is no word of the vocabulary is <unk>."""
+        words = list(self.numbers)
+        said = list(numbers[: numbers.index(EOS)] if EOS in numbers else numbers)
+        return [words[n - len(OWN)] if len(OWN) <= n < len(OWN) + len(words) else "<unk>" for n in said if n != PAD]
+
+    def _taken(self, rows: Sequence[tuple[int, int]]) -> tuple[torch.Tensor, torch.Tensor]:
+        if self.source is None:
+            shape = len(rows), self.steps
+            return (
+                torch.empty(*shape, self.features + 1, device="meta"),
+                torch.empty(shape[0] * shape[1], dtype=torch.int64, device="meta"),
+            )
+        x, y = np.full((len(rows), self.steps), PAD), np.full((len(rows), self.steps), IGNORED)
+        for place, row in enumerate(rows):
+            given, wanted = self._words(*row)
+            x[place, : len(given)], y[place, : len(wanted)] = given, wanted
+        inputs = self.frames([self.clips[clip] for clip, _ in rows])
+        inputs[..., -1] = moved(torch.from_numpy(x), self.device)
+        return inputs, moved(torch.from_numpy(y.reshape(-1)), self.device)
+
+    def _words(self, clip: int, caption: int) -> tuple[np.ndarray, np.ndarray]:
+        """What the network gets and what it is to say, equally long."""
+        words = self.clips[clip].captions[caption][: self.steps - 1]
+        numbers = [self.numbers.get(word, UNK) for word in words]
+        return np.array([BOS, *numbers]), np.array([*numbers, EOS])

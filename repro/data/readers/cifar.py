@@ -1,0 +1,92 @@
+"""What CIFAR-10 and CIFAR-100 share: records of label bytes and 3x32x32 pixels, and their archives.
+
+Images stay uint8 in memory (184 MB for 60,000) and are normalised when drawn: by the training set's mean and deviation
+of each channel, the usual choice; the Pipe-SGD paper says nothing of its preprocessing.
+"""
+
+from __future__ import annotations
+
+import tarfile
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from repro.core.errors import InputError
+from repro.data.files import File, limit
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from repro.data.base import Dataset, Split
+
+SHAPE = (3, 32, 32)
+PIXELS = 3 * 32 * 32
+TRAIN, TEST = 50_000, 10_000
+STANDIN_TRAIN, STANDIN_TEST = 10_000, 2_000
+
+
+@dataclass(frozen=True)
+class Archive:
+    """The tarball that the files come in, and its own checksum."""
+
+    name: str
+    file: File
+
+    def unpack(self, path: Path, wanted: Iterable[str], folder: Path) -> None:
+        """Put the wanted files, by their last name, into `folder`; InputError where the tarball lacks one."""
+        missing = set(wanted)
+        with tarfile.open(path) as tar:
+            for member in tar:
+                name = member.name.rsplit("/", 1)[-1]
+                if member.isfile() and name in missing and (content := tar.extractfile(member)):
+                    (folder / name).write_bytes(content.read())
+                    missing.remove(name)
+        if missing:
+            raise InputError(f"{path}: holds no {', '.join(sorted(missing))}")
+
+
+def records(path: Path, labels: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Pixels (N, 3072) and the last of `labels` label bytes (N,), both uint8, of one binary file.
+
+    InputError for a file that does not end with a whole record, and for a label that is no class.
+    """
+    import numpy as np
+
+    raw = np.fromfile(path, np.uint8)
+    if raw.size == 0 or raw.size % (labels + PIXELS):
+        raise InputError(f"{path}: {raw.size} bytes are not whole records of {labels + PIXELS} bytes")
+    rows = raw.reshape(-1, labels + PIXELS)
+    check_labels(path, rows[:, labels - 1], classes)
+    return rows[:, labels:], rows[:, labels - 1]
+
+
+def check_labels(path: Path, labels: np.ndarray, classes: int) -> None:
+    """InputError unless every label is one of 0 .. classes - 1."""
+    if labels.size and labels.max() >= classes:
+        raise InputError(f"{path}: label {labels.max()}, expected 0 to {classes - 1}")
+
+
+def split(pixels: np.ndarray, labels: np.ndarray, mean: tuple, deviation: tuple, first: int) -> Split:
+    """The first images of pixels (N, 3072) and labels (N,); mean and deviation of each channel, of pixels 0 to 1."""
+    import numpy as np
+    import torch
+
+    from repro.data.base import Split
+
+    x = torch.from_numpy(np.ascontiguousarray(pixels[:first])).view(-1, *SHAPE)
+    scale = (torch.tensor(values, dtype=torch.float32).mul_(255).view(3, 1, 1) for values in (mean, deviation))
+    return Split(x, torch.from_numpy(labels[:first].astype(np.int64)), *scale)
+
+
+def standin(name: str, classes: int, images: int | None, test_images: int | None) -> Dataset:
+    """Drawn from a seed, in the shapes of the real one; 10,000 and 2,000 images unless the options say otherwise."""
+    from repro.data import seeded
+
+    train = limit("images", images, TRAIN, STANDIN_TRAIN)
+    return seeded.dataset(name, classes, SHAPE, train, limit("test_images", test_images, TEST, STANDIN_TEST))
+
+
+def shapes(classes: int, images: int | None, test_images: int | None) -> tuple[tuple[int, int], int, tuple]:
+    """(Training and test images), classes, shape of an image."""
+    return (limit("images", images, TRAIN), limit("test_images", test_images, TEST)), classes, SHAPE

@@ -1,0 +1,100 @@
+"""Features of MSVD's clips, a vector a frame: read from files where they were extracted, else made of the captions."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from repro.core.errors import InputError
+from repro.data import counted
+from repro.data.readers.msvd_clips import Clip
+
+FEATURES = 4096  # of a frame: VGG's fc7
+NAMED = 3  # missing files that an error names; it counts them all
+NOISE, SHOWN = 0.5, 0.1  # deviation of a frame's noise; share of a clip's captions that a word needs to be seen
+
+
+class Source(Protocol):
+    def __call__(self, clip: Clip, most: int) -> np.ndarray:
+        """(frames, features) float32, the first frames of the clip, at most so many."""
+
+
+class Extracted:
+    """Files <folder>/<clip id>.npy of shape (frames, 4096 or so), float16 or float32; the first `features` are used.
+
+    How many frames a clip has is for whoever extracted them to say: S2VT takes every tenth.
+    """
+
+    def __init__(self, folder: Path, features: int):
+        self.folder, self.features = folder, features
+
+    def __call__(self, clip: Clip, most: int) -> np.ndarray:
+        path = self.folder / f"{clip.name}.npy"
+        try:
+            array = np.load(path, mmap_mode="r", allow_pickle=False)
+        except (OSError, ValueError, EOFError) as error:
+            raise InputError(f"{path}: not a readable .npy file ({error})") from None
+        if array.ndim != 2 or not len(array) or array.dtype not in (np.float16, np.float32):
+            raise InputError(
+                f"{path}: holds {array.shape} {array.dtype}, expected (frames, features) float16 or float32"
+            )
+        if array.shape[1] < self.features:
+            raise InputError(f"{path}: {array.shape[1]} features a frame, fewer than dataset.features={self.features}")
+        return array[:most, : self.features].astype(np.float32)
+
+    def check(self, clips: Sequence[Clip]) -> str:
+        """sha256 over names and sizes of the clips' files. InputError where files are missing, or are no features."""
+        absent, lines = [], []
+        for clip in clips:
+            try:
+                lines.append(f"{clip.name} {(self.folder / f'{clip.name}.npy').stat().st_size}\n")
+            except OSError:
+                absent.append(f"{clip.name}.npy")
+        if absent:
+            more = f" and {len(absent) - NAMED} more" if len(absent) > NAMED else ""
+            raise InputError(
+                f"{self.folder}: {len(absent)} of {len(clips)} clips have no features: "
+                f"{', '.join(absent[:NAMED])}{more}"
+            )
+        for clip in clips:
+            self(clip, 1)
+        return hashlib.sha256("".join(sorted(lines)).encode()).hexdigest()
+
+
+class Generated:
+    """The stand-in: what a clip shows are the words of its own captions.
+
+    Every word is a random vector; a clip is the sum of its words' vectors, each times the share of the clip's captions
+    that have it (a tenth at least), and a frame is that plus uniform noise. So a network can learn to say what it
+    "sees", of test clips too, and its score says nothing of how well videos are understood. All of a clip depends on
+    its name and captions alone.
+    """
+
+    def __init__(self, features: int):
+        self.features = features
+        self._clips: dict[str, np.ndarray] = {}
+
+    def __call__(self, clip: Clip, most: int) -> np.ndarray:
+        frames = min(clip.frames, most)
+        noise = counted.Stream("msvd", "noise", clip.name).rows([0], frames * self.features, np.int8)[0]
+        values = noise.reshape(frames, self.features).astype(np.float32)
+        values *= np.float32(NOISE / 74)
+        values += self.shown(clip)
+        return values
+
+    def shown(self, clip: Clip) -> np.ndarray:
+        """(features,) float32: what is the same in all frames of a clip."""
+        if clip.name not in self._clips:
+            counts = Counter(word for caption in clip.captions for word in set(caption))
+            total = np.zeros(self.features, np.float32)
+            for word, count in sorted(counts.items()):
+                if count >= SHOWN * len(clip.captions):
+                    drawn = counted.Stream("msvd", "word", word).rows([0], self.features, np.int8)[0]
+                    total += (2 * drawn.astype(np.float32) + 1) * np.float32(count / len(clip.captions) / 148)
+            self._clips[clip.name] = total
+        return self._clips[clip.name]

@@ -1,0 +1,175 @@
+"""Images on disk, files or entries of shards: checked, decoded; all at once, or each when a minibatch draws it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+import numpy as np
+import torch
+from PIL import Image
+
+from repro.core.errors import InputError
+from repro.data.base import Samples, Split, moved
+from repro.data.images import Source, Unreadable, decoded, size
+from repro.data.readers.prefetch import AHEAD, Coming, pool
+
+NAMED = 3  # unreadable files that an error names; it counts them all
+STRETCH = 8  # images a thread takes at a time
+
+
+class Decoder:
+    """From an image file to pixels (3, H, W), uint8 RGB.
+
+    size     (height, width) of the result: the image's shorter side is resized (bilinear) to size x 256 / 224, rounded,
+             and the middle is cut out, as is usual for evaluation on ImageNet; what is random in training comes after
+             it (repro.data.readers.augment)
+    shorter  pixels of that side, in the place of size x 256 / 224
+    exact    the file must have that size already, and is taken as it is
+    """
+
+    def __init__(self, size: tuple[int, int], exact: bool, shorter: int | None = None):
+        self.size, self.exact = size, exact
+        self.shorter = shorter or round(max(size) * 256 / 224)
+
+    def __call__(self, path: Source) -> np.ndarray:
+        with decoded(path) as image:
+            return np.asarray(self._cut(path, image)).transpose(2, 0, 1)
+
+    def _cut(self, path: Source, image: Image.Image) -> Image.Image:
+        height, width = self.size
+        if self.exact:
+            if image.size != (width, height):
+                raise InputError(f"{path}: {image.width}x{image.height} pixels, expected {width}x{height}")
+            return image
+        scale = self.shorter / min(image.size)
+        sides = [max(round(side * scale), least) for side, least in zip(image.size, (width, height))]
+        image = image.resize(sides, Image.Resampling.BILINEAR)
+        left, top = (image.width - width) // 2, (image.height - height) // 2
+        return image.crop((left, top, left + width, top + height))
+
+
+class LazySplit(Samples):
+    """A split whose images are decoded when drawn, in a pool of threads: what `Split` is, for more than memory holds.
+
+    The order is that of `Batches` and does not depend on the threads, nor on what is decoded ahead of being drawn. A
+    file that cannot be decoded ends the run with an InputError that names it, when its minibatch is drawn.
+    """
+
+    y: torch.Tensor
+
+    def __init__(
+        self,
+        paths: Sequence[Source],
+        y: torch.Tensor,
+        decoder: Decoder,
+        mean: torch.Tensor,
+        deviation: torch.Tensor,
+        ahead: int | None = None,
+    ):
+        """Labels y (N,) int64, on the device that samples are wanted on; mean and deviation as in `Split`; `ahead`:
+        minibatches that are decoded before they are drawn (None: AHEAD for a GPU, none for a CPU, whose cores
+        compute)."""
+        self.paths, self.y, self.decoder = paths, y, decoder
+        self.mean, self.deviation, self._ahead = mean, deviation, ahead
+        self._coming = Coming(self._begun)
+
+    @property
+    def lookahead(self) -> int:
+        return (AHEAD if self.y.device.type == "cuda" else 0) if self._ahead is None else self._ahead
+
+    def ahead(self, rows: torch.Tensor) -> None:
+        self._coming.begin(tuple(rows.tolist()), self.lookahead)
+
+    def settle(self) -> None:
+        """Wait for what was begun ahead."""
+        for decoding in self._coming:
+            decoding.images()
+
+    def __len__(self) -> int:
+        return len(self.paths)
+
+    def to(self, device: torch.device | str) -> LazySplit:
+        mean, deviation = self.mean.to(device), self.deviation.to(device)
+        return LazySplit(self.paths, self.y.to(device), self.decoder, mean, deviation, self._ahead)
+
+    def select(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Normalised samples (n, 3, H, W) and labels (n,) of the given rows (n,)."""
+        return self._decoded(rows.tolist()), self.y.index_select(0, moved(rows, self.y.device))
+
+    def slice(self, start: int, stop: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """The same of rows start to stop - 1."""
+        return self._decoded(range(start, min(stop, len(self)))), self.y[start:stop]
+
+    def _decoded(self, rows: Iterable[int]) -> torch.Tensor:
+        images = self._coming.take(tuple(rows)).images()
+        held = Split(moved(images, self.y.device), self.y, self.mean, self.deviation)
+        return held.slice(0, len(images))[0]
+
+    def _begun(self, rows: Sequence[int]) -> Decoding:
+        return Decoding([self.paths[row] for row in rows], self.decoder, self.y.device.type == "cuda")
+
+
+class Decoding:
+    """Images that the pool of threads is at, from the moment that this is made; pinned: in memory that a GPU copies
+    from by itself."""
+
+    def __init__(self, paths: Sequence[Source], decoder: Decoder, pinned: bool = False):
+        self._images = torch.empty(len(paths), 3, *decoder.size, dtype=torch.uint8, pin_memory=pinned)
+        self._paths, pixels = paths, self._images.numpy()
+
+        def one(row: int) -> None:
+            pixels[row] = decoder(paths[row])
+
+        self._begun = begin(paths, one)
+
+    def images(self) -> torch.Tensor:
+        """(N, 3, H, W) uint8, once all are there; InputError as `finish` has it."""
+        finish(self._paths, self._begun)
+        return self._images
+
+
+def decode(paths: Sequence[Source], decoder: Decoder) -> np.ndarray:
+    """(N, 3, H, W) uint8; InputError naming the first unreadable files and counting them all."""
+    return Decoding(paths, decoder).images().numpy()
+
+
+def sizes(paths: Sequence[Source]) -> list[tuple[int, int]]:
+    """(Height, width) of each image, from its first bytes; InputError as `decode`."""
+    found: list[tuple[int, int]] = [(0, 0)] * len(paths)
+
+    def one(row: int) -> None:
+        found[row] = size(paths[row])
+
+    every(paths, one)
+    return found
+
+
+def every(paths: Sequence[Source], work: Callable[[int], Any]) -> None:
+    """work(row) for each row of `paths`, by a pool of threads; then one InputError for all files that it failed on."""
+    finish(paths, begin(paths, work))
+
+
+def begin(paths: Sequence[Source], work: Callable[[int], Any]) -> list[Future[list[str]]]:
+    """What `every` does, without waiting for it: `finish` does."""
+
+    def stretch(rows: range) -> list[str]:
+        said = []
+        for row in rows:
+            try:
+                work(row)
+            except Unreadable as error:
+                said.append(str(error))
+        return said
+
+    stretches = [range(start, min(start + STRETCH, len(paths))) for start in range(0, len(paths), STRETCH)]
+    return [pool().submit(stretch, rows) for rows in stretches]
+
+
+def finish(paths: Sequence[Source], begun: Sequence[Future[list[str]]]) -> None:
+    """Wait for all of it; InputError naming the first files that the work failed on, and counting them all."""
+    failed = [line for future in begun for line in future.result()]
+    if failed:
+        more = f" and {len(failed) - NAMED} more" if len(failed) > NAMED else ""
+        raise InputError(f"{len(failed)} of {len(paths)} images cannot be read: {'; '.join(failed[:NAMED])}{more}")

@@ -1,0 +1,192 @@
+"""Images in WebDataset shards: numbered tar files in which neighbouring entries of one key are a sample, an image (jpg,
+jpeg or png) and the number of its class (cls).
+
+Which entries are a sample the library `webdataset` says. It reads shards as streams; here the place of every image is
+taken from the tar files' headers, once for a set of shards, so that an image is drawn as one in a folder is: by the
+order of `Batches`, which no number of ranks or threads, and no resume, changes. What shards save is a million files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import json
+import os
+import re
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from contextlib import suppress
+from io import BytesIO, FileIO
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from repro.core.errors import InputError, NotHere, cannot
+from repro.data import files
+
+PATTERNS = {"train": "*-train-*.tar", "val": "*-val*-*.tar"}
+NUMBERED = re.compile(r"(.*-)(\d+)\.tar")
+IMAGES = ("jpg", "jpeg", "png")
+# Limits on what somebody else's shards may take of memory; all of ImageNet has 1.3 million images, ImageNet22K 14.2.
+MOST_BYTES = 2**26  # of an image's file
+MOST_DIGITS = 32  # bytes of a class's number
+MOST_HEADER = 2**16  # bytes of a header that goes before an entry's own: a long name
+MOST_MEMBERS = 2**22  # of a shard
+MOST_IMAGES = 2**25  # of all shards of a part
+
+Row = tuple[str, int, int, int]  # of an image: its entry's name, offset and bytes in the shard, class
+
+
+class Entry(NamedTuple):
+    """An image in a shard: `size` bytes from `offset` on."""
+
+    shard: Path
+    name: str
+    offset: int
+    size: int
+
+    def __str__(self) -> str:
+        return f"{self.shard}/{self.name}"
+
+    def open(self, mode: str) -> BytesIO:
+        """Its bytes, as a file open for reading; OSError where they are not there."""
+        with open(self.shard, mode) as file:
+            found = os.pread(file.fileno(), self.size, self.offset)
+        if len(found) < self.size:
+            raise OSError("the shard ends before it does")
+        return BytesIO(found)
+
+
+def of(folder: Path, part: str) -> list[Path]:
+    """The shards of a part in their order; none where there are none. InputError where one of them is missing."""
+    found = {}
+    for path in folder.glob(PATTERNS[part]):
+        if match := NUMBERED.fullmatch(path.name):
+            found[match[1], int(match[2])] = path
+    stems = sorted({stem for stem, _ in found})
+    if len(stems) > 1:
+        named = " and ".join(f"{stem}*.tar" for stem in stems)
+        raise InputError(f"{folder}: shards of {part} go by {named}; must be one")
+    for number in range(len(found)):
+        if (stems[0], number) not in found:
+            raise InputError(f"{folder}: of {stems[0]}*.tar number {number} is missing; they must count from 0")
+    return [found[key] for key in sorted(found)]
+
+
+def classes(folder: Path, most: int) -> list[list[list[Entry]]]:
+    """Of train and of val each class's images, in the order of their names. InputError for shards without an image,
+    with too many, for a class that is not one of the data set's, 0 to `most` - 1, and for one in val that train does
+    not have."""
+    parts = {part: index(of(folder, part)) for part in PATTERNS}
+    for part, found in parts.items():
+        if not found:
+            raise InputError(f"{folder}: no image in the shards of {part} ({PATTERNS[part]})")
+        if len(found) > MOST_IMAGES:
+            raise InputError(f"{folder}: more than {MOST_IMAGES} images in the shards of {part}")
+        for entry, label in found:
+            if label >= most:
+                raise InputError(f"{entry}: of class {label}, and {folder.name} has classes 0 to {most - 1}")
+    count = 1 + max(label for _, label in parts["train"])
+    by_class: list[list[list[Entry]]] = [[[] for _ in range(count)] for _ in parts]
+    for found, of_part in zip(parts.values(), by_class):
+        for entry, label in found:
+            if label >= count:
+                raise InputError(f"{entry}: of class {label}, and the shards of train have classes 0 to {count - 1}")
+            of_part[label].append(entry)
+        for one in of_part:
+            one.sort(key=lambda entry: (entry.name, entry.shard))
+    return by_class
+
+
+def index(shards: list[Path]) -> list[tuple[Entry, int]]:
+    """Every image and its class. What was found is kept in the user's cache for as long as the files are the same."""
+    states = [(str(path), (state := path.stat()).st_size, state.st_mtime_ns) for path in shards]
+    name = hashlib.sha256(json.dumps(states).encode()).hexdigest()
+    note = files.cache_root() / "shards" / f"{name}.json"
+    try:
+        rows = json.loads(note.read_bytes())
+    except (OSError, ValueError):
+        rows = [list(images(shard)) for shard in shards]
+        _keep(note, rows)
+    return [
+        (Entry(shard, name, offset, size), label)
+        for shard, found in zip(shards, rows, strict=True)
+        for name, offset, size, label in found
+    ]
+
+
+def _keep(note: Path, rows: list[list[Row]]) -> None:
+    """Ranks may do so at the same time; where nothing can be written the headers will be read again."""
+    with suppress(OSError):
+        note.parent.mkdir(parents=True, exist_ok=True)
+        descriptor, own = tempfile.mkstemp(dir=note.parent)
+        with open(descriptor, "w") as file:
+            json.dump(rows, file)
+        os.replace(own, note)
+
+
+def images(shard: Path) -> Iterator[Row]:
+    """Of each sample; InputError naming the shard and the entry that is wrong in it. NotHere without the library."""
+    try:
+        from webdataset.tariterators import group_by_keys
+    except ImportError:
+        raise NotHere(f"{shard}: needs the library webdataset: pip install 'repro-harness[shards]'") from None
+    if not shard.is_file():
+        raise InputError(f"{shard}: no regular file")
+    try:
+        with Shard(shard) as file:
+            for sample in group_by_keys(_entries(shard, file)):
+                key = sample["__key__"]
+                found = [sample[suffix] for suffix in IMAGES if suffix in sample]
+                if len(found) != 1 or "cls" not in sample:
+                    there = ", ".join(suffix for suffix in sample if not suffix.startswith("__"))
+                    raise InputError(
+                        f"{shard}: sample {key} has {there}; must have one of {', '.join(IMAGES)}, and cls"
+                    )
+                name, offset, size = found[0]
+                if size > MOST_BYTES:
+                    raise InputError(f"{shard}/{name}: {size} bytes, more than {MOST_BYTES}")
+                yield name, offset, size, _label(shard, file, *sample["cls"])
+    except ValueError as error:  # of the library, for a name that is there twice
+        raise InputError(f"{shard}: {error.args[0]}") from None
+    except OSError as error:
+        raise cannot("read", shard, error) from None
+
+
+class Shard(FileIO):
+    """A shard that is open for its headers, which `tarfile` would read to whatever length they claim."""
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is None or not 0 <= size <= MOST_HEADER:
+            raise tarfile.ReadError(f"a header of {size} bytes, more than {MOST_HEADER}")
+        return super().read(size) or b""
+
+
+def _entries(shard: Path, file: Shard) -> Iterator[dict[str, Any]]:
+    """What the library takes for a file of a shard, with name, offset and bytes in the place of its contents."""
+    name = "its beginning"
+    try:
+        with tarfile.open(fileobj=file, mode="r:") as tar:
+            for count in itertools.count(1):
+                if (entry := tar.next()) is None:
+                    break
+                name = entry.name
+                tar.members.clear()  # type: ignore[attr-defined]  # nobody asks for them again
+                if count > MOST_MEMBERS:
+                    raise InputError(f"{shard}: more than {MOST_MEMBERS} entries")
+                # names like __this__ are of the shard, not of a sample
+                if entry.isreg() and not re.match(r"__[^/]*__($|/)", name):
+                    yield {"fname": name, "data": (name, entry.offset_data, entry.size), "__url__": str(shard)}
+            end = tar.offset
+    except (tarfile.TarError, RecursionError) as error:
+        raise InputError(f"{shard}: no whole tar file, damaged at {name} ({error})") from None
+    # a header that makes no sense is the end to tarfile, too
+    if os.pread(file.fileno(), tarfile.BLOCKSIZE, end) != bytes(tarfile.BLOCKSIZE):
+        raise InputError(f"{shard}: no whole tar file, damaged after {name}")
+
+
+def _label(shard: Path, file: Shard, name: str, offset: int, size: int) -> int:
+    text = os.pread(file.fileno(), min(size, MOST_DIGITS), offset)
+    if size > MOST_DIGITS or not text.strip().isdigit():
+        raise InputError(f"{shard}/{name}: {text.decode(errors='replace')!r}; must be a class's number, 0 or more")
+    return int(text)

@@ -1,0 +1,164 @@
+"""UCF101's official split lists and the number of frames of every video; where they are missing, videos made up.
+
+The lists are the ucfTrainTestlist files of the data set's authors (crcv.ucf.edu), the frame counts the rawframes lists
+of the Open-MMLab projects for split 1, whose names are all 13,320 videos. Of all videos the shortest has 29 frames, the
+longest 1,776, the median is 167, the standard deviation 97.65; of the 9,537 training videos of split 1 the median is
+168 and the deviation 96.63 (eager-SGD section 2.1 has 29, 1,776, 167 and 97 for those).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import statistics
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from repro.core.errors import InputError, unknown
+from repro.data import files
+from repro.data.files import File
+
+CLASSES, SPLITS = 101, (1, 2, 3)
+FEATURES = 2048  # of a frame: the width of Inception-v3's last pooling
+TRAIN, TEST = 9_537, 3_783  # videos of split 1
+FILES = {
+    "classInd.txt": File(1586, "d7abbb76074d04e80c62ad8a61529bb8eec32ef978569601b2890edec3af0359"),
+    "trainlist01.txt": File(395164, "f7a4d7abc05147b921c17fc227d731197c3583f29945d1f1d46bce830d1b9f12"),
+    "trainlist02.txt": File(397610, "3ea7145317098bdb4a999f69fb3b53ca3d3831d692602fc5dc8cd5c5e3eb8ca9"),
+    "trainlist03.txt": File(398805, "c75af0148b3b0e70d5d881ad71b0a5fbb685bf2d3278908278658435c3f1bf0f"),
+    "testlist01.txt": File(145735, "81be4765084d72739dca4d11658f7ec369c441ad9e227f11d9468fe2a1c14890"),
+    "testlist02.txt": File(143430, "c9eec18f3f312153cda441f93e30bc9cffef1941367ebc06996e40c9cd056c91"),
+    "testlist03.txt": File(142360, "f9cc029b0598c63f5cc07d070ae1fa4666d1d3901cc79a93490ea0742ca097db"),
+    "ucf101_train_split_1_rawframes.txt": File(
+        383824, "4a94bf449120106f267901c66f9b9b69cff32564cf319fff716ff9ef90ed5ec8"
+    ),
+    "ucf101_val_split_1_rawframes.txt": File(
+        152282, "03b0a611bb5d1d327e529bf658e077f498d6016c4eb849e78aa063be57fd7f7e"
+    ),
+}
+# Public copies at one commit each; neither has all files, and the checksums decide.
+MIRRORS = (
+    "https://raw.githubusercontent.com/yjxiong/temporal-segment-networks/"
+    "2c5e5e7c9c4f552cfde46fa90a4c0c230d857afe/data/ucf101_splits/",
+    "https://raw.githubusercontent.com/vt-vl-lab/video-data-aug/01667cdbd1b952f2510af3422beeeb76e0d9e15a/data/ucf101/",
+)
+# Made-up lengths: a log-normal distribution of the paper's median, cut at its least and its most, whose standard
+# deviation is the paper's 97 (median * e^(v/2) * sqrt(e^v - 1) for v = SPREAD^2).
+SHORTEST, LONGEST, MEDIAN, SPREAD = 29, 1776, 167, 0.4865
+GROUPS, TEST_GROUPS = 25, 7  # of each class; those of the test videos of split 1 are 1 to 7
+
+
+class Video(NamedTuple):
+    """name: "Class/v_Class_g01_c01" · label: 0 to 100 · frames: all that the video has"""
+
+    name: str
+    label: int
+    frames: int
+
+    @property
+    def group(self) -> str:
+        """The class and group: clips of one group show the same people in the same place."""
+        return self.name.rpartition("_c")[0]
+
+
+@dataclass(frozen=True)
+class Frames:
+    """Which frames of a video count: every `stride`-th from the first, at most `most`."""
+
+    stride: int = 1
+    most: int | None = None
+
+    def count(self, frames: int) -> int:
+        used = -(-frames // self.stride)
+        return used if self.most is None else min(used, self.most)
+
+
+def find(root: str | None = None) -> Path | None:
+    """The folder of all lists, checked; None where there is none."""
+    return files.search("ucf101", FILES, root, ("ucf101", "ucf101/ucfTrainTestlist", "."))
+
+
+def read(folder: Path, split: int) -> tuple[list[Video], list[Video]]:
+    """The training and test videos of a split. InputError for a line that is not of its file's form, or a video
+    without a frame count."""
+    labels, frames = {}, {}
+    for path, number, words in _lines(folder / "classInd.txt", 2):
+        labels[words[1]] = _whole(path, number, words[0]) - 1
+    for part in ("train", "val"):
+        for path, number, words in _lines(folder / f"ucf101_{part}_split_1_rawframes.txt", 3):
+            frames[words[0]] = _whole(path, number, words[1])
+    train, test = (
+        [
+            _video(path, number, words[0], labels, frames)
+            for path, number, words in _lines(folder / f"{part}list0{split}.txt", least)
+        ]
+        for part, least in (("train", 2), ("test", 1))
+    )
+    return train, test
+
+
+def made_up() -> tuple[list[Video], list[Video]]:
+    """Videos in the numbers, classes and groups of split 1, of lengths in the paper's distribution."""
+    count = TRAIN + TEST
+    normal = statistics.NormalDist()
+    quantiles = [MEDIAN * math.exp(SPREAD * normal.inv_cdf((i + 0.5) / count)) for i in range(count)]
+    lengths = [min(max(round(length), SHORTEST), LONGEST) for length in quantiles]
+    lengths[-1] = LONGEST
+    # which video has which length: by a hash, the same everywhere
+    lengths = [lengths[i] for i in sorted(range(count), key=lambda i: hashlib.sha256(f"length/{i}".encode()).digest())]
+    train = [_invented(i, TEST_GROUPS + 1, GROUPS - TEST_GROUPS, lengths[i]) for i in range(TRAIN)]
+    test = [_invented(i, 1, TEST_GROUPS, lengths[TRAIN + i]) for i in range(TEST)]
+    return train, test
+
+
+def balanced(videos: list[Video], count: int) -> list[Video]:
+    """So many of the videos, of every class as many as of any other, or one less; which ones depends on names alone."""
+    order = sorted(range(len(videos)), key=lambda i: hashlib.sha256(videos[i].name.encode()).digest())
+    seen: dict[int, int] = {}
+    turns = []
+    for i in order:
+        turn = seen[videos[i].label] = seen.get(videos[i].label, -1) + 1
+        turns.append((turn, videos[i].label, i))
+    return [videos[i] for i in sorted(i for _, _, i in sorted(turns)[:count])]
+
+
+def check_split(split: object) -> int:
+    """InputError unless it is one of the three splits."""
+    if split not in SPLITS or isinstance(split, bool):
+        raise unknown("value of dataset.split", str(split), map(str, SPLITS))
+    return split
+
+
+def _invented(i: int, first: int, groups: int, frames: int) -> Video:
+    label, turn = i % CLASSES, i // CLASSES
+    name = f"Class{label:03d}"
+    return Video(f"{name}/v_{name}_g{first + turn % groups:02d}_c{1 + turn // groups:02d}", label, frames)
+
+
+def _lines(path: Path, least: int) -> list[tuple[Path, int, list[str]]]:
+    """(path, number, words) of each line; InputError where there are fewer words than `least`."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: cannot be read ({error})") from None
+    found = [(path, number, line.split()) for number, line in enumerate(text.splitlines(), 1) if line.strip()]
+    for _, number, words in found:
+        if len(words) < least:
+            raise InputError(f"{path}, line {number}: {len(words)} words, expected {least}")
+    return found
+
+
+def _whole(path: Path, number: int, word: str) -> int:
+    if not word.isdigit() or int(word) < 1:
+        raise InputError(f"{path}, line {number}: '{word}' is not a whole number above 0")
+    return int(word)
+
+
+def _video(path: Path, number: int, file: str, labels: dict[str, int], frames: dict[str, int]) -> Video:
+    name = file.removesuffix(".avi")
+    label = labels.get(name.partition("/")[0])
+    if label is None or name not in frames:
+        missing = "its class is not in classInd.txt" if label is None else "no rawframes list has its frames"
+        raise InputError(f"{path}, line {number}: {name}: {missing}")
+    return Video(name, label, frames[name])

@@ -1,0 +1,144 @@
+"""Features of videos, a vector a frame: read from files where they were extracted, else made from a seed."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+
+from repro.core.errors import InputError
+from repro.data import counted, files
+from repro.data.readers.ucf101_lists import CLASSES, FEATURES, Frames, Video
+
+NAMED = 3  # missing files that an error names; it counts them all
+
+
+class Source(Protocol):
+    def __call__(self, video: Video) -> np.ndarray:
+        """(frames that count, features) float32."""
+
+
+class Extracted:
+    """Files <folder>/<Class>/<video>.npy of shape (frames, 2048), float16 or float32; the first `features` are used."""
+
+    def __init__(self, folder: Path, features: int, frames: Frames):
+        self.folder, self.features, self.frames = folder, features, frames
+
+    def __call__(self, video: Video) -> np.ndarray:
+        array = self.read(video)
+        return array[:: self.frames.stride][: self.frames.most, : self.features].astype(np.float32)
+
+    def path(self, video: Video) -> Path:
+        return self.folder / f"{video.name}.npy"
+
+    def read(self, video: Video, mmap: bool = False) -> np.ndarray:
+        """The whole file; InputError naming it where it cannot be read or its shape is not that of the video."""
+        path = self.path(video)
+        try:
+            array = np.load(path, mmap_mode="r" if mmap else None, allow_pickle=False)
+        except (OSError, ValueError, EOFError) as error:
+            raise InputError(f"{path}: not a readable .npy file ({error})") from None
+        if array.ndim != 2 or array.shape[1] != FEATURES or array.dtype not in (np.float16, np.float32):
+            raise InputError(
+                f"{path}: holds {array.shape} {array.dtype}, expected (frames, {FEATURES}) float16 or float32"
+            )
+        if len(array) != video.frames:
+            raise InputError(f"{path}: features of {len(array)} frames, but the list has {video.frames} for this video")
+        return array
+
+    def check(self, videos: Sequence[Video]) -> str:
+        """sha256 over names and sizes of the videos' files. InputError where files are missing, or of another length
+        than the list says: every header is read, once for a set of files (a note in the cache spares the next time)."""
+        absent, lines = [], []
+        for video in videos:
+            path = self.path(video)
+            try:
+                lines.append(f"{video.name} {path.stat().st_size}\n")
+            except OSError:
+                absent.append(path)
+        if absent:
+            more = f" and {len(absent) - NAMED} more" if len(absent) > NAMED else ""
+            raise InputError(
+                f"{self.folder}: {len(absent)} of {len(videos)} videos have no features: "
+                f"{', '.join(str(path.relative_to(self.folder)) for path in absent[:NAMED])}{more} "
+                "(data.videos=DIR, or python -m repro.data.extract_ucf101, makes them of the videos)"
+            )
+        checksum = hashlib.sha256("".join(sorted(lines)).encode()).hexdigest()
+        note = files.cache_root() / "ucf101-headers" / checksum
+        if not note.exists():
+            for video in videos:
+                self.read(video, mmap=True)
+            try:
+                note.parent.mkdir(parents=True, exist_ok=True)
+                note.touch()
+            except OSError:
+                files.log.debug("%s: cannot be written; headers will be read again", note)
+        return checksum
+
+
+MOTIFS, STAGES = 24, 3
+MOTIF, PLACE, NOISE = 0.5, 0.1, 1.0  # strength of what a stage shows, of a group's background, of a frame's noise
+GROUP_CHANGES, VIDEO_CHANGES = 20, 38  # of 256: how often a stage shows another motif in a whole group; in one video
+
+
+class Generated:
+    """The stand-in: each video has its real length, and three stages that follow each other in it.
+
+    A stage shows one of 24 motifs, random vectors. A class is an order of three different motifs; classes 2 j and
+    2 j + 1 have the same three in opposite orders, so that a mean over time tells only pairs of classes apart: the
+    signature is in time. Where stages begin differs from video to video by up to a sixth of its length. A group (the
+    clips of a class with the same people in the same place; test groups are none of the training's) has a background,
+    added to every frame, and each of its stages has with 20 / 256 another motif than its class; each stage of a single
+    video again with 38 / 256. So some videos look like another class, and nobody can name all of them. Each value of
+    each frame has uniform noise. All of a video depends on its name alone; values have about mean 0 and deviation 1,
+    unlike Inception's, which are 0 or above.
+    """
+
+    def __init__(self, features: int, frames: Frames):
+        self.features, self.frames = features, frames
+        self.motifs = _vectors("motifs", MOTIFS, features) * np.float32(MOTIF)
+        self.scripts = _scripts()
+
+    def __call__(self, video: Video) -> np.ndarray:
+        used = self.frames.count(video.frames)
+        plan = counted.Stream("ucf101", "plan", video.name).rows([0], 2 * STAGES + 2, np.uint8)[0].astype(int)
+        script = self._changed(self._of_group(video), plan[: 2 * STAGES], VIDEO_CHANGES)
+        borders = [
+            video.frames * (stage * 512 + plan[2 * STAGES + stage - 1] - 128) // (512 * STAGES)
+            for stage in range(1, STAGES)
+        ]
+        stage = np.searchsorted(borders, np.arange(used) * self.frames.stride, side="right")
+        noise = counted.Stream("ucf101", "noise", video.name).rows([0], used * self.features, np.int8)[0]
+        values = noise.reshape(used, self.features).astype(np.float32)
+        values *= np.float32(NOISE / 74)
+        shown = self.motifs[script] + _vectors(f"group/{video.group}", 1, self.features) * np.float32(PLACE)
+        values += shown[stage]
+        return values
+
+    def _of_group(self, video: Video) -> np.ndarray:
+        plan = counted.Stream("ucf101", "group plan", video.group).rows([0], 2 * STAGES, np.uint8)[0].astype(int)
+        return self._changed(self.scripts[video.label], plan, GROUP_CHANGES)
+
+    @staticmethod
+    def _changed(script: np.ndarray, plan: np.ndarray, often: int) -> np.ndarray:
+        return np.where(plan[:STAGES] < often, plan[STAGES:] % MOTIFS, script)
+
+
+def _vectors(name: str, count: int, values: int) -> np.ndarray:
+    """(count, values) float32, of mean 0 and deviation 1."""
+    drawn = counted.Stream("ucf101", name).rows(range(count), values, np.int8)
+    return (2 * drawn.astype(np.float32) + 1) / np.float32(148)
+
+
+def _scripts() -> np.ndarray:
+    """The motifs of each class's stages, (classes, stages)."""
+    draws = counted.Stream("ucf101", "scripts").rows(range(8 * CLASSES), MOTIFS, np.uint32)
+    found: list[tuple[int, ...]] = []
+    for draw in draws:
+        order = tuple(np.argsort(draw, kind="stable")[:STAGES].tolist())
+        if len(found) < CLASSES and order not in found:
+            found += [order, order[::-1]]
+    return np.array(found[:CLASSES])

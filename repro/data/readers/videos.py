@@ -1,0 +1,76 @@
+"""Videos as sequences of features, padded at the front."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+import torch
+
+from repro.core.not_none import known
+from repro.data.base import moved
+from repro.data.readers.prefetch import AHEAD, Coming, pool
+from repro.data.readers.sequences import Sequences
+from repro.data.readers.ucf101_lists import Frames, Video
+from repro.data.readers.video_features import Source
+
+
+class Videos(Sequences):
+    """Videos with their features: x (n, longest, features) float32, zeros before shorter ones; y (n,) classes.
+
+    `source` gives a video's features when it is drawn; None on the meta device, where there are shapes only.
+    """
+
+    kind: ClassVar[str] = "sequences"
+    y: torch.Tensor
+
+    def __init__(
+        self,
+        videos: list[Video],
+        source: Source | None,
+        frames: Frames,
+        width: int,
+        nominal: int,
+        buckets: int,
+        device: torch.device | str = "cpu",
+    ):
+        self.videos, self.source, self.frames, self.width = videos, source, frames, width
+        self.nominal, self.buckets = nominal, buckets
+        self.lengths = torch.tensor([frames.count(video.frames) for video in videos])
+        self.y = torch.tensor([video.label for video in videos], device="meta" if source is None else device)
+        self._coming = Coming(lambda rows: pool().submit(self._read, rows))
+
+    def _with(self, videos: list[Video], device: torch.device | str) -> Videos:
+        return Videos(videos, self.source, self.frames, self.width, self.nominal, self.buckets, device)
+
+    def to(self, device: torch.device | str) -> Videos:
+        """The same, its minibatches on `device` (meta stays so)."""
+        return self if self.source is None else self._with(self.videos, device)
+
+    def take(self, rows: torch.Tensor) -> Videos:
+        return self._with([self.videos[row] for row in rows.tolist()], self.device)
+
+    def select(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The features and classes of the given rows (n,), padded to the longest of them."""
+        if self.source is None:
+            longest = int(self.lengths[rows].max())
+            return torch.empty(len(rows), longest, self.width, device="meta"), self.y[: len(rows)]
+        x = self._coming.take(tuple(rows.tolist())).result()
+        return moved(x, self.device), self.y[moved(rows, self.device)]
+
+    def _read(self, rows: Sequence[int]) -> torch.Tensor:
+        """The features of the given rows, on the host; for a GPU in memory that it copies from by itself."""
+        source = known(self.source)
+        longest = int(self.lengths[list(rows)].max())
+        x = torch.zeros(len(rows), longest, self.width, pin_memory=self.device.type == "cuda")
+        for place, row in enumerate(rows):
+            found = torch.from_numpy(source(self.videos[row]))
+            x[place, longest - len(found) :] = found
+        return x
+
+    @property
+    def lookahead(self) -> int:
+        return AHEAD if self.device.type == "cuda" else 0
+
+    def ahead(self, rows: torch.Tensor) -> None:
+        self._coming.begin(tuple(rows.tolist()), self.lookahead)

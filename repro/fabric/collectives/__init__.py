@@ -1,0 +1,1 @@
+"""Collectives of dense vectors, written once on send and receive."""

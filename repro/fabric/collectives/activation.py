@@ -1,0 +1,171 @@
+"""Who starts the rounds of a partial collective, and how the others hear of it (eager-SGD, sections 4.1.1 and 4.2)."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Callable
+
+import torch
+
+from repro.core.errors import InputError, unknown
+from repro.fabric.base import ANY_SOURCE, SIGNALS, Fabric, Work
+
+SOLO, MAJORITY, QUORUM = "solo", "majority", "quorum"  # who starts a round (section 4)
+INITIATORS = (SOLO, MAJORITY, QUORUM)
+TAG = 1 << 13
+# What a message of two int64 (what, round) says, besides an activation's dimension, which is 0 or more.
+ARRIVED, CLOSE = -1, -2
+
+
+def check(initiator: str, quorum: int | None, size: int | None = None) -> None:
+    """InputError unless the kind of initiator exists and its quorum fits `size` ranks (None: not known yet)."""
+    if initiator not in INITIATORS:
+        raise unknown("initiator", str(initiator), INITIATORS)
+    if initiator != QUORUM:
+        return
+    whole = isinstance(quorum, int) and not isinstance(quorum, bool)
+    if not whole or quorum is None or quorum < 1 or (size is not None and quorum > size):
+        most = f"workers={size}" if size is not None else "the number of workers"
+        raise InputError(f"strategy.quorum={quorum}: must be a whole number from 1 (solo) to {most} (all)")
+
+
+class Activation:
+    """Starts every round once on every rank, whoever and however many are its initiators.
+
+    solo      whoever comes to a round initiates it (section 4.1)
+    majority  one rank alone does, drawn for each round from a seed that all ranks share (section 4.2)
+    quorum    ours: the drawn rank initiates the round as soon as `quorum` ranks have told it that they came, itself
+              among them or not; 1 is solo by way of another rank, P is a synchronous collective. Section 8 leaves the
+              spectrum as future work.
+
+    The broadcast of an activation is the union of P binomial trees: in dimension d a rank sends to the rank whose
+    number differs in bit d (P a power of two, as in Figure 6), or to the one 2^d above it (other P). A rank that is
+    activated by dimension d sends in those above d, an initiator in all; each of these sends is consumable: done once
+    a round, however many activations come in.
+
+    `start(round)` is called once a round, in the task of whoever was first to know. Messages are received by a task of
+    their own, so that an activation is passed on also while the rank computes or is in the middle of a round.
+    """
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        initiator: str,
+        start: Callable[[int], None],
+        seed: int = 0,
+        quorum: int | None = None,
+        channel: int = SIGNALS,
+    ):
+        check(initiator, quorum, fabric.size)
+        self.fabric, self.initiator, self.quorum = fabric, initiator, quorum
+        self.seed, self.start, self.channel = seed, start, channel
+        self.dimensions = (fabric.size - 1).bit_length()
+        self.lock = fabric.lock()
+        self.done = 0  # rounds below this one have ended here
+        self.begun: set[int] = set()  # of those from `done` on
+        self.sent_in: dict[int, set[int]] = defaultdict(set)  # round -> dimensions: what has been consumed
+        self.arrivals: Counter[int] = Counter()  # round -> how many ranks have told this one that they came
+        self.sends: list[Work] = []
+        self.messages_to = [0] * fabric.size
+        self.task = fabric.spawn(self._listen, "activation")
+
+    # --- the main line
+    def arrive(self, round_: int) -> None:
+        """This rank's main line has come to the round: the internal activation."""
+        if self.initiator == SOLO:
+            self._activate(round_)
+        elif self.initiator == QUORUM:
+            self._tell(self.designated(round_), ARRIVED, round_)
+        elif self.designated(round_) == self.fabric.rank:
+            self._activate(round_)
+
+    def designated(self, round_: int) -> int:
+        """The rank drawn for a round, the same on every rank and after every resume."""
+        return random.Random(f"{self.seed}/{round_}").randrange(self.fabric.size)
+
+    def finished(self, round_: int) -> None:
+        """The round has ended on this rank: so all have begun it, and what still comes in of it says nothing new."""
+        with self.lock:
+            self.done = round_ + 1
+            self.begun.discard(round_)
+            self.sent_in.pop(round_, None)
+            self.arrivals.pop(round_, None)
+
+    def resume(self, round_: int) -> None:
+        """Go on with this round as the next; before any rank comes to it."""
+        with self.lock:
+            self.done = round_
+
+    def settle(self) -> None:
+        """Wait until all messages of this rank have left."""
+        with self.lock:
+            sends, self.sends = self.sends, []
+        for send in sends:
+            send.wait()
+
+    def close(self) -> None:
+        """Take in what the others have sent, then end the task; all ranks call it, no round may be under way."""
+        self.settle()
+        told = self.fabric.exchange(self.messages_to)  # what each rank sent to each
+        with self.lock:
+            self._send(self.fabric.rank, CLOSE, sum(counts[self.fabric.rank] for counts in told))
+        self.task.join()
+        self.settle()
+
+    # --- either task
+    def partner(self, dimension: int) -> int:
+        me, size = self.fabric.rank, self.fabric.size
+        power_of_two = size & (size - 1) == 0
+        return me ^ (1 << dimension) if power_of_two else (me + (1 << dimension)) % size
+
+    def _activate(self, round_: int, dimension: int = -1) -> None:
+        """The round begins, if it has not; dimension: by which the activation came in, -1 for the initiator's own."""
+        with self.lock:
+            if round_ < self.done:
+                return
+            for higher in range(dimension + 1, self.dimensions):
+                if higher not in self.sent_in[round_]:
+                    self.sent_in[round_].add(higher)
+                    self._send(self.partner(higher), higher, round_)
+            first = round_ not in self.begun
+            self.begun.add(round_)
+        if first:
+            self.start(round_)
+
+    def _tell(self, rank: int, what: int, round_: int) -> None:
+        if rank == self.fabric.rank:
+            self._arrived(round_)
+            return
+        with self.lock:
+            self._send(rank, what, round_)
+
+    def _arrived(self, round_: int) -> None:
+        with self.lock:
+            if round_ < self.done:
+                return
+            self.arrivals[round_] += 1
+            enough = self.arrivals[round_] == self.quorum
+        if enough:
+            self._activate(round_)
+
+    def _send(self, rank: int, what: int, number: int) -> None:
+        self.sends = [send for send in self.sends if not send.done()]
+        self.sends.append(self.fabric.isend(torch.tensor([what, number]), rank, TAG, self.channel))
+        if what != CLOSE:
+            self.messages_to[rank] += 1
+
+    # --- the task
+    def _listen(self) -> None:
+        message, received, expected = torch.zeros(2, dtype=torch.int64), 0, None
+        while received != expected:
+            self.fabric.wait_idle(self.fabric.irecv(message, ANY_SOURCE, TAG, self.channel))
+            what, number = message.tolist()
+            if what == CLOSE:
+                expected = number
+                continue
+            received += 1
+            if what == ARRIVED:
+                self._arrived(number)
+            else:
+                self._activate(number, what)

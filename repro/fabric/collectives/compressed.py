@@ -1,0 +1,103 @@
+"""An allreduce in three steps for two threads: compress, reduce, decompress (Pipe-SGD Algorithm 1)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from repro.core.errors import InputError
+from repro.fabric.base import MAIN, Fabric
+from repro.fabric.codecs import codec
+from repro.fabric.collectives import dense as collectives
+from repro.fabric.collectives.auto import NATIVE
+
+RINGS = ("ring", "ring_pipelined")  # those with a codec inside their hops
+
+
+def check(codec_name: str, algorithm: str) -> None:
+    """InputError unless the codec and the algorithm exist and go together."""
+    codec(codec_name)
+    if algorithm not in ("auto", NATIVE):
+        collectives.allreduce_algorithm(algorithm)
+    if codec_name != "none" and algorithm not in RINGS:
+        raise InputError(
+            f"codec '{codec_name}' needs algorithm 'ring' or 'ring_pipelined', not '{algorithm}': "
+            "it works inside their hops"
+        )
+
+
+class CompressedAllreduce:
+    """Sums gradient vectors (n,) over all ranks of a fabric; every rank gets the same bits.
+
+    The vector is cut into `size` blocks, each compressed by itself (so `quantize8` and `ternary` have a range a block,
+    finer than the paper's one a vector: after the first hop of a ring a block is all there is to take the range from);
+    with "ring_pipelined" each block is cut again into `pieces`, and a piece is what is compressed by itself.
+
+    A codec that draws random numbers has two streams, one for `compress` and one for the hops of `reduce`, which may
+    run in two threads: so the bits do not depend on which is ahead. `seed` and the rank choose them; allreduces beside
+    each other (buckets of a gradient) need different seeds for independent noise.
+    """
+
+    def __init__(
+        self,
+        fabric: Fabric,
+        n: int,
+        codec_name: str,
+        algorithm: str,
+        channel: int = MAIN,
+        pieces: int = collectives.PIECES,
+        seed: int = 0,
+        resource: str = "device",
+    ):
+        check(codec_name, algorithm)
+        if pieces < 1:
+            raise InputError(f"pieces {pieces}: a block of the pipelined ring has at least 1")
+        if algorithm == "auto":
+            fabric.settle_auto()
+        self.fabric, self.algorithm, self.channel, self.resource = fabric, algorithm, channel, resource
+        stream = 2 * (seed * 1_000_003 + fabric.rank)
+        self.codec, self.hop_codec = codec(codec_name, stream), codec(codec_name, stream + 1)
+        # only the rings work on blocks; the others take the vector whole
+        if algorithm == "ring_pipelined":
+            self.bounds = collectives.piece_bounds(n, fabric.size, pieces)
+        else:
+            self.bounds = collectives.bounds(n, fabric.size if algorithm == "ring" else 1)
+        self.lengths = [end - start for start, end in self.bounds]
+        costs, name = fabric.costs, self.codec.name
+        self.compress_s = costs.seconds(f"encode/{name}", 4 * n)
+        self.decompress_s = costs.seconds(f"decode/{name}", 4 * n)
+
+    def compress(self, gradient: torch.Tensor) -> list[torch.Tensor]:
+        """This rank's gradient as wire blocks (or pieces of them); with codec `none` they are views of it."""
+        with self.fabric.compute(self.compress_s, self.resource):
+            return [self.codec.encode(gradient[start:end]) for start, end in self.bounds]
+
+    def reduce(self, blocks: list[torch.Tensor]) -> list[torch.Tensor]:
+        """The wire blocks of the sum over ranks. Blocks; every rank calls it in the same order."""
+        if self.algorithm in RINGS:
+            ring = {"ring": collectives.ring_allreduce_encoded, "ring_pipelined": collectives.ring_pipelined_encoded}
+            return ring[self.algorithm](self.fabric, blocks, self.lengths, self.hop_codec, self.channel)
+        self.fabric.allreduce(blocks[0], channel=self.channel, algorithm=self.algorithm).wait()
+        return blocks
+
+    def decompress(self, blocks: list[torch.Tensor], out: torch.Tensor) -> torch.Tensor:
+        """The sum over ranks, into `out` (n,); nothing moves if `out` is the vector whose views the blocks are."""
+        with self.fabric.compute(self.decompress_s, self.resource):
+            for block, (start, end) in zip(blocks, self.bounds):
+                self.codec.decode(block, out[start:end])
+        return out
+
+    def state_dict(self) -> dict[str, Any]:
+        """What the next sum depends on besides its gradient: the codec's random numbers; empty for codecs without.
+
+        Called while nothing is being reduced.
+        """
+        streams = {"compress": self.codec.state_dict(), "reduce": self.hop_codec.state_dict()}
+        return {name: state for name, state in streams.items() if state}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Take up where `state_dict` was called."""
+        if state:
+            self.codec.load_state_dict(state["compress"])
+            self.hop_codec.load_state_dict(state["reduce"])

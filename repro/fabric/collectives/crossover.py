@@ -1,0 +1,75 @@
+"""Measure at start from which size on the pipelined ring is faster than the library's own allreduce (`auto`)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+import torch
+
+from repro.fabric.base import MAIN, Fabric
+from repro.fabric.collectives.auto import NATIVE, RING, Crossover, Point
+from repro.fabric.collectives.pipelined import ring_pipelined
+
+GROWTH = 4
+SIZES = tuple(GROWTH**power for power in range(8, 13))  # bytes: 64 KiB to 16 MiB
+REPEAT = 2
+BUDGET_S = 2.0  # of real time: no size is begun that would take longer than what is left, by the one before
+CLEARLY = 0.95  # of the library's time, which the ring must stay below to be taken
+FLOAT32 = 4
+
+
+Timing = Callable[[Fabric, str, int], float]
+
+
+def find(fabric: Fabric, timing: Timing | None = None) -> Crossover:
+    """Measure it; all ranks call this, before training, and get the same answer from the same numbers.
+
+    timing: (fabric, algorithm, bytes) -> this rank's seconds of one allreduce.
+    """
+    if fabric.size == 1:
+        return Crossover(None, "one rank: nothing to exchange")
+    time_one = timing or seconds
+    points: list[Point] = []
+    began = time.perf_counter()
+    fabric.exchange(None)  # polls: a rank that is late finds the cores free
+    for nbytes in SIZES:
+        started = time.perf_counter()
+        warm_up = not points  # opens connections
+        turns = [[time_one(fabric, name, nbytes) for name in (NATIVE, RING)] for _ in range(REPEAT + warm_up)]
+        took = time.perf_counter() - started
+        seen, times, starts = zip(*fabric.exchange((turns, took, started - began)))
+        # of each repetition the slowest rank's
+        slowest = [[max(rank[turn][side] for rank in seen) for side in (0, 1)] for turn in range(len(turns))]
+        points.append(Point(nbytes, *(min(turn[side] for turn in slowest[warm_up:]) for side in (0, 1))))
+        if max(starts) + (1 + GROWTH) * max(times) > BUDGET_S:
+            break
+    return decide(points)
+
+
+def decide(points: Sequence[Point]) -> Crossover:
+    """The smallest size from which on the ring was the faster at all that were measured."""
+    above = None
+    for point in reversed(points):
+        if point.ring_s >= CLEARLY * point.native_s:
+            break
+        above = point.bytes
+    largest = points[-1].bytes
+    if above is None:
+        why = f"at {largest} bytes, the largest measured, the ring is not clearly faster"
+    else:
+        why = f"the ring is faster at all sizes measured from {above} to {largest} bytes"
+    return Crossover(above, f"measured at start: {why}", tuple(points))
+
+
+def seconds(fabric: Fabric, name: str, nbytes: int) -> float:
+    """Of one allreduce on this rank, once all have come."""
+    # where sizes will do they are what training sends: the emulated fabric may shrink them
+    vector = torch.zeros(nbytes // FLOAT32, device="meta" if "sizes" in fabric.capabilities else "cpu")
+    fabric.barrier()
+    began = fabric.now()
+    if name == NATIVE:
+        fabric.native_allreduce(vector, MAIN).wait()
+    else:
+        ring_pipelined(fabric, vector, MAIN)
+    return fabric.now() - began

@@ -1,0 +1,247 @@
+"""The collectives that the papers describe, written once on send and receive, for any number of ranks.
+
+Each has a fixed order of summation, so that the same algorithm on the same fabric gives the same bits. Closed forms of
+their times are in `repro.algorithms.timing.closed_forms`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+
+from repro.core.errors import unknown
+from repro.fabric.base import MAIN, Fabric
+from repro.fabric.codecs import Codec, NoCodec
+from repro.fabric.collectives.blocks import TAG, bounds, chunks, piece_bounds, reduce_cost, synchronise
+from repro.fabric.collectives.pipelined import PIECES, ring_pipelined, ring_pipelined_encoded
+from repro.fabric.collectives.sharded import sharded_server_allreduce
+from repro.fabric.contents import add, copy_of, like
+
+
+def ring_allreduce_encoded(
+    fabric: Fabric, blocks: list[torch.Tensor], lengths: list[int], codec: Codec, channel: int = MAIN
+) -> list[torch.Tensor]:
+    """Ring allreduce on compressed blocks (Pipe-SGD Figure 2 (c); 3.2: the codec sits inside each hop).
+
+    `blocks`: this rank's gradient as `size` wire tensors, block i of `lengths[i]` elements. Returns the wire tensors of
+    the sum, the same bytes on every rank: who finishes a block compresses it once and the others pass it on unopened.
+    """
+    p, me = fabric.size, fabric.rank
+    right, left = (me + 1) % p, (me - 1) % p
+    blocks = list(blocks)
+    synchronise(fabric)
+    # one buffer for all hops: fresh pages would cost more than the addition; blocks differ in length by one at most
+    buffers = codec.like(max(blocks, key=len))
+    for hop in range(p - 1):  # transmit and reduce
+        outgoing, incoming = (me - hop) % p, (me - hop - 1) % p
+        buffer = buffers[: len(blocks[incoming])]
+        receive, send = fabric.sendrecv(blocks[outgoing], right, buffer, left, TAG + hop, channel)
+        receive.wait()
+        with fabric.compute(reduce_cost(fabric, lengths[incoming], codec), "host"):
+            blocks[incoming] = codec.add(blocks[incoming], buffer, lengths[incoming])
+        send.wait()
+    for hop in range(p - 1):  # send back reduced results
+        outgoing, incoming = (me + 1 - hop) % p, (me - hop) % p
+        buffer = blocks[incoming] if codec.lossless else codec.like(blocks[incoming])
+        receive, send = fabric.sendrecv(blocks[outgoing], right, buffer, left, TAG + p + hop, channel)
+        receive.wait()
+        blocks[incoming] = buffer
+        send.wait()
+    return blocks
+
+
+def ring_allreduce(fabric: Fabric, vector: torch.Tensor, channel: int = MAIN) -> None:
+    """Sum in place: 2(p-1) alpha + 2 (p-1)/p n beta + (p-1)/p n gamma (+ S)."""
+    flat = vector.view(-1)
+    blocks = chunks(flat, fabric.size)
+    ring_allreduce_encoded(fabric, blocks, [block.numel() for block in blocks], NoCodec(), channel)
+
+
+def ring_reduce_scatter(fabric: Fabric, vector: torch.Tensor, channel: int = MAIN) -> torch.Tensor:
+    """The sum of chunk `rank`, a view of `vector`, the rest becomes scratch: (p-1)(alpha + n/p (beta + gamma))."""
+    p, me = fabric.size, fabric.rank
+    blocks = chunks(vector.view(-1), p)
+    for hop in range(p - 1):
+        outgoing, incoming = (me - hop - 1) % p, (me - hop - 2) % p
+        buffer = like(blocks[incoming])
+        receive, send = fabric.sendrecv(blocks[outgoing], (me + 1) % p, buffer, (me - 1) % p, TAG + hop, channel)
+        receive.wait()
+        with fabric.compute(reduce_cost(fabric, buffer.numel(), NoCodec()), "host"):
+            add(blocks[incoming], buffer)
+        send.wait()
+    return blocks[me]
+
+
+def ring_allgather(fabric: Fabric, mine: torch.Tensor, channel: int = MAIN) -> list[torch.Tensor]:
+    """Every rank's tensor, in rank order: (p-1)(alpha + n beta) for n bytes a rank."""
+    p, me = fabric.size, fabric.rank
+    gathered = [copy_of(mine) if rank == me else like(mine) for rank in range(p)]
+    for hop in range(p - 1):
+        outgoing, incoming = gathered[(me - hop) % p], gathered[(me - hop - 1) % p]
+        receive, send = fabric.sendrecv(outgoing, (me + 1) % p, incoming, (me - 1) % p, TAG + hop, channel)
+        receive.wait()
+        send.wait()
+    return gathered
+
+
+def recursive_doubling_allreduce(fabric: Fabric, vector: torch.Tensor, channel: int = MAIN, paced: bool = True) -> None:
+    """Sum in place: log2(p) (alpha + n beta + n gamma) for p a power of two (Thakur et al., Pipe-SGD's reference [47]).
+
+    Otherwise the ranks over the largest power of two first add theirs into a partner and get the result back at the
+    end: one more round each way. Partners add the lower rank's part first, so that both get the same bits.
+
+    Ranks with no such vector to add are a round ahead. What one sent at once to a partner that is not would come in
+    beside what the partner waits for first, and hold it up on the link that both share. So it waits for an empty
+    message from the rank that the partner waits for, which says that that rank's own has left. Without `paced` it
+    sends at once: a rank outside of the power of two then has the sum up to alpha sooner after the others.
+    """
+    p, me = fabric.size, fabric.rank
+    flat = vector.view(-1)
+    core = 1 << (p.bit_length() - 1)
+    extra = p - core
+    buffer = like(flat)
+    cost = reduce_cost(fabric, flat.numel(), NoCodec())
+
+    def left(to: int, distance: int) -> None:
+        """A message to a rank has left: its next partner, at `distance`, may send, if it waits for that."""
+        if paced and distance < core and ahead(to ^ distance, distance, extra):
+            fabric.send(flat[:0], to ^ distance, TAG + 1 + distance, channel)
+
+    if me >= core:
+        fabric.send(flat, me - core, TAG, channel)
+        left(me - core, 1)
+        fabric.recv(flat, me - core, TAG + 1, channel)
+        return
+    if me < extra:
+        fabric.recv(buffer, me + core, TAG, channel)
+        with fabric.compute(cost, "host"):
+            add(flat, buffer)
+    distance = 1
+    while distance < core:
+        partner = me ^ distance
+        if paced and ahead(me, distance, extra):
+            before = partner + core if distance == 1 else partner ^ distance // 2  # who sends to the partner before
+            fabric.recv(flat[:0], before, TAG + 1 + distance, channel)
+        receive, send = fabric.sendrecv(flat, partner, buffer, partner, TAG + 1 + distance, channel)
+        send.wait()
+        left(partner, 2 * distance)
+        receive.wait()
+        with fabric.compute(cost, "host"):
+            add(flat, buffer)  # addition of two is commutative to the bit: both partners get the same
+        distance *= 2
+    if me < extra:
+        fabric.send(flat, me + core, TAG + 1, channel)
+
+
+def ahead(rank: int, distance: int, extra: int) -> bool:
+    """Whether a rank is a round ahead of its partner at that distance (`recursive_doubling_allreduce`).
+
+    Both have the sum of `distance` ranks by then. The first `extra` ranks had a vector to add: none of its, but one of
+    the partner's.
+    """
+    first = rank & -distance  # of the ranks whose sum it has
+    return first ^ distance < extra <= first
+
+
+def binomial_reduce(fabric: Fabric, vector: torch.Tensor, root: int = 0, channel: int = MAIN) -> None:
+    """Sum into the root's tensor, the others' become scratch: log2(p) (alpha + n beta + n gamma) at the root."""
+    p = fabric.size
+    me = (fabric.rank - root) % p
+    flat = vector.view(-1)
+    buffer = like(flat)
+    distance = 1
+    while distance < p:
+        if me & distance:
+            fabric.send(flat, (me - distance + root) % p, TAG + distance, channel)
+            return
+        if me + distance < p:
+            fabric.recv(buffer, (me + distance + root) % p, TAG + distance, channel)
+            with fabric.compute(reduce_cost(fabric, flat.numel(), NoCodec()), "host"):
+                add(flat, buffer)
+        distance *= 2
+
+
+def binomial_broadcast(fabric: Fabric, vector: torch.Tensor, root: int = 0, channel: int = MAIN) -> None:
+    """The root's tensor to all: ceil(log2 p) (alpha + n beta).
+
+    A message leaves before the next one begins. Sent all at once they would share the sender's network card, and the
+    farthest partner, whose subtree is the largest, would have its own only when the others have theirs.
+    """
+    p = fabric.size
+    me = (fabric.rank - root) % p
+    flat = vector.view(-1)
+    distance = 1
+    while distance < p:
+        distance *= 2
+    while distance > 1:
+        distance //= 2
+        if me % (2 * distance) == 0 and me + distance < p:
+            fabric.send(flat, (me + distance + root) % p, TAG + distance, channel)
+        elif me % (2 * distance) == distance:
+            fabric.recv(flat, (me - distance + root) % p, TAG + distance, channel)
+
+
+def tree_allreduce(fabric: Fabric, vector: torch.Tensor, channel: int = MAIN) -> None:
+    """Binomial reduce to rank 0, then binomial broadcast."""
+    binomial_reduce(fabric, vector, 0, channel)
+    binomial_broadcast(fabric, vector, 0, channel)
+
+
+def server_allreduce(fabric: Fabric, vector: torch.Tensor, channel: int = MAIN) -> None:
+    """Push to the last rank, which sums its clients' vectors in rank order, then pull the sum (not the server's own).
+
+    p clients push alpha + p n beta (incast), pull alpha + p n beta.
+    """
+    server = fabric.size - 1
+    if fabric.rank == server:
+        serve_sum(fabric, vector, range(server), channel, TAG)
+        for send in [fabric.isend(vector, client, TAG + 1, channel) for client in range(server)]:
+            send.wait()
+    else:
+        fabric.send(vector, server, TAG, channel)
+        fabric.recv(vector, server, TAG + 1, channel)
+
+
+def serve_sum(fabric: Fabric, total: torch.Tensor, clients: range, channel: int = MAIN, tag: int = 0) -> None:
+    """A server's half of a push: `total` becomes the sum of the clients' vectors, added in rank order."""
+    buffers = [total] + [like(total) for _ in clients[1:]]
+    receives = [fabric.irecv(buffer, client, tag, channel) for buffer, client in zip(buffers, clients)]
+    for index, receive in enumerate(receives):
+        receive.wait()
+        if index:
+            with fabric.compute(reduce_cost(fabric, total.numel(), NoCodec()), "host"):
+                add(total, buffers[index])
+
+
+def dissemination_barrier(fabric: Fabric, channel: int = MAIN) -> None:
+    """ceil(log2 p) rounds of one byte."""
+    p, me = fabric.size, fabric.rank
+    token = torch.zeros(1, dtype=torch.uint8)
+    distance = 1
+    while distance < p:
+        to, source = (me + distance) % p, (me - distance) % p
+        receive, send = fabric.sendrecv(token, to, torch.empty_like(token), source, TAG + distance, channel)
+        send.wait()
+        receive.wait()
+        distance *= 2
+
+
+ALLREDUCE: dict[str, Callable[[Fabric, torch.Tensor, int], None]] = {
+    "ring": ring_allreduce,
+    "ring_pipelined": ring_pipelined,
+    "recursive_doubling": recursive_doubling_allreduce,
+    "tree": tree_allreduce,
+    "server": server_allreduce,
+    "sharded_server": sharded_server_allreduce,
+}
+
+
+def allreduce_algorithm(name: str) -> Callable[[Fabric, torch.Tensor, int], None]:
+    """The allreduce of that name; InputError listing the names otherwise."""
+    if name not in ALLREDUCE:
+        raise unknown("allreduce algorithm", name, [*ALLREDUCE, "native", "auto"])
+    return ALLREDUCE[name]
+
+
+__all__ = ["ALLREDUCE", "PIECES", "allreduce_algorithm", "bounds", "chunks", "piece_bounds", "ring_pipelined_encoded"]

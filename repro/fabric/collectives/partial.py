@@ -1,0 +1,156 @@
+"""The partial allreduce: rounds that complete without waiting for late ranks (eager-SGD, sections 4, 5 and 5.1.1)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from repro.core.not_none import known
+from repro.fabric.base import Fabric
+from repro.fabric.collectives.activation import Activation
+from repro.fabric.collectives.send_buffer import SendBuffer
+
+
+class PartialAllreduce:
+    """ADS(0), ADS(1), ... of section 5.1.1, as one persistent schedule that a task executes round after round.
+
+    The main line brings one vector a step, `propose(step, gradient)`, to the round of the same number; `began` and
+    `ended` wait for that round; `latest` reads the receive buffer. A round takes from every rank what its send buffer
+    holds when the round begins there: the gradient of the step, those of earlier steps that came late, or null. A rank
+    that comes to a round which has begun without it leaves its gradient in the send buffer for a later one (Figure 7).
+
+    The receive buffer holds the latest round's result alone (section 4.1.1, persistent schedules): a rank that is two
+    rounds late never sees the first of them.
+
+    counted  of this rank: rounds, active (its gradient of that step was in time), null (nothing contributed), stale
+             (an earlier step's gradient among what it contributed), accepted (gradients contributed), dropped
+    """
+
+    def __init__(self, fabric: Fabric, send_buffer: SendBuffer, activation: Callable[..., Activation]):
+        """activation: makes it, from what starts a round; send_buffer: with 2 x size flags."""
+        self.fabric, self.send_buffer = fabric, send_buffer
+        self.lock, self.changed = fabric.lock(), fabric.event()
+        self.begun = self.done = 0  # rounds that have begun, and ended, on this rank
+        self.held: list[int] = []  # steps whose gradients no round has taken
+        self.received: torch.Tensor | None = None  # the receive buffer
+        self.counted: Counter[str] = Counter()
+        self.delays: list[int] = []  # of accepted gradients: rounds between their step and their round
+        self.todo = fabric.queue()
+        self.activation = activation(self.todo.put)
+        self.task = fabric.spawn(self._execute, "rounds")
+
+    # --- the main line
+    def propose(self, step: int, gradient: torch.Tensor, drop: bool = False) -> bool:
+        """This rank's gradient (n,) of a step; whether it was in time for the round of that number.
+
+        drop: a gradient that is late is dropped, as some implementations do, in the place of being kept for a round to
+        come.
+        """
+        with self.lock:
+            late = self.begun > step
+            if late and drop:
+                self.counted["dropped"] += 1
+            else:
+                self.send_buffer.add(gradient)
+                self.held.append(step)
+        if not late:
+            self.activation.arrive(step)
+        return not late
+
+    def began(self, step: int) -> None:
+        """Wait until the round of that number has begun on this rank."""
+        self._wait_until(lambda: self.begun > step)
+
+    def ended(self, step: int) -> None:
+        """Wait until it has ended here."""
+        self._wait_until(lambda: self.done > step)
+
+    def latest(self, out: torch.Tensor) -> int:
+        """Copy the receive buffer to `out` (n,); the number of the round that it is of."""
+        with self.lock:
+            out.copy_(known(self.received)[: self.send_buffer.n])
+            return self.done - 1
+
+    def contributors(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Of the latest round, by rank: how many gradients it contributed, and whether that step's is one (1 or 0)."""
+        with self.lock:
+            flags = known(self.received)[self.send_buffer.n :].clone()
+        return flags[: self.fabric.size], flags[self.fabric.size :]
+
+    def take_delays(self) -> tuple[int, ...]:
+        """Of the gradients that were accepted since the last call: how many rounds late (0: in time)."""
+        with self.lock:
+            delays, self.delays = self.delays, []
+        return tuple(delays)
+
+    def _wait_until(self, reached: Callable[[], bool]) -> None:
+        while True:
+            with self.lock:
+                if reached():
+                    return
+                self.changed.clear()
+            self.changed.wait()
+
+    # --- the task
+    def _execute(self) -> None:
+        while (round_ := self.todo.get(timeout=float("inf"))) is not None:
+            with self.lock:
+                contribution = self._take(round_)
+                self.begun = round_ + 1
+                self.changed.set()
+            received = self.send_buffer.reduce(contribution)
+            with self.lock:
+                if self.received is not None:
+                    self.send_buffer.release(self.received)
+                self.received = received
+                self.done = round_ + 1
+                self.changed.set()
+            self.activation.finished(round_)
+
+    def _take(self, round_: int) -> torch.Tensor:
+        steps, self.held = self.held, []
+        in_time, rank, size = round_ in steps, self.fabric.rank, self.fabric.size
+        self.counted.update(
+            rounds=1,
+            active=in_time,
+            null=not steps,
+            stale=any(step < round_ for step in steps),
+            accepted=len(steps),
+        )
+        self.delays += [round_ - step for step in steps]
+        flags = torch.zeros(2 * size)
+        flags[rank], flags[size + rank] = len(steps), in_time
+        return self.send_buffer.take(flags, null=not steps)
+
+    # --- between steps, nothing under way
+    def settle(self) -> None:
+        self.activation.settle()
+
+    def state_dict(self) -> dict[str, Any]:
+        with self.lock:
+            return {
+                "round": self.done,
+                "held": list(self.held),
+                "received": None if self.received is None else self.received.clone(),
+                "counted": dict(self.counted),
+                "send_buffer": self.send_buffer.state_dict(),
+            }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        with self.lock:
+            self.begun = self.done = state["round"]
+            self.held = list(state["held"])
+            received = state["received"]  # of a checkpoint, on the host; it will be a round's buffer again
+            self.received = None if received is None else received.to(self.send_buffer.send.device, copy=True)
+            self.counted = Counter(state["counted"])
+            self.send_buffer.load_state_dict(state["send_buffer"])
+        self.activation.resume(state["round"])
+
+    def close(self) -> None:
+        """End both tasks; all ranks call it."""
+        self.activation.close()
+        self.todo.put(None)
+        self.task.join()

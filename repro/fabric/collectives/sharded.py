@@ -1,0 +1,54 @@
+"""What a distributed parameter server with a shard on every worker moves for one synchronisation, as an allreduce."""
+
+from __future__ import annotations
+
+import torch
+
+from repro.fabric.base import MAIN, Fabric, Work
+from repro.fabric.codecs import NoCodec
+from repro.fabric.collectives.blocks import TAG, chunks, reduce_cost
+from repro.fabric.contents import add, copy_of, like
+
+
+def sharded_server_allreduce(fabric: Fabric, vector: torch.Tensor, channel: int = MAIN) -> None:
+    """Every rank serves a chunk: it gets all ranks' parts of it, adds them in rank order, returns the sum to all.
+
+    As in GeePS and PipeDream (section 4): each rank sends 2 (p-1)/p n bytes and receives as many, 4 (p-1)/p n in all
+    (section 3.2): 2 alpha + 2 (p-1)/p n beta (+ (p-1)/p n gamma). A server that updates weights elementwise and returns
+    those moves the same bytes and gives the same bits as ranks that all update with the sum.
+    """
+    p, me = fabric.size, fabric.rank
+    shards = chunks(vector.view(-1), p)
+    others = [(me + step) % p for step in range(1, p)]  # not all to the same one first
+    parts = {rank: like(shards[me]) for rank in others}
+    with fabric.batch(channel):
+        pushed = {rank: fabric.irecv(parts[rank], rank, TAG, channel) for rank in others}
+        sends = [fabric.isend(shards[rank], rank, TAG, channel) for rank in others]
+    total = _rank_order_sum(fabric, shards[me], parts, pushed)
+    for send in sends:
+        send.wait()  # the shards that are now received into have left
+    with fabric.batch(channel):
+        pulls = [fabric.irecv(shards[rank], rank, TAG + 1, channel) for rank in others]
+        shards[me].copy_(total)
+        replies = [fabric.isend(shards[me], rank, TAG + 1, channel) for rank in others]
+    for work in (*pulls, *replies):
+        work.wait()
+
+
+def _rank_order_sum(
+    fabric: Fabric, mine: torch.Tensor, parts: dict[int, torch.Tensor], pushed: dict[int, Work]
+) -> torch.Tensor:
+    """The sum of this rank's shard and the others' parts of it, as they come in by `pushed`."""
+
+    def part(rank: int) -> torch.Tensor:
+        if rank == fabric.rank:
+            return mine
+        pushed[rank].wait()
+        return parts[rank]
+
+    total = copy_of(part(0))
+    for rank in range(1, fabric.size):
+        summand = part(rank)
+        with fabric.compute(reduce_cost(fabric, summand.numel(), NoCodec()), "host"):
+            add(total, summand)
+    return total

@@ -1,0 +1,61 @@
+"""Messages that leave later than they were given: latency, where the links have none of their own."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+import torch
+
+from repro.fabric.real.mpi import MpiFabric, MpiWork
+
+
+class LateSend(MpiWork):
+    """A send that a postman hands to MPI; until then it has no request."""
+
+    def __init__(self, fabric: MpiFabric, send: Callable[[], Any], what: str, data: torch.Tensor):
+        super().__init__(fabric, None, what, data)
+        self.send = send
+        self.failed: Exception | None = None
+
+    def post(self) -> None:
+        try:
+            self.request = self.send()
+        except Exception as error:  # of MPI: raised where somebody waits for it
+            self.failed = error
+
+    def done(self) -> bool:
+        if self.failed:
+            raise self.failed
+        return self.request is not None and super().done()
+
+
+class Postman:
+    """Posts a rank's messages `delay_s` seconds after they were given, in the order in which they were given.
+
+    The sender's link is free meanwhile: p messages of n bytes, one after the other, are in after delay + p * n * beta.
+    """
+
+    def __init__(self, delay_s: float):
+        self.delay_s = delay_s
+        self._bag: deque[tuple[float, LateSend]] = deque()
+        self._given = threading.Condition()
+        threading.Thread(target=self._walk, name="postman", daemon=True).start()
+
+    def give(self, message: LateSend) -> None:
+        with self._given:
+            self._bag.append((time.monotonic() + self.delay_s, message))
+            self._given.notify()
+
+    def _walk(self) -> None:
+        while True:
+            with self._given:
+                while not self._bag:
+                    self._given.wait()
+                due, message = self._bag.popleft()
+            if (rest := due - time.monotonic()) > 0:
+                time.sleep(rest)
+            message.post()

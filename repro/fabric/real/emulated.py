@@ -1,0 +1,165 @@
+"""The emulated fabric: MPI's real messages in a world where everything takes `time_factor` times as long.
+
+Links are slowed down from outside (a shaped network at a fraction of the rate); here latency is slowed down, and the
+computation that is slept; what the clock shows is divided by the same factor. After Gupta et al., NSDI 2006 and 2008,
+whose kernels dilate their clocks: ours do not, so TCP's timers and this machine's own work (Python, MPI) are as fast as
+ever and count for 1 / `time_factor` of their time.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from repro.fabric.base import MAIN, FabricError, Work
+from repro.fabric.costs import Costs
+from repro.fabric.real.delayed_sender import LateSend, Postman
+from repro.fabric.real.mpi import LONGEST_SLEEP_S, MpiFabric, MpiUnaddressed, MpiWork
+from repro.fabric.window import Window
+
+# Of emulated time: so often, at most, a rank looks whether a message has come. 33 ranks share two cores.
+LONGEST_PAUSE_S = 10e-6
+MOST_LATE = 0.01  # share of the training by which a rank's sleeps may be too long, all together
+
+
+@dataclass(frozen=True)
+class Dilation:
+    """What is slowed down, and by how much.
+
+    slow_down  the links' rates are divided by it, outside of here
+    shrink     messages without contents are as many times shorter; time is slowed down by as much less
+    alpha_s    latency of a message, in emulated seconds
+    beta_s     of a byte on a link, in emulated seconds
+    """
+
+    slow_down: float
+    shrink: float = 1.0
+    alpha_s: float = 0.0
+    beta_s: float = 0.0
+
+    @property
+    def time_factor(self) -> float:
+        """Real seconds of an emulated one."""
+        return self.slow_down / self.shrink
+
+
+@dataclass
+class Shared:
+    """What a rank has once, whichever of its groups uses it. late_s: by how much its sleeps were too long, emulated."""
+
+    postman: Postman | None
+    window: Window = field(default_factory=Window)
+    resources: dict[str, threading.Lock] = field(default_factory=lambda: defaultdict(threading.Lock))
+    late_s: list[float] = field(default_factory=list)
+
+
+class EmulatedFabric(MpiFabric):
+    """`MpiFabric` for runs without arithmetic: tensors on the meta device are sizes, sent from and to a `Window`."""
+
+    name = "emulated"
+    capabilities = MpiFabric.capabilities - {"mpi"} | {"sizes"}
+
+    def __init__(self, dilation: Dilation, costs: Costs, timeout_s: float, part_of: EmulatedFabric | None = None,
+                 comm: Any = None):  # fmt: skip
+        """timeout_s: emulated seconds."""
+        super().__init__(comm, timeout_s * dilation.time_factor, part_of.crew if part_of else None)
+        self.dilation, self.costs = dilation, costs
+        self.bandwidth_Bps = 1 / dilation.beta_s if dilation.beta_s else None
+        delay_s = dilation.alpha_s * dilation.time_factor
+        self.shared: Shared = part_of.shared if part_of else Shared(Postman(delay_s) if delay_s else None)
+
+    def _over(self, comm: Any) -> EmulatedFabric:
+        return EmulatedFabric(self.dilation, self.costs, self.timeout_s / self.dilation.time_factor, self, comm)
+
+    # time
+    def now(self) -> float:
+        return super().now() / self.dilation.time_factor
+
+    def sleep(self, seconds: float) -> None:
+        began, asked = time.perf_counter(), seconds * self.dilation.time_factor
+        super().sleep(asked)
+        self.shared.late_s.append((time.perf_counter() - began - asked) / self.dilation.time_factor)
+
+    @contextmanager
+    def compute(self, seconds: float | None = None, resource: str | None = "device") -> Iterator[None]:
+        if resource is None:
+            yield
+            self.sleep(seconds or 0.0)
+            return
+        with self.shared.resources[resource]:
+            yield
+            if seconds:
+                self.sleep(seconds)
+
+    def poll(
+        self, done: Callable[[], bool], what: str, timeout: float | None = None, longest_s: float = LONGEST_SLEEP_S
+    ) -> None:
+        super().poll(done, what, timeout, max(longest_s, LONGEST_PAUSE_S * self.dilation.time_factor))
+
+    # messages
+    def _real(self, tensor: torch.Tensor) -> torch.Tensor:
+        """What travels for a tensor: the tensor, or for one without contents so many zeros (uint8)."""
+        if not tensor.is_meta:
+            return tensor
+        return torch.from_numpy(self.shared.window.of(math.ceil(tensor.nbytes / self.dilation.shrink)))
+
+    def isend(self, tensor: torch.Tensor, to: int, tag: int = 0, channel: int = MAIN) -> Work:
+        return super().isend(self._real(tensor), to, tag, channel)
+
+    def _begin(self, send: Callable[[], Any], what: str, data: torch.Tensor) -> MpiWork:
+        if self.shared.postman is None:
+            return super()._begin(send, what, data)
+        late = LateSend(self, send, what, data)
+        self.shared.postman.give(late)
+        return late
+
+    def irecv(self, tensor: torch.Tensor, source: int, tag: int = 0, channel: int = MAIN) -> Work:
+        return super().irecv(self._real(tensor), source, tag, channel)
+
+    def native_allreduce(self, tensor: torch.Tensor, channel: int = MAIN) -> Work:
+        if tensor.is_meta:
+            zeros = self._real(tensor)
+            tensor = zeros[: zeros.numel() // 4 * 4].view(torch.float32)
+        return super().native_allreduce(tensor, channel)
+
+    def broadcast(self, tensor: torch.Tensor, root: int = 0, channel: int = MAIN) -> None:
+        super().broadcast(self._real(tensor), root, channel)
+
+    def allgather(self, tensor: torch.Tensor, channel: int = MAIN) -> list[torch.Tensor]:
+        if not tensor.is_meta:
+            return super().allgather(tensor, channel)
+        mine = self._real(tensor)
+        gathered = torch.from_numpy(self.shared.window.of(self.size * mine.numel()))
+        self.bytes_sent += (self.size - 1) * mine.numel()
+        sent, taken = [mine.numpy(), self.mpi.BYTE], [gathered.numpy(), self.mpi.BYTE]
+        request = self.comms[channel].Iallgather(sent, taken)
+        MpiUnaddressed(self, request, f"allgather (channel {channel})", (mine, gathered)).wait()
+        return [torch.empty_like(tensor) for _ in range(self.size)]
+
+    # the record
+    def observed(self, train_s: float) -> dict[str, Any]:
+        """Seconds are emulated ones. Of the sleeps: how many, how much longer than asked, in all and at most.
+
+        FabricError where they were late by more than `MOST_LATE` of the training.
+        """
+        late = self.shared.late_s
+        if sum(late) > MOST_LATE * train_s:
+            raise FabricError(
+                f"rank {self.rank}: sleeps were {sum(late):.3g} s too long in {train_s:.3g} s of training, more than "
+                f"{MOST_LATE:.0%}: this machine is too busy, or too slow for so many ranks; take fewer, or a larger "
+                "testbed.slow_down"
+            )
+        return {"sleeps": len(late), "late_s": sum(late), "latest_s": max(late, default=0.0)}
+
+
+def start(dilation: Dilation, costs: Costs, timeout_s: float) -> EmulatedFabric:
+    """The fabric of a rank that mpirun has started on links that are slowed down."""
+    return EmulatedFabric(dilation, costs, timeout_s)

@@ -1,0 +1,239 @@
+"""The MPI fabric: real processes under mpirun, one communicator a channel, waits that poll and have an end."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import pickle
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+
+from repro.fabric.base import ANY_SOURCE, CHANNELS, CONTROL, DEFAULT_TIMEOUT_S, MAIN, Fabric, FabricError, Work
+from repro.fabric.costs import REAL_TIME
+from repro.fabric.real.missing_ranks import find_missing_ranks
+from repro.fabric.real.threads import Crew, RealTimeFabric
+
+# A wait first gives the core away without sleeping, then sleeps ever longer: ranks often outnumber cores.
+YIELDS = 20
+SLEEP_S, LONGEST_SLEEP_S = 20e-6, 50e-6
+# A task that waits for nothing in particular leaves the core, and Python's lock, to the computation beside it.
+LONGEST_IDLE_SLEEP_S = 2e-3
+TIMER_SLACK, SLACK_NS = 29, 1000  # prctl(2): by default Linux makes every sleep up to 50 µs longer
+
+
+def sleep_exactly() -> None:
+    """Short sleeps of this thread, and of those that it starts, end when they should (Linux)."""
+    if prctl := getattr(ctypes.CDLL(None), "prctl", None):
+        prctl(TIMER_SLACK, SLACK_NS, 0, 0, 0)
+
+
+class MpiWork(Work):
+    def __init__(
+        self, fabric: MpiFabric, request: Any, what: str, keep: Any, finish: Callable[[], object] | None = None
+    ):
+        self.fabric, self.request, self.what = fabric, request, what
+        self.keep = keep  # the buffer must live as long as the transfer
+        self.finish = finish
+        self.expected: int | None = None  # bytes, of a receive
+        self.finished = False
+
+    def done(self) -> bool:
+        if not self.finished:
+            status = self.fabric.mpi.Status()
+            try:
+                self.finished = self.request.Test(status)
+            except self.fabric.mpi.Exception as error:
+                raise FabricError(f"rank {self.fabric.rank}: {self.what}: {error}") from None
+            if self.finished:
+                self._complete(status)
+        return self.finished
+
+    def _complete(self, status: Any) -> None:
+        if self.expected is not None:
+            if status.Is_cancelled():
+                return
+            self.source = status.Get_source()
+            found = status.Get_count(self.fabric.mpi.BYTE)
+            if found != self.expected:
+                raise FabricError(
+                    f"rank {self.fabric.rank}: {self.what}: {found} bytes where {self.expected} were expected"
+                )
+        if self.finish:
+            self.finish()
+
+    def wait(self, timeout: float | None = None) -> None:
+        if not self.finished:
+            self.fabric.poll(self.done, self.what, timeout)
+
+    def cancel(self) -> None:
+        if not self.finished:
+            self.request.Cancel()
+            self.wait()
+
+
+class MpiUnaddressed(MpiWork):
+    """What waits for no rank in particular, as a collective of the library: when it is late, all are asked."""
+
+    def wait(self, timeout: float | None = None) -> None:
+        try:
+            super().wait(timeout)
+        except FabricError as error:
+            raise FabricError(f"{error}{find_missing_ranks(self.fabric)}") from None
+
+
+class MpiFabric(RealTimeFabric):
+    """MPI.COMM_WORLD (or a part of it). CPU tensors travel without copies, GPU tensors through pinned host memory."""
+
+    name = "mpi"
+    capabilities = frozenset({"threads", "tags", "any_source", "test", "cancel", "mpi"})
+
+    def __init__(self, comm: Any = None, timeout_s: float = DEFAULT_TIMEOUT_S, crew: Crew | None = None):
+        from mpi4py import MPI  # starts MPI: only in a rank
+
+        if MPI.Query_thread() < MPI.THREAD_MULTIPLE:
+            raise FabricError("this MPI does not offer MPI_THREAD_MULTIPLE, which communication threads need")
+        sleep_exactly()
+        self.mpi = MPI
+        world = comm if comm is not None else MPI.COMM_WORLD
+        self.comms = [world.Dup() for _ in range(CHANNELS)]
+        for comm in self.comms:
+            comm.Set_errhandler(MPI.ERRORS_RETURN)
+        self.rank, self.size = world.Get_rank(), world.Get_size()
+        self.timeout_s, self.costs, self.bytes_sent = timeout_s, REAL_TIME, 0
+        self.crew = crew or Crew(self.rank, timeout_s)  # a rank's tasks are the same in all its groups
+        if crew is None:
+            self.crew.absent = lambda: find_missing_ranks(self)
+
+    def poll(
+        self, done: Callable[[], bool], what: str, timeout: float | None = None, longest_s: float = LONGEST_SLEEP_S
+    ) -> None:
+        """Wait for `done()`, giving the core to others meanwhile; FabricError after the limit.
+
+        longest_s: of the ever longer pauses between two looks.
+        """
+        for _ in range(YIELDS):
+            if done():
+                return
+            os.sched_yield()
+        limit = self.timeout_s if timeout is None else timeout
+        started, pause = time.monotonic(), SLEEP_S
+        with self.crew.waiting(what):
+            while not done():
+                self.crew.check()
+                if time.monotonic() - started > limit:
+                    raise self.crew.overdue(limit)
+                time.sleep(pause)
+                pause = min(pause * 1.5, longest_s)
+
+    def wait_idle(self, work: Work) -> None:
+        if not isinstance(work, MpiWork):
+            super().wait_idle(work)
+        elif not work.finished:
+            self.poll(work.done, work.what, float("inf"), LONGEST_IDLE_SLEEP_S)
+
+    # point to point
+    def isend(self, tensor: torch.Tensor, to: int, tag: int = 0, channel: int = MAIN) -> Work:
+        data = self.crew.streams.outgoing(tensor)
+        size = data.numel() if channel != CONTROL else 0
+        self.bytes_sent += size  # nothing between load and store that lets another thread in
+        send = partial(self.comms[channel].Isend, [data.numpy(), self.mpi.BYTE], to, tag)
+        return self._begin(send, f"send to rank {to} (tag {tag}, channel {channel})", data)
+
+    def _begin(self, send: Callable[[], Any], what: str, data: torch.Tensor) -> MpiWork:
+        """The work of a message that `send` hands to MPI."""
+        return MpiWork(self, send(), what, data)
+
+    def irecv(self, tensor: torch.Tensor, source: int, tag: int = 0, channel: int = MAIN) -> Work:
+        data, finish = self.crew.streams.incoming(tensor)
+        peer = "any rank" if source == ANY_SOURCE else f"rank {source}"
+        origin = self.mpi.ANY_SOURCE if source == ANY_SOURCE else source
+        request = self.comms[channel].Irecv([data.numpy(), self.mpi.BYTE], origin, tag)
+        kind = MpiUnaddressed if source == ANY_SOURCE else MpiWork
+        work = kind(self, request, f"receive from {peer} (tag {tag}, channel {channel})", data, finish)
+        work.expected = data.numel()
+        return work
+
+    def wait_any(self, works: Sequence[Work], timeout: float | None = None) -> int:
+        found: list[int] = []
+
+        def any_done() -> bool:
+            found.extend(index for index, work in enumerate(works) if work.done())
+            return bool(found)
+
+        self.poll(any_done, " or ".join(work.what for work in works if isinstance(work, MpiWork)), timeout)
+        return found[0]
+
+    # collectives of the MPI library
+    def native_allreduce(self, tensor: torch.Tensor, channel: int = MAIN) -> Work:
+        data = self.crew.streams.outgoing(tensor)
+        finish = partial(self.crew.streams.hand_back, data, tensor)
+        self.bytes_sent += 2 * (self.size - 1) * data.numel() // self.size  # a ring's share
+        request = self.comms[channel].Iallreduce(self.mpi.IN_PLACE, data.view(tensor.dtype).numpy(), self.mpi.SUM)
+        return MpiUnaddressed(self, request, f"allreduce (channel {channel})", data, finish)
+
+    def blocking_allreduce(self, tensor: torch.Tensor) -> None:
+        """As `native_allreduce` of a CPU tensor, but by the call that returns when all is done: Open MPI takes other
+        algorithms for it. It waits inside MPI, without a limit, as libraries that call it do."""
+        self.comms[MAIN].Allreduce(self.mpi.IN_PLACE, tensor.numpy(), self.mpi.SUM)
+
+    def broadcast(self, tensor: torch.Tensor, root: int = 0, channel: int = MAIN) -> None:
+        if self.rank == root:
+            host = self.crew.streams.outgoing(tensor)
+            finish = None
+            self.bytes_sent += (self.size - 1) * host.numel()  # the library's tree: charged to the root
+        else:
+            host, finish = self.crew.streams.incoming(tensor)
+        request = self.comms[channel].Ibcast([host.numpy(), self.mpi.BYTE], root)
+        MpiUnaddressed(self, request, f"broadcast from rank {root} (channel {channel})", host, finish).wait()
+
+    def allgather(self, tensor: torch.Tensor, channel: int = MAIN) -> list[torch.Tensor]:
+        mine = self.crew.streams.outgoing(tensor)
+        self.bytes_sent += (self.size - 1) * mine.numel()
+        parts = self._gather(mine, "allgather", channel)
+        return [part.view(tensor.dtype).view(tensor.shape).to(tensor.device) for part in parts]
+
+    def _gather(self, mine: torch.Tensor, what: str, channel: int) -> torch.Tensor:
+        """Every rank's bytes (n,), the same number everywhere, as (ranks, n)."""
+        gathered = torch.empty(self.size, mine.numel(), dtype=torch.uint8)
+        request = self.comms[channel].Iallgather([mine.numpy(), self.mpi.BYTE], [gathered.numpy(), self.mpi.BYTE])
+        MpiUnaddressed(self, request, f"{what} (channel {channel})", (mine, gathered)).wait()
+        return gathered
+
+    def barrier(self, channel: int = MAIN) -> None:
+        MpiUnaddressed(self, self.comms[channel].Ibarrier(), f"barrier (channel {channel})", None).wait()
+
+    # groups, control plane, end
+    def subgroup(self, ranks: Sequence[int]) -> Fabric | None:
+        member = self.rank in ranks
+        color = 0 if member else self.mpi.UNDEFINED
+        self.barrier(CONTROL)  # polls, where Split below would wait for an absent rank inside MPI
+        comm = self.comms[CONTROL].Split(color, list(ranks).index(self.rank) if member else 0)
+        return self._over(comm) if member else None
+
+    def _over(self, comm: Any) -> MpiFabric:
+        """This rank's end of a part of the world."""
+        return MpiFabric(comm, self.timeout_s, self.crew)
+
+    def exchange(self, obj: Any) -> list[Any]:
+        # mpi4py's own pickled allgather blocks inside MPI, where a rank that waits in vain could not say so
+        mine = torch.frombuffer(bytearray(pickle.dumps(obj)), dtype=torch.uint8)
+        length = torch.tensor([mine.numel()]).view(torch.uint8)
+        lengths = self._gather(length, "exchange", CONTROL).view(torch.int64).flatten().tolist()
+        padded = torch.zeros(max(lengths), dtype=torch.uint8)
+        padded[: mine.numel()] = mine
+        parts = self._gather(padded, "exchange", CONTROL)
+        return [pickle.loads(part[:length].numpy().tobytes()) for part, length in zip(parts, lengths)]
+
+    def close(self) -> None:
+        self.barrier(CONTROL)
+        for comm in self.comms:
+            comm.Free()
+
+
+def start(device: str, backend: str, timeout_s: float) -> MpiFabric:
+    """The fabric of a rank that mpirun or srun has started; device and backend say nothing to MPI."""
+    return MpiFabric(timeout_s=timeout_s)

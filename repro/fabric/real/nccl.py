@@ -1,0 +1,165 @@
+"""torch.distributed with NCCL, between GPUs of their own: everything in order, no tags, and a watchdog for what hangs.
+
+What it needs of those who use it is what `repro.testing.nccl` holds them to on a CPU. Not yet run on GPUs.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, ClassVar
+
+import torch
+import torch.distributed as dist
+
+from repro.fabric.base import (
+    ANY_SOURCE,
+    BACKGROUND,
+    CONTROL,
+    DEFAULT_TIMEOUT_S,
+    MAIN,
+    NCCL,
+    DoneWork,
+    FabricError,
+    Work,
+)
+from repro.fabric.collectives.auto import Crossover
+from repro.fabric.real.threads import Crew
+from repro.fabric.real.torch_dist import TorchFabric, TorchWork
+from repro.fabric.real.watchdog import Watchdog
+
+
+class NcclWork(TorchWork):
+    """`wait` makes the calling task's stream wait, and returns; the watchdog has the limit."""
+
+    fabric: NcclFabric
+
+    def _await(self, limit: float) -> None:
+        self.work.wait()
+
+    def watch(self, channel: int) -> NcclWork:
+        self.fabric.watchdog.watch(self.work, self.what, (tuple(self.fabric.ranks), channel))
+        return self
+
+
+@dataclass(frozen=True)
+class AllOf:
+    """Several of torch's operations, over when all are."""
+
+    works: list[Any]
+
+    def is_completed(self) -> bool:
+        return all(work.is_completed() for work in self.works)
+
+
+class Batch(NcclWork):
+    """Sends and receives that are begun together, as one operation of NCCL's: one is over when all are."""
+
+    def __init__(self, fabric: NcclFabric):
+        super().__init__(fabric, self, "", None)
+        self.parts: list[Any] = []
+        self.works: list[Any] = []  # torch's: one on NCCL
+
+    def add(self, part: Callable[..., Any], flat: torch.Tensor, peer: int, what: str, channel: int) -> None:
+        self.parts.append(dist.P2POp(part, flat, peer, self.fabric.groups[channel]))
+        self.what = f"{self.what} with {what}" if self.what else what
+
+    def begin(self, channel: int) -> None:
+        self.works = self.fabric._start(self.what, lambda: dist.batch_isend_irecv(self.parts))
+        self.watch(channel)
+
+    def watch(self, channel: int) -> Batch:
+        """Not the batch itself, which would keep its messages until the next look: a second of activations."""
+        self.fabric.watchdog.watch(AllOf(self.works), self.what, (tuple(self.fabric.ranks), channel))
+        return self
+
+    def _await(self, limit: float) -> None:
+        for work in self.works:
+            work.wait()
+
+
+class NcclFabric(TorchFabric):
+    """`TorchFabric` on GPUs; its control plane is gloo's.
+
+    Transfers are always batches, if of one: alone, torch would make a communicator for each pair of ranks when they
+    come to it, and the order in which they come would matter.
+    """
+
+    library: ClassVar[str] = "nccl"
+    capabilities = NCCL
+    native_by_default = True
+    patience = 2.0  # torch's own limit ends the process and names no peer: the watchdog comes first
+
+    def __init__(
+        self, timeout_s: float = DEFAULT_TIMEOUT_S, ranks: Sequence[int] | None = None, crew: Crew | None = None,
+        watchdog: Watchdog | None = None,
+    ):  # fmt: skip
+        super().__init__(self.library, timeout_s, ranks, crew)
+        self.batches: dict[tuple[int, int], Batch] = {}  # open, by thread and channel
+        self.watchdog = watchdog or Watchdog(self.crew)
+        if watchdog is None:
+            self.watchdog.start()
+        if self.rank >= 0 and self.size > 2:  # the first operation of a communicator needs all its ranks
+            for channel in (MAIN, BACKGROUND):
+                self.barrier(channel)
+
+    def _over(self, members: Sequence[int]) -> TorchFabric:
+        return type(self)(self.timeout_s, members, self.crew, self.watchdog)
+
+    @property
+    def device(self) -> torch.device:
+        """Of this rank's messages."""
+        return torch.device("cuda", torch.cuda.current_device())
+
+    # point to point
+    def isend(self, tensor: torch.Tensor, to: int, tag: int = 0, channel: int = MAIN) -> Work:
+        if channel == CONTROL:
+            return super().isend(tensor, to, tag, channel)
+        self.bytes_sent += tensor.nbytes
+        return self._transfer(dist.isend, tensor.detach().contiguous(), to, "send to", channel)
+
+    def irecv(self, tensor: torch.Tensor, source: int, tag: int = 0, channel: int = MAIN) -> Work:
+        if channel == CONTROL:
+            return super().irecv(tensor, source, tag, channel)
+        if source == ANY_SOURCE:
+            raise FabricError(f"rank {self.rank}: receive from any rank: NCCL has no such thing")
+        return self._transfer(dist.irecv, tensor.detach(), source, "receive from", channel)
+
+    def _transfer(self, part: Callable[..., Any], tensor: torch.Tensor, peer: int, how: str, channel: int) -> Work:
+        if not tensor.numel():
+            return DoneWork()  # an empty message is none
+        if (batch := self.batches.get((threading.get_ident(), channel))) is None:
+            with self.batch(channel):
+                return self._transfer(part, tensor, peer, how, channel)
+        peer = self.ranks[peer]
+        batch.add(part, tensor.view(-1).view(torch.uint8), peer, f"{how} rank {peer} (channel {channel})", channel)
+        return batch
+
+    @contextmanager
+    def batch(self, channel: int = MAIN) -> Iterator[None]:
+        place = threading.get_ident(), channel
+        batch = self.batches[place] = Batch(self)
+        try:
+            yield
+        finally:
+            del self.batches[place]
+        if batch.parts:
+            batch.begin(channel)
+
+    # collectives
+    def _collective(self, what: str, channel: int, begin: Callable[[], Any], keep: Any) -> Work:
+        return NcclWork(self, self._start(what, begin), what, keep).watch(channel)
+
+    def barrier(self, channel: int = MAIN) -> None:
+        if channel == CONTROL:
+            super().barrier(channel)
+        elif self.size > 1:
+            word = torch.zeros(1, device=self.device)
+            begin = partial(dist.all_reduce, word, group=self.groups[channel], async_op=True)
+            self._collective(f"barrier (channel {channel})", channel, begin, word).wait()
+
+    def find_auto(self) -> Crossover:
+        return Crossover(None, "NCCL's own allreduce moves vectors from GPU to GPU: nothing is measured")

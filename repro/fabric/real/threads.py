@@ -1,0 +1,238 @@
+"""Tasks, events and queues of the real fabrics: Python threads whose errors reach the rank, and whose waits end.
+
+On a GPU each has a stream of its own; what one hands to another comes behind what makes it
+(`repro.fabric.real.streams`).
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+
+from repro.fabric.base import Event, FabricError, Queue, Task, TaskCancelled, overdue
+from repro.fabric.collectives import crossover
+from repro.fabric.collectives.algorithms import FabricWithAlgorithms
+from repro.fabric.collectives.auto import Crossover
+from repro.fabric.real import streams
+from repro.fabric.real.streams import Streams
+
+MAIN_LINE = "main"
+LONGEST_NAP_S = 3600.0  # an endless wait still looks up now and then; the system takes no infinite time limit
+
+
+class ThreadTask(Task):
+    def __init__(self, crew: Crew, fn: Callable[[], Any], name: str):
+        self.crew, self.fn, self.name = crew, fn, name
+        self.cancelled = False
+        self.result: Any = None
+        self.error: BaseException | None = None
+        self.ended = threading.Event()
+        self.stream = crew.streams.own()
+        self.handed = crew.streams.mark()  # to the task, and at its end what it hands back
+        self.thread = threading.Thread(target=self._body, name=name, daemon=True)
+
+    def _body(self) -> None:
+        self.crew.local.task = self
+        try:
+            with self.stream:
+                self.crew.streams.follow(self.handed)
+                self.result = self.fn()
+                self.handed = self.crew.streams.mark()
+        except TaskCancelled:
+            pass
+        except BaseException as error:
+            self.error = error
+            self.crew.failed = self.crew.failed or error
+        finally:
+            self.ended.set()
+            self.crew.changed()
+
+    def join(self, timeout: float | None = None) -> Any:
+        self.crew.wait_until(self.ended.is_set, f"the end of task {self.name}", timeout)
+        if self.error:
+            raise self.error
+        self.crew.streams.follow(self.handed, self.result)
+        return self.result
+
+    def cancel(self) -> None:
+        self.cancelled = True
+        self.crew.changed()
+
+
+class Crew:
+    """The threads of one rank: one condition that every wait sleeps on, so that no wake-up is missed."""
+
+    def __init__(self, rank: int, timeout_s: float):
+        self.rank, self.timeout_s = rank, timeout_s
+        self.local = threading.local()
+        self.condition = threading.Condition()
+        self.failed: BaseException | None = None
+        self.waits: dict[int, tuple[str, str, float]] = {}  # by thread: its name, what it waits for, since when
+        # ends the process, where its error cannot: a library does not come back
+        self.last_word: Callable[[FabricError], object] = lambda error: None
+        self.absent: Callable[[], str] = str  # says which ranks do not answer, for a wait that names no peer
+
+    @property
+    def streams(self) -> Streams:
+        return streams.here()
+
+    def current(self) -> ThreadTask | None:
+        return getattr(self.local, "task", None)
+
+    def current_name(self) -> str:
+        task = self.current()
+        return task.name if task else MAIN_LINE
+
+    def check(self) -> None:
+        """Raise what has become of the calling task or of its sisters meanwhile."""
+        task = self.current()
+        if task is not None and task.cancelled:
+            raise TaskCancelled
+        if self.failed is not None and (task is None or task.error is None):
+            raise self.failed
+
+    def fail(self, error: BaseException) -> None:
+        """Every task raises this at its present or next wait, if none has failed before."""
+        self.failed = self.failed or error
+        self.changed()
+
+    def changed(self) -> None:
+        with self.condition:
+            self.condition.notify_all()
+
+    @contextmanager
+    def waiting(self, what: str) -> Iterator[None]:
+        """Here the calling task waits for something: whoever waits for the task can say what holds it up."""
+        thread = threading.get_ident()
+        self.waits[thread] = self.current_name(), what, time.monotonic()
+        try:
+            yield
+        finally:
+            del self.waits[thread]
+
+    def overdue(self, limit: float) -> FabricError:
+        """The error of the calling task, inside `waiting`, when its time limit has passed."""
+        now, waits = time.monotonic(), self.waits.copy()
+        name, what, _ = waits.pop(threading.get_ident())
+        others = [(other, wanted, now - since) for other, wanted, since in waits.values()]
+        return overdue(self.rank, name, what, limit, others)
+
+    def wait_until(self, ready: Callable[[], bool], what: str, timeout: float | None = None) -> None:
+        """Sleep until `ready()`; FabricError after the limit. `ready` is called with the condition held."""
+        limit = self.timeout_s if timeout is None else timeout
+        started = time.monotonic()
+        with self.waiting(what), self.condition:
+            while not ready():
+                self.check()
+                left = started + limit - time.monotonic()
+                if left <= 0:
+                    late = self.overdue(limit)
+                    break
+                self.condition.wait(min(left, LONGEST_NAP_S))
+            else:
+                return
+        raise FabricError(f"{late}{self.absent()}")  # the condition is free: asking takes a while
+
+
+class ThreadEvent(Event):
+    def __init__(self, crew: Crew):
+        self.crew, self.flag, self.handed = crew, False, None
+
+    def set(self) -> None:
+        self.handed = self.crew.streams.mark()
+        with self.crew.condition:
+            self.flag = True
+            self.crew.condition.notify_all()
+
+    def clear(self) -> None:
+        self.flag = False
+
+    def is_set(self) -> bool:
+        if self.flag:
+            self.crew.streams.follow(self.handed)
+        return self.flag
+
+    def wait(self, timeout: float | None = None) -> None:
+        self.crew.wait_until(lambda: self.flag, "an event", timeout)
+        self.crew.streams.follow(self.handed)
+
+
+class ThreadQueue(Queue):
+    def __init__(self, crew: Crew):
+        self.crew = crew
+        self.items: deque = deque()
+
+    def put(self, item: Any) -> None:
+        handed = item, self.crew.streams.mark()
+        with self.crew.condition:
+            self.items.append(handed)
+            self.crew.condition.notify_all()
+
+    def get(self, timeout: float | None = None) -> Any:
+        taken = []
+
+        def take() -> bool:
+            if self.items:
+                taken.append(self.items.popleft())
+            return bool(taken)
+
+        self.crew.wait_until(take, "an item of a queue", timeout)
+        [(item, mark)] = taken
+        self.crew.streams.follow(mark, item)
+        return item
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+
+class ThreadLock(AbstractContextManager):
+    """What a task does with the lock held comes behind what those before it did with it."""
+
+    def __init__(self, crew: Crew):
+        self.crew, self.lock, self.handed = crew, threading.Lock(), None
+
+    def __enter__(self) -> None:
+        self.lock.acquire()
+        self.crew.streams.follow(self.handed)
+
+    def __exit__(self, *raised: object) -> None:
+        self.handed = self.crew.streams.mark()
+        self.lock.release()
+
+
+class RealTimeFabric(FabricWithAlgorithms):
+    """What the fabrics on real processes share: the wall clock and threads."""
+
+    crew: Crew
+    timeout_s: float
+
+    def now(self) -> float:
+        return time.perf_counter()
+
+    def sleep(self, seconds: float) -> None:
+        time.sleep(seconds)
+        self.crew.check()
+
+    def find_auto(self) -> Crossover:
+        return crossover.find(self)
+
+    def spawn(self, fn: Callable[[], Any], name: str = "background") -> Task:
+        task = ThreadTask(self.crew, fn, name)
+        task.thread.start()
+        return task
+
+    def event(self) -> Event:
+        return ThreadEvent(self.crew)
+
+    def queue(self) -> Queue:
+        return ThreadQueue(self.crew)
+
+    def lock(self) -> AbstractContextManager:
+        return ThreadLock(self.crew)
+
+    def current_task(self) -> str:
+        return self.crew.current_name()

@@ -1,0 +1,79 @@
+"""Start torch.distributed with the backend that suits all ranks: NCCL where each has a GPU of its own, else gloo.
+
+What a rank sees alone does not tell: another host may have fewer GPUs, and under Slurm each rank may see only its own.
+Ranks that chose differently would wait for each other. So they first tell each other their GPU, through the store in
+which they meet. Not yet run on GPUs: the choice is tested with made-up ones.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import timedelta
+from typing import Any
+
+import torch.distributed as dist
+from torch.distributed.rendezvous import rendezvous
+
+from repro.core.errors import InputError, unknown
+from repro.fabric.base import FabricError
+from repro.fabric.real.gpus import gpu_of, pick_device, too_few_gpus, visible_gpus
+from repro.fabric.real.nccl import NcclFabric
+from repro.fabric.real.torch_dist import TorchFabric
+
+BACKENDS = ("auto", "gloo", "nccl")
+
+
+@dataclass(frozen=True)
+class Seat:
+    """Where a rank computes: its host, its GPU's id (None: on the CPU), the ids of all GPUs that it sees."""
+
+    host: str
+    gpu: str | None
+    gpus: tuple[str, ...] = ()
+
+
+def start(device: str, backend: str = "auto", timeout_s: float = 120.0) -> TorchFabric:
+    """The fabric of a rank that torchrun, srun or a like launcher has started (RANK, WORLD_SIZE, MASTER_ADDR, ...).
+
+    device: as in the configuration. backend: "gloo", "nccl", or "auto". InputError, the same on all ranks, where NCCL
+    is asked for and two ranks would share a GPU; FabricError where the ranks do not come together in `timeout_s`.
+    """
+    if backend not in BACKENDS:
+        raise unknown("testbed.backend", str(backend), BACKENDS)
+    if device == "cpu" and backend != "nccl":
+        return TorchFabric("gloo", timeout_s)
+    limit = timedelta(seconds=timeout_s)
+    try:
+        store, rank, size = next(rendezvous("env://", timeout=limit))
+        store.set_timeout(limit)
+        mine = Seat(socket.gethostname(), gpu_of(device, rank), visible_gpus(device))
+        chosen = choose(gather(store, rank, size, mine), backend)
+        group = dist.PrefixStore("repro", store)
+        dist.init_process_group(chosen, store=group, rank=rank, world_size=size, timeout=limit)
+    except ValueError as error:
+        raise InputError(f"torch.distributed: {error}; start the ranks with torchrun or srun") from None
+    except RuntimeError as error:
+        reason = str(error).splitlines()[0]
+        raise FabricError(f"the ranks did not all come together within {timeout_s:g} s ({reason})") from None
+    if chosen == "nccl":
+        pick_device(device, rank)  # the fabric's first collective is on the GPU that is the current one
+        return NcclFabric(timeout_s)
+    return TorchFabric(chosen, timeout_s)
+
+
+def gather(store: Any, rank: int, size: int, mine: Seat) -> list[Seat]:
+    """Every rank's seat, in rank order; blocks until all have told theirs."""
+    store.set(f"seat/{rank}", json.dumps(asdict(mine)))
+    seats = [json.loads(store.get(f"seat/{other}")) for other in range(size)]
+    return [Seat(seat["host"], seat["gpu"], tuple(seat["gpus"])) for seat in seats]
+
+
+def choose(seats: Sequence[Seat], backend: str = "auto") -> str:
+    """ "nccl" or "gloo", the same for the same seats."""
+    complaint = too_few_gpus(seats)
+    if backend == "nccl" and complaint:
+        raise InputError(complaint)
+    return backend if backend != "auto" else "gloo" if complaint else "nccl"

@@ -1,0 +1,79 @@
+"""An end for waits that have none of their own: what NCCL has begun is looked at from outside, and named if late."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Protocol
+
+from repro.fabric.base import FabricError, overdue
+from repro.fabric.real.threads import Crew
+
+LOOK_S = 1.0  # between two looks
+GRACE_S = 5.0  # for a rank that hears of it to end by itself; one whose host hangs in the library is ended
+
+
+class Transfer(Protocol):
+    """What torch hands out for an operation that it has begun."""
+
+    def is_completed(self) -> bool: ...
+
+
+@dataclass
+class Watched:
+    """since: when it came to the front of its stream."""
+
+    transfer: Transfer
+    what: str
+    line: str
+    since: float
+
+
+class Watchdog:
+    """Of one rank. A stream's operations run one after the other, so that the first which is not over is what is late:
+    its time counts from when it became the first.
+
+    On NCCL `wait` only makes the task's stream wait, the host goes on, and hangs later in whatever asks the device: no
+    exception can reach it there. So the error is raised in all waits of the rank's tasks (`Crew.fail`), and where that
+    ends nothing within `GRACE_S`, by `Crew.last_word`.
+    """
+
+    def __init__(self, crew: Crew, now: Callable[[], float] = time.monotonic):
+        self.crew, self.now = crew, now
+        self.streams: dict[Hashable, deque[Watched]] = defaultdict(deque)
+        self.lock = threading.Lock()
+        self.thread: threading.Thread | None = None
+
+    def watch(self, transfer: Transfer, what: str, stream: Hashable) -> None:
+        """From now on; stream: of the rank's, in whose order it comes."""
+        with self.lock:
+            self.streams[stream].append(Watched(transfer, what, self.crew.current_name(), self.now()))
+
+    def start(self) -> None:
+        """Look every `LOOK_S`, on a thread of its own, until something is late."""
+        self.thread = threading.Thread(target=self._walk, name="watchdog", daemon=True)
+        self.thread.start()
+
+    def _walk(self) -> None:
+        while (error := self.look()) is None:
+            time.sleep(LOOK_S)
+        self.crew.fail(error)
+        time.sleep(GRACE_S)
+        self.crew.last_word(error)
+
+    def look(self) -> FabricError | None:
+        """Forget what is over; the error of what is late."""
+        now = self.now()
+        with self.lock:
+            for stream in self.streams.values():
+                while stream and stream[0].transfer.is_completed():
+                    stream.popleft()
+                    if stream:
+                        stream[0].since = now
+                if stream and now - stream[0].since > self.crew.timeout_s:
+                    first = stream[0]
+                    return overdue(self.crew.rank, first.line, first.what, now - first.since)
+        return None

@@ -1,0 +1,1 @@
+"""Sparse gradients: selection, wire form, and their collectives."""

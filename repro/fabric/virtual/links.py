@@ -1,0 +1,86 @@
+"""The network model of the virtual fabric: one full-duplex NIC a node or host, cut-through, first come first served."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+from functools import partial
+
+from repro.fabric.virtual.network import Network
+from repro.fabric.virtual.scheduler import Scheduler
+
+
+class Links:
+    """When a message leaves and arrives (docs/design.md, Virtual network):
+
+    tx = max(ready, tx_free);  rx = max(tx + alpha, rx_free);  done = rx + n * beta
+
+    so that p messages of n bytes to one node take alpha + p * n * beta.
+
+    With `network.hosts` the NICs are the hosts': what the host's other nodes send, or get, goes first where it came
+    first. Between two nodes of a host a message goes through the host's memory, which does one after the other:
+
+    begin = max(ready, memory_free);  left = begin + n * local_beta;  done = left + local_alpha
+    """
+
+    def __init__(self, scheduler: Scheduler, network: Network, size: int):
+        self.scheduler, self.network = scheduler, network
+        self.size, self.hosts = size, network.hosts or size  # rank r is on host r mod hosts
+        self.tx_free = [0.0] * self.hosts
+        self.rx_free = [0.0] * self.hosts
+        self.memory_free = [0.0] * self.hosts
+        self.last_arrival: dict[Hashable, float] = {}  # by sender, receiver and lane
+        self.messages = 0
+
+    def transmit(
+        self,
+        source: int,
+        to: int,
+        nbytes: int,
+        deliver: Callable[[], None],
+        left: Callable[[], None],
+        lane: Hashable = None,
+    ) -> None:
+        """Send now; `left` runs when the sender's NIC or host has let go of the last byte, `deliver` when it is in.
+
+        lane: messages of one must come in order (those of a channel and a tag).
+        """
+        self.messages += 1
+        here, there = source % self.hosts, to % self.hosts
+        if source == to:
+            self.scheduler.at(self.scheduler.now, to, deliver)
+            self.scheduler.at(self.scheduler.now, source, left)
+        elif here == there:
+            end = max(self.scheduler.now, self.memory_free[here]) + nbytes * self.network.local_beta
+            self.memory_free[here] = end
+            self.scheduler.at(end + self.network.local_alpha, to, deliver)
+            self.scheduler.at(end, source, left)
+        else:
+            self.between_hosts(source, to, nbytes, deliver, left, lane)
+
+    def between_hosts(
+        self, source: int, to: int, nbytes: int, deliver: Callable[[], None], left: Callable[[], None], lane: Hashable
+    ) -> None:
+        """`transmit` from one host's NIC to another's."""
+        scheduler, network, host = self.scheduler, self.network, source % self.hosts
+        wire = nbytes * network.beta
+        now, free = scheduler.now, self.tx_free[host]
+        tx = now if now > free else free
+        self.tx_free[host] = tx + wire
+        arrival = tx + network.alpha
+        if network.by_size:
+            arrival = self.in_order(source, to, lane, tx + network.latency(nbytes))
+        scheduler.at(arrival, to, partial(self._head_arrives, to, wire, deliver))
+        scheduler.at(tx + wire, source, left)
+
+    def in_order(self, source: int, to: int, lane: Hashable, arrival: float) -> float:
+        """When a message arrives that would at `arrival`: not before the one before it of its lane, as MPI has it."""
+        key = source, to, lane
+        self.last_arrival[key] = arrival = max(arrival, self.last_arrival.get(key, 0.0))
+        return arrival
+
+    def _head_arrives(self, to: int, wire: float, deliver: Callable[[], None]) -> None:
+        """At its own time, so that receivers serve in order of arrival, not of sending."""
+        host = to % self.hosts
+        now, free = self.scheduler.now, self.rx_free[host]
+        self.rx_free[host] = done = (now if now > free else free) + wire
+        self.scheduler.at(done, to, deliver)

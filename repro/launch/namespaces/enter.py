@@ -1,0 +1,106 @@
+"""Run a command inside a host of the shaped network that $REPRO_SHAPED describes.
+
+`python -m repro.launch.namespaces.enter HOST COMMAND...`: as if on a machine of its own: own network, host name,
+processes, IPC and /dev/shm, so that no shared memory goes round the link. Ends with the command's status (128 +
+signal), takes the command and all it started along when it is ended itself, however that happens.
+
+With `--rsh` it stands in for rsh: mpirun starts its daemons with it. HOST `reprosw`, the switch, is where mpirun itself
+runs: it sees this machine's processes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+from repro.launch.namespaces import linux
+from repro.launch.namespaces.links import SWITCH_NAME, hosts_file
+
+VARIABLE = "REPRO_SHAPED"
+SIGNALLED = 128  # added to the number of the signal that ended a command
+
+
+def main(arguments: Sequence[str]) -> NoReturn:
+    rsh = arguments[0] == "--rsh"
+    name, *command = arguments[1:] if rsh else arguments
+    if rsh:
+        command = ["sh", "-c", " ".join(command)]
+    network, parent = json.loads(os.environ[VARIABLE]), os.getppid()
+    try:
+        join(network, name)
+        linux.killed_with_parent(parent)  # after joining: another user namespace forgets it
+        if name == SWITCH_NAME:
+            furnish(network, name)
+            os.execvp(command[0], command)
+        sys.exit(contain(network, name, lambda: os.execvp(command[0], command)))
+    except OSError as error:
+        print(f"{name}: {error.filename or 'cannot enter'}: {error.strerror}", file=sys.stderr)
+        sys.exit(SIGNALLED - 1)
+
+
+def join(network: Mapping[str, Any], name: str) -> None:
+    """Move this process into a host's network (and into the user namespace that owns it, from outside)."""
+    daemon = f"/proc/{network['keeper']}"
+    if network["own_user"] and os.stat(f"{daemon}/ns/user") != os.stat("/proc/self/ns/user"):
+        linux.enter(f"{daemon}/ns/user")
+    (host,) = (each for each in (network["switch"], *network["hosts"]) if each["name"] == name)
+    linux.enter(f"{daemon}/fd/{host['handle']}")
+
+
+def furnish(network: Mapping[str, Any], name: str) -> None:
+    """Host name, IPC, mounts of this process's own: an empty /dev/shm and /etc/hosts with all hosts."""
+    linux.unshare(linux.NEWUTS | linux.NEWIPC | linux.NEWNS)
+    linux.set_hostname(name)
+    linux.mount("none", "/", None, linux.MS_REC | linux.MS_PRIVATE)
+    linux.mount("tmpfs", "/dev/shm", "tmpfs")
+    names = Path("/dev/shm/hosts")
+    names.write_text(hosts_file([network["switch"], *network["hosts"]]))
+    if Path("/etc/hosts").exists():
+        linux.mount(str(names), "/etc/hosts", None, linux.MS_BIND)
+
+
+def contain(network: Mapping[str, Any], name: str, run: Callable[[], Any]) -> int:
+    """Call `run` in a process of a PID namespace of its own, inside the host; returns its status when all has ended.
+
+    Two processes stand between: one outside, which passes signals on, and the namespace's first, which the kernel ends
+    when the one outside ends, and everything in the namespace with it.
+    """
+    linux.unshare(linux.NEWPID)
+    furnish(network, name)
+    outside = os.getpid()
+    first = os.fork()
+    if first:
+        return _wait_for(first)
+    linux.killed_with_parent(outside)
+    with contextlib.suppress(OSError):  # a container that hides parts of /proc from its users allows no new one
+        linux.mount("proc", "/proc", "proc")
+    child = os.fork()
+    if child:
+        os._exit(_wait_for(child))
+    try:
+        run()
+    except OSError as error:
+        print(f"{name}: {error.filename or 'cannot run the command'}: {error.strerror}", file=sys.stderr, flush=True)
+    finally:
+        os._exit(SIGNALLED - 1)
+
+
+def _wait_for(child: int) -> int:
+    """Pass signals on to a child and take in orphans until the child ends; its status, 128 + signal where by one."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(number, lambda number, frame: os.kill(child, number))
+    while True:
+        pid, status = os.wait()
+        if pid == child:
+            code = os.waitstatus_to_exitcode(status)
+            return code if code >= 0 else SIGNALLED - code
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,62 @@
+"""A folder at a name that others can guess, and its files: this user's own, so that nobody else has planted them."""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+from pathlib import Path
+from typing import IO, Any
+
+from repro.core.errors import InputError
+
+
+def folder(path: Path) -> Path:
+    """The folder, made where it is missing. InputError where it is a link, another user's, or open to others.
+
+    What it holds can then be trusted as far as its parent can: a folder in which others cannot rename it, as /tmp.
+    """
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError as error:
+        why = "is a link; must be a folder" if path.is_symlink() else error.strerror
+        raise InputError(f"{path}: {why}; set REPRO_RUNTIME to another folder") from None
+    try:
+        found = os.fstat(descriptor)
+    finally:
+        os.close(descriptor)
+    if found.st_uid != os.geteuid():
+        raise InputError(f"{path}: belongs to another user ({found.st_uid}); set REPRO_RUNTIME to another folder")
+    if stat.S_IMODE(found.st_mode) & 0o077:
+        raise InputError(f"{path}: others may use it (mode {stat.S_IMODE(found.st_mode):o}); chmod 700 {path}")
+    return path
+
+
+def short_folder(name: str) -> Path:
+    """A folder in /tmp for files of this user's processes that need a short path: $TMPDIR may be long.
+
+    One for all of the user's commands, which stays; where somebody else has taken its name, a new one.
+    """
+    try:
+        return folder(Path(f"/tmp/repro-{os.geteuid()}-{name}"))
+    except InputError:
+        return Path(tempfile.mkdtemp(prefix="repro-", dir="/tmp"))
+
+
+def opened(path: Path, mode: str) -> IO[Any]:
+    """As `open`. InputError where the file is a link or another user's; FileNotFoundError where it is missing."""
+
+    def own(name: str, flags: int) -> int:
+        try:
+            descriptor = os.open(name, flags | os.O_NOFOLLOW, 0o600)
+        except FileNotFoundError:
+            raise
+        except OSError as error:
+            raise InputError(f"{name}: {'is a link' if path.is_symlink() else error.strerror}; remove it") from None
+        if os.fstat(descriptor).st_uid != os.geteuid():
+            os.close(descriptor)
+            raise InputError(f"{name}: belongs to another user; remove it")
+        return descriptor
+
+    return open(path, mode, opener=own)

@@ -1,0 +1,183 @@
+"""What the links really carry: goodput with all hosts sending at once in a ring, and the empty round trip.
+
+By plain TCP sockets in small processes, one sender and one receiver a host: what ranks can hope for, no more.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import signal
+import socket
+import statistics
+import sys
+import termios
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from repro.launch.namespaces import links, linux
+
+PORT = 7070
+LIMIT_S = 20.0
+WINDOW_S, WINDOW_BYTES = 0.5, 12e6  # at least: in half a second of a slow link one lost packet would weigh too much
+WARM_UP_SHARE = 0.3  # of a window, before it: the connection's slow start and what it loses by that
+ROUND_TRIPS, FIRST_TRIPS = 150, 30
+CHUNK = 1 << 18
+LEAST_SHARE = {1.0: 0.97, float("inf"): 0.9}  # of the possible goodput that every link must reach, by Gbit/s below
+# A machine that is busy for a moment gets another chance; where most of the rate was there, more of them.
+ATTEMPTS, PATIENT_ATTEMPTS, NEAR_SHARE, PAUSE_S = 3, 12, 0.5, 0.3
+
+
+def measure(hosts: Sequence[links.Host], rate_gbit: float) -> dict[str, object]:
+    """Gbit/s of payload of each link i -> i + 1 with all sending at once, and seconds of an empty round trip."""
+    possible = links.GOODPUT_SHARE * rate_gbit
+    window_s = max(WINDOW_S, 8e-9 * WINDOW_BYTES / possible)
+    goodput, attempts = _ring(hosts, window_s), 1
+    while min(goodput) < least(rate_gbit):
+        if attempts >= (PATIENT_ATTEMPTS if min(goodput) > NEAR_SHARE * possible else ATTEMPTS):
+            break
+        time.sleep(PAUSE_S)
+        goodput, attempts = max(goodput, _ring(hosts, window_s), key=min), attempts + 1
+    links.enter(hosts[0])
+    congestion_control = links.congestion_control()
+    trips = [_round_trip(host, hosts[(i + 1) % len(hosts)]) for i, host in enumerate(hosts)]
+    return {
+        "goodput_gbit": [round(each, 4) for each in goodput],
+        "goodput_gbit_min": round(min(goodput), 4),
+        "goodput_gbit_median": round(statistics.median(goodput), 4),
+        "possible_gbit": round(possible, 4),
+        "round_trip_s": round(statistics.median(trips), 7),
+        "round_trip_max_s": round(max(trips), 7),  # 8 us on one core, 55 us where another has to be woken
+        "congestion_control": congestion_control,
+        "attempts": attempts,
+        "load": round(os.getloadavg()[0], 1),
+    }
+
+
+def reached(measured: dict, rate_gbit: float) -> bool:
+    """Whether every link carries its rate, near enough."""
+    return measured["goodput_gbit_min"] >= least(rate_gbit)
+
+
+def least(rate_gbit: float) -> float:
+    """Gbit/s of payload that every link must reach."""
+    return next(share for below, share in LEAST_SHARE.items() if rate_gbit < below) * links.GOODPUT_SHARE * rate_gbit
+
+
+def carried(measured: dict, rate_gbit: float) -> str:
+    """The largest networks that would have fitted into what this machine carried on all links together."""
+    share = sum(measured["goodput_gbit"]) / measured["possible_gbit"]  # so many links' full rate
+    lower = rate_gbit * share / len(measured["goodput_gbit"])
+    return (
+        f"all links together carried {sum(measured['goodput_gbit']):.3g} Gbit/s: use at most {int(share)} hosts, or "
+        f"links of {float(f'{lower:.2g}'):g} Gbit/s"
+    )
+
+
+def _ring(hosts: Sequence[links.Host], window_s: float) -> list[float]:
+    listening = [_listener(host) for host in hosts]
+    receivers = [_child(host, partial(_receive, each, window_s)) for host, each in zip(hosts, listening)]
+    targets = [hosts[(i + 1) % len(hosts)] for i in range(len(hosts))]
+    senders = [_child(host, partial(_send, to)) for host, to in zip(hosts, targets)]
+    for each in listening:
+        each.close()
+    rates = [_answer(receiver) for receiver in receivers]
+    for sender in senders:
+        _end(sender)
+    return [rates[(i + 1) % len(hosts)] for i in range(len(hosts))]
+
+
+def _round_trip(one: links.Host, other: links.Host) -> float:
+    listening = _listener(other)
+    echo = _child(other, lambda: _echo(listening))
+    trip = _child(one, lambda: _trips(other))
+    listening.close()
+    seconds = _answer(trip)
+    _end(echo)
+    return seconds
+
+
+def _listener(host: links.Host) -> socket.socket:
+    links.enter(host)
+    return socket.create_server((host.address, PORT), reuse_port=False)
+
+
+def _receive(listening: socket.socket, window_s: float) -> float:
+    """Gbit/s that arrive between two moments after the start, whether or not this process is quick to take them."""
+    connection, _ = listening.accept()
+    buffer, taken, before = bytearray(CHUNK), 0, 0
+    first = last = began = time.monotonic()
+    while last < began + (WARM_UP_SHARE + 1) * window_s:
+        got = connection.recv_into(buffer)
+        if not got:
+            break
+        taken, last = taken + got, time.monotonic()
+        if last < began + WARM_UP_SHARE * window_s:
+            first, before = last, taken + _unread(connection)
+    return 8e-9 * (taken + _unread(connection) - before) / max(last - first, 1e-9)
+
+
+def _unread(connection: socket.socket) -> int:
+    """Bytes that have arrived and wait to be read."""
+    return int.from_bytes(fcntl.ioctl(connection, termios.FIONREAD, bytes(4)), sys.byteorder)
+
+
+def _send(to: links.Host) -> None:
+    with socket.create_connection((to.address, PORT), LIMIT_S) as connection:
+        buffer = bytes(CHUNK)
+        while True:  # until it is ended: nobody stops sending while others still measure
+            connection.sendall(buffer)
+
+
+def _echo(listening: socket.socket) -> None:
+    connection, _ = listening.accept()
+    connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    while word := connection.recv(4):
+        connection.sendall(word)
+
+
+def _trips(to: links.Host) -> float:
+    seconds = []
+    with socket.create_connection((to.address, PORT), LIMIT_S) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        for _ in range(FIRST_TRIPS + ROUND_TRIPS):
+            started = time.perf_counter()
+            connection.sendall(b"ping")
+            connection.recv(4)
+            seconds.append(time.perf_counter() - started)
+    return statistics.median(seconds[FIRST_TRIPS:])
+
+
+def _child(host: links.Host, work: Callable[[], float | None]) -> tuple[int, int]:
+    """(process, pipe with its answer) of a fork that works inside a host."""
+    reading, writing = os.pipe()
+    parent = os.getpid()
+    if child := os.fork():
+        os.close(writing)
+        return child, reading
+    status = 1
+    try:
+        linux.killed_with_parent(parent)
+        signal.alarm(round(LIMIT_S))
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        links.enter(host)
+        os.write(writing, json.dumps(work()).encode())
+        status = 0
+    except OSError:
+        pass  # the other side has gone: its parent says so
+    finally:
+        os._exit(status)
+
+
+def _answer(child: tuple[int, int]) -> float:
+    text = os.read(child[1], 100)
+    _end(child)
+    return json.loads(text) if text else 0.0
+
+
+def _end(child: tuple[int, int]) -> None:
+    os.kill(child[0], signal.SIGKILL)
+    os.waitpid(child[0], 0)
+    os.close(child[1])

@@ -1,0 +1,88 @@
+"""What the trials of a strategy are held against: a run without faults and one killed half-way, each made once."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import shutil
+import threading
+import time
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+from repro.core.atomic import write_atomically
+from repro.core.errors import FaultError
+from repro.testing.faults import checkpoints, processes
+from repro.testing.faults.trial import Trial, Undisturbed
+
+ATTEMPTS = 6  # to kill a run between its second checkpoint and its end
+
+
+_making: defaultdict[tuple[str, Path], threading.Lock] = defaultdict(threading.Lock)
+
+
+def of(strategy: str, folder: Path, key: str) -> Undisturbed:
+    """The baseline of a strategy, from `folder` where one with this run key is there, else made there.
+
+    Raises FaultError where the undisturbed run itself does not end well.
+    """
+    with _making[strategy, folder]:  # several trials may want it
+        return _of(strategy, folder, key)
+
+
+def _of(strategy: str, folder: Path, key: str) -> Undisturbed:
+    record, killed = folder / f"{strategy}.json", folder / f"{strategy}.killed"
+    with contextlib.suppress(OSError, ValueError, KeyError):
+        known = json.loads(record.read_text(encoding="utf-8"))
+        if known["summary"]["key"] == key and killed.is_dir():
+            return Undisturbed(known["summary"], known["start_s"], known["seconds"], killed)
+    shutil.rmtree(killed, ignore_errors=True)
+    whole = _whole(strategy, folder / f"{strategy}.whole", killed)
+    _kill_half_way(strategy, folder / f"{strategy}.half", whole)
+    write_atomically(record, json.dumps(_plain(whole)) + "\n")
+    return whole
+
+
+def _plain(whole: Undisturbed) -> dict[str, Any]:
+    return {"summary": whole.summary, "start_s": whole.start_s, "seconds": whole.seconds}
+
+
+def _whole(strategy: str, folder: Path, killed: Path) -> Undisturbed:
+    trial = Trial(strategy, folder, random.Random(0))
+    started = time.monotonic()
+    command = trial.start()
+    trial.await_training(command)
+    began = time.monotonic()
+    while command.running and not trial.files("summary.json"):
+        time.sleep(0.002)
+    seconds = time.monotonic() - began
+    if command.end() != 0 or (summary := trial.summary()) is None:
+        raise FaultError(f"strategy {strategy}: the run without faults failed: {command.said()[-1500:]}")
+    trial.clear()
+    return Undisturbed(summary, began - started, seconds, killed)
+
+
+def _kill_half_way(strategy: str, folder: Path, whole: Undisturbed) -> None:
+    """Kill everything of a run when every rank has a checkpoint of its second half and one more; keep its workspace."""
+    for _ in range(ATTEMPTS):
+        trial = Trial(strategy, folder, random.Random(0), whole)
+        command = trial.start()
+        trial.await_training(command)
+        while command.running and not _half_way(trial, whole.summary):
+            time.sleep(0.002)
+        processes.kill_all(trial.results)
+        command.end()
+        if not trial.files("summary.json") and _half_way(trial, whole.summary):
+            shutil.move(trial.results, whole.killed)
+            trial.clear()
+            return
+        trial.clear()
+    raise FaultError(f"strategy {strategy}: no run of {ATTEMPTS} could be killed between a checkpoint and its end")
+
+
+def _half_way(trial: Trial, whole: dict[str, Any]) -> bool:
+    folders = list(trial.seen.glob("*/*/*-seed0-*"))
+    each = [checkpoints.of_rank(folders[0], rank) for rank in range(whole["ranks"])] if folders else [[]]
+    return all(len(paths) >= 2 and 2 * checkpoints.iteration(paths[-1]) >= whole["iterations"] for paths in each)

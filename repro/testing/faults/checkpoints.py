@@ -1,0 +1,33 @@
+"""The checkpoints that runs of the series have left, by the names of their files."""
+
+from __future__ import annotations
+
+import contextlib
+import re
+from pathlib import Path
+
+from repro.core.not_none import known
+
+NAME = re.compile(r"iteration(\d+)\.rank(\d+)\.pt")
+
+
+def all_in(folder: Path) -> list[Path]:
+    """Those anywhere below a folder that were finished, which a manifest says; the oldest first."""
+    found = []
+    with contextlib.suppress(FileNotFoundError):  # a run that ends removes its folder meanwhile
+        for path in folder.rglob("*.pt"):
+            if NAME.fullmatch(path.name) and path.with_suffix(".json").exists():
+                found.append(path)
+    return sorted(found, key=lambda path: (iteration(path), rank(path)))
+
+
+def of_rank(folder: Path, number: int) -> list[Path]:
+    return [path for path in all_in(folder) if rank(path) == number]
+
+
+def iteration(path: Path) -> int:
+    return int(known(NAME.fullmatch(path.name))[1])
+
+
+def rank(path: Path) -> int:
+    return int(known(NAME.fullmatch(path.name))[2])

@@ -1,0 +1,197 @@
+"""A series of trials: planned from a seed, recorded one by one so that it can be interrupted, counted in a table."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import json
+import os
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from pathlib import Path
+from typing import Any
+
+from tabulate import tabulate
+
+from repro import strategies
+from repro.core import no_links
+from repro.core.errors import FaultError, InputError, NotHere
+from repro.launch import runs
+from repro.records.provenance import provenance
+from repro.testing.faults import baseline, damage, disks, running, servers
+from repro.testing.faults.training import EXPERIMENT, overrides_of
+from repro.testing.faults.trial import Impossible, Lost, Trial
+
+FAULTS = {**running.FAULTS, **running.TWICE, **damage.FAULTS, **disks.FAULTS, **servers.FAULTS}
+# a round tries every fault of `running` on all strategies, each of the others on so many: 250 trials and more
+STRATEGIES_EACH = 8
+TRIES = 5  # until a fault strikes: one may come when all is done
+OUTCOMES = ("survived", "lost", "too late", "not possible here")
+
+
+def keys(names: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
+    """The run keys of the strategies that can run here, and why the others cannot, both by name."""
+    found, lacking = {}, {}
+    for name in names:
+        try:
+            (found[name],) = runs.expand(EXPERIMENT, overrides_of(name))
+        except NotHere as error:
+            lacking[name] = str(error)
+    runs.identify(list(found.values()))
+    return {name: planned.key for name, planned in found.items()}, lacking
+
+
+def one_round(names: Sequence[str], faults: Sequence[str], seed: int, number: int) -> list[tuple[str, str, str]]:
+    """A round of a plan: (trial, strategy, fault), shuffled; the trial's name seeds its dice."""
+    dice = random.Random(f"{seed}/{number}")
+    trials = [
+        (f"{seed}/{number}/{name}/{fault}", name, fault)
+        for fault in faults
+        for name in (names if fault in running.FAULTS else dice.sample(names, min(STRATEGIES_EACH, len(names))))
+    ]
+    dice.shuffle(trials)
+    return trials
+
+
+def plan(names: Sequence[str], faults: Sequence[str], seed: int, count: int | None) -> list[tuple[str, str, str]]:
+    """The first `count` trials of as many rounds as it takes, or one whole round."""
+    if count is None:
+        return one_round(names, faults, seed, 0)
+    rounds = (one_round(names, faults, seed, number) for number in itertools.count())
+    return list(itertools.islice(itertools.chain.from_iterable(rounds), count))
+
+
+def run(
+    folder: Path, names: Sequence[str], faults: Sequence[str], seed: int, count: int | None, limit_s: float
+) -> bool:
+    """Do the first `count` trials of a plan (a whole round without it), but start none after `limit_s` seconds.
+
+    As many go on side by side as there are cores: most of a trial is the start of processes. Those that `folder` has a
+    record of, made with the same code, are not repeated. Returns whether all are done.
+    """
+    began = time.monotonic()
+    here, lacking = keys(names)
+    for name, reason in lacking.items():
+        print(f"left out {name}: {reason}", file=sys.stderr)
+    if not here:
+        raise InputError("no strategy that can run here")
+    done = {(record["trial"], record["key"]) for record in read(folder)}
+    todo = [trial for trial in plan(list(here), faults, seed, count) if (trial[0], here[trial[1]]) not in done]
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+
+        def each(trial: tuple[str, str, str]) -> dict[str, Any] | None:
+            return None if time.monotonic() - began > limit_s else attempt(folder, *trial, here[trial[1]])
+
+        try:
+            for name in dict.fromkeys(name for _, name, _ in todo):  # none is there twice
+                pool.submit(baseline.of, name, folder / "baselines", here[name])
+            made = [pool.submit(each, trial) for trial in todo]
+            left = 0
+            for number, future in enumerate(as_completed(made), 1):
+                if (record := future.result()) is None:
+                    left += 1
+                    continue
+                append(folder, record)
+                what = f"{record['strategy']}, {record['fault']}: {record['outcome']}"
+                why = f": {record['why']}" if record["why"] else ""
+                print(f"{number}/{len(todo)} {what}{why}", file=sys.stderr, flush=True)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    if left:
+        print(f"{left} trials left; the same command goes on", file=sys.stderr)
+    return not left
+
+
+def attempt(folder: Path, trial: str, strategy: str, fault: str, key: str) -> dict[str, Any]:
+    """One trial, again until its fault strikes; its record. The workspace of a lost one is kept."""
+    began = time.monotonic()
+    undisturbed = baseline.of(strategy, folder / "baselines", key)
+    workspace = folder / "workspaces" / trial.replace("/", "-").replace(" ", "-")
+    dice = random.Random(trial)
+    for _ in range(TRIES):
+        no_links.remove_tree(workspace)  # what the same trial, lost with older code, has left
+        attempted = Trial(strategy, workspace, dice, undisturbed)
+        outcome, why = once(attempted, FAULTS[fault])
+        with contextlib.ExitStack() as last:
+            last.callback(attempted.closing.close)
+            if outcome != "lost":
+                attempted.clear()
+        if outcome != "too late":
+            break
+    return {
+        "trial": trial,
+        "strategy": strategy,
+        "fault": fault,
+        "outcome": outcome,
+        "struck": attempted.struck,
+        "why": why,
+        "seconds": round(time.monotonic() - began, 1),
+        "key": key,
+        "commit": provenance()["commit"],
+    }
+
+
+def once(attempted: Trial, fault: Callable[[Trial], None]) -> tuple[str, str | None]:
+    """Let a fault strike a trial's run, and have the run recover: one of `OUTCOMES`, and why."""
+    try:
+        fault(attempted)
+        if not attempted.struck:
+            return "too late", None
+        attempted.recover()
+    except Lost as lost:
+        return "lost", str(lost)
+    except Impossible as reason:
+        return "not possible here", str(reason)
+    return "survived", None
+
+
+def append(folder: Path, record: dict[str, Any]) -> None:
+    with no_links.opened(folder / "trials.jsonl", "a", encoding="utf-8") as file:
+        file.write(json.dumps(record) + "\n")
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read(folder: Path) -> list[dict[str, Any]]:
+    """The records of a series, oldest first; InputError for a file that is none."""
+    path = folder / "trials.jsonl"
+    try:
+        return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
+    except ValueError as error:
+        raise InputError(f"{path}: not a record of trials ({error}); remove it to begin again") from None
+
+
+def table(records: Sequence[dict[str, Any]]) -> str:
+    """Markdown: a row a fault, then a row a strategy: how many were tried, in how many the fault struck the run, and
+    what became of it; what a trial took."""
+    parts = []
+    for what, order in (("fault", list(FAULTS)), ("strategy", strategies.names())):
+        rows = []
+        for name in order:
+            own = [record for record in records if record[what] == name]
+            counted = Counter(record["outcome"] for record in own)
+            if own:
+                rows.append([name, len(own), sum(record["struck"] for record in own), *(counted[o] for o in OUTCOMES)])
+        total = [sum(row[column] for row in rows) for column in range(1, 3 + len(OUTCOMES))]
+        parts.append(tabulate([*rows, ["all", *total]], [what, "tried", "struck", *OUTCOMES], "github"))
+    seconds = sum(record["seconds"] for record in records) / max(1, len(records))
+    return "\n\n".join([*parts, f"{seconds:.1f} s a trial, of which several go on side by side."])
+
+
+def latest(records: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The last record of each trial: one that was done again with newer code counts once."""
+    return list({record["trial"]: record for record in records}.values())
+
+
+def check(records: Sequence[dict[str, Any]]) -> None:
+    """FaultError where something was lost, or where no fault struck at all."""
+    if lost := [record for record in records if record["outcome"] == "lost"]:
+        raise FaultError(f"{len(lost)} of {len(records)} trials lost something; the first: {lost[0]['trial']}")
+    if not any(record["outcome"] == "survived" for record in records):
+        why = next((record["why"] for record in records if record["why"]), "all came too late")
+        raise FaultError(f"no fault struck in {len(records)} trials, which shows nothing: {why}")

@@ -1,0 +1,32 @@
+"""A tracking server that is not there, or says nothing: the run ends well without it."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable
+
+from repro.testing.faults.trial import Lost, Trial
+
+
+def _mirrored(trial: Trial, listening: socket.socket) -> None:
+    command = trial.start(mlflow=f"http://127.0.0.1:{listening.getsockname()[1]}")
+    said = trial.ended(command)
+    trial.struck = "MLflow" in said
+    if not trial.struck:
+        raise Lost(f"not a word of a tracking server that did not answer: {said[-1000:]}")
+
+
+def dead(trial: Trial) -> None:
+    """Nobody listens at the address."""
+    with socket.socket() as unheard:
+        unheard.bind(("127.0.0.1", 0))  # bound, so that nobody else gets the port, and never listening
+        _mirrored(trial, unheard)
+
+
+def silent(trial: Trial) -> None:
+    """Connections are taken and never answered."""
+    with socket.create_server(("127.0.0.1", 0), backlog=64) as listening:
+        _mirrored(trial, listening)
+
+
+FAULTS: dict[str, Callable[[Trial], None]] = {"a dead MLflow server": dead, "a silent MLflow server": silent}

@@ -1,0 +1,247 @@
+"""One trial: a workspace of its own, the command that works in it, and whether anything was lost in the end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from repro.core.errors import InputError
+from repro.core.not_none import known
+from repro.records.store import read_summary
+from repro.testing.faults import checkpoints, processes, training
+
+EARLY = 0.25  # the share of faults that strike before training begins
+PATIENCE_S = 600.0  # no command of a trial takes so long on any machine that is not stuck
+
+
+class Lost(Exception):
+    """What a fault has spoilt: the trial failed."""
+
+
+class Impossible(Exception):
+    """Why this machine cannot make the fault."""
+
+
+@dataclass(frozen=True)
+class Undisturbed:
+    """The end of a run that nothing struck; how long it took to its first event, and from there to its summary, in
+    seconds; and the workspace of one that was killed half-way."""
+
+    summary: dict[str, Any]
+    start_s: float
+    seconds: float
+    killed: Path
+
+
+class Command:
+    """One `repro run`, started; `output` takes what it says."""
+
+    def __init__(self, words: Sequence[str], environment: Mapping[str, str], output: Path):
+        self.output = output
+        with open(output, "wb") as file:
+            self.process = subprocess.Popen(
+                words,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,  # the summaries, which lie in the workspace
+                stderr=file,
+                start_new_session=True,
+                preexec_fn=_hear,
+            )
+
+    @property
+    def running(self) -> bool:
+        return self.process.poll() is None
+
+    def end(self) -> int:
+        """Wait for its end; returns its exit status (below 0: the signal that killed it)."""
+        try:
+            return self.process.wait(PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise Lost(f"the command did not end within {PATIENCE_S:g} s: {self.said()}") from None
+
+    def said(self) -> str:
+        return self.output.read_text(errors="replace").strip()
+
+
+def _hear() -> None:
+    """In a command before it runs: a series in the background of a shell ignores SIGINT, which children inherit."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+class Trial:
+    """A strategy's run in a folder of its own."""
+
+    def __init__(self, strategy: str, folder: Path, dice: random.Random, undisturbed: Undisturbed | None = None):
+        """`undisturbed`: None only for the run that is to become it."""
+        self.strategy, self.folder, self.dice, self.undisturbed = strategy, folder, dice, undisturbed
+        self.closing = contextlib.ExitStack()  # what the fault made and the trial's end takes away
+        self.results = self.seen = folder / "results"  # by the command's name; as this process finds it
+        self.results.mkdir(parents=True, exist_ok=True)
+        self.prefix: list[str] = []  # words before the command: a disk of its own
+        self.commands = 0
+        self.struck = False  # whether the fault kept a command from ending well, or spoilt what one had left
+
+    # --- the command
+    def start(self, *overrides: str, mlflow: str | None = None) -> Command:
+        """The trial's one command. `mlflow`: a tracking server to mirror to; none without it."""
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("REPRO_", "MLFLOW_"))}
+        environment |= {name: os.environ[name] for name in ("REPRO_DATA",) if name in os.environ}
+        environment |= {"REPRO_RESULTS": str(self.results), "MLFLOW_DISABLE_TELEMETRY": "true"}
+        if mlflow:
+            environment["MLFLOW_TRACKING_URI"] = mlflow
+        flags = ["--no-report", "--json", *([] if mlflow else ["--no-mlflow"])]
+        given = [*training.overrides_of(self.strategy), *overrides]
+        run = [sys.executable, "-m", "repro", "run", training.EXPERIMENT, *given, *flags]
+        self.commands += 1
+        return Command([*self.prefix, *run], environment, self.folder / f"command{self.commands}.log")
+
+    def moment(self, command: Command, early: float = EARLY) -> None:
+        """Sleep until a random moment of the training or, in a share `early` of all trials, of what comes before.
+
+        It may come after the end: then the fault finds nothing to strike.
+        """
+        undisturbed = known(self.undisturbed)
+        if self.dice.random() < early:
+            time.sleep(self.dice.uniform(0.0, undisturbed.start_s))
+        else:
+            iterations = undisturbed.summary["iterations"]
+            between = iterations / training.CHECKPOINTS
+            # by what is done, not by the clock: the machine may be busier than it was
+            self.await_training(command, self.dice.uniform(0.0, iterations) - between)
+            time.sleep(self.dice.uniform(0.0, undisturbed.seconds / training.CHECKPOINTS))
+
+    def await_training(self, command: Command, iteration: float = 0.0) -> None:
+        """Until the first event is written, and a checkpoint of that iteration or a later one; or the command ends."""
+
+        def there() -> bool:
+            if not any(log.stat().st_size for log in self.files("events.jsonl")):
+                return False
+            return iteration <= 0 or any(
+                checkpoints.iteration(path) >= iteration for path in checkpoints.all_in(self.seen)
+            )
+
+        while command.running and not there():
+            time.sleep(0.005)
+
+    def take_up_killed(self) -> None:
+        """Bring the workspace of a run that was killed half-way here."""
+        shutil.copytree(known(self.undisturbed).killed, self.seen, dirs_exist_ok=True)
+
+    def files(self, pattern: str) -> list[Path]:
+        """The files of that name in the workspace, in order."""
+        return sorted(self.seen.glob(f"*/*/*/**/{pattern}"))
+
+    def run_folder(self) -> Path:
+        """The folder of the one run."""
+        (folder,) = self.seen.glob("*/*/*-seed0-*")
+        return folder
+
+    # --- its end
+    def ended(self, command: Command, *statuses: int, begun: bool = True) -> str:
+        """Wait for the command's end and hold it to what a user may expect; returns what it said.
+
+        Raises Lost where the status is none of `statuses` (0 is always allowed: the fault came too late), where it
+        ended with a traceback or without one line of reason, and where a process of it lives on. begun: whether it was
+        at work; one that Python was still importing ends as any Python does.
+        """
+        status, said = command.end(), command.said()
+        left = processes.of(self.results)
+        self.struck = self.struck or status != 0
+        if left:
+            raise Lost(f"processes {left} live on after the command")
+        if not begun:
+            return said
+        if "Traceback" in said:
+            raise Lost(f"a traceback: {said[-1500:]}")
+        if status not in (0, *statuses):
+            raise Lost(f"exit status {status}, not one of {(0, *statuses)}: {said[-1500:]}")
+        if status > 0 and len([line for line in said.splitlines() if line.startswith("repro: ")]) != 1:
+            raise Lost(f"not one line of reason: {said[-1500:]}")
+        return said
+
+    def resumable(self, without: int | None = None) -> int | None:
+        """The newest iteration of which every rank has left a checkpoint, `without` apart; None where the run has come
+        to its end, or nothing to go on from."""
+        with contextlib.suppress(InputError):  # one that is torn is no end
+            if self.summary():
+                return None
+        found = [
+            {checkpoints.iteration(path) for path in checkpoints.of_rank(self.seen, rank)} - {without}
+            for rank in range(known(self.undisturbed).summary["ranks"])
+        ]
+        return max(set.intersection(*found), default=None)
+
+    def goes_on(self, said: str, least: int | None) -> None:
+        """Lost where a command went on from before iteration `least`, or began anew."""
+        resumed = re.search(r"resuming .* at iteration (\d+)", said)
+        if least is not None and (resumed is None or int(resumed[1]) < least):
+            went_on = f"went on from iteration {resumed[1]}" if resumed else "began anew"
+            raise Lost(f"{went_on}, though every rank has a checkpoint of iteration {least}: {said[-1000:]}")
+
+    def recover(self) -> None:
+        """The same command, undisturbed: it has to go on from the newest checkpoint and end well, with nothing lost."""
+        least = self.resumable()
+        said = self.ended(self.start())
+        self.goes_on(said, least)
+        found = self.summary()
+        if found is None:
+            raise Lost(f"no summary after the command ended well: {said[-500:]}")
+        if wrong := differences(found, known(self.undisturbed).summary, self.strategy):
+            raise Lost("; ".join(wrong))
+
+    def summary(self) -> dict[str, Any] | None:
+        found = [read_summary(path.parent) for path in self.files("summary.json")]
+        return found[0] if len(found) == 1 else None
+
+    def clear(self) -> None:
+        """End what lives on and remove the workspace."""
+        self.closing.close()
+        processes.kill_all(self.results)
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+
+def differences(found: Mapping[str, Any], whole: Mapping[str, Any], strategy: str) -> list[str]:
+    """What a struck run lost or counted twice, a sentence each; `whole`: the summary of the undisturbed run."""
+    wrong = []
+
+    def same(name: str, mine: Any, theirs: Any) -> None:
+        if mine != theirs:
+            wrong.append(f"{name}: {mine} where the undisturbed run has {theirs}")
+
+    same("status", found["status"], "finished")
+    same("iterations", found["iterations"], whole["iterations"])
+    same("evaluations", [p["iteration"] for p in found["curve"]], [p["iteration"] for p in whole["curve"]])
+    same("counters", sorted(found["counters"]), sorted(whole["counters"]))
+    gradients = found["iterations"] * found["workers"]
+    stale = [(int(rounds), count) for rank in found["staleness"] for rounds, count in rank.items()]
+    if training.deterministic(strategy):
+        for name in ("weights_sha256", "bytes_sent", "staleness", "counters"):
+            same(name, found[name], whole[name])
+        for score in ("loss", "test_loss", found["metric"]):
+            same(score, [p[score] for p in found["curve"]], [p[score] for p in whole["curve"]])
+        return wrong
+    counters = found["counters"]
+    if "accepted" in counters:  # of a partial collective: each gradient is in one round, waits for one, or was dropped
+        same("gradients", sum(counters[name] for name in ("accepted", "pending", "dropped")), gradients)
+        same("rounds", counters["rounds"], gradients)
+        same("staleness of so many gradients", sum(count for _, count in stale), counters["accepted"])
+    elif stale:  # each gradient is in one update
+        same("staleness of so many gradients", sum(count for _, count in stale), gradients)
+    # at a stop all ranks have done the same number of iterations, and nothing is older than from the stop before
+    between = max(b["iteration"] - a["iteration"] for a, b in zip(whole["curve"], whole["curve"][1:]))
+    if stale and max(rounds for rounds, _ in stale) > (bound := between * found["workers"]):
+        wrong.append(f"staleness {max(stale)[0]} above its bound of {bound}")
+    return wrong

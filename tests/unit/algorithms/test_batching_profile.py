@@ -1,0 +1,169 @@
+"""iBatch's profiles: what they may hold, files in JSON and YAML, layers without parameters."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from hypothesis import given
+
+from repro.algorithms.batching.profile import PullProfile, groups, merged, read, write
+from repro.core.errors import InputError
+from tests.support.batching import any_profiles, in_ms, small_profiles
+
+GIVEN = {"startup_s": 0.001, "transfer_s": [0.002, 0.004], "forward_s": [0.01, 0.005]}
+FULL = PullProfile(
+    0.5,
+    (1.0, 2.0),
+    (3.0, 4.0),
+    layers=("conv", "fc"),
+    model="some",
+    workers=4,
+    servers=0,
+    parameters=(10, 20),
+    batch=32,
+    hardware="here",
+    source="measured",
+)
+
+
+def test_parse_takes_what_is_needed():
+    found = PullProfile.parse(GIVEN, "here")
+    assert found == PullProfile(0.001, (0.002, 0.004), (0.01, 0.005))
+    assert found.names == ("1", "2") and found.model is None and found.layers == ()
+    assert FULL.names == ("conv", "fc")
+
+
+def test_whole_numbers_become_floats():
+    found = PullProfile.parse({"startup_s": 0, "transfer_s": [1, 2], "forward_s": (3, 4)}, "here")
+    assert found.transfer_s == (1.0, 2.0) and isinstance(found.startup_s, float)
+    assert all(isinstance(seconds, float) for seconds in (*found.transfer_s, *found.forward_s))
+
+
+@given(any_profiles())
+def test_as_dict_and_back(profile):
+    assert PullProfile.parse(json.loads(json.dumps(profile.as_dict())), "here") == profile
+
+
+def test_files(tmp_path):
+    write(tmp_path / "p.json", FULL)
+    assert read(tmp_path / "p.json") == FULL
+    assert [path.name for path in tmp_path.iterdir()] == ["p.json"]
+    (tmp_path / "p").write_text(
+        "startup_s: 1e-3   # as nobody writes in YAML 1.1\ntransfer_s: [2e-3, .004]\nforward_s: [1E-2, 5.0e-3]\n"
+    )
+    assert read(tmp_path / "p") == PullProfile.parse(GIVEN, "here")
+    (tmp_path / "q.yaml").write_text(json.dumps(GIVEN))
+    assert read(str(tmp_path / "q.yaml")) == PullProfile.parse(GIVEN, "here")
+
+
+def test_a_summary_has_a_profile(tmp_path):
+    path = tmp_path / "summary.json"
+    path.write_text(json.dumps({"setting": "ibatch", "pipeline": {"mode": "greedy", "profile": FULL.as_dict()}}))
+    assert read(path) == FULL
+    for pipeline in ({"profile": None}, {"config": "2-1"}, None):
+        path.write_text(json.dumps({"pipeline": pipeline}))
+        with pytest.raises(InputError, match="measured no profile of its pulls"):
+            read(path)
+
+
+def test_files_that_cannot_be_read_or_written(tmp_path):
+    (tmp_path / "bytes").write_bytes(b"\xff\xfe\x00")
+    for name, words in (("none", "no such profile"), ("bytes", "not a readable profile"), (".", "not a readable")):
+        with pytest.raises(InputError, match=words):
+            read(tmp_path / name)
+    for name, words in (("no/p.json", "there is no folder"), (".", "is a folder")):
+        with pytest.raises(InputError, match=words):
+            write(tmp_path / name, FULL)
+
+
+@pytest.mark.parametrize(
+    "text", ["{", "a: [1\nb: {", "a: !!python/object:os.system 1", "d: 2024-13-45", "[" * 5000, "? [1]\n: 2"]
+)
+def test_text_that_is_neither(tmp_path, text):
+    (tmp_path / "p").write_text(text)
+    with pytest.raises(InputError, match="neither JSON nor YAML") as refusal:
+        read(tmp_path / "p")
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"startup_s": None}, "startup_s=None: must be a number of seconds, 0 or more"),
+        ({"startup_s": -0.1}, "startup_s=-0.1"),
+        ({"startup_s": True}, "startup_s=True"),
+        ({"startup_s": "0.1"}, "startup_s='0.1'"),
+        ({"startup_s": [0.1]}, "startup_s=[0.1]"),
+        ({"transfer_s": [1, -2]}, "transfer_s of layer 2=-2: must be a number"),
+        ({"transfer_s": [math.nan, 1]}, "transfer_s of layer 1=nan"),
+        ({"forward_s": [1, math.inf]}, "forward_s of layer 2=inf"),
+        ({"forward_s": [1, 10**400]}, "forward_s of layer 2=1000"),
+        ({"forward_s": [1, "a\nb"]}, "forward_s of layer 2='a\\nb'"),
+        ({"forward_s": [1, None]}, "forward_s of layer 2=None"),
+        ({"transfer_s": [1e308, 1e308]}, "times: must together be a finite number"),
+        ({"transfer_s": 1.5}, "transfer_s=1.5: must be a list"),
+        ({"transfer_s": {"a": 1}}, "must be a list"),
+        ({"transfer_s": [], "forward_s": []}, "transfer_s: has no layers; must have at least one"),
+        ({"forward_s": [1]}, "forward_s: has 1 layer, but transfer_s has 2; must be as many"),
+        ({"forward_s": []}, "forward_s: has 0 layers"),
+        ({"layers": ["a"]}, "layers: has 1 layer, but transfer_s has 2"),
+        ({"layers": ["a", 3]}, "name of layer 2=3: must be a text"),
+        ({"parameters": [1, 2, 3]}, "parameters: has 3 layers"),
+        ({"parameters": [1, 2.5]}, "parameters of layer 2=2.5: must be a whole number, 0 or more"),
+        ({"workers": 0}, "workers=0: must be a whole number, 1 or more"),
+        ({"servers": -1}, "servers=-1: must be a whole number, 0 or more"),
+        ({"batch": True}, "batch=True"),
+        ({"model": 5}, "model=5: must be a text"),
+        ({"hardware": None}, "hardware=None: must be a text"),
+        ({"transfers": [1]}, "unknown entry of a profile 'transfers'; valid: transfer_s"),
+    ],
+)
+def test_what_no_profile_is(change, words):
+    with pytest.raises(InputError) as refusal:
+        PullProfile.parse(GIVEN | change, "some.yaml")
+    assert str(refusal.value).startswith("some.yaml: ") and words in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_missing_entries():
+    for content, words in (
+        ({"startup_s": 1, "transfer_s": [1]}, "lacks forward_s"),
+        ({"name": "another kind of file"}, "lacks startup_s and transfer_s and forward_s"),
+        ({"startup_s": 1, "transfer": [1], "forward_s": [1]}, "unknown entry of a profile 'transfer'"),
+        ([1, 2], "must be a mapping with startup_s, transfer_s, forward_s"),
+        (None, "must be a mapping"),
+    ):
+        with pytest.raises(InputError, match=words):
+            PullProfile.parse(content, "here")
+
+
+def test_layers_without_parameters_join_the_layer_before():
+    profile = in_ms(
+        1, [0, 0, 3, 0, 4, 0, 0], [1, 2, 3, 4, 5, 6, 7], layers=tuple("abcdefg"), parameters=(0, 0, 9, 0, 8, 0, 0)
+    )
+    joined, found = merged(profile)
+    assert found == groups(profile) == [(1, 2), (3, 4), (5, 7)]  # the leading ones are batch 0
+    assert (joined.layers, joined.parameters) == (("a+b", "c+d", "e+f+g"), (0, 9, 8))
+    assert joined.transfer_s == (0.0, 0.003, 0.004) and joined.startup_s == profile.startup_s
+    assert joined.forward_s == pytest.approx((0.003, 0.007, 0.018))
+
+
+def test_nothing_to_pull_is_one_layer():
+    joined, found = merged(in_ms(1, [0, 0, 0], [1, 2, 3]))
+    assert found == [(1, 3)] and joined.transfer_s == (0.0,) and joined.forward_s == (0.006,)
+
+
+@given(small_profiles())
+def test_joined_layers_have_parameters_and_all_the_time(profile):
+    joined, found = merged(profile)
+    assert [layer for first, last in found for layer in range(first, last + 1)] == list(
+        range(1, len(profile.names) + 1)
+    )
+    assert all(seconds > 0 for seconds in joined.transfer_s[1:])
+    assert (joined.transfer_s[0] > 0) == (profile.transfer_s[0] > 0)
+    assert sum(joined.forward_s) == pytest.approx(sum(profile.forward_s))
+    assert sum(joined.transfer_s) == pytest.approx(sum(profile.transfer_s))
+    if all(profile.transfer_s):
+        assert len(joined.names) == len(profile.names)

@@ -1,0 +1,293 @@
+"""What batches take, by hand and against simulations, and the dynamic programmes that find the best of them."""
+
+from __future__ import annotations
+
+import random
+import time
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from repro.algorithms.batching import times
+from repro.algorithms.batching.exact import exact, exact_exetime, exact_s, gap
+from repro.algorithms.batching.modes import MODES, decide
+from repro.algorithms.batching.profile import PullProfile, groups
+from repro.algorithms.batching.ticks import joined, ticks_of
+from repro.algorithms.batching.times import executed_s, exetime_s, meets_constraint, timeline
+from repro.core.errors import InputError
+from tests.support import batching as common
+from tests.support.batching import any_profiles, in_ms, partitions, small_profiles
+
+# --- eXETime, the executed time and constraint (5) of batches: by hand, and against simulations in exact arithmetic
+
+
+# T_s = 1 ms; transfers 2, 3, 4 ms; computation 5, 2, 6 ms
+SMALL = in_ms(1, [2, 3, 4], [5, 2, 6])
+
+
+@pytest.mark.parametrize(
+    ("batches", "exetime", "executed", "meets"),
+    [
+        # default: 1 + 9 of one pull, then 13 of computation
+        (((1, 3),), 0.023, 0.023, True),
+        # (1) 1 + 2, (2) 1 + 7, (3) 2 + 6; the second pull (8) covers C^1 (5), and the computation waits for it
+        (((1, 1), (2, 3)), 0.019, 0.019, True),
+        # (1) 1 + 5, (2) 1 + 4, (3) 6: 17. Computation 6 to 13 and the pull 6 to 11: (5) fails, 5 < 7, and the third
+        # layer computes from 13 to 19: EXETime leaves out 2 ms
+        (((1, 2), (3, 3)), 0.017, 0.019, False),
+        # pulls end at 3, 7, 12; computation 3 to 8, 8 to 10, 12 to 18; EXETime 3 * 1 + 9 + 6. (5): 4 < 5 fails, but
+        # the third pull makes up for it
+        (((1, 1), (2, 2), (3, 3)), 0.018, 0.018, False),
+    ],
+)
+def test_by_hand(batches, exetime, executed, meets):
+    assert (exetime_s(SMALL, batches), executed_s(SMALL, batches)) == (exetime, executed)
+    assert meets_constraint(SMALL, batches) is meets
+
+
+def test_timeline_of_figure_4():
+    found = timeline(SMALL, ((1, 2), (3, 3)))
+    ms = [(kind, batch, layer, round(1e3 * start), round(1e3 * end)) for kind, batch, layer, start, end in found]
+    assert ms == [
+        ("startup", 1, None, 0, 1),
+        ("transfer", 1, 1, 1, 3),
+        ("transfer", 1, 2, 3, 6),
+        ("startup", 2, None, 6, 7),
+        ("transfer", 2, 3, 7, 11),
+        ("forward", 1, 1, 6, 11),
+        ("forward", 1, 2, 11, 13),
+        ("forward", 2, 3, 13, 19),
+    ]
+
+
+def test_a_layer_without_parameters_has_no_transfer():
+    kinds = [(box.kind, box.layer) for box in timeline(in_ms(0, [2, 0], [1, 1]), ((1, 2),))]
+    assert kinds == [("startup", None), ("transfer", 1), ("forward", 1), ("forward", 2)]
+
+
+@given(any_profiles(), st.data())
+def test_against_a_simulation(profile, data):
+    batches = data.draw(some_batches(len(profile.transfer_s)))
+    assert executed_s(profile, batches) == pytest.approx(float(common.executed(profile, batches)), rel=1e-12)
+    assert exetime_s(profile, batches) == pytest.approx(float(common.exetime(profile, batches)), rel=1e-12)
+
+
+@given(small_profiles(), st.data())
+def test_in_whole_milliseconds_nothing_is_rounded(profile, data):
+    batches = data.draw(some_batches(len(profile.transfer_s)))
+    assert executed_s(profile, batches) == float(common.executed(profile, batches))
+    assert exetime_s(profile, batches) == float(common.exetime(profile, batches))
+    assert meets_constraint(profile, batches) == common.meets(profile, batches)
+
+
+@given(any_profiles(), st.data())
+def test_exetime_is_never_more_than_executed(profile, data):
+    batches = data.draw(some_batches(len(profile.transfer_s)))
+    assert exetime_s(profile, batches) <= executed_s(profile, batches)
+    if meets_constraint(profile, batches):
+        assert exetime_s(profile, batches) == executed_s(profile, batches)
+    last = timeline(profile, batches)[-1]
+    assert (last.kind, last.end) == ("forward", executed_s(profile, batches))
+
+
+def some_batches(layers: int) -> st.SearchStrategy:
+    cuts = st.sets(st.integers(1, max(layers - 1, 1)))
+    ends = cuts.map(lambda chosen: [0, *sorted(cut for cut in chosen if cut < layers), layers])
+    return ends.map(lambda found: tuple((start + 1, end) for start, end in pairwise(found)))
+
+
+def test_equal_times_are_equal_as_they_are_written():
+    """As floats 0.1 + 0.2 is more than 0.3, and 0.1 + 0.7 less than 0.8."""
+    assert meets_constraint(PullProfile(0.1, (1.0, 0.7), (0.8, 0.0)), ((1, 1), (2, 2)))
+    assert meets_constraint(PullProfile(0.0, (1.0, 0.3), (0.1, 0.0)), ((1, 1), (2, 2)))
+    assert meets_constraint(PullProfile(0.0, (1.0, 0.3, 1.0), (0.1, 0.2, 0.0)), ((1, 2), (3, 3)))
+    assert exetime_s(PullProfile(0.1, (0.2,), (0.0,)), ((1, 1),)) == 0.3
+    assert 0.1 + 0.2 != 0.3 and 0.1 + 0.7 < 0.8
+
+
+def test_ticks_of_very_large_and_very_small_times():
+    """1e18 units are all; a time below half a unit counts as none, but the layer has parameters all the same."""
+    profile = PullProfile(1e-300, (1e300, 3.0), (0.5, 0.0))
+    found, groups = joined(profile)
+    assert groups == [(1, 1), (2, 2)] and found.startup == 0 and found.transfer(2, 2) == 0
+    assert executed_s(profile, ((1, 1), (2, 2))) == 1e300
+    tiny = ticks_of(PullProfile(1e-20, (2e-20,), (3e-20,)))
+    assert (tiny.startup, tiny.pulled, tiny.computed, tiny.decimals) == (1, (0, 2), (0, 3), 20)
+    assert tiny.seconds(6) == 6e-20
+    nothing = PullProfile(0.0, (0.0, 0.0), (0.0, 0.0))
+    assert executed_s(nothing, ((1, 2),)) == exetime_s(nothing, ((1, 2),)) == 0.0
+
+
+@given(any_profiles())
+def test_ticks_are_within_an_int64(profile):
+    found = ticks_of(profile)
+    assert found.layers * found.startup + found.pulled[-1] + found.computed[-1] <= 10**18 + 2 * found.layers
+    assert list(found.pulled) == sorted(found.pulled) and list(found.computed) == sorted(found.computed)
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [(), ((1, 2),), ((1, 4),), ((2, 3),), ((1, 1), (3, 3)), ((1, 2), (2, 3)), ((1, 3), (4, 3)), ((1, 0), (1, 3))],
+)
+def test_batches_that_are_no_partition(batches):
+    for what in (exetime_s, executed_s, meets_constraint, timeline):
+        with pytest.raises(InputError, match="must be all layers from 1 to 3 in order"):
+            what(SMALL, batches)
+
+
+def test_as_text_of_the_paper():
+    assert times.as_text(((1, 5), (6, 10), (11, 12))) == "[1, 5], [6, 10], [11, 12]"
+
+
+# --- the dynamic programmes of iBatch's problem against every partition there is, and what ties choose
+
+
+def allowed(profile: PullProfile):
+    """Every partition that leaves layers without parameters with the one before; those at the front are batch 0."""
+    found = groups(profile)
+    leading = not profile.transfer_s[0] and len(found) > 1
+    for batches in partitions(len(found)):
+        if not leading or batches[0] == (1, 1):
+            yield tuple((found[first - 1][0], found[last - 1][1]) for first, last in batches)
+
+
+@given(small_profiles())
+def test_least_executed_time_of_all(profile):
+    """The least over all partitions of the layers, whatever they do to layers without parameters."""
+    found = exact(profile)
+    times = {batches: common.executed(profile, batches) for batches in partitions(len(profile.transfer_s))}
+    assert times[found] == min(times.values())
+    fewest = min(common.pulls(profile, batches) for batches, seconds in times.items() if seconds == times[found])
+    assert common.pulls(profile, found) == fewest
+
+
+@given(st.integers(1, 3), small_profiles(most=6), st.lists(st.integers(0, 20), min_size=3, max_size=3))
+def test_least_executed_time_of_all_behind_layers_without_parameters(leading, behind, computed):
+    """Layers at the front that take from no time to longer than all pulls: none of them ever waits for one."""
+    profile = replace(
+        behind,
+        transfer_s=(*[0.0] * leading, *behind.transfer_s),
+        forward_s=(*(ms / 1000 for ms in computed[:leading]), *behind.forward_s),
+    )
+    least = min(common.executed(profile, batches) for batches in partitions(len(profile.transfer_s)))
+    found = exact(profile)
+    assert common.executed(profile, found) == least
+    for mode in MODES:
+        batches = decide(profile, mode)
+        assert mode == "default" or not any(profile.transfer_s[: batches[0][1]]) or not any(profile.transfer_s)
+        if len(batches) > 1:  # joined to batch 1, batch 0 would wait for the first pull
+            waits = ((1, batches[1][1]), *batches[2:])
+            assert common.executed(profile, batches) <= common.executed(profile, waits)
+
+
+def test_batch_0_computes_at_once():
+    """Layer 1, without parameters, computes for 3 s while the others are pulled in 2.1 s: 4.0 s in all."""
+    profile = PullProfile(0.1, (0.0, 1.0, 1.0), (3.0, 0.5, 0.5))
+    assert exact(profile) == ((1, 1), (2, 3)) and exact_s(profile) == 4.0
+    assert executed_s(profile, ((1, 3),)) == 6.1 and executed_s(profile, ((1, 2), (3, 3))) == 5.1
+    assert {decide(profile, mode) for mode in MODES} == {((1, 3),), ((1, 1), (2, 2), (3, 3)), ((1, 1), (2, 3))}
+    # a batch without parameters pays no T_s, wherever it is
+    assert executed_s(PullProfile(0.1, (1.0, 0.0), (0.5, 0.5)), ((1, 1), (2, 2))) == 2.1
+    boxes = [(box.kind, box.batch, box.start, box.end) for box in timeline(profile, exact(profile))]
+    assert boxes[0] == ("startup", 1, 0.0, 0.1) and ("forward", 0, 0.0, 3.0) in boxes and boxes[-1][1:] == (1, 3.5, 4.0)
+
+
+def test_constraint_5_of_batch_0():
+    """It fails where the first pull is shorter than batch 0's computation, and EXETime then leaves that out."""
+    profile = in_ms(1, [0, 2, 3], [2, 4, 1])
+    assert meets_constraint(profile, ((1, 1), (2, 2), (3, 3))) and exact_exetime(profile) == ((1, 1), (2, 2), (3, 3))
+    assert exetime_s(profile, ((1, 1), (2, 2), (3, 3))) == executed_s(profile, ((1, 1), (2, 2), (3, 3))) == 0.008
+    slower = in_ms(1, [0, 2, 3], [9, 4, 1])
+    assert not meets_constraint(slower, ((1, 1), (2, 3))) and exact_exetime(slower, fewest=1) is None
+    assert (exetime_s(slower, ((1, 1), (2, 3))), executed_s(slower, ((1, 1), (2, 3)))) == (0.011, 0.014)
+
+
+@given(any_profiles(most=9))
+def test_of_any_times(profile):
+    least = min(common.executed(profile, batches) for batches in partitions(len(profile.transfer_s)))
+    assert executed_s(profile, exact(profile)) == pytest.approx(float(least), rel=1e-12)
+
+
+@given(small_profiles())
+def test_least_exetime_of_all_that_meet_the_constraint(profile):
+    feasible = {
+        batches: common.exetime(profile, batches) for batches in allowed(profile) if common.meets(profile, batches)
+    }
+    for fewest in (1, 2):
+        times = {batches: s for batches, s in feasible.items() if common.pulls(profile, batches) >= fewest}
+        found = exact_exetime(profile, fewest)
+        if not times:
+            assert found is None and (fewest == 2 or not profile.transfer_s[0])
+            continue
+        least = min(times.values())
+        best = [batches for batches, seconds in times.items() if seconds == least]
+        fewest_of = [batches for batches in best if len(batches) == min(map(len, best))]
+        assert found in fewest_of and found[-1][0] == max(batches[-1][0] for batches in fewest_of)
+
+
+def test_of_equal_times_the_last_batch_is_the_shortest():
+    """Layers that take no time may be in either batch."""
+    assert exact_exetime(in_ms(1, [1, 1, 1], [1, 0, 2])) == ((1, 2), (3, 3))
+
+
+def test_no_batches_meet_the_constraint():
+    """The computation of the first layer alone outlasts every pull."""
+    profile = in_ms(1, [1, 1, 1], [9, 9, 9])
+    assert exact_exetime(profile) is None and exact_exetime(profile, fewest=1) == ((1, 3),)
+    assert exact_exetime(in_ms(1, [1], [9])) is None
+
+
+def test_ties():
+    """The fewest batches, then the earliest cut."""
+    assert exact(in_ms(0, [1, 1, 1], [0, 0, 0])) == ((1, 3),)
+    profile = in_ms(1, [1, 1, 1], [2, 1, 0])
+    times = {batches: executed_s(profile, batches) for batches in partitions(3)}
+    best = [batches for batches, seconds in times.items() if seconds == min(times.values())]
+    assert best == [((1, 1), (2, 3)), ((1, 2), (3, 3)), ((1, 1), (2, 2), (3, 3))]
+    assert exact(profile) == ((1, 1), (2, 3))
+
+
+def test_gap():
+    profile = in_ms(1, [2, 3, 4], [5, 2, 6])
+    assert exact_s(profile) == 0.018 and gap(profile, exact(profile)) == 0
+    assert gap(profile, ((1, 3),)) == pytest.approx(23 / 18 - 1)
+    assert gap(in_ms(0, [0, 0], [0, 0]), ((1, 2),)) == 0
+    with pytest.raises(InputError, match="must be all layers"):
+        gap(profile, ((1, 2),))
+
+
+def test_200_layers_are_decided_in_no_time():
+    """By the time of this process alone: 0.04 s; a search over all batches would not end."""
+    draw = random.Random(1)
+    profile = PullProfile(0.1, tuple(draw.random() for _ in range(200)), tuple(draw.random() for _ in range(200)))
+    began = time.process_time()
+    found = exact(profile), exact_exetime(profile)
+    assert time.process_time() - began < 20
+    assert executed_s(profile, found[0]) <= executed_s(profile, found[1]) <= executed_s(profile, ((1, 200),))
+    assert exetime_s(profile, found[1]) == executed_s(profile, found[1])
+
+
+@given(any_profiles())
+def test_every_mode_is_a_partition_and_none_beats_exact(profile):
+    """To the last bit: times are compared as whole numbers and rounded alike."""
+    least = exact_s(profile)
+    for mode in MODES:
+        batches = decide(profile, mode)
+        layers = [layer for first, last in batches for layer in range(first, last + 1)]
+        assert layers == list(range(1, len(profile.transfer_s) + 1))
+        assert executed_s(profile, batches) >= least and gap(profile, batches) >= 0
+        assert all(sum(profile.transfer_s[first - 1 : last]) > 0 for first, last in batches[1:])  # but batch 0
+
+
+def test_unknown_mode():
+    with pytest.raises(InputError, match="unknown mode 'gready'; valid: greedy"):
+        decide(in_ms(1, [1], [1]), "gready")
+
+
+def test_modes_of_figure_4():
+    profile = in_ms(1, [0, 2, 0, 3], [1, 1, 1, 1])
+    assert decide(profile, "default") == ((1, 4),)
+    assert decide(profile, "layerwise") == ((1, 1), (2, 3), (4, 4))

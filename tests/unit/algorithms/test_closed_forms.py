@@ -1,0 +1,325 @@
+"""The virtual fabric against the closed forms: every collective, and the strategies' steps."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+import torch
+from torch import nn
+
+from repro.algorithms.timing import closed_forms as forms
+from repro.algorithms.timing import fit
+from repro.core.errors import InputError
+from repro.fabric.codecs import codec
+from repro.fabric.collectives import dense as collectives
+from repro.fabric.collectives.compressed import CompressedAllreduce
+from repro.fabric.costs import Costs
+from repro.fabric.virtual import fabric as virtual
+from repro.strategies import load
+from repro.testing.small import SGD, NoBatches
+from repro.training.clock import Clock
+from repro.training.device_times import BlockSeconds
+from repro.training.model_shard import ModelShard
+from repro.training.worker import Worker
+
+ALPHA, BETA = 1e-4, 1e-9
+NETWORK = virtual.Network(ALPHA, BETA)
+ROUNDING = 1e-11  # relative: a few hundred additions of doubles
+
+CALLS = {
+    "ring": collectives.ring_allreduce,
+    "ring_pipelined": collectives.ring_pipelined,
+    "native": lambda fabric, x: fabric.allreduce(x).wait(),
+    "recursive_doubling": collectives.recursive_doubling_allreduce,
+    "tree": collectives.tree_allreduce,
+    "server": collectives.server_allreduce,
+    "sharded_server": collectives.sharded_server_allreduce,
+    "allgather": collectives.ring_allgather,
+    "reduce_scatter": collectives.ring_reduce_scatter,
+    "broadcast": collectives.binomial_broadcast,
+    "reduce": collectives.binomial_reduce,
+}
+
+
+def simulate(name: str, ranks: int, elements: int, gamma: float, device: str, network=NETWORK) -> float:
+    def main(fabric: virtual.VirtualFabric) -> float:
+        CALLS[name](fabric, torch.ones(elements, device=device))
+        return fabric.now()
+
+    return max(virtual.run(ranks, main, network, Costs(True, {"reduce": gamma}, {"sync": 0.0})))
+
+
+@pytest.mark.parametrize("name", sorted(CALLS))
+@pytest.mark.parametrize("ranks", [1, 2, 3, 6])
+def test_collective_agrees_with_its_form(name: str, ranks: int) -> None:
+    for elements, gamma, network in product(
+        (1, 24, 1001, 240_000), (0.0, 1e-10, 3e-9), (NETWORK, virtual.Network(0.0, 2e-9), virtual.Network(1e-3, 1e-9))
+    ):
+        real = simulate(name, ranks, elements, gamma, "cpu", network) if elements < 10_000 else None
+        meta = simulate(name, ranks, elements, gamma, "meta", network)
+        expected = forms.collective(name, ranks, 4 * elements, network.alpha, network.beta, gamma)
+        assert real is None or real == meta
+        if name == "recursive_doubling" and ranks & (ranks - 1) and network.alpha == gamma == 0.0:
+            # at the same moment as another message, the empty one that lets a rank go on may come in behind it
+            assert expected * (1 - ROUNDING) <= meta <= (expected + 4 * elements * network.beta) * (1 + ROUNDING)
+        elif name == "sharded_server" and elements < ranks:
+            assert expected * (1 - ROUNDING) - (ranks - 1) * 4 * gamma <= meta <= expected * (1 + ROUNDING)
+        else:
+            assert meta == pytest.approx(expected, rel=ROUNDING), (elements, gamma, network)
+
+
+@pytest.mark.parametrize("p", [1, 2, 4, 8, 64])
+def test_trees_over_powers_of_two_are_the_textbook_s(p: int) -> None:
+    n, gamma, log = 1000, 2e-10, p.bit_length() - 1
+    assert forms.broadcast(p, n, ALPHA, BETA) == pytest.approx(log * (ALPHA + n * BETA))
+    assert forms.reduce(p, n, ALPHA, BETA, gamma) == pytest.approx(log * (ALPHA + n * (BETA + gamma)))
+
+
+@pytest.mark.parametrize("p", [1, 2, 3, 5, 8, 13, 32, 39])
+def test_trees_over_any_number_are_within_the_textbook_s_rounds(p: int) -> None:
+    n, gamma, log = 1000, 2e-10, forms.rounds(p)
+    assert forms.broadcast(p, n, ALPHA, BETA) <= log * (ALPHA + n * BETA) * (1 + ROUNDING)
+    assert forms.reduce(p, n, ALPHA, BETA, gamma) <= log * (ALPHA + n * (BETA + gamma)) * (1 + ROUNDING)
+
+
+@pytest.mark.parametrize(("p", "elements"), [(1, 0), (3, 1), (4, 10), (6, 24), (7, 100)])
+def test_largest_block_is_that_of_the_collectives(p: int, elements: int) -> None:
+    lengths = [end - start for start, end in collectives.bounds(elements, p)]
+    assert forms.largest_block(p, 4 * elements) == 4 * max(lengths)
+
+
+def test_server_and_ring_as_in_the_errata() -> None:
+    n = 10**9
+    assert forms.server(4, n, 0, BETA) == pytest.approx(8 * n * BETA)
+    assert forms.ring(4, n, 0, BETA) == pytest.approx(1.5 * n * BETA)
+
+
+@pytest.mark.parametrize("p", [2, 3, 6])
+def test_a_sharded_server_is_the_papers_bytes_at_the_network_s_rate(p: int) -> None:
+    """Section 3.2 of PipeDream: 4 (p-1)/p bytes a byte of weights, half of them out and half of them in at once."""
+    n = 4 * 240_000
+    form = forms.sharded_server(p, n, ALPHA, BETA)
+    assert form == pytest.approx(2 * ALPHA + 2 * (p - 1) / p * n * BETA, rel=ROUNDING)
+    assert form - 2 * ALPHA == pytest.approx(forms.ring(p, n, 0.0, BETA), rel=ROUNDING)  # as many bytes as the ring
+    assert simulate("sharded_server", p, n // 4, 0.0, "meta") == pytest.approx(form, rel=ROUNDING)
+
+
+@pytest.mark.parametrize("p", [2, 3, 6])
+def test_a_sharded_server_whose_messages_share_the_network_card(p: int) -> None:
+    """As TCP has it: parts end together, and the whole as late."""
+    elements, gamma = 240_000, 1e-10
+    shared = virtual.Network(ALPHA, BETA, fair=True)
+    found = simulate("sharded_server", p, elements, gamma, "meta", shared)
+    form = forms.sharded_server(p, 4 * elements, ALPHA, BETA, gamma)
+    assert found == pytest.approx(form, rel=ROUNDING)
+
+
+CODEC_COSTS = Costs(
+    True,
+    {
+        "reduce": 1e-10, "update": 3e-11,
+        "encode/truncate16": 5e-11, "decode/truncate16": 4e-11, "encode/quantize8": 9e-11, "decode/quantize8": 7e-11,
+    },
+    {"sync": 2e-5, "encode/quantize8": 3e-6},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["none", "truncate16", "quantize8"])
+@pytest.mark.parametrize("ranks", [1, 3, 6])
+def test_ring_with_a_codec(name: str, ranks: int) -> None:
+    for elements in (1, 24, 1001):
+        n = 4 * elements
+
+        def main(fabric: virtual.VirtualFabric, elements: int = elements) -> float:
+            allreduce = CompressedAllreduce(fabric, elements, name, "ring")
+            gradient = torch.ones(elements)
+            allreduce.decompress(allreduce.reduce(allreduce.compress(gradient)), gradient)
+            return fabric.now()
+
+        compress, decompress = forms.codec_device(n, CODEC_COSTS, codec(name))
+        ring = forms.ring_encoded(ranks, n, ALPHA, BETA, CODEC_COSTS, codec(name))
+        found = max(virtual.run(ranks, main, NETWORK, CODEC_COSTS))
+        assert found == pytest.approx(compress + ring + decompress, rel=ROUNDING)
+        if name == "none":
+            assert ring == pytest.approx(forms.ring(ranks, n, ALPHA, BETA, 1e-10, 2e-5), rel=ROUNDING)
+
+
+# --- strategies
+
+PARAMETERS = 12 * 12 * 100  # of Linear(1199, 12) with bias: every world size below divides it
+BYTES = 4 * PARAMETERS
+FORWARD, BACKWARD = 0.3, 0.7  # shares of l_comp
+
+
+def run_strategy(name: str, options: dict, workers: int, T: int, costs: Costs, l_comp: float, shape=(1199, 12)):
+    """(the time when the last rank is done, rank 0's time after each step) of T iterations on meta tensors."""
+    strategy_class = load(name)
+
+    def main(fabric: virtual.VirtualFabric) -> tuple[float, list[float]]:
+        strategy = strategy_class(strategy_class.parse(options))
+        worker = Worker(
+            workers=workers,
+            fabric=fabric,
+            clock=Clock(fabric),
+            model_shard=ModelShard(nn.Sequential(nn.Linear(*shape, device="meta")), SGD, torch.device("meta")),
+            batches=NoBatches(),
+            iterations_per_epoch=1,
+            seed=0,
+            blocks=BlockSeconds([FORWARD * l_comp], [BACKWARD * l_comp]),
+            arithmetic=False,
+        )
+        strategy.setup(worker)
+        after = []
+        worker.clock.start()
+        for _ in range(T):
+            strategy.step()
+            after.append(fabric.now())
+        strategy.drain()
+        ended = fabric.now()
+        strategy.close()
+        return ended, after
+
+    results = virtual.run(strategy_class.ranks(strategy_class.parse(options), workers), main, NETWORK, costs)
+    return max(ended for ended, _ in results), results[0][1]
+
+
+def terms(name: str, workers: int, l_comp: float, costs: Costs = CODEC_COSTS) -> tuple[float, float, float]:
+    """(l_up, l_comp, l_comm) with the codec's parts where they belong."""
+    compress, decompress = forms.codec_device(BYTES, costs, codec(name))
+    l_comm = forms.ring_encoded(workers, BYTES, ALPHA, BETA, costs, codec(name))
+    return costs.seconds("update", BYTES) + decompress, l_comp + compress, l_comm
+
+
+WORLD = [2, 3, 6]
+CODECS = ["none", "truncate16", "quantize8"]
+
+
+@pytest.mark.parametrize("name", CODECS)
+@pytest.mark.parametrize("workers", [1, *WORLD])
+def test_dsync_is_equation_2(name: str, workers: int) -> None:
+    l_up, l_comp, l_comm = terms(name, workers, 1e-3)
+    if workers == 1 and name == "none":  # there is nobody to wait for
+        l_comm = 0.0
+    total, after = run_strategy("dsync", {"codec": name}, workers, 5, CODEC_COSTS, 1e-3)
+    assert total == pytest.approx(forms.sync_total(5, l_up, l_comp, l_comm), rel=ROUNDING)
+    assert after[1] - after[0] == pytest.approx(forms.sync_total(1, l_up, l_comp, l_comm), rel=ROUNDING)
+
+
+def check_pipe_sgd(name: str, workers: int, K: int, bound: float, warmup: int, T: int = 8) -> None:
+    """`bound`: l_comp as a multiple of l_comm."""
+    given = bound * terms(name, workers, 0.0)[2]
+    l_up, l_comp, l_comm = terms(name, workers, given)
+    options = {"K": K, "codec": name, "warmup_epochs": warmup}  # an epoch is one iteration here
+    total, after = run_strategy("pipe_sgd", options, workers, T, CODEC_COSTS, given)
+    assert total == pytest.approx(forms.pipe_total(T, K, l_up, l_comp, l_comm, warmup), rel=ROUNDING)
+    if K < 3 or abs(l_comp + l_up - l_comm) > 0.2 * l_comm:  # else the backlog of the fill lasts beyond T
+        step = forms.pipe_limited(1, l_up, l_comp, l_comm) if K > 1 else forms.sync_total(1, l_up, l_comp, l_comm)
+        assert after[-1] - after[-2] == pytest.approx(step, rel=1e-9)
+    if warmup:
+        assert after[warmup - 1] == pytest.approx(forms.sync_total(warmup, l_up, l_comp, l_comm), rel=ROUNDING)
+
+
+@pytest.mark.parametrize("K", [1, 2, 3])
+@pytest.mark.parametrize("bound", [0.05, 0.6, 0.97, 1.0, 4.0])
+@pytest.mark.parametrize("warmup", [0, 3])
+def test_pipe_sgd_from_fill_to_drain(K: int, bound: float, warmup: int) -> None:
+    check_pipe_sgd("none", 3, K, bound, warmup)
+
+
+@pytest.mark.parametrize("name", CODECS)
+@pytest.mark.parametrize("workers", WORLD)
+@pytest.mark.parametrize(("K", "bound", "warmup"), [(2, 0.5, 0), (2, 3.0, 2), (3, 0.5, 2)])
+def test_pipe_sgd_with_codecs(name: str, workers: int, K: int, bound: float, warmup: int) -> None:
+    check_pipe_sgd(name, workers, K, bound, warmup)
+
+
+def test_pipe_sgd_is_equation_5_with_its_synchronisation_time() -> None:
+    update, forward, backward = CODEC_COSTS.seconds("update", BYTES), 0.3 * 1e-3, 0.7 * 1e-3
+    for l_comp in (1e-3, 1e-6):
+        _, after = run_strategy("pipe_sgd", {"K": 2}, 4, 8, CODEC_COSTS, l_comp)
+        times = (update, forward * l_comp / 1e-3, backward * l_comp / 1e-3)
+        step = forms.pipe_sequential(1, *times, 4, BYTES, ALPHA, BETA, 1e-10, 2e-5)
+        assert after[-1] - after[-2] == pytest.approx(step, rel=1e-9)
+
+
+@pytest.mark.parametrize("K", [1, 2, 3, 5])
+@pytest.mark.parametrize("T", range(1, 9))
+def test_short_runs_of_pipe_sgd(K: int, T: int) -> None:
+    for share, update_s_per_byte in product((0.02, 0.3, 0.7, 1.0, 3.0), (0.0, 1e-9, 1e-8)):
+        costs = Costs(True, {"reduce": 1e-10, "update": update_s_per_byte}, {"sync": 0.0})
+        l_comm = terms("none", 2, 0.0, costs)[2]
+        l_up, l_comp, l_comm = terms("none", 2, share * l_comm, costs)
+        total, _ = run_strategy("pipe_sgd", {"K": K}, 2, T, costs, l_comp)
+        assert total == pytest.approx(forms.pipe_total(T, K, l_up, l_comp, l_comm), rel=ROUNDING), (share, l_up)
+
+
+@pytest.mark.parametrize("workers", [1, *WORLD])
+@pytest.mark.parametrize("l_comp", [0.0, 1e-5, 1e-3])
+@pytest.mark.parametrize("gamma", [0.0, 1e-10, 9e-10, 5e-9])
+def test_ps_sync_on_a_first_come_first_served_network_card(workers: int, l_comp: float, gamma: float) -> None:
+    costs = Costs(True, {"reduce": gamma, "update": 3e-11}, {"sync": 0.0})
+    l_up, T = costs.seconds("update", BYTES), 6
+    total, after = run_strategy("ps_sync", {}, workers, T, costs, l_comp)
+    known = (workers, BYTES, ALPHA, BETA, gamma, l_up, l_comp)
+    assert total == pytest.approx(forms.server_total(T, *known), rel=ROUNDING)
+    assert after[-1] - after[-2] == pytest.approx(forms.server_step(*known), rel=1e-9)
+    assert forms.server_step(*known) <= forms.server_step_incast(*known) * (1 + ROUNDING)
+
+
+@pytest.mark.parametrize("strategy", ["dsync", "pipe_sgd"])
+@pytest.mark.parametrize("workers", [2, 4])
+def test_uneven_blocks_take_at_most_the_largest_block_s_time(strategy: str, workers: int) -> None:
+    """Ranks that are done early start early, so a run of many steps is a little faster than the form of one."""
+    T, n = 6, 4 * (20 + 1) * 13  # Linear(20, 13): 273 elements, which 2 and 4 do not divide
+    costs = Costs(True, {"reduce": 1e-10, "update": 0.0}, {"sync": 0.0})
+    l_comm = forms.ring(workers, n, ALPHA, BETA, 1e-10)
+    total, _ = run_strategy(strategy, {}, workers, T, costs, 1e-3, (20, 13))
+    K = 1 if strategy == "dsync" else 2
+    assert total <= forms.pipe_total(T, K, 0.0, 1e-3, l_comm) * (1 + ROUNDING)
+
+
+# --- the paper's other equations, and fitting
+
+
+def test_printed_equations() -> None:
+    assert forms.pipe_ideal(10, 2, 1, 2, 3) == 30
+    assert forms.pipe_limited(10, 1, 2, 4) == 40
+    assert forms.scaling_efficiency(1, 2, 4) == 0.75
+    whole = forms.pipe_sequential(1, 0, 0, 0, 4, 4000, ALPHA, BETA, 1e-10, 1e-5)
+    cut = forms.pipe_segmented(1, 3, 0, 0, 0, 4, 4000, ALPHA, BETA, 1e-10, 1e-5)
+    assert cut - whole == pytest.approx(2 * (2 * 3 * ALPHA + 1e-5))  # (L-1) more latencies and synchronisations
+    assert forms.pipe_segmented(1, 1, 0, 0, 0, 4, 4000, ALPHA, BETA, 1e-10, 1e-5) == pytest.approx(whole)
+
+
+def test_fit_finds_what_the_points_were_made_with() -> None:
+    points = [(n, forms.ring(4, n, 3e-5, 2e-9)) for n in (4000, 40_000, 4_000_000)]
+    found = fit.fit_form(lambda n, a, b, g: forms.ring(4, n, a, b, g), points)
+    assert (found.alpha, found.beta, found.gamma) == (pytest.approx(3e-5), pytest.approx(2e-9), 0.0)
+    assert found.relative_error < 1e-9
+    plain = fit.fit_alpha_beta([(1000, 1.1), (2000, 2.1), (4000, 4.1)])
+    assert (plain.alpha, plain.beta) == (pytest.approx(0.1), pytest.approx(1e-3))
+    assert len(plain.residuals) == 3
+
+
+@pytest.mark.parametrize("relative", [True, False])
+def test_fit_weighs_a_point_by_its_time_or_not(relative: bool) -> None:
+    """At the least squares the residuals, each with its weight squared, are orthogonal to what is fitted."""
+    points = [(1000, 1.2), (2000, 2.1), (4000, 4.6), (64_000, 60.0)]  # on no line
+    found = fit.fit_alpha_beta(points, relative)
+    weights = [1 / seconds**2 if relative else 1.0 for _, seconds in points]
+    assert found.residuals == pytest.approx([s - found.alpha - found.beta * n for n, s in points])
+    assert sum(w * r for w, r in zip(weights, found.residuals)) == pytest.approx(0, abs=1e-9)
+    assert sum(w * r * n for w, r, (n, _) in zip(weights, found.residuals, points)) == pytest.approx(0, abs=1e-6)
+    assert found.relative_error == max(abs(r) / s for r, (_, s) in zip(found.residuals, points)) > 0
+
+
+def test_fit_gives_no_negative_alpha() -> None:
+    found = fit.fit_alpha_beta([(1000, 1.0), (2000, 2.5), (4000, 5.5)])
+    assert found.alpha == 0.0 and found.beta > 0
+
+
+@pytest.mark.parametrize("points", [[], [(4, 1.0)], [(4, 1.0), (4, 2.0)], [(4, 1.0), (8, 0.0)]])
+def test_fit_refuses_too_little(points: list) -> None:
+    with pytest.raises(InputError):
+        fit.fit_alpha_beta(points)

@@ -1,0 +1,376 @@
+"""Partitions of graphs: every pair of nested downsets, the released code's recurrence, chains, too many downsets."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from fractions import Fraction
+from itertools import accumulate, combinations, pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from repro.algorithms.pipeline import downsets
+from repro.algorithms.pipeline import profile as profiles
+from repro.algorithms.pipeline.cost_models import COMBINE
+from repro.algorithms.pipeline.layers import Layer, Profile
+from repro.algorithms.pipeline.partition import Partition, partition
+from repro.algorithms.pipeline.profile import check_model
+from repro.cli.main import main
+from repro.core.errors import InputError
+from tests.support.partitions import SAME, stage
+
+Graph = tuple[list[tuple[int, int, int]], list[tuple[int, int]]]  # layers as (seconds, sent, held), edges
+Pipeline = tuple[tuple[frozenset[int], frozenset[int], int], ...]  # a stage: downsets before and with it, replicas
+
+
+@st.composite
+def graphs(draw, most: int = 6) -> Graph:
+    """Few values, so that many partitions are equally good; the more edges the fewer downsets."""
+    layers = draw(st.lists(st.tuples(*[st.integers(0, top) for top in (6, 4, 4)]), min_size=1, max_size=most))
+    pairs = list(combinations(range(len(layers)), 2))
+    return layers, draw(st.lists(st.sampled_from(pairs), unique=True, max_size=len(pairs))) if pairs else []
+
+
+def profile(layers, edges) -> Profile:
+    named = tuple(Layer(f"l{i}", seconds, 0.0, sent, held) for i, (seconds, sent, held) in enumerate(layers))
+    return Profile("graph", 1, "none", named, None, None, "estimated", edges=None if edges is None else tuple(edges))
+
+
+def all_downsets(count: int, edges) -> list[frozenset[int]]:
+    """Smallest first."""
+    subsets = (frozenset(chosen) for size in range(count + 1) for chosen in combinations(range(count), size))
+    return [one for one in subsets if all(source in one for source, user in edges if user in one)]
+
+
+def leaving(layers, edges, inside: frozenset[int]) -> int:
+    return summed(layers, {source for source, user in edges if source in inside and user not in inside}, 1)
+
+
+def pipelines(downs, before: frozenset[int], end: frozenset[int], machines: int, straight: bool) -> Iterator[Pipeline]:
+    """Every way to get from one downset to another one on so many machines, all of them."""
+    if before == end and machines == 0:
+        yield ()
+    for behind in downs:
+        if before < behind <= end:
+            for replicas in range(1, min(machines, 1 if straight else machines) + 1):
+                for rest in pipelines(downs, behind, end, machines - replicas, straight):
+                    yield ((before, behind, replicas), *rest)
+
+
+def moved(model: str, graph: Graph, pipeline: Pipeline, bandwidth: int) -> list[Fraction]:
+    """Seconds of the bytes that cross the borders of the stages."""
+    layers, edges = graph
+    found = []
+    for before, behind, replicas in pipeline[1:]:
+        share = 1 if model == "paper" else replicas
+        found.append(Fraction(2 * leaving(layers, edges, before), bandwidth * share))
+        if model != "paper":
+            found.append(Fraction(2 * leaving(layers, edges, behind), bandwidth * share))
+    return found
+
+
+def summed(layers, chosen, what: int) -> int:
+    return sum(layers[layer][what] for layer in chosen)
+
+
+def best(model, graph, machines, bandwidth, activations, straight, start=frozenset(), end=None):
+    """(seconds, how many take them, their pipelines); None: there is none."""
+    layers, edges = graph
+    downs = all_downsets(len(layers), edges)
+    found = []
+    for pipeline in pipelines(downs, start, downs[-1] if end is None else end, machines, straight):
+        times = moved(model, graph, pipeline, bandwidth) if activations else []
+        for before, behind, replicas in pipeline:
+            own = behind - before
+            work = Fraction(summed(layers, own, 0))
+            times.append(stage(model, work, summed(layers, own, 2), replicas, bandwidth))
+        found.append((max(times), pipeline))
+    return least(found)
+
+
+def least(found):
+    if not found:
+        return None
+    seconds = min(time for time, _ in found)
+    chosen = [one for time, one in found if time <= seconds * (1 + SAME)]
+    return seconds, len(chosen), chosen
+
+
+def stages_of(found: Partition) -> list[frozenset[int]]:
+    return [frozenset(found.order[one.first : one.last + 1]) for one in found.stages]
+
+
+@given(graphs(), st.integers(1, 4), st.sampled_from(list(COMBINE)), st.booleans(), st.booleans(), st.integers(1, 3))
+@settings(max_examples=150)
+def test_brute_force(graph, machines, model, activations, straight, bandwidth):
+    layers, _ = graph
+    if straight and machines > len(layers):
+        return
+    found = partition(profile(*graph), (machines,), (bandwidth,), model, activations, straight)
+    seconds, optima, chosen = best(model, graph, machines, bandwidth, activations, straight)
+    assert found.pipeline_s == pytest.approx(float(seconds), rel=1e-12, abs=1e-12)
+    assert found.optima == optima
+    ours = [(own, one.replicas) for own, one in zip(stages_of(found), found.stages)]
+    best_ones = [[(behind - before, replicas) for before, behind, replicas in one] for one in chosen]
+    assert ours in best_ones and len(ours) == min(map(len, best_ones))
+
+
+@given(
+    graphs(most=4),
+    st.sampled_from([(2, 2), (3, 2), (2, 3), (1, 3), (3, 1)]),
+    st.sampled_from(list(COMBINE)),
+    st.booleans(),
+    st.integers(1, 3),
+    st.integers(1, 3),
+)
+@settings(max_examples=60)
+def test_brute_force_on_two_levels(graph, machines, model, activations, fast, slow):
+    layers, edges = graph
+    downs = all_downsets(len(layers), edges)
+    found = []
+    for pipeline in pipelines(downs, downs[0], downs[-1], machines[1], False):
+        times, ways = moved(model, graph, pipeline, slow) if activations else [], 1
+        for before, behind, groups in pipeline:
+            seconds, optima, _ = best(model, graph, machines[0], fast, activations, False, before, behind)
+            share = machines[0] if model != "paper" and not before else 1
+            held = Fraction(summed(layers, behind - before, 2), share)
+            times.append(stage(model, seconds, held, groups, slow))
+            ways *= optima
+        found.append((max(times), ways))
+    seconds, _, ways = least(found)
+    ours = partition(profile(*graph), machines, (fast, slow), model, activations)
+    assert ours.pipeline_s == pytest.approx(float(seconds), rel=1e-12, abs=1e-12)
+    assert ours.optima == sum(ways)
+
+
+# --- the released code (github.com/msr-fiddle/pipedream, graph/graph.py and optimizer/optimizer_graph_hierarchical.py)
+
+
+def released(model: str, graph: Graph, machines: int, bandwidth: int, own_bytes: bool) -> Fraction:
+    """Their recurrence over their states: antichains that are reached from that of the first layer without inputs.
+
+    own_bytes: their rule for what crosses a cut; else outputs that are used behind it.
+    """
+    layers, edges = graph
+    everything = set(range(len(layers)))
+    users = {layer: {user for source, user in edges if source == layer} for layer in everything}
+    above = {}  # all that a layer uses, also through others
+    for layer in sorted(everything):
+        inputs = {source for source, user in edges if user == layer}
+        above[layer] = inputs.union(*(above[one] for one in inputs))
+
+    def augmented(antichain: frozenset[int]) -> frozenset[int]:
+        extra = {one for layer in antichain for one in above[layer] if users[one] - above[layer] - {layer}}
+        return antichain | extra
+
+    first = frozenset({min(layer for layer in everything if not above[layer])})
+    following, waiting = {}, [first]
+    while waiting:
+        antichain = waiting.pop()
+        if antichain in following:
+            continue
+        following[antichain] = set()
+        wide = augmented(antichain)
+        for layer in wide:
+            for user in users[layer] - antichain:
+                if not any(user in above[one] for one in wide):
+                    changed = (wide - {layer}) | {user}
+                    used = set().union(*(above[one] for one in changed))
+                    following[antichain].add(frozenset(changed - used))
+        waiting += following[antichain]
+    before = {antichain: antichain.union(*(above[layer] for layer in antichain)) for antichain in following}
+
+    def crossing(antichain: frozenset[int]) -> int:
+        return summed(layers, augmented(antichain), 1) if own_bytes else leaving(layers, edges, before[antichain])
+
+    order = sorted(following, key=lambda antichain: len(before[antichain]))
+    found: dict[tuple[frozenset[int], int], Fraction] = {}
+    for antichain in order:
+        inside = before[antichain]
+        for count in range(1, machines + 1):
+            cases = [stage(model, Fraction(summed(layers, inside, 0)), summed(layers, inside, 2), count, bandwidth)]
+            for other in order:
+                if before[other] < inside:
+                    work, held = (summed(layers, inside - before[other], what) for what in (0, 2))
+                    for replicas in range(1, count):
+                        time = stage(model, Fraction(work), held, replicas, bandwidth)
+                        bytes_in = crossing(other)
+                        bytes_out = crossing(antichain) if inside != everything else 0
+                        moves = Fraction(2 * max(bytes_in, bytes_out), bandwidth * replicas)
+                        cases.append(max(found[other, count - replicas], time, moves))
+            found[antichain, count] = min(cases)
+    return found[next(one for one in order if before[one] == everything), machines]
+
+
+def branched(draw: random.Random, sources: int, count: int = 9) -> Graph:
+    """Layers that all lead to the last one; `sources` of them use nothing."""
+    layers = [(draw.randrange(1, 99), draw.randrange(1, 99), draw.randrange(99)) for _ in range(count)]
+    edges = {(draw.randrange(user), user) for user in range(sources, count)}
+    edges |= {(draw.randrange(user), user) for user in range(sources, count) if draw.random() < 0.4}
+    used = {source for source, _ in edges}
+    return layers, sorted(edges | {(layer, count - 1) for layer in range(count - 1) if layer not in used})
+
+
+@pytest.mark.parametrize("model", ["released-sum", "released-max"])
+@pytest.mark.parametrize("sources", [1, 2, 3])
+def test_never_worse_than_the_released_code(model, sources):
+    draw = random.Random(sources)
+    for number in range(25):
+        graph, machines, bandwidth = branched(draw, sources), draw.randrange(1, 6), draw.choice([1, 4, 20])
+        found = partition(profile(*graph), (machines,), (bandwidth,), model).pipeline_s
+        theirs, exact = (released(model, graph, machines, bandwidth, rule) for rule in (True, False))
+        assert found <= float(exact) * (1 + 1e-12) and exact <= theirs, (number, graph)
+        if sources == 1:  # their states are all downsets
+            assert found == pytest.approx(float(exact), rel=1e-12), (number, graph)
+
+
+# --- chains
+
+
+def linear(layers, edges) -> Profile:
+    """The layers in a line, a cut between two of them crossed by all that is used behind it."""
+    ends = [leaving(layers, edges, frozenset(range(layer + 1))) for layer in range(len(layers))]
+    return profile([(seconds, sent, held) for (seconds, _, held), sent in zip(layers, ends)], None)
+
+
+@given(graphs(most=8), st.integers(1, 5), st.sampled_from(list(COMBINE)), st.integers(1, 3))
+def test_never_worse_than_in_a_line(graph, machines, model, bandwidth):
+    assert (
+        partition(profile(*graph), (machines,), (bandwidth,), model).pipeline_s
+        <= partition(linear(*graph), (machines,), (bandwidth,), model).pipeline_s
+    )
+
+
+@pytest.mark.parametrize("network", [((5,), (1e6,)), ((3, 2), (1e7, 1e6))])
+def test_a_graph_may_be_a_chain(network):
+    draw = random.Random(3)
+    layers = [(draw.random(), draw.randrange(10**6), draw.randrange(10**6)) for _ in range(12)]
+    found = partition(profile(layers, None), *network)
+    assert found == partition(profile(layers, pairwise(range(12))), *network)
+    assert found.searched == "a chain of 12 layers" and found.order == tuple(range(12))
+
+
+def test_a_long_chain_is_searched_whole(monkeypatch):
+    monkeypatch.setattr(downsets, "LIMIT", 3)
+    assert partition(profile([(1, 1, 1)] * 9, None), (2,), (1.0,)).searched == "a chain of 9 layers"
+
+
+# --- what branches
+
+
+DIAMOND = [(1, 1, 0), (8, 1, 0), (2, 1, 0), (6, 1, 0), (1, 1, 0)], [(0, 1), (0, 2), (2, 3), (1, 4), (3, 4)]
+
+
+def test_the_stages_of_a_diamond():
+    """The 18 seconds make two stages of 9 if the first layer goes with that of 8, whichever branch comes first."""
+    found = partition(profile(*DIAMOND), (2,), (100.0,), straight=True)
+    assert (found.pipeline_s, stages_of(found)) == (9.0, [{0, 1}, {2, 3, 4}])
+    layers, edges = DIAMOND
+    edges = [(0, 2), (0, 1), (1, 3), (2, 4), (3, 4)]  # the same with the short layer before the long one
+    layers = [layers[0], layers[2], layers[1], *layers[3:]]
+    found = partition(profile(layers, edges), (2,), (100.0,), straight=True)
+    assert (found.pipeline_s, found.order, found.layout.cuts) == (9.0, (0, 2, 1, 3, 4), [2])
+    assert partition(linear(layers, edges), (2,), (100.0,), straight=True).pipeline_s > 9
+
+
+def side_by_side(branches: int, length: int) -> Graph:
+    """From one layer to one layer by so many branches."""
+    draw = random.Random(branches)
+    count = branches * length + 2
+    edges = []
+    for start in range(1, count - 1, length):
+        edges += [(0, start), *pairwise(range(start, start + length)), (start + length - 1, count - 1)]
+    return [(draw.randrange(1, 9), draw.randrange(1, 9), draw.randrange(9)) for _ in range(count)], edges
+
+
+def test_too_many_downsets_are_a_part_of_them():
+    graph = side_by_side(8, 4)  # 5 ** 8 + 2 downsets
+    found = partition(profile(*graph), (4,), (2,))
+    assert found.searched.startswith("a graph of 34 layers, 1 of them used by several: more than 635 downsets, ")
+    assert found.searched.endswith(" of them searched, at most 18 of each number of layers")
+    assert found.pipeline_s <= partition(linear(*graph), (4,), (2,)).pipeline_s
+    assert sorted(found.order) == list(range(34))
+
+
+@given(graphs(), st.integers(1, 4), st.integers(0, 40))
+def test_a_part_of_the_downsets_is_between_the_line_and_the_best(graph, machines, limit):
+    whole, line = (partition(one, (machines,), (2,)).pipeline_s for one in (profile(*graph), linear(*graph)))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(downsets, "LIMIT", limit)
+        assert whole <= partition(profile(*graph), (machines,), (2,)).pipeline_s <= line
+
+
+@given(graphs(), st.integers(0, 40), st.randoms(use_true_random=False))
+def test_sums_are_those_in_the_profiles_order_to_the_last_bit(graph, limit, draw):
+    values = [draw.random() for _ in graph[0]]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(downsets, "LIMIT", limit)
+        cuts = downsets.Downsets.of(profile(*graph))
+    sums = cuts.sums(values)
+    for i, before in enumerate(cuts.members[:-1]):
+        for j, behind in enumerate(cuts.members[1:]):
+            assert sums[i, j] == sum(value for value, own in zip(values, behind & ~before) if own)
+
+
+def test_the_sums_of_a_chain_of_2000_layers():
+    """By the layer, each over all pairs of cuts, these alone took half a minute."""
+    values = [1 / (3 + layer) for layer in range(2000)]
+    cuts = downsets.Downsets.of(profile([(1, 1, 1)] * 2000, None))
+    sums = cuts.sums(values)
+    assert sums[0].tolist() == list(accumulate(values)) and sums[1000, 1000:].tolist() == list(
+        accumulate(values[1000:])
+    )
+
+
+# --- files and the command
+
+
+def diamond_file(folder):
+    path = folder / "diamond.json"
+    profiles.write(path, profile(*DIAMOND))
+    return path
+
+
+def test_edges_survive_the_file(tmp_path):
+    assert profiles.read(diamond_file(tmp_path)) == profile(*DIAMOND)
+
+
+@pytest.mark.parametrize(
+    ("edges", "words"),
+    [
+        ({}, "edges: must be a list of pairs of layers"),
+        ([[0, 5]], "edge (0, 5): must be the numbers of two layers, from 0 to 4"),
+        ([[1, 0]], "edge (1, 0)"),
+        ([[0, 1, 2]], "edge (0, 1, 2)"),
+        ([[0, True]], "edge (0, True)"),
+        ([3], "edge 3"),
+    ],
+)
+def test_edges_that_cannot_be(tmp_path, edges, words):
+    path = diamond_file(tmp_path)
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"edges": edges}))
+    with pytest.raises(InputError) as refusal:
+        profiles.read(path)
+    assert words in str(refusal.value) and "\n" not in str(refusal.value)
+
+
+def test_what_the_command_says(tmp_path, capsys):
+    arguments = ["partition", str(diamond_file(tmp_path)), "--machines", "2", "--bandwidth", "100", "--straight"]
+    assert main(arguments) == 0
+    assert "layers     a graph of 5 layers, 1 of them used by several: all 8 downsets" in capsys.readouterr().out
+    assert main([*arguments, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [stage["layers"] for stage in found["stages"]] == [["l0", "l1"], ["l2", "l3", "l4"]]
+    assert found["searched"] == "a graph of 5 layers, 1 of them used by several: all 8 downsets"
+
+
+def test_a_profile_that_branches_is_of_no_model_of_blocks():
+    names = [f"l{layer}" for layer in range(5)]
+    with pytest.raises(InputError, match="its layers are a graph and the model's blocks a chain"):
+        check_model(profile(*DIAMOND), names)
+    check_model(replace(profile(*DIAMOND), edges=None), names)
+    check_model(replace(profile(*DIAMOND), edges=tuple(pairwise(range(5)))), names)

@@ -1,0 +1,288 @@
+"""Closed forms of gTop-k's collectives, also on links that share."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from repro import models
+from repro.algorithms.timing import closed_forms as forms
+from repro.algorithms.timing.sparse_forms import NAMES
+from repro.core.errors import InputError
+from repro.experiment import config as configs
+from repro.experiment import testbeds
+from repro.fabric.collectives import dense as collectives
+from repro.fabric.costs import Costs
+from repro.fabric.sparse.collectives import gtopk_allreduce, topk_allgather
+from repro.fabric.sparse.gradients import Sparse, Wire
+from repro.fabric.sparse.selection import select
+from repro.fabric.virtual import fabric as virtual
+from repro.fabric.virtual.fabric import Network, run
+from repro.launch import runs
+from repro.training.device_times import BACKWARD_TO_FORWARD, block_flops, block_seconds
+from tests.support import probes
+
+# --- table I of gTop-k: the closed forms against the collectives on the virtual fabric; devices with published times
+
+
+ALPHA, BETA, GAMMA, MERGE = 4.36e-4, 9e-9, 3e-10, 2.5e-8
+EXACT = {"rel": 1e-11}  # a few hundred additions of doubles
+
+
+def seconds(name: str, p: int, elements: int, k: int, device: str = "meta", codec: str = "none") -> float:
+    """Virtual seconds of one collective by all ranks, from packing to the last rank's result."""
+    costs = Costs(True, {"reduce": GAMMA, "merge": MERGE}, {"sync": 0.0})
+
+    def rank(fabric: virtual.VirtualFabric) -> float:
+        vector = torch.empty(elements, device=device)
+        if device != "meta":
+            vector.normal_(generator=torch.Generator().manual_seed(fabric.rank))
+        if name == "dense":
+            collectives.ring_allreduce(fabric, vector)
+            return fabric.now()
+        wire, mine = Wire(k, codec), select(vector, k)
+        if name == "gtopk":
+            gtopk_allreduce(fabric, mine, wire)
+        else:
+            algorithm = "ring" if name == "topk_ring" else "doubling"
+            topk_allgather(fabric, wire.pack(mine), wire, algorithm=algorithm)
+        return fabric.now()
+
+    return max(virtual.run(p, rank, virtual.Network(ALPHA, BETA), costs))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("p", [1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 32])
+def test_the_virtual_fabric_takes_the_closed_form_s_time(name: str, p: int) -> None:
+    for elements, k in ((1000, 1), (25_000_000, 25_000)):
+        expected = forms.sparse_collective(name, p, 4 * elements, k, ALPHA, BETA, GAMMA, MERGE)
+        assert seconds(name, p, elements, k) == pytest.approx(expected, **EXACT)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("p", [3, 4])
+def test_arithmetic_does_not_change_the_time(name: str, p: int) -> None:
+    assert seconds(name, p, 1000, 10, "cpu") == seconds(name, p, 1000, 10)
+
+
+@pytest.mark.parametrize("codec", ["truncate16", "quantize8"])
+def test_shorter_elements(codec: str) -> None:
+    p, k = 4, 4000
+    element = Wire(k, codec).bytes / k
+    assert 4 < element < forms.ELEMENT == Wire(k).bytes / k
+    for name in ("topk", "topk_ring"):
+        expected = forms.sparse_collective(name, p, 0, k, ALPHA, BETA, element=element)
+        assert seconds(name, p, 10 * k, k, codec=codec) == pytest.approx(expected, **EXACT)
+    wire = forms.gtopk_tree(p, k, ALPHA, BETA, MERGE, element)
+    assert seconds("gtopk", p, 10 * k, k, codec=codec) == pytest.approx(wire, **EXACT)
+
+
+@pytest.mark.parametrize("p", [2, 4, 8, 64])
+def test_powers_of_two_are_the_table_s(p: int) -> None:
+    m, density = 100e6, 0.001
+    k, in_bytes, log = round(density * m / 4), density * m, math.log2(p)  # Table I: k = rho m
+    assert forms.topk_doubling(p, k, ALPHA, BETA) == pytest.approx(log * ALPHA + 2 * (p - 1) * in_bytes * BETA)
+    assert forms.gtopk_tree(p, k, ALPHA, BETA) == pytest.approx(2 * log * ALPHA + 4 * in_bytes * log * BETA)
+    assert forms.gtopk_tree(p, k, ALPHA, BETA, MERGE) == pytest.approx(forms.gtopk_rounds(p, k, ALPHA, BETA, MERGE))
+    dense = forms.dense(p, int(m), ALPHA, BETA)
+    assert dense == pytest.approx(2 * (p - 1) * ALPHA + 2 * (p - 1) / p * m * BETA)
+
+
+@pytest.mark.parametrize("p", [3, 5, 6, 7, 12, 31])
+def test_other_numbers_of_ranks_are_within_the_rounds(p: int) -> None:
+    for k in (1, 25_000):
+        tree = forms.gtopk_tree(p, k, ALPHA, BETA, MERGE)
+        assert 0 < tree < forms.gtopk_rounds(p, k, ALPHA, BETA, MERGE)
+
+
+def test_one_rank_sends_nothing() -> None:
+    assert {forms.sparse_collective(name, 1, 400, 10, ALPHA, BETA, GAMMA, MERGE) for name in NAMES} == {0.0}
+
+
+def test_ranks_agree_on_what_comes_out() -> None:
+    """The calls that are timed here do what they are timed for."""
+
+    def rank(fabric: virtual.VirtualFabric) -> Sparse:
+        vector = torch.arange(8.0) * (fabric.rank + 1)
+        return gtopk_allreduce(fabric, select(vector, 2), Wire(2)).kept
+
+    for kept in virtual.run(3, rank, virtual.Network(ALPHA, BETA)):
+        assert kept.indices.tolist() == [6, 7] and kept.values.tolist() == [36.0, 42.0]
+
+
+# --- Table VI
+
+
+PAPER = {"vgg16": (0.097, 128), "resnet20": (0.146, 128), "alexnet": (0.369, 64), "resnet50": (4.842, 256)}
+SHAPES = {"vgg16": (3, 32, 32), "resnet20": (3, 32, 32), "alexnet": (3, 227, 227), "resnet50": (3, 224, 224)}
+
+
+@pytest.mark.parametrize("model", PAPER)
+def test_a_published_iteration_is_shared_by_flops(model: str) -> None:
+    device = testbeds.testbed_of(
+        configs.compose("pipesgd/fig4-mnist", [f"testbed=paper/gtopk-{model}"])["testbed"]
+    ).device
+    iteration_s, batch = PAPER[model]
+    assert (device.iteration_s, device.batch) == (iteration_s, batch)
+    classes = 10 if SHAPES[model][1] == 32 else 1000
+    built = models.build(model, SHAPES[model], classes, 0, "meta")
+    found = block_seconds(built, SHAPES[model], batch, device)
+    assert sum(found.forward) + sum(found.backward) == pytest.approx(iteration_s)
+    assert sum(found.backward) == pytest.approx(BACKWARD_TO_FORWARD * sum(found.forward))
+    flops = block_flops(built, SHAPES[model], batch)
+    assert [s / sum(found.forward) for s in found.forward] == pytest.approx([f / sum(flops) for f in flops])
+    quarter = block_seconds(built, SHAPES[model], batch // 4, device)
+    assert sum(quarter.forward) == pytest.approx(sum(found.forward) / 4)
+
+
+def test_the_published_time_counts_before_the_rate() -> None:
+    built = models.build("resnet20", (3, 32, 32), 10, 0, "meta")
+    rate = {"name": "x", "peak_flops": 1e12, "utilisation": 0.5, "launch_s": 1e-5}
+    published = {"iteration_s": 0.1, "batch": 10}
+    both, alone = (
+        testbeds.testbed_of(probes.TESTBED | {"device": given}).device for given in (rate | published, published)
+    )
+    assert block_seconds(built, (3, 32, 32), 10, both) == block_seconds(built, (3, 32, 32), 10, alone)
+
+
+@pytest.mark.parametrize(("device", "says"), [
+    ("P102-100", "testbed.device=P102-100: must be entries, as testbed.device.NAME=value"),
+    ({"name": "x"}, "lacks peak_flops and utilisation and launch_s"),
+    ({"iteration_s": 1.0}, "lacks batch"),
+    ({"iteration_s": 0, "batch": 4}, "testbed.device.iteration_s=0: must be above 0"),
+    ({"iteration_s": 1.0, "batch": "many"}, "testbed.device.batch=many: must be a number"),
+    ({"iteration_s": 1.0, "batch": True}, "testbed.device.batch=True: must be a number"),
+    ({"iteration_s": float("inf"), "batch": 1}, "testbed.device.iteration_s=inf: must be a finite number"),
+    ({"peak_flops": 1e12, "utilisation": 0.5, "launch_s": -1}, "testbed.device.launch_s=-1: must be 0 or more"),
+    ({"iteraton_s": 1.0, "batch": 4}, "unknown entry of testbed.device 'iteraton_s'; valid: iteration_s"),
+])  # fmt: skip
+def test_a_device_that_cannot_be_used_is_one_clear_line(device, says) -> None:
+    with pytest.raises(InputError, match=says):
+        testbeds.testbed_of(probes.TESTBED | {"device": device})
+
+
+def test_a_wrong_device_is_found_before_ranks_start() -> None:
+    with pytest.raises(InputError, match=r"testbed\.device\.batch=0"):
+        runs.expand("pipesgd/fig4-mnist", ["testbed=paper/gtopk-vgg16", "testbed.device.batch=0", "strategy=dsync"])
+
+
+# --- the trees' rounds on links that share: a broadcast's closed form holds there too, to rounding
+
+
+FAIR_ALPHA, FAIR_BETA, N = 1e-4, 1e-9, 400_000
+FAIR = Network(FAIR_ALPHA, FAIR_BETA, fair=True)
+FAIR_ROUNDING = 1e-9  # relative
+
+
+def on_shared_links(call, p: int, network: Network, gamma: float = 0.0) -> float:
+    def main(fabric) -> float:
+        call(fabric, torch.empty(N // 4, device="meta"))
+        return fabric.now()
+
+    return max(run(p, main, network, Costs(True, {"reduce": gamma, "merge": gamma}, {"sync": 0.0})))
+
+
+def gtopk_of(fabric, vector: torch.Tensor) -> None:
+    """Messages of N bytes: an eighth as many elements of a value and an index."""
+    gtopk_allreduce(fabric, select(vector, N // 8), Wire(N // 8))
+
+
+@pytest.mark.parametrize("p", range(2, 34))
+def test_a_broadcast_takes_its_rounds_where_links_share(p: int) -> None:
+    """ceil(log2 p) (alpha + n beta): all of it for a power of two, its n beta for any p, and never more."""
+    found, rounds = on_shared_links(collectives.binomial_broadcast, p, FAIR), forms.rounds(p)
+    assert found == pytest.approx(forms.broadcast(p, N, FAIR_ALPHA, FAIR_BETA), rel=FAIR_ROUNDING)
+    assert found <= rounds * (FAIR_ALPHA + N * FAIR_BETA) * (1 + FAIR_ROUNDING)
+    if p & (p - 1) == 0:
+        assert found == pytest.approx(rounds * (FAIR_ALPHA + N * FAIR_BETA), rel=FAIR_ROUNDING)
+    no_latency = Network(0.0, FAIR_BETA, fair=True)
+    assert on_shared_links(collectives.binomial_broadcast, p, no_latency) == pytest.approx(
+        rounds * N * FAIR_BETA, rel=FAIR_ROUNDING
+    )
+
+
+@pytest.mark.parametrize("gamma", [0.0, 3e-10, 3e-9])
+@pytest.mark.parametrize("p", [2, 3, 4, 6, 7, 8, 11, 16, 23, 32])
+def test_trees_stay_within_their_rounds_where_links_share(p: int, gamma: float) -> None:
+    """Exactly the form's for a power of two; for other p two children's messages may come in together."""
+    exchange = FAIR_ALPHA + N * (FAIR_BETA + gamma)
+    reduce = forms.rounds(p) * exchange
+    broadcast = forms.rounds(p) * (FAIR_ALPHA + N * FAIR_BETA)
+    found = (
+        on_shared_links(collectives.binomial_reduce, p, FAIR, gamma),
+        on_shared_links(collectives.tree_allreduce, p, FAIR, gamma),
+    )
+    assert found[0] <= reduce * (1 + FAIR_ROUNDING) and found[1] <= (reduce + broadcast) * (1 + FAIR_ROUNDING)
+    if p & (p - 1) == 0:
+        assert found == (pytest.approx(reduce, rel=FAIR_ROUNDING), pytest.approx(reduce + broadcast, rel=FAIR_ROUNDING))
+    merged = reduce + forms.rounds(p) * N * gamma + broadcast  # a merge reads both messages
+    assert on_shared_links(gtopk_of, p, FAIR, gamma) <= merged * (1 + FAIR_ROUNDING)
+
+
+# --- recursive doubling over any number of ranks takes the time that is printed, on links that share too
+
+
+DOUBLING_BETA, ROUNDING = 1e-9, 1e-9
+ALPHAS, GAMMAS, SIZES = (1e-6, 2e-3), (0.0, 3e-10, 3e-9), (4, 400_000)
+
+
+def of_doubling(p: int, n: int, network: Network, gamma: float = 0.0) -> float:
+    def main(fabric) -> float:
+        collectives.recursive_doubling_allreduce(fabric, torch.empty(n // 4, device="meta"))
+        return fabric.now()
+
+    return max(run(p, main, network, Costs(True, {"reduce": gamma}, {"sync": 0.0})))
+
+
+def textbook(p: int, n: int, alpha: float, gamma: float) -> float:
+    """A round in, one for each doubling, one out."""
+    rounds, message = p.bit_length() - 1, alpha + n * DOUBLING_BETA
+    return rounds * (message + n * gamma) + (0.0 if p == 1 << rounds else 2 * message + n * gamma)
+
+
+@pytest.mark.parametrize("p", range(2, 34))
+def test_the_time_is_the_printed_one(p: int) -> None:
+    """To rounding the closed form, which is the textbook's sum of rounds, or less where summing takes time."""
+    for n, alpha, gamma in ((n, alpha, gamma) for n in SIZES for alpha in ALPHAS for gamma in GAMMAS):
+        form = forms.recursive_doubling(p, n, alpha, DOUBLING_BETA, gamma)
+        assert of_doubling(p, n, Network(alpha, DOUBLING_BETA), gamma) == pytest.approx(form, rel=ROUNDING), (
+            n,
+            alpha,
+            gamma,
+        )
+        bound = textbook(p, n, alpha, gamma)
+        assert form <= bound * (1 + ROUNDING)
+        if gamma == 0.0 or p & (p - 1) == 0:
+            assert form == pytest.approx(bound, rel=ROUNDING)
+
+
+@pytest.mark.parametrize("p", range(2, 34))
+def test_no_two_messages_share_a_link(p: int) -> None:
+    """So that links on which they would hold each other up change nothing; a sum's time is at most what may be lost."""
+    n = 400_000
+    for alpha in (1e-4, 2e-3):
+        fair = Network(alpha, DOUBLING_BETA, fair=True)
+        assert of_doubling(p, n, fair) == pytest.approx(textbook(p, n, alpha, 0.0), rel=ROUNDING)
+        for gamma in GAMMAS[1:]:
+            assert of_doubling(p, n, fair, gamma) <= (textbook(p, n, alpha, gamma) + n * gamma) * (1 + ROUNDING)
+
+
+@pytest.mark.parametrize("p", [3, 5, 6, 7, 11, 13, 15, 21, 31])
+def test_the_sums_are_right_and_the_same_everywhere(p: int) -> None:
+    noise = torch.randn(p, 33, generator=torch.Generator().manual_seed(1))
+
+    def main(fabric):
+        found = []
+        for late in range(3):  # several in a row, ranks being late in turn
+            fabric.sleep(1e-3 * ((fabric.rank * 5 + late * 3) % 7))
+            vector = noise[fabric.rank].clone()
+            collectives.recursive_doubling_allreduce(fabric, vector)
+            found.append(vector)
+        return found
+
+    found = run(p, main, Network(1e-4, DOUBLING_BETA))
+    for vector in (vector for each in found for vector in each):
+        assert torch.equal(vector, found[0][0])
+    torch.testing.assert_close(found[0][0], noise.sum(0))

@@ -1,0 +1,245 @@
+"""The partitioner: the authors' answers, the paper's recursion, brute force, ties, and what it refuses."""
+
+from __future__ import annotations
+
+import functools
+import math
+import random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from repro.algorithms.pipeline.cost_models import COMBINE
+from repro.algorithms.pipeline.layers import Layer, Profile
+from repro.algorithms.pipeline.partition import partition
+from repro.algorithms.pipeline.published import parse
+from repro.core.errors import InputError
+from repro.experiment import limits
+from tests.support import partitions as brute_force
+from tests.support import pipedream_vgg16
+
+MODELS = list(COMBINE)
+VGG16 = parse(pipedream_vgg16.text(), "vgg16")
+
+
+def profile(chain) -> Profile:
+    """Of layers (seconds, activation bytes, parameter bytes)."""
+    layers = [Layer(f"l{i}", seconds, 0.0, sent, held) for i, (seconds, sent, held) in enumerate(chain)]
+    return Profile("chain", 1, "none", tuple(layers), None, None, "estimated")
+
+
+def path(found) -> tuple[tuple[int, int], ...]:
+    return tuple((stage.last, stage.replicas) for stage in found.stages)
+
+
+# few values, so that many partitions are equally good
+layer = st.tuples(st.integers(0, 6), st.integers(0, 4), st.integers(0, 4))
+chains = st.lists(layer, min_size=1, max_size=8)
+models = st.sampled_from(MODELS)
+
+
+@pytest.mark.parametrize("answer", pipedream_vgg16.ANSWERS)
+def test_the_authors_answers(answer):
+    given = (answer.machines,), (answer.bandwidth,), answer.cost_model, answer.activations, answer.straight
+    found = partition(VGG16, *given)
+    assert found.pipeline_s == pytest.approx(answer.pipeline_s, rel=0, abs=1e-9)
+    assert found.data_parallel_s == pytest.approx(answer.data_parallel_s, rel=0, abs=1e-9)
+    assert found.single_s == pytest.approx(answer.single_s, rel=0, abs=1e-9)
+    assert answer.optima in (None, found.optima)
+    if found.optima == 1:
+        assert [(stage.first, stage.last, stage.replicas) for stage in found.stages] == answer.stages
+
+
+@given(chains, st.integers(1, 5), models, st.booleans(), st.booleans(), st.integers(1, 3))
+@settings(max_examples=300)
+def test_brute_force(chain, machines, model, activations, straight, bandwidth):
+    if straight and machines > len(chain):
+        return
+    found = partition(profile(chain), (machines,), (bandwidth,), model, activations, straight)
+    expected = brute_force.best(model, chain, machines, bandwidth, activations, straight)
+    assert found.pipeline_s == pytest.approx(float(expected.seconds), rel=1e-12, abs=1e-12)
+    assert found.optima == expected.optima
+    assert path(found) == expected.path
+    assert [stage.seconds for stage in found.stages] == pytest.approx([float(one) for one in expected.stage_seconds])
+    whole = brute_force.stage(model, sum(one[0] for one in chain), sum(one[2] for one in chain), machines, bandwidth)
+    assert found.data_parallel_s == pytest.approx(float(whole), rel=1e-12)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_brute_force_on_uneven_chains(model):
+    """Real seconds, all different: as far as the issue asks, 8 layers on 5 machines."""
+    draw = random.Random(5)
+    for _ in range(20):
+        chain = [(draw.random(), draw.randrange(10**6), draw.randrange(10**6)) for _ in range(8)]
+        found = partition(profile(chain), (5,), (10**6,), model)
+        exact = [(brute_force.Fraction(seconds), sent, held) for seconds, sent, held in chain]
+        expected = brute_force.best(model, exact, 5, 10**6)
+        assert found.pipeline_s == pytest.approx(float(expected.seconds), rel=1e-12)
+        assert (found.optima, path(found)) == (expected.optima, expected.path)
+
+
+@given(
+    st.lists(layer, min_size=1, max_size=5),
+    st.sampled_from([(2, 2), (3, 2), (2, 3), (1, 3), (3, 1)]),
+    models,
+    st.booleans(),
+    st.booleans(),
+    st.integers(1, 3),
+    st.integers(1, 3),
+)
+@settings(max_examples=150)
+def test_brute_force_on_two_levels(chain, machines, model, activations, straight, fast, slow):
+    if straight and math.prod(machines) > len(chain):
+        return
+    found = partition(profile(chain), machines, (fast, slow), model, activations, straight)
+    seconds, optima = brute_force.best_of_groups(model, chain, machines, (fast, slow), activations, straight)
+    assert found.pipeline_s == pytest.approx(float(seconds), rel=1e-12, abs=1e-12)
+    assert found.optima == optima
+    assert [stage.first for stage in found.stages] == [0, *[stage.last + 1 for stage in found.stages[:-1]]]
+    assert found.stages[-1].last == len(chain) - 1
+
+
+@given(chains, models, st.integers(1, 4))
+def test_a_level_of_one_is_none(chain, model, machines):
+    one = partition(profile(chain), (machines,), (2.0,), model)
+    assert partition(profile(chain), (machines, 1), (2.0, 1.0), model) == one
+    assert partition(profile(chain), (1, machines), (1.0, 2.0), model) == one
+
+
+def test_two_levels_by_hand():
+    """Two groups of two machines. The second half of the layers is all parameters: within a group it is not shared."""
+    chain = [(9, 1, 0), (7, 1, 0), (5, 1, 0), (4, 0, 100)]
+    found = partition(profile(chain), (2, 2), (10.0, 1.0), "released-sum")
+    # one group: layers 0 and 1 on two replicas, 8 s; the other: a layer on each machine
+    stages = [(stage.first, stage.last, stage.replicas, stage.seconds) for stage in found.stages]
+    assert stages == [(0, 1, 2, 8.0), (2, 2, 1, 5.0), (3, 3, 1, 4.0)]
+    layout = found.layout
+    assert found.pipeline_s == 8.0 and (layout.noam, layout.config, layout.cuts) == (2, "2-1-1", [2, 3])
+    # 25 s and 4*1*100/(2*10) s in a group, halved; with 4*1*100/(2*1)/2 s between the groups halved again
+    assert found.data_parallel_s == ((25 + 20) / 2 + 100) / 2
+    alike = partition(profile([(8, 1, 2)]), (2, 3), (1.0, 1.0), "released-sum")
+    assert [stage.replicas for stage in alike.stages] == [6] and alike.layout.noam == 1
+    assert alike.stages[0].seconds == alike.pipeline_s == alike.data_parallel_s
+
+
+@pytest.mark.parametrize("machines", [1, 3, 12])
+def test_the_papers_recursion(machines):
+    """A(j, m) of section 3.2 as it is written."""
+    draw = random.Random(machines)
+    chain = [(draw.random(), draw.randrange(10**6), draw.randrange(10**6)) for _ in range(18)]  # counted from 1
+    bandwidth = 2e6
+
+    def seconds(i, j, m):
+        work = sum(chain[layer][0] for layer in range(i, j + 1))
+        weights = sum(4 * (m - 1) * chain[layer][2] / m / bandwidth for layer in range(i, j + 1))
+        return max(work, weights) / m
+
+    @functools.cache
+    def slowest(j, m):
+        cases = [seconds(1, j, m)]
+        for i in range(1, j):
+            for used in range(1, m):
+                transfer = 2 * chain[i][1] / bandwidth
+                cases.append(max(slowest(i, m - used), transfer, seconds(i + 1, j, used)))
+        return min(cases)
+
+    expected = slowest(len(chain) - 1, machines)
+    found = partition(profile(chain[1:]), (machines,), (bandwidth,))
+    assert found.pipeline_s == pytest.approx(expected, rel=1e-12)
+
+
+@given(chains, st.lists(st.integers(1, 3), min_size=1, max_size=4), models)
+def test_given_replicas_get_the_best_cuts(chain, replicas, model):
+    if len(replicas) > len(chain):
+        return
+    machines = sum(replicas)
+    found = partition(profile(chain), (machines,), (1.0,), model, replicas=replicas)
+    expected = brute_force.best(model, chain, machines, 1, replicas=replicas)
+    assert found.layout.config == "-".join(map(str, replicas))
+    assert found.pipeline_s == pytest.approx(float(expected.seconds), rel=1e-12, abs=1e-12)
+    assert (found.optima, path(found)) == (expected.optima, expected.path)
+
+
+@pytest.mark.parametrize(
+    ("chain", "machines", "expected"),
+    [
+        # one stage of all is as good as one a machine: fewer stages
+        ([(1, 0, 0)] * 4, 4, ((3, 4),)),
+        # the first layer decides; of the other stages neither is to be short
+        ([(6, 0, 9), (1, 0, 9), (1, 0, 9), (1, 0, 9), (1, 0, 9)], 3, ((0, 1), (2, 1), (4, 1))),
+        # all the same: the first in order
+        ([(1, 0, 9), (1, 0, 9), (1, 0, 9)], 2, ((0, 1), (2, 1))),
+    ],
+)
+def test_ties(chain, machines, expected):
+    found = partition(profile(chain), (machines,), (1.0,), "released-max", straight=len(expected) > 1)
+    assert path(found) == expected and found.optima > 1
+
+
+def test_nothing_to_do_at_all():
+    found = partition(profile([(0, 0, 0)] * 3), (2,), (1.0,), "paper")
+    assert found.pipeline_s == 0.0 and path(found) == ((2, 2),)
+
+
+@pytest.mark.parametrize(
+    ("config", "noam"), [((2, 1, 1), 2), ((7, 1), 2), ((9, 5, 1, 1), 2), ((1, 1, 1, 1), 4), ((3,), 1)]
+)
+def test_minibatches_in_flight(config, noam):
+    assert partition(profile([(1, 1, 1)] * 4), (sum(config),), (1.0,), replicas=config).layout.noam == noam
+
+
+@pytest.mark.parametrize("straight", [False, True])
+def test_a_hundred_layers_on_64_machines(straight):
+    """As large as the issue asks for. Equal layers: a straight pipeline has two of them in its slowest stages."""
+    found = partition(profile([(1.0, 0, 0)] * 100), (64,), (1.0,), straight=straight)
+    assert found.pipeline_s == (2.0 if straight else pytest.approx(100 / 64))
+    if straight:  # 36 pairs among 64 stages
+        assert found.optima == math.comb(64, 36) and len(found.stages) == 64
+        assert path(found)[:28] == tuple((index, 1) for index in range(28))  # the first in lexicographic order
+
+
+def test_tables_that_no_memory_holds_are_refused(monkeypatch):
+    monkeypatch.setattr(limits, "STAGES", 40 * 40 * 4)
+    partition(VGG16, (4,), (1.0,))
+    with pytest.raises(InputError, match="stages to compare"):
+        partition(VGG16, (5,), (1.0,))
+
+
+def test_more_bandwidth_is_never_worse():
+    seconds = [partition(VGG16, (8,), (10.0**power,)).pipeline_s for power in range(7, 12)]
+    assert seconds == sorted(seconds, reverse=True)
+
+
+@pytest.mark.parametrize(
+    ("machines", "bandwidths", "more", "words"),
+    [
+        ((41,), (1.0,), {"straight": True}, "41 stages are more than the 40 layers"),
+        ((9, 5), (1.0, 1.0), {"straight": True}, "45 stages are more than the 40 layers"),
+        ((0,), (1.0,), {}, "machines=0: must be whole numbers, 1 or more"),
+        ((2.5,), (1.0,), {}, "machines=2.5"),
+        ((4,), (0.0,), {}, "bandwidth=0.0: must be numbers above 0"),
+        ((4,), (-1.0,), {}, "bandwidth=-1.0"),
+        ((4,), (math.nan,), {}, "bandwidth=nan"),
+        ((4,), (math.inf,), {}, "bandwidth=inf"),
+        ((4,), (1e-308,), {}, "bandwidth=1e-308"),
+        ((4, 2), (1.0,), {}, "machines=4,2 on 2 levels and bandwidth=1.0 on 1"),
+        ((4,), (1.0, 1.0), {}, "the network has a bandwidth for each level"),
+        ((2, 2, 2), (1.0, 1.0, 1.0), {}, "must be N, or N1,N2"),
+        ((4,), (1.0,), {"cost_model": "released"}, "unknown cost model 'released'; valid: released-"),
+        (
+            (4,),
+            (1.0,),
+            {"replicas": (2, 1)},
+            "config 2-1: must be whole numbers, 1 or more, whose sum is the 4 machines",
+        ),
+        ((4,), (1.0,), {"replicas": (4, 0)}, "config 4-0"),
+        ((41,), (1.0,), {"replicas": (1,) * 41}, "41 stages are more than the 40 layers"),
+        ((4,), (1.0,), {"replicas": (3, 1), "straight": True}, "straight pipeline have one replica"),
+        ((2, 2), (1.0, 1.0), {"replicas": (3, 1)}, "one level"),
+    ],
+)
+def test_what_cannot_be_is_one_line(machines, bandwidths, more, words):
+    with pytest.raises(InputError) as refusal:
+        partition(VGG16, machines, bandwidths, **more)
+    assert words in str(refusal.value) and "\n" not in str(refusal.value)

@@ -1,0 +1,352 @@
+"""Schedules of pipelines: as text beside golden files, what holds of every one of them, and `repro schedule`."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from repro.algorithms.pipeline import deadlock, timeline
+from repro.algorithms.pipeline.layout import Layout, layout
+from repro.algorithms.pipeline.plan import BACKWARD, FORWARD, SEMANTICS, Plan, flush_of
+from repro.algorithms.pipeline.versions import Versions
+from repro.cli.main import main
+from repro.core.errors import InputError
+from repro.strategies.shared import pipeline as pipelines
+from tests.unit.strategies.test_pipedream import BLOCKS
+from tests.unit.strategies.test_pipedream import run as train
+
+_SECTIONS = Path(__file__).with_name("schedules.txt").read_text().split("# ")[1:]
+DRAWN = dict(section.split("\n", 1) for section in _SECTIONS)  # name -> a schedule as text
+
+
+def placed(config: str) -> Layout:
+    """One block a stage."""
+    stages = len(config.split("-"))
+    return layout(config, range(1, stages), stages)
+
+
+def plan(config: str, minibatches: int, **how) -> Plan:
+    return Plan(placed(config), minibatches, **how)
+
+
+# --- where a run may stop
+
+
+def test_a_run_stops_between_updates_and_at_its_end_after_all():
+    """Rounds of two minibatches, of nine in all: the last round is of one. Iterations are of three."""
+    replicated = plan("2-1", 9)
+    assert [replicated.stop_at(minibatches) for minibatches in range(1, 10)] == [0, 2, 2, 4, 4, 6, 6, 8, 9]
+    assert [replicated.next_stop(minibatch, 3) for minibatch in (0, 2, 5, 6, 8)] == [2, 6, 6, 9, 9]
+    assert [plan("1-1", 7).stop_at(minibatches) for minibatches in (1, 6, 7)] == [1, 6, 7]
+
+
+# --- text
+
+# file -> configuration, how, units of a forward and a backward pass, what `repro schedule` is given for it
+GOLDEN = {
+    "1f1b": ("1-1-1-1", {}, (1, 1), []),  # Figure 8
+    "1f1b-backward-twice-as-long": ("1-1-1-1", {}, (1, 2), ["--backward", "2"]),
+    "model-parallel": ("1-1-1-1", {"in_flight": 1}, (1, 1), ["--in-flight", "1"]),  # Figure 3
+    "gpipe": ("1-1-1-1", {"schedule": "gpipe", "flush": 4}, (1, 1), ["--schedule", "gpipe"]),
+    "1f1b-flush": ("1-1-1-1", {"schedule": "1f1b-flush", "flush": 4}, (1, 1), ["--schedule", "1f1b-flush"]),
+    "replicated": ("2-1-1", {}, (1, 1), []),
+    "replicated-no-overlap": ("2-1-1", {"overlap": False}, (1, 1), ["--overlap", "off"]),
+}
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_golden(name):
+    config, how, units, _ = GOLDEN[name]
+    assert timeline.text(plan(config, 8, **how), *units) + "\n" == DRAWN[name]
+
+
+def cells(name: str) -> list[list[str]]:
+    """A golden schedule: of each rank, what it does in each unit."""
+    lines = DRAWN[name].splitlines()
+    return [line.split()[2:] for line in lines]
+
+
+def test_figure_8_is_what_the_paper_says_of_it():
+    """Section 3.3: four minibatches at start-up; then forward and backward in turn, and no idle unit."""
+    first, *_, last = cells("1f1b")
+    assert first[:8] == ["1", "2", "3", "4", ".", ".", ".", "1*"] and last[3:7] == ["1", "1*", "2", "2*"]
+    # section 3.4: minibatch 5 goes forward on machine 1 after the update of 1, backward after those of 2, 3 and 4
+    forward, backward = first.index("5"), first.index("5*")
+    assert [c for c in first[:forward] if "*" in c] == ["1*"]
+    assert [c for c in first[forward:backward] if "*" in c] == ["2*", "3*", "4*"]
+    # and "on machine 2 uses parameters updates from 2" as well
+    second = cells("1f1b")[1]
+    assert [c for c in second[: second.index("5")] if "*" in c] == ["1*", "2*"]
+
+
+def test_model_parallelism_has_one_machine_at_work():
+    assert all(sum(cell != "." for cell in unit) == 1 for unit in zip(*cells("model-parallel")))
+
+
+# --- what holds of every schedule, on random configurations
+
+
+def stages(one: Plan) -> int:
+    return len(one.layout.stages)
+
+
+def chosen(seed: int) -> tuple[str, int, random.Random]:
+    """A configuration of up to six stages and five replicas, and a number of minibatches that may not fill it."""
+    draw = random.Random(seed)
+    replicas = [draw.choice([1, 1, 2, 3, 4, 5]) for _ in range(draw.randint(1, 6))]
+    minibatches = draw.choice([1, 2, sum(replicas) - 1 or 1, draw.randint(1, 60)])
+    return "-".join(map(str, replicas)), minibatches, draw
+
+
+def any_plan(seed: int) -> Plan:
+    """Of any schedule and with any options that are allowed."""
+    config, minibatches, draw = chosen(seed)
+    schedule = draw.choice(["1f1b", "1f1b", "gpipe", "1f1b-flush"])
+    if schedule != "1f1b":
+        return plan(config, minibatches, schedule=schedule, flush=draw.randint(1, 3) * flush_of(placed(config)))
+    return plan(config, minibatches, semantics=draw.choice(SEMANTICS), overlap=draw.random() < 0.5)
+
+
+SEEDS = range(80)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_pass_happens_once_on_its_rank_and_in_order(seed):
+    one = any_plan(seed)
+    passes = deadlock.run(one, seconds=lambda stage, kind: 1.0 + 0.5 * stage + (kind == BACKWARD))
+    last, every = stages(one) - 1, range(one.minibatches)
+    wanted = {(stage, kind, t) for stage in range(last + 1) for kind in (FORWARD, BACKWARD) for t in every}
+    assert Counter((p.stage, p.kind, p.minibatch) for p in passes) == Counter(wanted)
+    found = {(p.stage, p.kind, p.minibatch): p for p in passes}
+    for (stage, kind, t), p in found.items():
+        assert p.rank == one.layout.rank_of(stage, t) and one.layout.place(p.rank) == (stage, t % one.replicas(stage))
+        if kind == FORWARD and stage:
+            assert found[stage - 1, FORWARD, t].end <= p.start
+        if kind == BACKWARD:
+            assert found[stage, FORWARD, t].end <= p.start
+            assert stage == last or found[stage + 1, BACKWARD, t].end <= p.start
+    for rank in range(one.layout.ranks):
+        mine = sorted((p.start, p.end) for p in passes if p.rank == rank)
+        assert all(before[1] <= after[0] for before, after in pairwise(mine))
+
+
+def most_in_flight(one: Plan, stage: int, replica: int) -> int:
+    under_way, most = 0, 0
+    for op in one.ops(stage, replica):
+        under_way += 1 if op.kind == FORWARD else -1
+        most = max(most, under_way)
+    return most
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_never_more_in_flight_than_the_window(seed):
+    one = any_plan(seed)
+    assert one.window(0) == one.layout.noam
+    for stage in range(stages(one)):
+        share = one.flush // one.replicas(stage) if one.flush else one.minibatches
+        allowed = share if one.schedule == "gpipe" else min(one.window(stage), share)
+        for replica in range(one.replicas(stage)):
+            assert most_in_flight(one, stage, replica) == min(allowed, one.count(stage, replica))
+
+
+@pytest.mark.parametrize("config", ["1-1-1-1", "2-1-1", "1-3"])
+@pytest.mark.parametrize("in_flight", [1, 2, 3, 9])
+def test_no_more_are_admitted_than_asked_for(config, in_flight):
+    one = plan(config, 40, in_flight=in_flight)
+    assert most_in_flight(one, 0, 0) == min(in_flight, one.layout.noam)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_1f1b_alternates_between_start_up_and_drain(seed):
+    config, minibatches, _ = chosen(seed)
+    one = plan(config, minibatches)
+    for stage in range(stages(one)):
+        for replica in range(one.replicas(stage)):
+            mine = one.count(stage, replica)
+            ahead = min(one.window(stage), mine)
+            kinds = "".join(op.kind for op in one.ops(stage, replica))
+            assert kinds == "F" * ahead + "BF" * (mine - ahead) + "B" * ahead
+
+
+@pytest.mark.parametrize("semantics", SEMANTICS)
+@pytest.mark.parametrize("overlap", [True, False])
+def test_noam_minibatches_in_flight_never_deadlock(semantics, overlap):
+    for seed in range(120):
+        config, minibatches, _ = chosen(seed)
+        deadlock.run(plan(config, minibatches, semantics=semantics, overlap=overlap))
+        deadlock.check(plan(config, 10_000 + seed, semantics=semantics, overlap=overlap))
+
+
+@pytest.mark.parametrize("units", [(1, 1), (1, 2), (2, 3), (3, 1)])
+@pytest.mark.parametrize("length", range(1, 9))
+def test_a_balanced_straight_pipeline_is_never_idle_in_its_steady_state(length, units):
+    """Section 3.3, also where a backward pass takes longer than a forward pass."""
+    passes = timeline.passes(plan("-".join(["1"] * length), 3 * length + 5), *units)
+    for rank in range(length):
+        mine = sorted((p.start, p.end, p.kind, p.minibatch) for p in passes if p.rank == rank)
+        first = next(i for i, (*_, kind, _) in enumerate(mine) if kind == BACKWARD)
+        last = max(i for i, (*_, kind, _) in enumerate(mine) if kind == FORWARD)
+        assert all(before[1] == after[0] for before, after in pairwise(mine[first : last + 1]))
+
+
+@pytest.mark.parametrize("overlap", [True, False])
+def test_a_plan_that_deadlocks_is_refused_in_one_line(overlap):
+    """Two replicas of the input stage with one minibatch each: a third is admitted when both have ended their round."""
+    with pytest.raises(InputError, match=r"1f1b of 2-1-1 deadlocks: rank 0 \(stage 0\).*minibatch 2; give it") as said:
+        deadlock.check(plan("2-1-1", 16, in_flight=1, overlap=overlap))
+    assert "\n" not in str(said.value)
+
+
+def test_a_flush_that_replicas_cannot_share_is_refused():
+    with pytest.raises(InputError, match="a flush of 3 minibatches cannot be shared by the 2 replicas of stage 1"):
+        plan("1-2", 12, schedule="gpipe", flush=3)
+
+
+# --- versions of the weights
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_versions_start_with_the_first_and_never_go_back(seed):
+    """Nor is a gradient of weights that have updates of later minibatches in them."""
+    one = any_plan(seed)
+    for stage in range(stages(one)):
+        versions = [one.version(stage, k, 0) for k in range(one.count(stage, 0))]
+        assert versions[:1] == [0] and all(a <= b for a, b in pairwise(versions))
+        assert all(version <= one.update_of(stage, k) for k, version in enumerate(versions))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_vertical_sync_has_one_version_in_all_stages(seed):
+    """Counted in minibatches, where the groups of updates divide each other; else the whole updates among them."""
+    config, minibatches, draw = chosen(seed)
+    one = plan(config, minibatches, semantics="vertical_sync", overlap=draw.random() < 0.5)
+    for t in range(minibatches):
+        seen = [one.version(s, t // m, t % m) * m for s, m in enumerate(map(one.group, range(stages(one))))]
+        for stage, here in enumerate(seen):
+            if one.group(0) % one.group(stage) == 0:
+                assert here == seen[0]
+            else:
+                assert seen[0] - one.group(stage) < here <= seen[0]
+
+
+def held(config: str, options: dict, monkeypatch) -> tuple[Plan, list[int]]:
+    """The plan of a run, and of each of its ranks the most versions that it held at once."""
+    made = []
+
+    class Recorded(Versions):
+        def __init__(self, *given, **how):
+            super().__init__(*given, **how)
+            made.append(self)
+
+    monkeypatch.setattr(pipelines, "Versions", Recorded)
+    cuts = list(range(1, len(config.split("-"))))
+    train(config, cuts, steps=6, options=options)
+    return Plan(layout(config, cuts, BLOCKS), 1, **options), [versions.peak for versions in made]
+
+
+@pytest.mark.parametrize("config", ["1-1-1-1-1", "2-1-1", "3-1", "1-2-1", "2-3"])
+@pytest.mark.parametrize("options", [{}, {"overlap": False}, {"in_flight": 2}])
+def test_as_many_versions_as_minibatches_in_flight(config, options, monkeypatch):
+    """And one more where replicas go on while they synchronise: the weights of the round that they wait for."""
+    one, peaks = held(config, options, monkeypatch)
+    ranks = [one.layout.place(rank).stage for rank in range(one.layout.ranks)]
+    assert peaks == [one.window(stage) + one.overlaps(stage) for stage in ranks]
+
+
+@pytest.mark.parametrize("config", ["1-1-1-1-1", "2-1-1", "3-1", "1-2-1", "2-3"])
+@pytest.mark.parametrize("options", [{}, {"overlap": False}, {"in_flight": 2}])
+@pytest.mark.parametrize("semantics", SEMANTICS)
+def test_a_run_holds_the_predicted_number_of_stashed_versions(config, options, semantics, monkeypatch):
+    one, peaks = held(config, options | {"semantics": semantics}, monkeypatch)
+    assert peaks == [one.stashes(*one.layout.place(rank)) + 1 for rank in range(one.layout.ranks)]
+
+
+@pytest.mark.parametrize("config", ["1-1", "1-1-1-1-1"])
+def test_vertical_sync_keeps_the_input_stages_versions_in_all_of_a_straight_pipeline(config, monkeypatch):
+    one, peaks = held(config, {"semantics": "vertical_sync"}, monkeypatch)
+    assert peaks == [one.layout.noam] * one.layout.ranks
+
+
+@pytest.mark.parametrize("config", ["1-1-1-1-1", "2-1-1", "2-3"])
+def test_naive_pipelining_has_one_version(config, monkeypatch):
+    one, peaks = held(config, {"semantics": "naive"}, monkeypatch)
+    assert peaks == [1] * one.layout.ranks
+
+
+# --- from the shell
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_the_command_prints_it(name, capsys):
+    config, _, _, arguments = GOLDEN[name]
+    assert main(["schedule", config, *arguments]) == 0
+    head, text = capsys.readouterr().out.split("\n", 1)
+    assert text == DRAWN[name]
+    assert f" of {config}, " in head and "8 minibatches in " in head
+
+
+def test_the_heading(capsys):
+    assert main(["schedule", "1-1-1-1", "--minibatches", "4", "--in-flight", "3"]) == 0
+    heading = capsys.readouterr().out.splitlines()[0]
+    assert heading.startswith("1f1b of 1-1-1-1, NOAM 4, stashing, at most 3 in flight: 4 minibatches in ")
+    assert main(["schedule", "2-1", "--schedule", "gpipe"]) == 0
+    assert "gpipe of 2-1, flushed every 4 minibatches: " in capsys.readouterr().out
+
+
+def test_as_json(capsys):
+    assert main(["schedule", "2-1", "--minibatches", "3", "--backward", "2", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    passes = found.pop("passes")
+    assert found == {
+        "config": "2-1",
+        "schedule": "1f1b",
+        "minibatches": 3,
+        "flush": None,
+        "in_flight": None,
+        "semantics": "stashing",
+        "overlap": True,
+        "noam": 2,
+        "forward": 1,
+        "backward": 2,
+    }
+    assert len(passes) == 2 * 2 * 3
+    assert passes[0] == {"rank": 0, "stage": 0, "kind": "F", "minibatch": 0, "start": 0.0, "end": 1.0}
+    [last] = [one for one in passes if (one["stage"], one["kind"], one["minibatch"]) == (1, "B", 0)]
+    assert last == {"rank": 2, "stage": 1, "kind": "B", "minibatch": 0, "start": 2.0, "end": 4.0}
+
+
+def test_as_json_with_flushes(capsys):
+    assert main(["schedule", "1-1", "--schedule", "1f1b-flush", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["flush"], found["semantics"], found["overlap"]) == (2, None, None)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["two"], "config two: must be the replicas of each stage, as in 2-1-1"),
+        (["auto"], "config auto: must be the replicas"),
+        (["2-0"], "config 2-0: must be the replicas"),
+        (["1-1", "--minibatches", "0"], "--minibatches 0: must be a whole number, 1 or more"),
+        (["1-1", "--forward", "0"], "--forward 0"),
+        (["1-1", "--backward", "-1"], "--backward -1"),
+        (["1-1", "--in-flight", "0"], "--in-flight 0"),
+        (["1-1", "--schedule", "gpipe", "--flush", "0"], "--flush 0"),
+        (["1-1", "--schedule", "pipe"], "unknown schedule 'pipe'; valid: gpipe"),
+        (["1-1", "--semantics", "stash"], "unknown semantics 'stash'; valid: stashing"),
+        (["1-1", "--flush", "4"], "--flush 4: only gpipe and 1f1b-flush have flushes"),
+        (["1-1", "--schedule", "gpipe", "--semantics", "naive"], "--semantics naive: only schedule 1f1b has it"),
+        (["1-1", "--schedule", "gpipe", "--in-flight", "2"], "--in-flight 2: only schedule 1f1b has it, not gpipe"),
+        (["2-1", "--schedule", "gpipe", "--flush", "3"], "a flush of 3 minibatches cannot be shared by the 2 replicas"),
+        (["2-1-1", "--in-flight", "1"], "the schedule 1f1b of 2-1-1 deadlocks: rank 0 (stage 0)"),
+    ],
+)
+def test_the_command_refuses(arguments, words, capsys):
+    assert main(["schedule", *arguments]) == 2
+    said = capsys.readouterr()
+    assert said.out == "" and words in said.err and said.err.count("\n") == 1

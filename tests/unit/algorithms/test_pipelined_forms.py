@@ -1,0 +1,169 @@
+"""The pipelined ring's closed forms against the virtual fabric, and against each other."""
+
+from __future__ import annotations
+
+import random
+from itertools import product
+
+import pytest
+import torch
+
+from repro.algorithms.timing import closed_forms as forms
+from repro.algorithms.timing.collective_forms import _pipeline
+from repro.core.errors import InputError
+from repro.fabric.codecs import codec
+from repro.fabric.collectives import dense as collectives
+from repro.fabric.collectives.compressed import CompressedAllreduce
+from repro.fabric.costs import Costs
+from repro.fabric.virtual import fabric as virtual
+
+ROUNDING = 1e-11
+BETA = 1e-9
+RANKS = [2, 3, 6]
+
+
+def simulate(ranks: int, elements: int, network: virtual.Network, costs: Costs, pieces: int, device="meta") -> float:
+    def main(fabric: virtual.VirtualFabric) -> float:
+        collectives.ring_pipelined(fabric, torch.ones(elements, device=device), pieces=pieces)
+        return fabric.now()
+
+    return max(virtual.run(ranks, main, network, costs))
+
+
+def reducing(gamma: float, sync: float = 0.0) -> Costs:
+    return Costs(True, {"reduce": gamma}, {"sync": sync})
+
+
+@pytest.mark.parametrize("p", RANKS)
+@pytest.mark.parametrize("m", [1, 2, 4, 7])
+def test_equal_pieces(p: int, m: int) -> None:
+    """alpha none, small, about a piece, large; reducing free, faster than the wire, as fast, slower, much slower."""
+    piece = 25
+    c = 4 * piece * BETA
+    for alpha, ratio in product((0.0, 0.1 * c, 1.3 * c, 50 * c), (0.0, 0.3, 1.0, 1.1, 2.5, 20.0)):
+        costs, network = reducing(ratio * BETA, 3e-6), virtual.Network(alpha, BETA)
+        n = 4 * piece * p * m
+        found = simulate(p, n // 4, network, costs, m)
+        form = 3e-6 + forms.ring_pipelined_even(p, alpha, c, ratio * c, m)
+        assert found == pytest.approx(form, rel=ROUNDING), (alpha / c, ratio)
+        assert forms.ring_pipelined(p, n, alpha, BETA, ratio * BETA, 3e-6, m) == pytest.approx(form, rel=ROUNDING)
+        assert forms.piece_stages(p, n, BETA, costs, codec("none"), m) == pytest.approx((c, ratio * c, m))
+
+
+@pytest.mark.parametrize("p", [1, *RANKS])
+@pytest.mark.parametrize("elements", [1, 5, 13, 1001])
+def test_any_length(p: int, elements: int) -> None:
+    """Pieces that differ by an element, empty ones, fewer elements than ranks: exact by recursion, bounded in closed
+    form with the largest piece."""
+    for pieces, alpha, gamma in product((1, 2, 3, 4, 9), (0.0, 3e-9, 1e-4), (0.0, 4e-10, 3e-9)):
+        network, costs = virtual.Network(alpha, BETA), reducing(gamma)
+        found = simulate(p, elements, network, costs, pieces)
+        exact = forms.ring_pipelined(p, 4 * elements, alpha, BETA, gamma, pieces=pieces)
+        assert found == pytest.approx(exact, rel=ROUNDING), (pieces, alpha, gamma)
+        wire, work, m = forms.piece_stages(p, 4 * elements, BETA, costs, codec("none"), pieces)
+        assert exact <= forms.ring_pipelined_even(p, alpha, wire, work, m) * (1 + ROUNDING)
+        if elements < 20:
+            assert simulate(p, elements, network, costs, pieces, "cpu") == found
+
+
+CODEC_COSTS = Costs(
+    True,
+    {
+        "reduce": 1e-10,
+        "encode/truncate16": 5e-11, "decode/truncate16": 4e-11, "encode/quantize8": 9e-11, "decode/quantize8": 7e-11,
+        "encode/ternary": 4e-9, "decode/ternary": 2e-9,
+    },
+    {"sync": 2e-5, "encode/quantize8": 3e-6, "decode/ternary": 1e-7},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["none", "truncate16", "quantize8", "ternary"])
+@pytest.mark.parametrize("p", [1, *RANKS])
+@pytest.mark.parametrize("alpha", [1e-7, 1e-4])
+def test_with_a_codec(name: str, p: int, alpha: float) -> None:
+    network = virtual.Network(alpha, BETA)
+    for elements, pieces in product((1, 24, 1001, 48_000), (1, 4, 5)):
+        n = 4 * elements
+
+        def main(fabric: virtual.VirtualFabric, elements: int = elements, pieces: int = pieces) -> float:
+            allreduce = CompressedAllreduce(fabric, elements, name, "ring_pipelined", pieces=pieces)
+            gradient = torch.ones(elements, device="meta")
+            allreduce.decompress(allreduce.reduce(allreduce.compress(gradient)), gradient)
+            return fabric.now()
+
+        compress, decompress = forms.codec_device(n, CODEC_COSTS, codec(name))
+        known = (p, n, alpha, BETA, CODEC_COSTS, codec(name))
+        ring = forms.ring_pipelined_encoded(*known, pieces)
+        found = max(virtual.run(p, main, network, CODEC_COSTS))
+        assert found == pytest.approx(compress + ring + decompress, rel=ROUNDING)
+        if pieces == 1 and p > 1:
+            assert ring == pytest.approx(forms.ring_encoded(*known), rel=ROUNDING)
+        if elements % (p * pieces) == 0:
+            stages = forms.piece_stages(p, n, BETA, CODEC_COSTS, codec(name), pieces)
+            even = CODEC_COSTS.seconds("sync") + forms.ring_pipelined_even(p, alpha, *stages)
+            assert ring == pytest.approx(even, rel=ROUNDING)
+
+
+def test_the_closed_form_is_the_recursion() -> None:
+    """In whole numbers, so that it is exact: all regimes and what lies between them."""
+    draw = random.Random(1)
+    for _ in range(4000):
+        p, m, c = draw.randint(2, 9), draw.randint(1, 9), draw.randint(1, 12)
+        r = draw.choice([0, draw.randint(0, 40), c, c + 1])
+        alpha = draw.choice([0, draw.randint(0, 20), draw.randint(0, 200)])
+        in_place = draw.random() < 0.5
+        exact = _pipeline(p, 4 * p * m, alpha, lambda length, c=c: c, lambda block, r=r: r, m, in_place)
+        assert exact == forms.ring_pipelined_even(p, alpha, c, r, m), (p, m, c, r, alpha)
+
+
+def test_regimes() -> None:
+    draw, seen = random.Random(2), {"network": 0, "reduction": 0, "latency": 0}
+    for _ in range(4000):
+        p, m, c = draw.randint(2, 9), draw.randint(1, 9), draw.randint(1, 12)
+        r, alpha = draw.choice([0, draw.randint(0, 60)]), draw.choice([0, draw.randint(0, 200)])
+        found = forms.ring_pipelined_even(p, alpha, c, r, m)
+        if r <= c and alpha + c + r <= m * c:
+            seen["network"] += 1
+            assert found == 2 * (p - 1) * m * c + alpha
+        if r >= 2 * c and alpha + c + r <= m * r and alpha + c <= m * c:
+            seen["reduction"] += 1
+            assert found == (p - 1) * m * (c + r) + 2 * alpha - (m - 2) * c
+        if alpha + c >= m * c and alpha + c + r >= m * max(c, r):
+            seen["latency"] += 1
+            assert found == 2 * (p - 1) * (alpha + c) + (p - 1) * r + (m - 1) * max(c, r)
+        assert found >= 2 * (p - 1) * m * c + alpha  # never faster than the network
+        assert found >= (p - 1) * m * r  # nor than the reductions
+        assert found <= 2 * (p - 1) * (alpha + m * c) + (p - 1) * m * r  # nor slower than the ring
+    assert min(seen.values()) > 100
+
+
+def test_reduction_is_hidden_where_the_network_is_slower() -> None:
+    """Section 3.2: "since the communication time is often larger than the reduction time, the latter can be hidden"."""
+    p, n = 4, 4 * 960_000
+    plain = forms.ring(p, n, 1e-5, BETA, 0.9 * BETA)
+    pipelined = forms.ring_pipelined(p, n, 1e-5, BETA, 0.9 * BETA, pieces=8)
+    assert pipelined == pytest.approx(2 * (p - 1) / p * n * BETA + 1e-5, rel=ROUNDING)
+    assert plain - pipelined == pytest.approx((p - 1) / p * n * 0.9 * BETA + (2 * (p - 1) - 1) * 1e-5, rel=1e-9)
+
+
+def test_pieces_are_at_least_one() -> None:
+    assert forms.PIECES == collectives.PIECES
+    with pytest.raises(InputError, match="pieces 0"):
+        virtual.run(1, lambda f: CompressedAllreduce(f, 4, "none", "ring_pipelined", pieces=0), virtual.Network(0, 0))
+
+
+@pytest.mark.parametrize("late", range(4))
+def test_a_late_rank_delays_by_its_delay_at_most(late: int) -> None:
+    """Receives wait for pieces, not the other way round: nobody stalls for longer than the one that is late."""
+    network, costs = virtual.Network(1e-6, BETA), reducing(4e-10)
+
+    def main(fabric: virtual.VirtualFabric) -> tuple[float, list[float]]:
+        fabric.sleep(1.0 if fabric.rank == late else 0.0)
+        vector = torch.full((48,), float(fabric.rank))
+        collectives.ring_pipelined(fabric, vector)
+        return fabric.now(), vector.tolist()
+
+    ends = virtual.run(4, main, network, costs)
+    form = forms.ring_pipelined(4, 4 * 48, 1e-6, BETA, 4e-10)
+    assert max(end for end, _ in ends) <= (1.0 + form) * (1 + ROUNDING)
+    assert all(total == [6.0] * 48 for _, total in ends)

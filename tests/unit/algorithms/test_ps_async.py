@@ -1,0 +1,253 @@
+"""The asynchronous parameter server, and blocks that compute while the first pull is under way."""
+
+from __future__ import annotations
+
+import heapq
+from collections import OrderedDict
+
+import pytest
+import torch
+from torch import nn
+
+from repro.algorithms.batching.profile import PullProfile
+from repro.algorithms.parameter_server.module import ServedModule
+from repro.fabric.virtual import fabric as virtual
+from repro.strategies.ps_async import PSAsync
+from repro.testing import small
+from repro.training.device_times import BlockSeconds
+from tests.unit.algorithms.test_parameter_server import step_seconds
+
+# --- the asynchronous parameter server: every push once, in order of arrival, with the staleness that it really has
+
+
+MILLISECONDS = {
+    1: [3.0],
+    2: [3.0, 7.3],
+    3: [13.3, 3.0, 5.1],
+    4: [3.0, 4.3, 29.3, 5.7],
+    6: [3.1, 4.3, 41.3, 5.9, 9.7, 3.7],
+}
+
+
+def uneven(workers):
+    """Each worker at its own speed; the server computes nothing."""
+    seconds = [*(ms * 1e-3 for ms in MILLISECONDS[workers]), 0.0]
+    return lambda rank: BlockSeconds([seconds[rank] / 4] * 2, [seconds[rank] / 4] * 2)
+
+
+def initial() -> torch.Tensor:
+    return small.ModelShard(small.model(), small.SGD, torch.device("cpu")).weights.clone()
+
+
+def replay(workers, steps):
+    """The server's weights and each push's staleness, from the workers' speeds alone, one event after the other."""
+    weights = initial()
+    transfer = small.NETWORK.alpha + 4 * weights.numel() * small.NETWORK.beta
+    update_s = 4 * weights.numel() * small.COSTS.seconds_per_byte["update"]
+    compute = [ms * 1e-3 for ms in MILLISECONDS[workers]]
+    arrivals = [(seconds + transfer, worker, 0) for worker, seconds in enumerate(compute)]
+    heapq.heapify(arrivals)
+    held, pulled, version, staleness, served, free = [weights] * workers, [0] * workers, 0, [], [], 0.0
+    while arrivals:
+        arrived, worker, iteration = heapq.heappop(arrivals)
+        gradient = small.serial_gradient(held[worker], iteration, worker, workers)
+        weights = weights.add(gradient, alpha=-small.SGD.lr * (1 / workers))
+        staleness.append(version - pulled[worker])
+        version += 1
+        held[worker], pulled[worker] = weights, version
+        served.append(worker)
+        free = max(free, arrived) + update_s
+        if iteration + 1 < steps:
+            heapq.heappush(arrivals, (free + transfer + compute[worker] + transfer, worker, iteration + 1))
+    return weights, held, staleness, served
+
+
+@pytest.mark.parametrize("workers", MILLISECONDS)
+def test_pushes_are_applied_in_order_of_arrival(workers):
+    """Bit for bit what a serial replay of the arrivals gives, worker by worker and at the server."""
+    weights, held, staleness, served = replay(workers, steps=8)
+    run = small.run("ps_async", workers=workers, steps=8, blocks=uneven(workers))
+    assert torch.equal(run.weights[-1], weights)
+    assert all(torch.equal(mine, theirs) for mine, theirs in zip(run.weights, held, strict=False))
+    assert run.staleness == [[]] * workers + [staleness]
+    if workers > 2:  # a fast worker really was ahead: served more than once before the slow one came for the first time
+        slow = MILLISECONDS[workers].index(max(MILLISECONDS[workers]))
+        assert max(served[: served.index(slow)].count(worker) for worker in range(workers)) > 1
+
+
+@pytest.mark.parametrize("workers", [2, 3, 6])
+def test_no_push_is_lost_or_applied_twice(workers, monkeypatch):
+    pushed = []
+    compute = PSAsync.local_gradient
+
+    def record(self, out):
+        report = compute(self, out)
+        pushed.append((report.minibatches[0], out.clone()))
+        return report
+
+    monkeypatch.setattr(PSAsync, "local_gradient", record)
+    run = small.run("ps_async", workers=workers, steps=10, blocks=uneven(workers))
+    assert sorted(minibatch for minibatch, _ in pushed) == list(range(10 * workers))
+    applied = initial() - small.SGD.lr / workers * torch.stack([gradient for _, gradient in pushed]).sum(0)
+    torch.testing.assert_close(run.weights[-1], applied)
+    state = run.states[-1]
+    assert state["version"] == 10 * workers == len(run.staleness[-1]) and state["iteration"] == 10
+    assert max(state["pulled"]) == state["version"] and len(set(state["pulled"])) == workers
+
+
+@pytest.mark.parametrize("workers", [1, 2, 3, 4])
+def test_equal_workers_are_served_in_rank_order(workers):
+    """Then every push is as old as there are other workers; at the same time the lowest rank comes first."""
+    run = small.run("ps_async", workers=workers, steps=5)
+    assert run.staleness[-1] == [*range(workers)] + [workers - 1] * (4 * workers)
+    assert run.states[-1]["pulled"] == [4 * workers + rank + 1 for rank in range(workers)]
+
+
+def test_a_fast_worker_does_not_wait_for_a_slow_one():
+    """It has done its iterations in its own time and the way to the server and back."""
+    fast, slow = 3e-3, 300e-3
+    blocks = lambda rank: BlockSeconds([fast if rank == 0 else slow, 0.0], [0.0, 0.0])  # noqa: E731
+    ends = []
+    work = PSAsync.work
+
+    def timed(self):
+        report = work(self)
+        ends.append((self.worker.rank, self.worker.fabric.now()))
+        return report
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PSAsync, "work", timed)
+        small.run("ps_async", workers=2, steps=10, blocks=blocks)
+    of_fast = [time for rank, time in ends if rank == 0]
+    assert len(of_fast) == 10 and of_fast[-1] < 10 * (fast + 0.5e-3) < slow
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+def test_uneven_runs_repeat_and_survive_settling(workers):
+    how = dict(workers=workers, blocks=uneven(workers), optimizer=small.SGD.model_copy(update={"momentum": 0.9}))
+    whole = small.run("ps_async", **how)
+    assert small.run("ps_async", **how).digests == whole.digests
+    assert small.run("ps_async", settle_every=1, **how).digests == whole.digests
+    assert small.run("ps_async", stop_and_resume_at=5, **how).digests == whole.digests
+
+
+def test_bytes_are_those_of_the_synchronous_server():
+    assert small.run("ps_async", workers=3).bytes_sent == small.run("ps_sync", workers=3).bytes_sent
+
+
+def test_the_server_holds_what_is_evaluated_and_a_worker_the_running_means():
+    def normed():
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            second = nn.Sequential(nn.BatchNorm1d(5), nn.Linear(5, small.CLASSES))
+            return nn.Sequential(OrderedDict(a=nn.Linear(small.INPUTS, 5), b=second))
+
+    assert small.run("ps_async").held == [set(), set(), set(small.model().state_dict())]
+    held = small.run("ps_async", build_model=normed).held
+    assert held[0] == held[1] == {"b.0.running_mean", "b.0.running_var", "b.0.num_batches_tracked"}
+    assert held[2] == set(normed().state_dict())
+
+
+def test_without_arithmetic_it_takes_the_same_time():
+    how = dict(workers=3, blocks=uneven(3))
+    timed, real = small.run("ps_async", arithmetic=False, **how), small.run("ps_async", **how)
+    assert (timed.seconds, timed.bytes_sent, timed.staleness) == (real.seconds, real.bytes_sent, real.staleness)
+
+
+# --- blocks at the front without parameters to train compute while the first pull is under way, and change no weight
+
+
+ALPHA = 5e-4  # seconds; a pull is a request and an answer: 1 ms, and STARTUP before
+STARTUP = 1e-3
+PULL = STARTUP + 2 * ALPHA
+
+
+@pytest.mark.parametrize("forward", [1e-3, 5e-3])
+@pytest.mark.parametrize("name, options", [
+    ("ibatch", {"mode": "exact"}), ("ibatch", {"mode": "greedy"}), ("ps_layerwise", {}),
+    ("ibatch", {"batches": [[1, 1], [2, 7]]}),
+])  # fmt: skip
+def test_the_first_block_computes_during_the_first_pull(name, options, forward):
+    """Only the first block, which has no parameters, takes time: its pass or all pulls, whatever ends last."""
+    blocks = BlockSeconds([forward, *[0.0] * 6], [0.0] * 7)
+    described, rank = step_seconds(name, options, blocks, STARTUP, ALPHA, 0.0)
+    assert described["batches"][0] == [1, 1]
+    step, pulls = rank["first_step"], len(described["batches"]) - 1
+    assert step["pull_s"] == pytest.approx(pulls * PULL)  # nothing is asked for batch 0
+    assert step["forward_end_s"] == pytest.approx(max(forward, pulls * PULL))
+    assert step["overlap_s"] == pytest.approx(min(forward, pulls * PULL))
+    assert step["forward_s"] == pytest.approx(forward)
+    assert described["executed_s"] == pytest.approx(step["forward_end_s"], abs=1e-8)  # a transfer counts 1 ns at least
+
+
+def test_the_default_server_computes_nothing_before_all_is_pulled():
+    blocks = BlockSeconds([5e-3, *[0.0] * 6], [0.0] * 7)
+    described, rank = step_seconds("ps_default", {}, blocks, STARTUP, ALPHA, 0.0)
+    assert rank["first_step"]["forward_end_s"] == pytest.approx(PULL + 5e-3) and rank["overlap_s"] == 0.0
+    assert described["executed_s"] == pytest.approx(PULL + 5e-3, abs=1e-8)
+
+
+def frozen(seed: int = 0) -> nn.Sequential:
+    """A first block whose parameters do not train, and two that do."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        first = nn.Sequential(nn.Linear(small.INPUTS, 8), nn.Tanh()).requires_grad_(False)
+        second, third = nn.Sequential(nn.Linear(8, 5), nn.Tanh()), nn.Linear(5, small.CLASSES)
+    return nn.Sequential(OrderedDict(a=first, b=second, c=third))
+
+
+@pytest.mark.parametrize("workers", [1, 3, 6])
+def test_a_frozen_first_block_changes_no_weight(workers):
+    how = {"build_model": frozen, "blocks": lambda rank: BlockSeconds([9e-3, 1e-3, 1e-3], [2e-3] * 3), "steps": 6}
+    default = small.run("ps_default", workers=workers, **how)
+    for name, options in (("ps_layerwise", {}), ("ibatch", {"mode": "exact"}), ("ibatch", {"push": "batches"})):
+        other = small.run(name, options, workers=workers, **how)
+        assert other.digests == default.digests and len(set(other.digests)) == 1
+        assert other.seconds < default.seconds or workers == 1  # which pulls from itself, in no time
+
+
+class Waiting(nn.Module):
+    """A block whose pass takes so many seconds of a fabric's clock."""
+
+    def __init__(self, block: nn.Module):
+        super().__init__()
+        self.block, self.wait = block, lambda: None
+
+    def forward(self, x):
+        self.wait()
+        return self.block(x)
+
+
+PROFILE = PullProfile(STARTUP, (0.0, 1e-4, 1e-4), (1.0, 0.0, 0.0))
+
+
+def served(mode: str | None, ranks: int, steps: int = 3) -> list[tuple[dict[str, torch.Tensor], float, tuple]]:
+    """(weights, seconds, batches) of each rank; the first block, frozen, computes for a second."""
+
+    def main(fabric):
+        module = nn.Sequential(*[Waiting(block) for block in frozen()])
+        module[0].wait = lambda: fabric.sleep(1.0)
+        server = ServedModule(fabric, module, list(module), small.SGD)
+        batches = server.batch(PROFILE if mode else None, mode or "default")
+        began = fabric.now()
+        for iteration in range(steps):
+            x, y = small.split().x[iteration::20], small.split().y[iteration::20]
+            with server.step():
+                nn.functional.cross_entropy(module(x), y).backward()
+        seconds = fabric.now() - began
+        weights = server.weights()
+        server.close()
+        return weights, seconds, batches
+
+    return virtual.run(ranks, main, virtual.Network(0.1, 0.0), small.COSTS)
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 6])
+def test_a_frozen_first_block_of_a_served_module(ranks):
+    """Pulls of 0.2 s: two of them fit into the frozen block's second, where the default waits for its one first."""
+    default = served(None, ranks)
+    for mode in ("layerwise", "exact", "greedy"):
+        for (weights, seconds, batches), (expected, longer, _) in zip(served(mode, ranks), default):
+            assert batches[0] == (1, 1)
+            assert all(torch.equal(weights[name], expected[name]) for name in expected)
+            assert seconds == pytest.approx(longer - 3 * 0.2, abs=1e-3)

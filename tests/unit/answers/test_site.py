@@ -1,0 +1,267 @@
+"""The site: pages of text, tables, figures and links, and nothing that text could turn into."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+from bs4 import BeautifulSoup
+
+from repro.answers.claims import verdict
+from repro.answers.site import markdown, sources
+from repro.answers.site.build import build
+from repro.answers.site.verdicts import TONES, parts
+from repro.core.errors import InputError
+from repro.core.paths import PROJECT
+
+PIXEL = bytes.fromhex(
+    "89504e470d0a1a0a0000000d49484452000000010000000108000000003a7e9b550000000a49444154789c6360000000020001e221bc33000000"
+    "0049454e44ae426082"
+)
+PAPER = """# A paper
+
+![Two bars.](figures/paper/bars.png)
+
+*Two bars, **simulated**. [PDF](figures/paper/bars.pdf) [CSV](figures/paper/bars.csv)*
+
+All are on [a page of their own](paper-claims.md#all-claims).
+"""
+CLAIMS = """# Claims
+
+## All claims
+
+| claim | paper | simulated | note |
+| --- | --- | --- | --- |
+| holds its breath | 2x | 2.10 (2.00 to 2.20): **holds, stronger (166 % of the effect)** | |
+| is the same | 1x | no effect | holds for others |
+| is large | - | not testable here: no data | |
+
+| run | state |
+| --- | --- |
+| a | not run |
+"""
+
+
+def put(folder: Path, pages: dict[str, str]) -> Path:
+    """The pages, with the files of one figure."""
+    for name, text in pages.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    figures = folder / "figures" / "paper"
+    figures.mkdir(parents=True, exist_ok=True)
+    for suffix, content in ((".png", PIXEL), (".pdf", b"%PDF"), (".csv", b"a,b\n1,2\n")):
+        (figures / f"bars{suffix}").write_bytes(content)
+    return folder
+
+
+def read(path: Path) -> BeautifulSoup:
+    return BeautifulSoup(path.read_text(), "html.parser")
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory):
+    overview = "# Overview\n\n[First](other.md), [second](paper.md)\n"
+    pages = {"index.md": overview, "paper.md": PAPER, "paper-claims.md": CLAIMS, "other.md": "# Another\n"}
+    return build(put(tmp_path_factory.mktemp("site"), pages), Path("/nowhere"))
+
+
+def test_pages_stand_in_the_overview_s_order_and_claims_below_their_paper(site):
+    assert site.warnings == []
+    tree = read(site.page("paper")).select_one(".sidebar-tree > ul")
+    assert [link["href"] for link in tree.select("li.toctree-l1 > a")] == ["other.html", "#"]
+    assert [link["href"] for link in tree.select("li.toctree-l2 > a")] == ["paper-claims.html"]
+    (link,) = read(site.page("paper")).select('article a[href^="paper-claims"]')
+    assert link["href"] == "paper-claims.html#all-claims" and read(site.page("paper-claims")).find(id="all-claims")
+
+
+def test_a_figure_has_its_text_its_caption_and_its_data(site):
+    figure = read(site.page("paper")).find("figure")
+    assert figure.img["alt"] == "Two bars." and "Two bars, simulated. PDF CSV" in figure.get_text()
+    files = [site.index.parent / unquote(name) for name in (figure.img["src"], *(a["href"] for a in figure("a")[:2]))]
+    assert [path.suffix for path in files] == [".png", ".pdf", ".csv"]
+    assert files[0].read_bytes() == PIXEL and files[2].read_text() == "a,b\n1,2\n"
+
+
+def test_verdicts_are_chips_and_tables_of_claims_can_be_filtered(site):
+    claims, runs = read(site.page("paper-claims")).select("article table")
+    assert "claims" in claims["class"] and "claims" not in runs["class"]
+    chips = [[(chip.text, chip["class"][1]) for chip in row.select(".verdict")] for row in claims.select("tbody tr")]
+    assert chips == [
+        [("holds", "good"), ("stronger", "partly")], [("no effect", "bad"), ("holds", "good")],
+        [("not testable here", "none")],
+    ]  # fmt: skip
+    assert "2.10 (2.00 to 2.20): holds stronger (166 % of the effect)" in claims.get_text()
+    assert "not testable here: no data" in claims.get_text()
+    assert claims.find_parent(class_="table-wrapper")  # which scrolls
+    assert read(site.page("paper-claims")).find("script", src=re.compile("_static/claims.js"))
+
+
+def test_every_answer_of_a_verdict_has_a_tone_that_can_be_read():
+    answers = {value for name, value in vars(verdict).items() if name.isupper() and isinstance(value, str)}
+    assert answers <= set(TONES)
+    assert parts("weaker (3 %)") == ["", "weaker", " (3 %)"] and parts("withholds") is None and parts("holdsit") is None
+    styles = (PROJECT / "repro/answers/site/static/site.css").read_text()
+    colours = dict(re.findall(r"\.verdict\.(\w+) \{ (.*?) \}", styles))
+    assert set(colours) == set(TONES.values())
+
+    def luminance(colour: str) -> float:
+        shares = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+        linear = [share / 12.92 if share <= 0.04045 else ((share + 0.055) / 1.055) ** 2.4 for share in shares]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    for tone in colours.values():
+        ink, paper = sorted(map(luminance, re.findall(r"#[0-9a-f]{6}", tone)))
+        assert (paper + 0.05) / (ink + 0.05) >= 7  # WCAG, AAA
+
+
+def test_nothing_comes_from_the_network(site):
+    for path in site.index.parent.rglob("*.html"):
+        page = read(path)
+        loaded = [node.get("src") or node.get("href") for node in page.select("script[src], link[href], img[src]")]
+        assert loaded and not [each for each in loaded if re.match(r"[a-z]+:|//", each)], path
+        policy = page.find("meta", {"http-equiv": "Content-Security-Policy"})["content"]
+        assert policy.startswith("default-src 'none'") and "http" not in policy
+    styles = "".join(path.read_text() for path in site.index.parent.glob("_static/**/*.css"))
+    assert styles and not re.search(r"@import|url\(['\"]?(https?:)?//", styles)
+    assert (site.index.parent / "searchindex.js").is_file()  # a script, so that files may search too
+
+
+WIDE = (
+    "| claim | "
+    + " | ".join(["a column of the table"] * 12)
+    + " |\n"
+    + "| --- " * 13
+    + "|\n"
+    + "| 123456789 " * 13
+    + "|\n"
+)
+MEASURED = """<script>document.title = [document.documentElement.scrollWidth,
+Math.round(document.querySelector(".sidebar-drawer").getBoundingClientRect().right)].join(" ")</script>"""
+
+
+@pytest.mark.parametrize("width", [500, 1280])  # no window is narrower than 500
+def test_no_page_is_wider_than_its_window_nor_covered_by_the_sidebar(tmp_path, width):
+    if not (browser := shutil.which("chromium") or shutil.which("google-chrome")):
+        pytest.skip("needs Chromium: apt-get install chromium")
+    page = build(put(tmp_path, {"index.md": f"# Overview\n\n{WIDE}\n```\n{'x' * 300}\n```\n"}), Path("/nowhere")).index
+    page.write_text(page.read_text().replace("</body>", f"{MEASURED}</body>"))
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+    folder = f"--user-data-dir={tmp_path / 'browser'}"
+    command = [
+        browser,
+        *options,
+        folder,
+        "--hide-scrollbars",
+        f"--window-size={width},900",
+        "--dump-dom",
+        page.as_uri(),
+    ]
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=120).stdout
+    page_width, sidebar_end = map(int, BeautifulSoup(shown, "html.parser").title.text.split())
+    assert page_width <= width
+    assert (sidebar_end > 0) == (width > 1000)
+
+
+def test_only_what_changed_is_built_again_and_what_went_is_removed(tmp_path):
+    pages = put(tmp_path, {"a.md": "# A\n", "b.md": "# B\n", "c.md": "# C\n"})
+    before = build(pages, tmp_path / "nowhere")
+    times = {name: before.page(name).stat().st_mtime_ns for name in "abc"}
+    put(pages, {"a.md": "# A\n", "b.md": "# B\n\nmore\n"})
+    build(pages, tmp_path / "nowhere")
+    assert [name for name in "abc" if before.page(name).stat().st_mtime_ns != times[name]] == ["b"]
+    (pages / "c.md").unlink()
+    build(pages, tmp_path / "nowhere")
+    assert not before.page("c").exists() and "c.html" not in before.page("a").read_text()
+
+
+TEXTS = (
+    "<script>alert(1)</script>", "a <b onclick='alert(1)'>bold</b>", "<!-- hidden -->", "<img src=x onerror=alert(1)>",
+    "~~~{include} secret.txt\n~~~", "```{raw} html\n<script>alert(1)</script>\n```",
+    "```{eval-rst}\n.. note:: html\n```", ":::{note}\n:::", "{raw-html}`<i>`", "{download}`secret.txt`", "(target)=",
+    "% comment", "+++", "text[^1]\n\n[^1]: note", "{{ project }}", "![a](../secret.png)", "![a](https://a.org/b.png)",
+    "[a](javascript:alert(1))", "[a](../secret.txt)", "[a](inv:x#y)", "[a](path:../secret.txt)",
+    "[a](project:../secret.txt)", "[a](file:///etc/passwd)",
+)  # fmt: skip
+
+
+def test_text_is_text(tmp_path):
+    for name in ("secret.txt", "secret.png"):
+        (tmp_path / name).write_text("the secret")
+    pages = {f"text{i}.md": f"# P\n\n{text}\n\n---\n" for i, text in enumerate(TEXTS)}
+    site = build(put(tmp_path / "pages", pages), tmp_path / "nowhere")
+    for i, text in enumerate(TEXTS):
+        article = read(site.page(f"text{i}")).find("article")
+        assert not article.select("script, b, i, img, iframe, aside, .admonition, .error, .problematic"), text
+        assert not article.find(href=re.compile("^(?!#)")) and "the secret" not in article.get_text(), text
+        shown = re.sub(r"\]\(.*\)|[`~]{3}.*|\{.*\}|\[.*: .*", "", text)
+        assert set(re.findall(r"\w{4,}", shown)) <= set(re.findall(r"\w{4,}", article.get_text())), text
+    assert not list(site.index.parent.rglob("secret*"))
+
+
+def test_settings_in_a_page_are_text(tmp_path):
+    text = "---\nmyst:\n  enable_extensions: [html_image]\n---\n\n# P\n\n<img src='figures/paper/bars.png'>\n"
+    site = build(put(tmp_path, {"page.md": text}), tmp_path / "nowhere")
+    assert not read(site.page("page")).select("article img")
+
+
+LINKS = {
+    "https://a.org/x?y=1": True, "http://a.org": True, "#there": True, "link0.md#there": True,
+    "figures/paper/bars.csv": True, "not-built.md": False, "figures/paper/not-there.csv": False,
+    "javascript:alert(1)": False, "JavaScript:alert(1)": False, "data:text/html,x": False, "vbscript:x": False,
+    "file:///etc/passwd": False, "java&#10;script:alert(1)": False, "/etc/passwd": False, "../../../etc/passwd": False,
+}  # fmt: skip
+
+
+def test_links_lead_to_the_web_or_beside_the_page(tmp_path):
+    markdown.LOGGER.logger.disabled = True  # as MLflow's migrations leave it
+    pages = {f"link{i}.md": f"# P\n\n## There\n\n[text]({link})\n" for i, link in enumerate(LINKS)}
+    site = build(put(tmp_path, pages), tmp_path / "nowhere")
+    for i, (link, lives) in enumerate(LINKS.items()):
+        article = read(site.page(f"link{i}")).find("article")
+        links = [a for a in article("a") if "text" in a.get_text()]
+        assert bool(links) == lives and "text" in article.get_text(), link
+        for a in links:
+            assert a["href"].startswith(("http", "#")) or (site.index.parent / a["href"].partition("#")[0]).is_file()
+    assert [warning.rpartition("WARNING: ")[2] for warning in site.warnings] == [
+        f"{link} leads out of the site" for link in ("/etc/passwd", "../../../etc/passwd")
+    ]
+
+
+def test_where_it_cannot_be_written_is_one_line(tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot write") as caught:
+        build(tmp_path / "file")
+    assert "\n" not in str(caught.value)
+
+
+def test_the_documentation_has_no_warning_and_all_its_links_live(tmp_path):
+    for path in (PROJECT / "reports" / "out").rglob("*"):
+        if path.suffix in (".md", ".png"):
+            target = tmp_path / path.relative_to(PROJECT / "reports" / "out")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(f"# {path.stem}\n".encode() if path.suffix == ".md" else path.read_bytes())
+    site = build(tmp_path)
+    assert site.warnings == []
+    for path in sorted(PROJECT.glob("docs/*.md")):
+        prose = re.sub(r"```.*?```|`[^`\n]*`", "", path.read_text(), flags=re.DOTALL)
+        links = read(site.page(f"docs/{path.stem}")).select("article a:not(.headerlink)")
+        assert len(links) == len(re.findall(r"(?<!!)\[[^\]\n]*\]\([^)\n]+\)", prose)), path
+        for href in (unquote(a["href"]).partition("#")[0] for a in links):
+            assert href.startswith("http") or not href or (site.page("docs/x").parent / href).is_file(), href
+    order = [a["href"] for a in read(site.index).select(".sidebar-tree li a")]
+    assert order.index("docs/start.html") < order.index("docs/limits.html") and "CONTRIBUTING.html" in order
+
+
+def test_what_stands_below_what():
+    documents = {"index": "# I\n\n[b](b.md) [w](https://a.org/b.md)", "a": "", "b": "", "b-claims": "", "c-d": "",
+                 "docs/README": "| [z](z.md) | [C](../CONTRIBUTING.md#x) |", "docs/a": "", "docs/z": "",
+                 "CONTRIBUTING": ""}  # fmt: skip
+    assert sources.contents(documents, {"index", "a", "b", "b-claims", "c-d"}) == {
+        "b": [("", ["b-claims"])],
+        "index": [("Results", ["b", "a", "c-d"]),
+                  ("Documentation", ["docs/README", "docs/z", "CONTRIBUTING", "docs/a"])],
+    }  # fmt: skip

@@ -1,0 +1,49 @@
+"""A number over seeds: its interval, whatever the number of seeds."""
+
+from __future__ import annotations
+
+import math
+from math import comb
+
+import pytest
+
+from repro.answers.claims.stats import number, spread
+
+
+def share_below(n: int, k: int) -> float:
+    """Of all resamples of n values (odd) the share whose median is at most the k-th smallest value."""
+    return sum(comb(n, j) * (k / n) ** j * (1 - k / n) ** (n - j) for j in range((n + 1) // 2, n + 1))
+
+
+@pytest.mark.parametrize("n", [25, 101])
+def test_a_bootstrap_interval_leaves_out_a_fortieth_at_either_end(n):
+    found = spread(range(1, n + 1))
+    assert (found.n, found.median, found.interval) == (n, (n + 1) / 2, "bootstrap 95 %")
+    slack = 0.006  # of shares that 2000 draws estimate
+    assert share_below(n, int(found.low) - 1) - slack <= 0.025 <= share_below(n, int(found.low)) + slack
+    assert 1 - share_below(n, int(found.high)) - slack <= 0.025 <= 1 - share_below(n, int(found.high) - 1) + slack
+    assert spread(range(n, 0, -1)) == found  # whatever their order
+
+
+def test_few_seeds_have_their_ends():
+    two, four, five = spread([3.0, 1.0]), spread([1.0, 2.0, 4.0, 3.0]), spread([1.0, 2.0, 3.0, 4.0, 5.0])
+    assert (two.low, two.median, two.high, two.interval) == (1.0, 2.0, 3.0, "min-max")
+    assert (four.low, four.median, four.high, four.interval) == (1.0, 2.5, 4.0, "min-max")
+    assert five.interval == "bootstrap 95 %"
+    one, none = spread([2.0]), spread([])
+    assert (one.low, one.high, one.interval) == (2.0, 2.0, "one seed")
+    assert math.isnan(none.median) and none.n == 0
+
+
+def test_a_target_that_was_not_reached_is_the_largest_value():
+    found = spread([1.0, math.inf, 2.0])
+    assert (found.low, found.median, found.high) == (1.0, 2.0, math.inf)
+    assert spread([math.inf, math.inf, 1.0]).median == math.inf
+
+
+@pytest.mark.parametrize(("value", "text"), [
+    (0.99996, "1.00"), (0.9994, "0.999"), (12.34, "12.3"), (12.35001, "12.4"), (1234.6, "1,230"), (-2.5, "-2.50"),
+    (0.00012345, "0.000123"), (0.000012345, "1.23e-05"), (0, "0"), (12345, "12,345"), (math.inf, "∞"),
+])  # fmt: skip
+def test_numbers_have_three_digits(value, text):
+    assert number(value) == text

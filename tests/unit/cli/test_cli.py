@@ -1,0 +1,233 @@
+"""The command line on bad input: one clear line, status 2, nothing half-written; and what it must not import."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+import pytest
+
+from repro.cli import claims
+from repro.cli import main as cli
+from repro.cli.main import main
+from repro.core.errors import InputError
+from repro.core.paths import CONFIGS
+from repro.experiment import config, files, papers
+from repro.launch import runs
+from tests.support.cli import QUICK, refused, repro
+from tests.support.full_disk import sitecustomize
+from tests.support.waiting import LIMIT_S
+
+FIG4 = "pipesgd/fig4-mnist"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["show", "pipesgd/fig4-mnits"], ["unknown experiment", "nearest: pipesgd/fig4-mnist"]),
+        (["show", FIG4, "strategy=pipesgd"], ["unknown strategy 'pipesgd'", "valid: pipe_sgd"]),
+        (["show", FIG4, "strategy.codek=none"], ["unknown option 'strategy.codek'", "valid: strategy.codec"]),
+        (["show", FIG4, "testbed=paper/pipe"], ["unknown testbed", "valid: paper/pipesgd"]),
+        (["show", FIG4, "epoch=3"], ["unknown option 'epoch'", "valid: epochs"]),
+        (["show", FIG4, "--scale", "papr"], ["unknown scale 'papr'", "valid: paper"]),
+        (["show", FIG4, "epochs"], ["must be key=value"]),
+        (["report", "pipesdg"], ["unknown paper", "pipesgd"]),
+        (["frobnicate"], ["invalid choice"]),
+        (["show", FIG4, "--colour"], ["unrecognized arguments: --colour"]),
+        (["bench", "collective", "rong"], ["unknown collective", "ring"]),
+        (["data", "fetch"], ["needs a name: cifar10"]),
+    ],
+)
+def test_bad_words_are_named_with_the_valid_ones(tmp_path, arguments, words):
+    refused(repro(tmp_path / "results", *arguments), *words)
+    assert not (tmp_path / "results").exists()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (["strategy=pipe_sgd", "strategy.K=0"], ["strategy.K=0", "1 or more"]),
+        (["strategy=dsync", "strategy.codec=fp8"], ["unknown codec 'fp8'", "truncate16"]),
+        (["strategy=dsync", "strategy.algorithm=rings"], ["unknown allreduce algorithm", "ring"]),
+        (["batch=101"], ["batch=101", "workers=4", "nearest that do: 100, 104"]),
+        (["workers=0"], ["workers=0", "1 or more"]),
+        (["epochs=-1"], ["epochs=-1", "above 0"]),
+        (["strategy=ps_sync", "testbed.ranks=4"], ["testbed.ranks=4", "5 ranks (4 workers and 1 server)"]),
+        (["device=tpu"], ["device=tpu", "auto, cpu or cuda"]),
+        (["testbed.launcher=ssh", "testbed=here"], ["unknown launcher 'ssh'", "mpirun"]),
+        (["testbed.launcher=torchrun"], ["testbed.launcher=torchrun", "paper/pipesgd is simulated", "testbed=here"]),
+        (["testbed.launcher=virtual", "testbed=here"], ["testbed here is measured"]),
+        (["seed=x"], ["seed=x", "whole number"]),
+        (["targets=0.97"], ["targets=0.97", "a list"]),
+        (["metric=accuracy"], ["unknown metric 'accuracy'", "top1"]),
+        (["optimizer.lr=abc"], ["optimizer.lr=abc", "a number"]),
+        (["trace_steps=-1"], ["trace_steps=-1"]),
+        (["strategy=pipe_sgd", "strategy.warmup_epochs=abc"], ["warmup_epochs=abc", "a number"]),
+        (["batch=100000000"], ["batch=100000000", "training samples"]),
+        (["device=cuda"], ["device=cuda", "no working GPU"]),
+        (["testbed=virtual", "device=cuda"], ["device=cuda", "no working GPU"]),
+        (["dataset.standin=maybe"], ["maybe", "auto"]),
+    ],
+)
+def test_bad_values_are_refused_before_anything_runs(overrides, words):
+    with pytest.raises(InputError) as refusal:
+        found = runs.expand(FIG4, overrides)
+        runs.identify(found)
+    for word in words:
+        assert word in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def test_missing_and_damaged_data_are_named(tmp_path):
+    missing = ["dataset.standin=never", "testbed=virtual", "strategy=dsync"]
+    environment = {"REPRO_DATA": str(tmp_path / "nowhere"), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    folder = tmp_path / "data" / "mnist"
+    folder.mkdir(parents=True)
+    for name in ("train-images-idx3-ubyte.gz", "train-labels-idx1-ubyte.gz"):
+        (folder / name).write_bytes(b"not a data set")
+    for name in ("t10k-images-idx3-ubyte.gz", "t10k-labels-idx1-ubyte.gz"):
+        (folder / name).write_bytes(b"")
+    before = dict(os.environ)
+    os.environ.update(environment)
+    try:
+        refused(repro(tmp_path / "results", "run", FIG4, *missing), "mnist")
+        refused(repro(tmp_path / "results", "run", FIG4, f"data.root={tmp_path / 'data'}"), "train-", ".gz")
+    finally:
+        os.environ.clear()
+        os.environ.update(before)
+    assert not list(tmp_path.rglob("summary.json"))
+
+
+def test_an_unwritable_results_folder(tmp_path):
+    (tmp_path / "file").write_text("")
+    refused(repro(tmp_path / "file" / "results", "run", FIG4), "results folder", "REPRO_RESULTS")
+
+
+def test_a_full_disk_is_named_and_nothing_is_half_written(tmp_path, monkeypatch):
+    """/dev/full takes nothing: the events of the run cannot be written."""
+    results = tmp_path / "results"
+    overrides = ["strategy=dsync", "testbed=virtual", "--no-report"]
+    assert repro(results, "run", FIG4, "--no-mlflow", *QUICK, *overrides).returncode == 0
+    (events,) = results.rglob("events.jsonl")
+    (events.parent / "summary.json").unlink()
+    events.unlink()
+    monkeypatch.setenv(sitecustomize.ROOM, "events.jsonl")
+    refused(repro(results, "run", FIG4, "--no-mlflow", *QUICK, *overrides), "events.jsonl", "No space left on device")
+    assert not list(results.rglob("summary.json"))
+    monkeypatch.delenv(sitecustomize.ROOM)
+    assert repro(results, "run", FIG4, "--no-mlflow", *QUICK, *overrides).returncode == 0
+
+
+def test_a_full_place_is_named_where_the_system_names_no_file(tmp_path, monkeypatch, capsys):
+    """As of shared memory, which has no room for a semaphore, or of a file that is open already."""
+    monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", "/proc")  # no file system with blocks: never room
+    monkeypatch.setattr(papers, "place", lambda _: raised(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))))
+    assert main(["list"]) == 2
+    said = capsys.readouterr().err
+    assert "/proc" in said and os.strerror(errno.ENOSPC) in said and said.count("\n") == 1
+
+
+def raised(error):
+    raise error
+
+
+def test_no_mpirun_says_how_to_get_one(tmp_path, monkeypatch):
+    monkeypatch.setattr("repro.launch.local.shutil.which", lambda _: None)
+    monkeypatch.setattr("repro.launch.local.sys.executable", str(tmp_path / "python"))
+    from repro.launch.local import mpirun_command
+
+    with pytest.raises(InputError, match=r"no mpirun on PATH: .*openmpi"):
+        mpirun_command(2, [])
+
+
+def test_a_taken_port_of_the_ui(tmp_path):
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results" / "mlflow.db").write_text("")
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = str(taken.getsockname()[1])
+        refused(repro(tmp_path / "results", "ui", "--port", port), port)
+
+
+def test_a_closed_pipe_is_no_error(tmp_path):
+    command = f"{sys.executable} -m repro show {FIG4} --json | head -c 10"
+    done = subprocess.run(["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True)
+    assert done.returncode == 0 and not done.stderr
+
+
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_whose_exception_python_drops_comes_again(sign):
+    class Forks:  # as a fork does, whose hooks may raise nothing
+        def __del__(self):
+            signal.raise_signal(sign)
+
+    with pytest.raises(KeyboardInterrupt), cli.signals_interrupt():
+        Forks()
+        time.sleep(LIMIT_S)
+
+
+def test_list_imports_no_heavy_library():
+    code = (
+        "import sys; from repro.cli.main import main; main(sys.argv[1:]);"
+        "print([m for m in ('torch', 'mlflow', 'pandas', 'seaborn', 'sklearn', 'numpy', 'shtab') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code, "list"], capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1] == "[]", done.stdout + done.stderr
+
+
+def test_a_shell_completes_commands_and_options(tmp_path):
+    script = tmp_path / "completion"
+    script.write_text(repro(tmp_path, "completion", "bash").stdout)
+    ask = f"source {script}; COMP_WORDS=(repro $1); COMP_CWORD=$2; _shtab_repro; echo ${{COMPREPLY[@]}}"
+    for typed, answer in (("tes", "testbed"), ("data f", "fetch"), ("run --fo", "--force"), ("completion z", "zsh")):
+        words = typed.split()
+        done = subprocess.run(["bash", "-c", ask, "bash", typed, str(len(words))], capture_output=True, text=True)
+        assert done.stdout.split() == [answer], (typed, done.stderr)
+    refused(repro(tmp_path, "completion", "fish"), "invalid choice", "bash")
+
+
+def test_a_paper_s_experiments_come_in_its_order_with_what_they_need(capsys):
+    for paper in sorted(path.stem for path in (CONFIGS / "papers").glob("*.yaml")):
+        order = [f"{paper}/{entry.experiment}" for entry in papers.entries(paper)]
+        assert config.experiment_names(paper) == order and any(entry.headline for entry in papers.entries(paper))
+        for entry in papers.entries(paper):
+            assert set(entry.data) <= set(files.group_names("dataset"))
+    assert main(["list", "gtopk", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown[0]["experiment"] == "fig5-vgg16" and shown[0]["headline"] is True
+    assert main(["list", "gtopk"]) == 0
+    assert capsys.readouterr().out.splitlines()[0].startswith("* gtopk/fig5-vgg16")
+
+
+@pytest.mark.parametrize("name", config.experiment_names())
+def test_every_experiment_has_the_three_scales(name):
+    assert list(config.own_file(name)["scales"]) == ["quick", "full", "paper"]
+
+
+@pytest.mark.parametrize("old", ["smoke", "small", "gpu"])
+def test_a_scale_that_there_is_not_is_named_with_those_that_there_are(old, capsys):
+    assert main(["show", FIG4, "--scale", old]) == 2
+    assert f"unknown scale '{old}'; valid: " in capsys.readouterr().err
+
+
+def test_each_claim_stands_beside_the_paper_s_number_and_ours_with_where_they_are_from(monkeypatch, tmp_path):
+    monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
+    known = claims.headlines("ibatch")
+    found = claims.rows(known)
+    assert {row["claim"] for row in found} == {of[0].claim.text for of in known}
+    assert {row["from"] for row in found if row["kind"] == "simulated"} == {"reference"}
+    lines = claims.text(found).splitlines()
+    assert lines[0] == found[0]["claim"] and lines[1].split() == ["paper", *found[0]["paper"].split()]
+    assert lines[2].split()[0] == found[0]["kind"] and found[0]["ours"] in lines[2] and found[0]["verdict"] in lines[2]
+
+
+def test_of_what_has_no_claims_nothing_is_said():
+    assert claims.headlines("validation") == [] and claims.text([]) == ""

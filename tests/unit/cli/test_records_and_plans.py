@@ -1,0 +1,327 @@
+"""Commands on profiles (`repro profile`, `partition`) and on runs (`repro results`, `publish`, `verify`)."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+
+import pandas as pd
+import pytest
+import torch
+
+from repro.algorithms.pipeline import profile as profiles
+from repro.algorithms.pipeline.partition import partition
+from repro.answers.claims import published_verdicts
+from repro.answers.pages import built
+from repro.cli import results
+from repro.cli.main import main
+from repro.core import paths
+from repro.experiment.files import write_yaml
+from repro.records import catalogue, reference, tidy
+from repro.records.store import write_summary
+from tests.reports.data.summaries import make
+from tests.support import pipedream_vgg16
+
+# --- `repro profile` and `repro partition`: what they print, and one clear line for what they refuse
+
+
+@pytest.fixture
+def vgg16(tmp_path):
+    path = tmp_path / "vgg16.graph.txt"
+    path.write_text(pipedream_vgg16.text())
+    return path
+
+
+@pytest.fixture(autouse=True)
+def threads():
+    """`repro profile` sets torch's for the whole process."""
+    before = torch.get_num_threads()
+    yield
+    torch.set_num_threads(before)
+
+
+def test_partition_as_json(vgg16, capsys):
+    arguments = ["--machines", "8", "--bandwidth", "3.125e9", "--cost-model", "released-sum", "--activations", "off"]
+    assert main(["partition", str(vgg16), *arguments, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["pipeline_s"] == pytest.approx(0.09175018302222222, abs=1e-9)
+    assert found["data_parallel_s"] == pytest.approx(0.16154709964, abs=1e-9)
+    assert (found["optima"], found["config"], found["noam"]) == (3, "6-1-1", 2)
+    assert (found["machines"], found["bandwidths_Bps"]) == ([8], [3.125e9])
+    assert (found["model"], found["cost_model"], found["activations"], found["straight"]) == (
+        "vgg16",
+        "released-sum",
+        False,
+        False,
+    )
+    first, *_, last = found["stages"]
+    assert first["first"] == 0 and first["first_name"] == "node2 Conv2d" and first["replicas"] == 6
+    assert last["last"] == 39 and last["last_name"] == "node41 Linear" and last["seconds"] > 0
+    assert found["cuts"] == [stage["first"] for stage in found["stages"][1:]]
+
+
+def test_partition_for_people(vgg16, capsys):
+    assert main(["partition", str(vgg16), "--machines", "4", "--bandwidth", "1.25e9", "--straight"]) == 0
+    text = capsys.readouterr().out
+    assert "cost model paper, activations on" in text and "config     1-1-1-1, NOAM 4" in text
+    assert sum(line.split()[:1] == [str(index)] for index, line in enumerate(text.splitlines()[4:8])) == 4
+
+
+def test_partition_on_two_levels(vgg16, capsys):
+    assert main(["partition", str(vgg16), "--machines", "4,2", "--bandwidth", "1e10,1e9", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    expected = partition(profiles.read(vgg16), (4, 2), (1e10, 1e9))
+    assert found["pipeline_s"] == expected.pipeline_s and found["config"] == expected.layout.config
+    assert sum(stage["replicas"] for stage in found["stages"]) == math.prod(found["machines"]) == 8
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--machines", "41", "--bandwidth", "1e9", "--straight"], "41 stages are more than the 40 layers"),
+        (["--machines", "4,2", "--bandwidth", "1e9"], "machines=4,2 on 2 levels"),
+        (["--machines", "4", "--bandwidth", "1e9,1e9"], "machines=4 on 1 levels"),
+        (["--machines", "4", "--bandwidth", "0"], "bandwidth=0.0: must be numbers above 0"),
+        (["--machines", "4", "--bandwidth=-1e9"], "bandwidth=-1000000000.0"),
+        (["--machines", "4", "--bandwidth", "fast"], "--bandwidth fast: must be numbers, in bytes a second"),
+        (["--machines", "four", "--bandwidth", "1"], "--machines four: must be whole numbers"),
+        (["--machines", "0", "--bandwidth", "1"], "machines=0"),
+        (["--machines", "4", "--bandwidth", "1", "--cost-model", "pepar"], "unknown cost model 'pepar'; valid: paper"),
+    ],
+)
+def test_partition_refuses(vgg16, capsys, arguments, words):
+    assert main(["partition", str(vgg16), *arguments]) == 2
+    said = capsys.readouterr()
+    assert said.out == "" and words in said.err and said.err.count("\n") == 1
+
+
+def test_partition_refuses_files_that_are_no_profile(tmp_path, capsys):
+    network = ["--machines", "4", "--bandwidth", "1e9"]
+    (tmp_path / "some.yaml").write_text("name: here\n")
+    for name, words in (("none.json", "no such profile"), ("some.yaml", "not a profile")):
+        assert main(["partition", str(tmp_path / name), *network]) == 2
+        said = capsys.readouterr()
+        assert words in said.err and name in said.err and said.err.count("\n") == 1
+
+
+def test_what_argparse_refuses(vgg16, capsys):
+    for arguments in (["--machines", "4"], ["--machines", "4", "--bandwidth", "1", "--activations", "maybe"]):
+        with pytest.raises(SystemExit) as ended:
+            main(["partition", str(vgg16), *arguments])
+        assert ended.value.code == 2 and capsys.readouterr().err.startswith("repro: error: ")
+
+
+def test_profile_then_partition(tmp_path, capsys):
+    path = tmp_path / "mlp.json"
+    short = ["--minibatches", "2", "--warmup", "1", "--batch", "8", "--device", "cpu", "dataset.standin=always"]
+    assert main(["profile", "mnist_mlp", *short, "--out", str(path), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found == json.loads(path.read_text())
+    assert (found["model"], found["batch"], found["minibatches"], found["source"]) == ("mnist_mlp", 8, 2, "measured")
+    assert "1 thread, torch" in found["hardware"]
+    assert main(["partition", str(path), "--machines", "2", "--bandwidth", "1e6"]) == 0
+    text = capsys.readouterr().out
+    assert "mnist_mlp, measured, minibatch of 8, 2 after a warm-up of 1" in text and "fc1" in text
+
+
+def test_profile_for_people(capsys):
+    short = ["--minibatches", "1", "--warmup", "0", "--batch", "4", "--threads", "2", "dataset.standin=always"]
+    assert main(["profile", "lstm_ptb", *short, "--device", "cpu", "model.hidden=8", "dataset.words=5000"]) == 0
+    text = capsys.readouterr().out
+    assert "decoder" in text and "together" in text and "2 threads" in text and "not saved" in text
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["vgg"], "unknown model 'vgg'; valid: vgg"),
+        (["mnist_mlp", "--batch", "0"], "batch=0"),
+        (["mnist_mlp", "--minibatches", "0"], "minibatches=0"),
+        (["mnist_mlp", "--device", "tpu"], "--device tpu: must be auto, cpu or cuda"),
+        (["mnist_mlp", "--threads", "0"], "--threads 0"),
+        (["mnist_mlp", "--dataset", "ptb"], "model mnist_mlp takes images, and ptb is text"),
+        (["mnist_mlp", "workers=2"], "override 'workers=2': must be model.OPTION=value or dataset.OPTION=value"),
+        (["mnist_mlp", "model.width"], "override 'model.width'"),
+        (["mnist_mlp", "model.width={"], "its value cannot be read"),
+        (["mnist_mlp", "model.width=3"], "has no option 'model.width'"),
+        (["mnist_mlp", "--out", "no/such/folder/p.json"], "there is no folder"),
+    ],
+)
+def test_profile_refuses(capsys, arguments, words):
+    assert main(["profile", *arguments]) == 2
+    said = capsys.readouterr()
+    assert said.out == "" and words in said.err and said.err.count("\n") == 1
+
+
+def test_profile_refuses_a_gpu_where_there_is_none(monkeypatch, capsys):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert main(["profile", "mnist_mlp", "--device", "cuda"]) == 2
+    assert "no working GPU" in capsys.readouterr().err
+
+
+# --- `repro results`, `repro publish`, `repro verify`: what they print, refuse and leave
+
+
+rendered = results.render  # as it is, where the fixture replaces it
+
+
+@pytest.fixture
+def places(tmp_path, monkeypatch):
+    """A workspace and a reference of the test's own; no page is built."""
+    monkeypatch.setenv("REPRO_RESULTS", str(tmp_path / "workspace"))
+    for module in (paths, catalogue, reference, published_verdicts):
+        monkeypatch.setattr(module, "reference_root", lambda: tmp_path / "reference")
+    monkeypatch.setattr(results, "render", lambda paper: None)
+    return tmp_path
+
+
+def put(places, cell, variant="D-Sync", **changes):
+    folder = places / "workspace" / "pipesgd" / "fig4-mnist" / cell
+    folder.mkdir(parents=True, exist_ok=True)
+    write_summary(folder, make(variant, cell=cell, **changes))
+    write_yaml(folder / "config.yaml", {"workers": 4})
+
+
+def said(capsys, *arguments):
+    status = main(arguments)
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def test_a_clean_run_is_published_in_the_place_of_an_older_one(places, capsys):
+    put(places, "a-1", step={"mean_s": 1.0}, provenance={"dirty": False})
+    put(places, "b-1", "Pipe-SGD", provenance={"dirty": False})
+    status, out, _ = said(capsys, "publish", "pipesgd")
+    assert status == 0 and out.startswith("2 runs of pipesgd are in ") and out.endswith(", 0 as they were\n")
+    put(places, "a-2", step={"mean_s": 2.0}, provenance={"dirty": False})
+    status, out, _ = said(capsys, "publish", "pipesgd", "--where", "run=fig4-mnist/a-2")
+    assert status == 0 and out.startswith("1 runs") and out.endswith(", 1 as they were\n")
+    found = reference.read("pipesgd")
+    assert [run.summary["cell"] for run in found] == ["a-2", "b-1"]
+    assert found[0].summary["step"]["mean_s"] == 2.0 and found[0].config == {"workers": 4}
+
+
+def test_what_is_not_published(places, capsys):
+    put(places, "a-1", provenance={"dirty": True})
+    put(places, "b-1", "Pipe-SGD", provenance={"dirty": False})
+    for arguments, words in (
+        (("pipesgd",), "fig4-mnist/a-1 was made by code that was not committed (1 such runs)"),
+        (("gtopk",), "unknown paper with results of yours 'gtopk'"),
+        (("pipesgd", "--where", "seed=9"), "no run of pipesgd is one of --where seed=9"),
+        (("pipesgd", "--where", "sead=9"), "unknown column 'sead'"),
+    ):
+        status, _, err = said(capsys, "publish", *arguments)
+        assert status == 2 and words in err and err.count("\n") == 1
+    assert not (places / "reference").exists()
+
+
+def test_results_of_both_are_one_table(places, capsys, tmp_path):
+    put(places, "a-1", provenance={"dirty": False})
+    assert said(capsys, "publish", "pipesgd")[0] == 0
+    put(places, "b-1", "Pipe-SGD", step={"mean_s": 0.25})
+    _, out, _ = said(capsys, "results", "pipesgd", "--json")
+    rows = json.loads(out)
+    assert [(row["run"], row["origin"], row["strategy"]) for row in rows] == [
+        ("fig4-mnist/a-1", "workspace", "dsync"), ("fig4-mnist/b-1", "workspace", "pipe_sgd")]  # fmt: skip
+    assert rows[1]["step_s"] == 0.25 and isinstance(rows[1]["workers"], int)
+    (places / "workspace" / "pipesgd" / "fig4-mnist" / "a-1" / "summary.json").unlink()
+    _, out, _ = said(capsys, "results")
+    assert "pipesgd/fig4-mnist" in out and "Pipe-SGD" in out and "reference" in out and "workspace" in out
+    _, out, _ = said(capsys, "results", "--csv", "--where", "origin=reference")
+    assert out.splitlines()[0].startswith("origin,paper,run,variant,") and len(out.splitlines()) == 2
+    said(capsys, "results", "--table", "points", "--parquet", str(tmp_path / "points.parquet"))
+    points = pd.read_parquet(tmp_path / "points.parquet")
+    assert set(points["run"]) == {"fig4-mnist/a-1", "fig4-mnist/b-1"} and points["top1"].notna().all()
+
+
+def test_a_summary_that_cannot_be_read_is_left_out_with_one_warning(places, capsys):
+    put(places, "a-1", provenance={"dirty": False})
+    put(places, "b-1", "Pipe-SGD", provenance={"dirty": False})
+    put(places, "c-1", "PS-Sync")
+    broken = places / "workspace" / "pipesgd" / "fig4-mnist" / "c-1" / "summary.json"
+    broken.write_bytes(broken.read_bytes()[:100])
+    asked = (["results", "pipesgd", "--json"], ["compare", "dsync", "pipe_sgd"], ["show", "pipesgd/fig4-mnist"],
+             ["run", "pipesgd/fig4-mnist", "--dry-run"], ["publish", "pipesgd"])  # fmt: skip
+    for arguments in asked:
+        status, out, err = said(capsys, *arguments)
+        (line,) = [line for line in err.splitlines() if line.startswith("warning: ")]
+        assert status == 0 and out and str(broken) in line, arguments
+    assert [run.summary["cell"] for run in reference.read("pipesgd")] == ["a-1", "b-1"]
+
+
+def test_tables_that_there_are_not(places, capsys):
+    put(places, "a-1")
+    status, _, err = said(capsys, "results", "--table", "run")
+    assert status == 2 and "unknown --table 'run'; valid: runs" in err
+    status, _, err = said(capsys, "results", "--parquet", str(places / "none" / "runs.parquet"))
+    assert status == 2 and "cannot write" in err and err.count("\n") == 1
+    status, _, err = said(capsys, "results", "pipedream")
+    assert status == 2 and "unknown paper with results 'pipedream'; valid: pipesgd" in err
+
+
+def test_verify_finds_an_altered_table_and_another_verdict(places, capsys):
+    put(places, "a-1", provenance={"dirty": False})
+    put(places, "b-1", "Pipe-SGD", provenance={"dirty": False})
+    assert said(capsys, "publish", "pipesgd")[0] == 0
+    path = published_verdicts.write("pipesgd")
+    status, out, _ = said(capsys, "verify")
+    verdicts = json.loads(path.read_text())
+    assert status == 0
+    assert f"pipesgd: 2 runs, tables as published; {len(verdicts)} verdicts, none of them different" in out
+    (changed,) = [
+        entry for entry in verdicts if entry["claim"] == "dsync-faster-than-ps" and entry["kind"] == "measured"
+    ]
+    changed["verdict"] = "guessed"
+    path.write_text(json.dumps(verdicts))
+    status, out, err = said(capsys, "verify")
+    assert status == 1 and "1 verdicts are not as published" in err
+    assert "dsync-faster-than-ps (measured): " in out and ", published: guessed" in out
+    path.write_text("{}")
+    assert said(capsys, "verify")[0] == 2
+    (places / "reference" / "pipesgd" / "points.parquet").write_bytes(b"")
+    status, _, err = said(capsys, "verify")
+    assert status == 2 and "points.parquet: not as it was published" in err
+
+
+def test_verify_tells_of_a_publish_that_was_cut_off_and_completes_it(places, capsys, monkeypatch):
+    put(places, "a-1", provenance={"dirty": False})
+    with monkeypatch.context() as patch:  # killed as soon as the manifest is there
+        patch.setattr(reference, "settle", lambda folder: None)
+        assert said(capsys, "publish", "pipesgd")[0] == 0
+    assert [run.summary["cell"] for run in reference.read("pipesgd")] == ["a-1"]
+    published_verdicts.write("pipesgd")
+    status, _, err = said(capsys, "verify")
+    assert status == 1 and "a publish of pipesgd was cut off" in err
+    assert said(capsys, "verify", "--write")[0] == 0
+    assert said(capsys, "verify")[0] == 0
+    tables = {path.name for path in (places / "reference" / "pipesgd").glob("*.parquet*")}
+    assert tables == {f"{name}.parquet" for name in tidy.TABLES}
+
+
+def test_verify_writes_pages_and_verdicts_without_runs_of_ones_own(places, capsys, monkeypatch):
+    def build(paper, root, out, say):
+        assert paper is None and root == places / "reference"
+        (out / "figures").mkdir()
+        (out / "figures" / "a.png").write_bytes(b"")
+        (out / "figures" / "a.pdf").write_bytes(b"")
+        (out / built.FOLDER).mkdir()
+        (out / "index.md").write_text("*Seen.* [PDF](figures/a.pdf) [CSV](figures/a.csv) [Every](b.md)")
+
+    monkeypatch.setattr("repro.answers.pages.build.build", build)
+    monkeypatch.setattr(paths, "PROJECT", places)
+    put(places, "a-1", provenance={"dirty": False})
+    assert said(capsys, "publish", "pipesgd")[0] == 0
+    shutil.rmtree(places / "workspace")
+    monkeypatch.setattr(results, "render", rendered)
+    assert said(capsys, "verify")[0] == 2  # no verdicts yet
+    assert said(capsys, "verify", "--write")[0] == 0 and said(capsys, "verify")[0] == 0
+    out = places / "reports" / "out"
+    assert {path.name for path in out.rglob("*")} == {"index.md", "figures", "a.png"}
+    assert (out / "index.md").read_text() == "*Seen.* [Every](b.md)"
+
+
+def test_the_committed_reference_is_as_published(capsys):
+    """Every table has its digest, and today's code judges every claim as when it was published."""
+    status, out, _ = said(capsys, "verify")
+    assert status == 0, out

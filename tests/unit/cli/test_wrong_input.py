@@ -1,0 +1,341 @@
+"""What must not be accepted: options that are not there, values that leave the results folder, a script or the line."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from repro.answers.pages.reference import Quoted
+from repro.cli import main as cli
+from repro.core import user_files
+from repro.core.errors import InputError
+from repro.core.paths import PROJECT
+from repro.experiment import config, files, papers
+from repro.launch import runs
+from repro.launch.slurm import prepared, site, submit
+from tests.support.configs import copied
+
+FIG4 = "pipesgd/fig4-mnist"
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path, monkeypatch):
+    monkeypatch.setenv("REPRO_RESULTS", str(tmp_path / "results"))
+    monkeypatch.setenv("REPRO_REPORTS", str(tmp_path / "reports"))
+
+
+def said(capsys, *arguments: str) -> str:
+    """The one line on stderr of a command that ends with status 2."""
+    try:
+        status = cli.main(arguments)
+    except SystemExit as end:  # argparse
+        status = end.code
+    lines = capsys.readouterr().err.splitlines()
+    assert status == 2 and len(lines) == 1 and lines[0].startswith("repro: error: "), lines
+    return lines[0].removeprefix("repro: error: ")
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        ("+x=1", ["unknown option 'x'; valid: "]),
+        ("++x.y=1", ["unknown option 'x.y'; valid: "]),
+        ("x=1", ["unknown option 'x'; valid: "]),
+        ("+testbed.rank=4", ["unknown option 'testbed.rank'; valid: testbed.ranks, "]),
+        ("+data.rot=/x", ["unknown option 'data.rot'; valid: data.root"]),
+        ("~optimizer=1", ["override '~optimizer=1': must be key=value"]),
+        ("strategy@x=dsync", ["must be key=value"]),
+        ("hydra.run.dir=x", ["unknown option 'hydra.run.dir'"]),
+        ("experiment=pipesgd/fig1", ["unknown option 'experiment'"]),
+        ("scale=paper", ["--scale paper"]),
+        ("grid={a: [x]}", ["+grid.NAME=value"]),
+        ("grid=5", ["grid=5: must be factors with their values"]),
+        ("+grid.method.a=['epochs=-1']", ["epochs=-1: must be above 0"]),
+        ("+grid.method.a=b", ["grid.method.a=b: must be a list of overrides"]),
+        ("testbeds=5", ["testbeds=5: must be names"]),
+        ("testbeds=here", ["testbeds=here: must be names"]),
+        ("+testbeds.nowhere=[]", ["unknown testbed 'nowhere'"]),
+        ("optimizer=5", ["optimizer=5: must be entries"]),
+        ("strategy.name=5", ["strategy.name=5: must be a text"]),
+        ("testbed.ranks=0", ["testbed.ranks=0: must be 1 or more"]),
+        ("testbed.ranks=9", ["testbed.ranks=9", "4 workers"]),
+        ("testbed.ranks=true", ["testbed.ranks=True"]),
+        ("title=", ["title='': must be a text"]),
+        ("title=Ünïcode", ["title=Ünïcode", "cannot be read", "needs quotes", "'title=\"...\"'"]),
+        ("title=“a b”", ["title=“a b”", "needs quotes"]),
+        ("title=a=b", ["title=a=b", "needs quotes"]),
+        ("strategy.name=pipe_sgd", ["strategy.name=pipe_sgd", "strategy=pipe_sgd is meant"]),
+        ("testbed.name=virtual", ["testbed=virtual is meant"]),
+        ("title=[a]", ["title=['a']: must be a text"]),
+        ("paper=../../x", ["paper=../../x: must be a plain name"]),
+        ("paper=reference", ["paper=reference: must be another name"]),
+        ("paper=Slurm", ["paper=Slurm: must be another name"]),
+        ("paper=/abs", ["paper=/abs: must be a plain name"]),
+        ("paper=..", ["paper=..: must be a plain name"]),
+        ("figure=../../../x", ["figure=../../../x: must be a plain name"]),
+        ("figure=", ["figure='': must be a plain name"]),
+        (f"figure={'x' * 300}", ["must be a plain name"]),
+        ("title=${oc.env:HOME}", ["oc.env", "another value of the configuration"]),
+        ("+optimizer.x=${oc.env:HOME}", ["oc.env"]),
+        ("title=${oc.${data.root}:HOME}", ["Error parsing override"]),
+        ("+grid.method.a=['title=${oc.env:HOME}']", ["oc.env"]),
+        ("testbeds.here=['title=${oc.env:HOME}']", ["oc.env"]),
+        ("title=${oc.decode:'1'}", ["oc.decode"]),
+        ("title=${now:%Y}", ["now"]),
+        ("title=a\nb", ["override 'title=a\\nb': has a line break"]),
+        ("title='a\x1b[2J'", ["has a line break or another control character"]),
+        ("title=" + "[" * 10_000, ["[[ ... [["]),
+        ("optimizer.lr=nan", ["optimizer.lr=nan: must be a finite number"]),
+        ("testbed.alpha_s=nan", ["testbed.alpha_s=nan: must be a finite number"]),
+        ("testbed.launcher=5", ["testbed.launcher=5: must be a text"]),
+        ("testbed.kind=[a]", ["unknown testbed.kind '['a']'; valid: measured"]),
+        ("testbed.arithmetic=some", ["testbed.arithmetic=some: must be real or none"]),
+        ("testbed.alpha_s=-1", ["testbed.alpha_s=-1: must be"]),
+        ("testbed.beta_s_per_byte=fast", ["testbed.beta_s_per_byte=fast: must be"]),
+        ("testbed.encode_s_per_byte=5", ["testbed.encode_s_per_byte=5: must be entries"]),
+        ("+testbed.encode_s_per_byte.x=no", ["testbed.encode_s_per_byte.x=no: must be"]),
+        ("targets=[inf]", ["targets.0=inf: must be a finite number"]),
+        ("epochs=inf", ["epochs=inf: must be a finite number"]),
+        ("data.root=5", ["data.root=5: must be a text"]),
+        ("breakdown=5", ["breakdown=5: must be true or false"]),
+        (
+            "seeds=1000000",
+            ["runs (7 variants x ", " testbeds x 1,000,000 seeds): ", ",000,000; must be 10,000 or less"],
+        ),
+    ],
+)
+def test_an_override_that_cannot_be_is_one_line_of_show_too(capsys, override, words):
+    on = ["testbed=virtual"] if override.lstrip("+").startswith("testbed.") and "rank" not in override else []
+    line = said(capsys, "show", FIG4, *on, override)
+    assert all(word in line for word in words), line
+    assert "+x=1" not in line.replace("unknown option 'x'", "") and len(line) < 5000
+
+
+@pytest.mark.parametrize(
+    "override",
+    ["workers=0", "testbed.threads_per_rank=0", "batch=101", "epochs=-1", "strategy.K=0", "device=tpu"],
+)
+def test_show_refuses_what_run_refuses(capsys, override):
+    overrides = [*(["strategy=pipe_sgd"] if "K" in override else ["testbed=here"]), override]
+    line = said(capsys, "show", FIG4, *overrides)
+    with pytest.raises(InputError) as refusal:
+        runs.expand(FIG4, overrides)
+    assert line == str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["show", FIG4, "strategy=dsync", "imbalance=trace", "imbalance.file={}"],
+        ["show", "ibatch/measured-vgg", "strategy=ibatch", "strategy.profile={}"],
+        ["submit", FIG4, "--site", "{}"],
+        ["partition", "{}", "--machines", "2", "--bandwidth", "1e9"],
+        ["batches", "{}"],
+    ],
+    ids=lambda arguments: f"{arguments[0]} {arguments[-1]}",
+)
+def test_only_files_that_end_and_are_not_too_large_are_read(capsys, monkeypatch, tmp_path, arguments):
+    monkeypatch.setenv("REPRO_SITE", "")  # `submit --site` sets it for what it starts
+    os.mkfifo(tmp_path / "pipe")
+    with open(tmp_path / "large", "wb") as file:
+        file.truncate(user_files.LARGEST + 1)
+    for path, words in (("/dev/zero", "not a regular file"), (tmp_path / "pipe", "not a regular file"),
+                        (tmp_path / "large", f"must be {user_files.LARGEST:,} or less")):  # fmt: skip
+        line = said(capsys, *(argument.format(path) for argument in arguments))
+        assert str(path) in line and words in line
+
+
+def test_show_counts_the_runs_that_run_has(capsys):
+    assert cli.main(["show", FIG4, "--json", "seeds=3"]) == 0
+    (shown,) = json.loads(capsys.readouterr().out)
+    assert shown["cells"] == len(runs.expand(FIG4, ["seeds=3"]))
+
+
+def test_a_misspelt_experiment_gets_the_three_nearest(capsys):
+    line = said(capsys, "run", "pipesgd/fig4-mnits")
+    nearest = line.partition("nearest: ")[2].partition(" (repro list names all)")[0].split(", ")
+    assert nearest[0] == FIG4 and len(nearest) == 3 and set(nearest) <= {*config.experiment_names()}
+
+
+def test_without_a_command_help_is_printed(capsys):
+    assert cli.main([]) == 0
+    told = capsys.readouterr()
+    assert told.out.startswith("usage: repro") and "partition" in told.out and not told.err
+
+
+# --- files of paper_configs/
+
+
+@pytest.fixture
+def configs(tmp_path, monkeypatch):
+    """A copy of `paper_configs/`, with a folder of one's own experiments."""
+    made = copied(tmp_path, monkeypatch)
+    (made / "experiment" / "mine").mkdir()
+    yield made
+    papers.entries.cache_clear()
+
+
+SPOILT = {
+    b"\x80\x81binary": "not a readable YAML file",
+    b"title: [": "not a readable YAML file",
+    b"": "is empty; must be entries",
+    b"[1, 2]": "must be entries",
+    b"5: five": "the name 5 is no text",
+    b"scales: [quick]": "scales=['quick']: must be entries",
+    b"jobs: 5": "jobs=5: must be a list of scales",
+    b"jobs: {quick: {method: a}}": "must be a list of scales",
+    b"each: {own-8: 5}": "each.own-8: holds '5'",
+}
+
+
+def test_experiments_that_cannot_be_read_stop_nobody_else(capsys, configs):
+    names = [f"mine/own-{number}" for number in range(len(SPOILT))]
+    paths = [configs / "experiment" / f"{name}.yaml" for name in names]
+    for path, text in zip(paths, SPOILT, strict=True):
+        path.write_bytes(text)
+    for name, path, words in zip(names, paths, SPOILT.values(), strict=True):
+        line = said(capsys, "show", name)
+        assert str(path) in line and words in line
+    assert str(paths[0]) in said(capsys, "run", "mine/own-0")
+    for arguments in (["list"], ["list", "mine"]):
+        assert cli.main(arguments) == 0
+        shown = capsys.readouterr()
+        warned = zip(shown.err.splitlines(), paths, SPOILT.values(), strict=True)
+        assert all(line.startswith(f"warning: {path}: ") and words in line for line, path, words in warned)
+        assert FIG4 in shown.out or arguments[1:] == ["mine"]
+    assert cli.main(["show", FIG4]) == 0 and not capsys.readouterr().err
+
+
+def test_an_experiment_without_sizes_says_that_it_needs_some(capsys, configs):
+    (configs / "experiment" / "mine" / "vit.yaml").write_text("title: My own\n")
+    assert "vit.yaml: mine/vit: has no scales; must say what each is" in said(capsys, "show", "mine/vit")
+
+
+def test_a_testbed_that_cannot_be_read_stops_who_chooses_it(capsys, configs):
+    path = configs / "testbed" / "mine.yaml"
+    (configs / "experiment" / "mine" / "vit.yaml").write_text(
+        "# @package _global_\ndefaults: [override /testbed: mine]\nscales: {quick: []}"
+    )
+    for text in (b"", b"name: [", b"\x80binary"):
+        path.write_bytes(text)
+        assert str(path) in said(capsys, "show", FIG4, "testbed=mine")
+        if text:  # without entries everyone's are left
+            assert str(path) in said(capsys, "show", "mine/vit")
+    assert cli.main(["show", FIG4]) == 0 and cli.main(["list"]) == 0
+
+
+def test_a_paper_s_file_that_cannot_be_used_costs_its_order(capsys, configs):
+    path = configs / "papers" / "ibatch.yaml"
+    for text, words in {
+        "- {experiment: fig3, headlines: true}": "entry 1: unknown option 'headlines'; valid: headline",
+        "- {experiment: fig3}": "entry 1: shows: is missing",
+        "- fig3": "entry 1: ",
+        "fig3: {}": "must be a list of experiments, each with experiment, shows",
+        "- [": "not a readable YAML file",
+    }.items():
+        path.write_text(text)
+        line = said(capsys, "list", "ibatch")
+        assert str(path) in line and words in line
+    assert cli.main(["list"]) == 0
+    (warning,) = capsys.readouterr().err.splitlines()
+    assert str(path) in warning and words in warning
+
+
+def test_a_table_of_printed_numbers_that_is_not_there_is_named(capsys, configs):
+    path = configs / "reference" / "pipesgd.csv"
+    for text in (None, "place,row\n"):
+        path.unlink()
+        if text:
+            path.write_text(text)
+        with pytest.raises(InputError) as refusal:
+            Quoted("pipesgd").text("Figure 4", "MNIST-MLP", "D-Sync", "final top-1")
+        for line in (said(capsys, "show", FIG4), str(refusal.value)):
+            assert str(path) in line and "place, row, setting, quantity, value, unit, source" in line
+        path.touch()
+
+
+def test_a_group_of_experiments_that_is_no_paper_works_to_its_end(capsys, configs):
+    own = files.own_file(FIG4) | {"paper": "mine", "quoted": None, "hyperparameters": None}
+    (configs / "experiment" / "mine" / "vit.yaml").write_text(f"# @package _global_\n{files.yaml_of(own)}")
+    small = ["strategy=dsync", "testbed=virtual", "dataset.standin=always", "workers=2", "batch=60", "epochs=0.1"]
+    assert cli.main(["run", "mine/vit", *small, "--no-mlflow"]) == 0
+    shown = capsys.readouterr()
+    assert "no page shows mine" in shown.out and "error" not in shown.err
+
+
+PROFILE = str(PROJECT / "paper_configs" / "profile" / "measured-vgg.json")
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("profile mnist_mlp --threads 100000000", "--threads: 100,000,000; must be 1,024 or less"),
+        ("profile mnist_mlp model.hidden=" + "[" * 10_000, "its value cannot be read"),
+        (f"show {FIG4} testbed=here testbed.threads_per_rank=100000000", "must be 1,024 or less"),
+        (f"show {FIG4} seed={10**30}", "must be 4,294,967,296 or less"),
+        (f"show {FIG4} workers=100000 batch=100000", "workers=100000: must be 1,024 or less"),
+        ("schedule 1-1-1-1 --minibatches 100000000", "800,000,000; must be 200,000 or less"),
+        ("schedule 1-1 --forward 100000000", "must be 200,000 or less"),
+        ("schedule 100000000-1", "ranks: 100,000,001; must be 1,024 or less"),
+        (f"partition {PROFILE} --machines 1000000 --bandwidth 1e8", "machines: 1,000,000; must be 1,024 or less"),
+        (f"partition {PROFILE} --machines 1000,1000 --bandwidth 1e8,1e7", "machines: 1,000,000"),
+        (f"partition {PROFILE} --machines 4 --bandwidth -1e8", "bandwidth=-100000000.0: must be numbers above 0"),
+        (f"partition {PROFILE} --machines 4,2 --bandwidth -1e8,1e7", "bandwidth=-100000000.0,10000000.0: must be"),
+        (f"partition {PROFILE} --machines -4 --bandwidth 1e8", "machines=-4: must be whole numbers, 1 or more"),
+        ("bench collective ring --ranks 100000", "--ranks: 100,000; must be 1,024 or less"),
+        ("bench collective ring_pipelined --pieces 100000000", "--pieces: 100,000,000; must be 1,024 or less"),
+    ],
+)
+def test_a_size_that_cannot_be_is_answered_at_once(capsys, command, words):
+    assert words in said(capsys, *command.split())
+
+
+# --- job scripts
+
+
+def test_nothing_leaves_its_line_of_a_job_script(tmp_path, monkeypatch, capsys):
+    evil = "x\n#SBATCH --uid=0"
+    assert "line break" in said(capsys, "submit", FIG4, f"+grid.method.new=['title={evil}']", "--dry-run")
+    (tmp_path / "site.yaml").write_text("")
+    monkeypatch.setenv("REPRO_SITE", str(tmp_path / "site.yaml"))
+    found, _ = submit.find_runs(FIG4, ["dataset.standin=always", "strategy=dsync"], "quick")
+    options = site.load()
+
+    def refused():
+        with pytest.raises(InputError, match=r"^job script: .*\\n.* has a line break"):
+            submit.scripts(found, options, tmp_path, False)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "argv", ["repro", "submit", f"title={evil}"])
+        refused()
+    with monkeypatch.context() as patch:
+        patch.setenv("REPRO_RESULTS", str(tmp_path / evil))
+        refused()
+    with monkeypatch.context() as patch:
+        patch.setenv("REPRO_SITE", str(tmp_path / evil))
+        refused()
+    ((_, text),) = submit.scripts(found, options, tmp_path, False)
+    assert subprocess.run(["bash", "-n"], input=text, text=True).returncode == 0
+    found[0].variant = evil
+    refused()
+
+
+def test_a_prepared_run_cannot_lead_out_of_the_results(tmp_path):
+    for text, words in (
+        ("[" * 100_000, "not a readable configuration"),
+        ("a: [", "not a readable configuration"),
+        ("5", "must be entries"),
+        ("key: k", "program: is missing"),
+    ):
+        (tmp_path / "config.yaml").write_text(text)
+        with pytest.raises(InputError, match=words) as refusal:
+            prepared.load(tmp_path)
+        assert "\n" not in str(refusal.value)
+    config = runs.expand(FIG4, ["strategy=dsync", "testbed=virtual"])[0].config
+    files.write_yaml(tmp_path / "config.yaml", config.plain() | {"figure": "../../x"})
+    with pytest.raises(InputError, match=r"figure=../../x: must be a plain name"):
+        prepared.load(tmp_path)

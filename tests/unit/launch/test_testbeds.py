@@ -1,0 +1,187 @@
+"""Testbeds: iBatch's from closed forms, and the private folder of shaped ones."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from repro import models
+from repro.algorithms.timing import closed_forms as forms
+from repro.core.errors import FaultError, InputError
+from repro.experiment import config, testbeds
+from repro.launch.namespaces import network, private, sweep
+from repro.rank import factory
+from repro.training.device_times import block_flops, block_seconds, compute_seconds
+from tests.support.cli import refused, repro
+from tests.support.virtual import close
+
+# --- the folder of shaped networks has a name that others can guess: nothing in it is believed that is not ours
+
+
+@pytest.fixture
+def runtime(tmp_path, monkeypatch):
+    monkeypatch.setenv("REPRO_RUNTIME", str(tmp_path))
+    return tmp_path / "repro-testbed"
+
+
+def test_a_planted_link_leads_nowhere(tmp_path, runtime):
+    victim = tmp_path / "victim"
+    victim.mkdir()
+    runtime.symlink_to(victim)
+    refused(repro(tmp_path, "testbed", "down"), str(runtime), "is a link")
+    assert not list(victim.iterdir())
+
+
+def test_a_planted_lock_overwrites_no_other_file(tmp_path, runtime):
+    victim = tmp_path / "victim"
+    victim.write_text("kept")
+    runtime.mkdir(mode=0o700)
+    for name in ("lock", network.KEPT):
+        (runtime / name).symlink_to(victim)
+        refused(repro(tmp_path, "testbed", "down"), name, "is a link")
+        (runtime / name).unlink()
+    assert victim.read_text() == "kept"
+
+
+def test_a_folder_that_others_may_use_or_own_is_refused(runtime, monkeypatch):
+    assert network.runtime_folder() == runtime and runtime.stat().st_mode & 0o777 == 0o700
+    runtime.chmod(0o777)
+    with pytest.raises(InputError, match=r"mode 777.*chmod 700"):
+        network.runtime_folder()
+    runtime.chmod(0o700)
+    (runtime / network.KEPT).write_text("{}")
+    another = os.geteuid() + 1
+    monkeypatch.setattr(private.os, "geteuid", lambda: another)
+    with pytest.raises(InputError, match="belongs to another user"):
+        network.runtime_folder()
+    with pytest.raises(InputError, match="belongs to another user"):
+        private.opened(runtime / network.KEPT, "r")
+
+
+def test_without_a_folder_of_the_system_it_lies_in_tmp(monkeypatch):
+    asked = []
+    for name in ("REPRO_RUNTIME", "XDG_RUNTIME_DIR"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(network.os, "geteuid", lambda: 4321)
+    monkeypatch.setattr(private, "folder", lambda path: asked.append(str(path)))
+    network.runtime_folder()
+    assert asked == ["/tmp/repro-4321"]  # itself checked, not only a folder within it
+
+
+def test_a_short_folder_is_nobody_else_s(monkeypatch):
+    mine = private.short_folder("test")
+    assert mine == private.short_folder("test") and len(str(mine)) < 40
+    assert mine.stat().st_uid == os.geteuid() and mine.stat().st_mode & 0o777 == 0o700
+    another = os.geteuid() + 1
+    monkeypatch.setattr(os, "geteuid", lambda: another)
+    mine.rename(taken := Path(f"/tmp/repro-{os.geteuid()}-test"))
+    other = private.short_folder("test")
+    assert other not in (mine, taken) and not list(other.iterdir())
+    taken.rmdir()
+    other.rmdir()
+
+
+@pytest.mark.parametrize("folder", ["with space", "a:b"])
+def test_mpirun_can_start_python_wherever_it_lies(tmp_path, monkeypatch, folder):
+    python = tmp_path / folder / "python"
+    python.parent.mkdir()
+    python.write_text('#!/bin/sh\nprintf "%s\\n" "$@"\n')
+    python.chmod(0o700)
+    monkeypatch.setattr(sys, "executable", str(python))
+    variables = network.ShapedNetwork({"id": "i", "keeper": 1, "own_user": False, "switch": {}, "hosts": []}).variables
+    for name in ("OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent"):
+        (agent,) = variables[name].split(":")
+        done = subprocess.run([*agent.split(" "), "host1", "a b"], capture_output=True, text=True, check=True)
+        assert done.stdout.splitlines() == ["-m", "repro.launch.namespaces.enter", "--rsh", "host1", "a b"]
+
+
+def test_down_signals_no_process_but_the_keeper(runtime, monkeypatch):
+    """A state whose process number went to another process since: that one lives on."""
+    monkeypatch.setattr(network, "STOP_LIMIT_S", 0.0)
+    other = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    try:
+        kept = network.runtime_folder() / network.KEPT
+        state = {"id": "0" * 32, "keeper": other.pid, "keeper_started": sweep.started(other.pid) - 1}
+        kept.write_text(json.dumps(state))
+        with open(kept) as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            with pytest.raises(FaultError, match=f"process {other.pid} is not the network's keeper"):
+                network.take_down()
+        assert other.poll() is None
+    finally:
+        other.communicate(b"\n")
+    assert other.returncode == 0
+
+
+# --- the testbeds of the iBatch paper: their derivations, from closed forms, and what they say of where they come
+# from
+
+
+NODES, SPEEDUP, IMAGES = 72, 26, 4
+IMAGE, CLASSES = (3, 224, 224), 21_841
+
+
+def of_paper(name: str) -> dict:
+    return config.compose("ibatch/fig3", [f"testbed=paper/{name}"])["testbed"]
+
+
+def vgg19_22k():
+    return models.build("vgg19", IMAGE, CLASSES, 0, "meta")
+
+
+def communication_s(of: dict) -> float:
+    """Of a default step of 72 nodes: pull, push and the servers' sums, one after the other."""
+    n = 4 * sum(p.numel() for p in vgg19_22k().parameters())
+    network = (of["alpha_s"], of["beta_s_per_byte"], of["hosts"], of["local_alpha_s"], of["local_beta_s_per_byte"])
+    one_way = forms.all_pull(NODES, n, *network)
+    sums = (NODES - 1) * forms.largest_block(NODES, n) * of["gamma_s_per_byte"]
+    return of["startup_s"] + of["alpha_s"] + 2 * one_way + sums
+
+
+NO_NUMBERS = ("name", "kind", "launcher", "arithmetic", "sources", "claims", "implied")
+
+
+def test_every_number_says_where_it_comes_from():
+    for name in ("ibatch", "ibatch-implied"):
+        found = of_paper(name)
+        numbers = {key for key in found if key not in NO_NUMBERS}
+        assert numbers <= {source.split(".")[0] for source in found["sources"]}
+        assert factory.virtual_network(testbeds.testbed_of(found)).hosts == 8
+    assert of_paper("ibatch-implied")["sources"]["device"].startswith("implied: 26x")
+
+
+def test_the_node_is_a_ninth_of_a_blade():
+    device, blade = of_paper("ibatch")["device"], 2 * 4 * 2.4e9 * 8
+    assert device["peak_flops"] == pytest.approx(blade / 9, rel=1e-3)
+    memory = 2 * 25.6e9 * 0.7 / 9
+    assert of_paper("ibatch")["gamma_s_per_byte"] == pytest.approx(3 / memory, rel=0.01)
+
+
+def test_the_implied_rate_is_that_of_one_published_speedup():
+    """72 / 26 = 1 + C / T1."""
+    found = of_paper("ibatch-implied")
+    seconds = communication_s(found)
+    assert seconds == pytest.approx(15.113, abs=1e-3)
+    step = seconds / (NODES / SPEEDUP - 1)
+    assert step == close(seconds * 26 / 46) and step == pytest.approx(8.542, abs=1e-3)
+    rate = IMAGES * 3 * sum(block_flops(vgg19_22k(), IMAGE, 1)) / step
+    assert found["device"]["peak_flops"] * found["device"]["utilisation"] == pytest.approx(rate, rel=1e-3)
+    compute = compute_seconds(block_seconds(vgg19_22k(), IMAGE, IMAGES, testbeds.testbed_of(found).device))
+    assert NODES * compute / (compute + seconds) == pytest.approx(SPEEDUP, rel=1e-3)
+
+
+def test_and_more_than_the_node_can_do():
+    """Which the file says: 3.2 times the peak of a ninth of a blade."""
+    ratio = of_paper("ibatch-implied")["device"]["peak_flops"] / of_paper("ibatch")["device"]["peak_flops"]
+    assert ratio == pytest.approx(3.2, abs=0.05)
+
+
+def test_which_claims_went_in_is_no_part_of_a_run():
+    found = testbeds.testbed_of(of_paper("ibatch-implied"))
+    assert found.claims and found.implied and not {"claims", "implied"} & found.model_dump().keys()

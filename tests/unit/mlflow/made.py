@@ -1,0 +1,57 @@
+"""What the tests of the mirror send, and how they look at what came of it."""
+
+from repro.answers.mlflow import open_store, tracking_uri
+from repro.records.events import EventLog
+
+RECORD = {
+    "key": "k1",
+    "paper": "pipesgd",
+    "experiment": "fig4-mnist",
+    "cell": "pipe-sgd-t-s3",
+    "setting": "Pipe-SGD + T",
+    "strategy": "pipe_sgd",
+    "kind": "measured",
+    "testbed": "here",
+    "seed": 3,
+    "dataset": {"name": "mnist-standin-digits", "standin": True},
+    "hardware": {"class": "cpu-2core-x"},
+    "config": {"optimizer": {"lr": 0.1}, "strategy": {"K": 2}, "settings": {"D-Sync + T": []}, "data": {"root": None}},
+}
+
+
+def evaluation(iteration, train_s, top1):
+    return {"iteration": iteration, "epoch": iteration / 10, "train_s": train_s, "loss": 1.0, "top1": top1}
+
+
+def summary_of(curve, **more):
+    return {
+        **{key: value for key, value in RECORD.items() if key != "config"},
+        "batch": 100,
+        "iterations": 20,
+        "curve": curve,
+        "final": {"top1": 0.9, "train_s": 2.0, "test_loss": None},
+        "targets": {"0.8": {"train_s": 1.5}, "0.99": None},
+        "step": {"mean_s": 0.1, "median_s": 0.1, "min_s": 0.1, "max_s": 0.2},
+        "phases": {"forward": 0.04, "communicate": 0.06},
+        "server_phases": None,
+        "communication": {"total_s": 0.05, "exposed_s": 0.01, "overlapped_s": 0.04},
+        "bytes_sent": 4000,
+        "provenance": {"started_at": "2026-01-31T12:00:00+00:00", "finished_at": "2026-01-31T12:00:09+00:00"},
+        "wall": {"total_s": 9.0},
+        **more,
+    }
+
+
+def runs_of(root, name="pipesgd/fig4-mnist (measured)"):
+    client = open_store(tracking_uri(None, root), root)
+    experiment = client.get_experiment_by_name(name)
+    return client, client.search_runs([experiment.experiment_id]) if experiment else []
+
+
+def write_events(folder, *evaluations, end=None):
+    with EventLog(folder / "events.jsonl") as log:
+        log.append("run_start", **RECORD)
+        for each in evaluations:
+            log.append("evaluation", **each)
+        if end:
+            log.append(**end)

@@ -1,0 +1,173 @@
+"""What MLflow is told of a run, how its pages open, and `repro ui`."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import signal
+import socket
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+
+import pytest
+
+from repro.answers.mlflow import Mirror, Store
+from repro.answers.mlflow.format import curve_points, final_metrics, kind_of, parameters, tags, target_lines
+from repro.answers.mlflow.ui import serve
+from repro.answers.mlflow.view import MOST_COLUMNS, shared_view, where_it_matters
+from repro.cli import main as cli
+from repro.core.errors import InputError
+from tests.reports.data.summaries import make
+from tests.support.waiting import LIMIT_S, wait_until
+from tests.unit.mlflow.test_tracking import evaluation, summary_of
+
+# --- what MLflow is told of a run, and how its pages open: names, kinds, points, columns, ranges
+
+
+def test_a_run_of_slept_computation_is_emulated_before_its_summary_says_so():
+    config = {"program": "validation", "probe": {"computation": "sleep"}, "testbed": {"kind": "measured"}}
+    assert (
+        kind_of(config) == "emulated" and kind_of(config | {"probe": None, "min_compute_s": 0.5}) == "measured, padded"
+    )
+    assert tags(config | {"key": "k"})["kind"] == "emulated" and kind_of({"testbed": "here"}) is None
+
+
+def test_formats():
+    points = curve_points([{"iteration": 5, "train_s": 0.5, "loss": None, "top1": 1, "flag": True, "event": "e"}], 1000)
+    assert [(each.key, each.step, each.timestamp) for each in points if not math.isnan(each.value)] == [
+        ("train_s", 5, 1500),
+        ("top1", 5, 1500),
+    ]
+    assert parameters({"a": {"b +": 1}, "scales": {"x": 1}}) == {"a.b _": "1"}
+    assert "final/test_loss" not in final_metrics(summary_of([]))
+    assert tags({"key": "k", "dataset": "mnist", "hardware": "cpu"})["dataset"] == "mnist"
+    curve = curve_points([evaluation(10, 1.0, 0.8), evaluation(20, 2.0, 0.9)], 1000)
+    assert target_lines(curve, [0.9], over=False) == [("target/0.9", 0, 1000, 0.9)]
+    assert target_lines(curve, [0.9], over=True)[1:] == [("target/0.9", 20, 3000, 0.9)]
+    assert target_lines([], [0.9], over=True) == []
+
+
+class Data:
+    """What MLflow has of a run."""
+
+    def __init__(self, params, metrics):
+        self.tags, self.params, self.metrics = {}, params, metrics
+
+
+def test_a_page_shows_what_differs_the_targets_and_the_scores_where_they_end():
+    same = {"epochs": "5", **{f"model.option{index}": "1" for index in range(30)}}
+    runs = [
+        Data(same | {"factors.codec": codec, "optimizer.lr": lr, "strategy.codec": codec},
+             {"final/top1": top1, "target/0.98": 0.98, "time_to/0.98_s": 4.0})
+        for codec, lr, top1 in (("none", "0.1", 0.97), ("T", "0.2", 0.99))
+    ]  # fmt: skip
+    view = shared_view("top1", runs)
+    assert [column for column in view["selectedColumns"] if column.startswith("params")] == [
+        "params.`factors.codec`",
+        "params.`optimizer.lr`",
+    ]
+    assert "metrics.`time_to/0.98_s`" in view["selectedColumns"]
+    by_time = view["compareRunCharts"][0]
+    assert by_time["selectedMetricKeys"] == ["top1", "target/0.98"]
+    assert by_time["range"] == {"yMin": pytest.approx(0.95), "yMax": pytest.approx(0.994)}
+    assert where_it_matters("perplexity", [Data({}, {"final/perplexity": value}) for value in (100, 120)]) == {
+        "yMin": 96, "yMax": 140
+    }  # fmt: skip
+    assert where_it_matters("top1", [Data({}, {"final/top1": 0.5})]) == where_it_matters("top1", []) == {}
+    many = [Data({f"testing.a-long-name-{index}": str(run) for index in range(99)}, {}) for run in range(2)]
+    shown = [column for column in shared_view("top1", many)["selectedColumns"] if column.startswith("params")]
+    assert len(shown) == MOST_COLUMNS
+    assert len(json.dumps(shared_view("top1", many))) < 5000  # MLflow's limit of an experiment's tag
+
+
+# --- `repro ui`: refuses what cannot work in one line, and leaves no process behind
+
+
+RECORD = {"key": "k", "paper": "pipesgd", "experiment": "fig4-mnist", "setting": "D-Sync", "seed": 0}
+
+
+@pytest.fixture(autouse=True)
+def no_other_store(monkeypatch):
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+
+
+def free_port():
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def test_without_a_database_it_says_how_to_fill_it(tmp_path):
+    with pytest.raises(InputError, match="run an experiment, or `repro ui --sync`"):
+        serve(port=free_port(), root=tmp_path)
+
+
+def test_sync_fills_the_database_before_the_page(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
+    run = tmp_path / "pipesgd" / "fig4-mnist" / "one"
+    run.mkdir(parents=True)
+    (run / "summary.json").write_text(json.dumps(make() | RECORD))
+    served = []
+    monkeypatch.setattr(
+        "repro.answers.mlflow.ui.serve", lambda *where: served.append((tmp_path / "mlflow.db").is_file())
+    )
+    assert cli.main(["ui", "--sync", "--port", str(free_port())]) == 0
+    assert served == [True] and "1 runs mirrored to MLflow" in capsys.readouterr().out
+
+
+def test_a_server_elsewhere_has_its_own_page(tmp_path, monkeypatch):
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "https://ann:secret@mlflow.example:5000")
+    with pytest.raises(InputError, match=r"open https://mlflow\.example:5000 in"):
+        serve(port=free_port(), root=tmp_path)
+
+
+def test_a_port_in_use_is_one_line_with_another_to_choose(tmp_path):
+    (tmp_path / "mlflow.db").touch()
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(InputError, match=rf"127\.0\.0\.1:{port} .*in use.*--port {port + 1}") as caught:
+            serve(port=port, root=tmp_path)
+    assert caught.value.status == 2 and "\n" not in str(caught.value)
+    with pytest.raises(InputError, match="no such port"):
+        serve(port=70000, root=tmp_path)
+
+
+def processes_with(text):
+    found = []
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/cmdline", "rb") as file:
+                found += [pid] if text.encode() in file.read() else []
+        except OSError:
+            continue
+    return found
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc"), reason="looks for processes in /proc")
+def test_the_page_comes_up_and_goes_without_leaving_a_process(tmp_path):
+    mirror = Mirror(Store(root=tmp_path))
+    mirror.start(RECORD)
+    mirror.kill(tmp_path)
+    port = free_port()
+    root = f"Path({str(tmp_path)!r})"
+    code = f"from repro.answers.mlflow.ui import serve; from pathlib import Path; serve(port={port}, root={root})"
+    command = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        lines = [command.stdout.readline() for _ in range(3)]
+        url = f"http://127.0.0.1:{port}"
+        state = "workflowType=machine_learning&compareRunsMode=TABLE&viewStateShareKey=time-to-accuracy"
+        assert lines[0] == f"pipesgd/fig4-mnist  {url}/#/experiments/1/runs?{state}\n"
+        with urllib.request.urlopen(f"{url}/health", timeout=LIMIT_S) as answer:
+            assert answer.read() == b"OK"
+        assert processes_with(str(tmp_path / "mlflow.db"))
+        command.send_signal(signal.SIGINT)
+        assert command.wait(LIMIT_S) == 0
+    finally:
+        command.kill()
+        command.communicate()
+    wait_until(lambda: not processes_with(str(tmp_path / "mlflow.db")), "the server's processes end")
+    with pytest.raises(urllib.error.URLError):
+        urllib.request.urlopen(f"{url}/health", timeout=2)

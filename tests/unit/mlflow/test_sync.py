@@ -1,0 +1,268 @@
+"""Mirroring a whole workspace: what is missing, once; and what happens where MLflow cannot be had."""
+
+import fcntl
+import json
+import subprocess
+import sys
+
+import pytest
+
+from repro.answers.mlflow import Background, Mirror, Store, open_store, store, sync, sync_all, tracking_uri
+from repro.answers.mlflow.format import tags
+from repro.answers.mlflow.store import database_file
+from repro.answers.mlflow.view import SHARED_VIEW
+from repro.core.errors import FaultError, InputError, ReproError
+from repro.records import reference
+from repro.records.events import EventLog
+from repro.records.reference import Published
+from repro.records.store import write_summary
+from tests.unit.mlflow.made import RECORD, evaluation, runs_of, summary_of, write_events
+
+
+def test_runs_of_one_configuration_are_two(root):
+    """An end of an input that is what was guessed has the configuration, and so the key, of the base."""
+    runs = [Published(summary_of([], cell=cell), {"optimizer": {"lr": 0.5}}) for cell in ("base", "beta-low")]
+    reference.write("pipesgd", runs, root / "reference")
+    assert sync_all(root) == (2, 0, 0)
+    assert sync_all(root) == (0, 2, 0)
+    assert {run.data.tags["repro.cell"] for run in runs_of(root)[1]} == {"base", "beta-low"}
+
+
+def test_a_database_that_is_none_costs_one_warning(tmp_path, folder):
+    (tmp_path / "mlflow.db").write_text("not a database " * 100)
+    warnings = []
+    mirrors = Background(Store(f"sqlite:///{tmp_path}/mlflow.db", tmp_path), warnings.append)
+    for _ in range(2):
+        mirror = mirrors.add()
+        mirror.start(RECORD)
+        mirror.sync(folder)
+        assert not mirror.on
+    mirrors.close()
+    [warning] = warnings
+    assert warning.startswith("warning: MLflow") and "repro track sync" in warning and "\n" not in warning
+
+
+def test_a_results_folder_with_a_question_mark_keeps_its_database(tmp_path, monkeypatch):
+    """And nothing is made in the current folder, as MLflow does of the URI's name."""
+    root = tmp_path / "quest?x=1" / "50%41 #1"
+    monkeypatch.chdir(tmp_path)
+    folder = root / "pipesgd" / "fig4-mnist" / "pipe-sgd-t-s3"
+    write_events(folder, evaluation(10, 1.0, 0.5))
+    assert sync_all(root).done == 1 and len(runs_of(root)[1]) == 1
+    assert (
+        {path.parent for path in tmp_path.rglob("mlflow.db*")}
+        == {root}
+        == {database_file(tracking_uri(None, root)).parent}
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["quest?x=1"]
+
+
+def test_a_wrong_address_is_refused_in_one_line(tmp_path):
+    for uri, what in {
+        "htp://user:se/cr@et@host:5000": "unknown scheme 'htp'",
+        "localhost:5000": "no scheme",
+        "mlruns": "no scheme",
+        "http://": "no host",
+        "http://host:port": "Port could not be cast",
+        "http://[::1": "Invalid IPv6",
+        "http://user:secret@my host/": "a space",
+    }.items():
+        with pytest.raises(InputError) as caught:
+            Store(uri, tmp_path)
+        line = str(caught.value)
+        assert what in line and "http://HOST:5000" in line and "\n" not in line
+        assert "secret" not in line and "se/cr" not in line and "et@" not in line
+    for uri in ("https://u:p@host/path", "sqlite:////tmp/x.db", "mysql+pymysql://u:p@h/d", "databricks", "/tmp/runs"):
+        assert tracking_uri(uri) == uri
+
+
+def test_sync_all_mirrors_what_is_missing_once(root, folder):
+    curve = [evaluation(10, 1.0, 0.8), evaluation(20, 2.0, 0.9)]
+    folder.mkdir(parents=True)
+    write_summary(folder, summary_of(curve))  # as in a fresh clone: no events
+    (folder / "config.yaml").write_text("optimizer: {lr: 0.1}\n")
+    ends = [("killed", None), ("failed", {"event": "failed", "reason": "no"})]
+    for name, end in ends:
+        other = folder.with_name(name)
+        with EventLog(other / "events.jsonl") as log:
+            log.append("run_start", **(RECORD | {"key": name, "setting": name}))
+            log.append("evaluation", **curve[0])
+            if end:
+                log.append(**end)
+    assert sync_all(root) == (3, 0, 0)
+    assert sync_all(root) == (0, 3, 0)
+    client, runs = runs_of(root)
+    by_variant = {run.data.tags["setting"]: run for run in runs}
+    assert {key: run.info.status for key, run in by_variant.items()} == {
+        "Pipe-SGD + T": "FINISHED",
+        "killed": "KILLED",
+        "failed": "FAILED",
+    }
+    run = by_variant["Pipe-SGD + T"]
+    assert run.info.start_time == 1769860800000 and run.info.end_time == run.info.start_time + 9000
+    assert [point.step for point in client.get_metric_history(run.info.run_id, "top1")] == [0, 10, 20]
+    assert run.data.params == {"optimizer.lr": "0.1"}
+    write_summary(folder, summary_of([evaluation(10, 1.1, 0.8)]))
+    assert sync_all(root) == (1, 2, 0)
+    assert len(runs_of(root)[1]) == 3
+    with open(folder / "cell.lock", "w") as lock:  # as a command that is at work on the run holds it
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert sync_all(root) == (0, 2, 1)
+
+
+def test_a_run_whose_files_cannot_be_read_keeps_no_other_from_being_mirrored(root, folder, capsys):
+    for place, text in ((folder.with_name("a-broken"), "{"), (folder, None)):
+        place.mkdir(parents=True)
+        write_summary(place, summary_of([]))
+        if text:
+            (place / "summary.json").write_text(text)
+    assert sync_all(root) == (1, 0, 0)
+    assert [
+        line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: ") and "a-broken" in line
+    ]
+
+
+MALFORMED = {
+    "no-date": {"provenance": {"finished_at": 5}},
+    "no-memory": {"memory": {"peak_bytes": []}},
+    "no-step": {"step": {}},
+    "no-end": {"curve": [{"train_s": 1e308, "iteration": 1, "top1": 1}]},
+    "beyond-a-database": {"curve": [{"train_s": 1.0, "iteration": 10**30, "top1": 1}]},
+    "no-text": {"setting": "\ud800"},
+    "no-name": {"counters": {"../x": 1, "": 2}},
+}
+
+
+def test_a_run_that_mlflow_cannot_show_keeps_no_other_from_being_mirrored(root, folder, capsys):
+    for name, more in {**MALFORMED, "whole": {}}.items():
+        place = folder.with_name(name)
+        place.mkdir(parents=True)
+        write_summary(place, summary_of([], cell=name, key=name) | more)
+    assert sync_all(root).done == 1
+    assert any(run.data.tags["repro.key"] == "whole" for run in runs_of(root)[1])
+    warnings = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: ")]
+    for name in MALFORMED:
+        assert any(f"/{name}" in line for line in warnings), name
+
+
+def test_aliases_of_a_configuration_are_not_followed(root, folder, capsys):
+    """Each level holds the one before it ten times: some hundred bytes, and a thousand million values."""
+    folder.mkdir(parents=True)
+    write_summary(folder, summary_of([]))
+    levels = [f"l{level}: &l{level} [{', '.join(10 * [f'*l{level - 1}'])}]" for level in range(1, 10)]
+    (folder / "config.yaml").write_text("\n".join(["l0: &l0 [lol]", *levels]))
+    assert sync_all(root).done == 0
+    assert "config.yaml" in capsys.readouterr().err
+
+
+def test_a_folder_in_the_place_of_the_database_costs_one_line(tmp_path, monkeypatch):
+    """MLflow, once asked, tries for 150 s."""
+    monkeypatch.setattr("mlflow.MlflowClient", lambda uri: pytest.fail("asked"))
+    (tmp_path / "mlflow.db").mkdir()
+    write_events(tmp_path / "pipesgd" / "x" / "y", evaluation(10, 1.0, 0.8))
+    with pytest.raises(ReproError, match=rf"{tmp_path}/mlflow\.db"):
+        sync_all(tmp_path)
+
+
+def test_sync_all_mirrors_published_runs_that_the_workspace_has_not(root, folder):
+    folder.mkdir(parents=True)
+    write_summary(folder, summary_of([evaluation(20, 2.0, 0.9)], cell=folder.name))
+    elsewhere = summary_of([evaluation(20, 2.0, 0.8)], cell="published", key="published")
+    same = summary_of([], cell=folder.name)
+    places = {"setting": "D-Sync"}
+    runs = [Published(each | places, {"optimizer": {"lr": 0.5}}) for each in (elsewhere, same)]
+    reference.write("pipesgd", runs, root / "reference")
+    assert sync_all(root) == (2, 0, 0)
+    assert sync_all(root) == (0, 2, 0)
+    client, found = runs_of(root)
+    (mirrored,) = [run for run in found if run.data.tags["repro.key"] == "published"]
+    assert mirrored.info.status == "FINISHED" and mirrored.data.params["optimizer.lr"] == "0.5"
+    files = {file.path for file in client.list_artifacts(mirrored.info.run_id)}
+    assert {"summary.json", "config.yaml"} <= files
+
+
+def test_many_runs_are_shared_out_by_paper_and_each_mirrored_once(root, monkeypatch):
+    monkeypatch.setattr(sync, "RUNS_A_PROCESS", 2)
+    monkeypatch.setattr("os.cpu_count", lambda: 2)
+    for paper in ("pipesgd", "gtopk", "ibatch"):
+        for number in range(2):
+            folder = root / paper / "fig4" / f"run-{number}"
+            folder.mkdir(parents=True)
+            names = {"paper": paper, "cell": folder.name, "key": f"{paper}-{number}"}
+            write_summary(folder, summary_of([evaluation(20, 2.0, 0.9)], **names))
+    shares = sync._shares(root)
+    assert sorted(paper for share in shares for paper in share) == ["gtopk", "ibatch", "pipesgd"] and len(shares) == 2
+    assert sync_all(root) == (6, 0, 0)
+    assert sync_all(root) == (0, 6, 0)
+
+
+def test_a_lock_that_is_never_free_costs_one_line_and_only_the_mirror(tmp_path, folder, monkeypatch):
+    monkeypatch.setattr(store, "LOCK_S", 0.1)
+    hold = "import fcntl, sys; fcntl.flock(file := open(sys.argv[1], 'w'), 2); print('held', flush=True); input()"
+    command = [sys.executable, "-c", hold, str(tmp_path / "mlflow.lock")]
+    said = []
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        holder.stdout.readline()
+        mirrors = Background(Store(root=tmp_path), said.append)
+        mirror = mirrors.add()
+        mirror.start(RECORD)
+        mirror.finish(folder, summary_of([]))
+        mirrors.close()
+        (line,) = said
+        assert f"{tmp_path}/mlflow.lock is held by process {holder.pid}, not free within 0.1 s" in line
+        assert "results are complete without it" in line
+        write_events(tmp_path / "pipesgd" / "x" / "y", evaluation(10, 1.0, 0.8))
+        with pytest.raises(FaultError, match=f"is held by process {holder.pid}"):
+            sync_all(tmp_path)
+        holder.communicate(b"\n")
+    assert sync_all(tmp_path).done == 1
+
+
+def test_sync_all_says_when_it_cannot(tmp_path, folder, monkeypatch):
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
+    write_events(tmp_path / "pipesgd" / "x" / "y", evaluation(10, 1.0, 0.8))
+    with pytest.raises(FaultError, match=r"MLflow \(http://127.0.0.1:9\): connection refused; 0 of 1 runs"):
+        sync_all(tmp_path, "http://ann:secret@127.0.0.1:9")
+
+
+def test_nothing_imports_mlflow_before_a_run_starts():
+    code = "import sys; from repro.answers.mlflow import Background, Store; Background(Store()).add();"
+    code += "assert 'mlflow' not in sys.modules"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_kinds_are_apart_and_a_mirror_of_before_is_replaced(root, folder):
+    """Before, the kinds of an experiment's runs were in one MLflow experiment."""
+    client = open_store(tracking_uri(None, root), root)
+    older = client.create_experiment("pipesgd/fig4-mnist")
+    client.create_run(older, tags=tags(RECORD))
+    others = client.create_experiment("pipesgd/fig4-mnist-other")
+    client.create_run(others, tags=tags(RECORD))
+    mirror = Mirror(Store(root=root))
+    mirror.start(RECORD | {"key": "k2", "kind": "simulated"})
+    mirror.kill(folder)
+    assert client.get_experiment(older).lifecycle_stage == "active"
+    folder.mkdir(parents=True)
+    write_summary(folder, summary_of([evaluation(10, 1.0, 0.8), evaluation(20, 2.0, 0.9)]))
+    assert sync_all(root).done == 1
+    assert client.get_experiment(older).lifecycle_stage == "deleted"
+    assert len(client.search_runs([others])) == 1
+    assert len(runs_of(root, "pipesgd/fig4-mnist (simulated)")[1]) == 1
+    [run] = runs_of(root)[1]
+    assert [point.step for point in client.get_metric_history(run.info.run_id, "target/0.8")] == [0, 20]
+    experiment = client.get_experiment_by_name("pipesgd/fig4-mnist (measured)")
+    view = json.loads(experiment.tags[f"mlflow.sharedViewState.{SHARED_VIEW}"])
+    assert "target/0.8" in view["compareRunCharts"][0]["selectedMetricKeys"]
+    assert sync_all(root) == (0, 1, 0)
+
+
+def test_a_sync_of_many_runs_does_not_wait_for_the_disk(tmp_path):
+    from sqlalchemy import create_engine, text
+
+    def waits():
+        with create_engine(f"sqlite:///{tmp_path}/some.db").connect() as connection:
+            return connection.execute(text("PRAGMA synchronous")).scalar()
+
+    with store.hurried():
+        assert waits() == 0
+    assert waits() == 2

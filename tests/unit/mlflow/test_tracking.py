@@ -1,0 +1,189 @@
+"""The MLflow mirror: what it logs, and that it can be repeated."""
+
+import math
+
+import pytest
+
+from repro.answers.mlflow import Mirror, Store, open_store, tracking_uri
+from repro.answers.mlflow.format import tags
+from repro.answers.mlflow.machine import sampled, sampled_points
+from repro.records.events import EventLog
+from repro.records.store import write_summary
+from tests.support.waiting import wait_until
+from tests.unit.mlflow.made import RECORD, evaluation, runs_of, summary_of, write_events
+
+
+def test_a_finished_run_has_curve_numbers_tags_parameters_and_files(root, folder, capfd):
+    write_events(folder, evaluation(0, 0.0, 0.1), evaluation(10, 1.0, 0.8), evaluation(20, 2.0, 0.9))
+    mirror = Mirror(Store(root=root))
+    mirror.start(RECORD)
+    mirror.sync(folder)
+    write_summary(folder, summary_of([]))
+    mirror.finish(folder, summary_of([]))
+    client, [run] = runs_of(root)
+    assert run.info.status == "FINISHED" and run.info.run_name == "Pipe-SGD + T, measured, seed 3"
+    history = client.get_metric_history(run.info.run_id, "top1")
+    assert [(point.step, point.value) for point in history] == [(0, 0.1), (10, 0.8), (20, 0.9)]
+    # Relative time in the UI is the time since the first point: the training clock.
+    assert [point.timestamp - run.info.start_time for point in history] == [0, 1000, 2000]
+    assert run.data.metrics["final/top1"] == 0.9 and run.data.metrics["time_to/0.8_s"] == 1.5
+    assert "time_to/0.99_s" not in run.data.metrics
+    assert run.data.metrics["phases/forward_ms"] == pytest.approx(40)
+    assert run.data.metrics["communication/overlapped_ms"] == pytest.approx(40)
+    assert run.data.metrics["speed/samples_per_s"] == pytest.approx(1000)
+    assert run.data.params == {"optimizer.lr": "0.1", "strategy.K": "2", "data.root": "None"}
+    assert run.data.tags["group"].startswith("Pipe-SGD + T / here / mnist-standin-digits / ")
+    assert run.data.tags["stand_in"] == "True"
+    assert run.data.tags["kind"] == "measured" and run.data.tags["hardware"] == "cpu-2core-x"
+    assert {file.path for file in client.list_artifacts(run.info.run_id)} == {"summary.json", "events.jsonl"}
+    assert (root / "mlflow-artifacts" / "pipesgd" / "fig4-mnist (measured)").is_dir()
+    assert capfd.readouterr().out == ""
+
+
+def test_going_on_in_another_process_repeats_no_point(root, folder):
+    write_events(folder, evaluation(10, 1.0, 0.8))
+    first = Mirror(Store(root=root))
+    first.start(RECORD)
+    first.sync(folder)
+    first.kill(folder)
+    assert runs_of(root)[1][0].info.status == "KILLED"
+    with EventLog(folder / "events.jsonl") as log:
+        log.append("resume", iteration=10)
+        log.append("evaluation", **evaluation(20, 2.0, 0.9))
+    second = Mirror(Store(root=root))
+    second.start(RECORD)
+    assert runs_of(root)[1][0].info.status == "RUNNING"
+    second.sync(folder)
+    second.sync(folder)
+    client, [run] = runs_of(root)
+    history = client.get_metric_history(run.info.run_id, "top1")
+    assert [point.step for point in history] == [0, 10, 20]
+    assert math.isnan(history[0].value) and history[0].timestamp == run.info.start_time  # holds the axis' beginning
+
+
+def test_iterations_done_again_replace_the_run(root, folder):
+    write_events(folder, evaluation(10, 1.0, 0.8), evaluation(20, 2.0, 0.9))
+    mirror = Mirror(Store(root=root))
+    mirror.start(RECORD)
+    mirror.sync(folder)
+    with EventLog(folder / "events.jsonl") as log:
+        log.append("resume", iteration=10)
+        log.append("evaluation", **evaluation(20, 2.5, 0.9))
+    mirror.sync(folder)
+    client, [run] = runs_of(root)
+    history = client.get_metric_history(run.info.run_id, "top1")
+    assert [point.timestamp - run.info.start_time for point in history] == [0, 1000, 2500]
+
+
+def test_a_failed_run_says_why(root, folder):
+    mirror = Mirror(Store(root=root))
+    mirror.start(RECORD)
+    mirror.fail(folder, "rank 2 was lost")
+    [run] = runs_of(root)[1]
+    assert run.info.status == "FAILED" and run.data.tags["failed"] == "rank 2 was lost"
+
+
+def test_a_run_that_stopped_half_way_is_completed_and_made_once(root, folder):
+    """Whatever request was the last: no run twice, no point twice, nothing missing."""
+    write_events(folder, evaluation(0, 0.0, 0.1), evaluation(10, 1.0, 0.8))
+    write_summary(folder, summary_of([]))
+    (folder / "config.yaml").write_text("optimizer: {lr: 0.1}\n")
+    client = open_store(tracking_uri(None, root), root)
+    writes = ("create_experiment", "set_experiment_tag", "create_run", "log_batch", "log_artifacts", "set_tag")
+    writes += ("set_terminated", "delete_tag", "update_run", "delete_run")
+    again_after = 5  # writes
+    record, count, complete = RECORD | {"config": {"optimizer": {"lr": 0.1}}}, 0, False
+
+    def attempt(key, most):
+        store = Store(root=root)
+        store._client = Dying(client, writes, iter(range(most)))
+        mirror = Mirror(store)
+        mirror.start(record | {"key": key})
+        mirror.finish(folder, summary_of([], key=key))
+
+    while not complete:
+        key = f"after {count} writes"
+        try:
+            attempt(key, count)
+            complete = True
+        except ConnectionError:
+            if count == again_after:  # a request whose answer came too late for its sender was made again
+                experiment = client.get_experiment_by_name("pipesgd/fig4-mnist (measured)")
+                client.create_run(experiment.experiment_id, tags=tags(RECORD | {"key": key}))
+            attempt(key, 100)
+        count += 1
+    client, runs = runs_of(root)
+    assert len(runs) == len({run.data.tags["repro.key"] for run in runs}) == count
+    assert count > again_after
+    for run in runs:
+        assert run.info.status == "FINISHED" and run.data.params == {"optimizer.lr": "0.1"}
+        assert run.data.tags["repro.mirrored"]
+        history = client.get_metric_history(run.info.run_id, "top1")
+        assert [(point.step, point.value) for point in history] == [(0, 0.1), (10, 0.8)]
+        assert len(client.get_metric_history(run.info.run_id, "final/top1")) == 1
+        assert len(client.list_artifacts(run.info.run_id)) == 3
+
+
+class Dying:
+    """A client whose connection is lost at the first write after so many."""
+
+    def __init__(self, client, writes, calls):
+        self.client, self.writes, self.calls = client, writes, calls
+
+    def __getattr__(self, name):
+        if name in self.writes and next(self.calls, None) is None:
+            raise ConnectionError("lost")
+        return getattr(self.client, name)
+
+
+def test_a_run_made_again_with_other_numbers_shows_those(root, folder):
+    write_events(folder)
+    for top1 in (0.9, 0.7):
+        mirror = Mirror(Store(root=root))
+        mirror.start(RECORD)
+        mirror.finish(folder, summary_of([], final={"top1": top1, "train_s": 2.0}))
+    [run] = runs_of(root)[1]
+    assert run.data.metrics["final/top1"] == 0.7
+
+
+def test_a_resolved_configuration_is_enough(root):
+    config = {
+        "paper": "pipesgd",
+        "figure": "fig4-mnist",
+        "strategy": {"name": "dsync", "codec": "none"},
+        "testbed": {"name": "paper/pipesgd", "kind": "simulated"},
+        "dataset": {"name": "mnist", "standin": "auto"},
+        "seed": 1,
+    }
+    recorded = {"key": "k", "hardware": {"class": "c"}, "provenance": {"started_at": "2026-01-31T12:00:00+00:00"}}
+    mirror = Mirror(Store(root=root))
+    mirror.start(config | recorded | {"cell": "a-cell"})
+    mirror.kill(root / "pipesgd" / "fig4-mnist" / "a-cell")
+    [run] = runs_of(root, "pipesgd/fig4-mnist (simulated)")[1]
+    assert run.info.run_name == "dsync, simulated, seed 1" and run.info.start_time == 1769860800000
+    assert run.data.tags["testbed"] == "paper/pipesgd" and run.data.tags["strategy"] == "dsync"
+    assert run.data.params["strategy.codec"] == "none" and run.data.params["testbed.kind"] == "simulated"
+    assert not {"key", "cell", "hardware.class", "provenance.started_at"} & set(run.data.params)
+
+
+def test_the_machine_is_sampled_while_a_run_trains_and_shown_with_it(root, folder):
+    write_events(folder, evaluation(10, 1.0, 0.8))
+    with sampled(folder, every_s=0.05):
+        wait_until(lambda: len(sampled_points(folder)) >= 6, "two samples")
+    with open(folder / "system.jsonl", "a") as file:
+        file.write('{"time": 17')  # as a command that was killed leaves it
+    points = sampled_points(folder)
+    assert {point.key for point in points} >= {
+        "system/cpu_utilization_percentage",
+        "system/system_memory_usage_megabytes",
+    }
+    assert all(point.value >= 0 for point in points) and points[0].timestamp <= points[-1].timestamp
+    for _ in range(2):
+        mirror = Mirror(Store(root=root))
+        mirror.start(RECORD)
+        mirror.sync(folder)
+        mirror.finish(folder, summary_of([]))
+    client, [run] = runs_of(root)
+    history = client.get_metric_history(run.info.run_id, "system/cpu_utilization_percentage")
+    assert len(history) == len([point for point in points if point.key == history[0].key])
+    assert "system.jsonl" in {file.path for file in client.list_artifacts(run.info.run_id)}

@@ -1,0 +1,323 @@
+"""Metrics: which goes with which data, what an evaluation gives, and METEOR."""
+
+from __future__ import annotations
+
+import math
+import threading
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional
+
+from repro import data, models
+from repro.core.errors import InputError
+from repro.data import base
+from repro.data.base import Dataset, Split
+from repro.data.readers.text import IGNORED, Text
+from repro.rank.recorder import RunLog
+from repro.training import losses
+from repro.training.evaluation import meteor as caption_scores
+from repro.training.evaluation import metrics
+from repro.training.evaluation.evaluate import Sharing, digest, evaluate, evaluate_training
+from repro.training.evaluation.meteor import meteor
+from repro.training.losses import mean_squared_error
+from tests.support.probes import check, composed
+
+# --- mETEOR of captions: the library's score without synonyms, what a network says, and the metric's place in a run
+
+
+CPU = torch.device("cpu")
+GUIDE = "it is a guide to action which ensures that the military always obeys the commands of the party"
+REFERENCE = "it is a guide to action that ensures that the military will forever heed party commands"
+
+
+def words(*sentences: str) -> list[list[str]]:
+    return [sentence.split() for sentence in sentences]
+
+
+def by_hand(matches: int, chunks: int, caption: int, reference: int) -> float:
+    precision, recall = matches / caption, matches / reference
+    return 10 * precision * recall / (recall + 9 * precision) * (1 - 0.5 * (chunks / matches) ** 3)
+
+
+def test_the_formula():
+    assert meteor([words("a man rides a horse")], words("a man rides a horse")) == pytest.approx(by_hand(5, 1, 5, 5))
+    # a, man, horse, and riding by its stem: in one piece but for the word between
+    assert meteor([words("a man rides the horse")], words("a man riding one horse")) == pytest.approx(
+        by_hand(4, 2, 5, 5)
+    )
+    assert meteor([words("a dog")], words("no cats here")) == 0 == meteor([words("a dog")], [[]])
+
+
+def test_the_librarys_example():
+    assert meteor([words(REFERENCE)], words(GUIDE)) == pytest.approx(0.6944, abs=5e-5)
+
+
+def test_the_best_reference_counts_and_clips_are_averaged():
+    one, two = meteor([words("a b c")], words("a b d")), meteor([words("a b d")], words("a b d"))
+    assert two > one and meteor([words("a b c", "a b d", "x")], words("a b d")) == two
+    assert meteor([words("a b c"), words("a b d")], words("a b d", "a b d")) == pytest.approx((one + two) / 2)
+
+
+def test_no_synonyms():
+    """WordNet would know that an automobile is a car."""
+    assert meteor([words("automobile")], words("car")) == 0
+
+
+@pytest.fixture
+def small(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("REPRO_DATA", raising=False)
+    dataset = data.load("msvd", features=16, steps=10, clips=40, test_clips=8, test_captions=1, scored=6)
+    options = {"hidden": 12, "embedding": 8, "dropout": 0.0}
+    return dataset, *(models.build("s2vt", dataset.input_shape, dataset.classes, seed, **options) for seed in (0, 1))
+
+
+def test_an_evaluation_scores_what_the_network_says(small):
+    dataset, model, spare = small
+    scores = evaluate(spare, model.state_dict(), dataset.test, CPU)
+    assert scores.keys() == {"test_loss", "top1", "top5", "perplexity", "meteor"} and 0 <= scores["meteor"] < 0.5
+    said = caption_scores.decoded(spare, dataset.test, CPU)
+    assert len(said) == 6 and all(len(caption) <= 10 for caption in said)
+    references = [clip.captions for clip in dataset.test.clips[:6]]
+    assert scores["meteor"] == meteor(references, said)
+    training = evaluate_training(spare, model.state_dict(), dataset.train, CPU, 5)
+    assert training.keys() == {"train_top1", "train_top5", "train_perplexity"}
+
+
+def test_a_network_that_says_a_reference_has_nearly_one(small, monkeypatch):
+    dataset, model, _ = small
+    split = dataset.test
+    first = torch.stack([split.slice(row, row + 1)[1] for row in range(6)])  # with one caption a clip
+    monkeypatch.setattr(type(model), "captions", lambda self, x: first[: len(x)].clamp(min=0))
+    assert 0.99 < caption_scores.score(model, split, CPU) < 1
+
+
+def test_it_is_a_metric_of_captions_alone():
+    metrics.check("meteor", "msvd")
+    metrics.check("perplexity", "msvd")
+    assert not metrics.lower_is_better("meteor") and metrics.reaches("meteor", 0.3, 0.294)
+    complaint = "of captioned clips, and data set 'ptb' has text; metrics for it: top1, top5, perplexity"
+    with pytest.raises(InputError, match=f"{complaint}$"):
+        metrics.check("meteor", "ptb")
+
+
+# --- metrics and losses of classes, text and regressions: which goes with which data, and what an evaluation gives
+
+
+def split(classes: int = 8, count: int = 40) -> Split:
+    generator = torch.Generator().manual_seed(0)
+    return Split(torch.randn(count, classes, generator=generator), torch.arange(count) % classes)
+
+
+@pytest.mark.parametrize(
+    "metric, dataset, complaint",
+    [
+        ("mse", "mnist", "metric=mse: of regression, and data set 'mnist' has images; metrics for it: top1, top5$"),
+        ("mse", "ucf101", "data set 'ucf101' has sequences; metrics for it: top1, top5$"),
+        (
+            "top1",
+            "hyperplane",
+            "of classification and text, and data set 'hyperplane' has vectors, a regression; .*: mse$",
+        ),
+        ("perplexity", "ucf101", "metric=perplexity: of text, and data set 'ucf101' has sequences"),
+        ("msee", "hyperplane", "unknown metric 'msee'; valid: mse, "),
+    ],
+)
+def test_a_metric_has_to_go_with_the_data(metric, dataset, complaint):
+    with pytest.raises(InputError, match=complaint) as caught:
+        metrics.check(metric, dataset)
+    assert "\n" not in str(caught.value)
+
+
+def test_metrics_that_go():
+    for metric, names in {
+        "top1": ["mnist", "ucf101", "ptb"],
+        "top5": ["imagenet", "ucf101"],
+        "mse": ["hyperplane"],
+        "perplexity": ["ptb", "multi30k"],
+    }.items():
+        for name in names:
+            metrics.check(metric, name)
+    assert metrics.lower_is_better("mse") and not metrics.lower_is_better("top5")
+    assert metrics.reaches("mse", 4.7, 4.8) and not metrics.reaches("mse", 4.9, 4.8)
+    for metric in metrics.METRICS:  # as good as the target is reached
+        assert metrics.reaches(metric, 0.97, 0.97)
+    metrics.check_classes("top5", 6)
+    with pytest.raises(InputError, match="metric=top5: the data set has 5 classes"):
+        metrics.check_classes("top5", 5)
+
+
+def test_modules_say_the_task_that_their_splits_have():
+    for name in data.names():
+        found = data.shapes(name)
+        assert (found.task, found.kind) == (data.task(name), data.kind(name))
+        loss = mean_squared_error if found.task == "regression" else functional.cross_entropy
+        assert losses.of(found.task) is loss
+
+
+def test_top1_and_top5():
+    model, samples = nn.Sequential(nn.Identity()), split()
+    scores = evaluate(model, {}, samples, CPU)
+    order = samples.x.argsort(1, descending=True)
+    places = (order == samples.y.unsqueeze(1)).nonzero()[:, 1]
+    assert scores["top1"] == (places == 0).double().mean() and scores["top5"] == (places < 5).double().mean()
+    assert scores["top1"] < scores["top5"] < 1
+    assert scores["test_loss"] == pytest.approx(functional.cross_entropy(samples.x, samples.y).item(), rel=1e-6)
+    assert "top5" not in evaluate(model, {}, split(classes=5), CPU)
+
+
+def test_ignored_labels_count_nowhere():
+    class Padded(Split):
+        task = "text"
+
+    samples = split()
+    y = samples.y.clone()
+    y[10:] = IGNORED
+    scores = evaluate(nn.Sequential(nn.Identity()), {}, Padded(samples.x, y), CPU)
+    of_ten = evaluate(nn.Sequential(nn.Identity()), {}, Split(samples.x[:10], samples.y[:10]), CPU)
+    assert {name: scores[name] for name in of_ten} == pytest.approx(of_ten)
+    assert scores["perplexity"] == pytest.approx(math.exp(scores["test_loss"]))
+
+
+def test_training_samples_are_the_same_every_time():
+    model, samples = nn.Sequential(nn.Identity()), split(count=400)
+    one, two = (evaluate_training(model, {}, samples, CPU, 50) for _ in range(2))
+    assert one == two and one.keys() == {"train_top1", "train_top5"}
+    part = samples.subset(50)
+    assert len(part) == 50 and part.y.shape == (50,) and len(samples.subset(1000)) == 400
+    rows = part.rows.tolist()
+    assert rows == sorted(set(rows)) and samples.subset(50, seed=1).rows.tolist() != rows
+    everything = evaluate_training(model, {}, samples, CPU, 400)
+    assert everything["train_top1"] == evaluate(model, {}, samples, CPU)["top1"]
+
+
+def test_part_of_a_text():
+    text = Text(torch.arange(1001), 10)
+    part = text.subset(100)
+    assert len(part) == 100 and torch.equal(part.words, part.words[0] + torch.arange(101))
+    assert torch.equal(part.words, text.subset(100).words) and len(text.subset(5000)) == 1000
+
+
+def test_mean_squared_error():
+    outputs, values = torch.tensor([[1.0], [2.0], [4.0]]), torch.tensor([1.0, 4.0, 1.0])
+    assert mean_squared_error(outputs, values).item() == pytest.approx(13 / 3)
+    assert mean_squared_error(outputs, values, "sum").item() == 13
+
+
+@pytest.mark.parametrize(
+    "model, dataset, complaint",
+    [
+        ("hyperplane", "mnist", "model hyperplane takes vectors, and mnist .* is images; models for it: alexnet"),
+        (
+            "resnet20",
+            "hyperplane",
+            "model resnet20 takes images, and hyperplane .* is vectors; models for it: hyperplane$",
+        ),
+        ("lstm_ptb", "ucf101", "takes text, and .*ucf101.* is sequences; models for it: lstm_ucf101$"),
+        ("lstm_ucf101", "ptb", "takes sequences, and ptb .* is text; models for it: lstm_ptb$"),
+        ("lstm_ptb", "multi30k", "is sentence pairs; models for it: transformer$"),
+        ("transformer", "cifar10", "takes sentence pairs, and cifar10 .* is images"),
+    ],
+)
+def test_a_model_has_to_go_with_the_data(model, dataset, complaint):
+    found = data.shapes(dataset)
+    with pytest.raises(InputError, match=complaint) as caught:
+        models.of(check(composed("fig4-mnist") | {"model": {"name": model}}), found, "meta")
+    assert "\n" not in str(caught.value)
+    assert isinstance(found, Dataset)
+
+
+# --- shared over the ranks
+
+
+def together(ranks: int, work) -> list:
+    """work(rank, exchange) on as many threads, whose `exchange` is a fabric's; what each returns."""
+    barrier, said, found = threading.Barrier(ranks, timeout=60), [None] * ranks, [None] * ranks
+
+    def one(rank: int) -> None:
+        def exchange(mine):
+            said[rank] = mine
+            barrier.wait()
+            everyone = list(said)
+            barrier.wait()
+            return everyone
+
+        found[rank] = work(rank, exchange)
+
+    threads = [threading.Thread(target=one, args=(rank,)) for rank in range(ranks)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return found
+
+
+@pytest.mark.parametrize("ranks", [2, 3, 8])
+@pytest.mark.parametrize(
+    ("name", "model", "options"),
+    [
+        ("cifar10", "resnet20", {"images": 16, "test_images": 55}),
+        ("hyperplane", "hyperplane", {"dimensions": 16, "samples": 64, "test_samples": 55}),
+        ("ucf101", "lstm_ucf101", {"videos": 101, "test_videos": 101, "features": 8, "stride": 16}),
+    ],
+)
+def test_ranks_that_share_an_evaluation_have_to_the_bit_what_one_has_alone(name, model, options, ranks, monkeypatch):
+    monkeypatch.setattr(base, "EVALUATION_BATCH", 10)  # six pieces, the last of them smaller
+    dataset = data.load(name, standin="always", **options)
+    shape = dataset.input_shape
+    sizes = {"hidden": 8, "dense": 8} if model == "lstm_ucf101" else {}
+    built = [models.build(model, shape, dataset.classes, 0, **sizes) for _ in range(ranks + 1)]
+    weights = built[0].state_dict()
+    alone = evaluate(built[0], weights, dataset.test, CPU)
+    alone |= evaluate_training(built[0], weights, dataset.train, CPU, 15)
+
+    def work(rank, exchange):
+        sharing = Sharing(rank, ranks, exchange)
+        scores = evaluate(built[rank], weights, dataset.test, CPU, sharing)
+        return scores | evaluate_training(built[rank], weights, dataset.train, CPU, 15, sharing)
+
+    assert together(ranks + 1, work) == [alone] * (ranks + 1)  # the last is a server
+    pieces = [list(dataset.test.in_order(rank, ranks)) for rank in range(ranks)]
+    assert sum(len(y) for share in pieces for _, y in share) == len(dataset.test)
+
+
+@pytest.mark.parametrize(("differs", "shared", "sent"), [
+    ("nothing", True, 0), ("running mean", True, 1), ("parameter", True, 1), ("all but one", True, None),
+    ("state", False, 0),
+])  # fmt: skip
+def test_ranks_share_with_the_weights_of_rank_0(differs, shared, sent):
+    """As after model averaging, while ranks of eager-SGD drift, or in a pipeline, where each holds a part; a network
+    that carries its state does not share. A server takes no part."""
+    dataset = data.load("cifar10", standin="always", images=16, test_images=16)
+    built = [models.build("resnet20", dataset.input_shape, dataset.classes, 0) for _ in range(4)]
+    names = [name for name, _ in built[0].named_buffers() if "running_mean" in name]
+    with torch.no_grad():
+        if differs == "running mean":
+            built[2].get_buffer(names[0]).add_(1)
+        elif differs == "parameter":
+            next(iter(built[2].parameters())).add_(1e-6)
+
+    def work(rank, exchange):
+        def broadcast(tensor):
+            fabric.sent += 1
+            tensor.copy_(exchange(tensor.clone())[0])
+
+        fabric = SimpleNamespace(rank=rank, exchange=exchange, broadcast=broadcast, bytes_sent=5, sent=0)
+        shard = SimpleNamespace(device=CPU, stateful=differs == "state" and rank == 1)
+        log = RunLog.__new__(RunLog)
+        log.worker = SimpleNamespace(blocks=None, workers=3, rank=rank, fabric=fabric, model_shard=shard)
+        log.dataset, log.model = dataset, built[rank]
+        mine = {name: tensor.clone() for name, tensor in built[rank].state_dict().items()}
+        if differs == "all but one" and rank:
+            mine = {name: tensor for name, tensor in mine.items() if name in names[:1]}
+        weights, sharing = log._shared(mine)
+        assert (sharing is not None) == shared and fabric.bytes_sent == 5
+        assert fabric.sent == (len(weights) - 1 if sent is None else sent)
+        return weights
+
+    found = together(4, work)
+    if shared:
+        assert all(digest(weights) == digest(built[0].state_dict()) for weights in found)

@@ -37,11 +37,12 @@ LEFT_OUT = (
 
 
 def fingerprint(roots: Sequence[str]) -> str:
-    """The SHA-256, in hexadecimal, of `modules(roots)`. Comments, docstrings and layout do not count."""
-    digest = hashlib.sha256()
-    for name in modules(roots):
-        digest.update(f"{name} {_read(name, known(_source(name))).digest}\n".encode())
-    return digest.hexdigest()
+    """The SHA-256, in hexadecimal, of the code of `modules(roots)`.
+
+    Comments, docstrings and layout do not count, nor where a module lies: a key outlives the move of a module.
+    """
+    digests = sorted(_read(name, known(_source(name))).digest for name in modules(roots))
+    return hashlib.sha256("\n".join(digests).encode()).hexdigest()
 
 
 def modules(roots: Sequence[str]) -> list[str]:
@@ -113,7 +114,8 @@ def _source(name: str) -> Path | None:
 
 class Read(NamedTuple):
     """What is read of a module's source. imports: every name that might be a module in its import statements, made
-    absolute. digest: of its code, without comments, docstrings and layout."""
+    absolute. digest: of its code, without comments, docstrings and layout, and of what it imports from modules of its
+    own project the names alone."""
 
     imports: frozenset[str]
     digest: str
@@ -126,21 +128,60 @@ def _read(name: str, path: Path) -> Read:
 
 @functools.cache
 def _read_at(name: str, path: Path, modified_ns: int, size: int) -> Read:
-    """One walk for both: parsing is most of what a plan takes. Docstrings go out of the tree on the way."""
+    """One walk for both: parsing is most of what a plan takes. Docstrings and imports go out of the tree on the way."""
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     imports: set[str] = set()
+    names: set[str] = set()
     tree = _parsed(path)
     waiting: list[tuple[ast.AST, bool]] = [(tree, True)]
     while waiting:
         node, runs = waiting.pop()  # runs: not below `if TYPE_CHECKING:`
-        if runs and isinstance(node, ast.Import | ast.ImportFrom):
-            imports.update(_imported(node, package))
-        elif isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
+        if isinstance(node, DOCUMENTED) and ast.get_docstring(node, clean=False) is not None:
             node.body = node.body[1:] or [ast.Pass()]
+        if isinstance(node, ast.Constant) and _is_module(node.value):
+            node.value = "a module"  # whoever loads one by its name has it as a root
         skipped = node.body if isinstance(node, ast.If) and ast.unparse(node.test) in CHECKING else ()
-        waiting.extend((child, runs and child not in skipped) for child in ast.iter_child_nodes(node))
+        for child in ast.iter_child_nodes(node):
+            if runs and child not in skipped and isinstance(child, ast.Import | ast.ImportFrom):
+                imports.update(_imported(child, package))
+            waiting.append((child, runs and child not in skipped))
+        for field, body in ast.iter_fields(node):
+            if isinstance(body, list):
+                ours = [child for child in body if isinstance(child, ast.ImportFrom) and _is_ours(child, package)]
+                names.update(name for child in ours for name in _names(child, package))
+                left = [child for child in body if child not in ours]
+                setattr(node, field, left if left or not ours else [ast.Pass()])
     # As text rather than as `ast.dump`, whose format differs from one Python version to the next.
-    return Read(frozenset(imports), hashlib.sha256(ast.unparse(tree).encode()).hexdigest())
+    text = "\n".join([*sorted(names), ast.unparse(tree)])
+    return Read(frozenset(imports), hashlib.sha256(text.encode()).hexdigest())
+
+
+def _is_module(value: Any) -> bool:
+    """Whether a constant is the name of a module of ours."""
+    ours = isinstance(value, str) and value.startswith(tuple(f"{package}." for package in PROJECT_PACKAGES))
+    return ours and value.replace(".", "").isidentifier() and _source(value) is not None
+
+
+def _is_ours(node: ast.ImportFrom, package: str) -> bool:
+    """Whether a module of the package imports from its own project, or from this one."""
+    return _from(node, package).split(".")[0] in (*PROJECT_PACKAGES, package.split(".")[0])
+
+
+def _names(node: ast.ImportFrom, package: str) -> Iterator[str]:
+    """What one statement imports: of a module, which may be moved, what it is called here; else both names."""
+    module = _from(node, package)
+    for alias in node.names:
+        called = alias.asname or alias.name
+        yield called if _source(f"{module}.{alias.name}") else f"{alias.name} as {called}"
+
+
+def _from(node: ast.ImportFrom, package: str) -> str:
+    """The module that a statement in a module of the package imports from, made absolute."""
+    module = node.module or ""
+    if not node.level:
+        return module
+    base = package.split(".")[: len(package.split(".")) - node.level + 1]
+    return ".".join([*base, module] if module else base)
 
 
 def _imported(node: ast.Import | ast.ImportFrom, package: str) -> Iterator[str]:
@@ -151,10 +192,7 @@ def _imported(node: ast.Import | ast.ImportFrom, package: str) -> Iterator[str]:
             if not alias.asname:  # binds the first package, so that its attributes can be used too
                 yield from _parents(alias.name)
         return
-    module = node.module or ""
-    if node.level:
-        base = package.split(".")[: len(package.split(".")) - node.level + 1]
-        module = ".".join([*base, module] if module else base)
+    module = _from(node, package)
     yield module
     for alias in node.names:  # submodules; other names have no file
         yield f"{module}.{alias.name}"

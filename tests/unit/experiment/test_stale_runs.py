@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 from dataclasses import make_dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
 import torch
 
 from repro.core.errors import InputError
-from repro.experiment.cache_key import fingerprint, modules, run_key
+from repro.experiment.cache_key import fingerprint, left_out, modules, run_key
 from repro.experiment.plugins import choice
 from repro.launch import runs
 from repro.records import provenance
@@ -79,6 +81,18 @@ def test_comments_docstrings_and_layout_do_not_count(project):
     edit(project / "dsync.py", "'''Doc.'''", "'''Other words.'''\n\n# and a comment\n")
     edit(project / "deep" / "ring.py", "    '''Sums.'''\n    return 1  # one", "    return (1)")
     assert fingerprint(["fakestrat.dsync"]) == before
+
+
+def test_a_move_changes_nothing_and_another_function_under_the_same_name_does(project):
+    before = {name: fingerprint([f"fakestrat.{name}"]) for name in ("dsync", "pipe")}
+    (project / "lower").mkdir()
+    (project / "deep" / "ring.py").rename(project / "lower" / "circle.py")
+    (project / "deep" / "__init__.py").rename(project / "lower" / "__init__.py")
+    edit(project / "dsync.py", "from fakestrat.deep import ring", "from fakestrat.lower import circle as ring")
+    edit(project / "pipe.py", "from .deep.ring import reduce", "from .lower.circle import reduce")
+    assert {name: fingerprint([f"fakestrat.{name}"]) for name in before} == before
+    edit(project / "pipe.py", "import reduce", "import B as reduce")
+    assert fingerprint(["fakestrat.pipe"]) != before["pipe"] and fingerprint(["fakestrat.dsync"]) == before["dsync"]
 
 
 def test_an_unknown_root_and_a_broken_module_are_named(project):
@@ -207,6 +221,44 @@ def stale(tmp_path_factory):
 @pytest.mark.parametrize("file", EDITS)
 def test_an_edit_makes_the_runs_stale_whose_numbers_it_can_change(stale, file):
     assert set(stale[file]) == EDITS[file]
+
+
+CODES = """
+import json, sys
+from repro.experiment import cache_key
+print(json.dumps([cache_key.fingerprint(roots) for roots in json.load(sys.stdin)]))
+"""
+
+
+def test_no_key_changes_where_rooms_move(tmp_path):
+    def codes(folder, roots):
+        done = subprocess.run(
+            [sys.executable, "-c", CODES],
+            input=json.dumps(roots),
+            env=os.environ | {"PYTHONPATH": str(folder)},
+            cwd=folder,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def moved(text):
+        among = "|".join(rooms)
+        renamed = partial(re.sub, rf"\b({among})\b", r"moved_\1 as \1")
+        text = re.sub(r"(?<=from repro import ).*", lambda names: renamed(names[0]), text)
+        return re.sub(rf"\brepro\.({among})\b", r"repro.moved_\1", text)
+
+    shutil.copytree(PROJECT / "repro", tmp_path / "repro", ignore=shutil.ignore_patterns("__pycache__", "out"))
+    roots = [runs.code_roots(runs.expand(*given)[0].config) for given in RUNS.values()]
+    before = codes(tmp_path, roots)
+    packages = [path.name for path in (PROJECT / "repro").iterdir() if (path / "__init__.py").is_file()]
+    rooms = [name for name in packages if not left_out(f"repro.{name}")]
+    for room in rooms:
+        (tmp_path / "repro" / room).rename(tmp_path / "repro" / f"moved_{room}")
+    for path in (tmp_path / "repro").rglob("*.py"):
+        path.write_text(moved(path.read_text()))
+    assert codes(tmp_path, [[moved(root) for root in each] for each in roots]) == before
 
 
 def key_on(overrides, monkeypatch, **machine):

@@ -18,7 +18,7 @@ WIDTH = 60  # of batches in the table
 
 
 def add(commands: Any) -> None:
-    batches = commands.add_parser("batches", help="iBatch's decision: a profile's layers into batches of pulls")
+    batches = commands.add_parser("batches", help="plan iBatch's batches: group a profile's layers into pulls")
     batches.add_argument(
         "profile",
         help="JSON or YAML file with startup_s, transfer_s: [...] and forward_s: [...] in seconds, one of each list "

@@ -17,23 +17,23 @@ if TYPE_CHECKING:
 
 
 def add(commands: Any) -> None:
-    listing = commands.add_parser("list", help="experiments, strategies, models, data sets, testbeds")
-    listing.add_argument("paper", nargs="?", help="its experiments in its order, with what each needs")
+    listing = commands.add_parser("list", help="list experiments, strategies, models, data sets and testbeds")
+    listing.add_argument("paper", nargs="?", help="list this paper's experiments in its order, with what each needs")
     listing.set_defaults(command=cmd_list)
     as_json(listing)
 
-    show = commands.add_parser("show", help="an experiment's resolved configuration and its runs")
+    show = commands.add_parser("show", help="show an experiment's configuration and the state of its runs")
     experiment_arguments(show)
     inputs_argument(show)
     as_json(show)
     show.set_defaults(command=cmd_show)
 
-    run = commands.add_parser("run", help="run an experiment, or all of a paper; finished runs are skipped")
+    run = commands.add_parser("run", help="run an experiment or a paper; skip finished runs")
     experiment_arguments(run)
     inputs_argument(run)
     run.add_argument("--force", action="store_true", help="repeat finished runs")
-    run.add_argument("--dry-run", action="store_true", help="say what would be run, what is there, how long it takes")
-    run.add_argument("--fresh-ranks", action="store_true", help="every rank imports anew; none is forked")
+    run.add_argument("--dry-run", action="store_true", help="print which runs are missing and how long they take")
+    run.add_argument("--fresh-ranks", action="store_true", help="start each rank as a new process")
     run.add_argument("--no-mlflow", action="store_true", help="do not mirror the runs to MLflow")
     run.add_argument("--no-report", action="store_true", help="do not build the paper's page afterwards")
     as_json(run)
@@ -156,7 +156,7 @@ def cmd_run(args: argparse.Namespace) -> None:
         stands = together([Standing(done=len(runs) - len(left)), standing(left, finished)])
         print(f"{args.experiment} at scale {scales(runs, scale)}: {stands}", file=sys.stderr)
         if others := len(experiment_names(args.experiment)) - len(names):
-            print(f"{others} more experiments are run by name, or at larger scales", file=sys.stderr)
+            print(f"{others} more experiments run by name or at larger scales", file=sys.stderr)
         expected = estimates(left, finished)
         if args.dry_run:
             found = dry_run.plans(runs, finished, expected, args.force)

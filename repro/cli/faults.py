@@ -1,4 +1,4 @@
-"""`repro faults`: a seeded series of faults on real runs, and a table of what they cost."""
+"""`repro faults`: inject a seeded series of faults into real runs, and tabulate what was lost."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from repro.core.errors import InputError, unknown
 
 
 def add(commands: Any) -> None:
-    faults = commands.add_parser("faults", help="strike real runs with seeded faults: is anything lost?")
-    faults.add_argument("--trials", type=int, help="how many (default: a whole round, every fault and strategy)")
-    faults.add_argument("--seed", type=int, default=0, help="of the plan and of every moment and choice in it")
-    faults.add_argument("--minutes", type=float, default=math.inf, help="start no trial after so many minutes")
-    faults.add_argument("--strategy", action="append", help="these alone (may be repeated)")
-    faults.add_argument("--fault", action="append", help="these alone, by their names in the table (may be repeated)")
+    faults = commands.add_parser("faults", help="inject faults into real runs and verify recovery")
+    faults.add_argument("--trials", type=int, help="number of trials (default: every fault on every strategy)")
+    faults.add_argument("--seed", type=int, default=0, help="seed of the plan: order, targets and times of faults")
+    faults.add_argument("--minutes", type=float, default=math.inf, help="start no trial after this many minutes")
+    faults.add_argument("--strategy", action="append", help="test only this strategy (may be repeated)")
+    faults.add_argument("--fault", action="append", help="inject only this fault (may be repeated)")
     as_json(faults)
     faults.set_defaults(command=cmd_faults)
 

@@ -11,13 +11,13 @@ from repro.core.errors import InputError
 
 
 def add(commands: Any) -> None:
-    datasets = commands.add_parser("data", help="data sets: list, fetch NAME, verify")
+    datasets = commands.add_parser("data", help="list, fetch or verify data sets")
     datasets.add_argument("action", choices=["list", "fetch", "verify"])
     datasets.add_argument("name", nargs="?", help="data set to fetch or verify")
     as_json(datasets)
     datasets.set_defaults(command=cmd_data)
 
-    doctor = commands.add_parser("doctor", help="what this machine has and lacks")
+    doctor = commands.add_parser("doctor", help="check what this machine has and lacks")
     as_json(doctor)
     doctor.set_defaults(command=cmd_doctor)
 

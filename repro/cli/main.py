@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return InputError.status
     except KeyboardInterrupt as interrupt:
         (sign,) = interrupt.args or (signal.SIGINT,)
-        how = "interrupted" if sign == signal.SIGINT else f"asked to end by {sign.name}"
+        how = "interrupted" if sign == signal.SIGINT else f"terminated by {sign.name}"
         print(f"repro: {how}; the same command resumes", file=sys.stderr)
         return 128 + sign
 
@@ -121,7 +121,7 @@ def build_parser() -> Parser:
     group = parser.add_subparsers(metavar="COMMAND", parser_class=Parser)
     for module in MODULES:
         module.add(group)
-    completion = group.add_parser("completion", help='completion for a shell: eval "$(repro completion bash)"')
+    completion = group.add_parser("completion", help='print shell completion: eval "$(repro completion bash)"')
     completion.add_argument("shell", choices=["bash", "zsh", "tcsh"])
     completion.set_defaults(command=lambda args: print_completion(parser, args.shell))
     return parser

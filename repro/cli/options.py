@@ -32,9 +32,9 @@ def experiment_arguments(parser: argparse.ArgumentParser) -> None:
         "overrides", nargs="*", default=[], help="key=value, for instance strategy=pipe_sgd strategy.K=3 seeds=5"
     )
     names = f"{DEFAULT_SCALE} (the default of `run`), full, paper"
-    parser.add_argument("--scale", help=f"a named size of the experiment: {names}")
+    parser.add_argument("--scale", help=f"size of the experiment: {names}")
 
 
 def inputs_argument(parser: argparse.ArgumentParser) -> None:
-    what = "instead of the runs, those of simulated testbeds at both ends of every assumed input (their `bounds`)"
+    what = "vary every assumed input of the simulated testbeds to both ends of its `bounds`, instead of the usual runs"
     parser.add_argument("--inputs", action="store_true", help=what)

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 
 
 def add(commands: Any) -> None:
-    report = commands.add_parser("report", help="build the pages from results alone, and the site of them and docs/")
-    report.add_argument("paper", nargs="?", help="one paper's page (default: all pages)")
+    report = commands.add_parser("report", help="build the pages from results, and a site of pages and docs/")
+    report.add_argument("paper", nargs="?", help="build one paper's page (default: all pages)")
     report.add_argument("--out", type=Path, help="folder (default: $REPRO_REPORTS, else pages/ of the results folder)")
     as_json(report)
     report.set_defaults(command=cmd_report)

@@ -17,26 +17,30 @@ if TYPE_CHECKING:
 
 
 def add(commands: Any) -> None:
-    profile = commands.add_parser("profile", help="time the layers of a model, for PipeDream's partitioner")
-    profile.add_argument("model", help="a model, for instance vgg16")
+    profile = commands.add_parser("profile", help="profile a model's layers, for PipeDream's partitioner")
+    profile.add_argument("model", help="model, for instance vgg16")
     profile.add_argument("overrides", nargs="*", default=[], help="model.OPTION=value, dataset.OPTION=value")
-    profile.add_argument("--dataset", help="of its minibatches, or the stand-in; by default what experiments train on")
-    profile.add_argument("--batch", type=int, default=32, help="samples of a minibatch")
-    profile.add_argument("--minibatches", type=int, default=20, help="timed ones; the paper takes 1,000")
-    profile.add_argument("--warmup", type=int, default=5, help="minibatches before, which do not count")
+    profile.add_argument("--dataset", help="data set of the minibatches (default: what experiments train on)")
+    profile.add_argument("--batch", type=int, default=32, help="samples in a minibatch")
+    profile.add_argument("--minibatches", type=int, default=20, help="minibatches to time; the paper times 1,000")
+    profile.add_argument("--warmup", type=int, default=5, help="untimed minibatches before")
     profile.add_argument("--device", default="auto", help="auto, cpu or cuda")
-    profile.add_argument("--threads", type=int, default=1, help="of torch on a CPU; a rank of testbed `here` has one")
-    profile.add_argument("--out", metavar="FILE", help="where to save the profile")
+    profile.add_argument("--threads", type=int, default=1, help="torch threads on a CPU; ranks on `here` have one")
+    profile.add_argument("--out", metavar="FILE", help="save the profile here")
     as_json(profile)
     profile.set_defaults(command=cmd_profile)
 
-    partition = commands.add_parser("partition", help="PipeDream's partitioner: a profile's layers into stages")
-    partition.add_argument("profile", help="file of `repro profile`, or in the text format of PipeDream's authors")
-    partition.add_argument("--machines", required=True, metavar="N[,N2]", help="N2: groups of N on a second level")
-    partition.add_argument("--bandwidth", required=True, metavar="BYTES_PER_S[,B2]", help="B2: between groups")
+    partition = commands.add_parser("partition", help="partition a profile's layers into pipeline stages")
+    partition.add_argument("profile", help="file of `repro profile`, or of PipeDream's authors")
+    partition.add_argument(
+        "--machines", required=True, metavar="N[,N2]", help="machines; N2: groups of N on a second level"
+    )
+    partition.add_argument(
+        "--bandwidth", required=True, metavar="BYTES_PER_S[,B2]", help="B2: between groups of machines"
+    )
     partition.add_argument("--cost-model", default="paper", help="paper, released-sum or released-max")
-    partition.add_argument("--activations", choices=["on", "off"], default="on", help="whether sending them counts")
-    partition.add_argument("--straight", action="store_true", help="no replicas: a stage a machine")
+    partition.add_argument("--activations", choices=["on", "off"], default="on", help="count sending activations")
+    partition.add_argument("--straight", action="store_true", help="one machine a stage, no replicas")
     as_json(partition)
     partition.set_defaults(command=cmd_partition)
 

@@ -45,38 +45,38 @@ APART = ("dataset", "scale", "breakdown")  # shown where runs of an experiment d
 
 
 def add(commands: Any) -> None:
-    results = commands.add_parser("results", help="finished runs as a table: yours and the committed ones")
-    results.add_argument("paper", nargs="?", help="of one paper (default: all)")
+    results = commands.add_parser("results", help="tabulate finished runs: yours and the committed ones")
+    results.add_argument("paper", nargs="?", help="only this paper (default: all)")
     where(results)
     results.add_argument("--table", default="runs", help="runs (the default), points, rows or intervals")
     form = results.add_mutually_exclusive_group()
-    form.add_argument("--csv", action="store_true", help="as CSV, all columns")
-    form.add_argument("--json", action="store_true", help="as JSON, a list of rows")
-    form.add_argument("--parquet", type=Path, metavar="FILE", help="into a Parquet file, all columns")
+    form.add_argument("--csv", action="store_true", help="print CSV with all columns")
+    form.add_argument("--json", action="store_true", help="print JSON: a list of rows")
+    form.add_argument("--parquet", type=Path, metavar="FILE", help="write a Parquet file with all columns")
     results.set_defaults(command=cmd_results)
 
-    compare = commands.add_parser("compare", help="two variants or strategies, wherever both were run")
+    compare = commands.add_parser("compare", help="compare two variants or strategies wherever both were run")
     compare.add_argument("first", help="a variant as `repro results` shows it, or a strategy")
     compare.add_argument("second")
-    compare.add_argument("--paper", help="of one paper (default: all)")
+    compare.add_argument("--paper", help="only this paper (default: all)")
     where(compare)
     as_json(compare)
     compare.set_defaults(command=cmd_compare)
 
-    contribute = commands.add_parser("contribute", help="pack finished runs into one file, to be sent to the reference")
-    contribute.add_argument("paper", help="whose runs, for instance gpu")
-    contribute.add_argument("file", type=Path, help="the archive that is written, a zip file")
+    contribute = commands.add_parser("contribute", help="pack finished runs into one file, for publication elsewhere")
+    contribute.add_argument("paper", help="paper, for instance gpu")
+    contribute.add_argument("file", type=Path, help="zip file to write")
     where(contribute)
     contribute.set_defaults(command=cmd_contribute)
 
-    publish = commands.add_parser("publish", help="move finished runs into the reference, with the page's pictures")
-    publish.add_argument("paper", help="whose runs")
-    publish.add_argument("--from", dest="archive", type=Path, metavar="FILE", help="those of an archive, not yours")
+    publish = commands.add_parser("publish", help="move finished runs into the reference and rebuild the pages")
+    publish.add_argument("paper", help="paper")
+    publish.add_argument("--from", dest="archive", type=Path, metavar="FILE", help="publish the runs of this archive")
     where(publish)
     publish.set_defaults(command=cmd_publish)
 
-    verify = commands.add_parser("verify", help="are the committed results, and the verdicts on them, as published?")
-    verify.add_argument("--write", action="store_true", help="publish today's verdicts and pages of them")
+    verify = commands.add_parser("verify", help="check the committed results and their verdicts")
+    verify.add_argument("--write", action="store_true", help="publish today's verdicts and pages")
     verify.set_defaults(command=cmd_verify)
 
 
@@ -174,9 +174,9 @@ def cmd_contribute(args: argparse.Namespace) -> None:
         print(f"packed      {one_line(packed)}")
     for folder in run_folders(results_root(), args.paper, having=["events.jsonl"]):
         if not (folder / "summary.json").is_file():
-            print(f"left out    {'/'.join(folder.parts[-2:])}: it failed, or is not finished", file=sys.stderr)
+            print(f"left out    {'/'.join(folder.parts[-2:])}: failed or unfinished", file=sys.stderr)
     print(f"{len(runs)} runs of {args.paper} in {args.file}; SHA-256 {digest}")
-    print(f"who keeps the reference: repro publish {args.paper} --from {args.file.name}")
+    print(f"to publish: repro publish {args.paper} --from {args.file.name}")
 
 
 def cmd_publish(args: argparse.Namespace) -> None:

@@ -17,18 +17,18 @@ ONLY_1F1B = ("in_flight", "semantics", "overlap")  # options of a schedule witho
 
 
 def add(commands: Any) -> None:
-    schedule = commands.add_parser("schedule", help="a pipeline's schedule as text, checked for deadlock")
+    schedule = commands.add_parser("schedule", help="draw a pipeline's schedule, checked for deadlock")
     schedule.add_argument("config", help="replicas of each stage, for instance 1-1-1-1 or 2-1-1")
     schedule.add_argument("--minibatches", type=int, default=8)
     schedule.add_argument("--schedule", default="1f1b", help="1f1b, gpipe or 1f1b-flush")
-    schedule.add_argument("--flush", type=int, metavar="N", help="minibatches of an update; by default one a rank")
+    schedule.add_argument("--flush", type=int, metavar="N", help="minibatches in an update (default: one a rank)")
     schedule.add_argument(
-        "--in-flight", type=int, metavar="N", help="minibatches in flight at most, a replica of the input stage"
+        "--in-flight", type=int, metavar="N", help="minibatches in flight at each replica of the input stage"
     )
     schedule.add_argument("--semantics", help="stashing, vertical_sync or naive")
-    schedule.add_argument("--overlap", choices=["on", "off"], help="whether replicas go on while they synchronise")
-    schedule.add_argument("--forward", type=int, default=1, metavar="UNITS", help="of a stage's forward pass")
-    schedule.add_argument("--backward", type=int, default=1, metavar="UNITS", help="of a stage's backward pass")
+    schedule.add_argument("--overlap", choices=["on", "off"], help="let replicas continue while they synchronise")
+    schedule.add_argument("--forward", type=int, default=1, metavar="UNITS", help="time of a stage's forward pass")
+    schedule.add_argument("--backward", type=int, default=1, metavar="UNITS", help="time of a stage's backward pass")
     as_json(schedule)
     schedule.set_defaults(command=cmd_schedule)
 

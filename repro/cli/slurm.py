@@ -15,31 +15,31 @@ from repro.core.errors import InputError, NotHere
 
 
 def add(commands: Any) -> None:
-    submit = commands.add_parser("submit", help="submit an experiment's runs that are not done to Slurm")
+    submit = commands.add_parser("submit", help="submit an experiment's missing runs to Slurm")
     experiment_arguments(submit)
-    submit.add_argument("--site", type=Path, help="options of the cluster (default: $REPRO_SITE, else the project's)")
+    submit.add_argument("--site", type=Path, help="file that describes the cluster (default: $REPRO_SITE)")
     submit.add_argument(
         "--simulated",
         action="store_true",
-        help="simulated runs too, several side by side in a job; with testbed=NAME those of that testbed alone",
+        help="also submit simulated runs, several side by side in a job; with testbed=NAME only those of that testbed",
     )
-    submit.add_argument("--dry-run", action="store_true", help="print a job script and what others there are, no more")
+    submit.add_argument("--dry-run", action="store_true", help="print a job script and a table; submit nothing")
     submit.add_argument(
         "--mlflow",
         action=argparse.BooleanOptionalAction,
         default=os.environ.get("MLFLOW_TRACKING_URI", "").startswith(("http://", "https://")),
-        help="mirror to MLflow from the jobs (default: where $MLFLOW_TRACKING_URI names a server)",
+        help="mirror to MLflow from the jobs (default: if $MLFLOW_TRACKING_URI names a server)",
     )
     as_json(submit)
     submit.set_defaults(command=cmd_submit)
 
-    status = commands.add_parser("status", help="what Slurm does with what was submitted, and how far it is")
+    status = commands.add_parser("status", help="show the state of submitted jobs and their runs")
     status.add_argument("experiment", nargs="?", help="PAPER or PAPER/EXPERIMENT (default: all)")
     as_json(status)
     status.set_defaults(command=cmd_status)
 
-    cell = commands.add_parser("cell", help="carry out prepared runs, one after another (job scripts do)")
-    cell.add_argument("folders", nargs="+", type=Path, metavar="FOLDER", help="a run's, prepared by `repro submit`")
+    cell = commands.add_parser("cell", help="execute prepared runs, one after another (used by job scripts)")
+    cell.add_argument("folders", nargs="+", type=Path, metavar="FOLDER", help="run prepared by `repro submit`")
     cell.add_argument("--no-mlflow", action="store_true", help="do not mirror the run to MLflow")
     cell.set_defaults(command=cmd_cell)
 
@@ -138,6 +138,6 @@ def cmd_cell(args: argparse.Namespace) -> None:
     except KeyboardInterrupt as interrupt:
         if interrupt.args != (signal.SIGTERM,):
             raise
-        fault = Preempted("asked to leave by SIGTERM")  # simulated runs, which have no ranks that could checkpoint
+        fault = Preempted("terminated by SIGTERM")  # simulated runs, which have no ranks that could checkpoint
     if fault:
         raise fault

@@ -17,26 +17,26 @@ if TYPE_CHECKING:
 
 
 def add(commands: Any) -> None:
-    testbed = commands.add_parser("testbed", help="a shaped network of hosts on this machine: up, status, down, exec")
+    testbed = commands.add_parser("testbed", help="manage a network with limited links on this machine")
     testbed.set_defaults(command=lambda args: testbed.print_help())
     actions = testbed.add_subparsers(metavar="ACTION", parser_class=Parser)
 
-    up = actions.add_parser("up", help="make it, measure it and keep it; runs on testbed=shaped/... make their own")
+    up = actions.add_parser("up", help="create and measure a network that stays (runs create their own)")
     up.add_argument("--rate", type=float, default=1.0, help="Gbit/s of each link, both ways: 0.02 to 25")
-    up.add_argument("--hosts", type=int, default=4, help="network namespaces, one a rank")
+    up.add_argument("--hosts", type=int, default=4, help="number of network namespaces, one a rank")
     as_json(up)
     up.set_defaults(command=cmd_up)
 
-    status = actions.add_parser("status", help="hosts, rates, what was measured, who uses it")
+    status = actions.add_parser("status", help="show hosts, rates, measurements and users")
     as_json(status)
     status.set_defaults(command=cmd_status)
 
-    down = actions.add_parser("down", help="remove it, and what a crash has left of one")
+    down = actions.add_parser("down", help="remove the network, and what a crash left")
     as_json(down)
     down.set_defaults(command=cmd_down)
 
-    inside = actions.add_parser("exec", help="run a command in a host: repro testbed exec repro0 ping -c3 repro1")
-    inside.add_argument("host", help="repro0, repro1, ..., or reprosw, the switch")
+    inside = actions.add_parser("exec", help="run a command on a host: repro testbed exec repro0 ping -c3 repro1")
+    inside.add_argument("host", help="repro0, repro1, ..., or reprosw (the switch)")
     inside.add_argument("words", nargs=argparse.REMAINDER, metavar="COMMAND")
     inside.set_defaults(command=cmd_exec)
 
@@ -68,7 +68,7 @@ def cmd_status(args: argparse.Namespace) -> None:
         print("no shaped network is up (repro testbed up; runs on testbed=shaped/... bring up their own)")
     if left:
         pids = ", ".join(map(str, left))
-        print(f"left in one whose daemon was killed: process {pids} (repro testbed down ends them)")
+        print(f"left over from a killed network: process {pids} (repro testbed down ends them)")
     if user:
         print(f"in use by {user}")
 
@@ -81,7 +81,7 @@ def cmd_down(args: argparse.Namespace) -> None:
     if args.json:
         print(json.dumps({"was_up": was_up}))
     else:
-        print("taken down; nothing is left of it" if was_up else "no shaped network was up")
+        print("removed the shaped network" if was_up else "no shaped network was up")
 
 
 def cmd_exec(args: argparse.Namespace) -> int:

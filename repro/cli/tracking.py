@@ -7,14 +7,14 @@ from typing import Any
 
 
 def add(commands: Any) -> None:
-    track = commands.add_parser("track", help="`repro track sync`: mirror runs to MLflow that were not")
+    track = commands.add_parser("track", help="mirror missing runs to MLflow: repro track sync")
     track.add_argument("action", choices=["sync"])
     track.set_defaults(command=cmd_track)
 
     ui = commands.add_parser("ui", help="open the MLflow UI on this machine")
     ui.add_argument("--port", type=int, default=5000)
     ui.add_argument("--host", default="127.0.0.1")
-    ui.add_argument("--sync", action="store_true", help="mirror first, as `repro track sync` does")
+    ui.add_argument("--sync", action="store_true", help="first mirror missing runs, as `repro track sync` does")
     ui.set_defaults(command=cmd_ui)
 
 

@@ -74,7 +74,7 @@ def test_a_signal_ends_the_command_with_a_line_and_no_rank_outlives_it(tmp_path,
     finally:
         command.kill()
     said = (tmp_path / "err").read_text()
-    assert said.splitlines()[-1] == f"repro: asked to end by {sign.name}; the same command resumes"
+    assert said.splitlines()[-1] == f"repro: terminated by {sign.name}; the same command resumes"
     assert "Traceback" not in said and "failed" not in said
     (log,) = tmp_path.rglob("events.jsonl")
     assert '"failed"' not in log.read_text()

@@ -1,4 +1,4 @@
-"""Values that may be missing, where whoever asks has seen to it that they are there."""
+"""Narrowing of optional values for the type checker."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def known(value: T | None) -> T:
-    """The value, which is there."""
+def not_none(value: T | None) -> T:
+    """The value. AssertionError for None."""
     assert value is not None
     return value

@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 from repro.core import blame
 from repro.core.errors import InputError, unknown
 from repro.core.fields import checked
-from repro.core.not_none import known
+from repro.core.not_none import not_none
 from repro.core.warnings import warn
 
 T = TypeVar("T")
@@ -85,7 +85,7 @@ class Registry:
         return found
 
     def _class(self, module: ModuleType, name: str) -> type:
-        home, _, base = known(self.base).partition(":")
+        home, _, base = not_none(self.base).partition(":")
         parent = getattr(importlib.import_module(home), base)
         for _, candidate in inspect.getmembers(module, inspect.isclass):
             if issubclass(candidate, parent) and getattr(candidate, "name", None) == name:
@@ -136,7 +136,7 @@ PROBES = Registry("program", "repro.probes", "repro.probes", besides=(TRAIN,))
 def _folders(package: str) -> Iterable[str]:
     if package in sys.modules:
         return sys.modules[package].__path__
-    return known(known(importlib.util.find_spec(package)).submodule_search_locations)
+    return not_none(not_none(importlib.util.find_spec(package)).submodule_search_locations)
 
 
 @lru_cache(maxsize=16)

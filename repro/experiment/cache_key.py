@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from repro.core.errors import InputError
-from repro.core.not_none import known
+from repro.core.not_none import not_none
 
 PROJECT_PACKAGES = ("repro",)
 CHECKING = ("TYPE_CHECKING", "typing.TYPE_CHECKING")
@@ -41,7 +41,7 @@ def fingerprint(roots: Sequence[str]) -> str:
 
     Comments, docstrings and layout do not count, nor where a module lies: a key outlives the move of a module.
     """
-    digests = sorted(_read(name, known(_source(name))).digest for name in modules(roots))
+    digests = sorted(_read(name, not_none(_source(name))).digest for name in modules(roots))
     return hashlib.sha256("\n".join(digests).encode()).hexdigest()
 
 

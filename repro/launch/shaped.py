@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from repro.core.not_none import known
+from repro.core.not_none import not_none
 from repro.experiment.testbeds import Emulated, Measured
 from repro.launch.base import Allocation, Launcher
 from repro.launch.local import environment, find_mpirun
@@ -59,7 +59,7 @@ class Shaped(Launcher):
     @property
     def rate_gbit(self) -> float:
         assert self.testbed.kind == "measured"
-        return known(self.testbed.rate_gbit)  # what makes a testbed a shaped one
+        return not_none(self.testbed.rate_gbit)  # what makes a testbed a shaped one
 
     def check(self, ranks: int) -> None:
         network.check(self.rate_gbit, self._hosts(ranks), ranks)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from repro.core import no_links
 from repro.core.errors import Crashed, Diverged, FaultError, InputError, OutOfMemory, ReproError
-from repro.core.not_none import known
+from repro.core.not_none import not_none
 from repro.core.processes import end_with_parent
 from repro.launch import last_words
 
@@ -89,7 +89,7 @@ class Ranks:
         _running.add(self)
 
     def _keep_stderr(self) -> None:
-        for line in known(self.process.stderr):
+        for line in not_none(self.process.stderr):
             self.lines.append(line)
             if self.error_at is None and ERROR.search(line):
                 self.error_at = time.monotonic()
@@ -103,7 +103,7 @@ class Ranks:
         watchdog = threading.Thread(target=self._watch, args=(stall_s,), daemon=True)
         watchdog.start()
         self.stalled = False
-        for line in known(self.process.stdout):
+        for line in not_none(self.process.stdout):
             self.last_word = time.monotonic()
             if line.startswith("@{"):
                 with contextlib.suppress(ValueError):

@@ -12,7 +12,7 @@ import torch
 
 from repro import probes, strategies
 from repro.core.errors import Diverged
-from repro.core.not_none import known
+from repro.core.not_none import not_none
 from repro.data.base import Dataset
 from repro.experiment.optimizer import Optimizer
 from repro.experiment.schema import RunConfig
@@ -71,7 +71,7 @@ def descend(
     for t in range(1, T + 1):
         if t in wanted:
             snapshots[t] = part.weights.detach().cpu().clone()
-        losses.append(known(strategy.step().loss))
+        losses.append(not_none(strategy.step().loss))
         if t % SAY_EVERY == 0 or t == T:
             probes.progress(fabric, done + t)
     strategy.drain()

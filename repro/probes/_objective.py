@@ -10,7 +10,7 @@ from torch import nn
 from torch.nn import functional
 
 from repro.core.errors import FaultError
-from repro.core.not_none import known
+from repro.core.not_none import not_none
 from repro.data.base import AnySplit, Dataset, Samples, Split
 from repro.fabric.base import Fabric
 
@@ -78,7 +78,7 @@ class Objective:
         """At the present weights."""
         self.model.zero_grad()
         self.loss(self.model(self.x), self.y).backward()
-        return torch.cat([known(p.grad).view(-1) for p in self.parameters]).norm().item()
+        return torch.cat([not_none(p.grad).view(-1) for p in self.parameters]).norm().item()
 
     def descend(self) -> None:
         """One round of L-BFGS from the present weights, with what the rounds before learnt of the curvature."""
@@ -104,7 +104,7 @@ def minimise(fabric: Fabric, objective: Objective | None) -> Minimum:
         if objective is not None:
             objective.descend()
             offered = objective.minimum()
-        found = known(fabric.exchange(offered)[0])  # after every round: nobody waits longer than one takes
+        found = not_none(fabric.exchange(offered)[0])  # after every round: nobody waits longer than one takes
         if found.gap <= GAP:
             return found
     iterations = ROUNDS * ITERATIONS_A_ROUND

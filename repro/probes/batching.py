@@ -33,7 +33,7 @@ from repro.algorithms.batching.profile import PullProfile
 from repro.algorithms.batching.ticks import joined
 from repro.algorithms.batching.times import Batches, checked, executed, exetime
 from repro.core.fields import Count, Model
-from repro.core.not_none import known
+from repro.core.not_none import not_none
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.probes._common import facts, needs_one
@@ -129,7 +129,7 @@ def compare(profile: PullProfile) -> dict[str, Any]:
         "gaps": {mode: (times[mode] - least) / least if one else None for mode, one in batches.items()},
         # [1] against all the rest is the pair most easily met in Algorithm 1, in Algorithm 2 a single layer's batch
         "no_pair": [uncovered[0], all(uncovered)],
-        "exetime_below": exetime(ticks, known(batches["greedy"])) < times["greedy"],
+        "exetime_below": exetime(ticks, not_none(batches["greedy"])) < times["greedy"],
         "longer": times["greedy"] / min(times["algorithm1"], times["algorithm2"]) - 1,
     }
 
@@ -155,13 +155,13 @@ def _gaps(gaps: list[float | None]) -> dict[str, Any]:
     known = [gap for gap in gaps if gap is not None]
     if not known:
         return {"compared": 0, "optimal": None, "median": None, "p95": None, "max": None}
-    median, p95 = np.quantile(known, [0.5, 0.95])
+    median, p95 = np.quantile(not_none, [0.5, 0.95])
     return {
-        "compared": len(known),
-        "optimal": float(np.mean([gap == 0 for gap in known])),
+        "compared": len(not_none),
+        "optimal": float(np.mean([gap == 0 for gap in not_none])),
         "median": float(median),
         "p95": float(p95),
-        "max": max(known),
+        "max": max(not_none),
     }
 
 

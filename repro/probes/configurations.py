@@ -25,7 +25,7 @@ from repro.algorithms.pipeline.partition import check_network, partition
 from repro.algorithms.pipeline.profile import estimated, nominal_inputs, read
 from repro.core.errors import InputError, unknown
 from repro.core.fields import Count, Entries, Model, Positive, Text
-from repro.core.not_none import known
+from repro.core.not_none import not_none
 from repro.core.paths import profile_path
 from repro.experiment.schema import RunConfig
 from repro.experiment.testbeds import Device
@@ -138,8 +138,8 @@ def profile_of(row: Row, clusters: Mapping[str, Cluster]) -> Profile:
     """Read from the row's file, or estimated for its device."""
     if row.profile is not None:
         return read(profile_path(row.profile))
-    name, classes, batch = known(row.model), known(row.classes), known(row.batch)
-    shape, used = tuple(known(row.input_shape)), device(row, clusters)
+    name, classes, batch = not_none(row.model), not_none(row.classes), not_none(row.batch)
+    shape, used = tuple(not_none(row.input_shape)), device(row, clusters)
     blocks = modelled_seconds(name, shape, classes, batch, used, tuple(row.options.items()))
     model = models.build(name, shape, classes, 0, "meta", **row.options)
     return estimated(model, blocks, nominal_inputs(model, shape, batch), used.name or row.cluster, name)

@@ -14,7 +14,7 @@ from typing import Any
 from repro import data, probes
 from repro.algorithms.timing.closed_forms import FLOAT32
 from repro.core.fields import Count, Model, Whole
-from repro.core.not_none import known
+from repro.core.not_none import not_none
 from repro.data.base import Dataset
 from repro.experiment.plugins import Plugin
 from repro.experiment.schema import RunConfig
@@ -81,7 +81,7 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
             probes.progress(fabric, done := done + 1)
     result: dict[str, Any] = {"settings": []}
     if fabric.rank == 0:
-        basis = known(bench).basis()
+        basis = not_none(bench).basis()
         observed = {variant: summarise(turns, probe.steps) for variant, turns in seen.items()}
         rows = [row(name, probe.strategies[name], variants[name], observed[name], basis) for name in variants]
         result = assemble(config, basis, rows)

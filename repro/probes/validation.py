@@ -19,7 +19,7 @@ from pydantic import Field
 from repro import probes, strategies
 from repro.core.errors import InputError
 from repro.core.fields import Count, Model, NonNegative, Positive
-from repro.core.not_none import known
+from repro.core.not_none import not_none
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.probes import _network
@@ -120,7 +120,7 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     for workload in todo:
         measured = bench.calibrate(workload, work)
         for variant, strategy in variants.items():
-            simulated = bench.simulate(strategy, known(measured), known(networks)) if fabric.rank == 0 else None
+            simulated = bench.simulate(strategy, not_none(measured), not_none(networks)) if fabric.rank == 0 else None
             simulated = fabric.exchange(simulated)[0]
             steps = steps_for(probe, simulated["observed_s"]["median"])
             turns = []
@@ -129,10 +129,10 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
                 fabric.exchange(None)
                 probes.progress(fabric, done := done + 1)
             if fabric.rank == 0:
-                rows.append(row(variant, strategy, known(measured), summarise(turns, steps), simulated))
+                rows.append(row(variant, strategy, not_none(measured), summarise(turns, steps), simulated))
     result: dict[str, Any] = {}
     if fabric.rank == 0:
-        result = {"computation": probe.computation, "networks": _as_result(known(networks)), "rows": rows}
+        result = {"computation": probe.computation, "networks": _as_result(not_none(networks)), "rows": rows}
     said = facts(fabric, None, 0, None)
     probes.finish(fabric, config, folder, said, result, metrics(rows), line(rows))
 
@@ -147,7 +147,7 @@ class Bench:
 
     def __init__(self, config: RunConfig, variants: dict[str, Strategy], groups: dict[int, Fabric | None]):
         self.probe, self.p, self.variants, self.groups = config.probe, config.workers, variants, groups
-        self.largest = known(groups[max(groups)])  # of all ranks
+        self.largest = not_none(groups[max(groups)])  # of all ranks
         self.codecs = sorted({getattr(s.options, "codec", "none") for s in variants.values()} - {"none"})
         sparse = [s.options for s in variants.values() if hasattr(s.options, "selection")]
         self.selections = {options.selection: options.density for options in sparse}

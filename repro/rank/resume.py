@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from repro.core.not_none import known
+from repro.core.not_none import not_none
 from repro.core.processes import say
 from repro.rank.checkpoints import Damaged, common
 from repro.rank.recorder import RunLog
@@ -31,12 +31,12 @@ def resume(log: RunLog, plan: TrainingPlan) -> int | None:
         except Damaged as error:
             wrong = str(error)
         if log.events and wrong is None:
-            lacking = gap(events, plan, iteration, log.steps_until(iteration), known(state).get("since"))
+            lacking = gap(events, plan, iteration, log.steps_until(iteration), not_none(state).get("since"))
             wrong = lacking and f"{log.events.path} {lacking}"
         found = [line for line in fabric.exchange(wrong) if line]
         if not found:
             checkpoints.discard(after=iteration)
-            log.restore(iteration, known(state))
+            log.restore(iteration, not_none(state))
             return iteration
         if fabric.rank == 0:
             for line in found:

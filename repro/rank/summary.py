@@ -6,7 +6,7 @@ import statistics
 from pathlib import Path
 from typing import Any
 
-from repro.core.not_none import known
+from repro.core.not_none import not_none
 from repro.core.phases import PHASES
 from repro.experiment.schema import RunConfig
 from repro.records.events import read_events
@@ -24,7 +24,7 @@ def summarise(folder: Path, config: RunConfig, facts: dict[str, Any]) -> dict[st
     evaluations = [event for event in events if event["event"] == "evaluation"]
     end = next(event for event in reversed(events) if event["event"] == "run_end")
     iterations, metric = facts["iterations"], config.metric
-    workers = known(per_iteration([event["workers"] for event in steps], iterations))
+    workers = not_none(per_iteration([event["workers"] for event in steps], iterations))
     servers = per_iteration([event["servers"] for event in steps if event["servers"]], iterations)
     others = [name for name in OTHER_SCORES if name != metric and any(name in e for e in evaluations)]
     scores = ("train_s", "loss", "test_loss", metric, *others)

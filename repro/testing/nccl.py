@@ -28,7 +28,7 @@ from typing import Any
 
 import torch
 
-from repro.core.not_none import known
+from repro.core.not_none import not_none
 from repro.fabric.base import ANY_SOURCE, CONTROL, LIBRARIES, MAIN, NCCL, DoneWork, Fabric, FabricError, Work
 from repro.fabric.collectives.algorithms import FabricWithAlgorithms
 from repro.fabric.collectives.blocks import chunks
@@ -263,7 +263,7 @@ class NcclRules(VirtualFabric):
         self._later(sent.tensor.nbytes, over)
 
     def _run_together(self, communicator: Communicator, heads: list[Operation]) -> None:
-        collectives = [known(head.collective) for head in heads]
+        collectives = [not_none(head.collective) for head in heads]
         first = heads[0]
         for collective in collectives:
             collective.met = True

@@ -14,7 +14,7 @@ from itertools import accumulate
 import torch
 from torch import nn
 
-from repro.core.not_none import known
+from repro.core.not_none import not_none
 
 
 def trained_parameters(block: nn.Module) -> list[nn.Parameter]:
@@ -61,7 +61,7 @@ class Bucket:
 
     def gradient(self, out: torch.Tensor) -> None:
         """The bucket's gradients of the last backward pass, into their place in `out` (n,)."""
-        torch.cat([known(parameter.grad).view(-1) for parameter in self.parameters], out=out[self.start : self.end])
+        torch.cat([not_none(parameter.grad).view(-1) for parameter in self.parameters], out=out[self.start : self.end])
 
 
 def balanced_buckets(blocks: Sequence[nn.Module], count: int) -> list[Bucket]:

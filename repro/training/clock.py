@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
-from repro.core.not_none import known
+from repro.core.not_none import not_none
 from repro.core.phases import PHASES
 from repro.fabric.base import Fabric
 from repro.training.cuda_timer import DeviceTimes, Mark
@@ -198,7 +198,7 @@ class Clock:
     def _phase_start(self, line: str) -> float | Mark:
         """A point in time; on a GPU one of the line's stream, that will only be known later."""
         on_device = self._device_times and self._since is not None
-        now = known(self._device_times).mark() if on_device else self._fabric.now()
+        now = not_none(self._device_times).mark() if on_device else self._fabric.now()
         if line == MAIN_LINE:
             self._phase_since = now
         return now
@@ -206,7 +206,7 @@ class Clock:
     def _phase_end(self, line: str, name: str, start: float | Mark) -> None:
         minibatch = self._minibatch if line == MAIN_LINE else None
         if isinstance(start, Mark):
-            self._unread.append((line, name, start, known(self._device_times).mark(), minibatch))
+            self._unread.append((line, name, start, not_none(self._device_times).mark(), minibatch))
         else:
             self._add(line, name, start, self._fabric.now(), minibatch)
 

@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar, runtime_checkable
 import torch
 from torch import nn
 
-from repro.core.not_none import known
+from repro.core.not_none import not_none
 from repro.experiment.optimizer import Optimizer
 from repro.experiment.schema import Numerics
 from repro.training import numerics as numeric
@@ -111,7 +111,7 @@ class ModelShard:
 
     def gradient(self, out: torch.Tensor) -> torch.Tensor:
         """The gradients of the last backward pass as one vector, into `out` (n,)."""
-        return torch.cat([known(p.grad).view(-1) for p in self.parameters], out=out)
+        return torch.cat([not_none(p.grad).view(-1) for p in self.parameters], out=out)
 
     def forward_backward(
         self,
@@ -194,7 +194,7 @@ class ModelShard:
     def divide(self, summands: int) -> None:
         """The parameters' gradients, a sum, become a mean."""
         for parameter in self.parameters:
-            known(parameter.grad).div_(summands)
+            not_none(parameter.grad).div_(summands)
 
     def _add(self, gradients: Sequence[torch.Tensor | None]) -> None:
         """Add to the parameters' gradients, unseen by their hooks."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 import torch
 
-from repro.core.not_none import known
+from repro.core.not_none import not_none
 from repro.experiment.optimizer import Optimizer
 
 
@@ -80,9 +80,9 @@ class Schedule:
         if self.name == "step":
             return self.lr * self.decay ** sum(t > milestone for milestone in self.milestones)
         if self.name == "exponential":
-            return self.lr * self.decay ** ((t - 1) // known(self.every))
+            return self.lr * self.decay ** ((t - 1) // not_none(self.every))
         if self.name in ("cosine", "polynomial"):
-            done = min(1.0, (t - 1) / known(self.over))
+            done = min(1.0, (t - 1) / not_none(self.over))
             return self.lr * (
                 0.5 * (1 + math.cos(math.pi * done)) if self.name == "cosine" else (1 - done) ** self.power
             )

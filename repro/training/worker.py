@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import torch
 from torch.nn import functional
 
-from repro.core.not_none import known
+from repro.core.not_none import not_none
 from repro.fabric.base import Fabric
 from repro.training.clock import Clock
 from repro.training.device_times import BlockSeconds
@@ -141,7 +141,7 @@ class Worker:
             if not self.arithmetic:
                 self._pass_forward(None)
                 return None
-            activation = known(x)
+            activation = not_none(x)
             last = len(self.model_shard.blocks) - 1
             for index, call in enumerate(self.model_shard.calls):
                 with self._around("forward", index) if timed else self.seeded(index):

@@ -18,7 +18,7 @@ from repro.algorithms.pipeline.shapes import outputs
 from repro.algorithms.pipeline.versions import Versions
 from repro.core.errors import InputError
 from repro.core.fields import Positive
-from repro.core.not_none import known
+from repro.core.not_none import not_none
 from repro.core.paths import profile_path
 from repro.strategies.base import StepReport, Strategy
 from repro.strategies.shared.data_parallel import AllreduceOptions
@@ -110,7 +110,7 @@ class Pipeline(Strategy):
         sample, _ = worker.batches[0]
         shapes = outputs(worker.model_shard.blocks, sample)
         self.configuration = configure(worker, self.options, sample)
-        self.planned = plan = self.plan(self.configuration, worker.workers * known(worker.iterations))
+        self.planned = plan = self.plan(self.configuration, worker.workers * not_none(worker.iterations))
         deadlock.check(plan)
         layout = plan.layout
         self.stage, self.replica = layout.place(worker.rank)

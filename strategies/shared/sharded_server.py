@@ -20,7 +20,7 @@ from repro.algorithms.parameter_server.shard import Shard
 from repro.algorithms.parameter_server.shards import Shards
 from repro.core.errors import InputError, unknown
 from repro.core.fields import Whole
-from repro.core.not_none import known
+from repro.core.not_none import not_none
 from repro.strategies.base import StepReport, Strategy
 from repro.strategies.shared.pull_schedule import PullSchedule
 from repro.strategies.shared.push_schedule import PUSHES
@@ -129,7 +129,7 @@ class ShardedServer(Strategy):
         return report
 
     def serve(self) -> StepReport:
-        server = known(self.server)
+        server = not_none(self.server)
         with self.worker.clock.phase("communicate"):
             server.settled(self.iteration + 1).wait()
         return StepReport(None, (), 0, server.take_staleness())

@@ -11,7 +11,7 @@ from repro.algorithms.pipeline.memory import counted
 from repro.algorithms.pipeline.messages import Messages
 from repro.algorithms.pipeline.plan import BACKWARD, FORWARD, Op, Plan
 from repro.algorithms.pipeline.versions import Versions
-from repro.core.not_none import known
+from repro.core.not_none import not_none
 from repro.strategies.base import StepReport
 from repro.strategies.shared.stage_updates import Updates
 from repro.training.worker import Worker
@@ -73,7 +73,7 @@ class Passes:
             with worker.clock.phase("data"):
                 loaded, labels = worker.batches[minibatch]
             x, y = (loaded if self.is_input else x), (labels if self.is_output else None)
-        return x if self.is_input else known(x).detach().requires_grad_(), y
+        return x if self.is_input else not_none(x).detach().requires_grad_(), y
 
     def _output(self, minibatch: int, x: torch.Tensor | None, y: torch.Tensor | None) -> torch.Tensor | None:
         """Every minibatch is of one shape: the first shows what each keeps."""
@@ -94,7 +94,7 @@ class Passes:
             received = received.to(worker.model_shard.device)
         if worker.arithmetic:
             loaded, y = worker.batches[self.minibatch(k)]
-            x = loaded if self.is_input else known(received).detach().requires_grad_()
+            x = loaded if self.is_input else not_none(received).detach().requires_grad_()
             self.versions.use(version)
             output = worker.forward(self.minibatch(k), x, y if self.is_output else None, timed=False)
         self.flying[k] = Flying(version, received, x, output)
@@ -115,14 +115,14 @@ class Passes:
             self.messages.release(BACKWARD, gradient)
         if not self.is_input:
             with worker.clock.phase("communicate"):
-                sent = known(known(flying.x).grad) if worker.arithmetic else self._nothing(FORWARD)
+                sent = not_none(not_none(flying.x).grad) if worker.arithmetic else self._nothing(FORWARD)
                 self.messages.send(BACKWARD, minibatch, sent)
-            self.messages.release(FORWARD, known(flying.received))
+            self.messages.release(FORWARD, not_none(flying.received))
         self.done = k + 1
         staleness = self.plan.update_of(self.stage, k) - flying.version
         self.updates.after_backward(k)
         self.versions.use_latest()
-        loss = known(flying.output).detach() if self.is_output and worker.arithmetic else None
+        loss = not_none(flying.output).detach() if self.is_output and worker.arithmetic else None
         return StepReport(loss, (minibatch,), worker.batches.size, (staleness,))
 
     def needed(self) -> set[int]:

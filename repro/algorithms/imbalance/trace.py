@@ -14,7 +14,7 @@ from pathlib import Path
 from repro.algorithms.imbalance.base import Imbalance, is_number
 from repro.core import strict_json
 from repro.core.errors import InputError
-from repro.core.not_none import known
+from repro.core.not_none import not_none
 from repro.core.user_files import read_bytes
 
 
@@ -37,11 +37,11 @@ class Trace(Imbalance):
 
     def __init__(self, options: TraceOptions, workers: int, seed: int):
         super().__init__(options, workers, seed)
-        self.rows = read(Path(known(options.file)), workers)
+        self.rows = read(Path(not_none(options.file)), workers)
 
     @classmethod
     def checksum(cls, options: TraceOptions) -> str | None:
-        return hashlib.sha256(_bytes(Path(known(options.file)))).hexdigest()
+        return hashlib.sha256(_bytes(Path(not_none(options.file)))).hexdigest()
 
     @property
     def longest(self) -> float:

@@ -19,7 +19,7 @@ from repro.algorithms.parameter_server.server import (
     request,
 )
 from repro.algorithms.parameter_server.shards import Shards
-from repro.core.not_none import known
+from repro.core.not_none import not_none
 from repro.fabric.base import BACKGROUND, MAIN, SIGNALS, Fabric, Work
 from repro.training.clock import Clock
 
@@ -64,7 +64,7 @@ class Client:
                 if not elements:
                     continue
                 if self.servers[server] == fabric.rank:
-                    local = known(self.own).pull(
+                    local = not_none(self.own).pull(
                         fabric.rank, first, last, iteration, self._copy_own(server, first, last)
                     )
                     continue
@@ -100,7 +100,7 @@ class Client:
 
     def _copy_own(self, server: int, first: int, last: int) -> Callable[[], None]:
         return lambda: self.shards.scatter(
-            known(self.own).shard.stretch(first, last), self.weights, server, first, last
+            not_none(self.own).shard.stretch(first, last), self.weights, server, first, last
         )
 
     def _ask(self, asked: torch.Tensor, server: int) -> Work:
@@ -121,7 +121,7 @@ class Client:
             else:
                 part = self.shards.gather(gradient, server, first, last)
             if self.servers[server] == self.fabric.rank:
-                known(self.own).push(self.fabric.rank, first, last, part)
+                not_none(self.own).push(self.fabric.rank, first, last, part)
                 continue
             self.sends.append(self._ask(announced, server))
             self.sends.append(self.fabric.isend(part, self.servers[server], PUSHED, MAIN))

@@ -9,7 +9,7 @@ import torch
 
 from repro.algorithms.parameter_server import dropping
 from repro.algorithms.parameter_server.shard import Shard
-from repro.core.not_none import known
+from repro.core.not_none import not_none
 from repro.fabric.base import ANY_SOURCE, BACKGROUND, MAIN, SIGNALS, Event, Fabric, Work
 from repro.fabric.codecs import NoCodec
 from repro.fabric.collectives.blocks import reduce_cost
@@ -82,7 +82,7 @@ class Server:
         while clients:
             work = self.fabric.irecv(asked, ANY_SOURCE, REQUEST, SIGNALS)
             self.fabric.wait_idle(work)
-            worker = known(work.source)
+            worker = not_none(work.source)
             kind, first, last, iteration = asked.tolist()
             if kind == LEAVE:
                 clients -= 1

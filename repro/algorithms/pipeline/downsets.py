@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from repro.algorithms.pipeline.layers import Profile
-from repro.core.not_none import known
+from repro.core.not_none import not_none
 
 LIMIT = 600  # the tables of the partitioner grow with the square of the downsets
 
@@ -48,7 +48,7 @@ class Downsets:
         width = None
         if members is None:
             width = 1 + LIMIT // layers
-            members = known(_grow(uses, sent, width))
+            members = not_none(_grow(uses, sent, width))
         return cls(members, _leaving(members, uses, sent), width)
 
     def sums(self, values: Sequence[float]) -> np.ndarray:

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from repro.algorithms.pipeline.layout import Layout
 from repro.core.errors import InputError
-from repro.core.not_none import known
+from repro.core.not_none import not_none
 
 SCHEDULES = ("1f1b", "gpipe", "1f1b-flush")
 SEMANTICS = ("stashing", "vertical_sync", "naive")
@@ -113,7 +113,7 @@ class Plan:
 
     def most_in_flight(self, stage: int) -> int:
         """Minibatches between their forward and backward pass that a replica has at once, at most."""
-        most = self.window(stage) if self.schedule != "gpipe" else known(self.flush) // self.replicas(stage)
+        most = self.window(stage) if self.schedule != "gpipe" else not_none(self.flush) // self.replicas(stage)
         share = self.flush // self.replicas(stage) if self.flush else most
         return min(most, share, self.count(stage, 0))
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from repro.core.not_none import known
+from repro.core.not_none import not_none
 from repro.data.base import Samples, chosen, moved
 from repro.data.readers.clip_features import Source
 from repro.data.readers.msvd_clips import Clip
@@ -84,7 +84,7 @@ class Captioned(Samples):
         """x (n, steps, features + 1) of clips, without words."""
         x = torch.zeros(len(clips), self.steps, self.features + 1)
         for place, clip in enumerate(clips):
-            found = torch.from_numpy(known(self.source)(clip, self.steps))
+            found = torch.from_numpy(not_none(self.source)(clip, self.steps))
             x[place, self.steps - len(found) :, :-1] = found
         return moved(x, self.device)
 

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import torch
 
-from repro.core.not_none import known
+from repro.core.not_none import not_none
 from repro.data.base import moved
 from repro.data.readers.prefetch import AHEAD, Coming, pool
 from repro.data.readers.sequences import Sequences
@@ -60,7 +60,7 @@ class Videos(Sequences):
 
     def _read(self, rows: Sequence[int]) -> torch.Tensor:
         """The features of the given rows, on the host; for a GPU in memory that it copies from by itself."""
-        source = known(self.source)
+        source = not_none(self.source)
         longest = int(self.lengths[list(rows)].max())
         x = torch.zeros(len(rows), longest, self.width, pin_memory=self.device.type == "cuda")
         for place, row in enumerate(rows):

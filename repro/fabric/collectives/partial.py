@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from repro.core.not_none import known
+from repro.core.not_none import not_none
 from repro.fabric.base import Fabric
 from repro.fabric.collectives.activation import Activation
 from repro.fabric.collectives.send_buffer import SendBuffer
@@ -71,13 +71,13 @@ class PartialAllreduce:
     def latest(self, out: torch.Tensor) -> int:
         """Copy the receive buffer to `out` (n,); the number of the round that it is of."""
         with self.lock:
-            out.copy_(known(self.received)[: self.send_buffer.n])
+            out.copy_(not_none(self.received)[: self.send_buffer.n])
             return self.done - 1
 
     def contributors(self) -> tuple[torch.Tensor, torch.Tensor]:
         """Of the latest round, by rank: how many gradients it contributed, and whether that step's is one (1 or 0)."""
         with self.lock:
-            flags = known(self.received)[self.send_buffer.n :].clone()
+            flags = not_none(self.received)[self.send_buffer.n :].clone()
         return flags[: self.fabric.size], flags[self.fabric.size :]
 
     def take_delays(self) -> tuple[int, ...]:

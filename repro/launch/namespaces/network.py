@@ -23,7 +23,7 @@ from typing import IO, Any
 
 from repro.core import strict_json
 from repro.core.errors import FaultError, InputError, NotHere
-from repro.core.not_none import known
+from repro.core.not_none import not_none
 from repro.launch.namespaces import links, private, remote_shell, selfcheck, sweep
 from repro.launch.namespaces.enter import VARIABLE
 
@@ -65,12 +65,12 @@ class ShapedNetwork:
     def close(self) -> None:
         """End the daemon, and with it what still runs inside; returns when nothing is left."""
         if self.daemon:
-            known(self.daemon.stdin).close()
+            not_none(self.daemon.stdin).close()
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self.daemon.wait(STOP_LIMIT_S)
             self.daemon.kill()
             self.daemon.wait()
-            known(self.daemon.stdout).close()
+            not_none(self.daemon.stdout).close()
 
 
 def check(rate_gbit: Any, hosts: Any, ranks: int = 2) -> None:
@@ -114,7 +114,7 @@ def acquire(rate_gbit: float, hosts: int) -> ShapedNetwork:
     """
     lock()
     mine = _mine[0] if _mine else None
-    if mine and mine.suits(rate_gbit, hosts) and known(mine.daemon).poll() is None:
+    if mine and mine.suits(rate_gbit, hosts) and not_none(mine.daemon).poll() is None:
         return mine
     release()
     kept = find(KEPT)
@@ -164,7 +164,7 @@ def _start(asked: dict[str, Any], kept: bool) -> tuple[dict[str, Any], subproces
         start_new_session=True,  # Ctrl-C ends the ranks first
         cwd=Path(__file__).resolve().parents[3],
     )
-    said = known(daemon.stdout)
+    said = not_none(daemon.stdout)
     line = said.readline() if select.select([said], [], [], START_LIMIT_S)[0] else ""
     if not line:
         daemon.kill()

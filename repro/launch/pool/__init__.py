@@ -19,7 +19,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from repro.core.errors import FaultError
-from repro.core.not_none import known
+from repro.core.not_none import not_none
 from repro.launch.pool import entry, title
 
 SOCKET_PATH_BYTES = 107  # that a socket's path may have
@@ -73,7 +73,7 @@ class Pool:
         self._closed.set()
         self._watching.join()
         with contextlib.suppress(OSError):
-            known(self._server.stdin).close()
+            not_none(self._server.stdin).close()
         try:
             self._server.wait(END_S)
         except subprocess.TimeoutExpired:

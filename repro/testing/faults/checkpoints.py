@@ -6,7 +6,7 @@ import contextlib
 import re
 from pathlib import Path
 
-from repro.core.not_none import known
+from repro.core.not_none import not_none
 
 NAME = re.compile(r"iteration(\d+)\.rank(\d+)\.pt")
 
@@ -26,8 +26,8 @@ def of_rank(folder: Path, number: int) -> list[Path]:
 
 
 def iteration(path: Path) -> int:
-    return int(known(NAME.fullmatch(path.name))[1])
+    return int(not_none(NAME.fullmatch(path.name))[1])
 
 
 def rank(path: Path) -> int:
-    return int(known(NAME.fullmatch(path.name))[2])
+    return int(not_none(NAME.fullmatch(path.name))[2])

@@ -11,7 +11,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
-from repro.core.not_none import known
+from repro.core.not_none import not_none
 from repro.testing.faults.trial import Impossible, Trial
 
 SIZE = "96m"
@@ -31,7 +31,7 @@ class Disk:
             )  # fmt: skip
         except OSError as error:
             raise Impossible(f"no unshare: {error.strerror}") from None
-        if (line := known(self.keeper.stdout).readline().strip()) != "ready":
+        if (line := not_none(self.keeper.stdout).readline().strip()) != "ready":
             self.close()
             raise Impossible(f"no mount in a user namespace: {line}")
         self.prefix = ["nsenter", f"--target={self.keeper.pid}", "--user", "--mount", "--preserve-credentials"]
@@ -51,9 +51,9 @@ class Disk:
         subprocess.run([*self.prefix, "mount", "-o", f"remount,{mode}", str(self.where)], check=True)
 
     def close(self) -> None:
-        known(self.keeper.stdin).close()
+        not_none(self.keeper.stdin).close()
         self.keeper.wait()
-        known(self.keeper.stdout).close()
+        not_none(self.keeper.stdout).close()
 
 
 def _of(trial: Trial) -> Disk:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from repro.core.errors import InputError
-from repro.core.not_none import known
+from repro.core.not_none import not_none
 from repro.records.store import read_summary
 from repro.testing.faults import checkpoints, processes, training
 
@@ -113,7 +113,7 @@ class Trial:
 
         It may come after the end: then the fault finds nothing to strike.
         """
-        undisturbed = known(self.undisturbed)
+        undisturbed = not_none(self.undisturbed)
         if self.dice.random() < early:
             time.sleep(self.dice.uniform(0.0, undisturbed.start_s))
         else:
@@ -138,7 +138,7 @@ class Trial:
 
     def take_up_killed(self) -> None:
         """Bring the workspace of a run that was killed half-way here."""
-        shutil.copytree(known(self.undisturbed).killed, self.seen, dirs_exist_ok=True)
+        shutil.copytree(not_none(self.undisturbed).killed, self.seen, dirs_exist_ok=True)
 
     def files(self, pattern: str) -> list[Path]:
         """The files of that name in the workspace, in order."""
@@ -180,7 +180,7 @@ class Trial:
                 return None
         found = [
             {checkpoints.iteration(path) for path in checkpoints.of_rank(self.seen, rank)} - {without}
-            for rank in range(known(self.undisturbed).summary["ranks"])
+            for rank in range(not_none(self.undisturbed).summary["ranks"])
         ]
         return max(set.intersection(*found), default=None)
 
@@ -199,7 +199,7 @@ class Trial:
         found = self.summary()
         if found is None:
             raise Lost(f"no summary after the command ended well: {said[-500:]}")
-        if wrong := differences(found, known(self.undisturbed).summary, self.strategy):
+        if wrong := differences(found, not_none(self.undisturbed).summary, self.strategy):
             raise Lost("; ".join(wrong))
 
     def summary(self) -> dict[str, Any] | None:

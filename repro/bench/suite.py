@@ -9,7 +9,7 @@ import time
 from typing import Any
 
 from repro.bench import goals
-from repro.core import no_links
+from repro.core import safe_files
 from repro.core.atomic import write_atomically
 from repro.core.errors import unknown
 from repro.core.paths import results_root
@@ -32,7 +32,7 @@ def run_suite(only: str | None) -> dict[str, Any]:
     if only is not None and only not in BENCHMARKS:
         raise unknown("benchmark", only, BENCHMARKS)
     folder = results_root() / "bench"
-    no_links.make_folder(folder)
+    safe_files.make_folder(folder)
     results = {}
     for name in BENCHMARKS if only is None else (only,):
         module = importlib.import_module(f"repro.bench.{name}")

@@ -188,17 +188,17 @@ def scales(runs: Sequence[Run], asked: str) -> str:
 
 def show_ending(summaries: Sequence[dict[str, Any]], runs: Sequence[Run]) -> None:
     """The variants side by side, beside what the committed runs of the same took and what the papers print."""
-    from repro.core import remembered
+    from repro.core import user_cache
     from repro.core.paths import PACKAGE, reference_root
 
     trained = [summary for summary in summaries if "step" in summary]
     if not trained:
         return
     named = {run.name: run.experiment for run in runs}
-    key = [trained, named, remembered.tree([PACKAGE, reference_root()])]
-    if (text := remembered.recall("ending", key)) is None:
+    key = [trained, named, user_cache.tree_digest([PACKAGE, reference_root()])]
+    if (text := user_cache.load("ending", key)) is None:
         text = ending(trained, named)
-        remembered.remember("ending", key, text)
+        user_cache.save("ending", key, text)
     print(text)
 
 

@@ -24,7 +24,7 @@ def add(commands: Any) -> None:
 
 def cmd_faults(args: argparse.Namespace) -> None:
     from repro import strategies
-    from repro.core import no_links
+    from repro.core import safe_files
     from repro.core.paths import results_root
     from repro.testing.faults import series
 
@@ -38,7 +38,7 @@ def cmd_faults(args: argparse.Namespace) -> None:
     if (args.trials is not None and args.trials < 1) or not args.minutes > 0:
         raise InputError("--trials must be 1 or more, --minutes above 0")
     folder = results_root() / "faults"
-    no_links.make_folder(folder)
+    safe_files.make_folder(folder)
     chosen = args.strategy or strategies.names(), args.fault or list(series.FAULTS)
     series.run(folder, *chosen, args.seed, args.trials, 60 * args.minutes)
     records = series.latest(series.read(folder))

@@ -28,7 +28,7 @@ from repro.cli import (
 from repro.cli.options import Parser
 from repro.core import warnings
 from repro.core.errors import UNWRITABLE, InputError, ReproError
-from repro.core.room import place_of
+from repro.core.full_disk import place_of
 from repro.core.warnings import one_line
 
 # in the order of `repro --help`

@@ -41,13 +41,13 @@ def built(paper: str) -> dict[str, str] | None:
     """A paper's `page` and the `index` of the site, and what became of the `claims` that the paper is known for, empty
     without any. All pages are built whose inputs have changed, since the overview, the site's first page, shows all.
     None for what has no page."""
-    from repro.core import remembered
+    from repro.core import user_cache
     from repro.core.paths import PACKAGE, PROJECT, reference_root, reports_root, results_root
 
     out = reports_root()
-    runs = remembered.tree([results_root(), reference_root()], ("summary.json", ".parquet", "manifest.json"))
-    key = [paper, str(out), runs, remembered.tree([PACKAGE, PROJECT / "docs"], without=["out"])]
-    known: dict[str, str] | None = remembered.recall("page", key)
+    runs = user_cache.tree_digest([results_root(), reference_root()], ("summary.json", ".parquet", "manifest.json"))
+    key = [paper, str(out), runs, user_cache.tree_digest([PACKAGE, PROJECT / "docs"], without=["out"])]
+    known: dict[str, str] | None = user_cache.load("page", key)
     if known and all(Path(known[path]).is_file() for path in ("page", "index")):
         return known
     from repro.answers.pages.build import ACROSS, PAPERS, build
@@ -59,7 +59,7 @@ def built(paper: str) -> dict[str, str] | None:
     told = claims.rows(claims.headlines(paper))
     site = build_site(out)
     found = {"page": str(site.page(paper)), "index": str(site.index), "claims": claims.text(told) if told else ""}
-    remembered.remember("page", key, found)
+    user_cache.save("page", key, found)
     return found
 
 

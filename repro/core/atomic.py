@@ -6,7 +6,7 @@ import contextlib
 import os
 from pathlib import Path
 
-from repro.core import no_links
+from repro.core import safe_files
 
 
 def write_atomically(path: Path, content: str | bytes) -> None:
@@ -14,7 +14,7 @@ def write_atomically(path: Path, content: str | bytes) -> None:
 
     Both are on the disk when this returns, and so is what was renamed in the same folder before.
     """
-    no_links.replace(path, content.encode() if isinstance(content, str) else content)
+    safe_files.replace(path, content.encode() if isinstance(content, str) else content)
     sync_folder(path.parent)
 
 

@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import IO
 
-from repro.core import no_links
+from repro.core import safe_files
 from repro.core.errors import InputError
 
 RUN, RANKS = "cell.lock", "ranks.lock"  # in a run's folder: the command's, and that of all who write there
@@ -21,7 +21,7 @@ def take(path: Path, kind: int = fcntl.LOCK_EX, wait_s: float = 0.0) -> IO[str] 
     kind: fcntl.LOCK_EX for one holder, LOCK_SH for one of several. InputError where files cannot be locked.
     """
     until = time.monotonic() + wait_s
-    file = no_links.opened(path, "a")  # whoever asked closes it
+    file = safe_files.open_file(path, "a")  # whoever asked closes it
     while True:
         try:
             fcntl.flock(file, kind | fcntl.LOCK_NB)

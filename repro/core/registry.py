@@ -16,7 +16,7 @@ from importlib.metadata import entry_points
 from types import ModuleType
 from typing import Any, TypeVar
 
-from repro.core import blame
+from repro.core import error_location
 from repro.core.errors import InputError, unknown
 from repro.core.fields import checked
 from repro.core.not_none import not_none
@@ -117,7 +117,7 @@ def blamed(error: BaseException) -> str:
     if not ran and isinstance(error, ImportError):  # there is no such file
         return str(error)
     folder = os.path.dirname(ran[0]) if ran else ""
-    return blame.line(error, lambda file: os.path.dirname(file) == folder)
+    return error_location.describe(error, lambda file: os.path.dirname(file) == folder)
 
 
 # by the group of the configuration that chooses one

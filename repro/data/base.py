@@ -3,9 +3,9 @@
 A split has `len`, `y` and `to(device)`; it says what is learned (`task`) from which `kind` of inputs, how minibatches
 are laid out in it (`iterations(batch)`, `minibatches(...)`), how an evaluation goes through it (`in_order()`) and what
 a part of it is (`subset(samples)`). There are `Split` here, with all samples in memory, `LazySplit`
-(repro.data.readers.lazy), which decodes images when they are drawn, `Text` (repro.data.readers.text), `Plane`
-(repro.data.readers.plane), which makes vectors when they are drawn, `Sequences` of different lengths
-(repro.data.readers.sequences), and `Captioned` clips (repro.data.readers.captioned).
+(repro.data.readers.lazy), which decodes images when they are drawn, `Text` (repro.data.readers.text),
+`HyperplanePoints` (repro.data.readers.hyperplane_points), which makes vectors when they are drawn, `Sequences` of
+different lengths (repro.data.readers.sequences), and `Captioned` clips (repro.data.readers.captioned).
 """
 
 from __future__ import annotations

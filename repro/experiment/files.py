@@ -10,7 +10,7 @@ from typing import Any
 import yaml
 from pydantic import ConfigDict, Field, field_validator
 
-from repro.core import no_links, yaml_files
+from repro.core import safe_files, yaml_files
 from repro.core.atomic import write_atomically
 from repro.core.errors import InputError
 from repro.core.fields import Model, Text, checked
@@ -173,7 +173,7 @@ def yaml_of(config: dict[str, Any]) -> str:
 def read_yaml(path: Path) -> dict[str, Any]:
     """A file that `write_yaml` wrote; InputError where it is not one."""
     try:
-        with no_links.opened(path) as file:
+        with safe_files.open_file(path) as file:
             found = yaml_files.parse_plain(file.read(yaml_files.MOST_BYTES + 1))
     except (OSError, ValueError, yaml.YAMLError) as error:
         raise InputError(f"{path}: not a readable configuration ({' '.join(str(error).split())})") from None

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from repro.core.errors import unknown
-from repro.fabric.contents import add, like
+from repro.fabric.meta_tensors import add, empty_like
 
 LOW_16_BITS = 0xFFFF
 SMALLEST = 2.0**-149  # of float32's positive numbers
@@ -82,7 +82,7 @@ class NoCodec(Codec):
         return out
 
     def like(self, wire: torch.Tensor) -> torch.Tensor:
-        return like(wire)
+        return empty_like(wire)
 
     def wire_bytes(self, n: int) -> int:
         return 4 * n
@@ -112,7 +112,7 @@ class Truncate16(Codec):
         return out.copy_(wire)
 
     def like(self, wire: torch.Tensor) -> torch.Tensor:
-        return like(wire)
+        return empty_like(wire)
 
     def wire_bytes(self, n: int) -> int:
         return 2 * n
@@ -159,7 +159,7 @@ class Quantize8(Codec):
         return out
 
     def like(self, wire: torch.Tensor) -> torch.Tensor:
-        return like(wire)
+        return empty_like(wire)
 
     def wire_bytes(self, n: int) -> int:
         return self.HEADER + n
@@ -234,7 +234,7 @@ class Ternary(Codec):
         return torch.mul(signs[:n], wire[: self.HEADER].view(torch.float32), out=out)
 
     def like(self, wire: torch.Tensor) -> torch.Tensor:
-        return like(wire)
+        return empty_like(wire)
 
     def wire_bytes(self, n: int) -> int:
         return self.HEADER + -(-n // 4)

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from repro.core import errors, remembered
+from repro.core import errors, user_cache
 from repro.core.paths import PACKAGE
 from repro.experiment.run import Run
 from repro.launch.local import environment
@@ -55,12 +55,12 @@ def plan(
 
         return Plan(*runs_of(**request))
     key = [request, surroundings()]
-    if (answer := remembered.recall("plan", key)) is not None:
+    if (answer := user_cache.load("plan", key)) is not None:
         sys.stderr.write(answer["said"])
     else:
         answer = ask(request, pools)
         if (watched := answer.pop("watched")) is not None:
-            remembered.remember("plan", key, answer, watched)
+            user_cache.save("plan", key, answer, watched)
     return Plan([Run.of_plain(each) for each in answer["runs"]], answer["left_out"])
 
 
@@ -84,10 +84,12 @@ def ask(request: dict[str, Any], pools: Pools) -> dict[str, Any]:
 
 def surroundings() -> dict[str, Any]:
     """What runs and their keys depend on besides what is asked for: code, configuration, packages, machine."""
-    given = remembered.variables(os.environ, VARIABLES)
+    given = user_cache.select_variables(os.environ, VARIABLES)
     return {
-        "code": remembered.tree([PACKAGE], SOURCES, NOT_READ),
-        "packages": sorted(map(remembered.stated, (info for path in sys.path for info in glob.glob(f"{path}/*-info")))),
+        "code": user_cache.tree_digest([PACKAGE], SOURCES, NOT_READ),
+        "packages": sorted(
+            map(user_cache.path_state, (info for path in sys.path for info in glob.glob(f"{path}/*-info")))
+        ),
         "python": [sys.executable, sys.version],
         "variables": {name: value for name, value in given.items() if name not in WRITTEN_TO},
         "machine": [socket.gethostname(), platform.platform(), sorted(os.sched_getaffinity(0))],

@@ -13,7 +13,7 @@ import traceback
 from collections.abc import Sequence
 from typing import Any, TextIO
 
-from repro.core import blame
+from repro.core import error_location
 from repro.core.errors import FaultError, NotHere, ReproError
 from repro.core.paths import CONFIGS, PACKAGE
 from repro.core.registry import PLUGINS
@@ -131,7 +131,10 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
         return {"error": type(error).__name__, "message": str(error)}
     except Exception as error:  # of a plugin: a strategy's `check`, a data set's `load`
         traceback.print_exc()
-        return {"error": FaultError.__name__, "message": f"the runs cannot be planned: {blame.line(error)}"}
+        return {
+            "error": FaultError.__name__,
+            "message": f"the runs cannot be planned: {error_location.describe(error)}",
+        }
     found = {"runs": [run.plain() for run in runs], "watched": witness.watched(runs)}
     # which is no part of the plan: what it reads is not watched
     identity.keep_defaults((group, getattr(run.config, group).name) for run in runs for group in PLUGINS)

@@ -17,7 +17,7 @@ from repro import launch
 from repro.answers.mlflow import machine
 from repro.answers.mlflow.background import INTERRUPTED_WAIT_S, Background, RunMirror
 from repro.answers.mlflow.store import Store
-from repro.core import locks, no_links
+from repro.core import locks, safe_files
 from repro.core.errors import Diverged, FaultError, InputError, ReproError
 from repro.core.paths import reference_root, results_root
 from repro.experiment import files
@@ -142,8 +142,8 @@ def check_results_folder() -> None:
     try:
         root.mkdir(parents=True, exist_ok=True)
         probe = root / ".writable.tmp"
-        no_links.write(probe, b"x" * 65536)
-        no_links.remove(probe)
+        safe_files.write(probe, b"x" * 65536)
+        safe_files.remove(probe)
     except OSError as error:
         raise InputError(f"results folder {root}: {error.strerror}; set REPRO_RESULTS to another") from None
 
@@ -156,8 +156,8 @@ def run_folder(run: Run, note: Callable[[str], None]) -> Iterator[int]:
     they are gone too. Launchers hand no file descriptors on, so each rank takes the lock for itself
     (`repro.rank.main`).
     """
-    no_links.make_folder(run.folder)
-    no_links.check_tree(run.folder)  # ranks, and libraries in them, open files by themselves
+    safe_files.make_folder(run.folder)
+    safe_files.check_tree(run.folder)  # ranks, and libraries in them, open files by themselves
     path = run.folder / locks.RANKS
     with contextlib.ExitStack() as held:
         if (own := locks.take(run.folder / locks.RUN)) is None:
@@ -200,7 +200,7 @@ def run_one(
         if force:
             clear(run)
         # not finished, whatever a summary from elsewhere says: an interrupted run must not find itself done
-        no_links.remove(folder / "summary.json")
+        safe_files.remove(folder / "summary.json")
         hardware = run.hardware | ({"links": place.network} if place.network else {})
         recorded = {"key": run.key, "hardware": hardware, "provenance": provenance.provenance()}
         config = run.config.model_copy(update=recorded).plain()
@@ -242,7 +242,7 @@ def run_one(
         summary = read_summary(run.folder)
         if summary is None:
             raise FaultError("the ranks ended without a summary")
-        no_links.remove_tree(run.folder / "checkpoints")
+        safe_files.remove_tree(run.folder / "checkpoints")
         if mirror:
             mirror.finish(run.folder, summary)
         progress.done(run.title, heard.last_line(summary))
@@ -254,7 +254,7 @@ def clean_up(run: Run) -> None:
         return
     with own:
         if run.finished:  # still: another command may have begun it anew meanwhile
-            no_links.remove_tree(run.folder / "checkpoints")
+            safe_files.remove_tree(run.folder / "checkpoints")
 
 
 def computes_on_gpu(run: Run) -> bool:
@@ -285,8 +285,8 @@ def clear(run: Run) -> None:
     """Forget what an earlier try of this run left."""
     for name in ("events.jsonl", "summary.json", "ranks.log", machine.SAMPLES, "trace.rank*.json"):
         for path in run.folder.glob(name):
-            no_links.remove(path)
-    no_links.remove_tree(run.folder / "checkpoints")
+            safe_files.remove(path)
+    safe_files.remove_tree(run.folder / "checkpoints")
 
 
 class Listener:

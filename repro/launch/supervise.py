@@ -14,7 +14,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from repro.core import no_links
+from repro.core import safe_files
 from repro.core.errors import Crashed, Diverged, FaultError, InputError, OutOfMemory, ReproError
 from repro.core.not_none import not_none
 from repro.core.processes import end_with_parent
@@ -189,4 +189,4 @@ class Ranks:
     def _save(self, text: str) -> None:
         if self.log:
             with contextlib.suppress(OSError, InputError):  # a full disk is perhaps the very reason
-                no_links.write(self.log, text.encode("utf-8", "replace"))
+                safe_files.write(self.log, text.encode("utf-8", "replace"))

@@ -22,7 +22,7 @@ import torch
 from torch import nn
 from torch.nn.parameter import UninitializedParameter
 
-from repro.core import blame
+from repro.core import error_location
 from repro.core.errors import InputError, ReproError
 from repro.core.memory import exhausted
 from repro.core.registry import PLUGINS
@@ -89,7 +89,7 @@ def _built(
     except Exception as error:
         if exhausted(error):
             raise
-        line = blame.line(error, lambda file: file == module.__file__)
+        line = error_location.describe(error, lambda file: file == module.__file__)
         raise InputError(f"model {name}: its build ended with {line}") from error
     if not isinstance(model, nn.Module):
         raise InputError(

@@ -152,16 +152,16 @@ def summed(found: list[dict[str, Any]]) -> dict[str, Any]:
 
 def _gaps(gaps: list[float | None]) -> dict[str, Any]:
     """Numbers over the gaps that there are; None where there is none."""
-    known = [gap for gap in gaps if gap is not None]
-    if not known:
+    compared = [gap for gap in gaps if gap is not None]
+    if not compared:
         return {"compared": 0, "optimal": None, "median": None, "p95": None, "max": None}
-    median, p95 = np.quantile(not_none, [0.5, 0.95])
+    median, p95 = np.quantile(compared, [0.5, 0.95])
     return {
-        "compared": len(not_none),
-        "optimal": float(np.mean([gap == 0 for gap in not_none])),
+        "compared": len(compared),
+        "optimal": float(np.mean([gap == 0 for gap in compared])),
         "median": float(median),
         "p95": float(p95),
-        "max": max(not_none),
+        "max": max(compared),
     }
 
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from repro.core import no_links
+from repro.core import safe_files
 from repro.core.atomic import write_atomically
 from repro.core.errors import cannot
 
@@ -35,7 +35,7 @@ class Checkpoints:
 
     def __init__(self, folder: Path, rank: int):
         self.folder, self.rank = folder / "checkpoints", rank
-        no_links.make_folder(self.folder)
+        safe_files.make_folder(self.folder)
 
     def _path(self, iteration: int) -> Path:
         return self.folder / f"iteration{iteration:09d}.rank{self.rank}.pt"
@@ -76,7 +76,7 @@ class Checkpoints:
         """The state that `save` was given; Damaged where the file does not hold what its manifest says."""
         path, manifest = self._path(iteration), self._manifest(iteration)
         try:
-            said = json.loads(no_links.read(manifest))
+            said = json.loads(safe_files.read(manifest))
             size, sha256 = said["bytes"], said["sha256"]
             if (said["iteration"], said["rank"]) != (iteration, self.rank):
                 raise ValueError("of another checkpoint")
@@ -85,7 +85,7 @@ class Checkpoints:
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise Damaged(f"{manifest}: not its manifest ({error!r})") from None
         try:
-            with no_links.opened(path) as file:
+            with safe_files.open_file(path) as file:
                 if (found := os.fstat(file.fileno()).st_size) != size:
                     raise Damaged(f"{path}: has {found} bytes, not {size}")
                 if hashlib.file_digest(file, "sha256").hexdigest() != sha256:
@@ -119,7 +119,7 @@ class _Written(io.BufferedWriter):
     """A file for torch to write: what has gone into it, and the error that torch reports as an assertion of its own."""
 
     def __init__(self, path: Path):
-        super().__init__(io.FileIO(path, "w", opener=lambda _, flags: no_links.descriptor(path, flags)))
+        super().__init__(io.FileIO(path, "w", opener=lambda _, flags: safe_files.open_descriptor(path, flags)))
         self.size, self.digest = 0, hashlib.sha256()
         self.error: OSError | None = None
 

@@ -7,7 +7,7 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from repro.core import blame
+from repro.core import error_location
 from repro.core.errors import UNWRITABLE, Crashed, ReproError
 from repro.core.paths import PACKAGE
 from repro.core.registry import PLUGINS, PROBES
@@ -25,7 +25,8 @@ def located(rank: int, config: RunConfig) -> Iterator[None]:
         if isinstance(error, OSError) and error.errno in UNWRITABLE:
             raise
         traceback.print_exc()
-        raise Crashed(f"rank {rank}: {blame.line(error, plugin_files(config).__contains__, of_project)}") from None
+        where = error_location.describe(error, plugin_files(config).__contains__, of_project)
+        raise Crashed(f"rank {rank}: {where}") from None
 
 
 def of_project(file: str) -> bool:

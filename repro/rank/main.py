@@ -20,8 +20,8 @@ from repro import fabric as fabrics
 from repro.core import locks
 from repro.core.errors import UNWRITABLE, FaultError, InputError, ReproError
 from repro.core.fields import checked
+from repro.core.full_disk import place_of
 from repro.core.processes import end_with_parent
-from repro.core.room import place_of
 from repro.experiment import files
 from repro.experiment.schema import RunConfig
 from repro.fabric.real import srun_ranks

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import yaml
 
-from repro.core import no_links, yaml_files
+from repro.core import safe_files, yaml_files
 from repro.core.errors import InputError
 from repro.core.paths import reference_root, results_root
 from repro.records import identity, reference, tidy
@@ -63,7 +63,7 @@ def configuration(found: Found) -> Mapping[str, Any]:
     if found.origin != WORKSPACE or found.path is None:
         return {}
     try:
-        with no_links.opened(found.path.with_name("config.yaml")) as file:
+        with safe_files.open_file(found.path.with_name("config.yaml")) as file:
             read = yaml_files.parse_plain(file.read(yaml_files.MOST_BYTES + 1))
     except (OSError, ValueError, InputError, yaml.YAMLError):
         return {}

@@ -27,7 +27,7 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from repro.core import no_links, strict_json
+from repro.core import safe_files, strict_json
 from repro.core.atomic import sync_folder
 from repro.core.errors import InputError, cannot
 
@@ -42,9 +42,9 @@ class EventLog:
         self.path = Path(path)
         self._buffer: list[str] = []
         try:
-            no_links.make_folder(self.path.parent)
+            safe_files.make_folder(self.path.parent)
             # Unbuffered: after `flush` the bytes are with the operating system, and outlive this process's SIGKILL.
-            self._file = no_links.opened(self.path, "ab", buffering=0)
+            self._file = safe_files.open_file(self.path, "ab", buffering=0)
             _drop_torn_line(self.path)
         except OSError as error:
             raise cannot("write", self.path, error) from None
@@ -159,7 +159,7 @@ def cut_back(path: Path) -> str | None:
         try:
             _event(line)
         except ValueError as error:
-            with no_links.opened(path, "r+b") as file:
+            with safe_files.open_file(path, "r+b") as file:
                 file.truncate(end)
             return f"{path}:{number}: not an event ({error})"
         end += len(line)
@@ -168,7 +168,7 @@ def cut_back(path: Path) -> str | None:
 
 def _bytes(path: Path, offset: int = 0) -> bytes:
     """What a file holds behind an offset."""
-    with no_links.opened(path) as file:
+    with safe_files.open_file(path) as file:
         file.seek(offset)
         return bytes(file.read())
 
@@ -188,7 +188,7 @@ def _event(line: bytes) -> dict[str, Any]:
 
 def _drop_torn_line(path: Path) -> None:
     """Cut the file after its last newline."""
-    with no_links.opened(path, "r+b") as file:
+    with safe_files.open_file(path, "r+b") as file:
         end = file.seek(0, os.SEEK_END)
         keep = end
         while keep > 0:

@@ -13,7 +13,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from repro.core import remembered
+from repro.core import user_cache
 from repro.core.paths import PACKAGE
 from repro.core.registry import PLUGINS
 from repro.records import kinds, summary_schema
@@ -207,16 +207,16 @@ def keep_defaults(plugins: Iterable[tuple[str, str]]) -> None:
 def _defaults(plugins: Sequence[tuple[str, str]]) -> dict[str, dict[str, Any]]:
     """The options of each plugin (group, name) at their defaults, none of one that is not installed here. To load
     plugins imports PyTorch, so they are remembered while the code stays as it is."""
-    code = remembered.tree([PACKAGE], (".py",))
+    code = user_cache.tree_digest([PACKAGE], (".py",))
     found = {}
     for group, name in plugins:
         key = [group, name, code]
-        if (options := remembered.recall("defaults", key)) is None:
+        if (options := user_cache.load("defaults", key)) is None:
             try:
                 options = _plain(PLUGINS[group].defaults(name))
             except Exception:  # whatever a plugin that is broken, or not installed here, ends with
                 options = {}
-            remembered.remember("defaults", key, options)
+            user_cache.save("defaults", key, options)
         found[f"{group} {name}"] = {option: value for option, value in options.items() if value is not None}
     return found
 

@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from repro.core import no_links, strict_json
+from repro.core import safe_files, strict_json
 from repro.core.atomic import write_atomically
 from repro.core.errors import InputError
 from repro.core.paths import reference_root
@@ -69,7 +69,7 @@ def write(paper: str, runs: Sequence[Published], root: Path | None = None) -> Pa
     import pyarrow.parquet
 
     folder = (root or reference_root()) / paper
-    no_links.make_folder(folder)
+    safe_files.make_folder(folder)
     settle(folder)
     ordered = sorted(runs, key=lambda run: tidy.name(run.summary))
     tables = {
@@ -101,10 +101,10 @@ def settle(folder: Path) -> None:
         return
     digests = _digests(folder) if (folder / MANIFEST).is_file() else {}
     for aside in left:
-        path, data = aside.with_suffix(""), no_links.read(aside)
+        path, data = aside.with_suffix(""), safe_files.read(aside)
         if hashlib.sha256(data).hexdigest() == digests.get(path.stem):
             write_atomically(path, data)
-        no_links.remove(aside)
+        safe_files.remove(aside)
 
 
 def count(paper: str, root: Path) -> int:
@@ -132,7 +132,7 @@ def check(folder: Path) -> dict[str, list[dict[str, Any]]]:
 def _manifest(folder: Path) -> Any:
     manifest = folder / MANIFEST
     try:
-        return strict_json.parse(no_links.read(manifest))
+        return strict_json.parse(safe_files.read(manifest))
     except (OSError, ValueError) as error:
         raise InputError(f"{manifest}: not a readable manifest ({error!r})") from None
 
@@ -154,7 +154,7 @@ def _table(path: Path, digest: str) -> bytes:
     altered = f"if that publish was committed, `git checkout {path.name}` brings it back"
     for place in (path.with_name(path.name + NEW), path):
         try:
-            data = no_links.read(place)
+            data = safe_files.read(place)
         except FileNotFoundError:
             continue
         except OSError as error:

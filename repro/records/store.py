@@ -72,7 +72,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from repro.core import no_links, strict_json
+from repro.core import safe_files, strict_json
 from repro.core.atomic import write_atomically
 from repro.core.errors import InputError
 from repro.core.paths import results_root
@@ -87,7 +87,7 @@ LATER_PHASES = ("imbalance",)  # older summaries do not have them: `read_summary
 def run_dir(paper: str, experiment: str, run: str, root: Path | None = None) -> Path:
     """The folder of one run (not created); InputError for names that are no plain ones."""
     names = {"paper": paper, "experiment": experiment, "run": run}
-    return (root or results_root()).joinpath(*(no_links.checked(what, name) for what, name in names.items()))
+    return (root or results_root()).joinpath(*(safe_files.checked(what, name) for what, name in names.items()))
 
 
 def write_summary(folder: Path, summary: dict[str, Any]) -> None:
@@ -100,7 +100,7 @@ def read_summary(folder: Path) -> dict[str, Any] | None:
     """The summary of a finished run, or None; InputError for a file without one (`repro.records.summary_schema`)."""
     path = folder / "summary.json"
     try:
-        summary = strict_json.parse(no_links.read(path))
+        summary = strict_json.parse(safe_files.read(path))
         summary_schema.check(summary)
         return _completed(summary)
     except (FileNotFoundError, NotADirectoryError):

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from repro.core import no_links
+from repro.core import safe_files
 
 SCHEMA = 1
 TEXTS = (
@@ -50,7 +50,7 @@ def check(summary: Any) -> None:
             if name in summary and not right(summary[name]):
                 raise ValueError(f"{name} is not {what}: {str(summary[name])[:40]!r}")
     for name in PLACE:
-        if name in summary and not no_links.is_plain(summary[name]):
+        if name in summary and not safe_files.is_plain(summary[name]):
             raise ValueError(f"paper, experiment or run have no plain name: {name} is {summary[name][:40]!r}")
     for part, name in NAMES.items():
         if not isinstance(summary.get(part, {}).get(name), str | None):

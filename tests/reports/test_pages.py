@@ -111,7 +111,7 @@ def test_the_site_opens_with_the_overview_after_the_runs_of_one_paper(reported, 
 
     without_drawing(monkeypatch)
     monkeypatch.setattr("repro.answers.pages.build._pages", pages)
-    monkeypatch.setattr("repro.core.remembered.recall", lambda *of: None)
+    monkeypatch.setattr("repro.core.user_cache.load", lambda *of: None)
     monkeypatch.setenv("REPRO_RESULTS", str(put(tmp_path / "results", [make("D-Sync")])))
     monkeypatch.setenv("REPRO_REPORTS", str(tmp_path / "pages"))
     first = BeautifulSoup(Path(built("pipesgd")["index"]).read_text(), "html.parser").article

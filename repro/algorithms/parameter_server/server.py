@@ -13,7 +13,7 @@ from repro.core.not_none import not_none
 from repro.fabric.base import ANY_SOURCE, BACKGROUND, MAIN, SIGNALS, Event, Fabric, Work
 from repro.fabric.codecs import NoCodec
 from repro.fabric.collectives.blocks import reduce_cost
-from repro.fabric.contents import add, divide
+from repro.fabric.meta_tensors import add, div
 from repro.training.clock import Clock
 
 REQUEST, PULLED, PUSHED = 0, 0, 0  # tags, of channels SIGNALS, BACKGROUND and MAIN
@@ -179,7 +179,7 @@ class Server:
             with self.fabric.compute(reduce_cost(self.fabric, part.numel(), NoCodec()), "host"):
                 add(total, part)
         self._reap(0)
-        self._update(first, last, divide(total, self.workers), 1.0)
+        self._update(first, last, div(total, self.workers), 1.0)
         for pushes in self.pushed:
             self._count(pushes, first, last)
         self._find_least(first, last)

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from repro.answers.mlflow.format import Point
-from repro.core import no_links
+from repro.core import safe_files
 from repro.core.errors import InputError
 
 SAMPLES = "system.jsonl"  # in a run's folder: a line a sample, {"time": milliseconds since 1970, name: value, ...}
@@ -39,7 +39,7 @@ def sampled(folder: Path, every_s: float = EVERY_S) -> Iterator[None]:
 def sampled_points(folder: Path) -> list[Point]:
     """The samples in a run's folder as points of MLflow's metrics, a step each; half a line at its end is none."""
     try:
-        lines = no_links.read(folder / SAMPLES).decode("utf-8").splitlines()
+        lines = safe_files.read(folder / SAMPLES).decode("utf-8").splitlines()
     except (OSError, UnicodeDecodeError):
         return []
     points = []
@@ -58,7 +58,7 @@ def _sample(path: Path, over: threading.Event, every_s: float) -> None:
         over.wait(every_s)
         values = {"time": round(1000 * time.time())} | _values(monitors)
         # a full disk is not ours to say
-        with contextlib.suppress(OSError, InputError), no_links.opened(path, "a", encoding="utf-8") as file:
+        with contextlib.suppress(OSError, InputError), safe_files.open_file(path, "a", encoding="utf-8") as file:
             file.write(json.dumps(values) + "\n")
 
 

@@ -44,7 +44,7 @@ from repro.answers.mlflow.format import (
 from repro.answers.mlflow.machine import SAMPLES, sampled_points
 from repro.answers.mlflow.store import Store
 from repro.answers.mlflow.view import SHARED_VIEW, shared_view
-from repro.core import no_links
+from repro.core import safe_files
 from repro.records.events import EventTail, superseded
 from repro.records.store import read_summary
 
@@ -172,7 +172,7 @@ class Mirror:
         with tempfile.TemporaryDirectory() as wanted:
             for pattern in ARTIFACTS:
                 for path in folder.glob(pattern):
-                    with no_links.opened(path) as file, open(Path(wanted, path.name), "xb") as copy:
+                    with safe_files.open_file(path) as file, open(Path(wanted, path.name), "xb") as copy:
                         shutil.copyfileobj(file, copy)
             if summary.get("staleness"):
                 Path(wanted, STALENESS).write_text(json.dumps({"ranks": summary["staleness"]}, indent=1))
@@ -277,7 +277,7 @@ def digest_of(folder: Path) -> str:
     if summary := read_summary(folder):
         return digest(summary)
     try:
-        events = no_links.read(folder / "events.jsonl")
+        events = safe_files.read(folder / "events.jsonl")
     except FileNotFoundError:
         events = b""
     return hashlib.sha256(events).hexdigest()[:16]

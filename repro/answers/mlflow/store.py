@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from repro.answers.mlflow.format import plain_name
-from repro.core import locks, no_links
+from repro.core import locks, safe_files
 from repro.core.errors import FaultError, InputError
 from repro.core.paths import results_root
 
@@ -60,8 +60,8 @@ class Store:
         if not found:
             # A server has its own place for files; a file needs one, absolute, or it follows the current folder.
             for part in name.split("/"):
-                no_links.checked("MLflow experiment: paper, experiment or kind", part)
-            no_links.check(self.root / "mlflow-artifacts" / name)
+                safe_files.checked("MLflow experiment: paper, experiment or kind", part)
+            safe_files.check(self.root / "mlflow-artifacts" / name)
             place = (self.root / "mlflow-artifacts" / name).resolve().as_uri()
             try:
                 location = None if self.is_server else place
@@ -188,7 +188,7 @@ def open_store(uri: str, root: Path) -> Any:
     if not is_sqlite(uri):
         return MlflowClient(uri)
     root.mkdir(parents=True, exist_ok=True)
-    no_links.check(root / DATABASE)
+    safe_files.check(root / DATABASE)
     # Several processes that make the same new database at once destroy it for one another.
     path = root / "mlflow.lock"
     if (lock := locks.take(path, wait_s=LOCK_S)) is None:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from repro.answers.mlflow.mirror import Mirror, digest, digest_of
 from repro.answers.mlflow.store import Store, hurried, reason
-from repro.core import no_links
+from repro.core import safe_files
 from repro.core.errors import FaultError, InputError, ReproError
 from repro.core.paths import REFERENCE, results_root
 from repro.core.warnings import warn
@@ -172,7 +172,7 @@ def describe(folder: Path, summary: dict[str, Any] | None, events: list[dict[str
 def _is_running(folder: Path) -> bool:
     """Whether a command holds the run (`repro.launch.runner.run_folder`): that command mirrors it too."""
     try:
-        with no_links.opened(folder / "cell.lock") as file:
+        with safe_files.open_file(folder / "cell.lock") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True

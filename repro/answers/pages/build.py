@@ -13,7 +13,7 @@ from repro.answers.pages import built
 from repro.answers.pages.built import Built
 from repro.answers.pages.files import Files
 from repro.answers.pages.overview import ACROSS, PAPERS
-from repro.core import no_links
+from repro.core import safe_files
 from repro.core.errors import InputError, unknown
 from repro.core.paths import reports_root
 
@@ -89,6 +89,6 @@ def _sweep(folders: list[Path], written: set[Path]) -> None:
         for path in sorted(folder.glob("*")):
             if path.suffix in GENERATED and path not in written:
                 try:
-                    no_links.remove(path)
+                    safe_files.remove(path)
                 except OSError as error:
                     raise InputError(f"{path}: an outdated figure cannot be removed ({error.strerror})") from None

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from repro.answers.tables import foreign
-from repro.core import no_links
+from repro.core import safe_files
 from repro.core.errors import InputError
 
 DPI = 130
@@ -49,8 +49,8 @@ def _readable(figure: Any) -> None:
 def write_bytes(path: Path, content: bytes) -> Path:
     """Write beside, then rename; a folder that cannot be written is one clear line."""
     try:
-        no_links.make_folder(path.parent)
-        no_links.replace(path, content, durable=False)
+        safe_files.make_folder(path.parent)
+        safe_files.replace(path, content, durable=False)
     except OSError as error:
         reason = error.strerror or str(error)
         raise InputError(

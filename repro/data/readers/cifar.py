@@ -81,10 +81,10 @@ def split(pixels: np.ndarray, labels: np.ndarray, mean: tuple, deviation: tuple,
 
 def standin(name: str, classes: int, images: int | None, test_images: int | None) -> Dataset:
     """Drawn from a seed, in the shapes of the real one; 10,000 and 2,000 images unless the options say otherwise."""
-    from repro.data import seeded
+    from repro.data import synthetic_images
 
     train = limit("images", images, TRAIN, STANDIN_TRAIN)
-    return seeded.dataset(name, classes, SHAPE, train, limit("test_images", test_images, TEST, STANDIN_TEST))
+    return synthetic_images.dataset(name, classes, SHAPE, train, limit("test_images", test_images, TEST, STANDIN_TEST))
 
 
 def shapes(classes: int, images: int | None, test_images: int | None) -> tuple[tuple[int, int], int, tuple]:

@@ -11,7 +11,7 @@ from typing import Protocol
 import numpy as np
 
 from repro.core.errors import InputError
-from repro.data import counted
+from repro.data import counter_rng
 from repro.data.readers.msvd_clips import Clip
 
 FEATURES = 4096  # of a frame: VGG's fc7
@@ -81,7 +81,7 @@ class Generated:
 
     def __call__(self, clip: Clip, most: int) -> np.ndarray:
         frames = min(clip.frames, most)
-        noise = counted.Stream("msvd", "noise", clip.name).rows([0], frames * self.features, np.int8)[0]
+        noise = counter_rng.Stream("msvd", "noise", clip.name).rows([0], frames * self.features, np.int8)[0]
         values = noise.reshape(frames, self.features).astype(np.float32)
         values *= np.float32(NOISE / 74)
         values += self.shown(clip)
@@ -94,7 +94,7 @@ class Generated:
             total = np.zeros(self.features, np.float32)
             for word, count in sorted(counts.items()):
                 if count >= SHOWN * len(clip.captions):
-                    drawn = counted.Stream("msvd", "word", word).rows([0], self.features, np.int8)[0]
+                    drawn = counter_rng.Stream("msvd", "word", word).rows([0], self.features, np.int8)[0]
                     total += (2 * drawn.astype(np.float32) + 1) * np.float32(count / len(clip.captions) / 148)
             self._clips[clip.name] = total
         return self._clips[clip.name]

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from repro.core.errors import InputError
-from repro.data import counted
+from repro.data import counter_rng
 
 FRAMES_A_SECOND = 3  # every tenth frame of 30 a second, as S2VT takes them
 SHORTEST, LONGEST, MEDIAN, SPREAD = 2, 60, 8, 0.62  # seconds of the made-up clips; MEDIAN e^(SPREAD^2 / 2) = 9.7
@@ -63,7 +63,7 @@ def made_up(part: str) -> list[Clip]:
     normal = statistics.NormalDist()
     quantiles = [MEDIAN * math.exp(SPREAD * normal.inv_cdf((i + 0.5) / count)) for i in range(count)]
     lengths = [min(max(round(quantile), SHORTEST), LONGEST) for quantile in quantiles]
-    draws = counted.Stream("msvd", "grammar", part).rows(range(count), 3 + CAPTIONS, np.uint32).astype(int)
+    draws = counter_rng.Stream("msvd", "grammar", part).rows(range(count), 3 + CAPTIONS, np.uint32).astype(int)
     shuffled = np.argsort(draws[:, 0], kind="stable")
     clips = []
     for number, (draw, place) in enumerate(zip(draws.tolist(), shuffled.tolist())):

@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from repro.core.errors import InputError
-from repro.data import counted, files
+from repro.data import counter_rng, files
 from repro.data.readers.ucf101_lists import CLASSES, FEATURES, Frames, Video
 
 NAMED = 3  # missing files that an error names; it counts them all
@@ -104,14 +104,14 @@ class Generated:
 
     def __call__(self, video: Video) -> np.ndarray:
         used = self.frames.count(video.frames)
-        plan = counted.Stream("ucf101", "plan", video.name).rows([0], 2 * STAGES + 2, np.uint8)[0].astype(int)
+        plan = counter_rng.Stream("ucf101", "plan", video.name).rows([0], 2 * STAGES + 2, np.uint8)[0].astype(int)
         script = self._changed(self._of_group(video), plan[: 2 * STAGES], VIDEO_CHANGES)
         borders = [
             video.frames * (stage * 512 + plan[2 * STAGES + stage - 1] - 128) // (512 * STAGES)
             for stage in range(1, STAGES)
         ]
         stage = np.searchsorted(borders, np.arange(used) * self.frames.stride, side="right")
-        noise = counted.Stream("ucf101", "noise", video.name).rows([0], used * self.features, np.int8)[0]
+        noise = counter_rng.Stream("ucf101", "noise", video.name).rows([0], used * self.features, np.int8)[0]
         values = noise.reshape(used, self.features).astype(np.float32)
         values *= np.float32(NOISE / 74)
         shown = self.motifs[script] + _vectors(f"group/{video.group}", 1, self.features) * np.float32(PLACE)
@@ -119,7 +119,7 @@ class Generated:
         return values
 
     def _of_group(self, video: Video) -> np.ndarray:
-        plan = counted.Stream("ucf101", "group plan", video.group).rows([0], 2 * STAGES, np.uint8)[0].astype(int)
+        plan = counter_rng.Stream("ucf101", "group plan", video.group).rows([0], 2 * STAGES, np.uint8)[0].astype(int)
         return self._changed(self.scripts[video.label], plan, GROUP_CHANGES)
 
     @staticmethod
@@ -129,13 +129,13 @@ class Generated:
 
 def _vectors(name: str, count: int, values: int) -> np.ndarray:
     """(count, values) float32, of mean 0 and deviation 1."""
-    drawn = counted.Stream("ucf101", name).rows(range(count), values, np.int8)
+    drawn = counter_rng.Stream("ucf101", name).rows(range(count), values, np.int8)
     return (2 * drawn.astype(np.float32) + 1) / np.float32(148)
 
 
 def _scripts() -> np.ndarray:
     """The motifs of each class's stages, (classes, stages)."""
-    draws = counted.Stream("ucf101", "scripts").rows(range(8 * CLASSES), MOTIFS, np.uint32)
+    draws = counter_rng.Stream("ucf101", "scripts").rows(range(8 * CLASSES), MOTIFS, np.uint32)
     found: list[tuple[int, ...]] = []
     for draw in draws:
         order = tuple(np.argsort(draw, kind="stable")[:STAGES].tolist())

@@ -118,7 +118,7 @@ def read(folder: Path, images: int | None = None, test_images: int | None = None
 
 
 def standin(images: int | None = None, test_images: int | None = None) -> Dataset:
-    """Drawn from a seed (repro.data.seeded), in CIFAR-10's shapes."""
+    """Drawn from a seed (repro.data.synthetic_images), in CIFAR-10's shapes."""
     return cifar.standin(STANDIN, CLASSES, images, test_images)
 
 

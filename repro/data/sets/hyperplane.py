@@ -12,7 +12,7 @@ the expected error s^2 (1 + d / (n - d - 1)), with noise of variance s^2: a thir
 Options: `dimensions`, `samples`, `test_samples`, `noise` (standard deviation), `seed` (of coefficients, points, noise).
 
 Nothing is kept in memory (the points would take 1 GB a rank) nor on disk: a point is made when it is drawn
-(repro.data.readers.plane).
+(repro.data.readers.hyperplane_points).
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def _dataset(
     name: str, device: str, dimensions: int, samples: int, test_samples: int, noise: float, seed: int
 ) -> Dataset:
     from repro.data.base import Dataset
-    from repro.data.readers.plane import Plane
+    from repro.data.readers.hyperplane_points import HyperplanePoints
 
     given = {"dimensions": dimensions, "samples": samples, "test_samples": test_samples, "seed": seed}
     for option, value in given.items():
@@ -79,7 +79,7 @@ def _dataset(
     if not isinstance(noise, int | float) or isinstance(noise, bool) or not 0 <= noise < float("inf"):
         raise InputError(f"dataset.noise={noise}: must be a number, 0 or more, or null")
     splits = [
-        Plane(count, dimensions, float(noise), seed, part, device)
+        HyperplanePoints(count, dimensions, float(noise), seed, part, device)
         for part, count in (("train", samples), ("test", test_samples))
     ]
     digest = hashlib.sha256(f"{dimensions} {samples} {test_samples} {noise} {seed}".encode())

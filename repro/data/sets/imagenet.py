@@ -273,20 +273,21 @@ def split(
 
 
 def standin(**given: Any) -> Dataset:
-    """Drawn from a seed (repro.data.seeded): 1,024 and 256 images of 64x64 in 10 classes unless the options say
-    otherwise; the options for files have nothing to do here."""
+    """Drawn from a seed (repro.data.synthetic_images): 1,024 and 256 images of 64x64 in 10 classes by default.
+
+    The options for files have no effect."""
     return drawn(_Options(**given), STANDIN, (CLASSES, TRAIN, TEST))
 
 
 def drawn(options: _Options, name: str, whole: tuple[int, int, int]) -> Dataset:
     """The stand-in of a data set in ImageNet's layout with at most the classes, training and test images of `whole`."""
-    from repro.data import seeded
+    from repro.data import synthetic_images
 
     side = limit("image_size", options.image_size, 2**15, STANDIN_SIZE)
     classes = limit("classes", options.classes, whole[0], STANDIN_CLASSES)
     train = limit("images", options.images, whole[1], STANDIN_TRAIN)
     test = limit("test_images", options.test_images, whole[2], STANDIN_TEST)
-    return seeded.dataset(name, classes, (3, side, side), train, test)
+    return synthetic_images.dataset(name, classes, (3, side, side), train, test)
 
 
 def shapes(**given: Any) -> tuple[tuple[int, int], int, tuple[int, int, int]]:

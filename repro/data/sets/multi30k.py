@@ -139,16 +139,16 @@ def _dataset(
 def _generated(part: str, count: int, words: int) -> list[Pair]:
     import numpy as np
 
-    from repro.data import counted
+    from repro.data import counter_rng
 
     normal = statistics.NormalDist()
     quantiles = [MEDIAN * math.exp(SPREAD * normal.inv_cdf((i + 0.5) / count)) for i in range(count)]
     lengths = np.array([min(max(round(quantile), SHORTEST), LONGEST) for quantile in quantiles])
-    draw = counted.Stream("multi30k", part).rows(range(count), 3 * LONGEST + 8, np.uint32).astype(np.int64)
+    draw = counter_rng.Stream("multi30k", part).rows(range(count), 3 * LONGEST + 8, np.uint32).astype(np.int64)
     lengths = lengths[np.argsort(draw[:, 0], kind="stable")]
     others = len(OWN), words - len(OWN)
     translated = others[0] + np.argsort(
-        counted.Stream("multi30k", "dictionary").rows([0], others[1], np.uint64)[0], kind="stable"
+        counter_rng.Stream("multi30k", "dictionary").rows([0], others[1], np.uint64)[0], kind="stable"
     )
     # frequent words are frequent: the product of two uniform numbers
     chosen = others[0] + (draw[:, 8:] % 2**16) * (draw[:, 8:] // 2**16) * others[1] // 2**32

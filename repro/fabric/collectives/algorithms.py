@@ -7,7 +7,7 @@ import torch
 from repro.fabric.base import MAIN, DoneWork, Fabric, Work
 from repro.fabric.collectives import dense as collectives
 from repro.fabric.collectives.auto import NATIVE, Crossover
-from repro.fabric.contents import divide
+from repro.fabric.meta_tensors import div
 
 
 class FabricWithAlgorithms(Fabric):
@@ -31,7 +31,7 @@ class FabricWithAlgorithms(Fabric):
             collectives.allreduce_algorithm(algorithm)(self, tensor, channel)
             work = DoneWork()
         if op == "mean":
-            divide(tensor, self.size)
+            div(tensor, self.size)
         return work
 
     def settle_auto(self) -> None:

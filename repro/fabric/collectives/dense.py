@@ -16,7 +16,7 @@ from repro.fabric.codecs import Codec, NoCodec
 from repro.fabric.collectives.blocks import TAG, bounds, chunks, piece_bounds, reduce_cost, synchronise
 from repro.fabric.collectives.pipelined import PIECES, ring_pipelined, ring_pipelined_encoded
 from repro.fabric.collectives.sharded import sharded_server_allreduce
-from repro.fabric.contents import add, copy_of, like
+from repro.fabric.meta_tensors import add, clone, empty_like
 
 
 def ring_allreduce_encoded(
@@ -64,7 +64,7 @@ def ring_reduce_scatter(fabric: Fabric, vector: torch.Tensor, channel: int = MAI
     blocks = chunks(vector.view(-1), p)
     for hop in range(p - 1):
         outgoing, incoming = (me - hop - 1) % p, (me - hop - 2) % p
-        buffer = like(blocks[incoming])
+        buffer = empty_like(blocks[incoming])
         receive, send = fabric.sendrecv(blocks[outgoing], (me + 1) % p, buffer, (me - 1) % p, TAG + hop, channel)
         receive.wait()
         with fabric.compute(reduce_cost(fabric, buffer.numel(), NoCodec()), "host"):
@@ -76,7 +76,7 @@ def ring_reduce_scatter(fabric: Fabric, vector: torch.Tensor, channel: int = MAI
 def ring_allgather(fabric: Fabric, mine: torch.Tensor, channel: int = MAIN) -> list[torch.Tensor]:
     """Every rank's tensor, in rank order: (p-1)(alpha + n beta) for n bytes a rank."""
     p, me = fabric.size, fabric.rank
-    gathered = [copy_of(mine) if rank == me else like(mine) for rank in range(p)]
+    gathered = [clone(mine) if rank == me else empty_like(mine) for rank in range(p)]
     for hop in range(p - 1):
         outgoing, incoming = gathered[(me - hop) % p], gathered[(me - hop - 1) % p]
         receive, send = fabric.sendrecv(outgoing, (me + 1) % p, incoming, (me - 1) % p, TAG + hop, channel)
@@ -100,7 +100,7 @@ def recursive_doubling_allreduce(fabric: Fabric, vector: torch.Tensor, channel: 
     flat = vector.view(-1)
     core = 1 << (p.bit_length() - 1)
     extra = p - core
-    buffer = like(flat)
+    buffer = empty_like(flat)
     cost = reduce_cost(fabric, flat.numel(), NoCodec())
 
     def left(to: int, distance: int) -> None:
@@ -149,7 +149,7 @@ def binomial_reduce(fabric: Fabric, vector: torch.Tensor, root: int = 0, channel
     p = fabric.size
     me = (fabric.rank - root) % p
     flat = vector.view(-1)
-    buffer = like(flat)
+    buffer = empty_like(flat)
     distance = 1
     while distance < p:
         if me & distance:
@@ -205,7 +205,7 @@ def server_allreduce(fabric: Fabric, vector: torch.Tensor, channel: int = MAIN) 
 
 def serve_sum(fabric: Fabric, total: torch.Tensor, clients: range, channel: int = MAIN, tag: int = 0) -> None:
     """A server's half of a push: `total` becomes the sum of the clients' vectors, added in rank order."""
-    buffers = [total] + [like(total) for _ in clients[1:]]
+    buffers = [total] + [empty_like(total) for _ in clients[1:]]
     receives = [fabric.irecv(buffer, client, tag, channel) for buffer, client in zip(buffers, clients)]
     for index, receive in enumerate(receives):
         receive.wait()

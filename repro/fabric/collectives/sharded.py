@@ -7,7 +7,7 @@ import torch
 from repro.fabric.base import MAIN, Fabric, Work
 from repro.fabric.codecs import NoCodec
 from repro.fabric.collectives.blocks import TAG, chunks, reduce_cost
-from repro.fabric.contents import add, copy_of, like
+from repro.fabric.meta_tensors import add, clone, empty_like
 
 
 def sharded_server_allreduce(fabric: Fabric, vector: torch.Tensor, channel: int = MAIN) -> None:
@@ -20,7 +20,7 @@ def sharded_server_allreduce(fabric: Fabric, vector: torch.Tensor, channel: int 
     p, me = fabric.size, fabric.rank
     shards = chunks(vector.view(-1), p)
     others = [(me + step) % p for step in range(1, p)]  # not all to the same one first
-    parts = {rank: like(shards[me]) for rank in others}
+    parts = {rank: empty_like(shards[me]) for rank in others}
     with fabric.batch(channel):
         pushed = {rank: fabric.irecv(parts[rank], rank, TAG, channel) for rank in others}
         sends = [fabric.isend(shards[rank], rank, TAG, channel) for rank in others]
@@ -46,7 +46,7 @@ def _rank_order_sum(
         pushed[rank].wait()
         return parts[rank]
 
-    total = copy_of(part(0))
+    total = clone(part(0))
     for rank in range(1, fabric.size):
         summand = part(rank)
         with fabric.compute(reduce_cost(fabric, summand.numel(), NoCodec()), "host"):

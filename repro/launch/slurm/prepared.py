@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from repro import launch
-from repro.core import no_links
+from repro.core import safe_files
 from repro.core.errors import InputError
 from repro.core.fields import checked
 from repro.experiment import files
@@ -40,7 +40,7 @@ def prepare(run: Run) -> bool:
     place = launcher.hardware_class() or site.load().hardware_class()
     run.hardware = {"class": place, "network": run.config.testbed.network}
     recorded = {"key": run.key, "hardware": run.hardware, "provenance": provenance.provenance()}
-    no_links.make_folder(run.folder)
+    safe_files.make_folder(run.folder)
     files.write_yaml(run.folder / "config.yaml", run.config.model_copy(update=recorded).plain())
     return new
 

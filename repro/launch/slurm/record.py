@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-from repro.core import no_links, strict_json
+from repro.core import safe_files, strict_json
 from repro.core.atomic import write_atomically
 from repro.core.errors import InputError
 from repro.core.paths import results_root
@@ -49,7 +49,7 @@ def read(experiment: str | None = None) -> Iterator[tuple[Path, dict[str, Any]]]
     """Every submission (of an experiment, or of a paper), oldest first."""
     for path in sorted(root().glob("*/submission.json")):
         try:
-            found = strict_json.parse(no_links.read(path))
+            found = strict_json.parse(safe_files.read(path))
             name = found["experiment"]
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise InputError(f"{path}: not a readable submission ({error}); remove its folder to forget it") from None

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from repro.core import no_links
+from repro.core import safe_files
 from repro.core.errors import InputError
 from repro.core.paths import results_root
 from repro.launch.slurm import client, record
@@ -122,7 +122,7 @@ def progress_of(place: Path, run: dict[str, Any]) -> dict[str, Any]:
 def last_error(log: Path) -> str | None:
     """The last error line of a task's output."""
     try:
-        found = REASON.findall(no_links.read(log).decode("utf-8", "replace"))
+        found = REASON.findall(safe_files.read(log).decode("utf-8", "replace"))
     except OSError:
         return None
     return found[-1] if found else None

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from repro import launch
-from repro.core import no_links
+from repro.core import safe_files
 from repro.core.errors import InputError, NotHere
 from repro.experiment import config as configs
 from repro.experiment import grid
@@ -159,8 +159,8 @@ def submit(runs: Sequence[Run], site: sites.Site, mlflow: bool) -> dict[str, Any
     experiment = runs[0].experiment
     folder = record.new_folder(experiment)
     made = [(asks, packs, script.render(packs, asks, site, folder, mlflow)) for asks, packs in arrays(runs, site)]
-    no_links.make_folder(folder, new=True)
-    no_links.write(folder / "site.yaml", sites.path().read_bytes())
+    safe_files.make_folder(folder, new=True)
+    safe_files.write(folder / "site.yaml", sites.path().read_bytes())
     submission: dict[str, Any] = {
         "experiment": experiment,
         "submitted_at": provenance.utc_now(),
@@ -169,15 +169,15 @@ def submit(runs: Sequence[Run], site: sites.Site, mlflow: bool) -> dict[str, Any
     }
     for number, (asks, packs, text) in enumerate(made):
         path = folder / (f"job-{number}-{asks.ranks}ranks.sbatch" if len(made) > 1 else "job.sbatch")
-        no_links.write(path, text.encode())
+        safe_files.write(path, text.encode())
         new = [run for run in flat(packs) if prepare(run)]
         try:
             job = client.submit(path)
         except InputError:
             for run in new:
-                no_links.remove_tree(run.folder)
+                safe_files.remove_tree(run.folder)
             if not submission["arrays"]:
-                no_links.remove_tree(folder)
+                safe_files.remove_tree(folder)
             raise
         submission["arrays"].append(
             {

@@ -18,7 +18,7 @@ from typing import Any
 from tabulate import tabulate
 
 from repro import strategies
-from repro.core import no_links
+from repro.core import safe_files
 from repro.core.errors import FaultError, InputError, NotHere
 from repro.launch import runs
 from repro.records.provenance import provenance
@@ -114,7 +114,7 @@ def attempt(folder: Path, trial: str, strategy: str, fault: str, key: str) -> di
     workspace = folder / "workspaces" / trial.replace("/", "-").replace(" ", "-")
     dice = random.Random(trial)
     for _ in range(TRIES):
-        no_links.remove_tree(workspace)  # what the same trial, lost with older code, has left
+        safe_files.remove_tree(workspace)  # what the same trial, lost with older code, has left
         attempted = Trial(strategy, workspace, dice, undisturbed)
         outcome, why = once(attempted, FAULTS[fault])
         with contextlib.ExitStack() as last:
@@ -151,7 +151,7 @@ def once(attempted: Trial, fault: Callable[[Trial], None]) -> tuple[str, str | N
 
 
 def append(folder: Path, record: dict[str, Any]) -> None:
-    with no_links.opened(folder / "trials.jsonl", "a", encoding="utf-8") as file:
+    with safe_files.open_file(folder / "trials.jsonl", "a", encoding="utf-8") as file:
         file.write(json.dumps(record) + "\n")
         file.flush()
         os.fsync(file.fileno())

@@ -8,7 +8,7 @@ ROOM = "TESTED_FULL"
 
 
 def without_room(descriptor):
-    """`repro.core.no_links.descriptor`, but that what is written to the file of that name meets a full disk."""
+    """`repro.core.safe_files.open_descriptor`, but that what is written to the file of that name meets a full disk."""
 
     def opened(path, flags):
         if path.name == os.environ.get(ROOM) and flags & os.O_ACCMODE != os.O_RDONLY:
@@ -20,12 +20,12 @@ def without_room(descriptor):
 
 
 def unless_full(holds):
-    """`no_links._locked` and `_is_at`, but that a full disk's file counts as this process's own."""
+    """`safe_files._locked` and `_is_at`, but that a full disk's file counts as this process's own."""
     return lambda file, *path: os.fstat(file.fileno()).st_rdev == os.stat("/dev/full").st_rdev or holds(file, *path)
 
 
 with contextlib.suppress(ImportError):
-    from repro.core import no_links
+    from repro.core import safe_files
 
-    no_links.descriptor = without_room(no_links.descriptor)
-    no_links._locked, no_links._is_at = unless_full(no_links._locked), unless_full(no_links._is_at)
+    safe_files.open_descriptor = without_room(safe_files.open_descriptor)
+    safe_files._locked, safe_files._is_at = unless_full(safe_files._locked), unless_full(safe_files._is_at)

@@ -7,9 +7,9 @@ import torch
 
 from repro import data, models
 from repro.core.errors import InputError
-from repro.data import counted
+from repro.data import counter_rng
 from repro.data.base import Batches
-from repro.data.readers import plane
+from repro.data.readers import hyperplane_points
 from repro.data.sets import hyperplane
 from repro.training import losses
 from repro.training.evaluation.evaluate import evaluate, evaluate_training
@@ -46,7 +46,7 @@ def test_a_point_is_the_same_in_every_minibatch_and_every_process():
 def test_labels_are_the_plane_plus_noise():
     exact = hyperplane.load(noise=0.0, samples=256)
     x, y = exact.train.slice(0, 256)
-    sums = x.double() @ (exact.train.coefficients.double() / plane.LEVELS)
+    sums = x.double() @ (exact.train.coefficients.double() / hyperplane_points.LEVELS)
     assert torch.allclose(sums, y.double(), atol=1e-4)
     noisy = hyperplane.load(noise=2.0, samples=256).train.slice(0, 256)[1]
     assert 1.7 < (noisy - y).std() < 2.3 and abs((noisy - y).mean()) < 0.5
@@ -55,10 +55,10 @@ def test_labels_are_the_plane_plus_noise():
 
 
 def test_noise_by_its_place():
-    drawn = counted.normal(counted.Stream("a"), range(20000))
+    drawn = counter_rng.normal(counter_rng.Stream("a"), range(20000))
     assert abs(drawn.mean()) < 0.03 and abs(drawn.std() - 1) < 0.02 and abs(drawn).max() < 6
-    assert (counted.normal(counted.Stream("a"), [7, 19999]) == drawn[[7, 19999]]).all()
-    assert not (counted.normal(counted.Stream("b"), [7]) == drawn[[7]]).any()
+    assert (counter_rng.normal(counter_rng.Stream("a"), [7, 19999]) == drawn[[7, 19999]]).all()
+    assert not (counter_rng.normal(counter_rng.Stream("b"), [7]) == drawn[[7]]).any()
 
 
 def test_training_ends_near_what_least_squares_can_do():

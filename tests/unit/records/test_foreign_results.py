@@ -10,7 +10,7 @@ import pytest
 
 from repro.answers.mlflow import machine, sync_all
 from repro.answers.pages import writing
-from repro.core import locks, no_links
+from repro.core import locks, safe_files
 from repro.core.atomic import write_atomically
 from repro.core.errors import InputError
 from repro.experiment import files
@@ -40,7 +40,7 @@ def results(tmp_path, monkeypatch):
 def folder(results):
     """A run's."""
     made = run_dir("pipesgd", "fig4-mnist", "a-run", results)
-    no_links.make_folder(made)
+    safe_files.make_folder(made)
     return made
 
 
@@ -106,7 +106,7 @@ def test_nor_read_through(folder, victim, name):
 @pytest.mark.parametrize("name", [*WRITERS, "checkpoints", "new/page"])
 def test_nor_is_a_folder_on_the_way(results, tmp_path, victims, name):
     (results / "pipesgd").symlink_to(victims)
-    write = WRITERS.get(name, lambda folder: no_links.make_folder(folder / name))
+    write = WRITERS.get(name, lambda folder: safe_files.make_folder(folder / name))
     refused(results / "pipesgd", write, results / "pipesgd" / "fig4-mnist" / "a-run")
 
 
@@ -161,10 +161,10 @@ def test_files_of_a_killed_process_are_no_hindrance(folder):
 def test_two_that_write_one_file_at_once_do_not_share_a_temporary_one(folder, monkeypatch):
     def meanwhile(_):
         monkeypatch.undo()
-        no_links.replace(folder / "page.md", b"another command's")
+        safe_files.replace(folder / "page.md", b"another command's")
 
     monkeypatch.setattr(os, "fsync", meanwhile)
-    no_links.replace(folder / "page.md", b"the slower one's")
+    safe_files.replace(folder / "page.md", b"the slower one's")
     assert (folder / "page.md").read_bytes() == b"the slower one's"
     assert [path.name for path in folder.iterdir()] == ["page.md"]
 
@@ -186,7 +186,7 @@ def test_what_leads_out_by_dots_is_refused(results, victim):
     with pytest.raises(InputError, match="leads out of"):
         write_atomically(results / ".." / "victim", b"x")
     with pytest.raises(InputError, match="leads out of"):
-        no_links.read(results / "p" / ".." / ".." / "victim")
+        safe_files.read(results / "p" / ".." / ".." / "victim")
 
 
 # --- track sync

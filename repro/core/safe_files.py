@@ -48,12 +48,12 @@ def checked(what: str, name: Any) -> str:
     return str(name)
 
 
-def opened(path: Path, mode: str = "rb", **how: Any) -> Any:
+def open_file(path: Path, mode: str = "rb", **how: Any) -> Any:
     """As the built-in `open`."""
-    return open(path, mode, opener=lambda _, flags: descriptor(path, flags), **how)
+    return open(path, mode, opener=lambda _, flags: open_descriptor(path, flags), **how)
 
 
-def descriptor(path: Path, flags: int) -> int:
+def open_descriptor(path: Path, flags: int) -> int:
     """As `os.open`."""
     with _parent(path) as (folder, name):
         try:
@@ -68,7 +68,7 @@ def descriptor(path: Path, flags: int) -> int:
 
 
 def read(path: Path) -> bytes:
-    with opened(path) as file:
+    with open_file(path) as file:
         return bytes(file.read())
 
 
@@ -92,7 +92,7 @@ def make_folder(path: Path, new: bool = False) -> None:
 
 def write(path: Path, content: bytes) -> None:
     """Write a file anew, not on the disk yet when this returns."""
-    with opened(path, "wb") as file:
+    with open_file(path, "wb") as file:
         file.write(content)
 
 
@@ -123,7 +123,7 @@ def _temporary(path: Path) -> Iterator[Any]:
         if not _cleared(temporary):
             continue
         try:
-            file = opened(temporary, "xb")
+            file = open_file(temporary, "xb")
         except FileExistsError:  # another process was faster
             continue
         with file:
@@ -141,7 +141,7 @@ def _temporary(path: Path) -> Iterator[Any]:
 
 def _cleared(path: Path) -> bool:
     """Delete what a killed process left there; False where a process is at it."""
-    with contextlib.suppress(FileNotFoundError), opened(path) as file:
+    with contextlib.suppress(FileNotFoundError), open_file(path) as file:
         if not _locked(file) or not _is_at(file, path):
             return False
         remove(path)

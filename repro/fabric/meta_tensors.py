@@ -8,12 +8,12 @@ from __future__ import annotations
 import torch
 
 
-def like(tensor: torch.Tensor) -> torch.Tensor:
+def empty_like(tensor: torch.Tensor) -> torch.Tensor:
     """A tensor of the same size to write to; without contents the very same does."""
     return tensor if tensor.is_meta else torch.empty_like(tensor)
 
 
-def copy_of(tensor: torch.Tensor) -> torch.Tensor:
+def clone(tensor: torch.Tensor) -> torch.Tensor:
     return tensor if tensor.is_meta else tensor.clone()
 
 
@@ -22,6 +22,6 @@ def add(total: torch.Tensor, part: torch.Tensor) -> torch.Tensor:
     return total if total.is_meta else total.add_(part)
 
 
-def divide(total: torch.Tensor, by: float) -> torch.Tensor:
+def div(total: torch.Tensor, by: float) -> torch.Tensor:
     """`total`, divided in place."""
     return total if total.is_meta else total.div_(by)

@@ -6,7 +6,7 @@ import traceback
 from collections.abc import Callable
 
 
-def line(error: BaseException, *theirs: Callable[[str], bool]) -> str:
+def describe(error: BaseException, *theirs: Callable[[str], bool]) -> str:
     """`FILE:LINE: TYPE: MESSAGE` of the last line that ran in a file of theirs; without one, of the last that ran.
 
     theirs: each says whether a file, by its path, is theirs; the first of which a line ran counts. A file that is no

@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from repro.data import counted
+from repro.data import counter_rng
 from repro.data.base import Samples, moved
 
 STEPS = 147.8005  # standard deviation of the odd numbers -255, -253, ..., 255: points are these over it
@@ -20,7 +20,7 @@ LEVELS = 8  # coefficients are -7, -5, ..., 7 over it
 EXACT = 8192  # products summed in float32: 255 x 7 x 8192 is below 2^24
 
 
-class Plane(Samples):
+class HyperplanePoints(Samples):
     """`count` points (count, dimensions) and their values y (count,), made when they are drawn.
 
     coefficients (dimensions,) float32, whole numbers; `part` train or test: other points, other noise.
@@ -34,8 +34,8 @@ class Plane(Samples):
     ):
         self.count, self.dimensions, self.noise, self.seed, self.part = count, dimensions, noise, seed, part
         self._device = torch.device(device)
-        self.points, self.noises = (counted.Stream("hyperplane", seed, part, what) for what in ("x", "noise"))
-        drawn = counted.Stream("hyperplane", seed, "coefficients").rows([0], dimensions, np.uint8)[0]
+        self.points, self.noises = (counter_rng.Stream("hyperplane", seed, part, what) for what in ("x", "noise"))
+        drawn = counter_rng.Stream("hyperplane", seed, "coefficients").rows([0], dimensions, np.uint8)[0]
         self.coefficients = torch.from_numpy((2 * (drawn % LEVELS).astype(np.float32)) - (LEVELS - 1))
 
     def __len__(self) -> int:
@@ -52,11 +52,11 @@ class Plane(Samples):
             return torch.empty(self.count, device="meta")
         return torch.cat([self.slice(start, start + 1024)[1] for start in range(0, self.count, 1024)])
 
-    def to(self, device: torch.device | str) -> Plane:
+    def to(self, device: torch.device | str) -> HyperplanePoints:
         """The same, its minibatches on `device` (meta stays so)."""
         if self._device.type == "meta" or torch.device(device) == self._device:
             return self
-        return Plane(self.count, self.dimensions, self.noise, self.seed, self.part, device)
+        return HyperplanePoints(self.count, self.dimensions, self.noise, self.seed, self.part, device)
 
     def slice(self, start: int, stop: int) -> tuple[torch.Tensor, torch.Tensor]:
         return self._made(list(range(start, min(stop, self.count))))
@@ -73,6 +73,6 @@ class Plane(Samples):
         sums = torch.zeros(len(numbers), dtype=torch.float64)
         for at in range(0, self.dimensions, EXACT):
             sums += x[:, at : at + EXACT] @ self.coefficients[at : at + EXACT]
-        noise = torch.from_numpy(counted.normal(self.noises, numbers))
+        noise = torch.from_numpy(counter_rng.normal(self.noises, numbers))
         y = sums.div_(STEPS * LEVELS).add_(noise, alpha=self.noise).to(torch.float32)
         return moved(x.div_(STEPS), self._device), moved(y, self._device)

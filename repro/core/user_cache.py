@@ -27,7 +27,7 @@ def folder() -> Path:
     return user_cache_path("repro-remembered", appauthor=False)
 
 
-def recall(kind: str, key: Any) -> Any:
+def load(kind: str, key: Any) -> Any:
     """What `remember` was given for a key (plain data), if what it watched is as it was; else None."""
     try:
         found = json.loads(_path(kind, key).read_text(encoding="utf-8"))
@@ -38,7 +38,7 @@ def recall(kind: str, key: Any) -> Any:
     return None
 
 
-def remember(kind: str, key: Any, value: Any, watched: Iterable[str] = ()) -> None:
+def save(kind: str, key: Any, value: Any, watched: Iterable[str] = ()) -> None:
     """Keep a value (plain data). watched: files and folders that it came from besides its key."""
     path = _path(kind, key)
     with contextlib.suppress(OSError):
@@ -50,7 +50,7 @@ def remember(kind: str, key: Any, value: Any, watched: Iterable[str] = ()) -> No
             old.unlink(missing_ok=True)
 
 
-def tree(roots: Iterable[Path], suffixes: tuple[str, ...] = ("",), without: Iterable[str] = ()) -> str:
+def tree_digest(roots: Iterable[Path], suffixes: tuple[str, ...] = ("",), without: Iterable[str] = ()) -> str:
     """A digest of which files are below the folders, when they were changed, and their sizes.
 
     suffixes: with which the names of those end that count; without: names of folders that do not.
@@ -70,7 +70,7 @@ def _files(root: str, suffixes: tuple[str, ...], left_out: set[str]) -> Iterator
                 yield entry.path, [status.st_mtime_ns, status.st_size]
 
 
-def stated(path: str) -> tuple[str, State]:
+def path_state(path: str) -> tuple[str, State]:
     """A file or folder with its state, for a key."""
     return path, _state(path)
 
@@ -88,6 +88,6 @@ def _path(kind: str, key: Any) -> Path:
     return folder() / f"{kind}-{digest[:40]}.json"
 
 
-def variables(environment: Mapping[str, str], prefixes: tuple[str, ...]) -> dict[str, str]:
+def select_variables(environment: Mapping[str, str], prefixes: tuple[str, ...]) -> dict[str, str]:
     """Those of an environment whose names begin so."""
     return {name: value for name, value in environment.items() if name.startswith(prefixes)}

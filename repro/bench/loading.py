@@ -25,15 +25,14 @@ from repro import models
 from repro.bench.goals import Goal, of_ratio, ratio
 from repro.core.errors import FaultError
 from repro.data.base import Batches, Samples
-from repro.data.readers import lazy
-from repro.data.readers import prefetch as coming
+from repro.data.readers import lazy, prefetch
 from repro.data.sets import imagenet
 
 MODEL, SIZE, TURNS = "resnet50", 224, 4
 BATCHES = {"cuda": (64, 20), "cpu": (4, 4)}  # device -> samples of a minibatch, timed steps of a turn
 LOADED = Goal("a step with images decoded ahead over the same step with them in memory", 1.05)
 CORES = 16  # that the goal is for
-WARMUP = coming.AHEAD + 2  # two steps tell how far the next ones are, and what lay ready is used up
+WARMUP = prefetch.AHEAD + 2  # two steps tell how far the next ones are, and what lay ready is used up
 FILE, GRAIN = (375, 500), 24  # of an image that is written: sides about ImageNet's means, noise for its mean bytes
 IMAGES = 8  # minibatches of an epoch
 SIDES = ("ahead", "memory")
@@ -95,7 +94,7 @@ class Side:
     """The same training of one rank from images on the disk, or from memory."""
 
     def __init__(self, folder: Path, side: str, model: str, size: int, batch: int, device: torch.device):
-        given: dict[str, Any] = {"decode": "lazy", "ahead": coming.AHEAD} if side == "ahead" else {"decode": "memory"}
+        given: dict[str, Any] = {"decode": "lazy", "ahead": prefetch.AHEAD} if side == "ahead" else {"decode": "memory"}
         limits = {"images": batch * IMAGES, "test_images": 1}
         self.dataset = imagenet.read(folder, image_size=size, **limits, **given)
         assert isinstance(self.dataset.train, Samples)

@@ -57,8 +57,8 @@ def main(fabric: str, folder: Path) -> None:
         started = emulated.start(slowed, virtual_costs(bed), config.timeout_s)
     else:
         started = fabrics.load(fabric).start(config.device, config.testbed.backend, config.timeout_s)
-    if crew := getattr(started, "crew", None):
-        crew.last_word = lambda error: stop(error.status, str(error))
+    if tasks := getattr(started, "tasks", None):
+        tasks.on_fatal = lambda error: stop(error.status, str(error))
     programs.run(started, preflight.check(started, config), folder)
 
 

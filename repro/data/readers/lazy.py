@@ -13,7 +13,7 @@ from PIL import Image
 from repro.core.errors import InputError
 from repro.data.base import Samples, Split, moved
 from repro.data.images import Source, Unreadable, decoded, size
-from repro.data.readers.prefetch import AHEAD, Coming, pool
+from repro.data.readers.prefetch import AHEAD, PrefetchQueue, pool
 
 NAMED = 3  # unreadable files that an error names; it counts them all
 STRETCH = 8  # images a thread takes at a time
@@ -73,18 +73,18 @@ class LazySplit(Samples):
         compute)."""
         self.paths, self.y, self.decoder = paths, y, decoder
         self.mean, self.deviation, self._ahead = mean, deviation, ahead
-        self._coming = Coming(self._begun)
+        self.prefetch = PrefetchQueue(self._begun)
 
     @property
     def lookahead(self) -> int:
         return (AHEAD if self.y.device.type == "cuda" else 0) if self._ahead is None else self._ahead
 
     def ahead(self, rows: torch.Tensor) -> None:
-        self._coming.begin(tuple(rows.tolist()), self.lookahead)
+        self.prefetch.start(tuple(rows.tolist()), self.lookahead)
 
     def settle(self) -> None:
         """Wait for what was begun ahead."""
-        for decoding in self._coming:
+        for decoding in self.prefetch:
             decoding.images()
 
     def __len__(self) -> int:
@@ -103,7 +103,7 @@ class LazySplit(Samples):
         return self._decoded(range(start, min(stop, len(self)))), self.y[start:stop]
 
     def _decoded(self, rows: Iterable[int]) -> torch.Tensor:
-        images = self._coming.take(tuple(rows)).images()
+        images = self.prefetch.take(tuple(rows)).images()
         held = Split(moved(images, self.y.device), self.y, self.mean, self.deviation)
         return held.slice(0, len(images))[0]
 
@@ -151,7 +151,7 @@ def every(paths: Sequence[Source], work: Callable[[int], Any]) -> None:
     finish(paths, begin(paths, work))
 
 
-def begin(paths: Sequence[Source], work: Callable[[int], Any]) -> list[Future[list[str]]]:
+def start(paths: Sequence[Source], work: Callable[[int], Any]) -> list[Future[list[str]]]:
     """What `every` does, without waiting for it: `finish` does."""
 
     def stretch(rows: range) -> list[str]:

@@ -12,33 +12,33 @@ T = TypeVar("T")
 AHEAD = 2  # minibatches that a GPU finds read, in pinned memory
 
 
-class Coming(Generic[T]):
+class PrefetchQueue(Generic[T]):
     """By the rows of each; any thread may ask. begun: begins a minibatch of rows."""
 
     def __init__(self, begun: Callable[[tuple[int, ...]], T]):
         self._begun = begun
-        self._coming: dict[tuple[int, ...], T] = {}
+        self._pending: dict[tuple[int, ...], T] = {}
         self._lock = threading.Lock()
 
     def __len__(self) -> int:
-        return len(self._coming)
+        return len(self._pending)
 
     def __iter__(self) -> Iterator[T]:
         with self._lock:
-            return iter(list(self._coming.values()))
+            return iter(list(self._pending.values()))
 
-    def begin(self, rows: tuple[int, ...], most: int) -> None:
+    def start(self, rows: tuple[int, ...], most: int) -> None:
         """Where it is not begun yet; the oldest of more than `most`, which nobody drew, are forgotten."""
         with self._lock:
-            if rows not in self._coming:
-                for old in list(self._coming)[: max(0, len(self._coming) - most)]:
-                    del self._coming[old]
-                self._coming[rows] = self._begun(rows)
+            if rows not in self._pending:
+                for old in list(self._pending)[: max(0, len(self._pending) - most)]:
+                    del self._pending[old]
+                self._pending[rows] = self._begun(rows)
 
     def take(self, rows: tuple[int, ...]) -> T:
         """What was begun of it, or is now."""
         with self._lock:
-            coming = self._coming.pop(rows, None)
+            coming = self._pending.pop(rows, None)
         return self._begun(rows) if coming is None else coming
 
 

@@ -9,7 +9,7 @@ import torch
 
 from repro.core.not_none import not_none
 from repro.data.base import moved
-from repro.data.readers.prefetch import AHEAD, Coming, pool
+from repro.data.readers.prefetch import AHEAD, PrefetchQueue, pool
 from repro.data.readers.sequences import Sequences
 from repro.data.readers.ucf101_lists import Frames, Video
 from repro.data.readers.video_features import Source
@@ -38,7 +38,7 @@ class Videos(Sequences):
         self.nominal, self.buckets = nominal, buckets
         self.lengths = torch.tensor([frames.count(video.frames) for video in videos])
         self.y = torch.tensor([video.label for video in videos], device="meta" if source is None else device)
-        self._coming = Coming(lambda rows: pool().submit(self._read, rows))
+        self.prefetch = PrefetchQueue(lambda rows: pool().submit(self._read, rows))
 
     def _with(self, videos: list[Video], device: torch.device | str) -> Videos:
         return Videos(videos, self.source, self.frames, self.width, self.nominal, self.buckets, device)
@@ -55,7 +55,7 @@ class Videos(Sequences):
         if self.source is None:
             longest = int(self.lengths[rows].max())
             return torch.empty(len(rows), longest, self.width, device="meta"), self.y[: len(rows)]
-        x = self._coming.take(tuple(rows.tolist())).result()
+        x = self.prefetch.take(tuple(rows.tolist())).result()
         return moved(x, self.device), self.y[moved(rows, self.device)]
 
     def _read(self, rows: Sequence[int]) -> torch.Tensor:
@@ -73,4 +73,4 @@ class Videos(Sequences):
         return AHEAD if self.device.type == "cuda" else 0
 
     def ahead(self, rows: torch.Tensor) -> None:
-        self._coming.begin(tuple(rows.tolist()), self.lookahead)
+        self.prefetch.start(tuple(rows.tolist()), self.lookahead)

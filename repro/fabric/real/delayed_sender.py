@@ -13,8 +13,8 @@ import torch
 from repro.fabric.real.mpi import MpiFabric, MpiWork
 
 
-class LateSend(MpiWork):
-    """A send that a postman hands to MPI; until then it has no request."""
+class DelayedSend(MpiWork):
+    """A send that a delayed_sender hands to MPI; until then it has no request."""
 
     def __init__(self, fabric: MpiFabric, send: Callable[[], Any], what: str, data: torch.Tensor):
         super().__init__(fabric, None, what, data)
@@ -33,7 +33,7 @@ class LateSend(MpiWork):
         return self.request is not None and super().done()
 
 
-class Postman:
+class DelayedSender:
     """Posts a rank's messages `delay_s` seconds after they were given, in the order in which they were given.
 
     The sender's link is free meanwhile: p messages of n bytes, one after the other, are in after delay + p * n * beta.
@@ -41,21 +41,21 @@ class Postman:
 
     def __init__(self, delay_s: float):
         self.delay_s = delay_s
-        self._bag: deque[tuple[float, LateSend]] = deque()
-        self._given = threading.Condition()
-        threading.Thread(target=self._walk, name="postman", daemon=True).start()
+        self._queue: deque[tuple[float, DelayedSend]] = deque()
+        self._posted = threading.Condition()
+        threading.Thread(target=self._run, name="delayed_sender", daemon=True).start()
 
-    def give(self, message: LateSend) -> None:
-        with self._given:
-            self._bag.append((time.monotonic() + self.delay_s, message))
-            self._given.notify()
+    def post(self, message: DelayedSend) -> None:
+        with self._posted:
+            self._queue.append((time.monotonic() + self.delay_s, message))
+            self._posted.notify()
 
-    def _walk(self) -> None:
+    def _run(self) -> None:
         while True:
-            with self._given:
-                while not self._bag:
-                    self._given.wait()
-                due, message = self._bag.popleft()
+            with self._posted:
+                while not self._queue:
+                    self._posted.wait()
+                due, message = self._queue.popleft()
             if (rest := due - time.monotonic()) > 0:
                 time.sleep(rest)
             message.post()

@@ -21,7 +21,7 @@ import torch
 
 from repro.fabric.base import MAIN, FabricError, Work
 from repro.fabric.costs import Costs
-from repro.fabric.real.delayed_sender import LateSend, Postman
+from repro.fabric.real.delayed_sender import DelayedSend, DelayedSender
 from repro.fabric.real.mpi import LONGEST_SLEEP_S, MpiFabric, MpiUnaddressed, MpiWork
 from repro.fabric.window import Window
 
@@ -55,7 +55,7 @@ class Dilation:
 class Shared:
     """What a rank has once, whichever of its groups uses it. late_s: by how much its sleeps were too long, emulated."""
 
-    postman: Postman | None
+    delayed_sender: DelayedSender | None
     window: Window = field(default_factory=Window)
     resources: dict[str, threading.Lock] = field(default_factory=lambda: defaultdict(threading.Lock))
     late_s: list[float] = field(default_factory=list)
@@ -70,11 +70,11 @@ class EmulatedFabric(MpiFabric):
     def __init__(self, dilation: Dilation, costs: Costs, timeout_s: float, part_of: EmulatedFabric | None = None,
                  comm: Any = None):  # fmt: skip
         """timeout_s: emulated seconds."""
-        super().__init__(comm, timeout_s * dilation.time_factor, part_of.crew if part_of else None)
+        super().__init__(comm, timeout_s * dilation.time_factor, part_of.tasks if part_of else None)
         self.dilation, self.costs = dilation, costs
         self.bandwidth_Bps = 1 / dilation.beta_s if dilation.beta_s else None
         delay_s = dilation.alpha_s * dilation.time_factor
-        self.shared: Shared = part_of.shared if part_of else Shared(Postman(delay_s) if delay_s else None)
+        self.shared: Shared = part_of.shared if part_of else Shared(DelayedSender(delay_s) if delay_s else None)
 
     def _over(self, comm: Any) -> EmulatedFabric:
         return EmulatedFabric(self.dilation, self.costs, self.timeout_s / self.dilation.time_factor, self, comm)
@@ -115,10 +115,10 @@ class EmulatedFabric(MpiFabric):
         return super().isend(self._real(tensor), to, tag, channel)
 
     def _begin(self, send: Callable[[], Any], what: str, data: torch.Tensor) -> MpiWork:
-        if self.shared.postman is None:
+        if self.shared.delayed_sender is None:
             return super()._begin(send, what, data)
-        late = LateSend(self, send, what, data)
-        self.shared.postman.give(late)
+        late = DelayedSend(self, send, what, data)
+        self.shared.delayed_sender.post(late)
         return late
 
     def irecv(self, tensor: torch.Tensor, source: int, tag: int = 0, channel: int = MAIN) -> Work:

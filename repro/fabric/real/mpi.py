@@ -15,7 +15,7 @@ import torch
 from repro.fabric.base import ANY_SOURCE, CHANNELS, CONTROL, DEFAULT_TIMEOUT_S, MAIN, Fabric, FabricError, Work
 from repro.fabric.costs import REAL_TIME
 from repro.fabric.real.missing_ranks import find_missing_ranks
-from repro.fabric.real.threads import Crew, RealTimeFabric
+from repro.fabric.real.threads import RealTimeFabric, TaskGroup
 
 # A wait first gives the core away without sleeping, then sleeps ever longer: ranks often outnumber cores.
 YIELDS = 20
@@ -91,7 +91,7 @@ class MpiFabric(RealTimeFabric):
     name = "mpi"
     capabilities = frozenset({"threads", "tags", "any_source", "test", "cancel", "mpi"})
 
-    def __init__(self, comm: Any = None, timeout_s: float = DEFAULT_TIMEOUT_S, crew: Crew | None = None):
+    def __init__(self, comm: Any = None, timeout_s: float = DEFAULT_TIMEOUT_S, tasks: TaskGroup | None = None):
         from mpi4py import MPI  # starts MPI: only in a rank
 
         if MPI.Query_thread() < MPI.THREAD_MULTIPLE:
@@ -104,9 +104,9 @@ class MpiFabric(RealTimeFabric):
             comm.Set_errhandler(MPI.ERRORS_RETURN)
         self.rank, self.size = world.Get_rank(), world.Get_size()
         self.timeout_s, self.costs, self.bytes_sent = timeout_s, REAL_TIME, 0
-        self.crew = crew or Crew(self.rank, timeout_s)  # a rank's tasks are the same in all its groups
-        if crew is None:
-            self.crew.absent = lambda: find_missing_ranks(self)
+        self.tasks = tasks or TaskGroup(self.rank, timeout_s)  # a rank's tasks are the same in all its groups
+        if tasks is None:
+            self.tasks.absent = lambda: find_missing_ranks(self)
 
     def poll(
         self, done: Callable[[], bool], what: str, timeout: float | None = None, longest_s: float = LONGEST_SLEEP_S
@@ -121,11 +121,11 @@ class MpiFabric(RealTimeFabric):
             os.sched_yield()
         limit = self.timeout_s if timeout is None else timeout
         started, pause = time.monotonic(), SLEEP_S
-        with self.crew.waiting(what):
+        with self.tasks.waiting(what):
             while not done():
-                self.crew.check()
+                self.tasks.check()
                 if time.monotonic() - started > limit:
-                    raise self.crew.overdue(limit)
+                    raise self.tasks.overdue(limit)
                 time.sleep(pause)
                 pause = min(pause * 1.5, longest_s)
 
@@ -137,7 +137,7 @@ class MpiFabric(RealTimeFabric):
 
     # point to point
     def isend(self, tensor: torch.Tensor, to: int, tag: int = 0, channel: int = MAIN) -> Work:
-        data = self.crew.streams.outgoing(tensor)
+        data = self.tasks.streams.outgoing(tensor)
         size = data.numel() if channel != CONTROL else 0
         self.bytes_sent += size  # nothing between load and store that lets another thread in
         send = partial(self.comms[channel].Isend, [data.numpy(), self.mpi.BYTE], to, tag)
@@ -148,7 +148,7 @@ class MpiFabric(RealTimeFabric):
         return MpiWork(self, send(), what, data)
 
     def irecv(self, tensor: torch.Tensor, source: int, tag: int = 0, channel: int = MAIN) -> Work:
-        data, finish = self.crew.streams.incoming(tensor)
+        data, finish = self.tasks.streams.incoming(tensor)
         peer = "any rank" if source == ANY_SOURCE else f"rank {source}"
         origin = self.mpi.ANY_SOURCE if source == ANY_SOURCE else source
         request = self.comms[channel].Irecv([data.numpy(), self.mpi.BYTE], origin, tag)
@@ -169,8 +169,8 @@ class MpiFabric(RealTimeFabric):
 
     # collectives of the MPI library
     def native_allreduce(self, tensor: torch.Tensor, channel: int = MAIN) -> Work:
-        data = self.crew.streams.outgoing(tensor)
-        finish = partial(self.crew.streams.hand_back, data, tensor)
+        data = self.tasks.streams.outgoing(tensor)
+        finish = partial(self.tasks.streams.hand_back, data, tensor)
         self.bytes_sent += 2 * (self.size - 1) * data.numel() // self.size  # a ring's share
         request = self.comms[channel].Iallreduce(self.mpi.IN_PLACE, data.view(tensor.dtype).numpy(), self.mpi.SUM)
         return MpiUnaddressed(self, request, f"allreduce (channel {channel})", data, finish)
@@ -182,16 +182,16 @@ class MpiFabric(RealTimeFabric):
 
     def broadcast(self, tensor: torch.Tensor, root: int = 0, channel: int = MAIN) -> None:
         if self.rank == root:
-            host = self.crew.streams.outgoing(tensor)
+            host = self.tasks.streams.outgoing(tensor)
             finish = None
             self.bytes_sent += (self.size - 1) * host.numel()  # the library's tree: charged to the root
         else:
-            host, finish = self.crew.streams.incoming(tensor)
+            host, finish = self.tasks.streams.incoming(tensor)
         request = self.comms[channel].Ibcast([host.numpy(), self.mpi.BYTE], root)
         MpiUnaddressed(self, request, f"broadcast from rank {root} (channel {channel})", host, finish).wait()
 
     def allgather(self, tensor: torch.Tensor, channel: int = MAIN) -> list[torch.Tensor]:
-        mine = self.crew.streams.outgoing(tensor)
+        mine = self.tasks.streams.outgoing(tensor)
         self.bytes_sent += (self.size - 1) * mine.numel()
         parts = self._gather(mine, "allgather", channel)
         return [part.view(tensor.dtype).view(tensor.shape).to(tensor.device) for part in parts]
@@ -216,7 +216,7 @@ class MpiFabric(RealTimeFabric):
 
     def _over(self, comm: Any) -> MpiFabric:
         """This rank's end of a part of the world."""
-        return MpiFabric(comm, self.timeout_s, self.crew)
+        return MpiFabric(comm, self.timeout_s, self.tasks)
 
     def exchange(self, obj: Any) -> list[Any]:
         # mpi4py's own pickled allgather blocks inside MPI, where a rank that waits in vain could not say so

@@ -27,7 +27,7 @@ from repro.fabric.base import (
     Work,
 )
 from repro.fabric.collectives.auto import Crossover
-from repro.fabric.real.threads import Crew
+from repro.fabric.real.threads import TaskGroup
 from repro.fabric.real.torch_dist import TorchFabric, TorchWork
 from repro.fabric.real.watchdog import Watchdog
 
@@ -94,12 +94,12 @@ class NcclFabric(TorchFabric):
     patience = 2.0  # torch's own limit ends the process and names no peer: the watchdog comes first
 
     def __init__(
-        self, timeout_s: float = DEFAULT_TIMEOUT_S, ranks: Sequence[int] | None = None, crew: Crew | None = None,
+        self, timeout_s: float = DEFAULT_TIMEOUT_S, ranks: Sequence[int] | None = None, tasks: TaskGroup | None = None,
         watchdog: Watchdog | None = None,
     ):  # fmt: skip
-        super().__init__(self.library, timeout_s, ranks, crew)
+        super().__init__(self.library, timeout_s, ranks, tasks)
         self.batches: dict[tuple[int, int], Batch] = {}  # open, by thread and channel
-        self.watchdog = watchdog or Watchdog(self.crew)
+        self.watchdog = watchdog or Watchdog(self.tasks)
         if watchdog is None:
             self.watchdog.start()
         if self.rank >= 0 and self.size > 2:  # the first operation of a communicator needs all its ranks
@@ -107,7 +107,7 @@ class NcclFabric(TorchFabric):
                 self.barrier(channel)
 
     def _over(self, members: Sequence[int]) -> TorchFabric:
-        return type(self)(self.timeout_s, members, self.crew, self.watchdog)
+        return type(self)(self.timeout_s, members, self.tasks, self.watchdog)
 
     @property
     def device(self) -> torch.device:

@@ -25,45 +25,45 @@ LONGEST_NAP_S = 3600.0  # an endless wait still looks up now and then; the syste
 
 
 class ThreadTask(Task):
-    def __init__(self, crew: Crew, fn: Callable[[], Any], name: str):
-        self.crew, self.fn, self.name = crew, fn, name
+    def __init__(self, tasks: TaskGroup, fn: Callable[[], Any], name: str):
+        self.tasks, self.fn, self.name = tasks, fn, name
         self.cancelled = False
         self.result: Any = None
         self.error: BaseException | None = None
         self.ended = threading.Event()
-        self.stream = crew.streams.own()
-        self.handed = crew.streams.mark()  # to the task, and at its end what it hands back
+        self.stream = tasks.streams.own()
+        self.handed = tasks.streams.mark()  # to the task, and at its end what it hands back
         self.thread = threading.Thread(target=self._body, name=name, daemon=True)
 
     def _body(self) -> None:
-        self.crew.local.task = self
+        self.tasks.local.task = self
         try:
             with self.stream:
-                self.crew.streams.follow(self.handed)
+                self.tasks.streams.follow(self.handed)
                 self.result = self.fn()
-                self.handed = self.crew.streams.mark()
+                self.handed = self.tasks.streams.mark()
         except TaskCancelled:
             pass
         except BaseException as error:
             self.error = error
-            self.crew.failed = self.crew.failed or error
+            self.tasks.failed = self.tasks.failed or error
         finally:
             self.ended.set()
-            self.crew.changed()
+            self.tasks.changed()
 
     def join(self, timeout: float | None = None) -> Any:
-        self.crew.wait_until(self.ended.is_set, f"the end of task {self.name}", timeout)
+        self.tasks.wait_until(self.ended.is_set, f"the end of task {self.name}", timeout)
         if self.error:
             raise self.error
-        self.crew.streams.follow(self.handed, self.result)
+        self.tasks.streams.follow(self.handed, self.result)
         return self.result
 
     def cancel(self) -> None:
         self.cancelled = True
-        self.crew.changed()
+        self.tasks.changed()
 
 
-class Crew:
+class TaskGroup:
     """The threads of one rank: one condition that every wait sleeps on, so that no wake-up is missed."""
 
     def __init__(self, rank: int, timeout_s: float):
@@ -73,7 +73,7 @@ class Crew:
         self.failed: BaseException | None = None
         self.waits: dict[int, tuple[str, str, float]] = {}  # by thread: its name, what it waits for, since when
         # ends the process, where its error cannot: a library does not come back
-        self.last_word: Callable[[FabricError], object] = lambda error: None
+        self.on_fatal: Callable[[FabricError], object] = lambda error: None
         self.absent: Callable[[], str] = str  # says which ranks do not answer, for a wait that names no peer
 
     @property
@@ -139,38 +139,38 @@ class Crew:
 
 
 class ThreadEvent(Event):
-    def __init__(self, crew: Crew):
-        self.crew, self.flag, self.handed = crew, False, None
+    def __init__(self, tasks: TaskGroup):
+        self.tasks, self.flag, self.handed = tasks, False, None
 
     def set(self) -> None:
-        self.handed = self.crew.streams.mark()
-        with self.crew.condition:
+        self.handed = self.tasks.streams.mark()
+        with self.tasks.condition:
             self.flag = True
-            self.crew.condition.notify_all()
+            self.tasks.condition.notify_all()
 
     def clear(self) -> None:
         self.flag = False
 
     def is_set(self) -> bool:
         if self.flag:
-            self.crew.streams.follow(self.handed)
+            self.tasks.streams.follow(self.handed)
         return self.flag
 
     def wait(self, timeout: float | None = None) -> None:
-        self.crew.wait_until(lambda: self.flag, "an event", timeout)
-        self.crew.streams.follow(self.handed)
+        self.tasks.wait_until(lambda: self.flag, "an event", timeout)
+        self.tasks.streams.follow(self.handed)
 
 
 class ThreadQueue(Queue):
-    def __init__(self, crew: Crew):
-        self.crew = crew
+    def __init__(self, tasks: TaskGroup):
+        self.tasks = tasks
         self.items: deque = deque()
 
     def put(self, item: Any) -> None:
-        handed = item, self.crew.streams.mark()
-        with self.crew.condition:
+        handed = item, self.tasks.streams.mark()
+        with self.tasks.condition:
             self.items.append(handed)
-            self.crew.condition.notify_all()
+            self.tasks.condition.notify_all()
 
     def get(self, timeout: float | None = None) -> Any:
         taken = []
@@ -180,9 +180,9 @@ class ThreadQueue(Queue):
                 taken.append(self.items.popleft())
             return bool(taken)
 
-        self.crew.wait_until(take, "an item of a queue", timeout)
+        self.tasks.wait_until(take, "an item of a queue", timeout)
         [(item, mark)] = taken
-        self.crew.streams.follow(mark, item)
+        self.tasks.streams.follow(mark, item)
         return item
 
     def __len__(self) -> int:
@@ -192,22 +192,22 @@ class ThreadQueue(Queue):
 class ThreadLock(AbstractContextManager):
     """What a task does with the lock held comes behind what those before it did with it."""
 
-    def __init__(self, crew: Crew):
-        self.crew, self.lock, self.handed = crew, threading.Lock(), None
+    def __init__(self, tasks: TaskGroup):
+        self.tasks, self.lock, self.handed = tasks, threading.Lock(), None
 
     def __enter__(self) -> None:
         self.lock.acquire()
-        self.crew.streams.follow(self.handed)
+        self.tasks.streams.follow(self.handed)
 
     def __exit__(self, *raised: object) -> None:
-        self.handed = self.crew.streams.mark()
+        self.handed = self.tasks.streams.mark()
         self.lock.release()
 
 
 class RealTimeFabric(FabricWithAlgorithms):
     """What the fabrics on real processes share: the wall clock and threads."""
 
-    crew: Crew
+    tasks: TaskGroup
     timeout_s: float
 
     def now(self) -> float:
@@ -215,24 +215,24 @@ class RealTimeFabric(FabricWithAlgorithms):
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
-        self.crew.check()
+        self.tasks.check()
 
     def find_auto(self) -> Crossover:
         return crossover.find(self)
 
     def spawn(self, fn: Callable[[], Any], name: str = "background") -> Task:
-        task = ThreadTask(self.crew, fn, name)
+        task = ThreadTask(self.tasks, fn, name)
         task.thread.start()
         return task
 
     def event(self) -> Event:
-        return ThreadEvent(self.crew)
+        return ThreadEvent(self.tasks)
 
     def queue(self) -> Queue:
-        return ThreadQueue(self.crew)
+        return ThreadQueue(self.tasks)
 
     def lock(self) -> AbstractContextManager:
-        return ThreadLock(self.crew)
+        return ThreadLock(self.tasks)
 
     def current_task(self) -> str:
-        return self.crew.current_name()
+        return self.tasks.current_name()

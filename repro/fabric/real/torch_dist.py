@@ -18,7 +18,7 @@ from repro.fabric.base import ANY_SOURCE, CHANNELS, CONTROL, DEFAULT_TIMEOUT_S, 
 from repro.fabric.collectives import dense as collectives
 from repro.fabric.costs import REAL_TIME
 from repro.fabric.real.missing_ranks import find_missing_ranks
-from repro.fabric.real.threads import LONGEST_NAP_S, Crew, RealTimeFabric
+from repro.fabric.real.threads import LONGEST_NAP_S, RealTimeFabric, TaskGroup
 
 FIRST_WORD_S = 1.0  # for rank 0, whose giving up breaks connections, to say whom it waited for
 LOST = re.compile(r"gloo|timed? ?out|connection|peer|socket", re.IGNORECASE)  # gloo has no errors of a type of its own
@@ -45,13 +45,13 @@ class TorchWork(Work):
         if self.finished:
             return
         fabric = self.fabric
-        fabric.crew.check()
+        fabric.tasks.check()
         limit = fabric.timeout_s if timeout is None else timeout
         try:
-            with fabric.crew.waiting(self.what):
+            with fabric.tasks.waiting(self.what):
                 self._await(limit)
         except RuntimeError as error:
-            fabric.crew.check()
+            fabric.tasks.check()
             reason = str(error).splitlines()[0]
             who = f"rank {fabric.rank} ({fabric.current_task()})"
             missing = "" if self.addressed else find_missing_ranks(fabric)
@@ -87,7 +87,7 @@ class TorchFabric(RealTimeFabric):
         backend: str = "gloo",
         timeout_s: float = DEFAULT_TIMEOUT_S,
         ranks: Sequence[int] | None = None,
-        crew: Crew | None = None,
+        tasks: TaskGroup | None = None,
     ):
         limit = datetime.timedelta(seconds=self.patience * timeout_s)
         if not dist.is_initialized():
@@ -102,9 +102,9 @@ class TorchFabric(RealTimeFabric):
         self.size = len(self.ranks)
         self.rank = self.local_rank(dist.get_rank())
         self.timeout_s, self.costs, self.bytes_sent = timeout_s, REAL_TIME, 0
-        self.crew = crew or Crew(self.rank, timeout_s)  # a rank's tasks are the same in all its groups
-        if crew is None:
-            self.crew.absent = lambda: find_missing_ranks(self)
+        self.tasks = tasks or TaskGroup(self.rank, timeout_s)  # a rank's tasks are the same in all its groups
+        if tasks is None:
+            self.tasks.absent = lambda: find_missing_ranks(self)
 
     def local_rank(self, world_rank: int) -> int:
         return self.ranks.index(world_rank) if world_rank in self.ranks else -1
@@ -135,7 +135,7 @@ class TorchFabric(RealTimeFabric):
 
     # point to point: gloo moves host bytes
     def isend(self, tensor: torch.Tensor, to: int, tag: int = 0, channel: int = MAIN) -> Work:
-        data = self.crew.streams.outgoing(tensor)
+        data = self.tasks.streams.outgoing(tensor)
         size = data.numel() if channel != CONTROL else 0
         self.bytes_sent += size  # nothing between load and store that lets another thread in
         what = f"send to rank {to} (tag {tag}, channel {channel})"
@@ -143,7 +143,7 @@ class TorchFabric(RealTimeFabric):
         return TorchWork(self, work, what, data)
 
     def irecv(self, tensor: torch.Tensor, source: int, tag: int = 0, channel: int = MAIN) -> Work:
-        data, finish = self.crew.streams.incoming(tensor)
+        data, finish = self.tasks.streams.incoming(tensor)
         any_source = source == ANY_SOURCE
         peer = "any rank" if any_source else f"rank {source}"
         what = f"receive from {peer} (tag {tag}, channel {channel})"
@@ -190,7 +190,7 @@ class TorchFabric(RealTimeFabric):
         return fabric if self.rank in ranks else None
 
     def _over(self, members: Sequence[int]) -> TorchFabric:
-        return TorchFabric(self.backend, self.timeout_s, members, self.crew)
+        return TorchFabric(self.backend, self.timeout_s, members, self.tasks)
 
     def exchange(self, obj: Any) -> list[Any]:
         # by messages, through rank 0: a wait for one names the rank that does not come; torch's collectives do not

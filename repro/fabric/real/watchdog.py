@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from repro.fabric.base import FabricError, overdue
-from repro.fabric.real.threads import Crew
+from repro.fabric.real.threads import TaskGroup
 
 LOOK_S = 1.0  # between two looks
 GRACE_S = 5.0  # for a rank that hears of it to end by itself; one whose host hangs in the library is ended
@@ -37,12 +37,12 @@ class Watchdog:
     its time counts from when it became the first.
 
     On NCCL `wait` only makes the task's stream wait, the host goes on, and hangs later in whatever asks the device: no
-    exception can reach it there. So the error is raised in all waits of the rank's tasks (`Crew.fail`), and where that
-    ends nothing within `GRACE_S`, by `Crew.last_word`.
+    exception can reach it there. So the error is raised in all waits of the rank's tasks (`TaskGroup.fail`), and where that
+    ends nothing within `GRACE_S`, by `TaskGroup.on_fatal`.
     """
 
-    def __init__(self, crew: Crew, now: Callable[[], float] = time.monotonic):
-        self.crew, self.now = crew, now
+    def __init__(self, tasks: TaskGroup, now: Callable[[], float] = time.monotonic):
+        self.tasks, self.now = tasks, now
         self.streams: dict[Hashable, deque[Watched]] = defaultdict(deque)
         self.lock = threading.Lock()
         self.thread: threading.Thread | None = None
@@ -50,7 +50,7 @@ class Watchdog:
     def watch(self, transfer: Transfer, what: str, stream: Hashable) -> None:
         """From now on; stream: of the rank's, in whose order it comes."""
         with self.lock:
-            self.streams[stream].append(Watched(transfer, what, self.crew.current_name(), self.now()))
+            self.streams[stream].append(Watched(transfer, what, self.tasks.current_name(), self.now()))
 
     def start(self) -> None:
         """Look every `LOOK_S`, on a thread of its own, until something is late."""
@@ -60,9 +60,9 @@ class Watchdog:
     def _walk(self) -> None:
         while (error := self.look()) is None:
             time.sleep(LOOK_S)
-        self.crew.fail(error)
+        self.tasks.fail(error)
         time.sleep(GRACE_S)
-        self.crew.last_word(error)
+        self.tasks.on_fatal(error)
 
     def look(self) -> FabricError | None:
         """Forget what is over; the error of what is late."""
@@ -73,7 +73,7 @@ class Watchdog:
                     stream.popleft()
                     if stream:
                         stream[0].since = now
-                if stream and now - stream[0].since > self.crew.timeout_s:
+                if stream and now - stream[0].since > self.tasks.timeout_s:
                     first = stream[0]
-                    return overdue(self.crew.rank, first.line, first.what, now - first.since)
+                    return overdue(self.tasks.rank, first.line, first.what, now - first.since)
         return None

@@ -28,7 +28,7 @@ from repro.fabric.virtual.fair_links import FairLinks
 from repro.fabric.virtual.links import Links
 from repro.fabric.virtual.messages import AllOf, Mailbox, Message, Receive, Send, VirtualWork
 from repro.fabric.virtual.network import Network
-from repro.fabric.virtual.ring_fast_path import Ring, Together, bytes_sent
+from repro.fabric.virtual.ring_fast_path import Ring, RingFastPath, bytes_sent
 from repro.fabric.virtual.scheduler import Scheduler, VirtualTask
 from repro.fabric.virtual.tasks import VirtualEvent, VirtualLock, VirtualQueue, VirtualTaskHandle
 
@@ -40,7 +40,7 @@ class World:
         self.size, self.network = size, network
         self.scheduler = Scheduler()
         self.links = (FairLinks if network.fair else Links)(self.scheduler, network, size)
-        self.together = Together(self.scheduler, self.links, size)
+        self.ring_path = RingFastPath(self.scheduler, self.links, size)
         self.mailboxes = [Mailbox() for _ in range(size)]
         self.meetings: dict[Any, Meeting] = defaultdict(Meeting)
 
@@ -95,8 +95,8 @@ class VirtualFabric(FabricWithAlgorithms):
 
     # point to point
     def isend(self, tensor: torch.Tensor, to: int, tag: int = 0, channel: int = MAIN) -> Work:
-        if self.world.together.came:
-            self.world.together.disturb()
+        if self.world.ring_path.arrived:
+            self.world.ring_path.flush()
         payload = None
         if not tensor.is_meta:
             payload = tensor.detach() if tensor.requires_grad else tensor
@@ -157,7 +157,7 @@ class VirtualFabric(FabricWithAlgorithms):
         if not tensor.is_meta or self.group != 0 or self.timeout_s is not None:
             return False
         ring = Ring(tensor.numel(), tensor.element_size(), channel, self.costs)
-        if not self.world.together.ring(ring, self.rank):
+        if not self.world.ring_path.ring(ring, self.rank):
             return False
         if channel != CONTROL:
             self.bytes_sent += bytes_sent(ring, self.rank, self.size)
@@ -184,8 +184,8 @@ class VirtualFabric(FabricWithAlgorithms):
         return fabric
 
     def spawn(self, fn: Callable[[], Any], name: str = "background") -> Task:
-        if self.world.together.came:
-            self.world.together.disturb()
+        if self.world.ring_path.arrived:
+            self.world.ring_path.flush()
         return VirtualTaskHandle(self.scheduler, self.scheduler.add(self.global_rank(self.rank), name, fn, self.now()))
 
     def event(self) -> Event:

@@ -7,7 +7,7 @@ used where nothing else can meet the ring's messages. That is so when
 - the last head of the ring's messages has arrived before anything that a rank sends after its end can arrive.
 Else all go through the events, from the moments at which they came: whoever came early has done nothing meanwhile, and
 what the others did meanwhile concerned no one else. Before a rank that has not come does anything that concerns others
-(`disturb`), the early ones have their turn.
+(`flush`), the early ones have their turn.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ class Ring:
     channel: int
     costs: Costs
 
-    def ends(self, links: Links, came: list[float]) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
+    def ends(self, links: Links, arrivals: list[float]) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
         """(when each rank ends, when its NIC is free to send, to receive, when the last head arrives) of ranks that
         came at (p,) seconds."""
-        p, alpha, ranks = len(came), links.network.alpha, np.arange(len(came))
+        p, alpha, ranks = len(arrivals), links.network.alpha, np.arange(len(arrivals))
         sizes = [end - start for start, end in bounds(self.elements, p)]
         wires = np.array([n * self.itemsize * links.network.beta for n in sizes])
         sums = np.array([self.costs.modelled("reduce", 4 * n) if self.costs.known else 0.0 for n in sizes])
-        now = np.array(came) + (self.costs.seconds("sync") or 0.0)
+        now = np.array(arrivals) + (self.costs.seconds("sync") or 0.0)
         tx, rx, last_head = np.array(links.tx_free), np.array(links.rx_free), 0.0
         for hop in range(2 * (p - 1)):
             outgoing = (ranks - hop) % p if hop < p - 1 else (ranks + p - hop) % p
@@ -54,12 +54,12 @@ class Ring:
         return now, tx, rx, last_head
 
 
-class Together:
+class RingFastPath:
     """Where the ranks of one run come together for such a ring."""
 
     def __init__(self, scheduler: Scheduler, links: Links, size: int):
         self.scheduler, self.links, self.size = scheduler, links, size
-        self.came: dict[int, VirtualTask] = {}
+        self.arrived: dict[int, VirtualTask] = {}
         self.wanted: Ring | None = None
         self.by_events: set[int] = set()  # ranks that came, and are to go through the events
         network = links.network
@@ -71,47 +71,47 @@ class Together:
         """One rank comes. True when the ring is over for it, False where it has to go through the events."""
         scheduler = self.scheduler
         scheduler.check()
-        if not self.possible or (not self.came and not scheduler.only_tasks(self.size)):
+        if not self.possible or (not self.arrived and not scheduler.only_tasks(self.size)):
             return False
-        if self.came and ring != self.wanted:
-            self.disturb()
+        if self.arrived and ring != self.wanted:
+            self.flush()
             return False
-        self.came[rank], self.wanted = scheduler.current, ring
-        if len(self.came) < self.size:
+        self.arrived[rank], self.wanted = scheduler.current, ring
+        if len(self.arrived) < self.size:
             scheduler.block("all ranks to come to an allreduce")
             if rank not in self.by_events:
                 return True
             self.by_events.remove(rank)
             return False
-        return self._all_came(ring, rank)
+        return self._all_arrived(ring, rank)
 
-    def disturb(self) -> None:
+    def flush(self) -> None:
         """The running task is about to do what concerns others: before that, those that came go on."""
         if self._release():
             self.scheduler.advance(0.0)
 
     def _release(self) -> bool:
         """Those that came go through the events, from when they came; False where nobody had come."""
-        came, self.came = self.came, {}
-        self.by_events.update(came)
-        for task in came.values():
+        arrived, self.arrived = self.arrived, {}
+        self.by_events.update(arrived)
+        for task in arrived.values():
             self.scheduler.resume(task, task.now)
-        return bool(came)
+        return bool(arrived)
 
-    def _all_came(self, ring: Ring, last: int) -> bool:
+    def _all_arrived(self, ring: Ring, last: int) -> bool:
         """The last of them: those before it go on when the ring is over for them, and so does it."""
         network, ranks = self.links.network, range(self.size)
-        ends, tx, rx, last_head = ring.ends(self.links, [self.came[rank].now for rank in ranks])
+        ends, tx, rx, last_head = ring.ends(self.links, [self.arrived[rank].now for rank in ranks])
         if not last_head < float(ends.min()) + network.alpha:
-            del self.came[last]
-            self.disturb()
+            del self.arrived[last]
+            self.flush()
             return False
         self.links.tx_free, self.links.rx_free = tx.tolist(), rx.tolist()
         self.links.messages += 2 * (self.size - 1) * self.size
-        came, self.came = self.came, {}
+        arrived, self.arrived = self.arrived, {}
         for rank, end in zip(ranks, ends.tolist()):
             if rank != last:
-                self.scheduler.resume(came[rank], end)
+                self.scheduler.resume(arrived[rank], end)
         self.scheduler.advance_to(float(ends[last]))
         return True
 

@@ -141,9 +141,9 @@ def check_who_waits_for_a_task_says_what_that_waits_for(fabric):
     gate.wait()
     fabric.sleep(10 * SHORT_S)  # until it is in the call
     if hasattr(
-        fabric, "crew"
+        fabric, "tasks"
     ):  # ranks go on after these limits, out of step: on gloo asking who is missing ends channels
-        fabric.crew.absent = str
+        fabric.tasks.absent = str
     held_up = rf"; listener has waited \S+ s for: .*rank {left} \(tag 3, channel {BACKGROUND}\)"
     for wait, what in ((queue.get, "queue"), (fabric.event().wait, "event"), (task.join, "end of task listener")):
         with pytest.raises(FabricError, match=rf"rank {fabric.rank} \(main\): .*{what}: nothing after .*{held_up}"):

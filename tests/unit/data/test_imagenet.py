@@ -22,8 +22,7 @@ from repro.core.errors import InputError
 from repro.core.paths import PROJECT
 from repro.data.base import Batches
 from repro.data.fetch import fetch
-from repro.data.readers import lazy, shards
-from repro.data.readers import prefetch as coming
+from repro.data.readers import lazy, prefetch, shards
 from repro.data.sets import imagenet
 from repro.training.evaluation.evaluate import evaluate
 from tests.unit.data.test_data import nowhere, server  # noqa: F401  (fixtures)
@@ -81,13 +80,13 @@ def test_what_is_decoded_ahead_is_what_would_be_drawn(folders, monkeypatch):
     """In any order, from wherever a resume begins, across epochs, by however many threads."""
     ids = [0, 1, 2, 3, 4, 5, 6, 9, 12, 15, 2, 1, 30, 32, 34]
     plain, split = drawn(folders, None, ids)
-    assert split.lookahead == 0 and not split._coming, "a CPU's cores compute"
+    assert split.lookahead == 0 and not split.prefetch, "a CPU's cores compute"
     for ahead, threads in ((1, 1), (2, 1), (3, 5)):
-        monkeypatch.setattr(coming, "_pools", {})
-        monkeypatch.setattr(coming.os, "sched_getaffinity", lambda _, threads=threads: range(threads))
+        monkeypatch.setattr(prefetch, "_pools", {})
+        monkeypatch.setattr(prefetch.os, "sched_getaffinity", lambda _, threads=threads: range(threads))
         found, split = drawn(folders, ahead, ids)
         assert all(torch.equal(one, other) for one, other in zip(plain, found, strict=True))
-        assert len(split._coming) <= ahead + 1
+        assert len(split.prefetch) <= ahead + 1
         resumed, _ = drawn(folders, ahead, ids[4:])
         assert all(torch.equal(one, other) for one, other in zip(plain[4:], resumed, strict=True))
 
@@ -115,7 +114,7 @@ def test_an_image_that_is_spoilt_meanwhile_ends_the_run_when_it_is_drawn(folders
     )
     for minibatch in range(3):
         batches[minibatch]
-    (begun,) = batches.split._coming
+    (begun,) = batches.split.prefetch
     begun.images()  # of 3, whole
     (path,) = (folders / "imagenet" / "train" / "n01").glob("*_1.JPEG")
     path.write_bytes(path.read_bytes()[:200])

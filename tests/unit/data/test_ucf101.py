@@ -176,7 +176,7 @@ def test_what_a_gpu_will_want_is_read_ahead_and_is_what_would_be_drawn(monkeypat
     batches = split.minibatches(16, 1, seed=0)
     for minibatch, x in zip(ids, plain):
         assert torch.equal(batches[minibatch][0], x)
-        assert len(batches.split._coming) <= 3
+        assert len(batches.split.prefetch) <= 3
     begun = read.count(tuple(batches.indices(6).tolist()))
     assert begun == 1 and tuple(batches.indices(8).tolist()) in read, "6 was begun behind 4, and so was 8"
 

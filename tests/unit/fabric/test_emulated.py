@@ -12,7 +12,7 @@ from repro import launch
 from repro.core.errors import InputError, ReproError
 from repro.experiment import config as configs
 from repro.experiment import testbeds
-from repro.fabric.real.delayed_sender import LateSend, Postman
+from repro.fabric.real.delayed_sender import DelayedSend, DelayedSender
 from repro.fabric.real.emulated import Dilation
 from repro.fabric.window import PIECE, Window
 from repro.launch.namespaces import links
@@ -37,7 +37,7 @@ def test_a_window_is_as_long_as_asked_and_as_large_as_a_piece():
 
 def test_a_postman_posts_late_and_in_order():
     posted, all_there = [], threading.Event()
-    postman = Postman(0.02)
+    delayed_sender = DelayedSender(0.02)
 
     def message(number):
         def send():
@@ -45,11 +45,11 @@ def test_a_postman_posts_late_and_in_order():
             if number == 4:
                 all_there.set()
 
-        return LateSend(SimpleNamespace(), send, f"message {number}", None)
+        return DelayedSend(SimpleNamespace(), send, f"message {number}", None)
 
     began = time.monotonic()
     for number in range(5):
-        postman.give(message(number))
+        delayed_sender.post(message(number))
     assert all_there.wait(10)
     assert [number for number, _ in posted] == [0, 1, 2, 3, 4]
     assert min(when for _, when in posted) >= began + 0.02
@@ -62,7 +62,7 @@ def test_what_mpi_says_of_a_late_send_reaches_who_waits_for_it():
     def refuse():
         raise Refused
 
-    late = LateSend(SimpleNamespace(), refuse, "a message", None)
+    late = DelayedSend(SimpleNamespace(), refuse, "a message", None)
     assert not late.done()
     late.post()
     with pytest.raises(Refused):

@@ -13,7 +13,7 @@ import torch
 
 from repro.fabric.base import ANY_SOURCE, BACKGROUND, MAIN, FabricError
 from repro.fabric.real import nccl, torch_start
-from repro.fabric.real.threads import Crew
+from repro.fabric.real.threads import TaskGroup
 from repro.fabric.real.watchdog import Watchdog
 from repro.testing.nccl import by_nccls_rules
 from tests.support.virtual import NETWORK
@@ -37,8 +37,8 @@ def fabric(monkeypatch):
     """Rank 1 of 4, in a group of ranks 1, 3; `asked` has the batches that torch was given."""
     made = object.__new__(nccl.NcclFabric)
     made.ranks, made.rank, made.size, made.groups, made.bytes_sent = [1, 3], 0, 2, ["main", "beside"], 0
-    made.crew, made.batches, made.timeout_s, made.asked = Crew(1, 120.0), {}, 120.0, []
-    made.watchdog = Watchdog(made.crew, lambda: made.clock)
+    made.tasks, made.batches, made.timeout_s, made.asked = TaskGroup(1, 120.0), {}, 120.0, []
+    made.watchdog = Watchdog(made.tasks, lambda: made.clock)
     made.clock = 0.0
 
     def begin(parts):
@@ -122,7 +122,7 @@ def test_who_waits_for_something_else_hears_of_it_and_who_hangs_is_ended(fabric,
     monkeypatch.setattr("repro.fabric.real.watchdog.LOOK_S", 0.0)
     monkeypatch.setattr("repro.fabric.real.watchdog.GRACE_S", 0.0)
     last_words: list[str] = []
-    fabric.crew.last_word = lambda error: last_words.append(str(error))
+    fabric.tasks.on_fatal = lambda error: last_words.append(str(error))
     fabric.sendrecv(torch.zeros(1), 1, torch.zeros(1), 1)
     fabric.clock = 121.0
     fabric.watchdog.start()

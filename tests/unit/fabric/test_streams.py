@@ -10,7 +10,7 @@ import torch
 
 from repro.core.errors import Diverged
 from repro.fabric.real.streams import DeviceStreams, tensors
-from repro.fabric.real.threads import Crew
+from repro.fabric.real.threads import TaskGroup
 from repro.fabric.real.torch_dist import TorchFabric
 from repro.fabric.sparse.gradients import Sparse
 from repro.strategies.shared.finiteness import Finiteness
@@ -88,9 +88,9 @@ class Device(DeviceStreams):
 @pytest.fixture
 def fabric(monkeypatch):
     device = Device()
-    monkeypatch.setattr(Crew, "streams", property(lambda crew: device))
+    monkeypatch.setattr(TaskGroup, "streams", property(lambda tasks: device))
     made = object.__new__(TorchFabric)
-    made.crew, made.device = Crew(0, 20.0), device
+    made.tasks, made.device = TaskGroup(0, 20.0), device
     return made
 
 
@@ -113,7 +113,7 @@ def test_a_copy_waits_for_its_producer_alone(fabric):
 
     fabric.spawn(other, "other")
     task = fabric.spawn(communicate, "communication")
-    fabric.crew.wait_until(lambda: gate.flag, "the other task")  # the host alone: no hand-over
+    fabric.tasks.wait_until(lambda: gate.flag, "the other task")  # the host alone: no hand-over
     device.ask("before")
     device.ask("backward", lambda: gradient.fill_(3.0))
     jobs.put(gradient)
@@ -154,7 +154,7 @@ def test_what_is_handed_over_comes_behind_what_makes_it(fabric, way):
 
     task = fabric.spawn(make, "maker")
     if way == "lock":
-        fabric.crew.wait_until(lambda: event.flag, "the maker")
+        fabric.tasks.wait_until(lambda: event.flag, "the maker")
         with lock:
             pass
     else:

@@ -10,7 +10,7 @@ from repro.fabric.collectives import dense as collectives
 from repro.fabric.costs import Costs
 from repro.fabric.virtual import fabric as virtual
 from repro.fabric.virtual.fabric import Network, run
-from repro.fabric.virtual.ring_fast_path import Together
+from repro.fabric.virtual.ring_fast_path import RingFastPath
 
 seconds = st.sampled_from([0.0, 1e-9, 1e-6, 1e-4, 1e-3]) | st.floats(0, 1e-2)
 
@@ -73,13 +73,13 @@ def test_times_are_those_of_the_events(p, sizes, alpha, beta, gamma, sync, data)
 
 def count(monkeypatch):
     """Rings that the recurrence has done."""
-    done, whole = [], Together._all_came
+    done, whole = [], RingFastPath._all_arrived
 
     def counted(self, ring, last):
         done.append(found := whole(self, ring, last))
         return found
 
-    monkeypatch.setattr(Together, "_all_came", counted)
+    monkeypatch.setattr(RingFastPath, "_all_arrived", counted)
     return done
 
 

@@ -151,7 +151,7 @@ def every(paths: Sequence[Source], work: Callable[[int], Any]) -> None:
     finish(paths, begin(paths, work))
 
 
-def start(paths: Sequence[Source], work: Callable[[int], Any]) -> list[Future[list[str]]]:
+def begin(paths: Sequence[Source], work: Callable[[int], Any]) -> list[Future[list[str]]]:
     """What `every` does, without waiting for it: `finish` does."""
 
     def stretch(rows: range) -> list[str]:

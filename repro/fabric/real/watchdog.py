@@ -37,8 +37,8 @@ class Watchdog:
     its time counts from when it became the first.
 
     On NCCL `wait` only makes the task's stream wait, the host goes on, and hangs later in whatever asks the device: no
-    exception can reach it there. So the error is raised in all waits of the rank's tasks (`TaskGroup.fail`), and where that
-    ends nothing within `GRACE_S`, by `TaskGroup.on_fatal`.
+    exception can reach it there. So every wait of the rank's tasks raises the error (`TaskGroup.fail`); where that ends
+    nothing within `GRACE_S` seconds, `TaskGroup.on_fatal` ends the process.
     """
 
     def __init__(self, tasks: TaskGroup, now: Callable[[], float] = time.monotonic):

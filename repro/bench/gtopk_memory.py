@@ -60,8 +60,8 @@ def main(name: str, elements: int) -> None:
 
     from repro import strategies
     from repro.fabric.real.mpi import MpiFabric
-    from repro.probes._compute import Alone
-    from repro.probes._synthetic import Sleep, Workload, worker
+    from repro.probes.shared.computation import Alone
+    from repro.probes.shared.synthetic import Sleep, Workload, worker
 
     torch.set_num_threads(1)
     fabric = MpiFabric(timeout_s=TIMEOUT_S)

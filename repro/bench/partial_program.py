@@ -2,7 +2,7 @@
 
 {"launcher": "mpirun", "rounds": how often the list is gone through, "jobs": [...]}
 {"what": "latency", "collective", "algorithm", "bytes", "step_s", "calls"}
-    -> the row of `repro.probes._skewed.measure`, and cpu_s: of a call, mean over ranks
+    -> the row of `repro.probes.shared.skewed.measure`, and cpu_s: of a call, mean over ranks
 {"what": "progress", "tasks": bool, "seconds"}                  -> multiplications a second, of each rank
 """
 
@@ -22,7 +22,7 @@ from repro.fabric.base import BACKGROUND, Fabric
 from repro.fabric.collectives.activation import SOLO, Activation
 from repro.fabric.collectives.partial import PartialAllreduce
 from repro.fabric.collectives.send_buffer import Whole
-from repro.probes import _skewed
+from repro.probes.shared import skewed
 from repro.rank.main import guarded
 
 SIDE = 512  # of the matrices: some milliseconds each, as a layer's pass
@@ -36,7 +36,7 @@ def run_job(fabric: Fabric, job: dict[str, Any], turn: int) -> list[Any]:
         return fabric.exchange(mine)
     began = time.process_time()
     how = job["collective"], job["bytes"], job["step_s"], job["calls"], CPU, turn, job["algorithm"]
-    row = _skewed.measure(fabric, *how)
+    row = skewed.measure(fabric, *how)
     of_ranks = fabric.exchange(time.process_time() - began)
     return [row | {"cpu_s": sum(of_ranks) / fabric.size / (job["calls"] + 1)}]
 

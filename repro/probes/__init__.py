@@ -10,7 +10,7 @@ Others register theirs through the entry-point group `repro.probes` (NAME = "mod
 
 Where a probe's computation is slept, its options and its result have `computation: sleep`: `repro.records.kinds`.
 
-Modules whose names begin with an underscore are theirs to share.
+What several of them share is in `repro/probes/shared/`.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ from repro.core.fields import Count, Model
 from repro.core.not_none import not_none
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
-from repro.probes._common import facts, needs_one
+from repro.probes.shared.options import facts, needs_one
 
 # of random profiles for what the paper says layers look like
 # family: (decades by which a layer's transfer time rises from the first layer to the last, decades by which its forward

@@ -30,7 +30,7 @@ from repro.core.paths import profile_path
 from repro.experiment.schema import RunConfig
 from repro.experiment.testbeds import Device
 from repro.fabric.base import Fabric
-from repro.probes._common import facts, needs_one
+from repro.probes.shared.options import facts, needs_one
 from repro.rank.factory import modelled_seconds
 
 

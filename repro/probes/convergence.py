@@ -40,10 +40,10 @@ from repro.core.fields import Count, Model, Positive
 from repro.experiment.optimizer import Optimizer
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
-from repro.probes import _rates
-from repro.probes._common import facts
-from repro.probes._descent import Descent, descend
-from repro.probes._objective import Minimum, Objective, minimise, subset
+from repro.probes.shared import rates
+from repro.probes.shared.descent import Descent, descend
+from repro.probes.shared.objective import Minimum, Objective, minimise, subset
+from repro.probes.shared.options import facts
 from repro.rank import programs
 
 CONVEX, STRONGLY = "convex", "strongly convex"
@@ -100,15 +100,15 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     minimum = minimise(fabric, objective)
 
     def go(rate: Optimizer, iterations: int, done: int) -> Descent:
-        return descend(fabric, config, dataset, rate, mu, minimum.weights, iterations, _rates.points(iterations), done)
+        return descend(fabric, config, dataset, rate, mu, minimum.weights, iterations, rates.points(iterations), done)
 
     if convex:
         start = {"F": (first[0] - minimum.weights).norm().item() / math.sqrt(2), "L": first[1]}
-        met = go(_rates.inverse_sqrt(**start, K=K), pilot, 0)
+        met = go(rates.inverse_sqrt(**start, K=K), pilot, 0)
         F, L = probe.margin * met.F, probe.margin * met.L
-        counted = go(_rates.inverse_sqrt(F, L, K), T, pilot)
+        counted = go(rates.inverse_sqrt(F, L, K), T, pilot)
     else:
-        counted = go(_rates.inverse(mu), T, 0)
+        counted = go(rates.inverse(mu), T, 0)
         F, L = counted.F, counted.L
     result = measured(config, counted, minimum, objective, F, L) if objective else {"points": [], "slope": None}
     said = facts(fabric, config.model.name, len(minimum.weights), dataset)
@@ -124,7 +124,7 @@ def measured(
     average = counted.average_regret(None if convex else minimum.value)
     points = []
     for t in counted.snapshots:
-        bound = _rates.convex_bound(F, L, K, t) if convex else _rates.strongly_convex_bound(F, L, K, mu, t)
+        bound = rates.convex_bound(F, L, K, t) if convex else rates.strongly_convex_bound(F, L, K, mu, t)
         now = average[t - 1] if convex else objective.value(counted.snapshots[t]) - minimum.value
         points.append({"t": t, "regret": now, "bound": bound, "average_regret": average[t - 1]})
     slope_from = max(2, T // 10)
@@ -146,7 +146,7 @@ def measured(
         "batch": config.batch,
         "step_rule": STEP_RULES[probe.objective],
         "points": points,
-        "slope": _rates.slope([(point["t"], point["regret"]) for point in tail]),
+        "slope": rates.slope([(point["t"], point["regret"]) for point in tail]),
         "slope_from_t": slope_from,
         "constant": None if convex else max(p["regret"] * p["t"] / math.log(p["t"]) for p in tail),
         "within_bound": all(max(p["regret"], p["average_regret"]) <= p["bound"] for p in points),

@@ -16,7 +16,7 @@ from repro.algorithms.pipeline.profile import block_bytes, nominal_inputs
 from repro.core.fields import Model
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
-from repro.probes._common import facts, needs_one
+from repro.probes.shared.options import facts, needs_one
 
 
 class Options(Model):

@@ -20,7 +20,7 @@ from repro.core.fields import Count, Model, Whole
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.fabric.real.gpus import pick_device
-from repro.probes._common import facts, needs_one, needs_real_time
+from repro.probes.shared.options import facts, needs_one, needs_real_time
 
 FILE = "profile.json"
 

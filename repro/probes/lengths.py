@@ -18,7 +18,7 @@ from repro.core.fields import Count, Model
 from repro.data.readers.sequences import Sequences
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
-from repro.probes._common import facts, needs_one
+from repro.probes.shared.options import facts, needs_one
 
 KINDS = ("sequences", "sentence pairs")  # of samples that have lengths
 

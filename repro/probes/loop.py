@@ -24,7 +24,7 @@ from repro.core.fields import Count, Model
 from repro.data.base import Dataset
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
-from repro.probes._common import facts, needs_one, needs_real_time
+from repro.probes.shared.options import facts, needs_one, needs_real_time
 from repro.rank.checkpoints import Checkpoints
 from repro.rank.factory import build_worker
 from repro.rank.loop import train

@@ -8,8 +8,8 @@ from repro import probes
 from repro.core.fields import Count, Model
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
-from repro.probes import _ping_pong
-from repro.probes._common import Sizes, facts, needs_several
+from repro.probes.shared import ping_pong
+from repro.probes.shared.options import Sizes, facts, needs_several
 
 
 class Options(Model):
@@ -28,8 +28,8 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     """One rank's part."""
     probe = config.probe
     probes.start(fabric, 1)
-    points = _ping_pong.measure(fabric, probe.sizes, probe.runs)
-    fitted = _ping_pong.fit(points)
+    points = ping_pong.measure(fabric, probe.sizes, probe.runs)
+    fitted = ping_pong.fit(points)
     probes.progress(fabric, 1)
     result = {"points": points, "fit": fitted}
     metrics = {f"seconds/{point['bytes']}": point["mean_s"] for point in points}

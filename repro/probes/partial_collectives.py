@@ -16,8 +16,8 @@ from repro.core.fields import Count, Model, NonNegative, Text
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.fabric.real.gpus import pick_device
-from repro.probes import _skewed
-from repro.probes._common import Bytes, Worlds, facts, needs_worlds
+from repro.probes.shared import skewed
+from repro.probes.shared.options import Bytes, Worlds, facts, needs_worlds
 
 
 class Options(Model):
@@ -36,7 +36,7 @@ def check(config: RunConfig) -> None:
     probe = config.probe
     needs_worlds(config)
     for name in probe.collectives:
-        _skewed.initiator(name, max(probe.ranks))
+        skewed.initiator(name, max(probe.ranks))
     if probe.step_s * (latest := max(probe.ranks) - 1) > config.timeout_s:
         raise InputError(
             f"probe.step_s={probe.step_s:g}: the last of {latest + 1} ranks would come {probe.step_s * latest:g} s "
@@ -52,14 +52,14 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     places = [
         (p, nbytes, name)
         for p, nbytes, name in product(worlds, probe.bytes, probe.collectives)
-        if (_skewed.initiator(name, max(worlds))[1] or 1) <= p  # the world has as many ranks as the quorum
+        if (skewed.initiator(name, max(worlds))[1] or 1) <= p  # the world has as many ranks as the quorum
     ]
     probes.start(fabric, len(places))
     rows = []
     for done, (p, nbytes, name) in enumerate(places, 1):
         if group := worlds[p]:
             how = probe.step_s, probe.calls, device, config.seed
-            rows.append(_skewed.measure(group, name, nbytes, *how))
+            rows.append(skewed.measure(group, name, nbytes, *how))
         fabric.exchange(None)
         probes.progress(fabric, done)
     for p, group in worlds.items():
@@ -76,8 +76,8 @@ def ratios(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     latency = {(row["ranks"], row["bytes"], row["collective"]): row["latency_s"]["mean"] for row in rows}
     found: dict[tuple[int, str], list[float]] = {}
     for (p, nbytes, name), seconds in latency.items():
-        if name != _skewed.ALLREDUCE and (p, nbytes, _skewed.ALLREDUCE) in latency:
-            found.setdefault((p, name), []).append(latency[p, nbytes, _skewed.ALLREDUCE] / seconds)
+        if name != skewed.ALLREDUCE and (p, nbytes, skewed.ALLREDUCE) in latency:
+            found.setdefault((p, name), []).append(latency[p, nbytes, skewed.ALLREDUCE] / seconds)
     return [
         {"ranks": p, "collective": name, "mean": statistics.fmean(all_), "min": min(all_), "max": max(all_)}
         for (p, name), all_ in found.items()

@@ -17,7 +17,7 @@ from repro.core.fields import Model
 from repro.data.base import Dataset
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
-from repro.probes._common import facts
+from repro.probes.shared.options import facts
 from repro.rank import programs
 from repro.rank.checkpoints import Checkpoints
 from repro.rank.factory import build_worker, check_ranks

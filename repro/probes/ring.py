@@ -26,9 +26,9 @@ from repro.fabric.base import Fabric
 from repro.fabric.codecs import codec as find_codec
 from repro.fabric.collectives import compressed
 from repro.fabric.real.gpus import pick_device
-from repro.probes._common import Bytes, facts, needs_several
-from repro.probes._moving import Moving
-from repro.probes._tracing import COMMUNICATE, TracingFabric
+from repro.probes.shared.bare_ring import Moving
+from repro.probes.shared.options import Bytes, facts, needs_several
+from repro.probes.shared.tracing import COMMUNICATE, TracingFabric
 from repro.training.clock import Interval, overlap, union
 
 PIPELINED = "ring_pipelined"

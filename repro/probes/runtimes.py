@@ -20,7 +20,7 @@ from repro.core.fields import Count, Model, Positive, Text, Whole
 from repro.data.base import Minibatches
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
-from repro.probes._common import facts, needs_one
+from repro.probes.shared.options import facts, needs_one
 from repro.rank.factory import build_worker
 from repro.training.worker import Worker
 

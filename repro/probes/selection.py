@@ -21,7 +21,7 @@ from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.fabric.sparse import selection
 from repro.fabric.sparse.gradients import EMPTY
-from repro.probes._common import facts
+from repro.probes.shared.options import facts
 from repro.records.provenance import hardware
 
 WHOLE = "torch.topk"

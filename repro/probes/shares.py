@@ -17,7 +17,7 @@ from repro.core.errors import InputError
 from repro.core.fields import Count, Model
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
-from repro.probes._common import Bytes, facts
+from repro.probes.shared.options import Bytes, facts
 
 TAG = 13
 

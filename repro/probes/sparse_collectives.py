@@ -27,8 +27,8 @@ from repro.fabric.real.gpus import pick_device
 from repro.fabric.sparse.collectives import gtopk_allreduce, topk_allgather
 from repro.fabric.sparse.gradients import Wire
 from repro.fabric.sparse.selection import select
-from repro.probes import _ping_pong
-from repro.probes._common import Bytes, Sizes, Worlds, facts, needs_worlds, slowest
+from repro.probes.shared import ping_pong
+from repro.probes.shared.options import Bytes, Sizes, Worlds, facts, needs_worlds, slowest
 
 
 class Options(Model):
@@ -87,8 +87,8 @@ def measured_network(fabric: Fabric, config: RunConfig) -> dict[str, Any]:
     testbed, probe = config.testbed, config.probe
     if isinstance(testbed, Modelled):
         return {"alpha_s": testbed.alpha_s, "beta_s_per_byte": testbed.beta_s_per_byte}
-    points = _ping_pong.measure(fabric, probe.sizes, probe.runs)
-    return _ping_pong.fit(points) | {"points": points}
+    points = ping_pong.measure(fabric, probe.sizes, probe.runs)
+    return ping_pong.fit(points) | {"points": points}
 
 
 def measure(

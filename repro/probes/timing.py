@@ -19,11 +19,11 @@ from repro.data.base import Dataset
 from repro.experiment.plugins import Plugin
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
-from repro.probes import _predict
-from repro.probes._common import Sizes, Strategies, chosen, facts, most_ranks, needs_several
-from repro.probes._compute import ComputeBenchmark
-from repro.probes._fabric_model import Microbenchmark
-from repro.probes._observe import observe, summarise
+from repro.probes.shared import equations
+from repro.probes.shared.computation import ComputeBenchmark
+from repro.probes.shared.fabric_model import Microbenchmark
+from repro.probes.shared.options import Sizes, Strategies, chosen, facts, most_ranks, needs_several
+from repro.probes.shared.steps import observe, summarise
 from repro.rank.factory import build_worker, check_ranks
 from repro.strategies.base import Strategy
 from repro.training.buckets import balanced_buckets, block_sizes
@@ -51,7 +51,7 @@ def check(config: RunConfig) -> None:
     """InputError for strategies without an equation."""
     needs_several(config)
     for strategy in config.probe.strategies.values():
-        _predict.check(strategy.name, strategy.options)
+        equations.check(strategy.name, strategy.options)
 
 
 def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
@@ -110,13 +110,15 @@ class Benchmarks:
         self.network.turn(self.probe.rounds)
         self.compute.turn(self.probe.warmup, self.probe.steps)
 
-    def basis(self) -> _predict.Basis:
-        return _predict.Basis(self.network.fabric.size, self.buckets, self.network.model(), self.compute.result())
+    def basis(self) -> equations.Basis:
+        return equations.Basis(self.network.fabric.size, self.buckets, self.network.model(), self.compute.result())
 
 
-def row(variant: str, given: Plugin, strategy: Strategy, seen: dict[str, Any], basis: _predict.Basis) -> dict[str, Any]:
+def row(
+    variant: str, given: Plugin, strategy: Strategy, seen: dict[str, Any], basis: equations.Basis
+) -> dict[str, Any]:
     """One variant of the result."""
-    prediction = _predict.predict(strategy.name, strategy.options, basis)
+    prediction = equations.predict(strategy.name, strategy.options, basis)
     return {
         "setting": variant,
         "strategy": strategy.name,
@@ -126,12 +128,12 @@ def row(variant: str, given: Plugin, strategy: Strategy, seen: dict[str, Any], b
         "equation": prediction.equation,
         "printed_s": prediction.printed,
         "terms": prediction.terms,
-        "efficiency_predicted": _predict.efficiency(basis.compute, prediction.seconds),
-        "efficiency_observed": _predict.efficiency(basis.compute, seen["observed_s"]["median"]),
+        "efficiency_predicted": equations.efficiency(basis.compute, prediction.seconds),
+        "efficiency_observed": equations.efficiency(basis.compute, seen["observed_s"]["median"]),
     }
 
 
-def assemble(config: RunConfig, basis: _predict.Basis, rows: list[dict[str, Any]]) -> dict[str, Any]:
+def assemble(config: RunConfig, basis: equations.Basis, rows: list[dict[str, Any]]) -> dict[str, Any]:
     fit, codecs = basis.fabric.as_result()
     return {
         "gradient_bytes": basis.gradient_bytes,

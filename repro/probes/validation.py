@@ -22,11 +22,11 @@ from repro.core.fields import Count, Model, NonNegative, Positive
 from repro.core.not_none import not_none
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
-from repro.probes import _network
-from repro.probes._common import Bytes, Sizes, Strategies, chosen, facts, most_ranks, needs_several
-from repro.probes._observe import observe, summarise
-from repro.probes._synthetic import Multiply, Sleep, Workload, worker
-from repro.probes._twin import Measured, calibrate, simulate
+from repro.probes.shared import network
+from repro.probes.shared.options import Bytes, Sizes, Strategies, chosen, facts, most_ranks, needs_several
+from repro.probes.shared.steps import observe, summarise
+from repro.probes.shared.synthetic import Multiply, Sleep, Workload, worker
+from repro.probes.shared.twin import Measured, calibrate, simulate
 from repro.strategies.base import Strategy
 
 COMPUTATIONS = {"sleep": Sleep, "multiply": Multiply}
@@ -152,14 +152,14 @@ class Bench:
         sparse = [s.options for s in variants.values() if hasattr(s.options, "selection")]
         self.selections = {options.selection: options.density for options in sparse}
 
-    def networks(self) -> dict[str, _network.Fitted] | None:
+    def networks(self) -> dict[str, network.Fitted] | None:
         """The networks that twins of the strategies are on (`network_of`), and always that of messages."""
         group, rounds, given = self.groups[self.p], self.probe.rounds, self.probe.sizes
         if group is None:
             return None
-        found = {MESSAGES: _network.neighbours(group, given, rounds)}
+        found = {MESSAGES: network.neighbours(group, given, rounds)}
         for name in sorted({network_of(strategy) for strategy in self.variants.values()} - {MESSAGES}):
-            found[name] = _network.native(group, given, rounds, name == BLOCKING)
+            found[name] = network.native(group, given, rounds, name == BLOCKING)
         return found
 
     def calibrate(self, workload: Workload, work: Any) -> Measured | None:
@@ -168,7 +168,7 @@ class Bench:
         self.largest.exchange(None)
         return measured
 
-    def simulate(self, strategy: Strategy, measured: Measured, networks: dict[str, _network.Fitted]) -> dict[str, Any]:
+    def simulate(self, strategy: Strategy, measured: Measured, networks: dict[str, network.Fitted]) -> dict[str, Any]:
         name = network_of(strategy)
         fitted, costs = networks[name], measured.costs
         if name != MESSAGES:  # the library's summation is in beta
@@ -227,5 +227,5 @@ def line(rows: list[dict[str, Any]]) -> str:
     )
 
 
-def _as_result(networks: dict[str, _network.Fitted]) -> dict[str, Any]:
+def _as_result(networks: dict[str, network.Fitted]) -> dict[str, Any]:
     return {name: fitted.as_result() for name, fitted in networks.items()}

@@ -16,8 +16,8 @@ from repro.experiment.testbeds import Rate
 from repro.fabric.codecs import codec
 from repro.fabric.virtual import fabric as virtual
 from repro.probes import timing
-from repro.probes._observe import summarise
-from repro.probes._tracing import TracingFabric
+from repro.probes.shared.steps import summarise
+from repro.probes.shared.tracing import TracingFabric
 from repro.rank import factory, programs
 from repro.training.device_times import block_seconds
 from tests.support.cli import repro

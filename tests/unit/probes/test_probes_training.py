@@ -16,8 +16,9 @@ from repro.core.errors import FaultError, InputError
 from repro.experiment.optimizer import Optimizer
 from repro.fabric.virtual import fabric as virtual
 from repro.launch import runs
-from repro.probes import _rates, _skewed, convergence, partial_collectives
-from repro.probes._objective import Objective, minimise, subset
+from repro.probes import convergence, partial_collectives
+from repro.probes.shared import rates, skewed
+from repro.probes.shared.objective import Objective, minimise, subset
 from tests.support.probes import TESTBED, check, configuration, exactly, run
 
 # --- the convergence probe: on a tiny problem the bounds hold; rates, minimum and steps are what they say
@@ -96,8 +97,8 @@ def test_the_weights_recorded_are_those_of_delayed_steps(tmp_path, monkeypatch):
 
 
 def test_a_minimum_that_is_not_reached_is_a_fault(monkeypatch):
-    monkeypatch.setattr("repro.probes._objective.ROUNDS", 1)
-    monkeypatch.setattr("repro.probes._objective.GAP", 0.0)
+    monkeypatch.setattr("repro.probes.shared.objective.ROUNDS", 1)
+    monkeypatch.setattr("repro.probes.shared.objective.GAP", 0.0)
     dataset = subset(data.load("mnist", standin="always"), 40, 1)
 
     def main(fabric):
@@ -109,14 +110,14 @@ def test_a_minimum_that_is_not_reached_is_a_fault(monkeypatch):
 
 
 def test_rates():
-    assert _rates.convex_bound(2.0, 3.0, 4, 16) == 24.0
-    assert _rates.strongly_convex_bound(2.0, 3.0, 1, 0.5, 1) == 9.0  # tau = 0: L^2 / (2 mu)
-    assert _rates.strongly_convex_bound(2.0, 3.0, 2, 0.5, 1) == 2.0 + 27.0
-    assert _rates.inverse_sqrt(8.0, 2.0, 4) == Optimizer(lr=1.0, schedule="inverse_sqrt")
-    assert _rates.slope([(t, 3 * t**-0.5) for t in (1, 10, 100)]) == exactly(-0.5)
-    assert _rates.slope([(1, 1.0), (2, -1.0)]) is None
+    assert rates.convex_bound(2.0, 3.0, 4, 16) == 24.0
+    assert rates.strongly_convex_bound(2.0, 3.0, 1, 0.5, 1) == 9.0  # tau = 0: L^2 / (2 mu)
+    assert rates.strongly_convex_bound(2.0, 3.0, 2, 0.5, 1) == 2.0 + 27.0
+    assert rates.inverse_sqrt(8.0, 2.0, 4) == Optimizer(lr=1.0, schedule="inverse_sqrt")
+    assert rates.slope([(t, 3 * t**-0.5) for t in (1, 10, 100)]) == exactly(-0.5)
+    assert rates.slope([(1, 1.0), (2, -1.0)]) is None
     for T in (10, 1000):
-        points = _rates.points(T)
+        points = rates.points(T)
         assert points[0] == 1 and points[-1] == T and points == sorted(set(points))
 
 
@@ -217,7 +218,7 @@ def test_bad_parameters(probe, words):
 
 def test_a_line_without_partial_collectives():
     assert partial_collectives.line(partial_collectives.ratios([])) == ""
-    assert _skewed.initiator("quorum 3", 4) == ("quorum", 3)
+    assert skewed.initiator("quorum 3", 4) == ("quorum", 3)
 
 
 @pytest.mark.ranks

@@ -12,10 +12,11 @@ from repro.answers.tables.loading import read
 from repro.core.errors import InputError
 from repro.experiment import config as configs
 from repro.fabric.costs import Costs
-from repro.probes import _network, validation
-from repro.probes._compute import Compute
-from repro.probes._synthetic import Workload
-from repro.probes._twin import Measured
+from repro.probes import validation
+from repro.probes.shared import network
+from repro.probes.shared.computation import Compute
+from repro.probes.shared.synthetic import Workload
+from repro.probes.shared.twin import Measured
 from repro.records.store import write_summary
 from repro.reports.validation import emulated, tables
 from tests.support import probes
@@ -93,10 +94,10 @@ def test_computation_beside_communication_is_stretched():
 def test_a_handshake_above_a_limit_is_fitted_by_size():
     """The link's slope comes from long messages; what shorter ones take besides stands beside their size."""
     alpha = {1024: 1e-4, 65536: 1e-4, 262144: 9e-4, 4194304: 9e-4, 10485760: 9e-4}
-    network = _network.fit([(n, 4 * (a + 8e-9 * n)) for n, a in alpha.items()], messages=4)
-    assert network.beta == pytest.approx(8e-9, rel=1e-3) and network.alpha == pytest.approx(1e-4, rel=1e-2)
-    assert network.latency(262144) == pytest.approx(9e-4, rel=1e-2)
-    assert network.latency(65536) == pytest.approx(1e-4, rel=1e-1)
+    fitted = network.fit([(n, 4 * (a + 8e-9 * n)) for n, a in alpha.items()], messages=4)
+    assert fitted.beta == pytest.approx(8e-9, rel=1e-3) and fitted.alpha == pytest.approx(1e-4, rel=1e-2)
+    assert fitted.latency(262144) == pytest.approx(9e-4, rel=1e-2)
+    assert fitted.latency(65536) == pytest.approx(1e-4, rel=1e-1)
 
 
 @pytest.mark.parametrize("blocking", [False, True])
@@ -116,7 +117,7 @@ def test_the_network_of_a_library_is_fitted_to_the_call_that_it_makes(blocking):
         def wait(self):
             pass
 
-    fitted = _network.native(Fabric(), [1 << 20, 1 << 21, 1 << 22], 1, blocking)
+    fitted = network.native(Fabric(), [1 << 20, 1 << 21, 1 << 22], 1, blocking)
     assert fitted.network.beta == pytest.approx(1e-8 if blocking else 3e-8)
     horovod = strategies.load("horovod")
     assert validation.network_of(horovod(horovod.Options())) == validation.BLOCKING

@@ -11,8 +11,8 @@ from repro.algorithms.timing.closed_forms import FLOAT32
 from repro.core.errors import InputError, unknown
 from repro.fabric.codecs import Codec, codec
 from repro.fabric.collectives.compressed import RINGS
-from repro.probes._compute import Compute
-from repro.probes._fabric_model import FabricModel
+from repro.probes.shared.computation import Compute
+from repro.probes.shared.fabric_model import FabricModel
 
 
 @dataclass(frozen=True)

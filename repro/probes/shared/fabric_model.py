@@ -16,7 +16,7 @@ from repro.algorithms.timing.fit import fit_form
 from repro.fabric.base import Fabric
 from repro.fabric.collectives.compressed import CompressedAllreduce
 from repro.fabric.costs import Costs
-from repro.probes._common import slowest
+from repro.probes.shared.options import slowest
 
 SMALLEST_MESSAGE = FLOAT32  # bytes
 LEAST_S, MOST_REPEATS = 2e-3, 200  # short work is repeated within one measurement until it takes that long

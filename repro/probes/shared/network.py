@@ -19,7 +19,7 @@ from repro.algorithms.timing.closed_forms import FLOAT32
 from repro.algorithms.timing.fit import fit_alpha_beta, fit_form
 from repro.fabric.base import Fabric
 from repro.fabric.virtual.network import Network
-from repro.probes._common import slowest
+from repro.probes.shared.options import slowest
 
 LEAST_S, MOST_REPEATS = 0.02, 50  # short work is repeated within one measurement until it takes that long
 WIRE_TAG = 7

@@ -17,7 +17,7 @@ from repro.data.base import Dataset
 from repro.experiment.optimizer import Optimizer
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
-from repro.probes._objective import regularised
+from repro.probes.shared.objective import regularised
 from repro.rank.factory import build_worker
 from repro.training.worker import Worker
 

@@ -17,11 +17,11 @@ from repro.fabric.sparse.gradients import Wire, merge
 from repro.fabric.sparse.selection import select
 from repro.fabric.virtual import fabric as virtual
 from repro.fabric.virtual.network import Network
-from repro.probes._common import slowest
-from repro.probes._compute import Alone, Compute, ComputeBenchmark
-from repro.probes._fabric_model import codec_work, repeats, summation
-from repro.probes._observe import observe, summarise
-from repro.probes._synthetic import Sleep, Workload, worker
+from repro.probes.shared.computation import Alone, Compute, ComputeBenchmark
+from repro.probes.shared.fabric_model import codec_work, repeats, summation
+from repro.probes.shared.options import slowest
+from repro.probes.shared.steps import observe, summarise
+from repro.probes.shared.synthetic import Sleep, Workload, worker
 from repro.strategies.base import Strategy
 from repro.training.device_times import BlockSeconds
 from repro.training.worker import Worker

@@ -1,0 +1,1 @@
+"""What several probes share. No file in here is a probe."""

@@ -34,7 +34,7 @@ def build(results: Path | None, files: Files) -> tuple[list[Path], str]:
 
 def _what(run: Summary) -> tuple[str, ...]:
     """Of whose runs the latest counts."""
-    return (*(str(run.get(name)) for name in (*PLACE, "setting", "seed")), run["hardware"]["class"])
+    return (*(str(run.get(name)) for name in (*PLACE, "variant", "seed")), run["hardware"]["class"])
 
 
 def runs(found: list[Summary]) -> pd.DataFrame:

@@ -52,7 +52,7 @@ def _inverse(rate: str | None) -> float:
 
 def _speedups_over_deep500() -> Iterator[dict[str, str]]:
     t = quoted(PAPER).table
-    yield from t[(t["quantity"] == f"{SPEEDUP}Deep500") & (t["setting"] == SOLO)].to_dict("records")
+    yield from t[(t["quantity"] == f"{SPEEDUP}Deep500") & (t["variant"] == SOLO)].to_dict("records")
 
 
 def checks(found: Results) -> pd.DataFrame:

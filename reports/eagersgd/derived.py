@@ -48,11 +48,11 @@ def rounds_of_a_delay(run: Summary) -> int | None:
 
 
 @function
-def staleness_explained(group: Group, setting: str) -> Outcome:
+def staleness_explained(group: Group, variant: str) -> Outcome:
     """Share of the accepted gradients that are not later than one injected delay explains (`rounds_of_a_delay`)."""
     found = {}
-    for seed, run in group.runs(setting).items():
+    for seed, run in group.runs(variant).items():
         ages, most = staleness(run), rounds_of_a_delay(run)
         if ages and most:
             found[seed] = sum(n for age, n in ages.items() if age <= most) / sum(ages.values())
-    return Outcome(found) if found else Outcome(reason=f"no staleness, or no injector with a bound, for {setting}")
+    return Outcome(found) if found else Outcome(reason=f"no staleness, or no injector with a bound, for {variant}")

@@ -1,5 +1,5 @@
 """What the eager-SGD page shows: its experiments, in its order, with the variants that their files give them; and the
-paper's own numbers (reference/eagersgd.csv), looked up by place, row, setting and quantity."""
+paper's own numbers (reference/eagersgd.csv), looked up by place, row, variant and quantity."""
 
 from __future__ import annotations
 

@@ -79,12 +79,12 @@ def speedups(found: Results) -> pd.DataFrame:
     for line in t[t["quantity"].str.startswith(SPEEDUP)].to_dict("records"):
         over = line["quantity"].removeprefix(SPEEDUP)
         delay = f", {line['row']}" if line["row"] != "all" else ""
-        case = {"figure": line["place"], "case": f"{line['place']}: {line['setting']} over {over}{delay}"}
-        case |= {"delay": line["row"], "variant": line["setting"]}
+        case = {"figure": line["place"], "case": f"{line['place']}: {line['variant']} over {over}{delay}"}
+        case |= {"delay": line["row"], "variant": line["variant"]}
         rows.append(case | {"kind": "paper", "source": "paper", "speedup": float(line["value"])})
         for name, what in FIGURES[line["place"]].items():
             for kind, group in found.of(name).items():
-                values = _speedup(group, line["setting"], HOROVOD if over == "Horovod" else DEEP500, line["row"])
+                values = _speedup(group, line["variant"], HOROVOD if over == "Horovod" else DEEP500, line["row"])
                 rows += [
                     case | {"kind": kind, "source": ", ".join(filter(None, (kind, what))), "speedup": value}
                     for value in values
@@ -92,10 +92,10 @@ def speedups(found: Results) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def _speedup(group: Group, setting: str, over: str, row: str) -> list[float]:
-    """Seconds of an iteration of `over` / those of `setting`, of each seed; the variants may have the injected delay in
+def _speedup(group: Group, variant: str, over: str, row: str) -> list[float]:
+    """Seconds of an iteration of `over` / those of `variant`, of each seed; the variants may have the injected delay in
     their names."""
-    names = [next((n for n in (name, f"{name} {row}") if n in group.covered()), "") for name in (setting, over)]
+    names = [next((n for n in (name, f"{name} {row}") if n in group.covered()), "") for name in (variant, over)]
     of, base = ({"variant": name} for name in names)
     return list(numbers(Value(verb="speedup", column="iteration_s", of=of, over=base), rows_of(group)).values.values())
 
@@ -106,7 +106,7 @@ def losses(found: Results) -> pd.DataFrame:
     for name, step in FIGURES["Figure 10"].items():
         for kind, group in found.of(name).items():
             for run in group.used():
-                own = {"panel": f"{step or 'step as it is'}: {kind}", "kind": kind, "variant": run["setting"]}
+                own = {"panel": f"{step or 'step as it is'}: {kind}", "kind": kind, "variant": run["variant"]}
                 rows += [own | point for point in tidy.rows("points", run)]
     return tidy.frame(rows)
 

@@ -56,7 +56,7 @@ def probe(run: Summary) -> dict[str, str]:
     """A probe's run in its own words."""
     return {
         "experiment": run["experiment"],
-        "variant": run["setting"],
+        "variant": run["variant"],
         "seed": str(run["seed"]),
         "found": str(run.get("line", "")),
         "gpu": _gpu(run),
@@ -73,5 +73,5 @@ def _gpu(run: Summary) -> str:
 
 def _what(run: Summary) -> tuple[str, ...]:
     """Of whose runs the latest counts."""
-    own = (str(run.get(name)) for name in ("experiment", "setting", "testbed", "scale", "seed", "breakdown"))
+    own = (str(run.get(name)) for name in ("experiment", "variant", "testbed", "scale", "seed", "breakdown"))
     return (*own, run["hardware"]["class"])

@@ -20,11 +20,11 @@ UNITS: dict[str, Callable[[float], float]] = {"log2 P": math.log2, "P - 1": lamb
 
 
 @function
-def extra_compression(group: Group, setting: str, over: str) -> Outcome:
-    """(compression of `setting` - that of `over`) / communication of `setting`, all on the main line."""
+def extra_compression(group: Group, variant: str, over: str) -> Outcome:
+    """(compression of `variant` - that of `over`) / communication of `variant`, all on the main line."""
     return paired(
         group,
-        [setting, over],
+        [variant, over],
         phases=True,
         number=lambda one, base: ratio(
             max(0.0, one["phases"]["compress"] - base["phases"]["compress"]),

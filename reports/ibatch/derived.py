@@ -30,7 +30,7 @@ def ratio_of_rests(group: ProbeGroup, experiment: str, of: str, over: str, colum
     does not): it is wrong by that share of `WHOLE`."""
     sides = []
     for variant, by in ((of, off), (over, 1 / off)):
-        runs = [of_run(run) for run in group.used() if (run["experiment"], run["setting"]) == (experiment, variant)]
+        runs = [of_run(run) for run in group.used() if (run["experiment"], run["variant"]) == (experiment, variant)]
         if not runs or WHOLE not in runs[0]:
             return Outcome(reason=f"no pulls recorded by {variant} of {experiment}")
         each = zip(runs, computed(runs, column), computed(runs, WHOLE), strict=True)
@@ -42,7 +42,7 @@ def ratio_of_rests(group: ProbeGroup, experiment: str, of: str, over: str, colum
 @function
 def layer_ratio(group: ProbeGroup, layer: str, above: str, below: str) -> Outcome:
     """Of a layer: its pull over its forward pass, or the reverse; by the profile that the default's run measured."""
-    found = {run["seed"]: waits(run).get(layer) for run in group.summaries if run["setting"] == "default"}
+    found = {run["seed"]: waits(run).get(layer) for run in group.summaries if run["variant"] == "default"}
     values = {seed: took[above] / took[below] for seed, took in found.items() if took}
     return Outcome(values) if values else Outcome(reason=f"no profile of default with a layer {layer}")
 
@@ -58,7 +58,7 @@ def waits(run: Summary) -> dict[str, dict[str, float]]:
 @function
 def batches_count(group: ProbeGroup) -> Outcome:
     """How many batches iBatch decided on."""
-    found = {run["seed"]: batches(run) for run in group.summaries if run["setting"] == "ibatch"}
+    found = {run["seed"]: batches(run) for run in group.summaries if run["variant"] == "ibatch"}
     values = {seed: float(len(of)) for seed, of in found.items() if of}
     return Outcome(values) if values else Outcome(reason="no batches of ibatch")
 

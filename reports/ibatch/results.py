@@ -33,7 +33,7 @@ def gather(runs: Read) -> Results:
 
 
 def named(run: Summary) -> Summary:
-    """A run under the name of the experiment that plans it, where it carries that of a figure of several networks."""
+    """A run under the name of the experiment that plans it, where it carries that of several networks."""
     model = run["model"]
     ending = "vgg19-22k" if (model.get("parameters") or 0) > LARGE else NETWORKS.get(model["name"], model["name"])
     joined = run["experiment"] in ("fig5", "fig6", "measured")

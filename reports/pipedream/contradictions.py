@@ -35,7 +35,7 @@ def texts(paper: Quoted) -> list[Check]:
     gain = paper.value("Table 1", "Inception-v3, 8 (B)", "PipeDream", OVER_BSP)
     saved = paper.value("Section 5.2", "Inception-v3, 8 (B)", "PipeDream", "improvement of training time")
     every = paper.table[(paper.table["place"] == "Table 1") & (paper.table["quantity"] == OVER_ONE)]
-    least = every[every["setting"] == "BSP"]["value"].astype(float).min()
+    least = every[every["variant"] == "BSP"]["value"].astype(float).min()
     networks, trained = (paper.value("Text", "all", "all", name) for name in ("networks", "networks trained"))
     size = paper.value("Models", "Inception-v3", "all", "size")
     return [

@@ -27,7 +27,7 @@ def _one(group: ProbeGroup, value: float | None, reason: str) -> Outcome:
 @function
 def configuration_found(group: ProbeGroup, printed: str) -> Outcome:
     """1 where the partitioner found the printed configuration, 0.5 another one of the same kind, else 0; of one row."""
-    found = next(filter(None, (configuration(run) for run in group.summaries if run["setting"] == PIPEDREAM)), "")
+    found = next(filter(None, (configuration(run) for run in group.summaries if run["variant"] == PIPEDREAM)), "")
     agreement = 1.0 if found == printed else 0.5 if found and shape(found) == shape(printed) else 0.0
     return _one(group, agreement if found else None, "no configuration was found")
 
@@ -42,7 +42,7 @@ def over(of: Rates, row: str, variant: str, bases: Sequence[str]) -> float | Non
 def gain_follows_overhead(group: ProbeGroup) -> Outcome:
     """Spearman's correlation, over Table 1's rows, of BSP's stalled share and PipeDream's speed-up over BSP."""
     of = rates(group.summaries)
-    runs = [run for run in group.summaries if run["setting"] == BSP and run["experiment"].startswith("table1-")]
+    runs = [run for run in group.summaries if run["variant"] == BSP and run["experiment"].startswith("table1-")]
     pairs = [(of_run(run)["stalled"], over(of, run["experiment"], PIPEDREAM, [BSP])) for run in runs]
     ranks = pd.DataFrame(pairs, columns=["stalled", "gain"]).dropna().rank()  # ties share theirs
     found = float(ranks.corr().loc["stalled", "gain"]) if len(ranks) >= 4 and ranks.nunique().min() > 1 else None

@@ -21,15 +21,15 @@ COUNTED: dict[str, Callable[..., Any]] = {
 
 @function
 def traced(
-    group: Group, setting: str, number: str, machine: int | None = None, minibatch: int | None = None
+    group: Group, variant: str, number: str, machine: int | None = None, minibatch: int | None = None
 ) -> Outcome:
     """What can be counted in a variant's recorded intervals (`COUNTED`; of several numbers the mean), one a seed.
 
     machine, minibatch: of which, from 1, where it is one's.
     """
-    runs = {seed: run for seed, run in group.phase_runs(setting).items() if run.get("trace")}
+    runs = {seed: run for seed, run in group.phase_runs(variant).items() if run.get("trace")}
     if not runs:
-        return Outcome(reason=f"no recorded intervals for {setting}")
+        return Outcome(reason=f"no recorded intervals for {variant}")
     at = [place - 1 for place in (machine, minibatch) if place is not None]
     found = {seed: COUNTED[number](run, *at) for seed, run in runs.items()}
     means = {seed: fmean(value) if isinstance(value, list) else float(value) for seed, value in found.items()

@@ -31,27 +31,27 @@ def row_rate(of: Rates, row: str, variant: str) -> float | None:
 
 
 @function
-def epochs_ratio(group, setting: str, over: str, share: float = 1.0) -> Outcome:
-    """Epochs that `over` needs for the target / those of `setting`; share: of the highest target."""
-    return _reached(group, setting, over, share, 1.0)
+def epochs_ratio(group, variant: str, over: str, share: float = 1.0) -> Outcome:
+    """Epochs that `over` needs for the target / those of `variant`; share: of the highest target."""
+    return _reached(group, variant, over, share, 1.0)
 
 
 @function
 def time_to_accuracy(
-    group, row: str, setting: str, over: str, over_row: str | None = None, share: float = 1.0
+    group, row: str, variant: str, over: str, over_row: str | None = None, share: float = 1.0
 ) -> Outcome:  # fmt: skip
-    """Time to the target of `over` / that of `setting`."""
+    """Time to the target of `over` / that of `variant`."""
     of, other = rates(group.summaries), over_row or row
-    one, base = row_rate(of, row, setting), row_rate(of, other, over)
+    one, base = row_rate(of, row, variant), row_rate(of, other, over)
     if one is None or base is None:
-        return Outcome(reason=f"no results for {setting} of {row} or {over} of {other}")
-    return _reached(group, f"{setting}-{machines(row)}", f"{over}-{machines(other)}", share, one / base)
+        return Outcome(reason=f"no results for {variant} of {row} or {over} of {other}")
+    return _reached(group, f"{variant}-{machines(row)}", f"{over}-{machines(other)}", share, one / base)
 
 
 def _reached(group, variant: str, over: str, share: float, faster: float) -> Outcome:
     """(epochs of `over` / epochs of `variant`) x faster, seed by seed; to the highest target that all runs have, in the
     place of the paper's advertised accuracy, times `share`."""
-    of = [{run["seed"]: run for run in group.summaries if run["setting"] == name and not run["breakdown"]}
+    of = [{run["seed"]: run for run in group.summaries if run["variant"] == name and not run["breakdown"]}
           for name in (variant, over)]  # fmt: skip
     if missing := [name for name, found in zip((variant, over), of, strict=True) if not found]:
         return Outcome(reason=f"no results for {', '.join(missing)}")
@@ -68,11 +68,11 @@ def _reached(group, variant: str, over: str, share: float, faster: float) -> Out
 
 
 @function
-def outside(group: Group, setting: str, one: str, other: str) -> Outcome:
-    """How far the final metric of `setting` lies outside the range between those of two others; 0: between them."""
+def outside(group: Group, variant: str, one: str, other: str) -> Outcome:
+    """How far the final metric of `variant` lies outside the range between those of two others; 0: between them."""
 
     def distance(run: Summary, low: Summary, high: Summary) -> float:
         value, ends = final(run), sorted((final(low), final(high)))
         return max(0.0, ends[0] - value, value - ends[1])
 
-    return paired(group, [setting, one, other], distance)
+    return paired(group, [variant, one, other], distance)

@@ -41,7 +41,7 @@ def speedups(found: Results) -> pd.DataFrame:
             rows += [{"row": ROWS[row], "kind": kind, "variant": name, "over": called, "speedup": speedup}
                      for name, speedup in each.items() if speedup is not None]  # fmt: skip
     printed = quoted(PAPER).table.query("quantity in @OVER and row in @ROWS.values()")
-    theirs = printed.drop_duplicates(["row", "setting", "quantity"]).rename(columns={"setting": "variant"})
+    theirs = printed.drop_duplicates(["row", "variant", "quantity"])
     theirs = theirs.assign(kind="paper", over=theirs["quantity"].map(OVER), speedup=theirs["value"].astype(float))
     columns = ["row", "kind", "variant", "over", "speedup"]
     return pd.concat([theirs[columns], pd.DataFrame(rows, columns=columns)])
@@ -66,7 +66,7 @@ def configurations(found: Results) -> pd.DataFrame:
     """A row of Table 1 each: the configuration that the paper prints, and the one found here."""
     printed = quoted(PAPER).table.query("quantity == 'configuration'").set_index("row")["value"]
     ours = {ROWS[row]: configuration(run) for row, group in rows_of(found).items() for run in group.summaries
-            if run["setting"] == PIPEDREAM}  # fmt: skip
+            if run["variant"] == PIPEDREAM}  # fmt: skip
     rows = [(row, printed.get(row, "not printed"), config, "simulated") for row, config in ours.items()]
     return pd.DataFrame(rows, columns=["row", "printed", "found", "kind"])
 
@@ -79,7 +79,7 @@ def accuracy(found: Results) -> pd.DataFrame:
     for figure, of_figure in CURVES.items() if group else ():
         for row in of_figure:
             for run in group.used():
-                name, _, count = run["setting"].rpartition("-")
+                name, _, count = run["variant"].rpartition("-")
                 rate = row_rate(of, row, name) if count == str(machines(row)) else None
                 if not rate or (name == ASP and len(of_figure) == 1):  # ASP stands in Figure 12 alone
                     continue

@@ -14,15 +14,15 @@ from repro.answers.claims.stats import median
 from repro.answers.tables.loading import Summary
 from repro.answers.tables.probes import ProbeGroup
 
-Entry = dict[str, Any]  # an entry of a timing result's `settings`
+Entry = dict[str, Any]  # an entry of a timing result's `variants`
 Runs = list[Summary]
 
 
 def entries(runs: Runs, variant: str | None = None) -> Iterator[tuple[Summary, Entry]]:
     """(run, entry) of every variant of timing runs, or of one variant."""
     for run in runs:
-        for entry in run["result"]["settings"]:
-            if variant is None or entry["setting"] == variant:
+        for entry in run["result"]["variants"]:
+            if variant is None or entry["variant"] == variant:
                 yield run, entry
 
 
@@ -55,7 +55,7 @@ def sequential_over_pipelined(group: ProbeGroup) -> Outcome:
     def ratios(runs: Runs) -> Iterator[float]:
         for run in runs:
             by_codec: dict[str, list[Entry]] = {}
-            for entry in run["result"]["settings"]:
+            for entry in run["result"]["variants"]:
                 if entry["strategy"] == "pipe_sgd" and dependency(entry) == 2:
                     by_codec.setdefault(str(entry["options"].get("codec", "none")), []).append(entry)
             for some in by_codec.values():
@@ -68,17 +68,17 @@ def sequential_over_pipelined(group: ProbeGroup) -> Outcome:
 
 
 @probe_function("timing")
-def scaling_efficiency(group: ProbeGroup, setting: str) -> Outcome:
+def scaling_efficiency(group: ProbeGroup, variant: str) -> Outcome:
     """Observed efficiency (7) at the largest world size where the prediction says compute bound; median over models."""
 
     def largest(runs: Runs) -> Iterator[float]:
-        bound = [(run["workers"], entry) for run, entry in entries(runs, setting) if compute_bound(entry)]
+        bound = [(run["workers"], entry) for run, entry in entries(runs, variant) if compute_bound(entry)]
         top = max((workers for workers, _ in bound), default=0)
         for workers, entry in bound:
             if workers == top and entry["efficiency_observed"] is not None:
                 yield entry["efficiency_observed"]
 
-    return by_seed(group, lambda runs: median(largest(runs)), f"{setting} is predicted compute bound nowhere")
+    return by_seed(group, lambda runs: median(largest(runs)), f"{variant} is predicted compute bound nowhere")
 
 
 # --- compression inside the ring

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def quoted(quantity: str) -> pd.DataFrame:
-    """What the paper prints of a quantity: place, row, setting, value."""
+    """What the paper prints of a quantity: place, row, variant, value."""
     found = reference.quoted(PAPER).table
     return found[found["quantity"] == quantity]
 
@@ -73,14 +73,14 @@ def phases(found: Results) -> pd.DataFrame:
                 "compression": of["compress"],
                 "communication, not hidden": of["communicate"] + of["wait"],
             }
-            row = {"benchmark": benchmark, "variant": run["setting"], "kind": "simulated", "seed": run["seed"]}
+            row = {"benchmark": benchmark, "variant": run["variant"], "kind": "simulated", "seed": run["seed"]}
             rows += [row | {"part": part, "ms": 1e3 * seconds} for part, seconds in parts.items()]
     return pd.DataFrame(rows, columns=["benchmark", "variant", "kind", "seed", "part", "ms"])
 
 
 def accuracies(found: Results) -> pd.DataFrame:
     """Final top-1 of Figure 4, the paper's and ours where it is of the paper's data."""
-    printed = quoted("final top-1").rename(columns={"row": "benchmark", "setting": "variant", "value": "top-1"})
+    printed = quoted("final top-1").rename(columns={"row": "benchmark", "value": "top-1"})
     rows = printed.assign(kind="paper")[["benchmark", "variant", "kind", "top-1"]].to_dict("records")
     shown = set()
     for name, benchmark in FIGURE4.items():
@@ -121,9 +121,9 @@ def percentages(found: Results) -> pd.DataFrame:
     Equations (2) and (4), PS-Sync with twice the communication of D-Sync, truncation that halves it and costs nothing.
     """
 
-    def said(quantity: str, setting: str = "Pipe-SGD") -> float:
+    def said(quantity: str, variant: str = "Pipe-SGD") -> float:
         of = quoted(quantity)
-        return float(of[of["setting"] == setting]["value"].iloc[0]) / 100
+        return float(of[of["variant"] == variant]["value"].iloc[0]) / 100
 
     given = said("faster than D-Sync")
     every = {
@@ -195,7 +195,7 @@ def reductions(found: Results) -> pd.DataFrame:
 
 def resolution(found: Results) -> pd.DataFrame:
     """The paper's gaps of accuracy to D-Sync, and one standard error of the difference of two results."""
-    every = quoted("final top-1").pivot(index="row", columns="setting", values="value").astype(float)
+    every = quoted("final top-1").pivot(index="row", columns="variant", values="value").astype(float)
     sizes = pd.concat([quoted("test images"), quoted("validation images")])
     rows = []
     for benchmark, of in every.iterrows():

@@ -22,7 +22,7 @@ def latest(runs: Iterable[Summary]) -> list[Summary]:
     """The run of each experiment, variant, testbed and seed that finished last."""
     found: dict[tuple, Summary] = {}
     for run in sorted(runs, key=finished):
-        found[(run["experiment"], run["setting"], run["testbed"], run["seed"])] = run
+        found[(run["experiment"], run["variant"], run["testbed"], run["seed"])] = run
     return list(found.values())
 
 
@@ -76,7 +76,7 @@ def _facts(run: Summary) -> dict[str, Any]:
     model = run["testbed_model"]
     return {
         "experiment": run["experiment"],
-        "variant": run["setting"],
+        "variant": run["variant"],
         "workers": run["workers"],
         "slow_down": model.get("slow_down"),
         "shrink": model.get("shrink"),
@@ -84,7 +84,7 @@ def _facts(run: Summary) -> dict[str, Any]:
 
 
 def _place(run: Summary) -> tuple:
-    return (run["experiment"], run["setting"], run["seed"], run["workers"])
+    return (run["experiment"], run["variant"], run["seed"], run["workers"])
 
 
 def _beside(run: Summary) -> tuple:

@@ -19,7 +19,7 @@ LATER_MEDIAN_GOAL, LATER_P95_GOAL, RATIO_GOAL = 0.03, 0.10, 0.05  # of a later s
 def latest(runs: Iterable[Summary]) -> list[Summary]:
     """Of each experiment, testbed, launcher, variant, seed and machine the run of the validation that finished last."""
     every = sorted((run for run in runs if run.get("program") == PAPER), key=finished)
-    names = ("experiment", "testbed", "launcher", "setting", "seed")
+    names = ("experiment", "testbed", "launcher", "variant", "seed")
     found = {
         (*(str(run[name]) for name in names), run["hardware"]["class"], str(run.get("scale"))): run for run in every
     }
@@ -39,7 +39,7 @@ def steps(summaries: Sequence[Summary]) -> pd.DataFrame:
             "workers": one["workers"],
             "slowed": one["factors"].get("slowed"),
             "strategy": row["strategy"],
-            "setting": row["setting"],
+            "variant": row["variant"],
             "bytes": row["bytes"],
             "size": _size(row["bytes"]),
             "seed": one["seed"],
@@ -105,7 +105,7 @@ def slowed(found: pd.DataFrame) -> pd.DataFrame:
     own = found if found.empty else found[found["slowed"].notna()]
     if own.empty:
         return own
-    wide = own.pivot_table("error", ["setting", "bytes"], "slowed", sort=False)
+    wide = own.pivot_table("error", ["variant", "bytes"], "slowed", sort=False)
     return wide.rename(columns=lambda factor: f"by {float(factor):g}").reset_index()
 
 

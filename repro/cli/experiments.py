@@ -111,7 +111,7 @@ def cmd_show(args: argparse.Namespace) -> None:
         resolved = composer.compose(plain)
         variants, testbeds = config.axes(resolved, args.overrides)
         printed, set_here = quoted(name), parameters(name, resolved)
-        row = {"experiment": name, "cells": len(runs), "runs": found[-1]._asdict(), "paper": printed}
+        row = {"experiment": name, "runs": len(runs), "standing": found[-1]._asdict(), "paper": printed}
         shown.append(row | {"hyperparameters": [one._asdict() for one in set_here], "config": resolved})
         if not args.json:
             print(f"# {name}: {resolved['title']}")
@@ -221,7 +221,7 @@ def ending(trained: Sequence[dict[str, Any]], named: Mapping[str, str]) -> str:
     runs = catalogue.table("runs", [*own, *committed])
     mine, theirs = (runs[runs["origin"] == origin] for origin in (catalogue.WORKSPACE, catalogue.REFERENCE))
     printed = {
-        (each["paper"], each["experiment"], each["model"]["name"], each["dataset"]["name"]): quoted(named[each["cell"]])
+        (each["paper"], each["experiment"], each["model"]["name"], each["dataset"]["name"]): quoted(named[each["run"]])
         for each in trained
     }
     return comparison.of(comparison.ending(mine, theirs, printed))

@@ -170,7 +170,7 @@ def cmd_contribute(args: argparse.Namespace) -> None:
     runs = own_runs(args, "contribute")
     digest = archive.pack(args.file, runs)
     for run in runs:
-        packed = f"{run.summary['experiment']}/{run.summary['cell']} ({run.summary['hardware']['class']})"
+        packed = f"{run.summary['experiment']}/{run.summary['run']} ({run.summary['hardware']['class']})"
         print(f"packed      {one_line(packed)}")
     for folder in run_folders(results_root(), args.paper, having=["events.jsonl"]):
         if not (folder / "summary.json").is_file():
@@ -193,7 +193,7 @@ def cmd_publish(args: argparse.Namespace) -> None:
         for run in new:
             mine = run.summary["hardware"]["class"]
             if (there := made_on.get(what_it_is(run.summary), mine)) != mine:
-                name = f"{run.summary['experiment']}/{run.summary['cell']}"
+                name = f"{run.summary['experiment']}/{run.summary['run']}"
                 raise InputError(f"publish: {name} is of {mine}, and would take the place of a run of {there}; --where")
     reference.write(args.paper, [*kept, *new])
     print(f"{len(new)} runs of {args.paper} are in {reference_root() / args.paper}, {len(kept)} as they were")
@@ -249,7 +249,7 @@ def in_checkout(command: str) -> None:
 
 def what_it_is(summary: dict[str, Any]) -> tuple[Any, ...]:
     """What a published run is the only one of."""
-    return tuple(summary.get(name) for name in ("experiment", "setting", "testbed", "seed", "breakdown", "scale"))
+    return tuple(summary.get(name) for name in ("experiment", "variant", "testbed", "seed", "breakdown", "scale"))
 
 
 def render(papers: Sequence[str]) -> None:

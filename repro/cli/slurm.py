@@ -1,4 +1,4 @@
-"""`repro submit`, `repro status`, `repro cell`: experiments on a Slurm cluster."""
+"""`repro submit`, `repro status`, `repro run-prepared`: experiments on a Slurm cluster."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ def add(commands: Any) -> None:
     as_json(status)
     status.set_defaults(command=cmd_status)
 
-    cell = commands.add_parser("cell", help="execute prepared runs, one after another (used by job scripts)")
-    cell.add_argument("folders", nargs="+", type=Path, metavar="FOLDER", help="run prepared by `repro submit`")
-    cell.add_argument("--no-mlflow", action="store_true", help="do not mirror the run to MLflow")
-    cell.set_defaults(command=cmd_cell)
+    prepared = commands.add_parser("run-prepared", help="execute prepared runs, one after another (used by job scripts)")
+    prepared.add_argument("folders", nargs="+", type=Path, metavar="FOLDER", help="run prepared by `repro submit`")
+    prepared.add_argument("--no-mlflow", action="store_true", help="do not mirror the run to MLflow")
+    prepared.set_defaults(command=cmd_run_prepared)
 
 
 def cmd_submit(args: argparse.Namespace) -> None:
@@ -80,14 +80,14 @@ def cmd_submit(args: argparse.Namespace) -> None:
         if args.dry_run:
             folder = record.new_folder(name)
             for needed, packs in arrays(todo, options):
-                of = {"experiment": name, "cells": [run.label for run in flat(packs)]} | described(needed, packs)
+                of = {"experiment": name, "runs": [run.label for run in flat(packs)]} | described(needed, packs)
                 shown.append(of | {"script": script.render(packs, needed, options, folder, args.mlflow)})
             continue
         done = submit(todo, options, args.mlflow)
         shown.append(done)
         if not args.json:
             for array in done["arrays"]:
-                runs_of = f"{len(array['cells'])} runs of {array['ranks']} ranks"
+                runs_of = f"{len(array['runs'])} runs of {array['ranks']} ranks"
                 print(f"{name}: job {array['job']}: {runs_of}, messages by {array['messages']}")
             print(f"script and output: {done['folder']}")
     if shown and (warning := time_warning(options)):
@@ -111,7 +111,7 @@ def _scripts(shown: list[dict[str, Any]]) -> None:
     print(shown[0]["script"])
     print(f"{len(shown)} script{'s' * (len(shown) > 1)}, the first of them above (--json has them all):")
     columns = ["experiment", "jobs", "runs", "ranks", "nodes", "gpus", "messages"]
-    table = pd.DataFrame([each | {"runs": len(each["cells"])} for each in shown], columns=columns)
+    table = pd.DataFrame([each | {"runs": len(each["runs"])} for each in shown], columns=columns)
     print(table.to_string(index=False))
 
 
@@ -122,7 +122,7 @@ def cmd_status(args: argparse.Namespace) -> None:
     print(json.dumps(found, indent=1) if args.json else "\n".join(lines(found)))
 
 
-def cmd_cell(args: argparse.Namespace) -> None:
+def cmd_run_prepared(args: argparse.Namespace) -> None:
     from repro.launch.runner import check_results_folder, run_unfinished
     from repro.launch.slurm.prepared import as_many_cores_as_asked_for, load_all, node
     from repro.rank.preemption import Preempted

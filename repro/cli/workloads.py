@@ -35,7 +35,7 @@ class Workload(Model):
     place: Text
     row: Text
     quantity: Text
-    setting: Text = "all"
+    variant: Text = "all"
     command: Text
 
 
@@ -69,7 +69,7 @@ def _row(reference: Path, experiment: str) -> tuple[str, ...]:
 
     workload = checked(Workload, own_file(experiment)["workload"])
     paper, _, own = experiment.partition("/")
-    value, unit, source = printed(paper, workload.place, workload.row, workload.quantity, workload.setting)
+    value, unit, source = printed(paper, workload.place, workload.row, workload.quantity, workload.variant)
     target = number(value, unit)
     composed = config.compose(experiment, (), "paper")
     runs = [run for run in loading.read(paper, reference) if run["experiment"] == own]
@@ -83,7 +83,7 @@ def _row(reference: Path, experiment: str) -> tuple[str, ...]:
         f"[{composed['dataset']['name']}]({RECIPES})",
         gpu_hours.text(gpu_hours.estimate(composed)),
         steps([*runs, *on_gpus]),
-        trained([run for run in [*runs, *on_gpus] if loading.trains(run)], workload.setting, target),
+        trained([run for run in [*runs, *on_gpus] if loading.trains(run)], workload.variant, target),
         f"`repro {workload.command}`",
     )
 
@@ -97,10 +97,10 @@ def steps(runs: Iterable[Mapping[str, Any]]) -> str:
     return ", ".join(f"{gpu}: {count} steps" for gpu, count in sorted(most.items())) or "never run"
 
 
-def trained(runs: Iterable[Mapping[str, Any]], setting: str, target: float) -> str:
+def trained(runs: Iterable[Mapping[str, Any]], variant: str, target: float) -> str:
     """What the runs with an accuracy came to, on which data, where they stand; those that say most, of one variant."""
     scored = [run for run in runs if isinstance(run["final"].get(run["metric"]), float)]
-    if not (found := best(scored, setting)):
+    if not (found := best(scored, variant)):
         return "never"
     first = found[0]
     place = f"`{first['paper']}/{first['experiment']}`, {first['kind']} on {first['hardware'].get('gpu') or 'CPUs'}"
@@ -118,15 +118,15 @@ def reached(runs: list[Mapping[str, Any]], target: float) -> str:
     return f"{answer}: {score:.4f}, {len(runs)} seed{'s' * (len(runs) > 1)}, scale {first['scale']}"
 
 
-def best(runs: Iterable[Mapping[str, Any]], setting: str) -> list[Mapping[str, Any]]:
+def best(runs: Iterable[Mapping[str, Any]], variant: str) -> list[Mapping[str, Any]]:
     """The runs of one variant, testbed and scale that say most: of real data, on a GPU, the larger scale, the variant
     that the paper's number is of."""
     groups: dict[tuple[Any, ...], list[Mapping[str, Any]]] = {}
     for run in runs:
         key = (
             *(not run["dataset"]["standin"], run["hardware"].get("gpu") is not None),
-            *(SCALES.index(run["scale"]) if run["scale"] in SCALES else -1, run["setting"] == setting),
-            *(run["kind"] == "measured", run["experiment"], run["setting"], run["testbed"]),
+            *(SCALES.index(run["scale"]) if run["scale"] in SCALES else -1, run["variant"] == variant),
+            *(run["kind"] == "measured", run["experiment"], run["variant"], run["testbed"]),
         )
         groups.setdefault(key, []).append(run)
     return groups[max(groups)] if groups else []

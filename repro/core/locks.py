@@ -11,7 +11,7 @@ from typing import IO
 from repro.core import safe_files
 from repro.core.errors import InputError
 
-RUN, RANKS = "cell.lock", "ranks.lock"  # in a run's folder: the command's, and that of all who write there
+RUN, RANKS = "run.lock", "ranks.lock"  # in a run's folder: the command's, and that of all who write there
 LOOK_EVERY_S = 0.05
 
 

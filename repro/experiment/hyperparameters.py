@@ -1,7 +1,7 @@
 """An experiment's hyper-parameters beside the paper's own: its file's `hyperparameters`, path -> where it is from.
 
     hyperparameters:
-      epochs: {place: Table V, row: ResNet-20, quantity: epochs}     # a row of reference/<paper>.csv, setting all
+      epochs: {place: Table V, row: ResNet-20, quantity: epochs}     # a row of reference/<paper>.csv, variant all
       batch: {place: Table V, row: ResNet-20, quantity: batch of a worker, each: workers}    # times that entry
       optimizer.weight_decay: "assumed: the released code"           # or "chosen here: ..."; what is not printed
 
@@ -38,7 +38,7 @@ class Printed(Model):
     place: Text
     row: Text
     quantity: Text
-    setting: Text = "all"
+    variant: Text = "all"
     each: Text | None = None
 
 
@@ -74,7 +74,7 @@ def _parameter(experiment: str, resolved: Mapping[str, Any], name: str, given: A
         return Parameter(name, ours, None, given)
     try:
         entry = checked(Printed, given)
-        value, unit, source = printed(experiment.split("/")[0], entry.place, entry.row, entry.quantity, entry.setting)
+        value, unit, source = printed(experiment.split("/")[0], entry.place, entry.row, entry.quantity, entry.variant)
     except InputError as error:
         raise InputError(
             f"{place_of('experiment', experiment)}: {experiment}: hyperparameters.{name}: {error}"

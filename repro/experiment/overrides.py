@@ -34,6 +34,8 @@ def check_override(override: str, known: Collection[str]) -> None:
     part, _, entry = name.partition(".")
     if name == "scale":  # a label of what the size sets
         raise InputError(f"override '{override}': a size of the experiment is chosen by --scale {value}")
+    if name == "experiment":
+        raise InputError(f"override '{override}': an experiment is named first, as in `repro run {value}`")
     if part not in known:
         raise unknown("option", name, known)
     if part in GROUPS and entry == "name" and value in group_names(part):

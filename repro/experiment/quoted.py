@@ -7,7 +7,7 @@
         place: Table 1
         row: "VGG16, 4 (A)"
         quantity: speed-up over BSP
-        variants: {pipedream: PipeDream}   # ours -> the table's setting; without it settings are called as variants
+        variants: {pipedream: PipeDream}   # ours -> the table's variant; without it variants are called as variants
 
 The number itself stands in the table alone.
 """
@@ -35,7 +35,7 @@ UNITS: dict[str, dict[str, Callable[[float], float]]] = {
 }
 
 
-COLUMNS = ("place", "row", "setting", "quantity", "value", "unit", "source")
+COLUMNS = ("place", "row", "variant", "quantity", "value", "unit", "source")
 _TABLE = f"must be a table of the paper's numbers with the columns {', '.join(COLUMNS)}"
 
 
@@ -80,13 +80,13 @@ def quoted(experiment: str) -> dict[str, dict[str, float]]:
     return found
 
 
-def printed(paper: str, place: str, row: str, quantity: str, setting: str) -> tuple[str, str, str]:
+def printed(paper: str, place: str, row: str, quantity: str, variant: str) -> tuple[str, str, str]:
     """What a paper's table has there: the value as it stands, its unit, its source. InputError for nothing."""
-    where = (place, row, quantity, setting)
+    where = (place, row, quantity, variant)
     for line in _table(paper):
-        if (line["place"], line["row"], line["quantity"], line["setting"]) == where:
+        if (line["place"], line["row"], line["quantity"], line["variant"]) == where:
             return line["value"], line["unit"], line["source"]
-    raise InputError(f"{paper}.csv has nothing of {setting} in {place}, {row}, {quantity}")
+    raise InputError(f"{paper}.csv has nothing of {variant} in {place}, {row}, {quantity}")
 
 
 def number(value: str, unit: str) -> float:
@@ -96,11 +96,11 @@ def number(value: str, unit: str) -> float:
 
 def _numbers(paper: str, entry: Quoted) -> dict[str, float]:
     where = (entry.place, entry.row, entry.quantity)
-    rows = {row["setting"]: row for row in _table(paper) if (row["place"], row["row"], row["quantity"]) == where}
-    names = entry.variants or {setting: setting for setting in rows}
-    if lacking := [setting for setting in names.values() if setting not in rows] or ([] if rows else ["any setting"]):
+    rows = {row["variant"]: row for row in _table(paper) if (row["place"], row["row"], row["quantity"]) == where}
+    names = entry.variants or {variant: variant for variant in rows}
+    if lacking := [variant for variant in names.values() if variant not in rows] or ([] if rows else ["any variant"]):
         raise InputError(f"{paper}.csv has nothing of {lacking[0]} in {', '.join(where)}")
-    return {variant: _value(entry.column, rows[setting]) for variant, setting in names.items()}
+    return {variant: _value(entry.column, rows[variant]) for variant, variant in names.items()}
 
 
 def _value(column: str, row: dict[str, Any]) -> float:

@@ -64,7 +64,7 @@ class Run:
 
     @property
     def folder(self) -> Path:
-        return run_dir(self.config.paper, self.config.figure, self.name)
+        return run_dir(self.config.paper, self.config.experiment, self.name)
 
     @property
     def finished(self) -> bool:

@@ -103,7 +103,7 @@ class RunConfig(Model):
     program: Text
     probe: Any  # the program's `Options`
     paper: PaperFolder
-    figure: Folder
+    experiment: Folder
     title: Text
     strategy: plugins.Strategy
     model: plugins.Model
@@ -132,7 +132,7 @@ class RunConfig(Model):
     data: Data
     scale: Text
     # of the variant
-    setting: str = ""
+    variant: str = ""
     factors: Entries = Field(default_factory=dict)
     changed: list[str] = Field(default_factory=list)  # where the user's overrides made it another than the experiment's
     # of the run, filled in when it starts

@@ -52,14 +52,14 @@ class What(NamedTuple):
     def planned(cls, run: Run) -> What:
         config, plain = run.config, run.config.plain()
         variant = (run.variant, run.testbed, config.model.name)
-        place = (config.paper, config.figure)
+        place = (config.paper, config.experiment)
         device = _device(plain["testbed"])
         factor = config.testbed.time_factor
         return cls(place, variant, kinds.of_config(plain), run.key, config.scale, run.iterations, device, factor)
 
     @classmethod
     def finished(cls, run: Mapping[str, Any]) -> What:
-        variant = (run.get("setting"), run.get("testbed"), (run.get("model") or {}).get("name"))
+        variant = (run.get("variant"), run.get("testbed"), (run.get("model") or {}).get("name"))
         named = (run.get("paper"), run.get("experiment"))
         device = _device(run.get("testbed_model") or {})
         kind, iterations = kinds.of_summary(run), run.get("iterations")
@@ -68,8 +68,8 @@ class What(NamedTuple):
     @property
     def workload(self) -> tuple[Any, ...]:
         """What is run, on whichever testbed with this device."""
-        setting, _, model = self.variant
-        return (self.experiment, setting, model, self.device)
+        variant, _, model = self.variant
+        return (self.experiment, variant, model, self.device)
 
     def same(self, other: What) -> bool:
         """Whether a run of the same variant takes as long."""

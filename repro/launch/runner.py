@@ -207,7 +207,7 @@ def run_one(
         files.write_yaml(folder / "config.yaml", config)
         mirror = mirrors.add() if mirrors else None
         if mirror:
-            mirror.start(config | {"cell": run.name})
+            mirror.start(config | {"run": run.name})
         # arithmetic on a GPU has threads of CUDA's and autograd's, which would share that one core
         pinned = core is not None and not computes_on_gpu(run)
         own_core = {"REPRO_CORE": str(core)} if pinned else {}

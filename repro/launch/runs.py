@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 PROFILER = "profiler"  # the program of what `profile_steps` adds
 # what a result does not depend on: how it is called, where data lies, how long a rank may wait
 NOT_IN_KEY = {
-    *("setting", "factors", "changed", "scale", "seed", "key", "hardware", "provenance"),
+    *("variant", "factors", "changed", "scale", "seed", "key", "hardware", "provenance"),
     *("data", "timeout_s", "title", "strategy", "model", "dataset", "imbalance"),
     "profile_steps",  # of another run
 }
@@ -74,7 +74,7 @@ def expand(
             given = [f"testbed={testbed}", *ours, *users]
             try:
                 called: dict[str, Any] = {
-                    "setting": variant.label,
+                    "variant": variant.label,
                     "factors": variant.factors,
                     "scale": composer.size(given),
                 }
@@ -90,14 +90,14 @@ def expand(
             if at_ends:
                 for end, changes in inputs.ends(config.testbed).items():
                     named: dict[str, Any] = called | {
-                        "setting": f"{variant.label}; {end}",
+                        "variant": f"{variant.label}; {end}",
                         "factors": variant.factors | {inputs.FACTOR: end},
                     }
                     config = checked(RunConfig, composer.compose([*given, *changes]) | named)
                     runs.append(
                         Run(
                             experiment,
-                            named["setting"],
+                            named["variant"],
                             config.model_copy(update={"seed": seeds[0]}),
                             seeds[0],
                             ranks=ranks,
@@ -115,7 +115,7 @@ def expand(
                 runs.append(Run(experiment, variant.label, exact(config, seeds[0]), seeds[0], ranks=ranks))
             if measured and config.profile_steps and config.program == TRAIN:
                 recorded = profiled(config, seeds[0])
-                runs.append(Run(experiment, recorded.setting, recorded, seeds[0], ranks=ranks))
+                runs.append(Run(experiment, recorded.variant, recorded, seeds[0], ranks=ranks))
     wanted = [run.config.profile_steps for run in runs if run.config.program == TRAIN]
     if any(wanted) and not any(run.config.program == PROFILER for run in runs):
         raise InputError(f"profile_steps={max(wanted)}: of measured runs alone, and here is none; testbed=here")
@@ -142,7 +142,7 @@ def profiled(config: RunConfig, seed: int) -> RunConfig:
     """The run of program `profiler` beside a configuration: in a folder of its own, so that it is no row of its
     experiment's."""
     plain = config.plain() | {"program": PROFILER, "probe": {"steps": config.profile_steps}, "profile_steps": 0}
-    named = {"figure": f"{config.figure}-profile", "setting": f"{config.setting}, profiled", "seed": seed}
+    named = {"experiment": f"{config.experiment}-profile", "variant": f"{config.variant}, profiled", "seed": seed}
     return checked(RunConfig, plain | named)
 
 

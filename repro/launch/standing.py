@@ -48,7 +48,7 @@ def _state(run: Run, keys: set[Any], known: Mapping[tuple[Any, ...], Sequence[Fo
     if run.key and run.key in keys:
         return "done"
     config = run.config
-    place = (config.paper, config.figure, run.variant, run.testbed, run.seed, config.scale, config.breakdown)
+    place = (config.paper, config.experiment, run.variant, run.testbed, run.seed, config.scale, config.breakdown)
     if not (there := known.get(place)):
         return "missing"
     configurations = [catalogue.configuration(found) for found in there]
@@ -62,5 +62,5 @@ def _state(run: Run, keys: set[Any], known: Mapping[tuple[Any, ...], Sequence[Fo
 
 
 def _place(summary: Mapping[str, Any]) -> tuple[Any, ...]:
-    names = ("paper", "experiment", "setting", "testbed", "seed", "scale")
+    names = ("paper", "experiment", "variant", "testbed", "seed", "scale")
     return (*(summary.get(name) for name in names), bool(summary.get("breakdown")))

@@ -79,7 +79,7 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
                 seen[variant].append(observe(group, strategy, worker, probe.warmup, probe.steps))
             fabric.exchange(None)
             probes.progress(fabric, done := done + 1)
-    result: dict[str, Any] = {"settings": []}
+    result: dict[str, Any] = {"variants": []}
     if fabric.rank == 0:
         basis = not_none(bench).basis()
         observed = {variant: summarise(turns, probe.steps) for variant, turns in seen.items()}
@@ -87,7 +87,7 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
         result = assemble(config, basis, rows)
     parameters = bench.gradient_bytes // FLOAT32 if bench else 0
     said = facts(fabric, config.model.name, parameters, dataset)
-    probes.finish(fabric, config, folder, said, result, metrics(result["settings"]), line(result["settings"]))
+    probes.finish(fabric, config, folder, said, result, metrics(result["variants"]), line(result["variants"]))
 
 
 class Benchmarks:
@@ -120,7 +120,7 @@ def row(
     """One variant of the result."""
     prediction = equations.predict(strategy.name, strategy.options, basis)
     return {
-        "setting": variant,
+        "variant": variant,
         "strategy": strategy.name,
         "options": given.plain_options(),
         **seen,
@@ -142,7 +142,7 @@ def assemble(config: RunConfig, basis: equations.Basis, rows: list[dict[str, Any
         "compute": basis.compute.as_result(),
         "segments_bytes": {str(L): list(given) for L, given in basis.buckets.items()},
         "note": None if config.simulated else SHARED,
-        "settings": rows,
+        "variants": rows,
     }
 
 
@@ -154,8 +154,8 @@ def error(row: dict[str, Any]) -> float:
 def metrics(rows: list[dict[str, Any]]) -> dict[str, float]:
     found = {}
     for one in rows:
-        found[f"observed_s/{one['setting']}"] = one["observed_s"]["median"]
-        found[f"predicted_s/{one['setting']}"] = one["predicted_s"]
+        found[f"observed_s/{one['variant']}"] = one["observed_s"]["median"]
+        found[f"predicted_s/{one['variant']}"] = one["predicted_s"]
     return found
 
 
@@ -163,4 +163,4 @@ def line(rows: list[dict[str, Any]]) -> str:
     if not rows:
         return ""
     worst = max(rows, key=lambda one: abs(error(one)))
-    return f"{len(rows)} variants, predicted step times off by at most {error(worst):+.1%} ({worst['setting']})"
+    return f"{len(rows)} variants, predicted step times off by at most {error(worst):+.1%} ({worst['variant']})"

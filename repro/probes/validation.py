@@ -189,7 +189,7 @@ def row(
     """One variant at one size."""
     stand_in = twin(strategy)
     return {
-        "setting": variant,
+        "variant": variant,
         "strategy": strategy.name,
         "options": vars(strategy.options),
         "twin": stand_in.name,
@@ -210,8 +210,8 @@ def error(one: dict[str, Any]) -> float:
 def metrics(rows: list[dict[str, Any]]) -> dict[str, float]:
     found = {}
     for one in rows:
-        found[f"observed_s/{one['setting']}/{one['bytes']}"] = one["observed_s"]["median"]
-        found[f"simulated_s/{one['setting']}/{one['bytes']}"] = one["simulated_s"]
+        found[f"observed_s/{one['variant']}/{one['bytes']}"] = one["observed_s"]["median"]
+        found[f"simulated_s/{one['variant']}/{one['bytes']}"] = one["simulated_s"]
     return found
 
 
@@ -223,7 +223,7 @@ def line(rows: list[dict[str, Any]]) -> str:
     middle = errors[len(errors) // 2]
     return (
         f"{len(rows)} step times, simulated off by {middle:.1%} in the median, at most by {error(worst):+.1%} "
-        f"({worst['setting']}, {worst['bytes']} bytes)"
+        f"({worst['variant']}, {worst['bytes']} bytes)"
     )
 
 

@@ -20,10 +20,10 @@ from typing import Any
 from repro.core import strict_json, user_files
 from repro.core.atomic import write_atomically
 from repro.core.errors import InputError, cannot
-from repro.records import needed, summary_schema, tidy
+from repro.records import migrate, needed, summary_schema, tidy
 from repro.records.reference import Published
 
-SCHEMA = 1
+SCHEMA = migrate.SCHEMA
 MANIFEST, SUMMARY, CONFIG = "manifest.json", "summary.json", "config.json"
 # Limits on what somebody else's archive may take of memory.
 MOST_BYTES = 2**26  # of a member; a summary has some kilobytes, one with intervals a few megabytes
@@ -125,7 +125,7 @@ def _run(path: Path, folder: str, members: dict[str, bytes]) -> Published:
 
 def checked(summary: dict[str, Any], config: Any, what: str) -> str:
     """PAPER/EXPERIMENT/RUN of a run; InputError where it is none that is finished, whole and of committed code."""
-    names = [summary.get(name) for name in ("paper", "experiment", "cell")]
+    names = [summary.get(name) for name in ("paper", "experiment", "run")]
     wrong = needed.problem(summary)
     if wrong is None and summary.get("status") != "finished":
         wrong = f"status {summary.get('status')}, not finished"

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 REFERENCE, WORKSPACE = "reference", "workspace"
 # runs that are the same in these look alike in a table
-PLACE = ("paper", "experiment", "setting", "testbed", "kind", "scale", "breakdown")
+PLACE = ("paper", "experiment", "variant", "testbed", "kind", "scale", "breakdown")
 
 
 class Found(NamedTuple):
@@ -45,14 +45,14 @@ def runs(paper: str, root: Path | None = None) -> list[Found]:
         found = {tidy.name(run.summary): Found(REFERENCE, table, *run) for run in reference.read(paper)}
     for folder in run_folders(root or results_root(), paper) if root != reference_root() else ():
         if summary := usable_summary(folder):
-            named = {"cell": folder.name} | summary
+            named = {"run": folder.name} | summary
             found["/".join(folder.parts[-2:])] = Found(WORKSPACE, folder / "summary.json", named)
     return [found[name] for name in sorted(found)]
 
 
 def of_workspace(summary: dict[str, Any]) -> Found:
     """A run of this workspace by its summary."""
-    folder = run_dir(summary["paper"], summary["experiment"], summary["cell"])
+    folder = run_dir(summary["paper"], summary["experiment"], summary["run"])
     return Found(WORKSPACE, folder / "summary.json", summary)
 
 
@@ -108,7 +108,7 @@ def _identified(found: Sequence[Found]) -> list[dict[str, Any]]:
     for run, place, digest in zip(found, places, digests, strict=True):
         changes.setdefault((*place, digest), {}).update(dict.fromkeys(identity.changes(configuration(run))))
     paths = [[*changes[*place, digest]] for place, digest in zip(places, digests, strict=True)]
-    names = [str(run.summary.get("setting")) for run in found]
+    names = [str(run.summary.get("variant")) for run in found]
     alike: dict[tuple[Any, ...], list[int]] = {}
     for i, (place, name) in enumerate(zip(places, names, strict=True)):
         alike.setdefault((*place, identity.label(name, own[i], paths[i])), []).append(i)

@@ -14,7 +14,7 @@ from repro.records.kinds import KINDS
 
 Form = None | set[str] | list[set[str]]  # a name alone; a mapping with these names; a list of such mappings
 COMMON: Mapping[str, Form] = {
-    **dict.fromkeys(("paper", "experiment", "setting", "kind", "testbed", "fabric", "launcher", "workers", "seed")),
+    **dict.fromkeys(("paper", "experiment", "variant", "kind", "testbed", "fabric", "launcher", "workers", "seed")),
     "hardware": {"class"},
     "provenance": set(),
 }
@@ -35,7 +35,7 @@ RESULTS: Mapping[str, Mapping[str, Form]] = {
     "timing": {
         "gradient_bytes": None,
         "fit": {"alpha_s", "beta_s_per_byte", "gamma_s_per_byte", "sync_s", "points"},
-        "settings": [{"setting", "strategy", "options", "observed_s", "predicted_s", "equation", "terms",
+        "variants": [{"variant", "strategy", "options", "observed_s", "predicted_s", "equation", "terms",
                       "efficiency_predicted", "efficiency_observed"}],
     },
     "ring": {
@@ -49,7 +49,7 @@ RESULTS: Mapping[str, Mapping[str, Form]] = {
     "validation": {
         "computation": None,
         "networks": None,
-        "rows": [{"setting", "strategy", "twin", "bytes", "observed_s", "simulated_s", "computation_s"}],
+        "rows": [{"variant", "strategy", "twin", "bytes", "observed_s", "simulated_s", "computation_s"}],
     },
     "p2p": {"points": [{"bytes", "mean_s", "deviation_s", "runs"}],
             "fit": {"alpha_s", "beta_s_per_byte", "relative_error"}},

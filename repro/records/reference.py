@@ -28,9 +28,9 @@ from repro.core import safe_files, strict_json
 from repro.core.atomic import write_atomically
 from repro.core.errors import InputError
 from repro.core.paths import reference_root
-from repro.records import summary_schema, tidy
+from repro.records import migrate, summary_schema, tidy
 
-SCHEMA = 1
+SCHEMA = migrate.SCHEMA
 MANIFEST = "manifest.json"
 NEW = ".new"  # behind the name of a table that is not in its place yet
 # of a summary -> the table that holds it: lists of mappings without inner ones
@@ -144,8 +144,8 @@ def _digests(folder: Path) -> dict[str, str]:
         digests = {name: said["tables"][name]["sha256"] for name in tidy.TABLES}
     except (KeyError, TypeError) as error:
         raise InputError(f"{manifest}: not a readable manifest ({error!r})") from None
-    if said.get("schema") != SCHEMA:
-        raise InputError(f"{manifest}: schema {said.get('schema')}, this version reads {SCHEMA}")
+    if said.get("schema") not in range(1, SCHEMA + 1):
+        raise InputError(f"{manifest}: schema {said.get('schema')}, this version reads 1 to {SCHEMA}")
     return digests
 
 
@@ -172,6 +172,8 @@ def _published(row: Mapping[str, Any], lists: Mapping[str, Mapping[str, list[Any
             if part in summary:
                 names, entries = summary[part], of_run.get(row["run"], [])
                 summary[part] = [{name: entry.get(name) for name in names} | entry for entry in entries]
+        if summary.get("schema", 1) < SCHEMA:
+            summary, config = migrate.summary(summary), migrate.config(config)
         summary_schema.check(summary)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"{folder / 'runs.parquet'}: {row.get('run')}: not a readable run ({error})") from None

@@ -12,7 +12,7 @@ What is published of them is in `results/reference/` (`repro.records.reference`)
 A summary is a dictionary with these keys (seconds unless said otherwise; per-iteration numbers are means over the
 worker ranks):
 
-    schema, status ("finished"), key, cell (its name), program ("train"), paper, experiment, setting (the
+    schema, status ("finished"), key, run (its name), program ("train"), paper, experiment, variant (the
     label that the factors had), factors {method, workers, ... of the experiment's grid: value}, strategy, options,
     kind (one of four: `repro.records.kinds`), testbed, fabric, launcher, workers, ranks, seed, scale, threads_per_rank,
     breakdown, batch (global), epochs, eval_every (epochs), iterations, iterations_per_epoch, metric,
@@ -77,11 +77,10 @@ from repro.core.atomic import write_atomically
 from repro.core.errors import InputError
 from repro.core.paths import results_root
 from repro.core.warnings import warn
-from repro.records import kinds, summary_schema
+from repro.records import kinds, migrate, summary_schema
 from repro.records.summary_schema import SCHEMA as SCHEMA
 
 VOLATILE = ("provenance", "wall")
-LATER_PHASES = ("imbalance",)  # older summaries do not have them: `read_summary` adds them
 
 
 def run_dir(paper: str, experiment: str, run: str, root: Path | None = None) -> Path:
@@ -100,9 +99,9 @@ def read_summary(folder: Path) -> dict[str, Any] | None:
     """The summary of a finished run, or None; InputError for a file without one (`repro.records.summary_schema`)."""
     path = folder / "summary.json"
     try:
-        summary = strict_json.parse(safe_files.read(path))
+        summary = migrate.summary(strict_json.parse(safe_files.read(path)))
         summary_schema.check(summary)
-        return _completed(summary)
+        return summary
     except (FileNotFoundError, NotADirectoryError):
         return None
     except (OSError, ValueError) as error:
@@ -116,14 +115,6 @@ def usable_summary(folder: Path) -> dict[str, Any] | None:
     except InputError as error:
         warn(f"{error}; left out, as if the run were not finished")
         return None
-
-
-def _completed(summary: dict[str, Any]) -> dict[str, Any]:
-    """A summary with what came later than it: phases in which nothing was spent, kinds besides those of testbeds."""
-    for name in ("phases", "server_phases"):
-        if isinstance(phases := summary.get(name), dict):
-            summary[name] = {**dict.fromkeys(LATER_PHASES, 0.0), **phases}
-    return summary | ({"kind": kinds.of_summary(summary)} if "kind" in summary else {})
 
 
 def run_folders(root: Path, paper: str = "*", having: Sequence[str] = ("summary.json",)) -> list[Path]:

@@ -9,13 +9,13 @@ from collections.abc import Callable
 from typing import Any
 
 from repro.core import safe_files
+from repro.records.migrate import SCHEMA
 
-SCHEMA = 1
 TEXTS = (
-    *("status", "key", "cell", "program", "paper", "experiment", "setting", "strategy", "kind", "testbed", "fabric"),
+    *("status", "key", "run", "program", "paper", "experiment", "variant", "strategy", "kind", "testbed", "fabric"),
     *("launcher", "scale", "metric", "line", "weights_sha256"),
 )
-PLACE = ("paper", "experiment", "cell")  # names of folders
+PLACE = ("paper", "experiment", "run")  # names of folders
 COUNTS = ("schema", "workers", "ranks", "seed", "batch", "iterations", "iterations_per_epoch", "accumulate")
 FLAGS = ("breakdown",)
 # numbers, or mappings and lists of them, however deep; null where there is none

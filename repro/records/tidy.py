@@ -52,7 +52,7 @@ _SPREAD = ("factors", "options", "phases", "allreduce")  # mappings of which eac
 
 def name(summary: Mapping[str, Any]) -> str:
     """How rows of other tables call a run: `<experiment>/<run>`."""
-    return f"{summary['experiment']}/{summary['cell']}"
+    return f"{summary['experiment']}/{summary['run']}"
 
 
 def rows(table: str, summary: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -70,7 +70,7 @@ def run(summary: Mapping[str, Any]) -> dict[str, Any]:
     all iterations end to end, by their number), iterations and samples of all ranks a second, bytes, names; `peak_mb`:
     memory of the rank that had most, in 10^6 bytes.
     """
-    row = {"variant": summary["setting"]}
+    row = {"variant": summary["variant"]}
     row |= {column: summary.get(column) for column in _PLAIN}
     row |= {column: (summary.get(part) or {}).get(entry) for column, (part, entry) in _WITHIN.items()}
     if summary.get("iterations") and row["train_s"] is not None:

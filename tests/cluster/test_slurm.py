@@ -96,7 +96,7 @@ def submit(cluster, *overrides, flags=(), **changes):
 def runs_of(cluster, **changes):
     done = repro(cluster, "status", "--json", **changes)
     assert done.returncode == 0, done.stderr
-    return [run for found in json.loads(done.stdout) for array in found["arrays"] for run in array["cells"]]
+    return [run for found in json.loads(done.stdout) for array in found["arrays"] for run in array["runs"]]
 
 
 def queue_is_empty(cluster):
@@ -154,7 +154,7 @@ def test_an_array_does_its_runs_over_several_nodes(cluster, tmp_path, without_mp
 
     (mpi,) = submit(cluster, *QUICK, "strategy=dsync", "seeds=2", **results)
     (torch,) = submit(cluster, *QUICK, "strategy=dsync", "testbed.fabric=torch", **results)
-    assert [len(array["cells"]) for array in mpi["arrays"] + torch["arrays"]] == [2, 1]
+    assert [len(array["runs"]) for array in mpi["arrays"] + torch["arrays"]] == [2, 1]
     again = repro(cluster, "submit", EXPERIMENT, *QUICK, "strategy=dsync", "seeds=2", **results)
     assert "nothing to submit" in again.stdout
     wait_until(lambda: queue_is_empty(cluster), "the jobs end")
@@ -231,12 +231,12 @@ def test_a_run_of_an_array_that_fails_leaves_the_others_alone(cluster, tmp_path,
     results = {"REPRO_RESULTS": str(tmp_path / "results")}
     (submitted,) = submit(cluster, *QUICK, fabric, "strategy=dsync", "optimizer.lr=0.1,1e30", **results)
     (array,) = submitted["arrays"]
-    assert len(array["cells"]) == 2
+    assert len(array["runs"]) == 2
     wait_until(lambda: queue_is_empty(cluster), "the jobs end")
     states = {run["state"]: run for run in runs_of(cluster, **results)}
     assert set(states) == {"done", "failed"} and "diverged" in states["failed"]["reason"], states
     (again,) = submit(cluster, *QUICK, fabric, "strategy=dsync", "optimizer.lr=0.1,1e30", **results)
-    paths = [run["path"] for array in again["arrays"] for run in array["cells"]]
+    paths = [run["path"] for array in again["arrays"] for run in array["runs"]]
     assert paths == [states["failed"]["path"]]  # what is done is not run again
     wait_until(lambda: queue_is_empty(cluster), "the jobs end")
 
@@ -281,7 +281,7 @@ def test_from_submission_over_preemption_to_a_published_page(tmp_path, monkeypat
     with running(tmp_path, GPUS, gpus=2) as cluster:
         (packed,) = submit(cluster, *long, "strategy=dsync", "seeds=2")
         (array,) = packed["arrays"]
-        assert [run["task"] for run in array["cells"]] == [0, 0] and array["messages"] == "NCCL"
+        assert [run["task"] for run in array["runs"]] == [0, 0] and array["messages"] == "NCCL"
         submit(cluster, *QUICK, "testbed=virtual", "strategy=dsync", "seeds=2", flags=["--simulated"])
         if not without_mpi:
             (served,) = submit(cluster, *QUICK, "breakdown_steps=0", "strategy=ps_sync")

@@ -133,7 +133,7 @@ def test_what_shows_nccl_with_one_rank_calls_it(monkeypatch):
         called.clear()
         how = {"workers": 1, "steps": 3, "blocks": lambda rank: BlockSeconds([1e-3] * 2, [2e-3] * 2)}
         small.run(config.strategy.name, config.strategy.plain_options(), fabric="nccl", **how)
-        assert called.count("allreduce") >= 3, config.setting
+        assert called.count("allreduce") >= 3, config.variant
 
 
 NEEDING = [name for name, each in strategies.REGISTRY.usable().items() if each.requires - NCCL - LIBRARIES.keys()]

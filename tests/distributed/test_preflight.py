@@ -219,7 +219,7 @@ def refusal(tmp_path, monkeypatch, *prefix) -> str:
         run_unfinished(own, track=False)
     assert caught.value.status == 2
     left = {path.name for path in own[0].folder.iterdir()}
-    assert left <= {"config.yaml", "cell.lock", "ranks.lock", "events.jsonl", "ranks.log"} and not own[0].finished
+    assert left <= {"config.yaml", "run.lock", "ranks.lock", "events.jsonl", "ranks.log"} and not own[0].finished
     assert '"run_start"' not in (own[0].folder / "events.jsonl").read_text()
     line = str(caught.value)
     assert "\n" not in line and len(line) < 500, line

@@ -40,7 +40,7 @@ def test_verbs_see_the_mean_of_what_ranks_say_and_what_stands_in_a_pipeline():
 
 
 def test_a_record_from_before_there_were_factors_has_those_of_its_label():
-    run = make("D-Sync") | {"paper": "gtopk", "experiment": "fig10", "setting": "VGG-16, gTop-k, P=32", "factors": {}}
+    run = make("D-Sync") | {"paper": "gtopk", "experiment": "fig10", "variant": "VGG-16, gTop-k, P=32", "factors": {}}
     row = of_run(run)
     assert (row["factors.model"], row["factors.method"], row["factors.workers"]) == ("VGG-16", "gTop-k", 32)
 

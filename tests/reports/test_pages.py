@@ -156,8 +156,8 @@ def test_reports_import_neither_training_nor_tracking():
 
 
 def test_a_strategy_of_ones_own_is_a_curve_among_the_papers(tmp_path):
-    own = make("D-Sync", "simulated", best=0.5) | {"setting": "mine", "strategy": "mine"}
-    longer = make("D-Sync", "simulated", epochs=30) | {"setting": "longer", "strategy": "mine"}
+    own = make("D-Sync", "simulated", best=0.5) | {"variant": "mine", "strategy": "mine"}
+    longer = make("D-Sync", "simulated", epochs=30) | {"variant": "longer", "strategy": "mine"}
     results = put(tmp_path / "results", [make("D-Sync", "simulated"), own, longer])
     build("pipesgd", results, tmp_path / "out")
     drawn = pd.read_csv(tmp_path / "out" / "figures" / "pipesgd" / "curves.csv")

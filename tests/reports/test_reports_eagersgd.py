@@ -100,7 +100,7 @@ def test_no_loss_that_rose_holds(page):
 
 def test_figures_hold_what_the_runs_and_the_paper_say(page):
     found = catalogue.runs("eagersgd", reference_root())
-    runs = {(r.summary["experiment"], r.summary["kind"], r.summary["setting"]): r.summary for r in found}
+    runs = {(r.summary["experiment"], r.summary["kind"], r.summary["variant"]): r.summary for r in found}
 
     def step(*key):
         return runs[key]["final"]["train_s"] / runs[key]["iterations"]
@@ -148,14 +148,14 @@ def test_claims_name_variants_and_experiments_that_there_are():
     variants = {experiment.name: set(experiment.variants) for experiment in TRAINING}
     for claim in FILE.claims:
         value = claim.value
-        named = [of.get("variant") for _, of in value.sides] + [value.arguments.get("setting")]
+        named = [of.get("variant") for _, of in value.sides] + [value.arguments.get("variant")]
         for name in filter(None, named):
             assert name in variants[claim.experiment], claim.id
 
 
 def test_a_strategy_of_one_s_own_stands_beside_the_papers():
     runs = [made.run(FIG12, variant, "simulated") for variant in FIG12.variants]
-    own = runs[0] | {"setting": "mine", "strategy": "of_mine"}
+    own = runs[0] | {"variant": "mine", "strategy": "of_mine"}
     found = gathered([*runs, own])
     assert found.shown[FIG12.name, "simulated"].covered() == [*FIG12.variants, "mine"]
 

@@ -145,11 +145,11 @@ def test_scaling_is_computed_from_the_runs():
     assert ours("vgg16-compression-comparable", runs) == pytest.approx(0.911, abs=1e-3)
     assert ours("gtopk-stable", runs) > 1 > ours("topk-drops", runs)
     own = [
-        run | {"setting": "mine", "factors": of} for run, of in zip(runs, ({}, runs[1]["factors"] | {"method": "M"}))
+        run | {"variant": "mine", "factors": of} for run, of in zip(runs, ({}, runs[1]["factors"] | {"method": "M"}))
     ]
     every = tables.iterations(results.gather(Read([*runs, *own], [])))
     assert len(every[every["kind"] == "simulated"]) == len(runs)
-    few = [run for run in runs if not run["setting"].startswith("AlexNet")]
+    few = [run for run in runs if not run["variant"].startswith("AlexNet")]
     assert judged("over-dense-least", few).outcome.reason == "no results for AlexNet"
 
 

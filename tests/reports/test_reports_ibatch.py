@@ -35,7 +35,7 @@ def reference():
     for _, _, run, _ in catalogue.runs("ibatch", reference_root()):
         if run.get("program", "train") == "train":
             named = results.named(run)
-            found[named["experiment"], run["testbed"], run["setting"]] = run
+            found[named["experiment"], run["testbed"], run["variant"]] = run
     return found
 
 
@@ -123,7 +123,7 @@ def run(variant, seconds=1.0, experiment="fig5-vgg19", took=None, seed=0, **more
     of = factors.known("ibatch", experiment).get(variant, {})
     names = ("forward_end_s", "pull_s", "forward_s", "overlap_s")
     rank = dict(zip(names, took or ())) | {"role": "worker", "steps": 2}
-    return {"experiment": experiment, "setting": variant, "factors": of, "seed": seed, "breakdown": False,
+    return {"experiment": experiment, "variant": variant, "factors": of, "seed": seed, "breakdown": False,
             "program": "train", "kind": "simulated", "workers": of.get("workers", 1), "testbed": "paper/ibatch",
             "batch": 4 * of.get("workers", 1),
             "model": {"name": "vgg19", "parameters": 1_500_000}, "step": {"mean_s": seconds},
@@ -210,7 +210,7 @@ def test_layers_batches_and_gaps_come_from_the_profile():
 
 def test_shares_of_random_profiles_are_of_all_of_them():
     rows = [{"family": family, "modes": {"greedy": {"optimal": of}}} for family, of in (("uniform", 1.0), (None, 0.25))]
-    probe = run(results.RANDOM, paper="ibatch", program="batching", result={"rows": rows}, cell="all")
+    probe = run(results.RANDOM, paper="ibatch", program="batching", result={"rows": rows}, run="all")
     assert value(judged("random-optimal", probe)) == 0.25
 
 

@@ -162,7 +162,7 @@ def test_numbers_of_figures_1_and_5():
     assert judged("fig1-heavy-k80", runs).ours == pytest.approx((0.5 - 0.35) * 0.5 * 0.75)
     assert judged("fig1-slower-than-one", runs).ours == pytest.approx(2 * (1 - 0.65 * 0.75))
     for run in runs:
-        run["phases"] |= {"communicate": 0.0} if run["setting"] == "vgg16-32" else {}
+        run["phases"] |= {"communicate": 0.0} if run["variant"] == "vgg16-32" else {}
     assert judged("fig1-workers", runs).ours == pytest.approx(12 / 15)
     assert "no results for alexnet" in judged("fig1-heavy-k80", made.fig1(models=("vgg16",))).reason
     assert judged("fig5-reduction", [made.layer_sizes()]).ours == pytest.approx(1 - 0.524 / 553.4, abs=1e-3)
@@ -198,7 +198,7 @@ def test_time_to_accuracy_is_epochs_times_epoch_times():
 def test_weight_versions_and_memory():
     runs = made.versions(seeds=3)
     assert judged("stashing-critical", runs).ours == pytest.approx(0.15, abs=0.005)
-    worse = [run | {"final": run["final"] | {"top1": 0.5}} if run["setting"] == "stashing" else run for run in runs]
+    worse = [run | {"final": run["final"] | {"top1": 0.5}} if run["variant"] == "stashing" else run for run in runs]
     assert judged("stashing-between", runs).ours == 0 and judged("stashing-between", worse).ours > 0.1
     measured = made.measured(seeds=3)
     assert judged("measured-vgg-pipedream", measured, "measured").ours == pytest.approx(0.9 / 0.5)

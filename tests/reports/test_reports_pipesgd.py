@@ -41,13 +41,13 @@ def summaries():
 
 def seconds(summaries, experiment, variant, kind="simulated"):
     """Of an iteration, one a seed."""
-    runs = [s for s in summaries if (s["experiment"], s["setting"], s["kind"]) == (experiment, variant, kind)]
+    runs = [s for s in summaries if (s["experiment"], s["variant"], s["kind"]) == (experiment, variant, kind)]
     return [run["final"]["train_s"] / run["iterations"] for run in runs]
 
 
 def emulated(summaries):
     """Seconds of an iteration at the paper's rate by variant."""
-    variants = {s["setting"] for s in summaries if (s["experiment"], s["kind"]) == ("fig4-alexnet", "emulated")}
+    variants = {s["variant"] for s in summaries if (s["experiment"], s["kind"]) == ("fig4-alexnet", "emulated")}
     return {variant: median(seconds(summaries, "fig4-alexnet", variant, "emulated")) for variant in variants}
 
 

@@ -25,7 +25,7 @@ GAP = {
 def run(variant, share, examples, metric="top1"):
     one = make("D-Sync", "measured", 0)
     final = {metric: share, "test_loss": 1.0, "train_s": 1.0}
-    return one | {"setting": variant, "metric": metric, "final": final, "dataset": {"name": "d", "test": examples}}
+    return one | {"variant": variant, "metric": metric, "final": final, "dataset": {"name": "d", "test": examples}}
 
 
 def judged(a, b, examples):

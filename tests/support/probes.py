@@ -50,7 +50,7 @@ def composed(experiment: str) -> dict[str, Any]:
 def configuration(experiment: str, workers: int, **probe: Any) -> dict[str, Any]:
     """An experiment on the made-up testbed, with digits for data."""
     config = composed(experiment) | {"workers": workers}
-    record = {"setting": "s", "key": "k", "hardware": {"class": "none"}, "provenance": {}, "testbed": TESTBED}
+    record = {"variant": "s", "key": "k", "hardware": {"class": "none"}, "provenance": {}, "testbed": TESTBED}
     return config | record | {"batch": 4 * workers, "probe": config["probe"] | probe}
 
 

@@ -1,6 +1,6 @@
 """How ours is computed for a claim: small functions from a group of summaries to one number a seed.
 
-A claims file names one of these functions and its arguments (`setting`: a variant's label); nothing of it is
+A claims file names one of these functions and its arguments (`variant`: a variant's label); nothing of it is
 evaluated as code. Times are seconds an iteration unless said otherwise.
 """
 
@@ -65,7 +65,7 @@ def rates(runs: Iterable[Summary]) -> dict[tuple[str, str], float]:
     """(experiment, variant) -> samples a second of all ranks together, the median over seeds."""
     found: dict[tuple[str, str], list[float]] = {}
     for run in runs:
-        found.setdefault((run["experiment"], run["setting"]), []).append(run["batch"] / run["step"]["mean_s"])
+        found.setdefault((run["experiment"], run["variant"]), []).append(run["batch"] / run["step"]["mean_s"])
     return {place: median(values) for place, values in found.items()}
 
 

@@ -175,7 +175,7 @@ class Court:
         there = self.by_place.get(end, {})
         twins = [
             there[place(run)]
-            | {name: run[name] for name in ("experiment", "setting", "factors", "seed") if name in run}
+            | {name: run[name] for name in ("experiment", "variant", "factors", "seed") if name in run}
             for run in group.summaries
             if place(run) in there
         ]

@@ -95,7 +95,7 @@ def table(shown: Shown, found: Results, made: Made) -> pd.DataFrame:
             for run in [*group.used(), *_alike(group, found)]:
                 own = tidy.run(run) if shown.table != "runs" else {}
                 about = {"experiment": experiment, "kind": kind, "model": own.get("model"), "seed": run["seed"]}
-                about |= {"variant": run["setting"], "workers": run["workers"], "testbed": run["testbed"]}
+                about |= {"variant": run["variant"], "workers": run["workers"], "testbed": run["testbed"]}
                 about |= {"breakdown": bool(run.get("breakdown"))} if isinstance(group, Group) else {}
                 rows += [about | row for row in tidy.rows(shown.table, run)]
     return tidy.frame(rows)

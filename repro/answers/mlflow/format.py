@@ -17,8 +17,8 @@ SERIES = ("system", TARGET)  # sections whose metrics have a value at many times
 # Parts of a configuration that describe the whole experiment, or a value's origin, and of a record that are no
 # configuration.
 NOT_PARAMETERS: tuple[str, ...] = ("grid", "exclude", "label", "testbeds", "scales", "title", "seeds")
-NOT_PARAMETERS += ("changed", "sources", "bounds", "claims", "paper", "figure", "settings")
-NOT_PARAMETERS += ("key", "cell", "config", "experiment", "hardware", "provenance", "started_at")
+NOT_PARAMETERS += ("changed", "sources", "bounds", "claims", "paper")
+NOT_PARAMETERS += ("key", "run", "config", "experiment", "hardware", "provenance", "started_at")
 
 
 class Point(NamedTuple):
@@ -41,7 +41,7 @@ def experiment_name(record: Mapping[str, Any]) -> str:
 
 
 def plain_name(record: Mapping[str, Any]) -> str:
-    return f"{record['paper']}/{record.get('experiment') or record['figure']}"
+    return f"{record['paper']}/{record['experiment']}"
 
 
 def is_series(metric: str) -> bool:
@@ -121,7 +121,7 @@ def tags(record: dict[str, Any]) -> dict[str, str]:
     """What runs are grouped and filtered by. `group` is the same for the seeds of one variant in one configuration."""
 
     summarised = isinstance(record.get("dataset"), dict) and isinstance(record["dataset"].get("standin"), bool)
-    plain = ("setting", "seed", "scale", "breakdown", "workers", "fabric", "launcher")
+    plain = ("variant", "seed", "scale", "breakdown", "workers", "fabric", "launcher")
     found = {"kind": kind_of(record)} | {key: record.get(key) for key in plain}
     found["imbalance"] = named(record, "imbalance")
     found |= {key: named(record, key) for key in ("strategy", "testbed", "dataset")}
@@ -131,7 +131,7 @@ def tags(record: dict[str, Any]) -> dict[str, str]:
         "hardware": named(record, "hardware", "class"),
         "group": " / ".join(str(part) for part in _group(record) if part),
         "repro.key": record["key"],
-        "repro.cell": record.get("cell"),
+        "repro.run": record.get("run"),
     }
     if commit := (record.get("provenance") or {}).get("commit"):
         found["mlflow.source.git.commit"] = commit
@@ -145,7 +145,7 @@ def _group(record: Mapping[str, Any]) -> tuple[Any, ...]:
     config = record.get("config")
     own = identity.of(record, config)
     changed = identity.described(own, identity.changes(config or record))
-    place = record.get("setting"), named(record, "testbed"), record.get("scale"), exact, changed
+    place = record.get("variant"), named(record, "testbed"), record.get("scale"), exact, changed
     return *place, named(record, "dataset"), identity.digest(own)
 
 

@@ -79,8 +79,8 @@ class Mirror:
     def start(self, record: dict[str, Any]) -> None:
         """Open the run in MLflow, or go on with that of an earlier try.
 
-        record: a resolved configuration with `key`, `cell`, `hardware` and `provenance` added, or a summary with the
-        configuration as `config`: that becomes the run's parameters. Needed: key, paper, experiment (or figure). The
+        record: a resolved configuration with `key`, `run`, `hardware` and `provenance` added, or a summary with the
+        configuration as `config`: that becomes the run's parameters. Needed: key, paper, experiment. The
         run starts at provenance.started_at, else now.
         """
         self._open(record)
@@ -232,7 +232,7 @@ class Mirror:
 
     def _create(self, base: int) -> None:
         self._base, self._logged, self._final = base, set(), {}
-        parts = [self._record.get("setting") or named(self._record, "strategy"), kind_of(self._record)]
+        parts = [self._record.get("variant") or named(self._record, "strategy"), kind_of(self._record)]
         name = ", ".join([str(part) for part in parts if part] + [f"seed {self._record.get('seed', 0)}"])
         # all of the tags with it, or a run that gets no further would not be found again
         known = tags(self._record)
@@ -254,9 +254,9 @@ class Mirror:
         experiments = [one for one in experiments if one not in self.store.made]
         if not experiments:
             return []
-        key, cell = record["key"], record.get("cell")
+        key, name = record["key"], record.get("run")
         found = self.store.client.search_runs(experiments, f"tags.`repro.key` = '{key}'", max_results=100)
-        mine = [run for run in found if cell is None or run.data.tags.get("repro.cell", cell) == cell]
+        mine = [run for run in found if name is None or run.data.tags.get("repro.run", name) == name]
         return sorted(mine, key=lambda run: (-len(run.data.metrics), -len(run.data.params), run.info.run_id))
 
     def _open_experiment(self) -> tuple[str, list[Any]]:

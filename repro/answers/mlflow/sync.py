@@ -162,7 +162,7 @@ def sync_one(store: Store, folder: Path) -> Mirror | str | None:
 
 def describe(folder: Path, summary: dict[str, Any] | None, events: list[dict[str, Any]]) -> dict[str, Any]:
     """What `Mirror.start` wants to know of a run, from its folder `<paper>/<experiment>/<run>`."""
-    record: dict[str, Any] = dict(zip(("paper", "experiment", "cell"), folder.parts[-3:]))
+    record: dict[str, Any] = dict(zip(("paper", "experiment", "run"), folder.parts[-3:]))
     path = folder / "config.yaml"
     config = read_yaml(path) if path.is_file() else {}
     started = [event for event in events if event["event"] == "run_start"]
@@ -172,7 +172,7 @@ def describe(folder: Path, summary: dict[str, Any] | None, events: list[dict[str
 def _is_running(folder: Path) -> bool:
     """Whether a command holds the run (`repro.launch.runner.run_folder`): that command mirrors it too."""
     try:
-        with safe_files.open_file(folder / "cell.lock") as file:
+        with safe_files.open_file(folder / "run.lock") as file:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True

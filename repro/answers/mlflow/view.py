@@ -80,7 +80,7 @@ def columns(metric: str, runs: Sequence[Shown]) -> list[str]:
     values: dict[str, set[str | None]] = {}
     for name in sorted({name for run in runs for name in run.params}, key=lambda name: not name.startswith("factors.")):
         values[name] = {run.params.get(name) for run in runs}
-    differ = [name for name, found in values.items() if len(found) > 1 and name.split(".")[0] not in (*SAID, "setting")]
+    differ = [name for name, found in values.items() if len(found) > 1 and name.split(".")[0] not in (*SAID, "variant")]
     numbers = {name for run in runs for name in run.metrics}
     shown = [f"final/{metric}", *sorted(name for name in numbers if name.startswith("time_to/")), *NUMBERS]
     return [

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Some = tuple[dict[str, str], Sequence[Summary]]  # what names runs that stand in one row, and these
 SHOWN = ("hardware", "network", "launcher", "data set", "model", "workers", "batch", "optimizer", "epochs",
          "iterations", "scale", "runs", "seed", "results", "commit", "finished")  # fmt: skip
-OTHERS = ("setting", "testbed", "launcher", "hardware", "data set", "options", "epochs", "batch", "scale", "seed",
+OTHERS = ("variant", "testbed", "launcher", "hardware", "data set", "options", "epochs", "batch", "scale", "seed",
           "finished")  # fmt: skip
 
 

@@ -22,7 +22,7 @@ class Quoted:
 
     @cached_property
     def table(self) -> pd.DataFrame:
-        """As text: place, row, setting, quantity, value, unit, source."""
+        """As text: place, row, variant, quantity, value, unit, source."""
         import pandas as pd
 
         path = CONFIGS / "reference" / f"{self.paper}.csv"
@@ -33,7 +33,7 @@ class Quoted:
             raise InputError(f"{path}: not a readable table ({error})") from None
 
     def maybe(self, *place: str) -> str | None:
-        """A value as the paper prints it, by place, row, setting and quantity; None where it prints nothing."""
+        """A value as the paper prints it, by place, row, variant and quantity; None where it prints nothing."""
         found = self._values.get(place, ())
         if len(found) > 1:
             raise InputError(f"reference/{self.paper}.csv: {len(found)} rows of {', '.join(place)}; there must be one")
@@ -51,7 +51,7 @@ class Quoted:
     @cached_property
     def _values(self) -> dict[tuple[str, ...], list[str]]:
         made: dict[tuple[str, ...], list[str]] = {}
-        for *key, value in self.table[["place", "row", "setting", "quantity", "value"]].itertuples(index=False):
+        for *key, value in self.table[["place", "row", "variant", "quantity", "value"]].itertuples(index=False):
             made.setdefault(tuple(key), []).append(value)
         return made
 

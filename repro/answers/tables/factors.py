@@ -20,36 +20,36 @@ Factors = Mapping[str, Value]
 
 def of(run: Mapping[str, Any]) -> Factors:
     """A run's factors, by name; none of a run that nobody planned."""
-    return run.get("factors") or known(run["paper"], run["experiment"]).get(run["setting"], {})
+    return run.get("factors") or known(run["paper"], run["experiment"]).get(run["variant"], {})
 
 
 @cache
-def known(paper: str, figure: str) -> Mapping[str, Factors]:
-    """Label -> factors, in the order of the files, of all experiments that make a figure."""
+def known(paper: str, experiment: str) -> Mapping[str, Factors]:
+    """Label -> factors, in the order of the files, of all files whose runs are an experiment's."""
     return {
         variant.label: variant.factors
-        for name in _files(paper).get(figure, ())
+        for name in _files(paper).get(experiment, ())
         for variant in config.own_variants(name)
     }
 
 
 @cache
 def _files(paper: str) -> Mapping[str, list[str]]:
-    """Figure -> the experiments that make it; an experiment's own name, by which pages tell them apart -> itself."""
+    """Experiment -> the files whose runs are its; a file's own name, by which pages tell them apart -> itself."""
     found: dict[str, list[str]] = {}
     for name in config.group_names("experiment"):
         if name.startswith(f"{paper}/"):
-            for called in {config.own_file(name).get("figure", ""), name.partition("/")[2]}:
+            for called in {config.own_file(name).get("experiment", ""), name.partition("/")[2]}:
                 found.setdefault(called, []).append(name)
     return found
 
 
 @cache
-def variants(paper: str, figure: str) -> Mapping[str, tuple[str, Mapping[str, Any]]]:
-    """Label -> (strategy, its options) as the files of a figure have them, without what they take from elsewhere."""
+def variants(paper: str, experiment: str) -> Mapping[str, tuple[str, Mapping[str, Any]]]:
+    """Label -> (strategy, its options) as an experiment's files have them, without what they take from elsewhere."""
     return {
         variant.label: _strategy(config.own_file(name), variant)
-        for name in _files(paper).get(figure, ())
+        for name in _files(paper).get(experiment, ())
         for variant in config.own_variants(name)
     }
 

@@ -100,7 +100,7 @@ class Group(Together):
         if (variant, breakdown) not in self._runs:
             found: dict[int, Summary] = {}
             for run in sorted(self.summaries, key=finished):
-                if run["setting"] == variant and bool(run["breakdown"]) == breakdown:
+                if run["variant"] == variant and bool(run["breakdown"]) == breakdown:
                     found[run["seed"]] = run
             self._runs[variant, breakdown] = dict(sorted(found.items()))
         return self._runs[variant, breakdown]
@@ -176,9 +176,9 @@ def key_of(summary: Summary, varies: Sequence[str] = ()) -> tuple:
 
 def belongs(summary: Summary, experiment: Experiment) -> bool:
     """Is this run one of the experiment's variants as the paper has them (not, say, Pipe-SGD with K = 3)?"""
-    if summary["experiment"] != experiment.name or summary["setting"] not in experiment.variants:
+    if summary["experiment"] != experiment.name or summary["variant"] not in experiment.variants:
         return False
-    strategy, options = experiment.variants[summary["setting"]]
+    strategy, options = experiment.variants[summary["variant"]]
     return strategy in ("", summary["strategy"]) and all(
         summary["options"].get(name, value) == value for name, value in options.items()
     )
@@ -204,7 +204,7 @@ def _same_options(runs: Sequence[Summary]) -> tuple[list[Summary], list[Summary]
     variants: dict[str, dict[str, list[Summary]]] = {}
     for run in runs:
         options = json.dumps([run["strategy"], run["options"]], sort_keys=True)
-        variants.setdefault(run["setting"], {}).setdefault(options, []).append(run)
+        variants.setdefault(run["variant"], {}).setdefault(options, []).append(run)
     kept: set[int] = set()
     for of_variant in variants.values():
         best = max(of_variant.values(), key=lambda some: (len({c["seed"] for c in some}), max(map(finished, some))))
@@ -245,7 +245,7 @@ def widened(experiment: Experiment, summaries: Sequence[Summary]) -> Experiment:
     found = dict(experiment.variants)
     for summary in summaries:
         if summary["experiment"] == experiment.name:
-            found.setdefault(summary["setting"], ("", {}))
+            found.setdefault(summary["variant"], ("", {}))
     return replace(experiment, variants=found)
 
 
@@ -255,5 +255,5 @@ def strangers(summaries: Sequence[Summary], experiments: Sequence[Experiment]) -
     found = []
     for name in sorted({s["experiment"] for s in rest}):
         of_name = [s for s in rest if s["experiment"] == name]
-        found += groups(of_name, sorted({s["setting"] for s in of_name}))
+        found += groups(of_name, sorted({s["variant"] for s in of_name}))
     return found

@@ -34,12 +34,11 @@ def read(paper: str, root: Path | None = None) -> list[Summary]:
         summary = foreign.taken(summary)
         if wrong := needed.problem(summary):
             if origin == catalogue.REFERENCE:
-                raise InputError(f"{path}: {summary['cell']}: not a readable summary ({foreign.plain(wrong)})")
+                raise InputError(f"{path}: {summary['run']}: not a readable summary ({foreign.plain(wrong)})")
             warn(f"{path}: not a readable summary ({foreign.plain(wrong)}); left out; remove it to repeat the run")
             continue
         if summary.get("status", "finished") == "finished":
-            own = {"root": origin, "figure": summary["experiment"]}  # which pages may call otherwise
-            found.append(summary | _testbed(summary) | own)
+            found.append(summary | _testbed(summary) | {"root": origin})
     return found
 
 

@@ -53,7 +53,7 @@ def model(run: Summary) -> str:
         return str(found)
     known = run.get("model")
     name = known.get("name") if isinstance(known, Mapping) else known
-    return str(name or run["setting"])
+    return str(name or run["variant"])
 
 
 def key_of(summary: Summary) -> tuple:
@@ -71,7 +71,7 @@ def groups(summaries: Sequence[Summary]) -> list[ProbeGroup]:
     """The runs by `key_of`: of each variant, testbed, model, world size and seed the latest."""
     found: dict[tuple, dict[tuple, Summary]] = {}
     for summary in sorted(_latest_parameters(summaries), key=finished):
-        place = (summary["setting"], summary["testbed"], model(summary), summary["workers"], summary["seed"])
+        place = (summary["variant"], summary["testbed"], model(summary), summary["workers"], summary["seed"])
         found.setdefault(key_of(summary), {})[place] = summary
     order = {key: sorted(by_place, key=lambda c: (c[1:3], c[3], c[0], c[4])) for key, by_place in found.items()}
     return [ProbeGroup(key, tuple(found[key][place] for place in order[key])) for key in sorted(found, key=repr)]
@@ -110,10 +110,10 @@ def sweep(runs: Sequence[Summary]) -> tuple[dict[str, ProbeGroup], list[Group]]:
             scales[s["experiment"]] = max(scales.get(s["experiment"], rank), rank)
         kept: dict[tuple[Any, ...], Summary] = {}
         for s in _latest_parameters([s for s in good if str(s.get("scale")) == scales[s["experiment"]][2]]):
-            place = (s["experiment"], s["testbed"], s["model"]["name"], s["setting"], s["workers"], s["seed"])
+            place = (s["experiment"], s["testbed"], s["model"]["name"], s["variant"], s["workers"], s["seed"])
             kept[place] = max(kept.get(place, s), s, key=finished)
         if kept:
             found[kind] = ProbeGroup((), tuple(kept[key] for key in sorted(kept, key=repr)))
     chosen = {id(one) for group in found.values() for one in group.used()}
     rest = [s for s in runs if id(s) not in chosen]
-    return found, of_training(rest, sorted({s["setting"] for s in rest}))
+    return found, of_training(rest, sorted({s["variant"] for s in rest}))

@@ -41,7 +41,7 @@ def of_function(compute: Callable[[Group], Outcome], group: Group) -> list[float
 
 
 def _with(group: Group, signs: Mapping[str, int]) -> Group:
-    runs = (_at(run, signs.get(run["setting"], 0)) for run in group.summaries)
+    runs = (_at(run, signs.get(run["variant"], 0)) for run in group.summaries)
     return Group(group.key, tuple(runs), group.variants)
 
 

@@ -29,7 +29,7 @@ def rows(group: AnyGroup, table: str = "runs") -> list[Row]:
     for run in group.used():
         own = of_run(run) | {"root": run.get("root")}
         if table == "rows":
-            found += [own | row | {"variant": row.get("setting", run.get("program"))} for row in tidy.rows("rows", run)]
+            found += [own | row | {"variant": row.get("variant", run.get("program"))} for row in tidy.rows("rows", run)]
         elif run.get("program") == "validation":
             found += [own | _validated(row) for row in run["result"]["rows"]]
         else:
@@ -40,7 +40,7 @@ def rows(group: AnyGroup, table: str = "runs") -> list[Row]:
 
 def _validated(row: Mapping[str, Any]) -> dict[str, Any]:
     """Of a strategy that the validation ran: its step, the turns' median, least and most."""
-    return {"variant": row["setting"], "bytes": row["bytes"], "breakdown": False} | {
+    return {"variant": row["variant"], "bytes": row["bytes"], "breakdown": False} | {
         f"iteration_s{end}": row["observed_s"][which] for end, which in ENDS.items()
     }
 

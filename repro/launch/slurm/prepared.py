@@ -63,7 +63,7 @@ def load_all(folders: Sequence[Path]) -> list[Run]:
             if not path.is_file():
                 raise InputError(f"no {path}: not a run that `repro submit` prepared, or not visible here")
             config = checked(RunConfig, files.read_yaml(path))
-            runs.append(Run(f"{config.paper}/{config.figure}", config.setting, config, config.seed))
+            runs.append(Run(f"{config.paper}/{config.experiment}", config.variant, config, config.seed))
             expansion.check(config)
         expansion.identify(runs, site.load().hardware_class())
     except InputError as error:

@@ -1,7 +1,7 @@
 """What was submitted: a folder each in `results/slurm/`, with script, site options, output and `submission.json`.
 
     {"experiment", "submitted_at", "command", "arrays": [{"job", "script", "ranks", "nodes", "partition", "messages",
-     "cells": [{"path" (below the results folder), "label", "key", "metric", "task"}, ...]}, ...]}
+     "runs": [{"path" (below the results folder), "label", "key", "metric", "task"}, ...]}, ...]}
 
 task: of the array, which carries out the runs that have its number in their order.
 """
@@ -42,7 +42,7 @@ def write(folder: Path, submission: dict[str, Any]) -> None:
 
 def tasks(array: dict[str, Any]) -> list[tuple[dict[str, Any], int]]:
     """The runs of an array, and which of its tasks carries out each: the n-th the n-th where the record has none."""
-    return [(run, run.get("task", number)) for number, run in enumerate(array["cells"])]
+    return [(run, run.get("task", number)) for number, run in enumerate(array["runs"])]
 
 
 def read(experiment: str | None = None) -> Iterator[tuple[Path, dict[str, Any]]]:

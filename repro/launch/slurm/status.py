@@ -34,7 +34,7 @@ def status(experiment: str | None = None) -> list[dict[str, Any]]:
         run["path"]: (str(folder), array["job"])
         for folder, submission in submissions
         for array in submission["arrays"]
-        for run in array["cells"]
+        for run in array["runs"]
     }
     found = []
     for folder, submission in submissions:
@@ -49,7 +49,7 @@ def status(experiment: str | None = None) -> list[dict[str, Any]]:
                 run_status(folder, array, run, task, tasks.get((job, task)), ends.get((job, task)))
                 for run, task in mine
             ]
-            arrays.append({name: array[name] for name in ("job", "ranks", "nodes", "partition")} | {"cells": runs})
+            arrays.append({name: array[name] for name in ("job", "ranks", "nodes", "partition")} | {"runs": runs})
         if arrays:
             found.append({name: submission[name] for name in ("experiment", "submitted_at")} | {"arrays": arrays})
     return found
@@ -132,14 +132,14 @@ def lines(found: list[dict[str, Any]]) -> list[str]:
     """The same for people: a head for each array, a line for each run, and one that counts."""
     shown: list[str] = []
     counts = dict.fromkeys(ORDER, 0)
-    width = max(len(run["label"]) for submission in found for array in submission["arrays"] for run in array["cells"])
+    width = max(len(run["label"]) for submission in found for array in submission["arrays"] for run in array["runs"])
     for submission in found:
         for array in submission["arrays"]:
             where = f"{array['ranks']} ranks on {array['nodes']} node{'s' * (array['nodes'] > 1)}"
             partition = f", partition {array['partition']}" if array["partition"] else ""
             at = submission["submitted_at"].replace("T", " ")[:16]
             shown.append(f"{submission['experiment']}: job {array['job']}, {where}{partition}, submitted {at} UTC")
-            for run in array["cells"]:
+            for run in array["runs"]:
                 counts[run["state"]] += 1
                 shown.append(f"  {run['state']:9} {run['label']:{width}}  {details(run)}".rstrip())
     shown.append(", ".join(f"{number} {state}" for state, number in counts.items() if number))

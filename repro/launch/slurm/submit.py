@@ -187,7 +187,7 @@ def submit(runs: Sequence[Run], site: sites.Site, mlflow: bool) -> dict[str, Any
                 "nodes": asks.nodes,
                 "partition": site.partition,
                 "messages": asks.messages,
-                "cells": [
+                "runs": [
                     {
                         "path": str(run.folder.relative_to(folder.parents[1])),
                         "label": run.label,

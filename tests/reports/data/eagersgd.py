@@ -82,7 +82,7 @@ def run(experiment, variant, kind="measured", seed=0, compute=0.02, delay=0.0, w
         "wait": max(0.0, step - compute - delay / workers),
     }  # fmt: skip
     summary = one | {
-        "paper": "eagersgd", "experiment": experiment.name, "setting": variant, "program": "train", "metric": metric,
+        "paper": "eagersgd", "experiment": experiment.name, "variant": variant, "program": "train", "metric": metric,
         "strategy": plugin, "options": options, "curve": curve, "epochs": 4, "iterations": iterations,
         "iterations_per_epoch": per_epoch, "targets": {}, "workers": workers, "ranks": workers,
         "batch": batch or BATCH[model], "phases": phases, "step": dict.fromkeys(("mean_s", "median_s"), step),
@@ -93,7 +93,7 @@ def run(experiment, variant, kind="measured", seed=0, compute=0.02, delay=0.0, w
         "testbed": f"paper/eagersgd-{model.replace('_', '-')}" if simulated else "here", "min_compute_s": None,
         "imbalance": {"name": "random_one", "delay_s": delay} if delay else {"name": "none"},
         "counters": {}, "staleness": [], "key": f"{experiment.name}-{variant}-{kind}-{seed}-{workers}",
-        "cell": f"{variant}-{kind}-{seed}-{workers}",
+        "run": f"{variant}-{kind}-{seed}-{workers}",
     }  # fmt: skip
     if plugin.startswith("eager") and workers > 1:
         summary |= rounds(workers, iterations, 1.0 if "quorum" in variant else ACTIVE[base], options["late"] == "drop")

@@ -41,7 +41,7 @@ def training(experiment, variant, kind, seed=0, **changes):
     lossy = {"sent_mass": 100.0, "dropped_mass": 40.0, "lost_mass": 0.0 if "exact" in variant else 3.0}
     simulated = kind == "simulated"
     more = {
-        "paper": "gtopk", "experiment": experiment.name, "setting": variant, "program": "train", "strategy": strategy,
+        "paper": "gtopk", "experiment": experiment.name, "variant": variant, "program": "train", "strategy": strategy,
         "options": warmup | dict(options), "metric": metric, "curve": points, "epochs": 4, "iterations": 80,
         "final": {metric: points[-1][metric], "test_loss": 1.0, "train_s": points[-1]["train_s"]}, "targets": {},
         "dataset": {"name": "ptb" if metric == "perplexity" else "cifar10-subset", "standin": False, "train": 5000,
@@ -49,7 +49,7 @@ def training(experiment, variant, kind, seed=0, **changes):
         "model": {"name": model, "parameters": 5_000_000},
         "testbed": f"paper/gtopk-{model}" if simulated else "shaped/1g", "batch": 512,
         "counters": lossy if strategy == "gtopk" else {}, "key": f"{experiment.name}-{variant}-{kind}-{seed}",
-        "cell": f"{variant}-{kind}-{seed}", "optimizer": {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.0},
+        "run": f"{variant}-{kind}-{seed}", "optimizer": {"lr": 0.1, "momentum": 0.9, "weight_decay": 0.0},
     }  # fmt: skip
     return one | more | changes
 
@@ -83,7 +83,7 @@ def scaled(model, algorithm, workers, compression=1.0, seed=0):
         "forward": passes / 3, "backward": 2 * passes / 3, "compress": select, "communicate": sent,
     }  # fmt: skip
     return one | {
-        "paper": "gtopk", "experiment": "fig10", "setting": variant, "program": "train", "workers": workers,
+        "paper": "gtopk", "experiment": "fig10", "variant": variant, "program": "train", "workers": workers,
         "factors": {"model": model, "method": algorithm, "workers": workers},
         "strategy": STRATEGIES[algorithm], "options": {}, "ranks": workers, "batch": workers * BATCH[model],
         "testbed": f"paper/gtopk-{model.lower().replace('-', '')}", "phases": phases, "targets": {}, "curve": [],
@@ -91,7 +91,7 @@ def scaled(model, algorithm, workers, compression=1.0, seed=0):
         "communication": {"total_s": sent, "exposed_s": sent, "overlapped_s": 0.0},
         "final": {"top1": None, "test_loss": None, "train_s": 10 * total}, "iterations": 10,
         "model": {"name": model.lower(), "parameters": PARAMETERS[model]}, "counters": {},
-        "key": variant, "cell": variant.replace(", ", "-"),
+        "key": variant, "run": variant.replace(", ", "-"),
     }  # fmt: skip
 
 
@@ -156,7 +156,7 @@ def links(workers=4):
     for model in MODELS:
         for algorithm in ALGORITHMS:
             total, passes, *_ = step(model, algorithm, workers)
-            rows.append({"setting": algorithm, "strategy": STRATEGIES[algorithm], "twin": STRATEGIES[algorithm],
+            rows.append({"variant": algorithm, "strategy": STRATEGIES[algorithm], "twin": STRATEGIES[algorithm],
                          "bytes": 4 * PARAMETERS[model], "simulated_s": 1.01 * total, "computation_s": passes,
                          "observed_s": {"median": total, "min": 0.98 * total, "max": 1.03 * total}})  # fmt: skip
     result = {"computation": "sleep", "networks": {}, "rows": rows}

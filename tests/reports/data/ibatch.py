@@ -128,7 +128,7 @@ def run(experiment, variant, mode, found, testbed=TESTBEDS[0], kind="simulated",
     }  # fmt: skip
     own = found.servers if found.servers else 0
     return one | {
-        "paper": "ibatch", "experiment": experiment, "setting": variant, "program": "train",
+        "paper": "ibatch", "experiment": experiment, "variant": variant, "program": "train",
         "strategy": STRATEGIES.get(mode, "ibatch"), "options": {}, "workers": workers, "ranks": workers + own,
         "batch": 4 * workers, "iterations": 3, "iterations_per_epoch": 3, "epochs": 1, "targets": {}, "phases": phases,
         "trace": [], "step": dict.fromkeys(("mean_s", "median_s", "min_s", "max_s"), step), "testbed": testbed,
@@ -138,7 +138,7 @@ def run(experiment, variant, mode, found, testbed=TESTBEDS[0], kind="simulated",
         "pipeline": described(found, mode, STRATEGIES.get(mode, "ibatch")),
         "per_rank": [worker(found, mode)] * workers + [{"role": "server"}] * own,
         "key": f"{experiment}-{model}-{variant}-{testbed}-{kind}-{seed}",
-        "cell": f"{model}-{variant}-{testbed}-{kind}-{seed}".replace("/", "-"),
+        "run": f"{model}-{variant}-{testbed}-{kind}-{seed}".replace("/", "-"),
     } | changes  # fmt: skip
 
 

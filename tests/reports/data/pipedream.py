@@ -87,7 +87,7 @@ def run(experiment, variant, kind="simulated", seed=0, step=0.1, workers=4, batc
         "forward": computing / 3, "backward": 2 * computing / 3, "communicate": stall,
     }  # fmt: skip
     return one | {
-        "paper": "pipedream", "experiment": experiment, "setting": variant, "program": "train", "strategy": strategy,
+        "paper": "pipedream", "experiment": experiment, "variant": variant, "program": "train", "strategy": strategy,
         "options": options, "workers": workers, "ranks": workers, "batch": batch, "iterations": 40,
         "iterations_per_epoch": 10, "epochs": 4, "targets": {}, "phases": phases, "trace": [],
         "step": dict.fromkeys(("mean_s", "median_s", "min_s", "max_s"), step),
@@ -97,7 +97,7 @@ def run(experiment, variant, kind="simulated", seed=0, step=0.1, workers=4, batc
         "per_rank": per_rank(config) if config else [],
         "testbed": testbed or ("paper/pipedream-a" if kind == "simulated" else "here"),
         "key": f"{experiment}-{variant}-{kind}-{seed}-{testbed}",
-        "cell": f"{variant}-{kind}-{seed}-{testbed}",
+        "run": f"{variant}-{kind}-{seed}-{testbed}",
     } | changes  # fmt: skip
 
 

@@ -21,9 +21,9 @@ def probe(program, experiment, variant, result, kind="measured", seed=0, testbed
     testbed = testbed or one["testbed"]
     name = f"{variant}-{testbed}-{workers}-{kind}-{seed}"
     return {key: one[key] for key in keep} | {
-        "experiment": experiment, "setting": variant, "program": program, "testbed": testbed, "workers": workers,
+        "experiment": experiment, "variant": variant, "program": program, "testbed": testbed, "workers": workers,
         "ranks": workers, "strategy": "dsync", "options": {}, "model": {"name": "mnist_mlp", "parameters": 648010},
-        "dataset": {"name": "mnist", "standin": False}, "key": name, "cell": name, "metrics": {}, "line": "",
+        "dataset": {"name": "mnist", "standin": False}, "key": name, "run": name, "metrics": {}, "line": "",
         "result": result,
     } | changes  # fmt: skip
 
@@ -32,7 +32,7 @@ def timing_entry(variant, step, predicted, comp, comm, equation, strategy="pipe_
     """One of a timing result's variants; seconds."""
     options = {"codec": "none", "algorithm": "ring"} | options
     return {
-        "setting": variant, "strategy": strategy, "options": options, "steps": 20,
+        "variant": variant, "strategy": strategy, "options": options, "steps": 20,
         "observed_s": {"median": step, "min": 0.95 * step, "max": 1.2 * step}, "predicted_s": predicted,
         "equation": equation, "printed_s": None if equation == "server" else 0.98 * predicted,
         "terms": {"l_up": 0.1 * comp, "l_comp": 0.9 * comp, "l_comm": comm},
@@ -76,7 +76,7 @@ def timing_result(workers, beta, slow=1.0, kinds=("D-Sync", "Pipe-SGD", "Pipe-SG
                 "relative_error": 0.02, "points": points},
         "codecs": {}, "compute": {"forward_s": MS, "backward_s": 2 * MS, "update_s": MS,
                                   "first_segment_backward_s": {"2": MS}},
-        "settings": made,
+        "variants": made,
     }  # fmt: skip
 
 
@@ -99,7 +99,7 @@ def timings(seeds=2):
         beta = 8e-10 * 10 / gigabits
         result = timing_result(4, beta, kinds=(), segments=(1, 2, 4, 8))
         if gigabits == 100:
-            result["settings"][2]["observed_s"] |= {"median": 3.5 * MS, "min": 3.5 * MS}
+            result["variants"][2]["observed_s"] |= {"median": 3.5 * MS, "min": 3.5 * MS}
         one = probe("timing", "gradient-communication", f"MNIST-MLP on {gigabits} Gbit/s", result, "simulated",
                     testbed=f"paper/pipesgd-{gigabits}g")  # fmt: skip
         one["factors"] = {"model": "MNIST-MLP", "gbit": gigabits}

@@ -79,8 +79,8 @@ def make(
     }
     simulated = kind == "simulated"
     summary = {
-        "schema": 1, "status": "finished", "key": f"{variant}-{seed}", "cell": f"{variant}-{kind}-{seed}",
-        "paper": "pipesgd", "experiment": experiment.name, "setting": variant, "strategy": strategy,
+        "schema": 1, "status": "finished", "key": f"{variant}-{seed}", "run": f"{variant}-{kind}-{seed}",
+        "paper": "pipesgd", "experiment": experiment.name, "variant": variant, "strategy": strategy,
         "options": dict(options), "kind": kind, "testbed": "paper/pipesgd" if simulated else "here",
         "fabric": "virtual" if simulated else "mpi", "launcher": "virtual" if simulated else "mpirun", "workers": 4,
         "ranks": 5 if variant == "PS-Sync" else 4, "seed": seed, "scale": "full", "breakdown": False, "batch": 100,

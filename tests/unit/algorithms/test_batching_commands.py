@@ -171,7 +171,7 @@ def composed(*overrides: str):
 
 
 def configured(probe: dict, *overrides: str, seed: int = 0) -> dict:
-    more = {"program": "batching", "probe": probe, "seed": seed, "setting": "random", "key": "k"}
+    more = {"program": "batching", "probe": probe, "seed": seed, "variant": "random", "key": "k"}
     return composed(*overrides) | more | {"hardware": {"class": "none"}, "provenance": {}}
 
 

@@ -30,7 +30,7 @@ NOT_JSON = {
     "9" * 5000: "4300",
 }
 GOOD = {
-    "status": "finished", "key": "k", "paper": "pipesgd", "experiment": "fig1", "setting": "D-Sync", "seed": 0,
+    "status": "finished", "key": "k", "paper": "pipesgd", "experiment": "fig1", "variant": "D-Sync", "seed": 0,
     "metric": "top1", "workers": 4, "breakdown": False, "dataset": {"name": "mnist"}, "final": {"top1": None},
     "curve": [{"iteration": 1, "train_s": 0.5, "loss": None}], "phases": {"forward": 0.1}, "server_phases": None,
     "step": {"mean_s": 0.1}, "trace": [{"start": 0, "end": 1.5, "name": "forward"}],
@@ -70,7 +70,7 @@ def test_what_is_not_json_is_one_line_wherever_it_is_read(tmp_path, monkeypatch,
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        ({"setting": 5}, "setting is not a text"),
+        ({"variant": 5}, "variant is not a text"),
         ({"status": None}, "status is not a text"),
         ({"paper": ["a"]}, "paper is not a text"),
         ({"workers": "4"}, "workers is not a whole number"),

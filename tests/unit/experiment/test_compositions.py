@@ -106,7 +106,7 @@ def test_a_gpu_adds_breakdown_runs_to_the_measured_ones(monkeypatch):
     found = runs.expand(FIG4, ["seeds=2"])
     exact = [run for run in found if run.config.breakdown]
     measured = [run for run in found if run.config.testbed.kind == "measured" and not run.config.breakdown]
-    assert exact and [run.config.setting for run in exact] == [run.config.setting for run in measured if run.seed == 0]
+    assert exact and [run.config.variant for run in exact] == [run.config.variant for run in measured if run.seed == 0]
     assert {run.config.testbed.kind for run in exact} == {"measured"} and len({run.label for run in found}) == len(
         found
     )

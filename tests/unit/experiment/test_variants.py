@@ -99,7 +99,7 @@ def test_each_paper_has_experiments_with_printed_numbers_of_their_variants():
 def test_the_number_is_the_tables_in_our_unit():
     with (CONFIGS / "reference" / "pipesgd.csv").open() as file:
         rows = [row for row in csv.DictReader(file) if (row["row"], row["quantity"]) == ("MNIST-MLP", "final top-1")]
-    assert quoted("pipesgd/fig4-mnist") == {"final": {row["setting"]: float(row["value"]) for row in rows}}
+    assert quoted("pipesgd/fig4-mnist") == {"final": {row["variant"]: float(row["value"]) for row in rows}}
     steps_a_second = 1.64  # section 6.2.1, of eager-SGD (solo) with 200 ms
     assert quoted("eagersgd/fig10")["ms"]["eager-SGD (solo) 200 ms"] == pytest.approx(1e3 / steps_a_second)
     assert quoted("validation/shaped") == {}
@@ -112,7 +112,7 @@ def test_it_is_no_part_of_a_runs_configuration():
 @pytest.mark.parametrize(
     ("changes", "says"),
     [
-        ({"row": "MNIST"}, "has nothing of any setting in Figure 4, MNIST, final top-1"),
+        ({"row": "MNIST"}, "has nothing of any variant in Figure 4, MNIST, final top-1"),
         ({"variants": {"D-Sync": "DSync"}}, "has nothing of DSync"),
         ({"column": "finals"}, "column"),
         ({"column": "over"}, "`over` names a variant"),
@@ -220,7 +220,7 @@ def made_runs():
 
 def finished(run, tmp_path, **changes):
     config = run.config
-    place = {"paper": config.paper, "experiment": config.figure, "setting": run.variant, "testbed": run.testbed}
+    place = {"paper": config.paper, "experiment": config.experiment, "variant": run.variant, "testbed": run.testbed}
     rest = {"seed": run.seed, "scale": config.scale, "breakdown": config.breakdown, "key": run.key}
     return Found(REFERENCE, tmp_path, place | rest | changes)
 
@@ -279,7 +279,7 @@ def test_the_keys_are_those_under_which_it_would_be_run(made_runs):
 def test_show_says_it_for_each_experiment(capsys, monkeypatch):
     assert main(["show", EXPERIMENT, *TIMING, "--json"]) == 0
     (shown,) = json.loads(capsys.readouterr().out)
-    assert sum(shown["runs"].values()) == shown["cells"] > 0 and shown["config"]["scale"] == "quick"
+    assert sum(shown["standing"].values()) == shown["runs"] > 0 and shown["config"]["scale"] == "quick"
     assert main(["show", EXPERIMENT, *TIMING]) == 0
     out = capsys.readouterr().out
     assert f"# at scale quick: {Standing(**shown['runs'])}\n" in out

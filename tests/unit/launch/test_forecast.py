@@ -33,7 +33,7 @@ def runs():
 def finished(run, seconds, origin=REFERENCE, hour=10, **changes):
     """A record of a run that began at an hour; half of its time it iterated."""
     config = run.config
-    place = {"paper": config.paper, "experiment": config.figure, "setting": run.variant, "testbed": run.testbed}
+    place = {"paper": config.paper, "experiment": config.experiment, "variant": run.variant, "testbed": run.testbed}
     size = {"iterations": run.iterations}
     own = {"kind": config.testbed.kind, "scale": config.scale, "seed": run.seed, "key": "older"}
     ended = f"2026-01-01T{hour}:{seconds // 60:02d}:{seconds % 60:02d}+00:00"
@@ -46,7 +46,7 @@ def finished(run, seconds, origin=REFERENCE, hour=10, **changes):
 def test_the_same_run_counts_most_then_its_variant_at_another_size_then_the_experiment(runs):
     first, *_ = runs
     assert estimates([first], []) == [Estimate(None, UNKNOWN)]
-    like = finished(first, 30, setting="another variant")
+    like = finished(first, 30, variant="another variant")
     assert estimates([first], [like]) == [Estimate(30.0, LIKE, "old")]
     longer = finished(first, 100, scale="full", iterations=5 * first.iterations)
     assert estimates([first], [like, longer]) == [Estimate(60.0, SIZE, "old")]  # 50 s of start, a fifth of the rest
@@ -64,7 +64,7 @@ def test_an_emulated_run_takes_as_long_as_its_simulation_slowed_down():
     assert factor > 1 and emulated.iterations
     share = emulated.iterations / twin.iterations
     of_twin = finished(twin, 7, final={"train_s": 12.0})
-    another = finished(twin, 7, final={"train_s": 30.0}, setting="another variant", hour=11)
+    another = finished(twin, 7, final={"train_s": 30.0}, variant="another variant", hour=11)
     faster = finished(twin, 7, final={"train_s": 3.0}, testbed_model={"device": {"iteration_s": 0.01}}, hour=11)
     assert estimates([emulated], [of_twin, another, faster]) == [
         Estimate(pytest.approx(12.0 * factor * share), SLOWED, "old")

@@ -405,7 +405,7 @@ def test_the_states_of_runs(options, tmp_path, monkeypatch):
     names = ["done", "running", "pending", "requeued", "cancelled", "failed", "early", "stopped"]
     root = tmp_path / "results"
     listed = [{"path": f"p/e/{name}", "label": name, "key": name, "metric": "top1"} for name in names]
-    array = {"job": "7", "script": "job.sbatch", "ranks": 2, "nodes": 1, "partition": None, "cells": listed}
+    array = {"job": "7", "script": "job.sbatch", "ranks": 2, "nodes": 1, "partition": None, "runs": listed}
     folder = root / "slurm" / "20260101-000000-p-e"
     folder.mkdir(parents=True)
     record.write(folder, {"experiment": "p/e", "submitted_at": "2026-01-01T00:00:00+00:00", "arrays": [array]})
@@ -426,7 +426,7 @@ def test_the_states_of_runs(options, tmp_path, monkeypatch):
     monkeypatch.setattr(client, "queued", lambda: tasks)
     monkeypatch.setattr(client, "ended", lambda jobs: {("7", 4): "CANCELLED", ("7", 6): "FAILED"})
     found = status.status("p")
-    by_label = {run["label"]: run for run in found[0]["arrays"][0]["cells"]}
+    by_label = {run["label"]: run for run in found[0]["arrays"][0]["runs"]}
     assert {name: run["state"] for name, run in by_label.items()} == {name: name for name in names} | {
         "early": "failed"
     }
@@ -442,7 +442,7 @@ def test_the_states_of_runs(options, tmp_path, monkeypatch):
 def test_runs_of_one_job_are_told_apart(options, tmp_path, monkeypatch):
     names = ["over", "bad", "now", "next"]
     cells = [{"path": f"p/e/{name}", "label": name, "key": name, "metric": "top1", "task": 0} for name in names]
-    array = {"job": "7", "ranks": 2, "nodes": 1, "partition": None, "cells": cells}
+    array = {"job": "7", "ranks": 2, "nodes": 1, "partition": None, "runs": cells}
     (record.root() / "1").mkdir(parents=True)
     record.write(record.root() / "1", {"experiment": "p/e", "submitted_at": "2026", "arrays": [array]})
     events = {"over": ["run_start"], "bad": ["run_start", "failed"], "now": ["run_start"], "next": []}
@@ -457,7 +457,7 @@ def test_runs_of_one_job_are_told_apart(options, tmp_path, monkeypatch):
     monkeypatch.setattr(client, "queued", lambda: task)
 
     def states():
-        return [run["state"] for run in status.status()[0]["arrays"][0]["cells"]]
+        return [run["state"] for run in status.status()[0]["arrays"][0]["runs"]]
 
     assert states() == ["done", "failed", "running", "pending"]
     assert submit.busy_keys() == set(names)  # they wait for their turn, or the job will try them again

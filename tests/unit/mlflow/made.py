@@ -7,15 +7,15 @@ RECORD = {
     "key": "k1",
     "paper": "pipesgd",
     "experiment": "fig4-mnist",
-    "cell": "pipe-sgd-t-s3",
-    "setting": "Pipe-SGD + T",
+    "run": "pipe-sgd-t-s3",
+    "variant": "Pipe-SGD + T",
     "strategy": "pipe_sgd",
     "kind": "measured",
     "testbed": "here",
     "seed": 3,
     "dataset": {"name": "mnist-standin-digits", "standin": True},
     "hardware": {"class": "cpu-2core-x"},
-    "config": {"optimizer": {"lr": 0.1}, "strategy": {"K": 2}, "settings": {"D-Sync + T": []}, "data": {"root": None}},
+    "config": {"optimizer": {"lr": 0.1}, "strategy": {"K": 2}, "data": {"root": None}},
 }
 
 

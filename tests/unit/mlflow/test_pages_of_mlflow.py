@@ -86,7 +86,7 @@ def test_a_page_shows_what_differs_the_targets_and_the_scores_where_they_end():
 # --- `repro ui`: refuses what cannot work in one line, and leaves no process behind
 
 
-RECORD = {"key": "k", "paper": "pipesgd", "experiment": "fig4-mnist", "setting": "D-Sync", "seed": 0}
+RECORD = {"key": "k", "paper": "pipesgd", "experiment": "fig4-mnist", "variant": "D-Sync", "seed": 0}
 
 
 @pytest.fixture(autouse=True)

@@ -21,11 +21,11 @@ from tests.unit.mlflow.made import RECORD, evaluation, runs_of, summary_of, writ
 
 def test_runs_of_one_configuration_are_two(root):
     """An end of an input that is what was guessed has the configuration, and so the key, of the base."""
-    runs = [Published(summary_of([], cell=cell), {"optimizer": {"lr": 0.5}}) for cell in ("base", "beta-low")]
+    runs = [Published(summary_of([], run=name), {"optimizer": {"lr": 0.5}}) for name in ("base", "beta-low")]
     reference.write("pipesgd", runs, root / "reference")
     assert sync_all(root) == (2, 0, 0)
     assert sync_all(root) == (0, 2, 0)
-    assert {run.data.tags["repro.cell"] for run in runs_of(root)[1]} == {"base", "beta-low"}
+    assert {run.data.tags["repro.run"] for run in runs_of(root)[1]} == {"base", "beta-low"}
 
 
 def test_a_database_that_is_none_costs_one_warning(tmp_path, folder):
@@ -85,14 +85,14 @@ def test_sync_all_mirrors_what_is_missing_once(root, folder):
     for name, end in ends:
         other = folder.with_name(name)
         with EventLog(other / "events.jsonl") as log:
-            log.append("run_start", **(RECORD | {"key": name, "setting": name}))
+            log.append("run_start", **(RECORD | {"key": name, "variant": name}))
             log.append("evaluation", **curve[0])
             if end:
                 log.append(**end)
     assert sync_all(root) == (3, 0, 0)
     assert sync_all(root) == (0, 3, 0)
     client, runs = runs_of(root)
-    by_variant = {run.data.tags["setting"]: run for run in runs}
+    by_variant = {run.data.tags["variant"]: run for run in runs}
     assert {key: run.info.status for key, run in by_variant.items()} == {
         "Pipe-SGD + T": "FINISHED",
         "killed": "KILLED",
@@ -105,7 +105,7 @@ def test_sync_all_mirrors_what_is_missing_once(root, folder):
     write_summary(folder, summary_of([evaluation(10, 1.1, 0.8)]))
     assert sync_all(root) == (1, 2, 0)
     assert len(runs_of(root)[1]) == 3
-    with open(folder / "cell.lock", "w") as lock:  # as a command that is at work on the run holds it
+    with open(folder / "run.lock", "w") as lock:  # as a command that is at work on the run holds it
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert sync_all(root) == (0, 2, 1)
 
@@ -128,7 +128,7 @@ MALFORMED = {
     "no-step": {"step": {}},
     "no-end": {"curve": [{"train_s": 1e308, "iteration": 1, "top1": 1}]},
     "beyond-a-database": {"curve": [{"train_s": 1.0, "iteration": 10**30, "top1": 1}]},
-    "no-text": {"setting": "\ud800"},
+    "no-text": {"variant": "\ud800"},
     "no-name": {"counters": {"../x": 1, "": 2}},
 }
 
@@ -137,7 +137,7 @@ def test_a_run_that_mlflow_cannot_show_keeps_no_other_from_being_mirrored(root, 
     for name, more in {**MALFORMED, "whole": {}}.items():
         place = folder.with_name(name)
         place.mkdir(parents=True)
-        write_summary(place, summary_of([], cell=name, key=name) | more)
+        write_summary(place, summary_of([], run=name, key=name) | more)
     assert sync_all(root).done == 1
     assert any(run.data.tags["repro.key"] == "whole" for run in runs_of(root)[1])
     warnings = [line for line in capsys.readouterr().err.splitlines() if line.startswith("warning: ")]
@@ -166,10 +166,10 @@ def test_a_folder_in_the_place_of_the_database_costs_one_line(tmp_path, monkeypa
 
 def test_sync_all_mirrors_published_runs_that_the_workspace_has_not(root, folder):
     folder.mkdir(parents=True)
-    write_summary(folder, summary_of([evaluation(20, 2.0, 0.9)], cell=folder.name))
-    elsewhere = summary_of([evaluation(20, 2.0, 0.8)], cell="published", key="published")
-    same = summary_of([], cell=folder.name)
-    places = {"setting": "D-Sync"}
+    write_summary(folder, summary_of([evaluation(20, 2.0, 0.9)], run=folder.name))
+    elsewhere = summary_of([evaluation(20, 2.0, 0.8)], run="published", key="published")
+    same = summary_of([], run=folder.name)
+    places = {"variant": "D-Sync"}
     runs = [Published(each | places, {"optimizer": {"lr": 0.5}}) for each in (elsewhere, same)]
     reference.write("pipesgd", runs, root / "reference")
     assert sync_all(root) == (2, 0, 0)
@@ -188,7 +188,7 @@ def test_many_runs_are_shared_out_by_paper_and_each_mirrored_once(root, monkeypa
         for number in range(2):
             folder = root / paper / "fig4" / f"run-{number}"
             folder.mkdir(parents=True)
-            names = {"paper": paper, "cell": folder.name, "key": f"{paper}-{number}"}
+            names = {"paper": paper, "run": folder.name, "key": f"{paper}-{number}"}
             write_summary(folder, summary_of([evaluation(20, 2.0, 0.9)], **names))
     shares = sync._shares(root)
     assert sorted(paper for share in shares for paper in share) == ["gtopk", "ibatch", "pipesgd"] and len(shares) == 2

@@ -149,7 +149,7 @@ def test_a_run_made_again_with_other_numbers_shows_those(root, folder):
 def test_a_resolved_configuration_is_enough(root):
     config = {
         "paper": "pipesgd",
-        "figure": "fig4-mnist",
+        "experiment": "fig4-mnist",
         "strategy": {"name": "dsync", "codec": "none"},
         "testbed": {"name": "paper/pipesgd", "kind": "simulated"},
         "dataset": {"name": "mnist", "standin": "auto"},
@@ -157,13 +157,13 @@ def test_a_resolved_configuration_is_enough(root):
     }
     recorded = {"key": "k", "hardware": {"class": "c"}, "provenance": {"started_at": "2026-01-31T12:00:00+00:00"}}
     mirror = Mirror(Store(root=root))
-    mirror.start(config | recorded | {"cell": "a-cell"})
-    mirror.kill(root / "pipesgd" / "fig4-mnist" / "a-cell")
+    mirror.start(config | recorded | {"run": "a-run"})
+    mirror.kill(root / "pipesgd" / "fig4-mnist" / "a-run")
     [run] = runs_of(root, "pipesgd/fig4-mnist (simulated)")[1]
     assert run.info.run_name == "dsync, simulated, seed 1" and run.info.start_time == 1769860800000
     assert run.data.tags["testbed"] == "paper/pipesgd" and run.data.tags["strategy"] == "dsync"
     assert run.data.params["strategy.codec"] == "none" and run.data.params["testbed.kind"] == "simulated"
-    assert not {"key", "cell", "hardware.class", "provenance.started_at"} & set(run.data.params)
+    assert not {"key", "run", "hardware.class", "provenance.started_at"} & set(run.data.params)
 
 
 def test_the_machine_is_sampled_while_a_run_trains_and_shown_with_it(root, folder):

@@ -125,7 +125,7 @@ def test_recording_is_a_run_of_its_own_and_changes_nothing_of_the_others():
     *same, extra = recorded
     assert [runs.keyed(run.config) for run in same] == [runs.keyed(run.config) for run in plain]
     assert (extra.config.program, extra.config.probe.steps, extra.seed) == ("profiler", 3, 0)
-    assert extra.config.figure == "fig4-mnist-profile" and "profiled" in extra.label
+    assert extra.config.experiment == "fig4-mnist-profile" and "profiled" in extra.label
     assert extra.folder.parent != same[0].folder.parent
 
 
@@ -149,7 +149,7 @@ def test_traces_lie_in_the_runs_folder_and_in_mlflow(tmp_path):
     assert [row["rank"] for row in found["result"]["rows"]] == [0, 1]
     for row in found["result"]["rows"]:
         assert 0 <= row["clock"]["share"] <= 1 and 0 <= row["profiler"]["share"] <= 1
-    folder = tmp_path / "results" / "pipesgd" / "fig4-mnist-profile" / found["cell"]
+    folder = tmp_path / "results" / "pipesgd" / "fig4-mnist-profile" / found["run"]
     for rank in (0, 1):
         trace = json.loads((folder / f"trace.rank{rank}.json").read_text())
         names = {event["name"] for event in trace["traceEvents"]}
@@ -179,7 +179,7 @@ def test_a_profile_is_a_record_and_a_file_for_the_partitioner(tmp_path):
     found = summary(run_cli(tmp_path, *LAYERS, "model=alexnet_cifar", "dataset=cifar100", "batch=4"))
     result = found["result"]
     assert needed.problem(found) is None and found["kind"] == "measured" and result["profile"]["batch"] == 4
-    kept = profile.read(tmp_path / "pipesgd" / "fig4-mnist" / found["cell"] / "profile.json")
+    kept = profile.read(tmp_path / "pipesgd" / "fig4-mnist" / found["run"] / "profile.json")
     assert [layer["name"] for layer in result["profile"]["layers"]] == [layer.name for layer in kept.layers]
     assert result["seconds"] == kept.seconds > 0
     assert result["parameter_bytes"] == 4 * found["model"]["parameters"]
@@ -284,7 +284,7 @@ def test_every_strategy_trains_with_two_ranks_first_of_all(monkeypatch):
 def test_gtopks_figure_on_a_gpu_is_the_papers_experiment_at_its_scale():
     theirs = runs.expand("gtopk/fig5-resnet20", ["testbed=paper/gtopk-resnet20"], "paper")
     own = runs.expand("gpu/04-gtopk-fig5", [], "paper")
-    called = {"paper", "figure"}
+    called = {"paper", "experiment"}
 
     def trained(run):
         said = {name: value for name, value in runs.keyed(run.config).items() if name not in called}
@@ -311,7 +311,7 @@ def test_each_of_the_five_workloads_is_trained_for_a_hundred_steps():
         options = {name: value for name, value in config.dataset.options.items() if name != "standin"}
         dataset = data.shapes(config.dataset.name, **options)
         steps[config.model.name] = TrainingPlan.of(config, dataset.iterations(config.batch)).iterations
-        assert config.program == "train" and config.figure == "hundred-steps" and not config.targets
+        assert config.program == "train" and config.experiment == "hundred-steps" and not config.targets
     workloads = [name for name in experiments.experiment_names() if files.own_file(name).get("workload")]
     names = {experiments.compose(name)["model"]["name"] for name in workloads}
     assert steps == dict.fromkeys(names, 100)

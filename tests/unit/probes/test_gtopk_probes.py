@@ -34,7 +34,7 @@ def composed(experiment: str, testbed: str = "paper/gtopk") -> dict[str, Any]:
 
 def configuration(experiment: str, workers: int, testbed: str = "paper/gtopk", **probe: Any) -> dict[str, Any]:
     config = composed(experiment, testbed)
-    record = {"setting": "s", "key": "k", "hardware": {"class": "none"}, "provenance": {}, "workers": workers}
+    record = {"variant": "s", "key": "k", "hardware": {"class": "none"}, "provenance": {}, "workers": workers}
     return config | record | {"batch": workers, "probe": config["probe"] | probe}
 
 

@@ -60,9 +60,9 @@ def timed(request, tmp_path_factory):
 
 
 def test_predictions_are_what_is_observed_in_virtual_time(timed):
-    assert [row["setting"] for row in timed["settings"]] == list(STRATEGIES)
-    for row in timed["settings"]:
-        assert row["observed_s"]["median"] == exactly(row["predicted_s"]), row["setting"]
+    assert [row["variant"] for row in timed["variants"]] == list(STRATEGIES)
+    for row in timed["variants"]:
+        assert row["observed_s"]["median"] == exactly(row["predicted_s"]), row["variant"]
         assert sum(row["phases"].values()) == exactly(row["observed_s"]["median"])
         assert row["efficiency_observed"] == exactly(row["efficiency_predicted"])
 
@@ -86,7 +86,7 @@ def test_the_microbenchmark_recovers_the_testbed(timed):
 def test_equations_as_printed_stand_beside_what_resources_allow(tmp_path):
     slow = TESTBED["device"] | {"launch_s": 5e-3}
     found = timing_result(tmp_path, 4, slow)
-    rows = {row["setting"]: row for row in found["settings"]}
+    rows = {row["variant"]: row for row in found["variants"]}
     network = [TESTBED[name] for name in ("alpha_s", "beta_s_per_byte", "gamma_s_per_byte", "sync_s")]
     l_up, l_for, l_back = (found["compute"][f"{name}_s"] for name in ("update", "forward", "backward"))
     assert rows["Pipe-SGD"]["equation"] == "(5)"
@@ -106,7 +106,7 @@ def test_a_measured_turn_with_real_arithmetic(tmp_path):
     few = {name: STRATEGIES[name] for name in ("PS-Sync", "D-Sync", "Pipe-SGD + T")}
     config = configuration("timing-model", 2, **QUICK | {"strategies": few, "turns": 2, "warmup": 2, "steps": 2})
     config["testbed"] = TESTBED | {"arithmetic": "real"}
-    for row in run(config, tmp_path)["result"]["settings"]:
+    for row in run(config, tmp_path)["result"]["variants"]:
         assert row["steps"] == 4
         assert row["observed_s"]["median"] == exactly(row["predicted_s"])
 
@@ -265,7 +265,7 @@ def test_a_probe_on_real_ranks(tmp_path, experiment):
     result = summary["result"]
     if summary["program"] == "timing":
         assert summary["ranks"] == 3
-        assert all(row["observed_s"]["median"] > 0 and row["predicted_s"] > 0 for row in result["settings"])
+        assert all(row["observed_s"]["median"] > 0 and row["predicted_s"] > 0 for row in result["variants"])
         assert result["note"] == timing.SHARED
     if summary["program"] == "ring":
         assert all(row["closed_form_s"] is None and row["trace"] for row in result["variants"])

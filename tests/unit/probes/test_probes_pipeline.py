@@ -38,7 +38,7 @@ def composed(*overrides: str):
 
 def configured(program: str, probe: dict, *overrides: str) -> dict:
     config = composed("workers=1", *overrides) | {"program": program, "probe": probe}
-    return config | {"setting": "s", "key": "k", "hardware": {"class": "none"}, "provenance": {}}
+    return config | {"variant": "s", "key": "k", "hardware": {"class": "none"}, "provenance": {}}
 
 
 def test_layer_sizes_of_alexnet(tmp_path):

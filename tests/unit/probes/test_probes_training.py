@@ -155,7 +155,7 @@ def composed() -> dict[str, Any]:
 
 def of_partial(workers: int, **probe: Any) -> dict[str, Any]:
     config = composed()
-    record = {"setting": "s", "key": "k", "hardware": {"class": "none"}, "provenance": {}, "workers": workers}
+    record = {"variant": "s", "key": "k", "hardware": {"class": "none"}, "provenance": {}, "workers": workers}
     given = {
         "collectives": ["allreduce", "solo", "majority"],
         "ranks": [workers],

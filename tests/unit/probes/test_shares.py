@@ -35,6 +35,6 @@ def test_a_known_spread_is_found_smaller_as_who_is_behind_has_the_link_at_last(s
 
 def test_two_workers_share_nothing():
     config = runs.expand("validation/shares", ["testbed=paper/pipesgd-alexnet"], "quick")[0].config.plain()
-    record = {"setting": "s", "key": "k", "hardware": {"class": "none"}, "provenance": {}, "workers": 2}
+    record = {"variant": "s", "key": "k", "hardware": {"class": "none"}, "provenance": {}, "workers": 2}
     with pytest.raises(InputError, match="workers=2: program shares needs 3 or more"):
         probes.check(config | record)

@@ -45,7 +45,7 @@ NATIVE = {"D-Sync, native": {"name": "dsync", "algorithm": "native"}}
 
 def configuration(workers: int, **probe):
     config = configs.compose("validation/shaped")
-    record = {"setting": f"p={workers}", "key": "k", "seed": 0, "hardware": {"class": "none"}}
+    record = {"variant": f"p={workers}", "key": "k", "seed": 0, "hardware": {"class": "none"}}
     small = {"turns": 2, "rounds": 1, "workloads": WORKLOADS, "sizes": [480, 48000, 480000]}
     return (
         config
@@ -78,7 +78,7 @@ def test_a_virtual_network_is_found_again_to_rounding(workers, tmp_path):
     for row in result["rows"]:
         seen = row["observed_s"]
         assert row["computation_s"] < seen["median"] * 1.0001
-        assert row["simulated_s"] == pytest.approx(seen["median"], rel=1e-6), row["setting"]
+        assert row["simulated_s"] == pytest.approx(seen["median"], rel=1e-6), row["variant"]
         assert seen["min"] == pytest.approx(seen["max"], rel=1e-9)
 
 
@@ -189,7 +189,7 @@ def test_steps_follow_the_simulated_time():
 
 def summary(error: float, variant: str = "p=2", finished: str = "2026-01-01T00:00:00+00:00", scale: str = "full"):
     row = {
-        "setting": "D-Sync",
+        "variant": "D-Sync",
         "strategy": "dsync",
         "twin": "dsync",
         "bytes": 1024,
@@ -204,7 +204,7 @@ def summary(error: float, variant: str = "p=2", finished: str = "2026-01-01T00:0
         "program": "validation",
         "paper": "validation",
         "experiment": "shaped",
-        "setting": variant,
+        "variant": variant,
         "kind": "measured",
         "testbed": "shaped-1g",
         "fabric": "mpi",
@@ -286,7 +286,7 @@ def control(
 ) -> dict:
     return {
         "experiment": experiment,
-        "setting": ", ".join([method, *factors.values()]),
+        "variant": ", ".join([method, *factors.values()]),
         "factors": {"method": method, **factors},
         "testbed": f"{kind}/made-up",
         "testbed_model": links | {"name": f"{kind}/made-up", "kind": kind},

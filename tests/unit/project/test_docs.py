@@ -205,7 +205,7 @@ def test_a_workloads_line_says_what_records_do_and_no_more():
         of = {
             "paper": "p",
             "experiment": "e",
-            "setting": "D-Sync",
+            "variant": "D-Sync",
             "testbed": "here",
             "kind": "measured",
             "scale": "full",
@@ -218,7 +218,7 @@ def test_a_workloads_line_says_what_records_do_and_no_more():
     assert workloads.best([made_up, *real], "D-Sync") == real, "real data come before a GPU"
     on_gpu = run(0, 0.985, gpu="H200", scale="quick")
     assert workloads.best([*real, on_gpu], "D-Sync") == [on_gpu]
-    assert workloads.best([*real, run(0, 0.9, setting="Pipe-SGD")], "D-Sync") == real
+    assert workloads.best([*real, run(0, 0.9, variant="Pipe-SGD")], "D-Sync") == real
     assert workloads.reached(real, 0.98) == "no: 0.9750, 2 seeds, scale full"
     assert workloads.reached([on_gpu], 0.98) == "yes: 0.9850, 1 seed, scale quick"
     assert workloads.reached([made_up], 0.98) == "not judged"

@@ -78,7 +78,7 @@ WRITERS = {
     "events.jsonl": lambda folder: EventLog(folder / "events.jsonl"),
     "config.yaml.tmp": lambda folder: files.write_yaml(folder / "config.yaml", {}),
     "summary.json.tmp": lambda folder: write_summary(folder, SUMMARY),
-    "cell.lock": lambda folder: locks.take(folder / "cell.lock"),
+    "run.lock": lambda folder: locks.take(folder / "run.lock"),
     "submission.json.tmp": lambda folder: record.write(folder, {}),
     "page.md.tmp": lambda folder: writing.write_text(folder / "page.md", "text"),
     "cut": lambda folder: cut_back(folder / "cut"),
@@ -175,7 +175,7 @@ def test_names_of_a_record_are_plain(folder, name):
         with pytest.raises(InputError, match="plain name") as caught:
             run_dir(*names)
         assert "\n" not in str(caught.value)
-    for part in ("paper", "experiment", "cell"):
+    for part in ("paper", "experiment", "run"):
         (folder / "summary.json").write_text(json.dumps({**SUMMARY, part: name}))
         with pytest.raises(InputError, match=rf"summary\.json: .*{part}") as caught:
             read_summary(folder)

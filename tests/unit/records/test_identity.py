@@ -53,8 +53,8 @@ def found(*, seed=0, step_s=0.1, origin=WORKSPACE, variant="diloco", by="diloco"
     """A run of the variant with that configuration, its summary as one of MNIST on this machine."""
     whole = {**CONFIG, **config}
     said = {name: whole[name] for name in ("workers", "batch", "epochs")}
-    said |= {"setting": variant, "strategy": by, "seed": seed, "step": {"mean_s": step_s}}
-    made = make("D-Sync", cell=f"{variant}-{seed}-{step_s}") | said | {"step": {"mean_s": step_s}, "options": {}}
+    said |= {"variant": variant, "strategy": by, "seed": seed, "step": {"mean_s": step_s}}
+    made = make("D-Sync", run=f"{variant}-{seed}-{step_s}") | said | {"step": {"mean_s": step_s}, "options": {}}
     return Found(origin, None, made | (summary or {}), whole)
 
 
@@ -173,7 +173,7 @@ def test_an_older_record_is_of_the_same_configuration():
 
 
 def test_every_entry_of_a_key_is_in_the_identity_and_defaults_are_neutral():
-    fields = RunConfig.model_fields.keys() - NOT_IN_KEY - {"paper", "figure"}
+    fields = RunConfig.model_fields.keys() - NOT_IN_KEY - {"paper", "experiment"}
     assert fields | {"strategy", "model", "dataset", "imbalance"} == {*identity.PARTS}
     for model, prefix in (
         (RunConfig, ""), (Numerics, "numerics."), (Optimizer, "optimizer."),
@@ -208,13 +208,13 @@ def test_a_configuration_that_cannot_be_read_leaves_what_the_summary_says(tmp_pa
 def test_runs_that_differ_in_one_value_are_groups_of_their_own_and_seeds_are_not():
     """Of a record before the run (a configuration), and of a finished one (a summary with its configuration)."""
     for record in (
-        lambda change: {"key": "k", "setting": "diloco", "scale": "quick", **CONFIG, **change},
+        lambda change: {"key": "k", "variant": "diloco", "scale": "quick", **CONFIG, **change},
         lambda change: (run := found(**change)).summary | {"config": run.config},
     ):
         groups = [tags(record(change))["group"] for change in CHANGES]
         assert len({*groups}) == len(CHANGES)
         assert len({tags(record({"seed": seed}))["group"] for seed in range(3)}) == 1
-    named = tags({"key": "k", "setting": "diloco", **CONFIG, "epochs": 9, "changed": ["epochs", "strategy.H"]})
+    named = tags({"key": "k", "variant": "diloco", **CONFIG, "epochs": 9, "changed": ["epochs", "strategy.H"]})
     assert "H=10, 9 epochs" in named["group"]
 
 

@@ -29,8 +29,8 @@ def table(*found):
     return catalogue.table("runs", [Found(origin, None, run) for origin, run in found])
 
 
-def run(variant, step_s, origin=WORKSPACE, cell="", **changes):
-    changed = {"step": {"mean_s": step_s}, "scale": "quick", "cell": cell or f"{variant}-{step_s}"} | changes
+def run(variant, step_s, origin=WORKSPACE, run="", **changes):
+    changed = {"step": {"mean_s": step_s}, "scale": "quick", "run": run or f"{variant}-{step_s}"} | changes
     return origin, make(variant, **changed)
 
 
@@ -84,7 +84,7 @@ def test_breakdown_runs_and_probes_are_not_compared():
 
 def test_two_names_are_compared_where_both_were_run():
     runs = table(
-        run("D-Sync", 0.4), run("D-Sync", 0.2, REFERENCE, cell="old"), run("D-Sync", 1.0, workers=8),
+        run("D-Sync", 0.4), run("D-Sync", 0.2, REFERENCE, run="old"), run("D-Sync", 1.0, workers=8),
         run("Pipe-SGD", 0.1), run("Pipe-SGD + T", 0.05, REFERENCE), run("Pipe-SGD", 5.0, kind="simulated"),
     )  # fmt: skip
     found = comparison.compare(runs, "pipe_sgd", "D-Sync")
@@ -160,7 +160,7 @@ def test_a_configuration_says_it_before_the_run(experiment, overrides, expected)
 @pytest.mark.parametrize("paper", reference.papers())
 def test_the_committed_runs_have_theirs(paper):
     for summary, config in reference.read(paper):
-        assert summary["kind"] == kinds.of_summary(summary) == kinds.of_config(config), summary["cell"]
+        assert summary["kind"] == kinds.of_summary(summary) == kinds.of_config(config), summary["run"]
 
 
 # --- how stale each rank's gradients were: counted by the run log, kept over a resume, in the summary and in MLflow

@@ -35,10 +35,10 @@ def published(runs):
 
 @pytest.fixture
 def runs():
-    trained = [make("D-Sync", seed=seed, cell=f"d-sync-{seed}") for seed in (0, 1)]
+    trained = [make("D-Sync", seed=seed, run=f"d-sync-{seed}") for seed in (0, 1)]
     trained[0]["trace"].append({"rank": 0, "line": "main", "name": "forward", "start": 1.0, "end": 2.5, "minibatch": 7})
     trained[1] |= {"curve": [], "trace": [], "kind": "simulated"}
-    probes = [run | {"cell": f"probe-{number}"} for number, run in enumerate((configurations(), layer_sizes()))]
+    probes = [run | {"run": f"probe-{number}"} for number, run in enumerate((configurations(), layer_sizes()))]
     return published([*trained, *probes])
 
 
@@ -56,9 +56,9 @@ def test_the_same_runs_come_back(runs, tmp_path):
 def test_its_tables_are_tidy(runs, tmp_path):
     folder = reference.write("pipesgd", runs, tmp_path)
     found = {name: pd.read_parquet(folder / f"{name}.parquet") for name in tidy.TABLES}
-    first = next(run.summary for run in runs if run.summary["setting"] == "D-Sync")
+    first = next(run.summary for run in runs if run.summary["variant"] == "D-Sync")
     row = found["runs"].set_index("run").loc[tidy.name(first)]
-    assert row["variant"] == first["setting"] and row["step_s"] == first["step"]["mean_s"]
+    assert row["variant"] == first["variant"] and row["step_s"] == first["step"]["mean_s"]
     assert row["final"] == first["final"]["top1"] and row["phases.forward"] == first["phases"]["forward"]
     assert len(found["points"]) == sum(len(run.summary.get("curve", ())) for run in runs)
     assert len(found["intervals"]) == sum(len(run.summary.get("trace", ())) for run in runs)
@@ -150,12 +150,12 @@ def test_a_run_of_the_workspace_takes_the_place_of_the_same_in_the_reference(tmp
     monkeypatch.setattr(catalogue, "results_root", lambda: tmp_path / "workspace")
     monkeypatch.setattr(catalogue, "reference_root", lambda: tmp_path / "reference")
     monkeypatch.setattr(reference, "reference_root", lambda: tmp_path / "reference")
-    committed = [make("D-Sync", seed=seed, batch=100, cell=cell) for seed, cell in ((0, "a"), (1, "b"))]
+    committed = [make("D-Sync", seed=seed, batch=100, run=name) for seed, name in ((0, "a"), (1, "b"))]
     reference.write("pipesgd", published(committed))
-    for seed, cell in ((1, "b"), (2, "c")):
-        folder = tmp_path / "workspace" / "pipesgd" / "fig4-mnist" / cell
+    for seed, name in ((1, "b"), (2, "c")):
+        folder = tmp_path / "workspace" / "pipesgd" / "fig4-mnist" / name
         folder.mkdir(parents=True)
-        write_summary(folder, make("D-Sync", seed=seed, batch=7, cell=cell))
+        write_summary(folder, make("D-Sync", seed=seed, batch=7, run=name))
 
     def found(root=None):
         return [(run.summary["seed"], run.summary["batch"], run.origin) for run in catalogue.runs("pipesgd", root)]
@@ -223,13 +223,13 @@ def test_columns_have_one_type():
 CLEAN = {"dirty": False}
 
 
-def put(where, cell, variant="D-Sync", config=None, **changes):
-    folder = where / "workspace" / "pipesgd" / "fig4-mnist" / cell
+def put(where, name, variant="D-Sync", config=None, **changes):
+    folder = where / "workspace" / "pipesgd" / "fig4-mnist" / name
     folder.mkdir(parents=True, exist_ok=True)
-    made = make(variant, cell=cell, key=f"key-{cell}", **changes)
+    made = make(variant, run=name, key=f"key-{name}", **changes)
     write_summary(folder, made)
     (folder / "events.jsonl").touch()
-    write_yaml(folder / "config.yaml", {"key": f"key-{cell}", "workers": 4} | (config or {}))
+    write_yaml(folder / "config.yaml", {"key": f"key-{name}", "workers": 4} | (config or {}))
     return folder
 
 
@@ -246,13 +246,13 @@ def sent(places, capsys):  # noqa: F811
 
 
 def test_what_one_packs_another_publishes(places, capsys, sent):  # noqa: F811
-    own = {run.summary["cell"]: run.summary for run in catalogue.runs("pipesgd")}
+    own = {run.summary["run"]: run.summary for run in catalogue.runs("pipesgd")}
     (places / "workspace").rename(places / "elsewhere")
     status, out, err = said(capsys, "publish", "pipesgd", "--from", str(sent))
     assert status == 0, err
     assert out.startswith("2 runs of pipesgd are in ") and out.endswith(", 0 as they were\n")
     found = reference.read("pipesgd")
-    assert {run.summary["cell"]: run.summary for run in found} == own
+    assert {run.summary["run"]: run.summary for run in found} == own
     assert found[0].config == {"key": "key-a-1", "workers": 4, "strategy": {"profile": "vgg.json"},
                                "data": {"root": None}}  # fmt: skip
     status, out, _ = said(capsys, "publish", "pipesgd", "--from", str(sent), "--where", "strategy=dsync")
@@ -301,11 +301,11 @@ def test_a_configuration_with_aliases_is_not_packed(places, capsys):  # noqa: F8
 
 
 def test_a_run_of_other_hardware_takes_nobodys_place(places, capsys, sent):  # noqa: F811
-    other = make("D-Sync", cell="a-0", provenance=CLEAN, hardware={"class": "gpu-1x-h200"})
+    other = make("D-Sync", run="a-0", provenance=CLEAN, hardware={"class": "gpu-1x-h200"})
     reference.write("pipesgd", [Published(other, {})])
     status, _, err = said(capsys, "publish", "pipesgd", "--from", str(sent))
     assert status == 2 and "would take the place of a run of gpu-1x-h200" in err
-    assert [run.summary["cell"] for run in reference.read("pipesgd")] == ["a-0"]
+    assert [run.summary["run"] for run in reference.read("pipesgd")] == ["a-0"]
 
 
 # --- what an archive may not be: somebody else has made it
@@ -345,8 +345,8 @@ def edited(**changes):
     ({f"{A}/run.py": lambda _: b"1"}, "run.py: a run has summary.json and config.json, and no more"),
     ({f"{A}/config.json": lambda _: None}, "config.json: a run has"),
     ({f"{A}/summary.json": edited(seed="one")}, "a-1: not a readable run"),
-    ({f"{A}/summary.json": edited(cell="../../x")}, "have no plain name"),
-    ({f"{A}/summary.json": edited(cell="a-2")}, "holds a run of another name"),
+    ({f"{A}/summary.json": edited(run="../../x")}, "have no plain name"),
+    ({f"{A}/summary.json": edited(run="a-2")}, "holds a run of another name"),
     ({f"{A}/summary.json": edited(status="failed")}, "status failed, not finished"),
     ({f"{A}/summary.json": edited(provenance={"dirty": True})}, "made by code that was not committed"),
     ({f"{A}/summary.json": edited(kind="guessed")}, "kind 'guessed'"),
@@ -416,7 +416,7 @@ def test_what_is_no_file_is_no_archive(tmp_path):
 @pytest.mark.ranks
 def test_the_record_of_a_real_run_goes_the_whole_way(tmp_path, monkeypatch):
     found = summary(run(tmp_path / "results", "strategy=dsync", "testbed=here", "epochs=0.2"))
-    folder = tmp_path / "results" / "pipesgd" / "fig4-mnist" / found["cell"]
+    folder = tmp_path / "results" / "pipesgd" / "fig4-mnist" / found["run"]
     write_summary(folder, found | {"provenance": found["provenance"] | CLEAN})  # whatever this checkout is
     done = repro(tmp_path / "results", "contribute", "pipesgd", str(tmp_path / "mine.zip"))
     assert done.returncode == 0, done.stderr

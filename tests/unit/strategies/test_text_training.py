@@ -37,7 +37,7 @@ def composed(*overrides: str) -> dict[str, Any]:
 
 
 def configuration(*overrides: str, **changes: Any) -> RunConfig:
-    facts = {"setting": "s", "key": "k", "hardware": {"class": "none"}, "provenance": {}}
+    facts = {"variant": "s", "key": "k", "hardware": {"class": "none"}, "provenance": {}}
     return checked(RunConfig, composed(*overrides) | facts | changes)
 
 

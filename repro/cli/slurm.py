@@ -38,7 +38,9 @@ def add(commands: Any) -> None:
     as_json(status)
     status.set_defaults(command=cmd_status)
 
-    prepared = commands.add_parser("run-prepared", help="execute prepared runs, one after another (used by job scripts)")
+    prepared = commands.add_parser(
+        "run-prepared", help="execute prepared runs, one after another (used by job scripts)"
+    )
     prepared.add_argument("folders", nargs="+", type=Path, metavar="FOLDER", help="run prepared by `repro submit`")
     prepared.add_argument("--no-mlflow", action="store_true", help="do not mirror the run to MLflow")
     prepared.set_defaults(command=cmd_run_prepared)

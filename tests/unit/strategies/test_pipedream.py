@@ -174,7 +174,7 @@ REPLICATED = [
 
 
 def rounds(config: str, overlap: bool, vertical: bool):
-    """The version that a minibatch uses, by the rules as docs/experiments.md states them."""
+    """The version that a minibatch uses, as PipeDream's section 3.4 defines it."""
     replicas = [int(part) for part in config.split("-")]
 
     def local(stage: int, t: int) -> int:

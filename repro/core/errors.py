@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import errno
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 # a place that cannot be written: the user has to choose another or make room
@@ -65,6 +65,12 @@ def cannot(what: str, path: Path, error: OSError) -> InputError:
     """An InputError for a file that the system does not let us read or write."""
     reason = error.strerror or str(error)
     return InputError(f"cannot {what} {path}: {f'disk full ({reason})' if error.errno == errno.ENOSPC else reason}")
+
+
+def some_of(names: Sequence[object], most: int = 3, separator: str = ", ") -> str:
+    """The first `most` names, and how many more there are."""
+    more = f" and {len(names) - most} more" if len(names) > most else ""
+    return separator.join(map(str, names[:most])) + more
 
 
 def unknown(what: str, given: str, valid: Iterable[str], most: int | None = None, all_of: str = "") -> InputError:

@@ -1,4 +1,4 @@
-"""What a loaded data set is, and how ranks draw minibatches from it.
+"""Data sets in memory, and how ranks draw minibatches from them.
 
 A split has `len`, `y` and `to(device)`; it says what is learned (`task`) from which `kind` of inputs, how minibatches
 are laid out in it (`iterations(batch)`, `minibatches(...)`), how an evaluation goes through it (`in_order()`) and what
@@ -14,7 +14,7 @@ import hashlib
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import TYPE_CHECKING
 
 import torch
@@ -22,27 +22,26 @@ import torch
 from repro.core.errors import InputError
 
 TASKS = ("classification", "text", "regression")
-# of a minibatch's x: what a model has to take
+# kinds of inputs, which decide what models fit
 KINDS = ("images", "text", "vectors", "sequences", "sentence pairs", "captioned clips")
 
-# samples of a piece of `in_order`; of large images fewer, so that their activations take no more than about a gigabyte
+# samples of a piece of `in_order`; fewer for large images, so that their activations take about a gigabyte at most
 EVALUATION_BATCH = 1000
 EVALUATION_VALUES = 2**24
 
 
 def moved(tensor: torch.Tensor, device: torch.device | str) -> torch.Tensor:
-    """A host tensor on `device`, itself where that is the host. On a GPU the copy comes in its turn: the host would
-    else wait, every minibatch, until the GPU has done all that it was asked for before."""
+    """The tensor on `device`. The copy to a GPU is asynchronous, so that the host does not wait for earlier kernels."""
     if torch.device(device).type == "cuda" and tensor.device.type == "cpu":
         tensor = tensor.pin_memory()
     return tensor.to(device, non_blocking=True)
 
 
 class Minibatches(ABC):
-    """Minibatches by their global id. Ids count 0, 1, 2, ... over all epochs and all workers.
+    """Minibatches by their global id, which counts from 0 over all epochs and all workers.
 
-    size       samples (for text: sequences) of each
-    per_epoch  minibatches of an epoch: epoch e holds the ids e * per_epoch up to, not including, (e + 1) * per_epoch
+    size       samples (for text: sequences) of a minibatch
+    per_epoch  minibatches of an epoch: epoch e has the ids from e * per_epoch to (e + 1) * per_epoch - 1
     """
 
     size: int
@@ -50,41 +49,88 @@ class Minibatches(ABC):
 
     @abstractmethod
     def __getitem__(self, minibatch_id: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """x and y, size samples along the first dimension of x."""
+        """x, with `size` samples along its first dimension, and y."""
 
     def begins(self, minibatch_id: int) -> bool:
-        """Whether a minibatch has nothing to do with the one that its worker had before."""
+        """Whether a minibatch is independent of the previous one of its worker."""
         return True
 
     def work(self, minibatch_id: int) -> float:
-        """The computation of a minibatch, as a multiple of one whose samples have the data set's `input_shape`."""
+        """The computation of a minibatch, relative to one whose samples have the data set's `input_shape`."""
         return 1.0
 
 
 class Shuffled(Minibatches):
-    """Minibatches of samples that an epoch's order gives by their numbers in the split."""
+    """Random access to shuffled minibatches by their global id: `batches[minibatch_id] -> (x, y)`.
+
+    Everything is drawn from (seed, epoch) alone: the minibatches of an epoch are disjoint, an id means the same samples
+    on every rank and after every resume, and nothing has to be saved.
+    """
 
     split: Samples
-    _last = _step = 0  # the id that was drawn last, and how far it is from the one before
+    _last = _step = 0  # the id that was drawn last, and its distance from the one before
 
-    @abstractmethod
+    def __init__(
+        self,
+        split: Samples,
+        size: int,
+        seed: int,
+        per_epoch: int | None = None,
+        device: torch.device | str | None = None,
+    ) -> None:
+        """size: samples of a minibatch; per_epoch: minibatches of an epoch, by default all full ones; device: where the
+        minibatches come from, by default where the split is. InputError if the split is too small."""
+        if size < 1:
+            raise InputError(f"a minibatch needs at least one sample, not {size}")
+        self.full = len(split) // size
+        per_epoch = self.full if per_epoch is None else per_epoch
+        if not 1 <= per_epoch <= self.full:
+            raise InputError(f"{per_epoch} minibatches of {size} an epoch: {len(split)} samples give 1 to {self.full}")
+        self.split = split if device is None else split.to(device)
+        self.size, self.seed, self.per_epoch = size, seed, per_epoch
+        self._epochs: dict[int, torch.Tensor] = {}
+
+    def __getitem__(self, minibatch_id: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """x (size, ...) and y of one minibatch; IndexError for ids below 0."""
+        rows = self.indices(minibatch_id)
+        drawn = self.split.draw(rows, f"{self.seed}/{minibatch_id // self.per_epoch}")
+        self.prefetch_next(minibatch_id)
+        return drawn
+
     def indices(self, minibatch_id: int) -> torch.Tensor:
-        """The minibatch's sample numbers in the split, shape (size,), on the host: who reads them does not wait."""
+        """The minibatch's rows in the split, shape (size,), on the host: reading them does not wait for a GPU."""
+        if minibatch_id < 0:
+            raise IndexError(f"minibatch id {minibatch_id} is below 0")
+        epoch, slot = divmod(minibatch_id, self.per_epoch)
+        return self._epoch(epoch)[slot]
 
-    def begin_next(self, minibatch_id: int) -> None:
-        """Where ids come in equal steps, as those of a data-parallel rank do, begin the next ones: what a minibatch
-        holds does not depend on it."""
+    def prefetch_next(self, minibatch_id: int) -> None:
+        """Start reading the next minibatches if ids advance in equal steps, as those of a data-parallel rank do. What a
+        minibatch contains does not depend on it."""
         step, before = minibatch_id - self._last, self._step
         self._last, self._step = minibatch_id, step
         if step == before > 0:
             for place in range(1, self.split.lookahead + 1):
                 self.split.ahead(self.indices(minibatch_id + place * step))
 
+    def _epoch(self, epoch: int) -> torch.Tensor:
+        """The rows of an epoch's minibatches, shape (full, size); the two most recent epochs are kept."""
+        rows = self._epochs.get(epoch)
+        if rows is None:
+            rows = self._shuffle(f"{self.seed}/{epoch}")
+            # A new dictionary, never one changed in place: pipeline threads may be reading the old one.
+            self._epochs = dict([*self._epochs.items(), (epoch, rows)][-2:])
+        return rows
+
+    @abstractmethod
+    def _shuffle(self, text: str) -> torch.Tensor:
+        """The rows (full, size) of an epoch, drawn from a text that names seed and epoch."""
+
 
 class AnySplit(ABC):
-    """What every split has, whatever is in it.
+    """A training or test set.
 
-    y   what is to be learned of each sample: classes (N,) int64, or of a regression values (N,) float32
+    y   the targets: classes (N,) int64, or values (N,) float32 of a regression
     """
 
     if TYPE_CHECKING:  # each split has it as a field or as a property
@@ -104,7 +150,7 @@ class AnySplit(ABC):
 
     @property
     def changes(self) -> dict[str, object]:
-        """What is done at random to the samples of minibatches; empty: nothing."""
+        """The random augmentation of minibatches, for the record of a run; empty: none."""
         return {}
 
     @abstractmethod
@@ -112,32 +158,32 @@ class AnySplit(ABC):
 
     @abstractmethod
     def to(self, device: torch.device | str) -> AnySplit:
-        """The same, its minibatches on `device`."""
+        """This split with its minibatches on `device`."""
 
     @abstractmethod
     def subset(self, samples: int, seed: int = 0) -> AnySplit:
-        """So many samples (all, where there are no more) drawn from `seed` alone: always the same ones, in order."""
+        """`samples` of the samples (at most all), drawn from `seed` alone, in their order."""
 
     @abstractmethod
     def iterations(self, batch: int) -> int:
-        """Iterations an epoch, of `batch` samples each."""
+        """Iterations of an epoch with `batch` samples each."""
 
     @abstractmethod
     def minibatches(self, size: int, workers: int, seed: int, device: torch.device | str | None = None) -> Minibatches:
-        """Of `size` samples for each of the workers, as many an epoch as there are iterations times workers."""
+        """Minibatches of `size` samples; an epoch has one for each iteration and worker."""
 
     @abstractmethod
     def in_order(self, first: int = 0, step: int = 1) -> Iterator[tuple[torch.Tensor, torch.Tensor]]:
-        """Every sample once, as (x, y), in pieces that a forward pass can take; of these the `first`, and from it on
-        each `step`-th."""
+        """Every sample once, as (x, y) pieces that a forward pass can take: the `first` piece and every `step`-th after
+        it."""
 
 
 class Samples(AnySplit):
-    """A split whose samples have nothing to do with each other: minibatches are drawn at random."""
+    """A split of independent samples: minibatches are drawn at random."""
 
     @property
     def device(self) -> torch.device:
-        """Where minibatches come from."""
+        """The device of the minibatches."""
         return self.y.device
 
     @abstractmethod
@@ -145,27 +191,27 @@ class Samples(AnySplit):
 
     @abstractmethod
     def slice(self, start: int, stop: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Normalised samples (n, *input_shape) and labels (n,) of rows start to stop - 1."""
+        """Normalised samples (n, *input_shape) and labels (n,) of the rows from start to stop - 1."""
 
     @abstractmethod
     def select(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """The same of the given rows (n,), which are on the host."""
+        """Normalised samples and labels of the given rows (n,), which are on the host."""
 
     @property
     def lookahead(self) -> int:
-        """Minibatches that are begun before they are drawn, by `ahead`; 0: none."""
+        """The number of minibatches to prefetch with `ahead`; 0: none."""
         return 0
 
     def ahead(self, rows: torch.Tensor) -> None:
-        """Begin what takes long of a minibatch of these rows (n,), which is likely to be drawn soon."""
+        """Start reading the minibatch of these rows (n,), which will probably be drawn soon."""
 
     def draw(self, rows: torch.Tensor, epoch: str) -> tuple[torch.Tensor, torch.Tensor]:
-        """The same for a training minibatch of an epoch, a text that names the run's seed too: what is random of a
-        sample depends on it and the row alone."""
+        """A training minibatch: as `select`, with random augmentation that depends on the row and on `epoch` alone, a
+        text that names the run's seed and the epoch."""
         return self.select(rows)
 
     def subset(self, samples: int, seed: int = 0) -> Samples:
-        return Some(self, chosen(len(self), samples, seed))
+        return Subset(self, chosen(len(self), samples, seed))
 
     def iterations(self, batch: int) -> int:
         return len(self) // batch
@@ -180,7 +226,7 @@ class Samples(AnySplit):
 
 
 def chosen(count: int, samples: int, seed: int) -> torch.Tensor:
-    """So many of `count` rows, at most all, in order: (n,) int64 on the CPU."""
+    """`samples` of `count` rows (at most all), in order: (n,) int64 on the CPU."""
     return seeded_order(count, f"subset/{seed}")[:samples].sort().values
 
 
@@ -195,11 +241,10 @@ def seeded(text: str) -> torch.Generator:
 
 
 @dataclass(frozen=True)
-class Some(Samples):
-    """The given rows (n,) of a split."""
+class View(Samples):
+    """A split that shows the samples of another one."""
 
     whole: Samples
-    rows: torch.Tensor
 
     @property
     def task(self) -> str:
@@ -211,17 +256,38 @@ class Some(Samples):
 
     @property
     def y(self) -> torch.Tensor:
-        return self.whole.y[self.rows]
+        return self.whole.y
 
     @property
     def device(self) -> torch.device:
         return self.whole.device
 
+    @property
+    def lookahead(self) -> int:
+        return self.whole.lookahead
+
+    def __len__(self) -> int:
+        return len(self.whole)
+
+    def to(self, device: torch.device | str) -> View:
+        return replace(self, whole=self.whole.to(device))
+
+    def ahead(self, rows: torch.Tensor) -> None:
+        self.whole.ahead(rows)
+
+
+@dataclass(frozen=True)
+class Subset(View):
+    """The given rows (n,) of a split."""
+
+    rows: torch.Tensor
+
+    @property
+    def y(self) -> torch.Tensor:
+        return self.whole.y[self.rows]
+
     def __len__(self) -> int:
         return len(self.rows)
-
-    def to(self, device: torch.device | str) -> Some:
-        return Some(self.whole.to(device), self.rows)
 
     def select(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         return self.whole.select(self.rows[rows])
@@ -229,23 +295,19 @@ class Some(Samples):
     def slice(self, start: int, stop: int) -> tuple[torch.Tensor, torch.Tensor]:
         return self.whole.select(self.rows[start:stop])
 
-    @property
-    def lookahead(self) -> int:
-        return self.whole.lookahead
-
     def ahead(self, rows: torch.Tensor) -> None:
         self.whole.ahead(self.rows[rows])
 
     def draw(self, rows: torch.Tensor, epoch: str) -> tuple[torch.Tensor, torch.Tensor]:
-        return self.whole.draw(self.rows[rows.cpu()].to(rows.device), epoch)
+        return self.whole.draw(self.rows[rows], epoch)
 
 
 @dataclass(frozen=True)
 class Split(Samples):
     """Samples and labels in memory: x of shape (N, *input_shape), y int64 of shape (N,).
 
-    x is float32 and normalised; or uint8, a quarter of the memory, and then becomes (x - mean) / deviation when drawn,
-    mean and deviation float32 of shape (C, 1, 1) in the units of x.
+    x is float32 and normalised, or uint8, which takes a quarter of the memory and becomes (x - mean) / deviation when
+    it is drawn; mean and deviation are float32 (C, 1, 1) in the units of x.
     """
 
     x: torch.Tensor
@@ -257,7 +319,7 @@ class Split(Samples):
         return len(self.y)
 
     def to(self, device: torch.device | str) -> Split:
-        """The same on `device` (itself where it is there already; "meta" keeps shapes only, and stays so)."""
+        """This split on `device`; "meta" keeps the shapes only and cannot be undone."""
         if self.x.is_meta:
             return self
         mean, deviation = (one if one is None else one.to(device) for one in (self.mean, self.deviation))
@@ -269,7 +331,7 @@ class Split(Samples):
         return self._normalised(self.x.index_select(0, rows)), self.y.index_select(0, rows)
 
     def slice(self, start: int, stop: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """The same of rows start to stop - 1."""
+        """Normalised samples and labels of the rows from start to stop - 1."""
         return self._normalised(self.x[start:stop]), self.y[start:stop]
 
     def _normalised(self, x: torch.Tensor) -> torch.Tensor:
@@ -280,11 +342,11 @@ class Split(Samples):
 
 @dataclass(frozen=True)
 class Dataset:
-    """A loaded data set. `name` and `standin` go into every result, so that a stand-in is never taken for the real one;
-    `checksum` (sha256, of the raw files or of the stand-in's arrays) goes into the run's key.
+    """A loaded data set. `name` and `standin` go into every record, so that a stand-in is never taken for the real
+    data; `checksum` (SHA-256 of the raw files or of the stand-in's arrays) goes into the run's key.
 
-    classes      classes, of text words; of a regression 1: the width of the model's output
-    input_shape  of a sample; where lengths differ, of one of nominal length (see `Minibatches.work`)
+    classes      the width of the model's output: classes, words of a text, or 1 for a regression
+    input_shape  the shape of a sample; if lengths differ, of one of nominal length (see `Minibatches.work`)
     """
 
     name: str
@@ -298,16 +360,16 @@ class Dataset:
 
     @property
     def task(self) -> str:
-        """classification; text: a label a word; regression."""
+        """One of TASKS; "text" has a label for each word."""
         return self.train.task
 
     @property
     def kind(self) -> str:
-        """What a model has to take: one of KINDS."""
+        """The kind of inputs: one of KINDS."""
         return self.train.kind
 
     def iterations(self, batch: int) -> int:
-        """Iterations an epoch with a global batch; InputError where the data set is too small for one."""
+        """Iterations of an epoch with a global batch size; InputError if the data set is too small for one."""
         if found := self.train.iterations(batch):
             return found
         if self.kind == "text":
@@ -320,52 +382,11 @@ class Dataset:
 
 
 class Batches(Shuffled):
-    """Random access to minibatches by their global id: `batches[minibatch_id] -> (x, y)`.
+    """Minibatches that are slices of a permutation of all samples.
 
-    An epoch's order is a permutation drawn from (seed, epoch) alone, cut into slices of `size`:
-    the minibatches of an epoch are disjoint, an id means the same samples on every rank, for every number of workers
-    and after every resume, and nothing has to be saved. Samples beyond size * per_epoch are left out of that epoch.
+    An id means the same samples for every number of workers, too. Samples that fill no minibatch are left out of an
+    epoch.
     """
 
-    def __init__(
-        self,
-        split: Samples,
-        size: int,
-        seed: int,
-        per_epoch: int | None = None,
-        device: torch.device | str | None = None,
-    ) -> None:
-        """`size`: samples a minibatch; `per_epoch`: minibatches an epoch, by default all full ones; `device`: where
-        the split is kept and the minibatches come from, by default where it is."""
-        if size < 1:
-            raise InputError(f"a minibatch needs at least one sample, not {size}")
-        full = len(split) // size
-        per_epoch = full if per_epoch is None else per_epoch
-        if not 1 <= per_epoch <= full:
-            raise InputError(f"{per_epoch} minibatches of {size} an epoch: {len(split)} samples give 1 to {full}")
-        self.split = split if device is None else split.to(device)
-        self.device = self.split.device
-        self.size, self.seed, self.per_epoch = size, seed, per_epoch
-        self._orders: dict[int, torch.Tensor] = {}
-
-    def __getitem__(self, minibatch_id: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """x (size, *input_shape) and y (size,) of one minibatch; ids below 0 raise IndexError."""
-        rows = self.indices(minibatch_id)
-        drawn = self.split.draw(rows, f"{self.seed}/{minibatch_id // self.per_epoch}")
-        self.begin_next(minibatch_id)
-        return drawn
-
-    def indices(self, minibatch_id: int) -> torch.Tensor:
-        if minibatch_id < 0:
-            raise IndexError(f"minibatch id {minibatch_id} is below 0")
-        epoch, slot = divmod(minibatch_id, self.per_epoch)
-        return self._order(epoch)[slot * self.size : (slot + 1) * self.size]
-
-    def _order(self, epoch: int) -> torch.Tensor:
-        """The permutation of one epoch, shape (len(split),); the last two asked for are kept."""
-        order = self._orders.get(epoch)
-        if order is None:
-            order = seeded_order(len(self.split), f"{self.seed}/{epoch}")
-            # A new dictionary, never one changed in place: pipeline threads may be reading the old one.
-            self._orders = dict([*self._orders.items(), (epoch, order)][-2:])
-        return order
+    def _shuffle(self, text: str) -> torch.Tensor:
+        return seeded_order(len(self.split), text)[: self.full * self.size].view(self.full, self.size)

@@ -8,6 +8,8 @@ in whole numbers or by single roundings.
 from __future__ import annotations
 
 import hashlib
+import math
+import statistics
 from collections.abc import Sequence
 
 import numpy as np
@@ -33,6 +35,13 @@ class Stream:
             bits.state = state
             out[row] = bits.random_raw(words)
         return out.view(np.dtype(kind).newbyteorder("<"))[:, :values]
+
+
+def log_normal_lengths(count: int, median: float, spread: float, shortest: int, longest: int) -> list[int]:
+    """`count` whole lengths at evenly spaced quantiles of a log-normal distribution, clipped to shortest .. longest."""
+    inverse = statistics.NormalDist().inv_cdf
+    quantiles = [median * math.exp(spread * inverse((i + 0.5) / count)) for i in range(count)]
+    return [min(max(round(length), shortest), longest) for length in quantiles]
 
 
 def normal(stream: Stream, numbers: Sequence[int]) -> np.ndarray:

@@ -1,21 +1,18 @@
-"""Extract UCF101's features: python -m repro.data.extract_ucf101 --videos DIR --out DIR
+"""Extracts UCF101's features from its videos: `repro run eagersgd/fig13 --scale paper data.videos=DIR`.
 
-A run does it by itself, for the videos that it uses: `repro run eagersgd/fig13 --scale paper data.videos=DIR`.
+Every frame goes through torchvision's Inception-v3 (ImageNet weights, which torchvision downloads) up to its last
+pooling layer: <Class>/<video>.npy, (frames, 2048) float16, which the data set `ucf101` reads. eager-SGD section 6.3
+names the network but publishes neither weights nor preprocessing, so torchvision's are used. It takes about a GPU-hour.
 
-Every frame of every video goes through torchvision's Inception-v3 (ImageNet weights, downloaded by torchvision) up to
-its last pooling: DIR/<Class>/<video>.npy, (frames, 2048) float16, which the data set `ucf101` reads. eager-SGD section
-6.3 names the network; its weights and its preprocessing are not published, so torchvision's own. About a GPU-hour.
-
-A file that is there is kept, so the same command goes on where it was stopped; files are written under another name and
-renamed. Decoders differ by a frame or two at a video's end: as many frames as the list has are kept, and up to
-TOLERANCE missing ones repeat the last. A video that differs by more is an error.
+Existing files are kept, so the same command continues an interrupted extraction. Decoders differ by a frame or two at a
+video's end: the features get as many frames as the list says, and the last frame is repeated up to TOLERANCE times. A
+larger difference is an error.
 """
 
 from __future__ import annotations
 
-import argparse
+import itertools
 import os
-import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,32 +20,14 @@ from typing import Any
 import numpy as np
 import torch
 
-from repro.core.errors import InputError, NotHere, ReproError
-from repro.data.readers import ucf101_lists
+from repro.core.errors import InputError, NotHere, some_of
 from repro.data.readers.ucf101_lists import Video
 
 TOLERANCE = 2
 BATCH = 64
-NAMED = 3
 
 Reader = Callable[[Path], Iterator[np.ndarray]]  # a video file -> its frames (height, width, 3), uint8 RGB
 Network = Callable[[Sequence[np.ndarray]], np.ndarray]  # frames -> features (n, 2048)
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Exit status 0, or 2 for what cannot be used, said in one line on stderr."""
-    parser = argparse.ArgumentParser(prog="python -m repro.data.extract_ucf101", description=__doc__.splitlines()[0])
-    parser.add_argument("--videos", required=True, help="folder with <Class>/<video>.avi, or the .avi files themselves")
-    parser.add_argument("--out", required=True, help="folder for the features: ucf101/features below a searched place")
-    parser.add_argument("--lists", help="place with the split lists, searched before $REPRO_DATA and the cache")
-    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
-    args = parser.parse_args(arguments)
-    try:
-        make(Path(args.videos), Path(args.out), listed(args.lists), args.device, print)
-    except ReproError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return error.status
-    return 0
 
 
 def make(videos: Path, out: Path, wanted: Sequence[Video], device: str, say: Callable[[str], Any]) -> None:
@@ -57,16 +36,6 @@ def make(videos: Path, out: Path, wanted: Sequence[Video], device: str, say: Cal
         read, network = video_reader(), inception(device)
         say(f"data: features of {len(todo)} videos in {videos}, extracted to {out} on {device}")
         extract(todo, read, network, say)
-
-
-def listed(root: str | None) -> list[Video]:
-    """All videos of the lists; NotHere without them."""
-    from repro import data
-
-    folder = ucf101_lists.find(root)
-    if folder is None:
-        raise NotHere(data.missing("ucf101", root))
-    return sorted(video for part in ucf101_lists.read(folder, 1) for video in part)
 
 
 def plan(videos: Path, out: Path, wanted: Sequence[Video]) -> list[tuple[Video, Path, Path]]:
@@ -85,10 +54,9 @@ def plan(videos: Path, out: Path, wanted: Sequence[Video]) -> list[tuple[Video, 
         else:
             todo.append((video, found, target))
     if absent:
-        more = f" and {len(absent) - NAMED} more" if len(absent) > NAMED else ""
         raise InputError(
-            f"videos in {videos}: {len(absent)} of {len(wanted)} videos are missing: "
-            f"{', '.join(absent[:NAMED])}{more}; get UCF101 from www.crcv.ucf.edu/data/UCF101.php"
+            f"videos in {videos}: {len(absent)} of {len(wanted)} videos are missing: {some_of(absent)}; "
+            "get UCF101 from www.crcv.ucf.edu/data/UCF101.php"
         )
     return todo
 
@@ -152,50 +120,23 @@ def inception(device: str) -> Network:
 
 
 def video_reader() -> Reader:
-    """PyAV, else OpenCV: torchvision no longer reads videos itself. NotHere without either."""
+    """Reads videos with PyAV, as torchvision no longer does; NotHere without it."""
     try:
         import av
     except ImportError:
+        raise NotHere("no video reader is installed: pip install av, or 'repro-harness[vision]'") from None
+
+    def frames(path: Path) -> Iterator[np.ndarray]:
         try:
-            import cv2
-        except ImportError:
-            raise NotHere(
-                "no video reader is installed: pip install av (or opencv-python-headless), or 'repro-harness[vision]'"
-            ) from None
-        return lambda path: _read_cv2(cv2, path)
-    return lambda path: _read_av(av, path)
+            with av.open(str(path)) as container:
+                for frame in container.decode(video=0):
+                    yield frame.to_ndarray(format="rgb24")
+        except (av.error.FFmpegError, IndexError) as error:
+            raise InputError(f"{path}: not a readable video ({error})") from None
 
-
-def _read_av(av: Any, path: Path) -> Iterator[np.ndarray]:
-    try:
-        with av.open(str(path)) as container:
-            for frame in container.decode(video=0):
-                yield frame.to_ndarray(format="rgb24")
-    except (av.error.FFmpegError, IndexError) as error:
-        raise InputError(f"{path}: not a readable video ({error})") from None
-
-
-def _read_cv2(cv2: Any, path: Path) -> Iterator[np.ndarray]:
-    capture = cv2.VideoCapture(str(path))
-    if not capture.isOpened():
-        raise InputError(f"{path}: not a readable video")
-    try:
-        while (got := capture.read())[0]:
-            yield np.ascontiguousarray(got[1][:, :, ::-1])
-    finally:
-        capture.release()
+    return frames
 
 
 def _batches(frames: Iterator[np.ndarray]) -> Iterator[list[np.ndarray]]:
-    batch: list[np.ndarray] = []
-    for frame in frames:
-        batch.append(frame)
-        if len(batch) == BATCH:
-            yield batch
-            batch = []
-    if batch:
+    while batch := list(itertools.islice(frames, BATCH)):
         yield batch
-
-
-if __name__ == "__main__":
-    raise SystemExit(main())

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 import logging
 import os
-from collections.abc import Sequence
+import zlib
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,11 +20,10 @@ log = logging.getLogger("repro.data")
 
 @dataclass(frozen=True)
 class File:
-    """What a standard public file must be: its size in bytes and its checksums."""
+    """The expected size in bytes and the checksum of a standard public file."""
 
     size: int
     sha256: str
-    md5: str = ""  # where the publisher gives that one; for people to compare, sha256 decides
 
 
 def cache_root() -> Path:
@@ -86,6 +87,28 @@ def sha256(path: Path) -> str:
             return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise InputError(f"{path}: cannot be read ({error.strerror})") from None
+
+
+def gzipped_text(path: Path) -> str:
+    """The content of a gzipped UTF-8 text file; InputError if it cannot be read."""
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            return file.read()
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: not readable gzipped text ({error})") from None
+
+
+def once(kind: str, checksum: str, check: Callable[[], object]) -> None:
+    """Run a check of files, unless a note in the user's cache says that files of this checksum passed it before."""
+    note = cache_root() / kind / checksum
+    if note.exists():
+        return
+    check()
+    try:
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.touch()
+    except OSError:
+        log.debug("%s: cannot be written; the files will be checked again", note)
 
 
 def limit(option: str, value: object, most: int, usual: int | None = None) -> int:

@@ -1,7 +1,7 @@
-"""Training images changed at random when a minibatch draws them, the same ones on every rank and after every resume.
+"""Random augmentation of training images, the same on every rank and after every resume.
 
-An image's bits do not depend on the minibatch that it is in: there is no product of matrices, whose order of summation
-does, and functions whose last bit differs between a vector unit's lanes and the rest are taken of twice the digits.
+An image's bits do not depend on its minibatch: matrix products, whose order of summation depends on the shape, are
+avoided, and functions whose last bit differs between vectorised and scalar code are computed in float64.
 """
 
 from __future__ import annotations
@@ -15,22 +15,22 @@ from torch.nn import functional
 
 from repro.core.errors import InputError
 from repro.data.augmentation import Augmentation
-from repro.data.base import Dataset, Samples, moved
+from repro.data.base import Dataset, Samples, View, moved
 
-NUMBERS = 8  # drawn for each sample, whatever they are for: flip, down, right, area, aspect, and three of colour
+NUMBERS = 8  # random numbers of a sample: flip, down, right, area, aspect and three for colour
 AREA, ASPECT = 0.08, math.log(4 / 3)
-# of the colours of ImageNet's training images, pixels from 0 to 1, as fb.resnet.torch has them; normalised by DEVIATION
+# principal components of ImageNet's colours (pixels from 0 to 1), from fb.resnet.torch; images are divided by DEVIATION
 EIGENVALUES = (0.2175, 0.0188, 0.0045)
 EIGENVECTORS = ((-0.5675, 0.7192, 0.4009), (-0.5808, -0.0045, -0.8140), (-0.5836, -0.6948, 0.4203))
 DEVIATION = (0.229, 0.224, 0.225)
 COLOURS = (EIGENVECTORS, EIGENVALUES, DEVIATION)
-BITS = 23  # of a number drawn: with half a step more it still is a float32
+BITS = 23  # of a random number, so that adding half a step is exact in float32
 
 
 def augmented(dataset: Dataset, augmentation: Augmentation | None) -> Dataset:
-    """The data set with training images of its `input_shape`, cut from what is held; minibatches are augmented.
+    """The data set with augmented training minibatches, whose images are cropped to its `input_shape`.
 
-    InputError for crop=random of real images that are no larger than what is cut out.
+    InputError for crop=random if real images are stored no larger than that.
     """
     train = dataset.train
     if dataset.kind != "images" or not isinstance(train, Samples) or not len(train):
@@ -48,31 +48,15 @@ def augmented(dataset: Dataset, augmentation: Augmentation | None) -> Dataset:
 
 
 @dataclass(frozen=True)
-class Augmented(Samples):
-    """A split of images (n, C, H, W) that gives (n, C, *size): the middle of each, and in minibatches what is drawn."""
+class Augmented(View):
+    """Images (n, C, H, W) cropped to (n, C, *size): at random in minibatches, else to the centre."""
 
-    whole: Samples
     augmentation: Augmentation
     size: tuple[int, ...]
 
     @property
     def changes(self) -> dict[str, object]:
-        """What is done to images of minibatches, for the record of a run."""
         return self.augmentation.model_dump(exclude_none=True)
-
-    @property
-    def y(self) -> torch.Tensor:
-        return self.whole.y
-
-    @property
-    def device(self) -> torch.device:
-        return self.whole.device
-
-    def __len__(self) -> int:
-        return len(self.whole)
-
-    def to(self, device: torch.device | str) -> Augmented:
-        return replace(self, whole=self.whole.to(device))
 
     def select(self, rows: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         x, y = self.whole.select(rows)
@@ -81,13 +65,6 @@ class Augmented(Samples):
     def slice(self, start: int, stop: int) -> tuple[torch.Tensor, torch.Tensor]:
         x, y = self.whole.slice(start, stop)
         return self._middle(x), y
-
-    @property
-    def lookahead(self) -> int:
-        return self.whole.lookahead
-
-    def ahead(self, rows: torch.Tensor) -> None:
-        self.whole.ahead(rows)
 
     def draw(self, rows: torch.Tensor, epoch: str) -> tuple[torch.Tensor, torch.Tensor]:
         x, y = self.whole.select(rows)
@@ -100,10 +77,9 @@ class Augmented(Samples):
 
 
 def uniform(text: str, samples: torch.Tensor) -> torch.Tensor:
-    """Numbers (n, NUMBERS) float32 above 0 and below 1, from the text and each sample's number (n,) alone.
+    """Random numbers (n, NUMBERS) float32 in (0, 1) that depend on the text and each sample's row (n,) alone.
 
-    By their place in a stream (SplitMix64; Steele, Lea, Flood 2014), so nothing is drawn in an order that has to be
-    kept, and nothing leaves the samples' device.
+    SplitMix64 (Steele, Lea, Flood 2014) computes any element of its stream directly, so no generator state is kept.
     """
     start = int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big", signed=True)
     places = samples[:, None] * NUMBERS + torch.arange(1, NUMBERS + 1, device=samples.device)
@@ -115,7 +91,7 @@ def uniform(text: str, samples: torch.Tensor) -> torch.Tensor:
 
 
 def augment(x: torch.Tensor, numbers: torch.Tensor, augmentation: Augmentation, size: tuple[int, ...]) -> torch.Tensor:
-    """Normalised images (n, C, H, W), with their numbers (n, NUMBERS), as (n, C, *size)."""
+    """Normalised images (n, C, H, W), augmented by their random numbers (n, NUMBERS), as (n, C, *size)."""
     flip, down, right, area, aspect, *colour = numbers.unbind(1)
     flipped = (flip < 0.5) & bool(augmentation.flip)
     if pad := augmentation.pad:
@@ -137,7 +113,7 @@ def augment(x: torch.Tensor, numbers: torch.Tensor, augmentation: Augmentation, 
 def _window(
     x: torch.Tensor, size: tuple[int, ...], flipped: torch.Tensor, down: torch.Tensor, right: torch.Tensor
 ) -> torch.Tensor:
-    """A window of `size` of each image, its place from numbers 0 to 1 (0.5: the middle), flipped where told."""
+    """A window of `size` of each image, placed by numbers in (0, 1) (0.5: the centre) and flipped where told."""
     n, channels, *sides = x.shape
     places = []
     for held, side, share in zip(sides, size, (down, right)):
@@ -159,7 +135,7 @@ def _resized(
     area: torch.Tensor,
     aspect: torch.Tensor,
 ) -> torch.Tensor:
-    """A part of each image, resized: its area, aspect and place from numbers 0 to 1."""
+    """A part of each image, resized to `size`; numbers in (0, 1) give its area, aspect ratio and place."""
     height, width = x.shape[-2:]
     part = (AREA + (1 - AREA) * area) * height * width
     ratio = ((2 * aspect.double() - 1) * ASPECT).exp().to(aspect.dtype)  # width / height
@@ -177,7 +153,7 @@ def _resized(
 
 
 def _normal(number: torch.Tensor) -> torch.Tensor:
-    """Of a number 0 to 1, the normal distribution's quantile."""
+    """The quantile of the normal distribution."""
     return (math.sqrt(2) * torch.erfinv(2 * number.double() - 1)).to(number.dtype)
 
 
@@ -186,5 +162,5 @@ def _signed(constant: int) -> int:
 
 
 def _shifted(numbers: torch.Tensor, bits: int) -> torch.Tensor:
-    """Of int64 as unsigned: zeros come in from the left."""
+    """A logical right shift of int64."""
     return (numbers >> bits) & ((1 << (64 - bits)) - 1)

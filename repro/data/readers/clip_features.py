@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,10 +11,10 @@ import numpy as np
 
 from repro.core.errors import InputError
 from repro.data import counter_rng
+from repro.data.readers import feature_files
 from repro.data.readers.msvd_clips import Clip
 
 FEATURES = 4096  # of a frame: VGG's fc7
-NAMED = 3  # missing files that an error names; it counts them all
 NOISE, SHOWN = 0.5, 0.1  # deviation of a frame's noise; share of a clip's captions that a word needs to be seen
 
 
@@ -35,35 +34,19 @@ class Extracted:
 
     def __call__(self, clip: Clip, most: int) -> np.ndarray:
         path = self.folder / f"{clip.name}.npy"
-        try:
-            array = np.load(path, mmap_mode="r", allow_pickle=False)
-        except (OSError, ValueError, EOFError) as error:
-            raise InputError(f"{path}: not a readable .npy file ({error})") from None
-        if array.ndim != 2 or not len(array) or array.dtype not in (np.float16, np.float32):
-            raise InputError(
-                f"{path}: holds {array.shape} {array.dtype}, expected (frames, features) float16 or float32"
-            )
+        array = feature_files.load(path)
+        if not len(array):
+            raise InputError(f"{path}: holds no frames")
         if array.shape[1] < self.features:
             raise InputError(f"{path}: {array.shape[1]} features a frame, fewer than dataset.features={self.features}")
         return array[:most, : self.features].astype(np.float32)
 
     def check(self, clips: Sequence[Clip]) -> str:
-        """sha256 over names and sizes of the clips' files. InputError where files are missing, or are no features."""
-        absent, lines = [], []
-        for clip in clips:
-            try:
-                lines.append(f"{clip.name} {(self.folder / f'{clip.name}.npy').stat().st_size}\n")
-            except OSError:
-                absent.append(f"{clip.name}.npy")
-        if absent:
-            more = f" and {len(absent) - NAMED} more" if len(absent) > NAMED else ""
-            raise InputError(
-                f"{self.folder}: {len(absent)} of {len(clips)} clips have no features: "
-                f"{', '.join(absent[:NAMED])}{more}"
-            )
+        """The SHA-256 over names and sizes of the clips' files; InputError if files are missing or hold no features."""
+        found = feature_files.checksum(self.folder, [clip.name for clip in clips], "clips")
         for clip in clips:
             self(clip, 1)
-        return hashlib.sha256("".join(sorted(lines)).encode()).hexdigest()
+        return found
 
 
 class Generated:

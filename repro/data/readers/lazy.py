@@ -10,12 +10,11 @@ import numpy as np
 import torch
 from PIL import Image
 
-from repro.core.errors import InputError
+from repro.core.errors import InputError, some_of
 from repro.data.base import Samples, Split, moved
 from repro.data.images import Source, Unreadable, decoded, size
 from repro.data.readers.prefetch import AHEAD, PrefetchQueue, pool
 
-NAMED = 3  # unreadable files that an error names; it counts them all
 STRETCH = 8  # images a thread takes at a time
 
 
@@ -169,7 +168,5 @@ def begin(paths: Sequence[Source], work: Callable[[int], Any]) -> list[Future[li
 
 def finish(paths: Sequence[Source], begun: Sequence[Future[list[str]]]) -> None:
     """Wait for all of it; InputError naming the first files that the work failed on, and counting them all."""
-    failed = [line for future in begun for line in future.result()]
-    if failed:
-        more = f" and {len(failed) - NAMED} more" if len(failed) > NAMED else ""
-        raise InputError(f"{len(failed)} of {len(paths)} images cannot be read: {'; '.join(failed[:NAMED])}{more}")
+    if failed := [line for future in begun for line in future.result()]:
+        raise InputError(f"{len(failed)} of {len(paths)} images cannot be read: {some_of(failed, separator='; ')}")

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import math
-import statistics
-import zlib
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,6 +9,7 @@ import numpy as np
 
 from repro.core.errors import InputError
 from repro.data import counter_rng
+from repro.data.files import gzipped_text
 
 FRAMES_A_SECOND = 3  # every tenth frame of 30 a second, as S2VT takes them
 SHORTEST, LONGEST, MEDIAN, SPREAD = 2, 60, 8, 0.62  # seconds of the made-up clips; MEDIAN e^(SPREAD^2 / 2) = 9.7
@@ -49,20 +46,13 @@ class Clip(NamedTuple):
 def read(folder: Path, part: str) -> list[Clip]:
     """The clips of a part. InputError for a line that is no captions, tab and clip id, or a clip without a caption."""
     path = folder / f"MSVD_{part}.tsv.gz"
-    try:
-        with gzip.open(path, "rt", encoding="utf-8") as file:
-            lines = file.read().splitlines()
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: not readable gzipped text ({error})") from None
-    return [_clip(path, number, line) for number, line in enumerate(lines, 1)]
+    return [_clip(path, number, line) for number, line in enumerate(gzipped_text(path).splitlines(), 1)]
 
 
 def made_up(part: str) -> list[Clip]:
     """Clips as many as the real ones and about as long, each with eight captions of who does what."""
     count = PARTS[part]
-    normal = statistics.NormalDist()
-    quantiles = [MEDIAN * math.exp(SPREAD * normal.inv_cdf((i + 0.5) / count)) for i in range(count)]
-    lengths = [min(max(round(quantile), SHORTEST), LONGEST) for quantile in quantiles]
+    lengths = counter_rng.log_normal_lengths(count, MEDIAN, SPREAD, SHORTEST, LONGEST)
     draws = counter_rng.Stream("msvd", "grammar", part).rows(range(count), 3 + CAPTIONS, np.uint32).astype(int)
     shuffled = np.argsort(draws[:, 0], kind="stable")
     clips = []

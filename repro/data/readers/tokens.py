@@ -1,7 +1,9 @@
-"""Word numbers of our own, and pairs of sentences as such numbers."""
+"""The numbers of words: four special tokens, vocabularies, and pairs of sentences."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -12,6 +14,13 @@ PAD, BOS, EOS, UNK = OWN = range(4)
 Pair = tuple["np.ndarray", "np.ndarray"]  # word numbers of a source and its target, without <bos> and <eos>
 
 
+def vocabulary(words: Iterable[str], size: int, first: int = len(OWN)) -> dict[str, int]:
+    """Word -> number from `first` to size - 1, the most frequent word first, ties in alphabetical order."""
+    counts = Counter(words)
+    ranked = sorted(counts, key=lambda word: (-counts[word], word))
+    return {word: number for number, word in enumerate(ranked[: size - first], first)}
+
+
 def length(pair: Pair) -> int:
-    """Places that a pair takes: the longer sentence with <eos>, or <bos>."""
+    """The length of the pair's longer sentence, with <eos> or <bos>."""
     return 1 + max(map(len, pair))

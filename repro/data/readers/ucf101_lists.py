@@ -9,14 +9,13 @@ longest 1,776, the median is 167, the standard deviation 97.65; of the 9,537 tra
 from __future__ import annotations
 
 import hashlib
-import math
-import statistics
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 from repro.core.errors import InputError, unknown
 from repro.data import files
+from repro.data.counter_rng import log_normal_lengths
 from repro.data.files import File
 
 CLASSES, SPLITS = 101, (1, 2, 3)
@@ -101,11 +100,9 @@ def read(folder: Path, split: int) -> tuple[list[Video], list[Video]]:
 def made_up() -> tuple[list[Video], list[Video]]:
     """Videos in the numbers, classes and groups of split 1, of lengths in the paper's distribution."""
     count = TRAIN + TEST
-    normal = statistics.NormalDist()
-    quantiles = [MEDIAN * math.exp(SPREAD * normal.inv_cdf((i + 0.5) / count)) for i in range(count)]
-    lengths = [min(max(round(length), SHORTEST), LONGEST) for length in quantiles]
+    lengths = log_normal_lengths(count, MEDIAN, SPREAD, SHORTEST, LONGEST)
     lengths[-1] = LONGEST
-    # which video has which length: by a hash, the same everywhere
+    # a hash decides which video has which length, on every machine alike
     lengths = [lengths[i] for i in sorted(range(count), key=lambda i: hashlib.sha256(f"length/{i}".encode()).digest())]
     train = [_invented(i, TEST_GROUPS + 1, GROUPS - TEST_GROUPS, lengths[i]) for i in range(TRAIN)]
     test = [_invented(i, 1, TEST_GROUPS, lengths[TRAIN + i]) for i in range(TEST)]

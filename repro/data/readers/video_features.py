@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Protocol
@@ -11,9 +10,8 @@ import numpy as np
 
 from repro.core.errors import InputError
 from repro.data import counter_rng, files
+from repro.data.readers import feature_files
 from repro.data.readers.ucf101_lists import CLASSES, FEATURES, Frames, Video
-
-NAMED = 3  # missing files that an error names; it counts them all
 
 
 class Source(Protocol):
@@ -28,55 +26,24 @@ class Extracted:
         self.folder, self.features, self.frames = folder, features, frames
 
     def __call__(self, video: Video) -> np.ndarray:
-        array = self.read(video)
+        array = self.load(video)
         return array[:: self.frames.stride][: self.frames.most, : self.features].astype(np.float32)
 
-    def path(self, video: Video) -> Path:
-        return self.folder / f"{video.name}.npy"
-
-    def read(self, video: Video, mmap: bool = False) -> np.ndarray:
-        """The whole file; InputError naming it where it cannot be read or its shape is not that of the video."""
-        path = self.path(video)
-        try:
-            array = np.load(path, mmap_mode="r" if mmap else None, allow_pickle=False)
-        except (OSError, ValueError, EOFError) as error:
-            raise InputError(f"{path}: not a readable .npy file ({error})") from None
-        if array.ndim != 2 or array.shape[1] != FEATURES or array.dtype not in (np.float16, np.float32):
-            raise InputError(
-                f"{path}: holds {array.shape} {array.dtype}, expected (frames, {FEATURES}) float16 or float32"
-            )
+    def load(self, video: Video) -> np.ndarray:
+        """The memory-mapped file; InputError if it cannot be read or its shape does not match the video."""
+        path = self.folder / f"{video.name}.npy"
+        array = feature_files.load(path, str(FEATURES))
         if len(array) != video.frames:
             raise InputError(f"{path}: features of {len(array)} frames, but the list has {video.frames} for this video")
         return array
 
     def check(self, videos: Sequence[Video]) -> str:
-        """sha256 over names and sizes of the videos' files. InputError where files are missing, or of another length
-        than the list says: every header is read, once for a set of files (a note in the cache spares the next time)."""
-        absent, lines = [], []
-        for video in videos:
-            path = self.path(video)
-            try:
-                lines.append(f"{video.name} {path.stat().st_size}\n")
-            except OSError:
-                absent.append(path)
-        if absent:
-            more = f" and {len(absent) - NAMED} more" if len(absent) > NAMED else ""
-            raise InputError(
-                f"{self.folder}: {len(absent)} of {len(videos)} videos have no features: "
-                f"{', '.join(str(path.relative_to(self.folder)) for path in absent[:NAMED])}{more} "
-                "(data.videos=DIR, or python -m repro.data.extract_ucf101, makes them of the videos)"
-            )
-        checksum = hashlib.sha256("".join(sorted(lines)).encode()).hexdigest()
-        note = files.cache_root() / "ucf101-headers" / checksum
-        if not note.exists():
-            for video in videos:
-                self.read(video, mmap=True)
-            try:
-                note.parent.mkdir(parents=True, exist_ok=True)
-                note.touch()
-            except OSError:
-                files.log.debug("%s: cannot be written; headers will be read again", note)
-        return checksum
+        """The SHA-256 over names and sizes of the videos' files; InputError if a file is missing or does not match its
+        video. Headers are read once for a set of files."""
+        remedy = " (data.videos=DIR extracts them from the videos)"
+        found = feature_files.checksum(self.folder, [video.name for video in videos], "videos", remedy)
+        files.once("ucf101-headers", found, lambda: [self.load(video) for video in videos])
+        return found
 
 
 MOTIFS, STAGES = 24, 3

@@ -37,48 +37,18 @@ MEAN, DEVIATION = (0.49139968, 0.48215841, 0.44653091), (0.24703223, 0.24348513,
 
 ARCHIVE = Archive(
     "cifar-10-binary.tar.gz",
-    File(
-        170052171,
-        "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd",
-        "c32a1d4ab5d03f1284b67883e8d87530",
-    ),
+    File(170052171, "c4a38c50a1bc5f3a1c5537f2155ab9d68f9f25eb1ed8d9ddda3db29a59bca1dd"),
 )
 MIRRORS = ("https://www.cs.toronto.edu/~kriz/",)
-FILES = {
-    f"{name}.bin": File(30730000, sha256, md5)
-    for name, sha256, md5 in (
-        (
-            "data_batch_1",
-            "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5",
-            "5dd7e06a14cb22eb9f671a540d1b7c25",
-        ),
-        (
-            "data_batch_2",
-            "a591ca11fa1708a91ee40f54b3da4784ccd871ecf2137de63f51ada8b3fa57ed",
-            "5ea93a67294ea407fff1d09f752e9692",
-        ),
-        (
-            "data_batch_3",
-            "bbe8596564c0f86427f876058170b84dac6670ddf06d79402899d93ceea26f67",
-            "942cd6a4bcdd0dd3c604fbe906cb4421",
-        ),
-        (
-            "data_batch_4",
-            "014e562d6e23c72197cc727519169a60359f5eccd8945ad5a09d710285ff4e48",
-            "ae636b3ba5c66a11e91e8cb52e771fcb",
-        ),
-        (
-            "data_batch_5",
-            "755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add",
-            "53f37980c15c3d472c316c40844f3f0d",
-        ),
-        (
-            "test_batch",
-            "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b",
-            "803d5f7f4d78ea53de84dbe85f74fb6d",
-        ),
-    )
+SHA256 = {
+    "data_batch_1.bin": "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5",
+    "data_batch_2.bin": "a591ca11fa1708a91ee40f54b3da4784ccd871ecf2137de63f51ada8b3fa57ed",
+    "data_batch_3.bin": "bbe8596564c0f86427f876058170b84dac6670ddf06d79402899d93ceea26f67",
+    "data_batch_4.bin": "014e562d6e23c72197cc727519169a60359f5eccd8945ad5a09d710285ff4e48",
+    "data_batch_5.bin": "755304fc0b379caeae8c14f0dac912fbc7d6cd469eb67a1029a08a39453a9add",
+    "test_batch.bin": "8e2eb146ae340b09e24670f29cabc6326dba54da8789dab6768acf480273f65b",
 }
+FILES = {name: File(30730000, sha256) for name, sha256 in SHA256.items()}
 LABELS = "cifar10_labels.js"
 
 

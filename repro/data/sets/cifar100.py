@@ -29,11 +29,7 @@ MEAN, DEVIATION = (0.50707516, 0.48654887, 0.44091784), (0.26733429, 0.25643846,
 
 ARCHIVE = Archive(
     "cifar-100-binary.tar.gz",
-    File(
-        168513733,
-        "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec",
-        "03b5dce01913d631647c71ecec9e9cb8",
-    ),
+    File(168513733, "58a81ae192c23a4be8b1804d68e518ed807d710a4eb253b1f2a199162a40d8ec"),
 )
 MIRRORS = ("https://www.cs.toronto.edu/~kriz/",)
 FILES = {

@@ -63,7 +63,7 @@ IN_MEMORY = 4 * 2**30  # bytes of decoded images a rank
 
 @dataclass(frozen=True)
 class _Options:
-    """What the configuration may set; None is the default that the module's docstring names."""
+    """Options of the configuration; None stands for the default in the module's docstring."""
 
     image_size: int | None = None
     classes: int | None = None
@@ -114,6 +114,7 @@ def of_images(
     """A data set in ImageNet's layout; named `name`-subset unless it has the classes, training and test images (None:
     however many) of `whole`. `size`: pixels along a side where the options have none."""
     from repro.data.base import Dataset
+    from repro.data.readers import lazy
 
     if all((folder / part).is_dir() for part in PARTS):
         classes = of_folders(folder, options.classes)
@@ -138,7 +139,7 @@ def of_images(
         decode = "memory" if 3 * side**2 * sum(map(len, sources)) <= IN_MEMORY else "lazy"
     checksum = checksum_of(listed)
     if decode == "lazy" and not exact:
-        check_headers(sources[0] + sources[1], checksum)
+        files.once("imagenet-headers", checksum, lambda: lazy.sizes(sources[0] + sources[1]))
     splits = [
         split(part, [row.label for row in rows], decoder, decode, options.ahead)
         for part, rows, decoder in zip(sources, listed, _decoders(sides, exact, held))
@@ -239,21 +240,6 @@ def checksum_of(listed: list[list[Row]]) -> str:
     """sha256 over the sorted names and sizes of the images used."""
     lines = sorted(f"{row.name} {row.size}\n" for part in listed for row in part)
     return hashlib.sha256("".join(lines).encode()).hexdigest()
-
-
-def check_headers(paths: list[Source], checksum: str) -> None:
-    """Read every image's header, once for a set of files: a note in the cache spares the ranks the second time."""
-    from repro.data.readers import lazy
-
-    note = files.cache_root() / "imagenet-headers" / checksum
-    if note.exists():
-        return
-    lazy.sizes(paths)
-    try:
-        note.parent.mkdir(parents=True, exist_ok=True)
-        note.touch()
-    except OSError:
-        files.log.debug("%s: cannot be written; headers will be read again", note)
 
 
 def split(

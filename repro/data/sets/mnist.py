@@ -24,18 +24,10 @@ if TYPE_CHECKING:
     from repro.data.base import Dataset, Split
 
 FILES = {
-    "train-images-idx3-ubyte.gz": File(
-        9912422, "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609", "f68b3c2dcbeaaa9fbdd348bbdeb94873"
-    ),
-    "train-labels-idx1-ubyte.gz": File(
-        28881, "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c", "d53e105ee54ea40749a09fcbcd1e9432"
-    ),
-    "t10k-images-idx3-ubyte.gz": File(
-        1648877, "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6", "9fb629c4189551a2d022fa330f9573f3"
-    ),
-    "t10k-labels-idx1-ubyte.gz": File(
-        4542, "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6", "ec29112dd5afa0611ce80d1b7f02629c"
-    ),
+    "train-images-idx3-ubyte.gz": File(9912422, "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609"),
+    "train-labels-idx1-ubyte.gz": File(28881, "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c"),
+    "t10k-images-idx3-ubyte.gz": File(1648877, "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6"),
+    "t10k-labels-idx1-ubyte.gz": File(4542, "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6"),
 }
 MIRRORS = (
     "https://ossci-datasets.s3.amazonaws.com/mnist/",

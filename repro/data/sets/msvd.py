@@ -1,28 +1,28 @@
 """MSVD (Chen, Dolan, ACL 2011): 1,970 clips with 80,827 English captions, 12,592 different words in them.
 
-The standard split of S2VT (1,200 clips to train, 100, 670 to test), whose 567,874 words it counts in Table 1; the 100
-are not used but for the vocabulary. Two things are looked for, each below any place that is searched (`data.root`,
-$REPRO_DATA, the cache):
+It uses S2VT's standard split (1,200 training, 100 validation, 670 test clips), whose 567,874 words S2VT's Table 1
+counts; the validation clips only add to the vocabulary. Two things are searched below `data.root`, $REPRO_DATA and the
+cache:
 
-  msvd/MSVD_{train,val,test}.tsv.gz   a line a clip: captions joined by ", ", a tab, the clip's id, which ends in the
-                                      seconds from and to which it goes; upstream has no licence, so there is no mirror
-  msvd/features/<clip id>.npy         (frames, 4096) float16 or float32: VGG's fc7 of every tenth frame, say
+  msvd/MSVD_{train,val,test}.tsv.gz   one clip a line: captions joined by ", ", a tab, the clip's id, which ends in its
+                                      first and last second; upstream has no licence, so there is no mirror
+  msvd/features/<clip id>.npy         (frames, 4096) float16 or float32, such as VGG's fc7 of every tenth frame
 
-What is missing is made up, and the data set named so: `msvd-standin-features` has the real captions and lengths (three
-frames a second) with features that are generated from the captions (repro.data.readers.clip_features),
-`msvd-standin-grammar` captions of a small grammar too (repro.data.readers.msvd_clips). A part of the real one is named
+Missing files are replaced, and the data set's name says so: `msvd-standin-features` has the real captions and lengths
+(three frames a second) with features generated from the captions (repro.data.readers.clip_features);
+`msvd-standin-grammar` generates the captions too (repro.data.readers.msvd_clips). A part of the real data set is named
 `msvd-subset`.
 
 Options:
-  clips, test_clips          at most so many, the first ones (null: all)
-  captions, test_captions    at most so many of each clip, the first ones, to train on and for the loss of the test
-                             clips (null: all). All of a test clip's captions are references of its score
-  vocabulary                 words, the most frequent ones of all clips (ties by the alphabet), after four of our own,
-                             <pad>, <bos>, <eos>, <unk> (null: 12,594, PipeDream's; those are 12,592 with two of S2VT's)
-  features                   at most so many of a frame's values (null: 4,096)
-  steps                      frames of a clip that the network reads and words that it says, <eos> among them (null: 40,
-                             which makes S2VT's 80 steps). ASSUMPTION: half for each; S2VT's code has the words of a
-                             caption behind the frames of its clip, up to 80 of both together
+  clips, test_clips          use the first n clips (null: all)
+  captions, test_captions    use the first n captions of each clip for training and for the test loss (null: all). All
+                             captions of a test clip are references of its score
+  vocabulary                 words, the most frequent ones of all clips (ties in alphabetical order), after <pad>,
+                             <bos>, <eos>, <unk> (null: 12,594 as in PipeDream: 12,592 words and two of S2VT's tokens)
+  features                   the number of values used of a frame's (null: 4,096)
+  steps                      frames of a clip that the network reads, and words that it writes, <eos> included (null:
+                             40, which makes S2VT's 80 steps). ASSUMPTION: half for each; in S2VT's code the words of a
+                             caption follow the frames of its clip, up to 80 of both together
   scored                     test clips whose captions are decoded and scored at every evaluation (null: 100)
 
 Minibatches are those of `repro.data.readers.captioned.Captioned`.
@@ -31,7 +31,6 @@ Minibatches are those of `repro.data.readers.captioned.Captioned`.
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -39,6 +38,7 @@ from typing import TYPE_CHECKING, Any
 from repro.core.errors import InputError, NotHere
 from repro.data import files
 from repro.data.files import File, combined, limit
+from repro.data.readers.tokens import OWN, vocabulary
 
 if TYPE_CHECKING:
     from repro.data.base import Dataset
@@ -53,12 +53,11 @@ FILES = {
 MIRRORS = ()
 TASK, KIND = "text", "captioned clips"
 STANDIN, STANDIN_FEATURES = "msvd-standin-grammar", "msvd-standin-features"
-OWN_WORDS = 4  # as in repro.data.sets.multi30k
 
 
 @dataclass(frozen=True)
 class _Options:
-    """What the configuration may set; None is the default that the module's docstring names."""
+    """Options of the configuration; None stands for the default in the module's docstring."""
 
     clips: int | None = None
     test_clips: int | None = None
@@ -72,7 +71,7 @@ class _Options:
     def __post_init__(self) -> None:
         for field in fields(self):
             limit(field.name, getattr(self, field.name), 2**31)
-        for name, least in (("vocabulary", OWN_WORDS + 1), ("steps", 2)):
+        for name, least in (("vocabulary", len(OWN) + 1), ("steps", 2)):
             if (value := getattr(self, name)) is not None and value < least:
                 raise InputError(f"dataset.{name}={value}: must be {least} or more, or null")
 
@@ -87,9 +86,9 @@ def find(root: str | None = None) -> Path | None:
 
 
 def load(root: str | None = None, standin: str = "auto", **given: Any) -> Dataset:
-    """The data set, of what is there; InputError where a caption or feature file is not what it must be.
+    """The data set, from the files that are found; InputError for a malformed caption or feature file.
 
-    NotHere, with `standin` never, where the captions or the extracted features are missing.
+    NotHere if `standin` is "never" and the captions or the extracted features are missing.
     """
     from repro.data.readers.clip_features import Extracted, Generated
 
@@ -113,7 +112,7 @@ def load(root: str | None = None, standin: str = "auto", **given: Any) -> Datase
 
 
 def timing(root: str | None = None, **given: Any) -> Dataset:
-    """Sizes alone, on the meta device: the real ones where the captions are found, else made up (the name says so)."""
+    """Sizes only, on the meta device: the real ones if the captions are found, else generated (the name says so)."""
     options = _Options(**given)
     folder = find(root)
     name = f"{'msvd' if folder else STANDIN} (shapes only)"
@@ -124,7 +123,7 @@ def timing(root: str | None = None, **given: Any) -> Dataset:
 
 
 def besides(root: str | None, standin: str) -> str:
-    """What is taken for the features, where the captions were found."""
+    """Which features are used beside the captions."""
     if extracted := files.folder("msvd/features", root):
         return f"; features in {extracted}"
     if standin == "never":
@@ -133,7 +132,7 @@ def besides(root: str | None, standin: str) -> str:
 
 
 def missing(root: str | None, folder: Path | None) -> str:
-    """One line: what was not found, and what to put where."""
+    """One line: which files were not found, and where to put them."""
     from repro.data import sources
 
     if folder is None:
@@ -145,15 +144,8 @@ def missing(root: str | None, folder: Path | None) -> str:
     )
 
 
-def vocabulary(clips: list[Clip], size: int) -> dict[str, int]:
-    """Word -> number, the most frequent first, behind our own words; `size` counts those too."""
-    counts = Counter(word for clip in clips for caption in clip.captions for word in caption)
-    words = sorted(counts, key=lambda word: (-counts[word], word))[: size - OWN_WORDS]
-    return {word: number for number, word in enumerate(words, OWN_WORDS)}
-
-
 def _clips(folder: Path | None, options: _Options) -> tuple[list[Clip], list[Clip], list[Clip]]:
-    """Those to train on, those that only the vocabulary is made of, and those to test on."""
+    """Training clips, clips that only add to the vocabulary, and test clips."""
     from repro.data.readers import msvd_clips
 
     train, rest, test = (
@@ -176,7 +168,8 @@ def _dataset(
     from repro.data.base import Dataset
     from repro.data.readers.captioned import Captioned
 
-    numbers = vocabulary([*train, *rest, *test], options.vocabulary or VOCABULARY)
+    captions = (caption for clip in (*train, *rest, *test) for caption in clip.captions)
+    numbers = vocabulary((word for caption in captions for word in caption), options.vocabulary or VOCABULARY)
     sizes = options.steps or STEPS, options.features or FEATURES
 
     def split(clips: list[Clip], captions: int | None, scored: int) -> Captioned:
@@ -185,4 +178,4 @@ def _dataset(
 
     splits = split(train, options.captions, 0), split(test, options.test_captions, options.scored or SCORED)
     shape = sizes[0], sizes[1] + 1
-    return Dataset(name, standin, checksum, *splits, classes=OWN_WORDS + len(numbers), input_shape=shape)
+    return Dataset(name, standin, checksum, *splits, classes=len(OWN) + len(numbers), input_shape=shape)

@@ -18,20 +18,16 @@ longer, as long or shorter, and its words those of the source under a fixed perm
 
 from __future__ import annotations
 
-import gzip
 import hashlib
-import math
 import statistics
-import zlib
-from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from repro.core.errors import InputError, unknown
 from repro.data import files
-from repro.data.files import File, combined, limit
-from repro.data.readers.tokens import OWN, UNK, Pair, length
+from repro.data.files import File, combined, gzipped_text, limit
+from repro.data.readers.tokens import OWN, UNK, Pair, length, vocabulary
 
 if TYPE_CHECKING:
     from repro.data.base import Dataset
@@ -64,7 +60,7 @@ def read(folder: Path, **given: Any) -> Dataset:
     import numpy as np
 
     parts = [sentences(folder, part) for part in ("train", "val")]
-    numbers = vocabulary([side for pair in parts[0] for side in pair], _words(given))
+    numbers = vocabulary((word for pair in parts[0] for side in pair for word in side), _words(given))
 
     def numbered(side: list[str]) -> np.ndarray:
         return np.array([numbers.get(word, UNK) for word in side])
@@ -91,22 +87,11 @@ def sentences(folder: Path, part: str) -> list[tuple[list[str], list[str]]]:
     """The words of each pair, English and German."""
     texts = []
     for language in ("en", "de"):
-        path = folder / f"{part}.{language}.gz"
-        try:
-            with gzip.open(path, "rt", encoding="utf-8") as file:
-                texts.append([line.split() for line in file.read().rstrip("\n").split("\n")])
-        except (OSError, EOFError, zlib.error, UnicodeDecodeError) as error:
-            raise InputError(f"{path}: not readable gzipped text ({error})") from None
+        text = gzipped_text(folder / f"{part}.{language}.gz")
+        texts.append([line.split() for line in text.rstrip("\n").split("\n")])
     if len(texts[0]) != len(texts[1]):
         raise InputError(f"{folder}: {part}.en.gz has {len(texts[0])} lines, {part}.de.gz {len(texts[1])}")
     return list(zip(*texts))
-
-
-def vocabulary(lines: list[list[str]], size: int) -> dict[str, int]:
-    """Word -> number, the most frequent first, behind our own words; `size` counts those too."""
-    counts = Counter(word for line in lines for word in line)
-    words = sorted(counts, key=lambda word: (-counts[word], word))[: size - len(OWN)]
-    return {word: number for number, word in enumerate(words, len(OWN))}
 
 
 def _words(given: dict[str, Any]) -> int:
@@ -141,9 +126,7 @@ def _generated(part: str, count: int, words: int) -> list[Pair]:
 
     from repro.data import counter_rng
 
-    normal = statistics.NormalDist()
-    quantiles = [MEDIAN * math.exp(SPREAD * normal.inv_cdf((i + 0.5) / count)) for i in range(count)]
-    lengths = np.array([min(max(round(quantile), SHORTEST), LONGEST) for quantile in quantiles])
+    lengths = np.array(counter_rng.log_normal_lengths(count, MEDIAN, SPREAD, SHORTEST, LONGEST))
     draw = counter_rng.Stream("multi30k", part).rows(range(count), 3 * LONGEST + 8, np.uint32).astype(np.int64)
     lengths = lengths[np.argsort(draw[:, 0], kind="stable")]
     others = len(OWN), words - len(OWN)

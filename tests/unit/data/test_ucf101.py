@@ -6,7 +6,6 @@ import json
 import statistics
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -238,7 +237,7 @@ def test_what_is_missing_is_made_up_and_named_so(place, monkeypatch):
     assert (lists.name, lists.standin) == ("ucf101-standin-features", True)
     assert lists.train.lengths.tolist() == [-(-v.frames // 16) for v in ucf101_lists.read(LISTS, 1)[0]]
     assert len({lists.checksum, nothing.checksum, data.load("ucf101", str(place), features=8).checksum}) == 3
-    with pytest.raises(NotHere, match=r"lists in .*, but no extracted features .*extract_ucf101 --videos DIR --out"):
+    with pytest.raises(NotHere, match=r"lists in .*, but no extracted features .*data.videos=DIR"):
         data.load("ucf101", str(place), "never")
     with pytest.raises(NotHere, match=r"'ucf101' not found .*repro data fetch ucf101"):
         data.load("ucf101", None, "never")
@@ -350,7 +349,7 @@ def test_extracted_features(extracted, monkeypatch):
         ("narrow", r"expected \(frames, 2048\) float16 or float32"),
         ("whole numbers", "holds .* int64, expected"),
         ("not numpy", "not a readable .npy file"),
-        ("absent", r"1 of 103 videos have no features: .*npy .data.videos=DIR, or python -m repro.data.extract_ucf101"),
+        ("absent", r"1 of 103 videos have no features: .*npy .data.videos=DIR"),
     ],
 )
 def test_bad_feature_files(extracted, damage, complaint):
@@ -424,25 +423,19 @@ def test_extraction_goes_on_where_it_stopped(tmp_path):
     assert not (out / f"{videos[0].name}.npy").exists()
 
 
-@needs_lists
-def test_extraction_says_in_one_line_what_is_missing(tmp_path, place, capsys, monkeypatch):
-    def told(*arguments: str) -> str:
-        assert extract_ucf101.main(["--out", str(tmp_path / "out"), *arguments]) == 2
-        error = capsys.readouterr().err
-        assert error.count("\n") == 1
-        return error
-
-    assert "'ucf101' not found" in told("--videos", str(tmp_path))
-    assert "not a folder" in told("--videos", str(tmp_path / "no"), "--lists", str(place))
-    assert "13320 of 13320 videos are missing: v_" in told("--videos", str(tmp_path), "--lists", str(place))
-    monkeypatch.setattr(extract_ucf101, "plan", lambda *_: ["a video"])
+def test_extraction_names_what_is_missing(tmp_path, monkeypatch):
+    videos = [Video("A/v_A_g01_c00", 0, 70)]
+    with pytest.raises(InputError, match="not a folder"):
+        extract_ucf101.plan(tmp_path / "no", tmp_path / "out", videos)
+    with pytest.raises(InputError, match=r"1 of 1 videos are missing: v_A_g01_c00\.avi"):
+        extract_ucf101.plan(tmp_path, tmp_path / "out", videos)
     monkeypatch.setitem(sys.modules, "av", None)
-    monkeypatch.setitem(sys.modules, "cv2", None)
-    assert "no video reader is installed: pip install av" in told("--videos", str(tmp_path), "--lists", str(place))
-    monkeypatch.setitem(sys.modules, "av", SimpleNamespace())
+    with pytest.raises(NotHere, match="pip install av"):
+        extract_ucf101.video_reader()
     monkeypatch.setitem(sys.modules, "torchvision", None)
     monkeypatch.setitem(sys.modules, "torchvision.models", None)
-    assert "torchvision is not installed" in told("--videos", str(tmp_path), "--lists", str(place))
+    with pytest.raises(NotHere, match="torchvision is not installed"):
+        extract_ucf101.inception("cpu")
 
 
 def small_inception(device: str) -> extract_ucf101.Network:

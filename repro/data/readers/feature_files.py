@@ -1,0 +1,45 @@
+"""Extracted features on disk: a file <folder>/<name>.npy for each clip, a vector for each frame."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from repro.core.errors import InputError, some_of
+
+
+def load(path: Path, expected: str = "features") -> np.ndarray:
+    """The memory-mapped array (frames, features), float16 or float32; InputError for a file that holds no such array.
+
+    expected: the number of features, as the error names it.
+    """
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (OSError, ValueError, EOFError) as error:
+        raise InputError(f"{path}: not a readable .npy file ({error})") from None
+    if (
+        array.ndim != 2
+        or array.dtype not in (np.float16, np.float32)
+        or expected not in ("features", str(array.shape[1]))
+    ):
+        raise InputError(f"{path}: holds {array.shape} {array.dtype}, expected (frames, {expected}) float16 or float32")
+    return array
+
+
+def checksum(folder: Path, names: Sequence[str], what: str, remedy: str = "") -> str:
+    """The SHA-256 over the names and sizes of the files; InputError naming files that are missing.
+
+    what: what the names stand for; remedy: what to do about missing files.
+    """
+    absent, lines = [], []
+    for name in names:
+        try:
+            lines.append(f"{name} {(folder / f'{name}.npy').stat().st_size}\n")
+        except OSError:
+            absent.append(f"{name}.npy")
+    if absent:
+        raise InputError(f"{folder}: {len(absent)} of {len(names)} {what} have no features: {some_of(absent)}{remedy}")
+    return hashlib.sha256("".join(sorted(lines)).encode()).hexdigest()

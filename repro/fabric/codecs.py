@@ -1,7 +1,7 @@
-"""Lossy codecs for gradients on the wire (Pipe-SGD section 3.2): light enough to sit inside every hop of a ring.
+"""Lossy codecs for gradients (Pipe-SGD section 3.2), cheap enough to run in every hop of a ring.
 
-A codec turns a float32 vector into a wire tensor and back. No method reads a tensor's value on the host, so the same
-code runs on a GPU without stalls and on `meta` tensors without arithmetic.
+A codec converts a float32 vector to a wire tensor and back. No method reads a tensor's value on the host, so the code
+runs on a GPU without stalls, and on meta tensors without arithmetic.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from repro.core.errors import unknown
-from repro.fabric.meta_tensors import add, empty_like
+from repro.fabric.meta_tensors import add
 
 LOW_16_BITS = 0xFFFF
 SMALLEST = 2.0**-149  # of float32's positive numbers
@@ -22,7 +22,7 @@ SMALLEST = 2.0**-149  # of float32's positive numbers
 class Codec(ABC):
     """float32 vector (n,) -> wire tensor -> float32 vector (n,).
 
-    `seed` is that of what is random in encoding; most codecs draw nothing.
+    seed: of the random numbers that encoding draws; most codecs draw none.
     """
 
     name: str
@@ -33,42 +33,38 @@ class Codec(ABC):
 
     @abstractmethod
     def encode(self, values: torch.Tensor) -> torch.Tensor:
-        """The wire form of a contiguous float32 vector; never shares memory with it unless the codec is `none`."""
+        """The wire tensor of a contiguous float32 vector; it shares no memory with the vector, except for `none`."""
 
     @abstractmethod
     def decode(self, wire: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
-        """The values of a wire form, into `out` (n,); returns `out`."""
-
-    @abstractmethod
-    def like(self, wire: torch.Tensor) -> torch.Tensor:
-        """An empty wire tensor of the same size, to receive into."""
+        """Decode a wire tensor into `out` (n,); returns `out`."""
 
     @abstractmethod
     def wire_bytes(self, n: int) -> int:
-        """Bytes on the wire for n elements."""
+        """The size in bytes of the wire tensor of n elements."""
 
     def add(self, mine: torch.Tensor, incoming: torch.Tensor, n: int) -> torch.Tensor:
-        """One hop of a ring: decompress both, sum, compress (section 3.2). Returns the wire form of the sum."""
-        if mine.is_meta:  # without arithmetic: each of the dozen operations below would take longer than a message
-            return self.like(mine)
+        """One hop of a ring (section 3.2): decode both wire tensors, add, encode; returns the sum's wire tensor."""
+        if mine.is_meta:  # each of the dozen operations below would take longer than a simulated message
+            return mine
         total = self.decode(mine, torch.empty(n, device=mine.device))
         total += self.decode(incoming, torch.empty(n, device=mine.device))
         return self.encode_in_place(total)
 
     def encode_in_place(self, values: torch.Tensor) -> torch.Tensor:
-        """As `encode`, the same bits, with `values` as scratch."""
+        """As `encode`, with the same bits, but overwrites `values`."""
         return self.encode(values)
 
     def state_dict(self) -> dict[str, Any]:
-        """What the next `encode` depends on besides its vector: nothing, but for codecs that draw random numbers."""
+        """The state on which the next `encode` depends: empty except for codecs that draw random numbers."""
         return {}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take up where `state_dict` was called."""
+        """Restore a `state_dict`."""
 
 
 class NoCodec(Codec):
-    """The values themselves: encode and decode move nothing."""
+    """No compression: the wire tensor is the vector itself."""
 
     name = "none"
     lossless = True
@@ -81,9 +77,6 @@ class NoCodec(Codec):
             out.copy_(wire)
         return out
 
-    def like(self, wire: torch.Tensor) -> torch.Tensor:
-        return empty_like(wire)
-
     def wire_bytes(self, n: int) -> int:
         return 4 * n
 
@@ -92,16 +85,16 @@ class NoCodec(Codec):
 
 
 class Truncate16(Codec):
-    """Drop the low 16 of float32's 23 mantissa bits: 2 bytes an element, rounding towards zero ("16-bit truncation").
+    """Drop the low 16 of float32's 23 mantissa bits ("16-bit truncation"): 2 bytes an element, rounded towards zero.
 
-    What is left is bfloat16's layout. A NaN whose payload lies in the low bits only would become infinity; arithmetic
-    makes no such NaN.
+    The result has bfloat16's layout. A NaN whose payload lies only in the low bits would become infinity; arithmetic
+    produces no such NaN.
     """
 
     name = "truncate16"
 
     def encode(self, values: torch.Tensor) -> torch.Tensor:
-        # once the low bits are cleared the conversion to bfloat16 is exact, and vectorised where a strided copy is not
+        # with the low bits cleared the conversion to bfloat16 is exact; unlike a strided copy it is vectorised
         return (values.view(torch.int32) & ~LOW_16_BITS).view(torch.float32).to(torch.bfloat16)
 
     def encode_in_place(self, values: torch.Tensor) -> torch.Tensor:
@@ -111,34 +104,37 @@ class Truncate16(Codec):
     def decode(self, wire: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
         return out.copy_(wire)
 
-    def like(self, wire: torch.Tensor) -> torch.Tensor:
-        return empty_like(wire)
-
     def wire_bytes(self, n: int) -> int:
         return 2 * n
 
 
-class Quantize8(Codec):
-    """Round to 255 levels between -m and m, m the largest magnitude of the vector ("8-bit quantization"), halves to
-    the even one.
+class Scaled(Codec):
+    """A codec that sends a vector's largest magnitude as float32 in a header, then small numbers relative to it."""
 
-    Wire: m as float32 (4 bytes), then one int8 an element. A vector with an infinity or NaN decodes to NaN, so that
-    divergence stays visible.
-
-    Every element comes back within half a step, m / 254, and what float32's own rounding adds: 2^-22 m and 2^-150. The
-    latter counts where m is subnormal: all values are then multiples of 2^-149, and of the 129 from 0 to 128 x 2^-149
-    no codec with 128 levels brings all back within half a step alone.
-    """
-
-    name = "quantize8"
-    LEVELS = 127
-    HEADER = 4
+    HEADER = 4  # bytes
 
     def encode(self, values: torch.Tensor) -> torch.Tensor:
         return self._encode(values, torch.div)
 
     def encode_in_place(self, values: torch.Tensor) -> torch.Tensor:
         return self._encode(values, torch.Tensor.div_)
+
+    @abstractmethod
+    def _encode(self, values: torch.Tensor, divide: Callable[..., torch.Tensor]) -> torch.Tensor:
+        """The wire form; `divide` makes the quotient of values and magnitude, in place or not."""
+
+
+class Quantize8(Scaled):
+    """Round to the nearest of 255 levels between -m and m, where m is the vector's largest magnitude ("8-bit
+    quantization"); ties go to the even level.
+
+    The wire tensor has m as float32 (4 bytes), then an int8 for each element. A vector with an infinity or NaN decodes
+    to NaN, so that divergence stays visible. The error of an element is at most half a step, m / 254, plus float32's
+    own rounding of 2^-22 m and 2^-150; the latter matters only if m is subnormal.
+    """
+
+    name = "quantize8"
+    LEVELS = 127
 
     def _encode(self, values: torch.Tensor, divide: Callable[..., torch.Tensor]) -> torch.Tensor:
         wire = torch.empty(self.wire_bytes(values.numel()), dtype=torch.int8, device=values.device)
@@ -147,50 +143,37 @@ class Quantize8(Codec):
         low, high = torch.aminmax(values)
         largest = torch.maximum(-low, high)
         wire[: self.HEADER].view(torch.float32).copy_(largest)
-        # first the quotient: LEVELS / largest would overflow for tiny ranges. An all-zero vector divides by SMALLEST.
+        # divide first, because LEVELS / largest overflows for tiny ranges; an all-zero vector divides by SMALLEST
         relative = divide(values, largest.clamp_min(SMALLEST))
         wire[self.HEADER :].copy_(relative.mul_(self.LEVELS).round_())
         return wire
 
     def decode(self, wire: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
         if out.numel():
-            # in this order the largest comes back exactly, and the largest float does not overflow
+            # in this order the largest magnitude is restored exactly, and the largest float does not overflow
             torch.div(wire[self.HEADER :], self.LEVELS, out=out).mul_(wire[: self.HEADER].view(torch.float32))
         return out
-
-    def like(self, wire: torch.Tensor) -> torch.Tensor:
-        return empty_like(wire)
 
     def wire_bytes(self, n: int) -> int:
         return self.HEADER + n
 
 
-class Ternary(Codec):
-    """TernGrad (Wen et al., NIPS 2017, Pipe-SGD's reference [50]): each element becomes sign(g) s with probability
-    |g| / s, else 0, where s is the largest magnitude of the vector; the expectation is g.
+class Ternary(Scaled):
+    """TernGrad (Wen et al., NIPS 2017, Pipe-SGD's reference [50]): an element g becomes sign(g) s with probability
+    |g| / s, else 0, where s is the vector's largest magnitude; the expectation is g.
 
-    Wire: s as float32 (4 bytes), then 2 bits an element (1: s, 2: -s), four to a byte: with q = ceil(n / 4), byte i has
-    elements i, q + i, 2 q + i and 3 q + i, the first in its lowest bits. The largest element always stays; the others'
-    probabilities are off by less than 2^-24. A vector with an infinity or NaN decodes to NaN throughout, so that
-    divergence stays visible.
-
-    Noise comes from a generator of its own, so nothing else that draws numbers changes the bits; it is made on the
-    device of the first vector.
+    The wire tensor has s as float32 (4 bytes), then 2 bits for each element (1: s, 2: -s), four to a byte: with
+    q = ceil(n / 4), byte i has the elements i, q + i, 2 q + i and 3 q + i, the first in its lowest bits. The largest
+    element is always kept; the probabilities of the others are exact to 2^-24. A vector with an infinity or NaN decodes
+    to NaN, so that divergence stays visible. The codec has a random generator of its own, on the first vector's device.
     """
 
     name = "ternary"
-    HEADER = 4
 
     def __init__(self, seed: int = 0):
         super().__init__(seed)
         self.generator: torch.Generator | None = None
-        self.resumed: torch.Tensor | None = None  # the generator's state, until there is one to have it
-
-    def encode(self, values: torch.Tensor) -> torch.Tensor:
-        return self._encode(values, torch.div)
-
-    def encode_in_place(self, values: torch.Tensor) -> torch.Tensor:
-        return self._encode(values, torch.Tensor.div_)
+        self.resumed: torch.Tensor | None = None  # a loaded state, until the generator exists
 
     def _encode(self, values: torch.Tensor, divide: Callable[..., torch.Tensor]) -> torch.Tensor:
         n = values.numel()
@@ -203,7 +186,7 @@ class Ternary(Codec):
         largest = torch.maximum(-low, high)
         wire[: self.HEADER].view(torch.float32).copy_((largest * 0 + largest).abs())  # NaN for an infinity
         relative = divide(values, largest.clamp_min(SMALLEST))
-        uniform = self._uniform(values)  # in [0, 1): the largest is always above it, and a zero never
+        uniform = self._uniform(values)  # in [0, 1): always below the largest, never below a zero
         quarter = wire.numel() - self.HEADER
         codes = torch.empty(4 * quarter, dtype=torch.uint8, device=values.device)
         codes[n:].zero_()
@@ -233,9 +216,6 @@ class Ternary(Codec):
         signs = torch.bitwise_and(codes, 1).sub_(codes.bitwise_right_shift_(1)).view(torch.int8)
         return torch.mul(signs[:n], wire[: self.HEADER].view(torch.float32), out=out)
 
-    def like(self, wire: torch.Tensor) -> torch.Tensor:
-        return empty_like(wire)
-
     def wire_bytes(self, n: int) -> int:
         return self.HEADER + -(-n // 4)
 
@@ -252,7 +232,7 @@ CODECS = {codec.name: codec for codec in (NoCodec, Truncate16, Quantize8, Ternar
 
 
 def codec(name: str, seed: int = 0) -> Codec:
-    """The codec of that name; InputError listing the names otherwise. `seed`: of its random numbers, if it has any."""
+    """The codec `name`; InputError listing the valid names for another. seed: of its random numbers, if any."""
     if name not in CODECS:
         raise unknown("codec", name, CODECS)
     return CODECS[name](seed)

@@ -1,4 +1,4 @@
-"""What a stretch of computation costs in seconds: constants of a testbed, or nothing known where time is real."""
+"""The duration of computation in virtual time: constants of a testbed."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Costs:
-    """Seconds of each kind of work, for virtual time; on a real fabric nothing is known and everything is None.
+    """Seconds of each kind of work, for virtual time; in real time (known=False) every duration is None.
 
-    Kinds counted in bytes of float32 data: "reduce" (gamma of Pipe-SGD equation (5)), "encode", "decode", "update".
-    Kinds counted in seconds: "forward", "backward" (already computed per block by `repro.training.device_times`),
-    "sync" (S of equation (5), once an allreduce), "startup" (before each pull from a parameter server: T_s of iBatch,
-    less the network's alpha).
+    In proportion to bytes of float32 data: "reduce" (gamma of Pipe-SGD equation (5)), "encode", "decode", "update".
+    Fixed: "forward", "backward" (computed for each block by `repro.training.device_times`), "sync" (S of equation (5),
+    once for each allreduce), "startup" (before each pull from a parameter server: T_s of iBatch minus the network's
+    alpha).
     """
 
     known: bool = False
@@ -21,11 +21,11 @@ class Costs:
     fixed_seconds: Mapping[str, float] = field(default_factory=dict)
 
     def seconds(self, kind: str, nbytes: float = 0) -> float | None:
-        """fixed + per byte x nbytes; None where time is real."""
+        """The fixed part plus the part in proportion to `nbytes`; None in real time."""
         return self.modelled(kind, nbytes) if self.known else None
 
     def modelled(self, kind: str, nbytes: float = 0) -> float:
-        """The same for whoever has asked whether costs are known, and for closed forms."""
+        """As `seconds`, for callers that have checked `known`, and for closed forms."""
         return self.fixed_seconds.get(kind, 0.0) + self.seconds_per_byte.get(kind, 0.0) * nbytes
 
 

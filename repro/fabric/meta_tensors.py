@@ -1,6 +1,6 @@
-"""What is spared on tensors without contents (on the meta device), of which only the size counts: simulation alone.
+"""Tensor operations that do nothing on the meta device, whose tensors have a size but no contents.
 
-torch would take longer over one such operation than a simulated message does.
+A simulation without arithmetic uses such tensors; torch's own meta operations take longer than a simulated message.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import torch
 
 
 def empty_like(tensor: torch.Tensor) -> torch.Tensor:
-    """A tensor of the same size to write to; without contents the very same does."""
+    """An uninitialised tensor of the same size; on the meta device the tensor itself."""
     return tensor if tensor.is_meta else torch.empty_like(tensor)
 
 
@@ -18,10 +18,10 @@ def clone(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def add(total: torch.Tensor, part: torch.Tensor) -> torch.Tensor:
-    """`total`, to which `part` was added in place."""
+    """Adds `part` to `total` in place; returns `total`."""
     return total if total.is_meta else total.add_(part)
 
 
 def div(total: torch.Tensor, by: float) -> torch.Tensor:
-    """`total`, divided in place."""
+    """Divides `total` in place; returns it."""
     return total if total.is_meta else total.div_(by)

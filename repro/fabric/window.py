@@ -1,4 +1,4 @@
-"""Memory for messages whose contents nobody reads: any number of bytes, seen through one small piece of real memory."""
+"""Large buffers for messages without contents, all mapped to one small piece of real memory."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ FAILED = ctypes.c_void_p(-1).value
 
 
 class Window:
-    """Buffers of up to any size that are all the same memory (Linux).
+    """Buffers of any size that share the same 4 MB of memory (Linux).
 
-    Senders read it and receivers write it, whatever else is under way: it holds zeros and only zeros come. So a rank
-    that takes in 550 MB needs no 550 MB, and 32 such ranks fit where their weights would not.
+    Concurrent senders and receivers may use it, because it only ever contains zeros. So a rank that receives 550 MB
+    needs no 550 MB, and 32 such ranks fit into memory.
     """
 
     def __init__(self) -> None:
@@ -26,14 +26,16 @@ class Window:
         self._bytes = np.empty(0, np.uint8)
 
     def of(self, nbytes: int) -> np.ndarray:
-        """So many bytes. Earlier ones stay what they are."""
+        """A buffer of `nbytes`; earlier buffers stay valid."""
         if nbytes > len(self._bytes):
             self._bytes = self._mapped(max(nbytes, 2 * len(self._bytes)))
         return self._bytes[:nbytes]
 
     def _mapped(self, nbytes: int) -> np.ndarray:
-        """A new stretch of addresses, piece after piece on the same memory. It is never given back: a request of MPI's
-        may still use the one before."""
+        """A new address range that maps PIECE again and again.
+
+        It is never unmapped: an MPI request may still use it.
+        """
         libc = ctypes.CDLL(None, use_errno=True)
         libc.mmap.restype = ctypes.c_void_p
         libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, *[ctypes.c_int] * 3, ctypes.c_long]

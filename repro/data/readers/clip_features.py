@@ -35,8 +35,6 @@ class Extracted:
     def __call__(self, clip: Clip, most: int) -> np.ndarray:
         path = self.folder / f"{clip.name}.npy"
         array = feature_files.load(path)
-        if not len(array):
-            raise InputError(f"{path}: holds no frames")
         if array.shape[1] < self.features:
             raise InputError(f"{path}: {array.shape[1]} features a frame, fewer than dataset.features={self.features}")
         return array[:most, : self.features].astype(np.float32)

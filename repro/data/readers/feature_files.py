@@ -20,11 +20,8 @@ def load(path: Path, expected: str = "features") -> np.ndarray:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise InputError(f"{path}: not a readable .npy file ({error})") from None
-    if (
-        array.ndim != 2
-        or array.dtype not in (np.float16, np.float32)
-        or expected not in ("features", str(array.shape[1]))
-    ):
+    fits = array.ndim == 2 and len(array) and expected in ("features", str(array.shape[1]))
+    if not fits or array.dtype not in (np.float16, np.float32):
         raise InputError(f"{path}: holds {array.shape} {array.dtype}, expected (frames, {expected}) float16 or float32")
     return array
 

@@ -32,7 +32,7 @@ def ring_allreduce_encoded(
     blocks = list(blocks)
     synchronise(fabric)
     # one buffer for all hops: fresh pages would cost more than the addition; blocks differ in length by one at most
-    buffers = codec.like(max(blocks, key=len))
+    buffers = empty_like(max(blocks, key=len))
     for hop in range(p - 1):  # transmit and reduce
         outgoing, incoming = (me - hop) % p, (me - hop - 1) % p
         buffer = buffers[: len(blocks[incoming])]
@@ -43,7 +43,7 @@ def ring_allreduce_encoded(
         send.wait()
     for hop in range(p - 1):  # send back reduced results
         outgoing, incoming = (me + 1 - hop) % p, (me - hop) % p
-        buffer = blocks[incoming] if codec.lossless else codec.like(blocks[incoming])
+        buffer = blocks[incoming] if codec.lossless else empty_like(blocks[incoming])
         receive, send = fabric.sendrecv(blocks[outgoing], right, buffer, left, TAG + p + hop, channel)
         receive.wait()
         blocks[incoming] = buffer

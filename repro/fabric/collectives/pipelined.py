@@ -9,6 +9,7 @@ import torch
 from repro.fabric.base import MAIN, DoneWork, Fabric, Work
 from repro.fabric.codecs import Codec, NoCodec
 from repro.fabric.collectives.blocks import TAG, piece_bounds, reduce_cost, synchronise
+from repro.fabric.meta_tensors import empty_like
 
 PIECES = 4  # of a block in the pipelined ring, where no number is given
 
@@ -31,7 +32,7 @@ def ring_pipelined_encoded(
     pieces, width = list(pieces), len(pieces) // p
     steps, half = 2 * (p - 1) * width, (p - 1) * width  # a step is a piece of a hop; sums are made in the first half
     # one buffer a piece for all hops of the first half: it is free again when its piece is summed
-    buffers = [codec.like(max(pieces[j::width], key=len)) for j in range(width)]
+    buffers = [empty_like(max(pieces[j::width], key=len)) for j in range(width)]
     receives: deque[tuple[torch.Tensor, Work]] = deque()
     sends: list[Work] = []
 
@@ -55,7 +56,7 @@ def ring_pipelined_encoded(
             sends[step - half].wait()
             buffer = pieces[index]
         else:
-            buffer = codec.like(pieces[index])
+            buffer = empty_like(pieces[index])
         receives.append((buffer, fabric.irecv(buffer, (me - 1) % p, TAG + hop, channel)))
 
     for step in range(width):

@@ -1,4 +1,4 @@
-"""Messages that leave later than they were given: latency, where the links have none of their own."""
+"""Sends that start late: emulates latency on links that have none."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from repro.fabric.real.mpi import MpiFabric, MpiWork
 
 
 class DelayedSend(MpiWork):
-    """A send that a delayed_sender hands to MPI; until then it has no request."""
+    """A send that a `DelayedSender` posts later; until then it has no MPI request."""
 
     def __init__(self, fabric: MpiFabric, send: Callable[[], Any], what: str, data: torch.Tensor):
         super().__init__(fabric, None, what, data)
@@ -24,7 +24,7 @@ class DelayedSend(MpiWork):
     def post(self) -> None:
         try:
             self.request = self.send()
-        except Exception as error:  # of MPI: raised where somebody waits for it
+        except Exception as error:  # MPI's error, raised in the task that waits for the send
             self.failed = error
 
     def done(self) -> bool:
@@ -34,9 +34,9 @@ class DelayedSend(MpiWork):
 
 
 class DelayedSender:
-    """Posts a rank's messages `delay_s` seconds after they were given, in the order in which they were given.
+    """Posts a rank's sends `delay_s` seconds late, in their order.
 
-    The sender's link is free meanwhile: p messages of n bytes, one after the other, are in after delay + p * n * beta.
+    The delay does not occupy the sender's link: p messages of n bytes arrive after delay + p * n * beta.
     """
 
     def __init__(self, delay_s: float):

@@ -1,9 +1,9 @@
-"""The emulated fabric: MPI's real messages in a world where everything takes `time_factor` times as long.
+"""The emulated fabric: real MPI messages, with time slowed down by `time_factor`.
 
-Links are slowed down from outside (a shaped network at a fraction of the rate); here latency is slowed down, and the
-computation that is slept; what the clock shows is divided by the same factor. After Gupta et al., NSDI 2006 and 2008,
-whose kernels dilate their clocks: ours do not, so TCP's timers and this machine's own work (Python, MPI) are as fast as
-ever and count for 1 / `time_factor` of their time.
+The shaped network carries a fraction of the testbed's rate; this fabric slows down latency and computation, which it
+sleeps, and divides the clock by the same factor. The idea is Gupta et al.'s (NSDI 2006 and 2008), whose kernels dilate
+their clocks. Ours do not: TCP's timers and this machine's own work (Python, MPI) keep their speed, and count for
+1 / `time_factor` of their time.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from repro.fabric.real.delayed_sender import DelayedSend, DelayedSender
 from repro.fabric.real.mpi import LONGEST_SLEEP_S, MpiFabric, MpiUnaddressed, MpiWork
 from repro.fabric.window import Window
 
-# Of emulated time: so often, at most, a rank looks whether a message has come. 33 ranks share two cores.
+# the longest pause between two polls of a rank, in emulated seconds; 33 ranks share two cores
 LONGEST_PAUSE_S = 10e-6
-MOST_LATE = 0.01  # share of the training by which a rank's sleeps may be too long, all together
+MOST_LATE = 0.01  # how much too long a rank's sleeps may be in total, as a share of the training
 
 
 @dataclass(frozen=True)
 class Dilation:
-    """What is slowed down, and by how much.
+    """How emulated time relates to real time.
 
-    slow_down  the links' rates are divided by it, outside of here
-    shrink     messages without contents are as many times shorter; time is slowed down by as much less
+    slow_down  divides the links' rates, which the shaped network sets
+    shrink     divides the sizes of messages without contents, and the slowdown of time
     alpha_s    latency of a message, in emulated seconds
-    beta_s     of a byte on a link, in emulated seconds
+    beta_s     emulated seconds of a byte on a link
     """
 
     slow_down: float
@@ -47,13 +47,13 @@ class Dilation:
 
     @property
     def time_factor(self) -> float:
-        """Real seconds of an emulated one."""
+        """Real seconds for each emulated second."""
         return self.slow_down / self.shrink
 
 
 @dataclass
 class Shared:
-    """What a rank has once, whichever of its groups uses it. late_s: by how much its sleeps were too long, emulated."""
+    """What all groups of a rank share. late_s: how much each sleep was too long, in emulated seconds."""
 
     delayed_sender: DelayedSender | None
     window: Window = field(default_factory=Window)
@@ -62,7 +62,7 @@ class Shared:
 
 
 class EmulatedFabric(MpiFabric):
-    """`MpiFabric` for runs without arithmetic: tensors on the meta device are sizes, sent from and to a `Window`."""
+    """`MpiFabric` for runs without arithmetic: meta tensors are sent from and received into a `Window`."""
 
     name = "emulated"
     capabilities = MpiFabric.capabilities - {"mpi"} | {"sizes"}
@@ -106,7 +106,7 @@ class EmulatedFabric(MpiFabric):
 
     # messages
     def _real(self, tensor: torch.Tensor) -> torch.Tensor:
-        """What travels for a tensor: the tensor, or for one without contents so many zeros (uint8)."""
+        """The tensor to send or receive: for a meta tensor zeros (uint8) of its size divided by `shrink`."""
         if not tensor.is_meta:
             return tensor
         return torch.from_numpy(self.shared.window.of(math.ceil(tensor.nbytes / self.dilation.shrink)))
@@ -146,9 +146,9 @@ class EmulatedFabric(MpiFabric):
 
     # the record
     def observed(self, train_s: float) -> dict[str, Any]:
-        """Seconds are emulated ones. Of the sleeps: how many, how much longer than asked, in all and at most.
+        """The number of sleeps, and by how many emulated seconds they were too long, in total and at most.
 
-        FabricError where they were late by more than `MOST_LATE` of the training.
+        FabricError if they were too long by more than `MOST_LATE` of the training.
         """
         late = self.shared.late_s
         if sum(late) > MOST_LATE * train_s:
@@ -161,5 +161,5 @@ class EmulatedFabric(MpiFabric):
 
 
 def start(dilation: Dilation, costs: Costs, timeout_s: float) -> EmulatedFabric:
-    """The fabric of a rank that mpirun has started on links that are slowed down."""
+    """The fabric of a rank that mpirun started on slowed-down links."""
     return EmulatedFabric(dilation, costs, timeout_s)

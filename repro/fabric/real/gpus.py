@@ -1,5 +1,4 @@
-"""The GPUs that ranks see, and which of them a rank computes on: the choice between NCCL and gloo needs them before
-there is a fabric."""
+"""The GPUs that ranks see and use; the choice between NCCL and gloo depends on them."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from repro.core.processes import local_rank
 
 
 def pick_device(wanted: str, rank: int) -> torch.device:
-    """The GPU of this rank (ranks share GPUs in turn where there are fewer), or the CPU; wanted: auto, cpu or cuda."""
+    """This rank's GPU (ranks share GPUs round-robin if there are fewer), or the CPU. wanted: auto, cpu or cuda."""
     if wanted == "cuda" and not torch.cuda.is_available():
         raise InputError(f"device=cuda: torch {torch.__version__} sees no working GPU here; use device=cpu")
     if wanted == "cpu" or not torch.cuda.is_available():
@@ -26,20 +25,20 @@ def pick_device(wanted: str, rank: int) -> torch.device:
 
 
 def visible_gpus(device: str) -> tuple[str, ...]:
-    """Ids of the GPUs that this rank may use with `device` as in the configuration."""
+    """The ids of the GPUs that this rank may use; `device` as in the configuration."""
     if device == "cpu" or not torch.cuda.is_available():
         return ()
     return tuple(str(torch.cuda.get_device_properties(index).uuid) for index in range(torch.cuda.device_count()))
 
 
 def gpu_of(device: str, rank: int) -> str | None:
-    """The id of the one that it computes on, as `pick_device` shares them out."""
+    """The id of the GPU that `pick_device` gives to this rank; None: the CPU."""
     gpus = visible_gpus(device)
     return gpus[local_rank(otherwise=rank) % len(gpus)] if gpus else None
 
 
 def mps_runs() -> bool:
-    """Whether NVIDIA's Multi-Process Service waits for programs of this environment: its pipe has a reader."""
+    """Whether NVIDIA's Multi-Process Service runs for this environment: its control pipe has a reader."""
     control = Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps"), "control")
     try:
         os.close(os.open(control, os.O_WRONLY | os.O_NONBLOCK))
@@ -49,7 +48,10 @@ def mps_runs() -> bool:
 
 
 def too_few_gpus(everybody: Sequence[Any]) -> str | None:
-    """NCCL refuses two ranks on one GPU: a line on the fullest host, or None. Of each: `host`, `gpu` and `gpus`."""
+    """A line that names the fullest host if two ranks would share a GPU, which NCCL refuses; else None.
+
+    everybody: each rank's seat, with `host`, `gpu` and `gpus`.
+    """
     used = [(each.host, each.gpu) for each in everybody]
     if len(set(used)) == len(used) and all(each.gpu for each in everybody):
         return None
@@ -63,7 +65,7 @@ def too_few_gpus(everybody: Sequence[Any]) -> str | None:
 
 
 def grouped(values: Sequence[str]) -> dict[str, list[int]]:
-    """Each value, in the order in which ranks have it: those ranks."""
+    """Value -> the ranks that have it."""
     groups: dict[str, list[int]] = {}
     for rank, value in enumerate(values):
         groups.setdefault(value, []).append(rank)

@@ -1,4 +1,4 @@
-"""Who is still there, for a message about a wait that a library could not explain."""
+"""Finds ranks that do not respond, for errors of waits that name no peer."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import torch
 from repro.fabric.base import CONTROL, Fabric, FabricError
 
 TAG = 4242
-SECONDS = 2.0  # ranks that waited for the same thing pass their limits within this
+SECONDS = 2.0  # ranks that waited for the same operation time out within this span
 
 
 def find_missing_ranks(fabric: Fabric, seconds: float = SECONDS) -> str:
     """ "; no word from rank 1, 3": the ranks that do not join this call in time; empty if all do.
 
-    Called by a rank that is about to give up; those that wait for the same thing do the same.
+    A rank calls it before it gives up a wait; so do the others that wait for the same operation.
     """
     word = torch.zeros(1)
     peers = [rank for rank in range(fabric.size) if rank != fabric.rank]
@@ -27,6 +27,6 @@ def find_missing_ranks(fabric: Fabric, seconds: float = SECONDS) -> str:
                 receive.wait(seconds)
             except FabricError:
                 silent.append(peer)
-    except FabricError:  # not even a message can be started
+    except FabricError:  # no message can be started
         return ""
     return f"; no word from rank {', '.join(map(str, silent))}" if silent else ""

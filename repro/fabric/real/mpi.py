@@ -1,4 +1,4 @@
-"""The MPI fabric: real processes under mpirun, one communicator a channel, waits that poll and have an end."""
+"""The MPI fabric: processes under mpirun, a communicator for each channel, waits that poll with a time limit."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from repro.fabric.costs import REAL_TIME
 from repro.fabric.real.missing_ranks import find_missing_ranks
 from repro.fabric.real.threads import RealTimeFabric, TaskGroup
 
-# A wait first gives the core away without sleeping, then sleeps ever longer: ranks often outnumber cores.
+# A wait first yields the core without sleeping, then sleeps for longer and longer: ranks often outnumber cores.
 YIELDS = 20
 SLEEP_S, LONGEST_SLEEP_S = 20e-6, 50e-6
-# A task that waits for nothing in particular leaves the core, and Python's lock, to the computation beside it.
+# An idle task leaves the core, and Python's lock, to the computation.
 LONGEST_IDLE_SLEEP_S = 2e-3
-TIMER_SLACK, SLACK_NS = 29, 1000  # prctl(2): by default Linux makes every sleep up to 50 µs longer
+TIMER_SLACK, SLACK_NS = 29, 1000  # prctl(2): by default Linux lengthens every sleep by up to 50 µs
 
 
 def sleep_exactly() -> None:
-    """Short sleeps of this thread, and of those that it starts, end when they should (Linux)."""
+    """Make short sleeps of this thread, and of threads that it starts, precise (Linux)."""
     if prctl := getattr(ctypes.CDLL(None), "prctl", None):
         prctl(TIMER_SLACK, SLACK_NS, 0, 0, 0)
 
@@ -36,9 +36,9 @@ class MpiWork(Work):
         self, fabric: MpiFabric, request: Any, what: str, keep: Any, finish: Callable[[], object] | None = None
     ):
         self.fabric, self.request, self.what = fabric, request, what
-        self.keep = keep  # the buffer must live as long as the transfer
+        self.keep = keep  # keeps the buffer alive during the transfer
         self.finish = finish
-        self.expected: int | None = None  # bytes, of a receive
+        self.expected: int | None = None  # bytes of a receive
         self.finished = False
 
     def done(self) -> bool:
@@ -76,7 +76,7 @@ class MpiWork(Work):
 
 
 class MpiUnaddressed(MpiWork):
-    """What waits for no rank in particular, as a collective of the library: when it is late, all are asked."""
+    """A collective, or a receive from any rank: its timeout error names the ranks that do not respond."""
 
     def wait(self, timeout: float | None = None) -> None:
         try:
@@ -86,13 +86,13 @@ class MpiUnaddressed(MpiWork):
 
 
 class MpiFabric(RealTimeFabric):
-    """MPI.COMM_WORLD (or a part of it). CPU tensors travel without copies, GPU tensors through pinned host memory."""
+    """MPI.COMM_WORLD or a part of it. CPU tensors are sent without copies, GPU tensors through pinned host memory."""
 
     name = "mpi"
     capabilities = frozenset({"threads", "tags", "any_source", "test", "cancel", "mpi"})
 
     def __init__(self, comm: Any = None, timeout_s: float = DEFAULT_TIMEOUT_S, tasks: TaskGroup | None = None):
-        from mpi4py import MPI  # starts MPI: only in a rank
+        from mpi4py import MPI  # initialises MPI, so only in a rank
 
         if MPI.Query_thread() < MPI.THREAD_MULTIPLE:
             raise FabricError("this MPI does not offer MPI_THREAD_MULTIPLE, which communication threads need")
@@ -104,17 +104,14 @@ class MpiFabric(RealTimeFabric):
             comm.Set_errhandler(MPI.ERRORS_RETURN)
         self.rank, self.size = world.Get_rank(), world.Get_size()
         self.timeout_s, self.costs, self.bytes_sent = timeout_s, REAL_TIME, 0
-        self.tasks = tasks or TaskGroup(self.rank, timeout_s)  # a rank's tasks are the same in all its groups
+        self.tasks = tasks or TaskGroup(self.rank, timeout_s)  # shared by all groups of a rank
         if tasks is None:
             self.tasks.absent = lambda: find_missing_ranks(self)
 
     def poll(
         self, done: Callable[[], bool], what: str, timeout: float | None = None, longest_s: float = LONGEST_SLEEP_S
     ) -> None:
-        """Wait for `done()`, giving the core to others meanwhile; FabricError after the limit.
-
-        longest_s: of the ever longer pauses between two looks.
-        """
+        """Wait for `done()`; FabricError after the limit. longest_s: the longest pause between two polls."""
         for _ in range(YIELDS):
             if done():
                 return
@@ -139,12 +136,12 @@ class MpiFabric(RealTimeFabric):
     def isend(self, tensor: torch.Tensor, to: int, tag: int = 0, channel: int = MAIN) -> Work:
         data = self.tasks.streams.outgoing(tensor)
         size = data.numel() if channel != CONTROL else 0
-        self.bytes_sent += size  # nothing between load and store that lets another thread in
+        self.bytes_sent += size  # no bytecode between load and store lets another thread in
         send = partial(self.comms[channel].Isend, [data.numpy(), self.mpi.BYTE], to, tag)
         return self._begin(send, f"send to rank {to} (tag {tag}, channel {channel})", data)
 
     def _begin(self, send: Callable[[], Any], what: str, data: torch.Tensor) -> MpiWork:
-        """The work of a message that `send` hands to MPI."""
+        """Start a message with `send`."""
         return MpiWork(self, send(), what, data)
 
     def irecv(self, tensor: torch.Tensor, source: int, tag: int = 0, channel: int = MAIN) -> Work:
@@ -176,15 +173,15 @@ class MpiFabric(RealTimeFabric):
         return MpiUnaddressed(self, request, f"allreduce (channel {channel})", data, finish)
 
     def blocking_allreduce(self, tensor: torch.Tensor) -> None:
-        """As `native_allreduce` of a CPU tensor, but by the call that returns when all is done: Open MPI takes other
-        algorithms for it. It waits inside MPI, without a limit, as libraries that call it do."""
+        """As `native_allreduce` of a CPU tensor, by MPI's blocking call, for which Open MPI uses other algorithms. It
+        waits inside MPI without a time limit, as libraries that call it do."""
         self.comms[MAIN].Allreduce(self.mpi.IN_PLACE, tensor.numpy(), self.mpi.SUM)
 
     def broadcast(self, tensor: torch.Tensor, root: int = 0, channel: int = MAIN) -> None:
         if self.rank == root:
             host = self.tasks.streams.outgoing(tensor)
             finish = None
-            self.bytes_sent += (self.size - 1) * host.numel()  # the library's tree: charged to the root
+            self.bytes_sent += (self.size - 1) * host.numel()  # the tree's messages, counted at the root
         else:
             host, finish = self.tasks.streams.incoming(tensor)
         request = self.comms[channel].Ibcast([host.numpy(), self.mpi.BYTE], root)
@@ -197,7 +194,7 @@ class MpiFabric(RealTimeFabric):
         return [part.view(tensor.dtype).view(tensor.shape).to(tensor.device) for part in parts]
 
     def _gather(self, mine: torch.Tensor, what: str, channel: int) -> torch.Tensor:
-        """Every rank's bytes (n,), the same number everywhere, as (ranks, n)."""
+        """Every rank's bytes (n,), with the same n on all ranks, as (ranks, n)."""
         gathered = torch.empty(self.size, mine.numel(), dtype=torch.uint8)
         request = self.comms[channel].Iallgather([mine.numpy(), self.mpi.BYTE], [gathered.numpy(), self.mpi.BYTE])
         MpiUnaddressed(self, request, f"{what} (channel {channel})", (mine, gathered)).wait()
@@ -210,16 +207,16 @@ class MpiFabric(RealTimeFabric):
     def subgroup(self, ranks: Sequence[int]) -> Fabric | None:
         member = self.rank in ranks
         color = 0 if member else self.mpi.UNDEFINED
-        self.barrier(CONTROL)  # polls, where Split below would wait for an absent rank inside MPI
+        self.barrier(CONTROL)  # this polls with a limit; Split would wait for an absent rank inside MPI
         comm = self.comms[CONTROL].Split(color, list(ranks).index(self.rank) if member else 0)
         return self._over(comm) if member else None
 
     def _over(self, comm: Any) -> MpiFabric:
-        """This rank's end of a part of the world."""
+        """The fabric of a group of ranks."""
         return MpiFabric(comm, self.timeout_s, self.tasks)
 
     def exchange(self, obj: Any) -> list[Any]:
-        # mpi4py's own pickled allgather blocks inside MPI, where a rank that waits in vain could not say so
+        # mpi4py's own allgather of objects blocks inside MPI, without a time limit
         mine = torch.frombuffer(bytearray(pickle.dumps(obj)), dtype=torch.uint8)
         length = torch.tensor([mine.numel()]).view(torch.uint8)
         lengths = self._gather(length, "exchange", CONTROL).view(torch.int64).flatten().tolist()
@@ -235,5 +232,5 @@ class MpiFabric(RealTimeFabric):
 
 
 def start(device: str, backend: str, timeout_s: float) -> MpiFabric:
-    """The fabric of a rank that mpirun or srun has started; device and backend say nothing to MPI."""
+    """The fabric of a rank that mpirun or srun started; MPI ignores device and backend."""
     return MpiFabric(timeout_s=timeout_s)

@@ -1,6 +1,6 @@
-"""torch.distributed with NCCL, between GPUs of their own: everything in order, no tags, and a watchdog for what hangs.
+"""The torch.distributed fabric over NCCL, with a GPU for each rank: ordered, without tags, with a watchdog for hangs.
 
-What it needs of those who use it is what `repro.testing.nccl` holds them to on a CPU. Not yet run on GPUs.
+`repro.testing.nccl` checks on a CPU that a strategy follows NCCL's rules. Not yet run on GPUs.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from repro.fabric.real.watchdog import Watchdog
 
 
 class NcclWork(TorchWork):
-    """`wait` makes the calling task's stream wait, and returns; the watchdog has the limit."""
+    """`wait` makes the calling task's stream wait and returns; the watchdog enforces the time limit."""
 
     fabric: NcclFabric
 
@@ -47,7 +47,7 @@ class NcclWork(TorchWork):
 
 @dataclass(frozen=True)
 class AllOf:
-    """Several of torch's operations, over when all are."""
+    """Several of torch's operations as one, which is completed when all are."""
 
     works: list[Any]
 
@@ -56,7 +56,7 @@ class AllOf:
 
 
 class Batch(NcclWork):
-    """Sends and receives that are begun together, as one operation of NCCL's: one is over when all are."""
+    """Sends and receives in one NCCL group: each is completed when all are."""
 
     def __init__(self, fabric: NcclFabric):
         super().__init__(fabric, self, "", None)
@@ -72,7 +72,7 @@ class Batch(NcclWork):
         self.watch(channel)
 
     def watch(self, channel: int) -> Batch:
-        """Not the batch itself, which would keep its messages until the next look: a second of activations."""
+        """Watches torch's operations, not the batch, which would keep its tensors alive until the next look."""
         self.fabric.watchdog.watch(AllOf(self.works), self.what, (tuple(self.fabric.ranks), channel))
         return self
 
@@ -84,14 +84,14 @@ class Batch(NcclWork):
 class NcclFabric(TorchFabric):
     """`TorchFabric` on GPUs; its control plane is gloo's.
 
-    Transfers are always batches, if of one: alone, torch would make a communicator for each pair of ranks when they
-    come to it, and the order in which they come would matter.
+    Every transfer is part of a batch, if only of one: for a lone transfer torch creates a communicator for each pair of
+    ranks at first use, and the order of first uses would matter.
     """
 
     library: ClassVar[str] = "nccl"
     capabilities = NCCL
     native_by_default = True
-    patience = 2.0  # torch's own limit ends the process and names no peer: the watchdog comes first
+    patience = 2.0  # torch's own timeout ends the process without naming a peer, so the watchdog comes first
 
     def __init__(
         self, timeout_s: float = DEFAULT_TIMEOUT_S, ranks: Sequence[int] | None = None, tasks: TaskGroup | None = None,
@@ -111,7 +111,7 @@ class NcclFabric(TorchFabric):
 
     @property
     def device(self) -> torch.device:
-        """Of this rank's messages."""
+        """The device of this rank's messages."""
         return torch.device("cuda", torch.cuda.current_device())
 
     # point to point

@@ -1,4 +1,4 @@
-"""What a rank that srun has started knows of itself, in the words that torch.distributed reads."""
+"""Translates Slurm's environment of a rank to the variables that torch.distributed reads."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ import re
 import socket
 from typing import Any
 
-MASTER = "REPRO_FIRST_HOST"  # set by our launcher for the ranks of its own srun: the host of rank 0
+MASTER = "REPRO_FIRST_HOST"  # rank 0's host, which our launcher sets for its own srun
 
 
 def translate(fabric: str) -> None:
-    """Slurm's words for rank and place, as torch expects them; nothing where the ranks came by another launcher."""
+    """Set torch's variables from Slurm's, if our launcher started the ranks with srun."""
     if MASTER in os.environ and "SLURM_PROCID" in os.environ:
         os.environ.update(rank_environment(os.environ, fabric))
 
 
 def rank_environment(given: Any, fabric: str) -> dict[str, str]:
-    """From Slurm's variables of a task to those that torch.distributed reads; LOCAL_RANK chooses the GPU."""
+    """torch.distributed's variables from Slurm's variables of a task; LOCAL_RANK selects the GPU."""
     found = {"LOCAL_RANK": given["SLURM_LOCALID"]}
     if fabric == "torch":
-        # the most on any node: all ranks must come to the same backend
+        # the largest number on any node, so that all ranks choose the same backend
         most = max(tasks_per_node(given.get("SLURM_STEP_TASKS_PER_NODE") or given.get("SLURM_TASKS_PER_NODE", "1")))
         found |= {
             "RANK": given["SLURM_PROCID"],
@@ -33,13 +33,13 @@ def rank_environment(given: Any, fabric: str) -> dict[str, str]:
 
 
 def port(given: Any) -> int:
-    """The same on all ranks, another for each job, restart of it (which keeps its number) and step."""
+    """A port that is the same on all ranks and differs between jobs, restarts of a job, and steps."""
     number = [int(given.get(f"SLURM_{name}") or 0) for name in ("JOB_ID", "RESTART_COUNT", "STEP_ID")]
     return 20000 + (10 * number[0] + 3 * number[1] + number[2]) % 10000
 
 
 def tasks_per_node(text: str) -> list[int]:
-    """Slurm's short form, as in 2(x3),1: the numbers of tasks on the nodes."""
+    """The tasks of each node, from Slurm's notation, such as 2(x3),1."""
     found: list[int] = []
     for count, times in re.findall(r"(\d+)(?:\(x(\d+)\))?", text):
         found += [int(count)] * int(times or 1)
@@ -47,7 +47,7 @@ def tasks_per_node(text: str) -> list[int]:
 
 
 def reachable(host: str, otherwise: str) -> str:
-    """The host, where its name can be resolved; else the address that srun was started from, which is the same node."""
+    """The host if its name resolves; else `otherwise`, the address from which srun was started, on the same node."""
     try:
         socket.getaddrinfo(host, None)
     except (OSError, UnicodeError):

@@ -1,10 +1,10 @@
-"""What the tasks of a rank have of its device: a stream each, events where one hands over to another, host copies.
+"""CUDA streams of a rank's tasks, events between them, and copies to the host.
 
-A stream's work runs in the order in which it was asked for, beside that of the others. All tasks on one stream would
-wait for each other's work: a copy to the host for a message would wait for every kernel that the main line has asked
-for meanwhile, and nothing would overlap. So a task works on a stream of its own, and whoever hands something to another
-(a queue, an event, a lock, the end of a task) marks how far its stream is, behind which the other's goes on. The host
-does not wait for that. Not yet run on GPUs: tested with a made-up device.
+Work on a stream runs in order, concurrently with other streams. If all tasks shared a stream, a copy to the host for a
+message would wait for every kernel that the main thread has launched meanwhile, and nothing would overlap. So each task
+has a stream of its own. Whoever hands something to another task (by a queue, an event, a lock, or its end) records a
+mark in its stream, and the other task's stream waits for it. The host does not wait. Not yet run on GPUs: the tests use
+a fake device.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ Staged = tuple[torch.Tensor, Callable[[], object]]
 
 
 class Fetched:
-    """A tensor on its way to the host; here it is there already."""
+    """A tensor being copied to the host; without a device it is there already."""
 
     def __init__(self, host: torch.Tensor):
         self.host = host
 
     def ready(self) -> bool:
-        """Whether `value` would return at once."""
+        """Whether the copy is complete."""
         return True
 
     def value(self) -> torch.Tensor:
@@ -35,40 +35,42 @@ class Fetched:
 
 
 class Streams:
-    """No device: all is done when it is asked for."""
+    """The streams of a CPU, where every operation completes at once."""
 
     def own(self) -> AbstractContextManager[object]:
-        """Inside, the calling thread works on a stream of its own."""
+        """A context in which the calling thread uses a stream of its own."""
         return nullcontext()
 
     def mark(self) -> Any:
-        """How far the calling task's stream is."""
+        """A mark at the current end of the calling task's stream."""
         return None
 
     def follow(self, mark: Any, item: object = None) -> None:
-        """What the calling task asks for from here on comes behind the mark. item: what was handed over, whose tensors
-        another stream made."""
+        """Make the calling task's stream wait for the mark.
+
+        item: what was handed over, with tensors of another stream.
+        """
 
     def outgoing(self, tensor: torch.Tensor) -> torch.Tensor:
-        """A host tensor of bytes with the payload, for libraries that cannot read a device's memory; on a CPU its own.
+        """The payload as a host tensor of bytes, for libraries that cannot read device memory; on a CPU without a copy.
 
-        Waits for what makes the tensor, and for nothing that comes behind."""
+        Waits for the kernels that produce the tensor, not for later ones."""
         return as_bytes(tensor.detach().contiguous())
 
     def incoming(self, tensor: torch.Tensor) -> Staged:
-        """A host tensor of bytes to receive into, and what to call when it is full."""
+        """A host tensor of bytes to receive into, and a function to call when it is full."""
         return as_bytes(tensor.detach()), lambda: None
 
     def hand_back(self, host: torch.Tensor, tensor: torch.Tensor) -> None:
-        """What has become of the bytes of `outgoing`, into the tensor."""
+        """Copy the bytes of `outgoing`, which an operation has changed in place, back into the tensor."""
 
     def fetch(self, tensor: torch.Tensor) -> Fetched:
-        """A tensor to be read on the host, for which nothing waits until it is."""
+        """Start a copy to the host; only reading its value waits."""
         return Fetched(tensor.detach())
 
 
-class OnItsWay(Fetched):
-    """From a device."""
+class DeviceCopy(Fetched):
+    """A tensor being copied from a device."""
 
     def __init__(self, streams: DeviceStreams, tensor: torch.Tensor):
         super().__init__(streams.pinned(tensor))
@@ -85,7 +87,7 @@ class OnItsWay(Fetched):
 
 
 class DeviceStreams(Streams):
-    """A device, whose part is the abstract methods."""
+    """The streams of a device, which implements the abstract methods."""
 
     @abstractmethod
     def holds(self, tensor: torch.Tensor) -> bool:
@@ -93,19 +95,19 @@ class DeviceStreams(Streams):
 
     @abstractmethod
     def copy(self, source: torch.Tensor, to: torch.Tensor) -> None:
-        """Ask for it, on the calling task's stream; one of the two is in pinned host memory."""
+        """Launch a copy on the calling task's stream, from or to pinned host memory."""
 
     @abstractmethod
     def pinned(self, like: torch.Tensor) -> torch.Tensor:
-        """Host memory that the device reads and writes by itself."""
+        """Pinned host memory."""
 
     @abstractmethod
     def passed(self, mark: Any) -> bool:
-        """Whether the device has reached a mark; does not wait."""
+        """Whether the device has reached a mark, without waiting."""
 
     @abstractmethod
     def reach(self, mark: Any) -> None:
-        """The host waits for a mark."""
+        """Make the host wait for a mark."""
 
     def outgoing(self, tensor: torch.Tensor) -> torch.Tensor:
         if not self.holds(tensor):
@@ -117,7 +119,7 @@ class DeviceStreams(Streams):
         return host
 
     def fetch(self, tensor: torch.Tensor) -> Fetched:
-        return OnItsWay(self, tensor.detach()) if self.holds(tensor) else super().fetch(tensor)
+        return DeviceCopy(self, tensor.detach()) if self.holds(tensor) else super().fetch(tensor)
 
     def incoming(self, tensor: torch.Tensor) -> Staged:
         flat = as_bytes(tensor.detach())
@@ -126,7 +128,7 @@ class DeviceStreams(Streams):
         host, mark = self.pinned(flat), self.mark()
 
         def full() -> None:
-            self.follow(mark)  # who waits may be another task than who said that the tensor may be overwritten
+            self.follow(mark)  # the waiting task may not be the one that released the tensor for overwriting
             self.copy(host, flat)
 
         return host, full
@@ -137,13 +139,13 @@ class DeviceStreams(Streams):
 
 
 class CudaStreams(DeviceStreams):
-    """The current GPU, by torch: of a thread the current stream is the thread's own choice."""
+    """The streams of the current GPU; in torch each thread has a current stream."""
 
     def own(self) -> AbstractContextManager[object]:
         return torch.cuda.stream(torch.cuda.Stream())
 
     def mark(self) -> torch.cuda.Event:
-        event = torch.cuda.Event(blocking=True)  # who waits sleeps, and leaves the core to the others
+        event = torch.cuda.Event(blocking=True)  # a waiting thread sleeps instead of spinning
         event.record()
         return event
 
@@ -154,7 +156,7 @@ class CudaStreams(DeviceStreams):
         stream.wait_event(mark)
         for tensor in tensors(item):
             if tensor.is_cuda:
-                tensor.record_stream(stream)  # its memory is not given to others before this stream is done with it
+                tensor.record_stream(stream)  # the allocator must not reuse its memory before this stream is done
 
     def holds(self, tensor: torch.Tensor) -> bool:
         return tensor.is_cuda
@@ -173,12 +175,12 @@ class CudaStreams(DeviceStreams):
 
 
 def here() -> Streams:
-    """Those of this process: a GPU's once it uses one."""
+    """The streams of this process: a GPU's as soon as it uses one."""
     return CUDA if torch.cuda.is_initialized() else NONE
 
 
 def tensors(item: object) -> Iterator[torch.Tensor]:
-    """Those in nested sequences, mappings and dataclasses."""
+    """The tensors in nested sequences, mappings and dataclasses."""
     if isinstance(item, torch.Tensor):
         yield item
     elif isinstance(item, list | tuple):

@@ -1,7 +1,6 @@
-"""Tasks, events and queues of the real fabrics: Python threads whose errors reach the rank, and whose waits end.
+"""Tasks, events and queues of the real fabrics: threads whose errors reach the rank, and whose waits time out.
 
-On a GPU each has a stream of its own; what one hands to another comes behind what makes it
-(`repro.fabric.real.streams`).
+On a GPU each task has a stream of its own (`repro.fabric.real.streams`).
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from repro.fabric.real import streams
 from repro.fabric.real.streams import Streams
 
 MAIN_LINE = "main"
-LONGEST_NAP_S = 3600.0  # an endless wait still looks up now and then; the system takes no infinite time limit
+LONGEST_NAP_S = 3600.0  # of one wait of the system, which accepts no infinite timeout
 
 
 class ThreadTask(Task):
@@ -32,7 +31,7 @@ class ThreadTask(Task):
         self.error: BaseException | None = None
         self.ended = threading.Event()
         self.stream = tasks.streams.own()
-        self.handed = tasks.streams.mark()  # to the task, and at its end what it hands back
+        self.handed = tasks.streams.mark()  # the mark of what the task gets, at its end of what it returns
         self.thread = threading.Thread(target=self._body, name=name, daemon=True)
 
     def _body(self) -> None:
@@ -64,17 +63,17 @@ class ThreadTask(Task):
 
 
 class TaskGroup:
-    """The threads of one rank: one condition that every wait sleeps on, so that no wake-up is missed."""
+    """The threads of one rank. All waits sleep on one condition, so that no wake-up is missed."""
 
     def __init__(self, rank: int, timeout_s: float):
         self.rank, self.timeout_s = rank, timeout_s
         self.local = threading.local()
         self.condition = threading.Condition()
         self.failed: BaseException | None = None
-        self.waits: dict[int, tuple[str, str, float]] = {}  # by thread: its name, what it waits for, since when
-        # ends the process, where its error cannot: a library does not come back
+        self.waits: dict[int, tuple[str, str, float]] = {}  # thread -> task name, what it waits for, since when
+        # ends the process when a library call never returns, so that no error can be raised
         self.on_fatal: Callable[[FabricError], object] = lambda error: None
-        self.absent: Callable[[], str] = str  # says which ranks do not answer, for a wait that names no peer
+        self.absent: Callable[[], str] = str  # names the ranks that do not respond, for a wait without a peer
 
     @property
     def streams(self) -> Streams:
@@ -88,7 +87,7 @@ class TaskGroup:
         return task.name if task else MAIN_LINE
 
     def check(self) -> None:
-        """Raise what has become of the calling task or of its sisters meanwhile."""
+        """Raise TaskCancelled if the calling task was cancelled, or the error of another task of the rank."""
         task = self.current()
         if task is not None and task.cancelled:
             raise TaskCancelled
@@ -96,7 +95,7 @@ class TaskGroup:
             raise self.failed
 
     def fail(self, error: BaseException) -> None:
-        """Every task raises this at its present or next wait, if none has failed before."""
+        """Make every task raise this error at its current or next wait, unless an earlier error exists."""
         self.failed = self.failed or error
         self.changed()
 
@@ -106,7 +105,7 @@ class TaskGroup:
 
     @contextmanager
     def waiting(self, what: str) -> Iterator[None]:
-        """Here the calling task waits for something: whoever waits for the task can say what holds it up."""
+        """A context in which the calling task waits, so that the errors of other waits can name the reason."""
         thread = threading.get_ident()
         self.waits[thread] = self.current_name(), what, time.monotonic()
         try:
@@ -115,14 +114,14 @@ class TaskGroup:
             del self.waits[thread]
 
     def overdue(self, limit: float) -> FabricError:
-        """The error of the calling task, inside `waiting`, when its time limit has passed."""
+        """The timeout error of the calling task, inside `waiting`."""
         now, waits = time.monotonic(), self.waits.copy()
         name, what, _ = waits.pop(threading.get_ident())
         others = [(other, wanted, now - since) for other, wanted, since in waits.values()]
         return overdue(self.rank, name, what, limit, others)
 
     def wait_until(self, ready: Callable[[], bool], what: str, timeout: float | None = None) -> None:
-        """Sleep until `ready()`; FabricError after the limit. `ready` is called with the condition held."""
+        """Sleep until `ready()`, which is called with the condition held; FabricError after the limit."""
         limit = self.timeout_s if timeout is None else timeout
         started = time.monotonic()
         with self.waiting(what), self.condition:
@@ -135,7 +134,7 @@ class TaskGroup:
                 self.condition.wait(min(left, LONGEST_NAP_S))
             else:
                 return
-        raise FabricError(f"{late}{self.absent()}")  # the condition is free: asking takes a while
+        raise FabricError(f"{late}{self.absent()}")  # after the condition is released, because `absent` takes a while
 
 
 class ThreadEvent(Event):
@@ -190,7 +189,7 @@ class ThreadQueue(Queue):
 
 
 class ThreadLock(AbstractContextManager):
-    """What a task does with the lock held comes behind what those before it did with it."""
+    """A lock whose holder's stream waits for the work of the previous holder."""
 
     def __init__(self, tasks: TaskGroup):
         self.tasks, self.lock, self.handed = tasks, threading.Lock(), None
@@ -205,7 +204,7 @@ class ThreadLock(AbstractContextManager):
 
 
 class RealTimeFabric(FabricWithAlgorithms):
-    """What the fabrics on real processes share: the wall clock and threads."""
+    """The common base of fabrics on real processes: wall-clock time and threads."""
 
     tasks: TaskGroup
     timeout_s: float

@@ -1,4 +1,4 @@
-"""The torch.distributed fabric over gloo, between CPUs or ranks that share GPUs; by torchrun or srun."""
+"""The torch.distributed fabric over gloo, for CPUs or ranks that share GPUs, started by torchrun or srun."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from repro.fabric.costs import REAL_TIME
 from repro.fabric.real.missing_ranks import find_missing_ranks
 from repro.fabric.real.threads import LONGEST_NAP_S, RealTimeFabric, TaskGroup
 
-FIRST_WORD_S = 1.0  # for rank 0, whose giving up breaks connections, to say whom it waited for
-LOST = re.compile(r"gloo|timed? ?out|connection|peer|socket", re.IGNORECASE)  # gloo has no errors of a type of its own
+FIRST_WORD_S = 1.0  # rank 0 gets this long to say whom it waited for, because its exit breaks the connections
+LOST = re.compile(r"gloo|timed? ?out|connection|peer|socket", re.IGNORECASE)  # gloo has no exception type of its own
 
 
 class TorchWork(Work):
@@ -35,10 +35,10 @@ class TorchWork(Work):
         wanted: int | None = None,
         addressed: bool = True,
     ):
-        """addressed: False where it waits for no rank in particular, so that all are asked when it is late."""
+        """addressed: False for a wait without a peer, whose error names the ranks that do not respond."""
         self.fabric, self.work, self.what, self.keep, self.finish = fabric, work, what, keep, finish
         self.addressed = addressed
-        self.wanted = wanted  # of a receive: its source
+        self.wanted = wanted  # the source of a receive
         self.finished = False
 
     def wait(self, timeout: float | None = None) -> None:
@@ -64,7 +64,7 @@ class TorchWork(Work):
             self.finish()
 
     def _await(self, limit: float) -> None:
-        """Until it is over; RuntimeError after so many seconds."""
+        """Wait for the operation; RuntimeError after `limit` seconds."""
         self.work.wait(datetime.timedelta(seconds=min(limit, LONGEST_NAP_S)))
 
     def done(self) -> bool:
@@ -75,12 +75,12 @@ class TorchWork(Work):
 
 
 class TorchFabric(RealTimeFabric):
-    """torch.distributed's default group (or some of its ranks), one process group a channel."""
+    """torch.distributed's ranks, or some of them, with a process group for each channel."""
 
     name = "torch"
     capabilities = frozenset({"threads", "torch.distributed", "tags", "any_source"})
     progresses = True
-    patience = 1.0  # of the library's waits, in time limits
+    patience = 1.0  # the timeout of the library's waits, as a multiple of ours
 
     def __init__(
         self,
@@ -97,12 +97,12 @@ class TorchFabric(RealTimeFabric):
         self.groups = [dist.new_group(self.ranks, timeout=limit) for _ in range(CHANNELS - 1)]
         # the control plane is always on the host
         self.groups.insert(CONTROL, dist.new_group(self.ranks, timeout=limit, backend="gloo"))
-        # torch sorts a group's ranks: where each of ours is in what it gathers
+        # torch sorts a group's ranks: the position of each of ours in what it gathers
         self.places = [sorted(self.ranks).index(rank) for rank in self.ranks]
         self.size = len(self.ranks)
         self.rank = self.local_rank(dist.get_rank())
         self.timeout_s, self.costs, self.bytes_sent = timeout_s, REAL_TIME, 0
-        self.tasks = tasks or TaskGroup(self.rank, timeout_s)  # a rank's tasks are the same in all its groups
+        self.tasks = tasks or TaskGroup(self.rank, timeout_s)  # shared by all groups of a rank
         if tasks is None:
             self.tasks.absent = lambda: find_missing_ranks(self)
 
@@ -110,12 +110,12 @@ class TorchFabric(RealTimeFabric):
         return self.ranks.index(world_rank) if world_rank in self.ranks else -1
 
     def process_group(self, channel: int = MAIN) -> Any:
-        """torch's own group of this fabric's ranks, for a library that talks through it."""
+        """torch's process group of this fabric's ranks, for libraries that use it directly."""
         return self.groups[channel]
 
     @contextmanager
     def watched(self, what: str) -> Iterator[None]:
-        """For what a library does through `process_group`: a lost rank or a passed limit becomes a FabricError."""
+        """A context for a library's use of `process_group`: a lost rank or a timeout becomes a FabricError."""
         try:
             yield
         except RuntimeError as error:
@@ -137,7 +137,7 @@ class TorchFabric(RealTimeFabric):
     def isend(self, tensor: torch.Tensor, to: int, tag: int = 0, channel: int = MAIN) -> Work:
         data = self.tasks.streams.outgoing(tensor)
         size = data.numel() if channel != CONTROL else 0
-        self.bytes_sent += size  # nothing between load and store that lets another thread in
+        self.bytes_sent += size  # no bytecode between load and store lets another thread in
         what = f"send to rank {to} (tag {tag}, channel {channel})"
         work = self._start(what, lambda: dist.isend(data, self.ranks[to], self.groups[channel], tag))
         return TorchWork(self, work, what, data)
@@ -184,16 +184,16 @@ class TorchFabric(RealTimeFabric):
     # groups, control plane, end
     def subgroup(self, ranks: Sequence[int]) -> Fabric | None:
         members = [self.ranks[rank] for rank in ranks]
-        if self.size < dist.get_world_size():  # torch numbers its groups: ranks that made none would get out of step
+        if self.size < dist.get_world_size():  # torch numbers its groups, so all ranks have to create them
             raise FabricError("fabric torch makes no subgroup of a subgroup: make it of the whole, on all ranks")
-        fabric = self._over(members)  # every rank must take part in making the groups
+        fabric = self._over(members)  # every rank takes part in creating the groups
         return fabric if self.rank in ranks else None
 
     def _over(self, members: Sequence[int]) -> TorchFabric:
         return TorchFabric(self.backend, self.timeout_s, members, self.tasks)
 
     def exchange(self, obj: Any) -> list[Any]:
-        # by messages, through rank 0: a wait for one names the rank that does not come; torch's collectives do not
+        # by messages through rank 0, whose waits name the missing rank; torch's collectives do not
         if self.rank:
             try:
                 self._send_object(obj, 0)
@@ -219,7 +219,7 @@ class TorchFabric(RealTimeFabric):
         return pickle.loads(data.numpy().tobytes())
 
     def _patience_s(self) -> float:
-        """In an exchange rank 0 is the first to give up: it waits for the one that does not come, the others for it."""
+        """Rank 0 times out first, because it knows the missing rank; the others wait for rank 0."""
         return self.timeout_s * (2 if self.rank else 1)
 
     def close(self) -> None:

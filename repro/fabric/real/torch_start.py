@@ -1,8 +1,8 @@
-"""Start torch.distributed with the backend that suits all ranks: NCCL where each has a GPU of its own, else gloo.
+"""Starts torch.distributed with a backend that suits all ranks: NCCL if each has a GPU of its own, else gloo.
 
-What a rank sees alone does not tell: another host may have fewer GPUs, and under Slurm each rank may see only its own.
-Ranks that chose differently would wait for each other. So they first tell each other their GPU, through the store in
-which they meet. Not yet run on GPUs: the choice is tested with made-up ones.
+A rank cannot decide alone: another host may have fewer GPUs, and under Slurm a rank may see only its own. Ranks that
+chose differently would wait for each other for ever, so they first exchange their GPUs through torch's store. Not yet
+run on GPUs: the tests use fake ones.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Seat:
 def start(device: str, backend: str = "auto", timeout_s: float = 120.0) -> TorchFabric:
     """The fabric of a rank that torchrun, srun or a like launcher has started (RANK, WORLD_SIZE, MASTER_ADDR, ...).
 
-    device: as in the configuration. backend: "gloo", "nccl", or "auto". InputError, the same on all ranks, where NCCL
-    is asked for and two ranks would share a GPU; FabricError where the ranks do not come together in `timeout_s`.
+    device: as in the configuration. backend: "gloo", "nccl" or "auto". InputError, the same on all ranks, if backend is
+    "nccl" and two ranks would share a GPU; FabricError if the ranks do not meet within `timeout_s`.
     """
     if backend not in BACKENDS:
         raise unknown("testbed.backend", str(backend), BACKENDS)
@@ -57,15 +57,15 @@ def start(device: str, backend: str = "auto", timeout_s: float = 120.0) -> Torch
         raise InputError(f"torch.distributed: {error}; start the ranks with torchrun or srun") from None
     except RuntimeError as error:
         reason = str(error).splitlines()[0]
-        raise FabricError(f"the ranks did not all come together within {timeout_s:g} s ({reason})") from None
+        raise FabricError(f"the ranks did not all meet within {timeout_s:g} s ({reason})") from None
     if chosen == "nccl":
-        pick_device(device, rank)  # the fabric's first collective is on the GPU that is the current one
+        pick_device(device, rank)  # the fabric's first collective uses the current GPU
         return NcclFabric(timeout_s)
     return TorchFabric(chosen, timeout_s)
 
 
 def gather(store: Any, rank: int, size: int, mine: Seat) -> list[Seat]:
-    """Every rank's seat, in rank order; blocks until all have told theirs."""
+    """Every rank's seat in rank order; blocks until all have stored theirs."""
     store.set(f"seat/{rank}", json.dumps(asdict(mine)))
     seats = [json.loads(store.get(f"seat/{other}")) for other in range(size)]
     return [Seat(seat["host"], seat["gpu"], tuple(seat["gpus"])) for seat in seats]

@@ -1,4 +1,4 @@
-"""An end for waits that have none of their own: what NCCL has begun is looked at from outside, and named if late."""
+"""A timeout for NCCL, whose waits have none: a thread watches its operations and names one that is late."""
 
 from __future__ import annotations
 
@@ -12,19 +12,19 @@ from typing import Protocol
 from repro.fabric.base import FabricError, overdue
 from repro.fabric.real.threads import TaskGroup
 
-LOOK_S = 1.0  # between two looks
-GRACE_S = 5.0  # for a rank that hears of it to end by itself; one whose host hangs in the library is ended
+LOOK_S = 1.0  # between two checks
+GRACE_S = 5.0  # before the process of a rank that hangs in the library is ended
 
 
 class Transfer(Protocol):
-    """What torch hands out for an operation that it has begun."""
+    """torch's handle of an operation in progress."""
 
     def is_completed(self) -> bool: ...
 
 
 @dataclass
 class Watched:
-    """since: when it came to the front of its stream."""
+    """An operation in progress. since: when it became the first in its stream."""
 
     transfer: Transfer
     what: str
@@ -33,8 +33,8 @@ class Watched:
 
 
 class Watchdog:
-    """Of one rank. A stream's operations run one after the other, so that the first which is not over is what is late:
-    its time counts from when it became the first.
+    """Watches the operations of one rank. A stream runs its operations in order, so only the first unfinished one can
+    be late; its time counts from when it became the first.
 
     On NCCL `wait` only makes the task's stream wait, the host goes on, and hangs later in whatever asks the device: no
     exception can reach it there. So every wait of the rank's tasks raises the error (`TaskGroup.fail`); where that ends
@@ -48,12 +48,12 @@ class Watchdog:
         self.thread: threading.Thread | None = None
 
     def watch(self, transfer: Transfer, what: str, stream: Hashable) -> None:
-        """From now on; stream: of the rank's, in whose order it comes."""
+        """Watch an operation in the given stream of the rank."""
         with self.lock:
             self.streams[stream].append(Watched(transfer, what, self.tasks.current_name(), self.now()))
 
     def start(self) -> None:
-        """Look every `LOOK_S`, on a thread of its own, until something is late."""
+        """Check every `LOOK_S` seconds, on a thread of its own, until an operation is late."""
         self.thread = threading.Thread(target=self._walk, name="watchdog", daemon=True)
         self.thread.start()
 
@@ -65,7 +65,7 @@ class Watchdog:
         self.tasks.on_fatal(error)
 
     def look(self) -> FabricError | None:
-        """Forget what is over; the error of what is late."""
+        """Forget finished operations; return the error of a late one."""
         now = self.now()
         with self.lock:
             for stream in self.streams.values():

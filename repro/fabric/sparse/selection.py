@@ -122,18 +122,8 @@ def guess(vector: torch.Tensor, k: int, deviations: float, least: int = 1) -> to
 
 
 def above(vector: torch.Tensor, bound: torch.Tensor, equal: bool = False) -> torch.Tensor:
-    """Indices of all magnitudes above the bound (or also `equal`), ascending; NaN's too."""
-    if vector.device.type == "cpu":
-        return torch.from_numpy(sparse_host.above(vector.detach().numpy(), bound.numpy(), equal))
-    under = torch.lt if equal else torch.le
-    found = []
-    size = torch.empty(min(CHUNK, vector.numel()), device=vector.device)
-    small = torch.empty(size.shape, dtype=torch.bool, device=vector.device)
-    for start in range(0, vector.numel(), CHUNK):
-        chunk = vector[start : start + CHUNK]
-        under(torch.abs(chunk, out=size[: len(chunk)]), bound, out=small[: len(chunk)])
-        found.append(small[: len(chunk)].logical_not_().nonzero().view(-1).add_(start))
-    return torch.cat(found)
+    """Indices of all magnitudes of a CPU vector above the bound (or also `equal`), ascending; those of NaN too."""
+    return torch.from_numpy(sparse_host.above(vector.detach().numpy(), bound.numpy(), equal))
 
 
 def first_equal(vector: torch.Tensor, bound: torch.Tensor, count: int) -> torch.Tensor:

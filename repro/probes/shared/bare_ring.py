@@ -30,9 +30,6 @@ class Unopened(Codec):
     def decode(self, wire: torch.Tensor, out: torch.Tensor) -> torch.Tensor:
         return self.inner.decode(wire, out)
 
-    def like(self, wire: torch.Tensor) -> torch.Tensor:
-        return self.inner.like(wire)
-
     def wire_bytes(self, n: int) -> int:
         return self.inner.wire_bytes(n)
 

@@ -337,7 +337,7 @@ def test_extracted_features(extracted, monkeypatch):
     narrow = data.load("ucf101", str(place), features=4, stride=3, max_frames=20, **given)
     assert narrow.train.slice(0, 3)[0].shape == (3, 20, 4)
     assert narrow.checksum != dataset.checksum and narrow.input_shape[1] == 4
-    monkeypatch.setattr(Extracted, "read", None)  # headers are read once: the note in the cache is there
+    monkeypatch.setattr(Extracted, "load", None)  # headers are read once: the note in the cache is there
     assert data.load("ucf101", str(place), **given).checksum == dataset.checksum
 
 

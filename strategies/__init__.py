@@ -8,8 +8,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from torch import nn
+
 from repro.core import registry
-from repro.strategies.base import Strategy
+from repro.core.errors import InputError
+from repro.experiment.schema import RunConfig
+from repro.fabric import capabilities
+from repro.strategies.base import RunFacts, Strategy
+from repro.training.buckets import block_sizes
+from repro.training.model_shard import carries_state
 
 REGISTRY = registry.PLUGINS["strategy"]
 
@@ -31,3 +38,23 @@ def load(name: str) -> type[Strategy]:
 def defaults(name: str) -> dict[str, Any]:
     """A strategy's options as its dataclass has them."""
     return registry.defaults(load(name).Options)
+
+
+def check(config: RunConfig, fabric: str, gpu: bool) -> None:
+    """InputError where a run's strategy needs another fabric than this one, or has options that the run cannot use.
+
+    gpu: whether its ranks compute on GPUs.
+    """
+    chosen = load(config.strategy.name)
+    capabilities.check(chosen.name, chosen.requires, fabric, getattr(config.testbed, "backend", "auto"))
+    chosen.check(config.strategy.options, RunFacts(config.workers, config.epochs, gpu))
+
+
+def check_model(config: RunConfig, model: nn.Sequential) -> None:
+    """InputError for a model, built without weights, that a run's strategy or number of microbatches does not suit."""
+    if config.accumulate > 1 and carries_state(model):
+        raise InputError(
+            f"accumulate={config.accumulate}: model {config.model.name} carries its state from one minibatch to the "
+            "next, so a minibatch is not cut; must be 1"
+        )
+    load(config.strategy.name).check_model(config.strategy.options, block_sizes(list(model.children())))

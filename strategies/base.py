@@ -25,6 +25,15 @@ class StepReport:
     staleness: tuple[int, ...] = ()
 
 
+@dataclass(frozen=True)
+class RunFacts:
+    """What is known of a run before its ranks start; gpu: whether they compute on GPUs."""
+
+    workers: int
+    epochs: float
+    gpu: bool = False
+
+
 @dataclass
 class NoOptions:
     """A strategy without options."""
@@ -66,11 +75,8 @@ class Strategy(ABC):
         return registry.parse("strategy", cls.name, cls.Options, given, "strategy")
 
     @classmethod
-    def check(cls, options: Any, run: Mapping[str, Any]) -> None:
-        """InputError for options that a run cannot use. Before ranks start.
-
-        run: its `epochs` and `workers`, and `gpu`, whether its ranks compute on GPUs.
-        """
+    def check(cls, options: Any, run: RunFacts) -> None:
+        """InputError for options that a run cannot use. Before ranks start."""
 
     @classmethod
     def check_model(cls, options: Any, sizes: Sequence[int]) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from repro.core.fields import Count
 from repro.fabric.collectives import activation
 from repro.fabric.collectives.activation import QUORUM, Activation
+from repro.strategies.base import RunFacts
 from repro.strategies.shared.eager import Eager, EagerOptions
 
 
@@ -28,8 +28,8 @@ class EagerQuorum(Eager):
     Options = QuorumOptions
 
     @classmethod
-    def check(cls, options: QuorumOptions, run: Mapping[str, Any]) -> None:
-        activation.check(QUORUM, options.quorum, run["workers"])
+    def check(cls, options: QuorumOptions, run: RunFacts) -> None:
+        activation.check(QUORUM, options.quorum, run.workers)
 
     def activation(self, start: Callable[[int], None]) -> Activation:
         worker = self.worker

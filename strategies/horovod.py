@@ -6,7 +6,6 @@ import importlib.util
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -16,7 +15,7 @@ from repro.core.errors import InputError, NotHere
 from repro.core.fields import NonNegative
 from repro.fabric.base import MAIN, FabricError
 from repro.fabric.real.missing_ranks import find_missing_ranks
-from repro.strategies.base import StepReport
+from repro.strategies.base import RunFacts, StepReport
 from repro.strategies.shared.data_parallel import DataParallel
 from repro.training.worker import Worker
 
@@ -56,10 +55,10 @@ class Horovod(DataParallel):
     blocking = True
 
     @classmethod
-    def check(cls, options: Any, run: Mapping[str, Any]) -> None:
+    def check(cls, options: Any, run: RunFacts) -> None:
         if (lack := missing()) is not None:
             raise NotHere(f"strategy horovod: {lack}; {HOW}")
-        if run["gpu"] and not built_with_cuda():
+        if run.gpu and not built_with_cuda():
             raise NotHere(f"strategy horovod: it is built without CUDA and takes no gradients on a GPU; {HOW_CUDA}")
 
     @classmethod

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from repro.algorithms.batching.profile import PullProfile
 from repro.algorithms.batching.times import Batches
 from repro.core.errors import InputError, unknown
 from repro.core.paths import profile_path
+from repro.strategies.base import RunFacts
 from repro.strategies.shared.pull_schedule import check_batches
 from repro.strategies.shared.sharded_server import ServerOptions, ShardedServer
 
@@ -85,14 +86,14 @@ class IBatch(ShardedServer):
         return [] if options.profile is None else [profile_path(options.profile)]
 
     @classmethod
-    def check(cls, options: IBatchOptions, run: Mapping[str, Any]) -> None:
+    def check(cls, options: IBatchOptions, run: RunFacts) -> None:
         """A profile that cannot be read, or is of another cluster, is told before ranks start."""
         if options.profile is not None:
             found = profiles.read(profile_path(options.profile))
-            if found.workers not in (None, run["workers"]):
+            if found.workers not in (None, run.workers):
                 raise InputError(
                     f"strategy.profile={options.profile}: is of {found.workers} workers, but the run has "
-                    f"workers={run['workers']}"
+                    f"workers={run.workers}"
                 )
 
 

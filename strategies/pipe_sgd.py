@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from repro.core.errors import InputError
 from repro.core.fields import Count, NonNegative
-from repro.strategies.base import StepReport
+from repro.strategies.base import RunFacts, StepReport
 from repro.strategies.shared.bucketed import BucketedAllreduce
 from repro.strategies.shared.data_parallel import AllreduceOptions, DataParallel
 from repro.strategies.shared.pending_updates import Pending, PendingUpdates
@@ -47,10 +46,10 @@ class PipeSGD(DataParallel):
     neutral = {"K": 1}  # noqa: RUF012
 
     @classmethod
-    def check(cls, options: PipeSGDOptions, run: Mapping[str, Any]) -> None:
-        if options.warmup_epochs and options.warmup_epochs >= run["epochs"]:
+    def check(cls, options: PipeSGDOptions, run: RunFacts) -> None:
+        if options.warmup_epochs and options.warmup_epochs >= run.epochs:
             raise InputError(
-                f"strategy.warmup_epochs={options.warmup_epochs:g}: must be less than epochs={run['epochs']:g}, "
+                f"strategy.warmup_epochs={options.warmup_epochs:g}: must be less than epochs={run.epochs:g}, "
                 "or the pipeline never starts (D-Sync is strategy=dsync)"
             )
 

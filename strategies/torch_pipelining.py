@@ -21,7 +21,7 @@ from repro.core.fields import Count, Positive
 from repro.core.paths import profile_path
 from repro.fabric.base import MAIN
 from repro.fabric.real.torch_dist import TorchFabric
-from repro.strategies.base import StepReport, Strategy
+from repro.strategies.base import RunFacts, StepReport, Strategy
 from repro.strategies.shared.pipeline import PipelineOptions, check_trainable_in_stages
 from repro.training import numerics
 from repro.training.worker import Worker
@@ -135,8 +135,8 @@ class TorchPipelining(Strategy):
     identical_replicas = False  # ranks hold different stages
 
     @classmethod
-    def check(cls, options: Any, run: Mapping[str, Any]) -> None:
-        if options.schedule == INTERLEAVED and run["workers"] == 1:
+    def check(cls, options: Any, run: RunFacts) -> None:
+        if options.schedule == INTERLEAVED and run.workers == 1:
             raise InputError(f"strategy.schedule={INTERLEAVED}: needs 2 workers or more, who have stages in turn")
 
     @classmethod

@@ -56,12 +56,12 @@ def main(iterations: int, turns: int) -> None:
     import torch
 
     from repro import data
+    from repro.experiment.expand import expand
     from repro.fabric.real.mpi import MpiFabric
-    from repro.launch import runs
     from repro.probes import loop
 
     torch.set_num_threads(1)
-    (planned,) = runs.expand("pipesgd/fig4-mnist", SETUP)
+    (planned,) = expand("pipesgd/fig4-mnist", SETUP)
     dataset = data.of(planned.config)
     found = loop.compare(MpiFabric(), planned.config, dataset, iterations, turns)
     taken = {name: [row[name] for row in found["rows"]] for name in ("bare_s", "harness_s")}

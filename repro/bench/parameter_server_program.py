@@ -77,14 +77,14 @@ def simulate(nodes: int, strategy_name: str, iterations: int = 2) -> dict[str, f
     import torch._dynamo  # noqa: F401  # shapes need it; what a run's process is forked from has it
 
     from repro.data import of
+    from repro.experiment import programs
+    from repro.experiment.expand import expand
     from repro.fabric.virtual import fabric as virtual
-    from repro.launch import runs
-    from repro.rank import programs
     from repro.rank.factory import build_worker, virtual_costs, virtual_network
     from repro.strategies import load
 
     overrides = [f"workers={nodes}", f"batch={4 * nodes}", f"dataset.images={8 * nodes}", f"strategy={strategy_name}"]
-    (run, *_) = runs.expand("ibatch/fig5-vgg19-22k", [*overrides, "grid=null"])
+    (run, *_) = expand("ibatch/fig5-vgg19-22k", [*overrides, "grid=null"])
     config, dataset = run.config, of(run.config)
     marks: list[tuple[float, float, int]] = []  # CPU seconds, virtual seconds, messages
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from repro.core.warnings import one_line
 from repro.experiment.run import Run
+from repro.experiment.standing import states
 from repro.launch.forecast import Estimate, together
 from repro.launch.progress import duration
-from repro.launch.standing import states
 from repro.records.catalogue import Found
 
 HERE, PUBLISHED = "here", "published"

@@ -85,19 +85,20 @@ def cmd_show(args: argparse.Namespace) -> None:
 
     from repro.experiment import config, grid
     from repro.experiment.compose import Composer
+    from repro.experiment.expand import expand
     from repro.experiment.hyperparameters import parameters
+    from repro.experiment.key import Keys
     from repro.experiment.quoted import quoted
-    from repro.launch import runs as expansion
-    from repro.launch.standing import standing, together
+    from repro.experiment.standing import standing, together
     from repro.records import catalogue
 
-    shown, found, keys, finished = [], [], expansion.Keys(), {}
+    shown, found, keys, finished = [], [], Keys(), {}
     scale = args.scale or DEFAULT_SCALE
     for name in config.experiment_names(args.experiment):
         lacking: list[NotHere] = []
         composer = Composer(name, scale)
         # says what `run` would refuse
-        runs = expansion.expand(name, args.overrides, scale, lacking, args.inputs, composer)
+        runs = expand(name, args.overrides, scale, lacking, args.inputs, composer)
         for run in runs:
             try:
                 keys.give(run)
@@ -135,11 +136,11 @@ def cmd_show(args: argparse.Namespace) -> None:
 def cmd_run(args: argparse.Namespace) -> None:
     from repro.cli import dry_run
     from repro.experiment.config import experiment_names
+    from repro.experiment.standing import Standing, standing, together
     from repro.launch.forecast import estimates
     from repro.launch.plan import plan
     from repro.launch.pool import Pools
     from repro.launch.runner import check_results_folder, run_unfinished
-    from repro.launch.standing import Standing, standing, together
     from repro.records import catalogue
 
     check_results_folder()

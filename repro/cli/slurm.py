@@ -125,9 +125,9 @@ def cmd_status(args: argparse.Namespace) -> None:
 
 
 def cmd_run_prepared(args: argparse.Namespace) -> None:
+    from repro.launch.preempted import Preempted
     from repro.launch.runner import check_results_folder, run_unfinished
     from repro.launch.slurm.prepared import as_many_cores_as_asked_for, load_all, node
-    from repro.rank.preemption import Preempted
 
     check_results_folder()
     runs = load_all(args.folders)

@@ -131,6 +131,20 @@ PLUGINS = {
 }
 TRAIN = "train"  # what the ranks of a run do, where it is none of the probes
 PROBES = Registry("program", "repro.probes", "repro.probes", besides=(TRAIN,))
+# kind -> the module that answers for all of a kind, also where these are no plugins
+HOMES = {
+    "strategy": "repro.strategies",
+    "model": "repro.models",
+    "dataset": "repro.data",
+    "imbalance": "repro.algorithms.imbalance",
+    "metric": "repro.training.evaluation.metrics",
+    "launcher": "repro.launch",
+}
+
+
+def home(kind: str) -> Any:
+    """That module, for rooms that must not import it."""
+    return importlib.import_module(HOMES[kind])
 
 
 def _folders(package: str) -> Iterable[str]:

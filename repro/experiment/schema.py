@@ -207,6 +207,11 @@ class RunConfig(Model):
         """Samples of a worker's minibatch."""
         return self.batch // self.workers
 
+    def iterations(self, per_epoch: int) -> int:
+        """How many a training has, where an epoch has so many; a breakdown run may end sooner."""
+        whole = max(1, round(self.epochs * per_epoch))
+        return min(whole, self.breakdown_steps) if self.breakdown and self.breakdown_steps else whole
+
     def plain(self) -> dict[str, Any]:
         """As a file has it."""
         return self.model_dump(mode="json")

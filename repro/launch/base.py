@@ -9,7 +9,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from repro.experiment.needs import Needs
 from repro.experiment.testbeds import Testbed
+from repro.fabric import FABRICS
 
 
 @dataclass
@@ -24,22 +26,6 @@ class Allocation:
     command: list[str]
     environment: dict[str, str]
     network: dict[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Needs:
-    """What a run needs of the place where its ranks are started.
-
-    ranks     how many there are
-    workers   how many of them compute gradients, the first ones; the others are servers
-    requires  the capabilities (`repro.fabric.base`) that it asks of the fabric
-    gpu       whether its workers compute on GPUs where there are any
-    """
-
-    ranks: int
-    workers: int
-    requires: frozenset[str]
-    gpu: bool
 
 
 class Launcher(ABC):
@@ -57,6 +43,10 @@ class Launcher(ABC):
     @abstractmethod
     def fabric(self) -> str:
         """The name in `repro.fabric.FABRICS` of what the ranks talk over."""
+
+    def code_roots(self) -> list[str]:
+        """The modules whose code a run's numbers come from."""
+        return [*self.modules, FABRICS[self.fabric]]
 
     def check(self, ranks: int) -> None:
         """InputError where so many ranks cannot be started on this testbed; changes nothing."""

@@ -51,7 +51,7 @@ def plan(
     request: dict[str, Any] = {"names": list(names), "overrides": list(overrides), "scale": scale, "at_ends": at_ends}
     request |= {"fetch": fetch, "together": together}
     if "torch" in sys.modules:
-        from repro.launch.planning import runs_of
+        from repro.experiment.plan import runs_of
 
         return Plan(*runs_of(**request))
     key = [request, surroundings()]

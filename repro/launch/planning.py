@@ -14,62 +14,14 @@ from collections.abc import Sequence
 from typing import Any, TextIO
 
 from repro.core import error_location
-from repro.core.errors import FaultError, NotHere, ReproError
+from repro.core.errors import FaultError, ReproError
 from repro.core.paths import CONFIGS, PACKAGE
 from repro.core.registry import PLUGINS
+from repro.experiment.plan import runs_of
 from repro.experiment.run import Run
 from repro.records import identity
 
 MOST = 500  # files that a plan may rest on and be remembered
-
-
-def runs_of(
-    names: Sequence[str], overrides: Sequence[str], scale: str, at_ends: bool, fetch: bool, together: bool
-) -> tuple[list[Run], list[list]]:
-    """The runs of experiments; and each that this machine cannot do, or not in all: its name, whether it has some, why.
-
-    fetch: whether they are to be run, so that data are fetched where they can be, and what goes with them is checked.
-    together: whether these are a paper's, which takes of each the part that belongs to its scale (`part`). Where one
-    experiment alone is asked for and cannot be done at all, NotHere is raised.
-    """
-    from repro.launch import runs as expansion
-
-    found: list[Run] = []
-    left_out: list[list] = []
-    keys = expansion.Keys()
-    for name in names:
-        lacking: list[NotHere] = []
-        try:
-            own = expansion.expand(name, overrides, scale, lacking, at_ends)
-            if together:
-                own = part(own, scale, overrides)
-            if fetch:
-                expansion.identify(own)
-            else:
-                for run in own:
-                    keys.give(run)
-        except NotHere as error:
-            lacking.append(error)
-            own = []
-        if lacking and not own and len(names) == 1:
-            raise lacking[0]
-        left_out += [[name, bool(own), reason] for reason in dict.fromkeys(map(str, lacking))]
-        found += own
-    return found, left_out
-
-
-def part(runs: Sequence[Run], scale: str, overrides: Sequence[str]) -> list[Run]:
-    """Those that all of a paper at a scale has of an experiment's runs; what the user said counts more."""
-    from repro.experiment import config
-
-    said = {override.partition("=")[0] for override in overrides}
-
-    def taken(run: Run) -> bool:
-        chosen = config.job(run.experiment, scale) or [{}]
-        left = [{name: values for name, values in each.items() if name not in said} for each in chosen]
-        return config.belongs(left, run.config.factors, run.testbed)
-
-    return [run for run in runs if taken(run)]
 
 
 class Witness:

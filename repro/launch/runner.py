@@ -24,10 +24,10 @@ from repro.experiment import files
 from repro.experiment.run import Run
 from repro.launch.local import environment
 from repro.launch.pool import Pools
+from repro.launch.preempted import Preempted, judged
 from repro.launch.progress import Progress
 from repro.launch.remaining import Planned
 from repro.launch.supervise import Ranks, stop_everything
-from repro.rank.preemption import Preempted, judged
 from repro.records import provenance
 from repro.records.events import EventLog
 from repro.records.store import read_summary, usable_summary
@@ -264,7 +264,7 @@ def computes_on_gpu(run: Run) -> bool:
 def ranks_of(run: Run) -> int:
     """How many ranks a run needs."""
     if run.ranks is None:
-        from repro.rank import programs  # imports PyTorch
+        from repro.experiment import programs
 
         return programs.ranks(run.config)
     return run.ranks

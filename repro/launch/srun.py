@@ -16,9 +16,10 @@ from typing import Any
 
 from repro.core.errors import InputError, unknown
 from repro.core.paths import PROJECT
+from repro.experiment.needs import Needs
 from repro.experiment.testbeds import Measured
 from repro.fabric.real.srun_ranks import MASTER
-from repro.launch.base import Allocation, Launcher, Needs
+from repro.launch.base import Allocation, Launcher
 from repro.launch.slurm import client
 from repro.launch.slurm import site as sites
 from repro.launch.slurm.layout import Layout, layout

@@ -16,7 +16,7 @@ import inspect
 from collections import OrderedDict
 from functools import lru_cache
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from torch import nn
@@ -28,11 +28,20 @@ from repro.core.memory import exhausted
 from repro.core.registry import PLUGINS
 from repro.experiment.schema import RunConfig
 
-if TYPE_CHECKING:
-    from repro.data.base import Dataset
-
-
 REGISTRY = PLUGINS["model"]
+
+
+class Inputs(Protocol):
+    """What a model is built for: of a data set (`repro.data.base.Dataset`) its kind, and the shape of a sample."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def kind(self) -> str: ...
+    @property
+    def classes(self) -> int: ...
+    @property
+    def input_shape(self) -> tuple[int, ...]: ...
 
 
 def names() -> list[str]:
@@ -102,7 +111,7 @@ def _built(
     return model if isinstance(model, nn.Sequential) else nn.Sequential(OrderedDict(model=model))
 
 
-def of(config: RunConfig, dataset: Dataset, device: torch.device | str = "cpu") -> nn.Sequential:
+def of(config: RunConfig, dataset: Inputs, device: torch.device | str = "cpu") -> nn.Sequential:
     """The model of a run's configuration for its data set; InputError also where one takes what the other is not."""
     name = config.model.name
     if takes(name) != dataset.kind:
@@ -113,7 +122,7 @@ def of(config: RunConfig, dataset: Dataset, device: torch.device | str = "cpu") 
     return build(name, dataset.input_shape, dataset.classes, config.seed, device, **config.model.options)
 
 
-def size_note(config: RunConfig, dataset: Dataset) -> str | None:
+def size_note(config: RunConfig, dataset: Inputs) -> str | None:
     """One line where the images of a run make its model another size than that of the published one; else None."""
     name = config.model.name
     if (side := getattr(REGISTRY.load(name), "SIDE", None)) is None:

@@ -37,6 +37,7 @@ from pydantic import Field
 from repro import data, models, probes
 from repro.core.errors import InputError
 from repro.core.fields import Count, Model, Positive
+from repro.experiment import programs
 from repro.experiment.optimizer import Optimizer
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
@@ -44,7 +45,6 @@ from repro.probes.shared import rates
 from repro.probes.shared.descent import Descent, descend
 from repro.probes.shared.objective import Minimum, Objective, minimise, subset
 from repro.probes.shared.options import facts
-from repro.rank import programs
 
 CONVEX, STRONGLY = "convex", "strongly convex"
 STEP_RULES = {

@@ -27,10 +27,10 @@ import torch
 from repro import data, probes, strategies
 from repro.core.errors import NotHere
 from repro.core.fields import Count, Model, Whole
+from repro.experiment import programs
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.probes.shared.options import facts, needs_real_time
-from repro.rank import programs
 from repro.rank.factory import build_worker, check_ranks
 from repro.strategies.base import Strategy
 from repro.training.clock import (

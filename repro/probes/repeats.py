@@ -15,10 +15,10 @@ from pydantic import Field
 from repro import data, probes, strategies
 from repro.core.fields import Model
 from repro.data.base import Dataset
+from repro.experiment import programs
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.probes.shared.options import facts
-from repro.rank import programs
 from repro.rank.checkpoints import Checkpoints
 from repro.rank.factory import build_worker, check_ranks
 from repro.strategies.base import Strategy

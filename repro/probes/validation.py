@@ -27,7 +27,7 @@ from repro.probes.shared.options import Bytes, Sizes, Strategies, chosen, facts,
 from repro.probes.shared.steps import observe, summarise
 from repro.probes.shared.synthetic import Multiply, Sleep, Workload, worker
 from repro.probes.shared.twin import Measured, calibrate, simulate
-from repro.strategies.base import Strategy
+from repro.strategies.base import RunFacts, Strategy
 
 COMPUTATIONS = {"sleep": Sleep, "multiply": Multiply}
 WARMUP = 2  # steps before those that count: pipelines are full, connections open
@@ -68,7 +68,7 @@ def check(config: RunConfig) -> None:
     """InputError for strategies that so many workers cannot use."""
     needs_several(config)
     for one in config.probe.strategies.values():
-        strategies.load(one.name).check(one.options, {"epochs": 1, "workers": config.workers, "gpu": False})
+        strategies.load(one.name).check(one.options, RunFacts(config.workers, epochs=1))
 
 
 def workloads(probe: Options) -> list[Workload]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Set
 from functools import lru_cache
 from typing import Any
 
@@ -14,7 +13,8 @@ from repro.core.errors import InputError
 from repro.data.base import Dataset
 from repro.experiment.schema import RunConfig
 from repro.experiment.testbeds import Device, Modelled
-from repro.fabric.base import LIBRARIES, NCCL, Fabric
+from repro.fabric.base import Fabric
+from repro.fabric.capabilities import lacking
 from repro.fabric.costs import Costs
 from repro.fabric.real.gpus import pick_device
 from repro.fabric.virtual.network import Network
@@ -27,8 +27,6 @@ from repro.training.model_shard import ModelShard
 from repro.training.stops import TrainingPlan
 from repro.training.worker import Worker
 
-LAUNCHERS = {"mpi": "mpirun", "torch": "torchrun"}  # fabric -> a launcher that starts it on any machine
-
 
 def check_ranks(fabric: Fabric, strategy: Strategy, config: RunConfig) -> None:
     """InputError where the ranks that were started, or their fabric, are not what the strategy needs."""
@@ -38,30 +36,7 @@ def check_ranks(fabric: Fabric, strategy: Strategy, config: RunConfig) -> None:
             f"{strategy.name} with {config.workers} workers needs {needed} ranks, but {fabric.size} were started"
         )
     if missing := strategy.requires - fabric.capabilities:
-        raise lacking(strategy, missing, getattr(fabric, "backend", fabric.name))
-
-
-def check_fabric(strategy: type[Strategy], fabric: str, backend: str = "auto") -> None:
-    """InputError where a strategy needs another fabric than the one of that name, or another backend of it than the one
-    that is asked for; before ranks start."""
-    if elsewhere := {library for library in strategy.requires & LIBRARIES.keys() if LIBRARIES[library] != fabric}:
-        raise lacking(strategy, elsewhere, fabric)
-    if fabric == "torch" and backend == "nccl" and (missing := strategy.requires - NCCL):
-        raise lacking(strategy, missing, backend)
-
-
-def lacking(strategy: Strategy | type[Strategy], missing: Set[str], fabric: str) -> InputError:
-    """What to say of a fabric (or backend of torch's) that lacks capabilities which a strategy needs, with where they
-    are."""
-    where = [LAUNCHERS[LIBRARIES[library]] for library in sorted(missing & LIBRARIES.keys())]
-    hint = f"; {' and '.join(where)} has it: testbed=here testbed.launcher={where[0]}" if where else ""
-    if fabric == "nccl":
-        gloo = "" if "test" in missing else ", or gloo (testbed.backend=gloo)"
-        hint = (
-            f"; take MPI (testbed.launcher=mpirun, on Slurm testbed.fabric=mpi){gloo}: what is on a GPU then goes "
-            "through pinned host memory, a copy out and a copy in for each message"
-        )
-    return InputError(f"{strategy.name} needs {', '.join(sorted(missing))}, which fabric {fabric} lacks{hint}")
+        raise lacking(strategy.name, missing, getattr(fabric, "backend", fabric.name))
 
 
 @lru_cache(maxsize=8)

@@ -23,6 +23,7 @@ from repro.core.fields import checked
 from repro.core.full_disk import place_of
 from repro.core.processes import end_with_parent
 from repro.experiment import files
+from repro.experiment.programs import ranks
 from repro.experiment.schema import RunConfig
 from repro.fabric.real import srun_ranks
 from repro.rank import preemption, preflight, programs
@@ -49,7 +50,7 @@ def main(fabric: str, folder: Path) -> None:
         assert testbed.kind == "simulated"
         run = partial(programs.run, config=config, folder=folder)
         network = virtual_network(testbed, config.seed)
-        fabrics.load(fabric).run(programs.ranks(config), run, network, virtual_costs(testbed))
+        fabrics.load(fabric).run(ranks(config), run, network, virtual_costs(testbed))
         return
     if config.testbed.kind == "emulated":
         bed, emulated = config.testbed, fabrics.load(fabric)

@@ -7,7 +7,7 @@ folder, after each of its steps:
 1. each writes down at which iteration it is (`checkpoints/preempt.rank<r>`);
 2. when all have, rank 0 chooses an iteration that none will have reached before it reads of it, and writes it down
    (`checkpoints/preempt.stop`);
-3. each leaves the loop there: settle, checkpoint, event `preempted`, end. The parent's status says so (`STATUS`).
+3. each leaves the loop there: settle, checkpoint, event `preempted`, end. The parent's status says so.
 
 A rank that finds itself behind that iteration already says so and ends, and all with it (one that waits for the others
 there ends by its time limit); a signal that does not come to all of them has no effect. The run then goes on from the
@@ -22,34 +22,20 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-import re
 import signal
 import time
-from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from repro.core.errors import Diverged, FaultError
+from repro.core.errors import FaultError
 from repro.core.processes import say
+from repro.strategies.base import Strategy
+from repro.training.stops import Stop
+from repro.training.worker import Worker
 
-if TYPE_CHECKING:
-    from repro.strategies.base import Strategy
-    from repro.training.stops import Stop
-    from repro.training.worker import Worker
-
-STATUS = 75  # of a command whose run goes on when it is started again (EX_TEMPFAIL of sysexits.h)
 MARGIN_S = 2.0  # for the slowest to read of the iteration; $REPRO_PREEMPT is another
 MARGIN_ITERATIONS = 3
 SIGNALLED = False  # whether this process has had the signal
-
-# what srun says of a rank that had the signal before it could listen
-ENDED_EARLY = re.compile(r"srun: error: [^\n]*: tasks? [^\n]*: Terminated")
-
-
-class Preempted(FaultError):
-    """The run was asked to leave; the same command goes on from its checkpoint."""
-
-    status = STATUS
 
 
 def listen() -> None:
@@ -158,10 +144,3 @@ def read_whole(path: Path) -> str | None:
     except OSError:
         return None
     return text.strip() if text.endswith("\n") else None
-
-
-def judged(error: FaultError, signalled: bool, lines: Iterable[str]) -> FaultError:
-    """The parent's view of a fault: after the signal it is a preemption without a checkpoint of its own."""
-    if isinstance(error, Preempted | Diverged) or not (signalled or any(map(ENDED_EARLY.search, lines))):
-        return error
-    return Preempted(f"asked to leave, and ended before a checkpoint: {error}")

@@ -25,11 +25,11 @@ import torch
 
 from repro import data
 from repro.core.errors import InputError
+from repro.experiment import programs
 from repro.experiment.cache_key import PROJECT_PACKAGES, left_out
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.fabric.real.gpus import gpu_of, grouped, mps_runs, too_few_gpus, visible_gpus
-from repro.rank import programs
 
 NAMED = 6  # ranks that a line names; it counts the others
 

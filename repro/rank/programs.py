@@ -1,48 +1,17 @@
-"""What the ranks of a run do: train, or a probe that measures something without training towards an accuracy."""
+"""One rank's whole part of a run: of training or of a probe."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from repro import strategies
-from repro.core.errors import InputError
 from repro.core.registry import PROBES, TRAIN
 from repro.experiment.schema import RunConfig
-
-if TYPE_CHECKING:
-    from repro.fabric.base import Fabric
-
-
-def ranks(config: RunConfig) -> int:
-    """How many ranks a run needs; InputError for an unknown program or strategy."""
-    if config.program == TRAIN:
-        return strategy_ranks(config)
-    probe = PROBES.load(config.program)
-    return probe.ranks(config) if hasattr(probe, "ranks") else config.workers
-
-
-def strategy_ranks(config: RunConfig) -> int:
-    """How many ranks a configuration's strategy needs for its workers; InputError for options that it does not have."""
-    strategy = strategies.load(config.strategy.name)
-    return strategy.ranks(config.strategy.options, config.workers)
-
-
-def check(config: RunConfig) -> None:
-    """InputError for parameters of a probe that cannot be used."""
-    if config.program == TRAIN:
-        return
-    probe = PROBES.load(config.program)
-    if config.numerics.chosen and not getattr(probe, "NUMERICS", False):
-        raise InputError(f"{config.numerics.chosen[0]}: program {config.program} computes in fp32 as it is")
-    if hasattr(probe, "check"):
-        probe.check(config)
+from repro.fabric.base import Fabric
+from repro.rank import crash, memory
 
 
 def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
-    """One rank's whole part of a run, from a started fabric to its close."""
-    from repro.rank import crash, memory  # imports PyTorch
-
+    """From a started fabric to its close."""
     with crash.located(fabric.rank, config), memory.explained(fabric.rank, config):
         if config.program == TRAIN:
             from repro.rank.session import run_rank
@@ -50,16 +19,3 @@ def run(fabric: Fabric, config: RunConfig, folder: Path) -> None:
             run_rank(fabric, config, folder)
         else:
             PROBES.load(config.program).run(fabric, config, folder)
-
-
-def modules(config: RunConfig) -> list[str]:
-    """The modules that a program's numbers come from, strategies included."""
-    if config.program == TRAIN:
-        return [
-            "repro.rank.session",
-            "repro.rank.summary",
-            "repro.rank.loop",
-            strategies.module_of(config.strategy.name),
-        ]
-    used = {config.strategy.name} | {each.name for each in getattr(config.probe, "strategies", {}).values()}
-    return [PROBES.module_of(config.program), *sorted(strategies.module_of(name) for name in used)]

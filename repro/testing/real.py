@@ -20,6 +20,7 @@ import pytest
 from repro import strategies
 from repro.core.errors import InputError
 from repro.fabric.base import LIBRARIES
+from repro.strategies.base import RunFacts
 from repro.testing.ranks import LIMIT_S, launch
 
 RANKS = 4
@@ -88,7 +89,7 @@ def need(name: str) -> None:
     """Skip the test, with the reason, where a strategy's library is not installed."""
     strategy = strategies.load(name)
     try:
-        strategy.check(strategy.parse({}), {"epochs": 1, "workers": 1, "gpu": False})
+        strategy.check(strategy.parse({}), RunFacts(workers=1, epochs=1))
     except InputError as error:
         pytest.skip(str(error))
 

@@ -31,9 +31,7 @@ class TrainingPlan:
         def whole(epochs: float) -> int:
             return max(1, round(epochs * iterations_per_epoch))
 
-        iterations = whole(config.epochs)
-        if config.breakdown and config.breakdown_steps:
-            iterations = min(iterations, config.breakdown_steps)
+        iterations = config.iterations(iterations_per_epoch)
         return cls(iterations, whole(config.eval_every), whole(config.checkpoint_every))
 
     def at(self, iteration: int) -> Stop:

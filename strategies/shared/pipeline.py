@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
@@ -20,7 +19,7 @@ from repro.core.errors import InputError
 from repro.core.fields import Positive
 from repro.core.not_none import not_none
 from repro.core.paths import profile_path
-from repro.strategies.base import StepReport, Strategy
+from repro.strategies.base import RunFacts, StepReport, Strategy
 from repro.strategies.shared.data_parallel import AllreduceOptions
 from repro.strategies.shared.look_ahead import LookAhead
 from repro.strategies.shared.stage_passes import Passes
@@ -90,13 +89,12 @@ class Pipeline(Strategy):
         """The plan for that many minibatches."""
 
     @classmethod
-    def check(cls, options: PipelineOptions, run: Mapping[str, Any]) -> None:
+    def check(cls, options: PipelineOptions, run: RunFacts) -> None:
         if options.config not in FOUND:
             ranks = sum(parse_config(options.config))
-            if ranks != run["workers"]:
+            if ranks != run.workers:
                 raise InputError(
-                    f"strategy.config={options.config}: is for {ranks} machines, but the run has "
-                    f"workers={run['workers']}"
+                    f"strategy.config={options.config}: is for {ranks} machines, but the run has workers={run.workers}"
                 )
 
     @classmethod

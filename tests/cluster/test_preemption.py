@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from repro.core.errors import FaultError
+from repro.launch import preempted
 from repro.launch.supervise import descendants
 from repro.rank import preemption
 from repro.training.stops import Stop
@@ -110,10 +111,10 @@ def test_without_a_launcher_that_asks_for_it_there_are_no_files(tmp_path, monkey
 
 def test_a_fault_after_the_signal_is_a_preemption():
     fault = FaultError("rank 1 was lost")
-    assert preemption.judged(fault, False, ["srun: error: node1: task 1: Killed\n"]) is fault
-    early = preemption.judged(fault, False, ["srun: error: node[0-1]: tasks 0-1: Terminated\n"])
-    for judged in (early, preemption.judged(fault, True, [])):
-        assert isinstance(judged, preemption.Preempted) and judged.status == 75 and "rank 1 was lost" in str(judged)
+    assert preempted.judged(fault, False, ["srun: error: node1: task 1: Killed\n"]) is fault
+    early = preempted.judged(fault, False, ["srun: error: node[0-1]: tasks 0-1: Terminated\n"])
+    for judged in (early, preempted.judged(fault, True, [])):
+        assert isinstance(judged, preempted.Preempted) and judged.status == 75 and "rank 1 was lost" in str(judged)
 
 
 QUICK = ["dataset.standin=always", "batch=60", "epochs=20", "eval_every=1", "checkpoint_every=100", "testbed=here"]

@@ -12,12 +12,13 @@ from torch import nn
 
 from repro import strategies
 from repro.core.errors import InputError
+from repro.experiment.expand import expand
+from repro.fabric import capabilities
 from repro.fabric.base import LIBRARIES, NCCL
 from repro.fabric.collectives import dense as collectives
 from repro.fabric.sparse.collectives import ALLGATHERS
 from repro.fabric.virtual.fabric import run
-from repro.launch import runs
-from repro.rank.factory import check_fabric, check_ranks
+from repro.rank.factory import check_ranks
 from repro.testing import small
 from repro.testing.nccl import NcclRules, by_nccls_rules
 from repro.training.device_times import BlockSeconds
@@ -126,7 +127,7 @@ def test_what_shows_nccl_with_one_rank_calls_it(monkeypatch):
             return super()._collective(name, *given)
 
     monkeypatch.setattr(small, "by_nccls_rules", lambda *given: run(*given, kind=Counting))
-    alone = [planned.config for planned in runs.expand("gpu/01-smoke", ["dataset.standin=always"])]
+    alone = [planned.config for planned in expand("gpu/01-smoke", ["dataset.standin=always"])]
     alone = [config for config in alone if config.workers == 1]
     assert alone and all(config.testbed.launcher == "torchrun" for config in alone)
     for config in alone:
@@ -144,7 +145,7 @@ def test_what_cannot_run_with_nccl_says_in_one_line_what_to_take(name):
     """Before ranks start where NCCL is asked for, else when they have found that it is what they have."""
     strategy = strategies.load(name)
     with pytest.raises(InputError) as refused:
-        check_fabric(strategy, "torch", "nccl")
+        capabilities.check(name, strategy.requires, "torch", "nccl")
     said = str(refused.value)
     assert re.match(rf"{name} needs .*, which fabric nccl lacks; take MPI \(testbed\.launcher=mpirun", said), said
     # gloo cannot test a transfer
@@ -154,4 +155,4 @@ def test_what_cannot_run_with_nccl_says_in_one_line_what_to_take(name):
     )
     with pytest.raises(InputError, match=re.escape(said)):
         check_ranks(fabric, strategy(), SimpleNamespace(workers=2))
-    check_fabric(strategy, "torch", "gloo")
+    capabilities.check(name, strategy.requires, "torch", "gloo")

@@ -13,8 +13,10 @@ import pytest
 
 from repro.core import locks
 from repro.core.paths import PROJECT
+from repro.experiment.expand import expand
+from repro.experiment.identify import identify
 from repro.experiment.run import Run
-from repro.launch import local, runs, supervise
+from repro.launch import local, supervise
 from repro.launch.pool import entry
 from repro.launch.runner import run_unfinished
 from tests.support.waiting import LIMIT_S, wait_until
@@ -112,8 +114,8 @@ def test_a_rank_lost_after_the_summary_has_spoilt_nothing(tmp_path, monkeypatch,
     monkeypatch.setattr(local, "mpirun_command", command)
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
     monkeypatch.setenv("PYTHONPATH", str(PROJECT))
-    own = runs.expand("pipesgd/fig4-mnist", [*OVERRIDES, "testbed=here"])
-    runs.identify(own)
+    own = expand("pipesgd/fig4-mnist", [*OVERRIDES, "testbed=here"])
+    identify(own)
     (summary,), fault = run_unfinished(own, track=False)
     assert fault is None and summary["iterations"] == 20
     assert "rank 1 was lost: ended by SIGKILL; its result was complete by then" in capsys.readouterr().err
@@ -122,8 +124,8 @@ def test_a_rank_lost_after_the_summary_has_spoilt_nothing(tmp_path, monkeypatch,
 
 def test_a_command_removes_checkpoints_that_one_killed_after_the_summary_has_left(tmp_path, monkeypatch):
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
-    own = runs.expand("pipesgd/fig4-mnist", [*OVERRIDES, "testbed=here", "seeds=2"])
-    runs.identify(own)
+    own = expand("pipesgd/fig4-mnist", [*OVERRIDES, "testbed=here", "seeds=2"])
+    identify(own)
     monkeypatch.setattr(Run, "finished", True)
     for run in own:
         (run.folder / "checkpoints").mkdir(parents=True)

@@ -15,8 +15,9 @@ import pytest
 
 from repro.core.errors import FaultError
 from repro.core.paths import PROJECT
+from repro.experiment.expand import expand
+from repro.experiment.identify import identify
 from repro.launch import pool as pools
-from repro.launch import runs
 from repro.launch.local import environment
 from repro.launch.pool import Pool, Pools, entry
 from repro.launch.runner import run_unfinished
@@ -196,8 +197,8 @@ def test_weights_and_losses_are_those_of_fresh_ranks_bit_for_bit(tmp_path, monke
     found = []
     for fresh in (False, True):
         monkeypatch.setenv("REPRO_RESULTS", str(tmp_path / str(fresh)))
-        own = runs.expand("pipesgd/fig4-mnist", [*SMALL, "strategy=pipe_sgd", "seeds=2", *testbed])
-        runs.identify(own)
+        own = expand("pipesgd/fig4-mnist", [*SMALL, "strategy=pipe_sgd", "seeds=2", *testbed])
+        identify(own)
         with Pools(fresh) as several:
             summaries, fault = run_unfinished(own, track=False, pools=several)
         assert fault is None

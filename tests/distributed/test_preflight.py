@@ -16,11 +16,13 @@ from PIL import Image
 from repro.core.errors import InputError
 from repro.core.paths import PROJECT
 from repro.core.processes import local_rank
+from repro.experiment.expand import expand
+from repro.experiment.identify import identify
 from repro.experiment.plugins import choice
 from repro.experiment.schema import RunConfig
 from repro.fabric.real import gpus, torch_start
 from repro.fabric.real.torch_start import Seat, choose
-from repro.launch import local, runs
+from repro.launch import local
 from repro.launch.runner import run_unfinished
 from repro.rank import preflight
 from repro.rank.preflight import Facts, disagreement
@@ -43,7 +45,7 @@ def test_a_server_may_be_on_the_cpu_beside_workers_on_gpus(monkeypatch):
     assert complaint(worker, worker | {"gpu": "GPU-1"}, server) is None
     assert "compute on different devices" in str(complaint(worker, {"device": "cpu"}, server))
     bed = ["strategy=ps_sync", "workers=2", "testbed=here", "+testbed.gpu_ranks=2", "dataset.standin=always"]
-    config = runs.expand("pipesgd/fig4-mnist", bed, "quick")[0].config
+    config = expand("pipesgd/fig4-mnist", bed, "quick")[0].config
     monkeypatch.setattr(preflight, "gpu_of", lambda device, rank: None if device == "cpu" else f"GPU-{rank}")
     monkeypatch.setattr(preflight, "visible_gpus", lambda device: () if device == "cpu" else ("GPU-0", "GPU-1"))
     found = [preflight.facts(SimpleNamespace(rank=rank, name="mpi"), config) for rank in range(3)]
@@ -69,7 +71,7 @@ def test_ranks_that_take_turns_on_a_gpu_are_counted_on_the_fullest():
 )
 def test_the_record_says_how_many_ranks_share_a_gpu_and_how(ids, mps, shared, through, monkeypatch):
     here = ["strategy=dsync", "testbed=here", "dataset.standin=always"]
-    config = runs.expand("pipesgd/fig4-mnist", here, "quick")[0].config
+    config = expand("pipesgd/fig4-mnist", here, "quick")[0].config
     found = [replace(ALIKE, gpu=gpu, mps=runs) for gpu, runs in zip(ids, mps)]
     monkeypatch.setattr(preflight, "facts", lambda fabric, config: found[0])
 
@@ -213,8 +215,8 @@ def refusal(tmp_path, monkeypatch, *prefix) -> str:
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path / "results"))
     monkeypatch.setenv("REPRO_DATA", str(imagenet(tmp_path / "here")))
     overrides = ["dataset=imagenet", "dataset.image_size=8", "model=softmax", "workers=2", "batch=2", "epochs=1"]
-    own = runs.expand("pipesgd/fig4-mnist", [*overrides, "strategy=dsync", "testbed=here"])
-    runs.identify(own)
+    own = expand("pipesgd/fig4-mnist", [*overrides, "strategy=dsync", "testbed=here"])
+    identify(own)
     with pytest.raises(InputError) as caught:
         run_unfinished(own, track=False)
     assert caught.value.status == 2

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from repro.launch import runs
+from repro.experiment.expand import expand
+from repro.experiment.key import keyed
 from tests.support.cli import repro, summary
 
 # --- parameter servers on real ranks: the same weights whatever pulls what, a lost server, profiles that do not fit
@@ -148,8 +149,8 @@ def test_the_contents_of_a_profile_count_in_the_key(tmp_path):
     profile, found = tmp_path / "profile.json", []
     for text in ("one", "another", "one"):
         profile.write_text(text)
-        (planned,) = runs.expand(EXPERIMENT, ["strategy=pipedream", f"strategy.profile={profile}", "testbed=here"])
-        found.append(runs.keyed(planned.config))
+        (planned,) = expand(EXPERIMENT, ["strategy=pipedream", f"strategy.profile={profile}", "testbed=here"])
+        found.append(keyed(planned.config))
     assert found[0] == found[2] != found[1]
-    (planned,) = runs.expand(EXPERIMENT, ["strategy=pipedream", "testbed=here"])
-    assert "files" not in runs.keyed(planned.config)
+    (planned,) = expand(EXPERIMENT, ["strategy=pipedream", "testbed=here"])
+    assert "files" not in keyed(planned.config)

@@ -13,9 +13,9 @@ from torch import nn
 
 from repro import strategies
 from repro.core.errors import InputError
+from repro.experiment.expand import expand
 from repro.experiment.schema import Numerics
 from repro.fabric.real.torch_dist import TorchFabric
-from repro.launch import runs
 from repro.strategies import torch_pipelining
 from repro.strategies.ddp import Options, ring_share, sent_bytes
 from repro.strategies.torch_pipelining import OURS
@@ -168,7 +168,7 @@ def test_a_stopped_rank_ends_the_run_with_its_name(tmp_path):
 @pytest.mark.parametrize("testbed", ["testbed=here", "testbed=virtual"])
 def test_other_fabrics_are_refused_with_the_way_out(testbed):
     with pytest.raises(InputError, match=r"ddp needs torch\.distributed.*testbed=here testbed\.launcher=torchrun"):
-        runs.expand("pipesgd/fig4-mnist", ["strategy=ddp", testbed])
+        expand("pipesgd/fig4-mnist", ["strategy=ddp", testbed])
 
 
 @pytest.mark.parametrize(
@@ -288,7 +288,7 @@ def test_pipelining_other_fabrics_are_refused_with_the_way_out(testbed):
     with pytest.raises(
         InputError, match=rf"{PIPELINING} needs torch\.distributed.*testbed=here testbed\.launcher=torchrun"
     ):
-        runs.expand("pipesgd/fig4-mnist", [f"strategy={PIPELINING}", testbed])
+        expand("pipesgd/fig4-mnist", [f"strategy={PIPELINING}", testbed])
 
 
 @pytest.mark.parametrize(("options", "words"), [

@@ -12,10 +12,12 @@ from torch import nn
 
 from repro.core.fields import checked
 from repro.experiment import config as configs
+from repro.experiment import programs
 from repro.experiment.schema import RunConfig
 from repro.experiment.testbeds import testbed_of
 from repro.fabric.virtual import fabric as virtual
-from repro.rank import factory, programs
+from repro.rank import factory
+from repro.rank.programs import run as run_program
 from repro.records.store import read_summary
 
 TESTBED = {
@@ -69,7 +71,7 @@ def run(config: dict[str, Any], folder, testbed: dict[str, Any] | None = None) -
     typed = check(config)
     place = testbed_of(testbed or config["testbed"])
     costs, network = factory.virtual_costs(place), factory.virtual_network(place)
-    virtual.run(programs.ranks(typed), lambda fabric: programs.run(fabric, typed, folder), network, costs)
+    virtual.run(programs.ranks(typed), lambda fabric: run_program(fabric, typed, folder), network, costs)
     return read_summary(folder)
 
 

@@ -195,7 +195,7 @@ def heeding_input() -> Iterator[None]:
 @heeding_input()
 def preload() -> None:
     """Import what ranks and the planning of runs need, which neither starts a thread nor looks for a GPU."""
-    from repro.launch import runs  # noqa: F401
+    from repro.experiment import plan  # noqa: F401
 
 
 @heeding_input()

@@ -12,10 +12,10 @@ from repro import launch
 from repro.core import safe_files
 from repro.core.errors import InputError
 from repro.core.fields import checked
-from repro.experiment import files
+from repro.experiment import files, validate
+from repro.experiment.identify import identify
 from repro.experiment.run import Run
 from repro.experiment.schema import RunConfig
-from repro.launch import runs as expansion
 from repro.launch.slurm import site
 from repro.records import provenance
 
@@ -64,8 +64,8 @@ def load_all(folders: Sequence[Path]) -> list[Run]:
                 raise InputError(f"no {path}: not a run that `repro submit` prepared, or not visible here")
             config = checked(RunConfig, files.read_yaml(path))
             runs.append(Run(f"{config.paper}/{config.experiment}", config.variant, config, config.seed))
-            expansion.check(config)
-        expansion.identify(runs, site.load().hardware_class())
+            validate.check(config)
+        identify(runs, site.load().hardware_class())
     except InputError as error:
         raise type(error)(f"node {node()}: {error}") from None
     for folder, run in zip(folders, runs, strict=True):

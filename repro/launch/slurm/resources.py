@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from repro import launch
+from repro.experiment import programs
+from repro.experiment.needs import needs
 from repro.experiment.run import Run
-from repro.launch import runs as expansion
 from repro.launch.slurm.layout import layout
 from repro.launch.slurm.site import Site
 from repro.launch.srun import without_nccl
-from repro.rank import programs
 
 
 @dataclass(frozen=True, order=True)
@@ -55,5 +55,5 @@ def messages(run: Run, site: Site, every_rank: bool) -> str:
         return "NCCL" if nccl else "gloo"
     if not site.gpus_per_node or config.wanted_device == "cpu":
         return "MPI"
-    reason = without_nccl(site, expansion.needs(config)) or "testbed.fabric=mpi"
+    reason = without_nccl(site, needs(config)) or "testbed.fabric=mpi"
     return f"MPI, through host memory: {reason}"

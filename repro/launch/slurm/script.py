@@ -12,9 +12,9 @@ from typing import Any
 from repro.core.errors import InputError
 from repro.core.paths import PROJECT, results_root
 from repro.experiment.run import Run
+from repro.launch.preempted import STATUS
 from repro.launch.slurm import site as sites
 from repro.launch.slurm.resources import Resources
-from repro.rank.preemption import STATUS
 from repro.records.provenance import command
 
 TEMPLATE = Path(__file__).with_name("job.sbatch.j2")

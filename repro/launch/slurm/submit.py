@@ -15,9 +15,11 @@ from repro.core import safe_files
 from repro.core.errors import InputError, NotHere
 from repro.experiment import config as configs
 from repro.experiment import grid
+from repro.experiment import identify as identifying
+from repro.experiment.expand import expand
+from repro.experiment.key import Keys
 from repro.experiment.run import Run
 from repro.experiment.testbeds import testbed_of
-from repro.launch import runs as expansion
 from repro.launch.local import Mpirun, Torchrun, Virtual
 from repro.launch.slurm import client, record, script
 from repro.launch.slurm import site as sites
@@ -68,11 +70,11 @@ def find_runs(
     if conditions is not None:
         keys = {word.partition("=")[0] for word in others}
         kept = [change for change in conditions if change.partition("=")[0] not in keys]
-        runs += expansion.expand(experiment, [f"testbed={TESTBED}", *kept, *others], scale)
+        runs += expand(experiment, [f"testbed={TESTBED}", *kept, *others], scale)
     elif note:
         note += f"; testbed={TESTBED} runs it on the cluster"
     if virtual:
-        runs += expansion.expand(experiment, [f"testbed={','.join(virtual)}", *others], scale)
+        runs += expand(experiment, [f"testbed={','.join(virtual)}", *others], scale)
     absent = identify(runs, dry) if runs else None
     return runs, "; ".join(filter(None, (note, absent))) or None
 
@@ -81,13 +83,13 @@ def identify(runs: Sequence[Run], dry: bool) -> str | None:
     """Give the runs their keys; a line on what is not here for that, which only a dry run gets along without."""
     place = sites.load().hardware_class()
     try:
-        expansion.identify(runs, place)
+        identifying.identify(runs, place)
         return None
     except NotHere as error:
         if not dry:
             raise
         reason = str(error)
-    keys = expansion.Keys(place)
+    keys = Keys(place)
     for run in runs:
         try:
             keys.give(run)

@@ -20,7 +20,8 @@ from tabulate import tabulate
 from repro import strategies
 from repro.core import safe_files
 from repro.core.errors import FaultError, InputError, NotHere
-from repro.launch import runs
+from repro.experiment.expand import expand
+from repro.experiment.identify import identify
 from repro.records.provenance import provenance
 from repro.testing.faults import baseline, damage, disks, running, servers
 from repro.testing.faults.training import EXPERIMENT, overrides_of
@@ -38,10 +39,10 @@ def keys(names: Sequence[str]) -> tuple[dict[str, str], dict[str, str]]:
     found, lacking = {}, {}
     for name in names:
         try:
-            (found[name],) = runs.expand(EXPERIMENT, overrides_of(name))
+            (found[name],) = expand(EXPERIMENT, overrides_of(name))
         except NotHere as error:
             lacking[name] = str(error)
-    runs.identify(list(found.values()))
+    identify(list(found.values()))
     return {name: planned.key for name, planned in found.items()}, lacking
 
 

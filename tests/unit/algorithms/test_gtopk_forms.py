@@ -13,6 +13,7 @@ from repro.algorithms.timing.sparse_forms import NAMES
 from repro.core.errors import InputError
 from repro.experiment import config as configs
 from repro.experiment import testbeds
+from repro.experiment.expand import expand
 from repro.fabric.collectives import dense as collectives
 from repro.fabric.costs import Costs
 from repro.fabric.sparse.collectives import gtopk_allreduce, topk_allgather
@@ -20,7 +21,6 @@ from repro.fabric.sparse.gradients import Sparse, Wire
 from repro.fabric.sparse.selection import select
 from repro.fabric.virtual import fabric as virtual
 from repro.fabric.virtual.fabric import Network, run
-from repro.launch import runs
 from repro.training.device_times import BACKWARD_TO_FORWARD, block_flops, block_seconds
 from tests.support import probes
 
@@ -165,7 +165,7 @@ def test_a_device_that_cannot_be_used_is_one_clear_line(device, says) -> None:
 
 def test_a_wrong_device_is_found_before_ranks_start() -> None:
     with pytest.raises(InputError, match=r"testbed\.device\.batch=0"):
-        runs.expand("pipesgd/fig4-mnist", ["testbed=paper/gtopk-vgg16", "testbed.device.batch=0", "strategy=dsync"])
+        expand("pipesgd/fig4-mnist", ["testbed=paper/gtopk-vgg16", "testbed.device.batch=0", "strategy=dsync"])
 
 
 # --- the trees' rounds on links that share: a broadcast's closed form holds there too, to rounding

@@ -18,10 +18,11 @@ from repro.core.errors import InputError
 from repro.data.base import Batches
 from repro.experiment import cache_key
 from repro.experiment import config as configs
+from repro.experiment.expand import expand
+from repro.experiment.key import code_roots, keyed
 from repro.experiment.plugins import choice
 from repro.experiment.schema import RunConfig
 from repro.fabric.virtual import fabric as virtual
-from repro.launch import runs
 from repro.testing import real, small
 from repro.training.clock import Clock
 from repro.training.device_times import BlockSeconds
@@ -229,7 +230,7 @@ def test_the_work_of_a_minibatch_scales_modelled_passes_and_padding():
 )
 def test_what_no_run_could_use_is_refused_in_one_line(overrides, words):
     with pytest.raises(InputError) as refusal:
-        runs.expand(FIG4, overrides)
+        expand(FIG4, overrides)
     for word in words:
         assert word in str(refusal.value)
     assert "\n" not in str(refusal.value)
@@ -253,7 +254,7 @@ def test_what_no_run_could_use_is_refused_in_one_line(overrides, words):
 def test_a_malformed_trace_is_named_with_its_line(tmp_path, text, words):
     path = trace(tmp_path, text)
     with pytest.raises(InputError) as refusal:
-        runs.expand(FIG4, ["imbalance=trace", f"imbalance.file={path}"])
+        expand(FIG4, ["imbalance=trace", f"imbalance.file={path}"])
     for word in [path, *words]:
         assert word in str(refusal.value)
     assert "\n" not in str(refusal.value)
@@ -266,19 +267,19 @@ def test_a_binary_trace_is_refused(tmp_path):
 
 
 def test_a_key_depends_on_imbalance_only_where_there_is_some(tmp_path):
-    plain = runs.expand(FIG4, ["strategy=dsync", "testbed=virtual"])[0].config
-    assert not {"imbalance", "min_compute_s", "eval_train"} & runs.keyed(plain).keys()
+    plain = expand(FIG4, ["strategy=dsync", "testbed=virtual"])[0].config
+    assert not {"imbalance", "min_compute_s", "eval_train"} & keyed(plain).keys()
     for changed in ("imbalance=random_one", "min_compute_s=0.1", "eval_train=10"):
-        config = runs.expand(FIG4, ["strategy=dsync", "testbed=virtual", changed])[0].config
-        assert runs.keyed(config) != runs.keyed(plain)
+        config = expand(FIG4, ["strategy=dsync", "testbed=virtual", changed])[0].config
+        assert keyed(config) != keyed(plain)
     path = trace(tmp_path, "0,0,0,0\n")
-    traced = runs.expand(FIG4, ["strategy=dsync", "testbed=virtual", "imbalance=trace", f"imbalance.file={path}"])[0]
-    before = runs.keyed(traced.config)
+    traced = expand(FIG4, ["strategy=dsync", "testbed=virtual", "imbalance=trace", f"imbalance.file={path}"])[0]
+    before = keyed(traced.config)
     trace(tmp_path, "0,0,0,1\n")
-    assert runs.keyed(traced.config) != before  # by what the file holds, not by its name
-    assert "repro.algorithms.imbalance.trace" in runs.code_roots(traced.config)
-    assert not any(root.startswith("repro.algorithms.imbalance") for root in runs.code_roots(plain))
-    found = cache_key.modules(runs.code_roots(plain))
+    assert keyed(traced.config) != before  # by what the file holds, not by its name
+    assert "repro.algorithms.imbalance.trace" in code_roots(traced.config)
+    assert not any(root.startswith("repro.algorithms.imbalance") for root in code_roots(plain))
+    found = cache_key.modules(code_roots(plain))
     assert "repro.algorithms.imbalance.base" in found and "repro.algorithms.imbalance.cloud" not in found
 
 
@@ -294,17 +295,18 @@ def test_every_injector_has_a_file_of_its_options():
 @pytest.mark.parametrize("name", [name for name in strategies.names() if not real.library(name)])
 def test_every_strategy_meets_the_delays(name, tmp_path, monkeypatch):
     """Through whole virtual runs: time is injected on every strategy's workers, and recorded."""
-    from repro.rank import programs
+    from repro.experiment import programs
+    from repro.rank.programs import run as run_program
     from repro.records.store import read_summary
 
     overrides = [
         f"strategy={name}", "testbed=virtual", "workers=2", "batch=40", "epochs=0.1", "eval_every=0.1",
         "dataset.standin=always", "imbalance=shifting", "imbalance.low_s=0.5", "imbalance.high_s=1.5",
     ]  # fmt: skip
-    (planned,) = runs.expand(FIG4, overrides)
+    (planned,) = expand(FIG4, overrides)
     config = planned.config.model_copy(update={"key": "k", "hardware": {}, "provenance": {}})
     ranks = programs.ranks(config)
-    virtual.run(ranks, lambda fabric: programs.run(fabric, config, tmp_path), small.NETWORK, small.COSTS)
+    virtual.run(ranks, lambda fabric: run_program(fabric, config, tmp_path), small.NETWORK, small.COSTS)
     summary = read_summary(tmp_path)
     assert (
         summary["imbalance"] == {"name": "shifting", "low_s": 0.5, "high_s": 1.5} and summary["min_compute_s"] is None

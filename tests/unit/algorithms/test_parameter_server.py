@@ -12,10 +12,11 @@ from torch import nn
 
 from repro.algorithms.parameter_server.shards import Shards
 from repro.core.errors import InputError
+from repro.experiment import programs
+from repro.experiment.expand import expand
 from repro.fabric.costs import Costs
 from repro.fabric.virtual import fabric as virtual
-from repro.launch import runs
-from repro.rank import programs
+from repro.rank.programs import run as run_program
 from repro.records.store import read_summary
 from repro.strategies import load
 from repro.strategies.shared.pull_schedule import check_batches
@@ -385,14 +386,14 @@ def test_the_end_of_a_run_waits_for_the_slowest_push(tmp_path):
     def whole(name: str) -> dict:
         quick = ["testbed=virtual", "dataset.standin=always", "batch=60", "epochs=0.2", "workers=3", "trace_steps=0"]
         late = ["imbalance=random_one", "imbalance.delay_s=0.5"]
-        (planned,) = runs.expand("pipesgd/fig4-mnist", [*quick, *late, f"strategy={name}", "grid=null", "seeds=1"])
+        (planned,) = expand("pipesgd/fig4-mnist", [*quick, *late, f"strategy={name}", "grid=null", "seeds=1"])
         config, folder = (
             planned.config.model_copy(update={"key": "k", "hardware": {}, "provenance": {}}),
             tmp_path / name,
         )
         folder.mkdir()
         ranks = programs.ranks(config)
-        virtual.run(ranks, lambda fabric: programs.run(fabric, config, folder), small.NETWORK, small.COSTS)
+        virtual.run(ranks, lambda fabric: run_program(fabric, config, folder), small.NETWORK, small.COSTS)
         return read_summary(folder)
 
     found = {name: whole(name) for name in ("ps_sync", "ps_default", "ibatch")}

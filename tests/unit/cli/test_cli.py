@@ -19,7 +19,8 @@ from repro.cli.main import main
 from repro.core.errors import InputError
 from repro.core.paths import CONFIGS
 from repro.experiment import config, files, papers
-from repro.launch import runs
+from repro.experiment.expand import expand
+from repro.experiment.identify import identify
 from tests.support.cli import QUICK, refused, repro
 from tests.support.full_disk import sitecustomize
 from tests.support.waiting import LIMIT_S
@@ -77,8 +78,8 @@ def test_bad_words_are_named_with_the_valid_ones(tmp_path, arguments, words):
 )
 def test_bad_values_are_refused_before_anything_runs(overrides, words):
     with pytest.raises(InputError) as refusal:
-        found = runs.expand(FIG4, overrides)
-        runs.identify(found)
+        found = expand(FIG4, overrides)
+        identify(found)
     for word in words:
         assert word in str(refusal.value)
     assert "\n" not in str(refusal.value)

@@ -15,7 +15,7 @@ from repro.core import user_files
 from repro.core.errors import InputError
 from repro.core.paths import PROJECT
 from repro.experiment import config, files, papers
-from repro.launch import runs
+from repro.experiment.expand import expand
 from repro.launch.slurm import prepared, site, submit
 from tests.support.configs import copied
 
@@ -121,7 +121,7 @@ def test_show_refuses_what_run_refuses(capsys, override):
     overrides = [*(["strategy=pipe_sgd"] if "K" in override else ["testbed=here"]), override]
     line = said(capsys, "show", FIG4, *overrides)
     with pytest.raises(InputError) as refusal:
-        runs.expand(FIG4, overrides)
+        expand(FIG4, overrides)
     assert line == str(refusal.value)
 
 
@@ -150,7 +150,7 @@ def test_only_files_that_end_and_are_not_too_large_are_read(capsys, monkeypatch,
 def test_show_counts_the_runs_that_run_has(capsys):
     assert cli.main(["show", FIG4, "--json", "seeds=3"]) == 0
     (shown,) = json.loads(capsys.readouterr().out)
-    assert shown["runs"] == len(runs.expand(FIG4, ["seeds=3"]))
+    assert shown["runs"] == len(expand(FIG4, ["seeds=3"]))
 
 
 def test_a_misspelt_experiment_gets_the_three_nearest(capsys):
@@ -333,7 +333,7 @@ def test_a_prepared_run_cannot_lead_out_of_the_results(tmp_path):
         with pytest.raises(InputError, match=words) as refusal:
             prepared.load(tmp_path)
         assert "\n" not in str(refusal.value)
-    config = runs.expand(FIG4, ["strategy=dsync", "testbed=virtual"])[0].config
+    config = expand(FIG4, ["strategy=dsync", "testbed=virtual"])[0].config
     files.write_yaml(tmp_path / "config.yaml", config.plain() | {"experiment": "../../x"})
     with pytest.raises(InputError, match=r"experiment=../../x: must be a plain name"):
         prepared.load(tmp_path)

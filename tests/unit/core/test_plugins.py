@@ -19,8 +19,11 @@ from repro.cli.main import main
 from repro.core.errors import InputError
 from repro.core.registry import PLUGINS
 from repro.experiment import config, files
+from repro.experiment.expand import expand
+from repro.experiment.identify import identify
+from repro.experiment.key import code_roots
 from repro.fabric.virtual import fabric as virtual
-from repro.launch import planning, runs
+from repro.launch import planning
 from repro.rank import programs
 from repro.records import store
 from repro.testing import real, small
@@ -75,10 +78,10 @@ def test_its_options_start_at_their_defaults_and_can_be_set(foreign):
 def test_it_runs_as_ours_do(foreign):
     dsync, mine = (small.run(name, workers=3).weights[0] for name in ("dsync", "foreign_wire"))
     torch.testing.assert_close(mine, dsync)
-    planned = runs.expand(FIG4, [*foreign_package.CHOSEN, *REGRESSION, "testbed=paper/pipesgd"])
-    runs.identify(planned)
+    planned = expand(FIG4, [*foreign_package.CHOSEN, *REGRESSION, "testbed=paper/pipesgd"])
+    identify(planned)
     (run,) = planned
-    roots = runs.code_roots(run.config)
+    roots = code_roots(run.config)
     assert {f"foreign_plugins.{name}" for name in ("wire", "line", "points", "late")} <= set(roots)
     dataset = data.of(run.config)
     assert dataset.input_shape == (8,) and models.of(run.config, dataset)[0].weight.mean() == 1
@@ -99,15 +102,15 @@ ONE = "nn.Sequential(OrderedDict(line=linear))"
 )
 def test_a_build_that_gives_no_model_is_one_line(foreign, built, words):
     spoil_line(foreign, built)
-    planned = runs.expand(FIG4, [*foreign_package.CHOSEN, *REGRESSION, "testbed=virtual"])
+    planned = expand(FIG4, [*foreign_package.CHOSEN, *REGRESSION, "testbed=virtual"])
     with pytest.raises(InputError, match=words):
-        runs.identify(planned)
+        identify(planned)
 
 
 def test_a_module_that_is_no_sequence_is_trained_as_one_block(foreign):
     spoil_line(foreign, "linear")
     small_run = ["workers=2", "epochs=3", "testbed=virtual", "imbalance=none"]
-    (planned,) = runs.expand(FIG4, [*foreign_package.CHOSEN, *REGRESSION, *small_run])
+    (planned,) = expand(FIG4, [*foreign_package.CHOSEN, *REGRESSION, *small_run])
     assert [name for name, _ in models.of(planned.config, data.of(planned.config)).named_children()] == ["model"]
     config = planned.config.model_copy(update={"key": "k"})
     virtual.run(2, lambda fabric: programs.run(fabric, config, foreign / "run"), small.NETWORK, small.COSTS)
@@ -139,8 +142,8 @@ def test_the_conformance_kit_holds_it_and_finds_what_another_forgets(foreign):
 
 def test_its_code_is_in_the_key(foreign):
     def key() -> str:
-        (run,) = planned = runs.expand(FIG4, ["strategy=foreign_wire", "testbed=paper/pipesgd"])
-        runs.identify(planned)
+        (run,) = planned = expand(FIG4, ["strategy=foreign_wire", "testbed=paper/pipesgd"])
+        identify(planned)
         return run.key
 
     before = key()

@@ -15,7 +15,8 @@ from repro.core.paths import CONFIGS
 from repro.experiment import compose as compose_module
 from repro.experiment import config, files, grid
 from repro.experiment.compose import Composer
-from repro.launch import runs
+from repro.experiment.expand import expand
+from repro.experiment.needs import uses_gpu
 from repro.training.stops import TrainingPlan
 
 FIG4 = "pipesgd/fig4-mnist"
@@ -33,7 +34,7 @@ def files_are_merged_once(monkeypatch):
 def test_every_experiment_composes_at_every_scale(name, files_are_merged_once, monkeypatch):
     resolved = config.compose(name)
     lacking = []  # Horovod, or network namespaces, which not every machine has
-    found = runs.expand(name, lacking=lacking)
+    found = expand(name, lacking=lacking)
     if lacking and not found:
         pytest.skip(str(lacking[0]))
     assert len(found) == (points(resolved) - len(lacking)) * resolved["seeds"]
@@ -43,7 +44,7 @@ def test_every_experiment_composes_at_every_scale(name, files_are_merged_once, m
     monkeypatch.setattr(config, "axes", lambda *given: (axes(*given)[0][:1], axes(*given)[1]))
     for scale in {tuple(changes): scale for scale, changes in resolved["scales"].items()}.values():
         lacking = []
-        found = runs.expand(name, scale=scale, lacking=lacking)
+        found = expand(name, scale=scale, lacking=lacking)
         sized = config.compose(name, (), scale)
         assert len(found) == (points(sized) - len(lacking)) * sized["seeds"]
 
@@ -73,9 +74,9 @@ def test_a_composer_has_what_hydra_alone_composes(overrides, scale):
 def test_what_this_machine_lacks_is_left_out_by_the_variant(monkeypatch):
     monkeypatch.setattr("repro.strategies.horovod.missing", lambda: "Horovod is not installed")
     with pytest.raises(NotHere, match="make setup-horovod"):
-        runs.expand("baselines/side-by-side", ["testbed=here"])
+        expand("baselines/side-by-side", ["testbed=here"])
     lacking = []
-    found = runs.expand("baselines/side-by-side", ["testbed=here"], lacking=lacking)
+    found = expand("baselines/side-by-side", ["testbed=here"], lacking=lacking)
     assert len(found) == 9 and [str(error) for error in lacking] == 2 * [str(lacking[0])]
     assert "DDP" in {run.variant for run in found} and "Horovod" not in {run.variant for run in found}
 
@@ -87,13 +88,13 @@ def test_a_horovod_without_cuda_is_left_out_before_ranks_start(monkeypatch, devi
     monkeypatch.setattr("repro.strategies.horovod.missing", lambda: None)
     monkeypatch.setattr("repro.strategies.horovod.built_with_cuda", lambda: False)
     lacking = []
-    found = runs.expand("baselines/side-by-side", ["testbed=here", f"device={device}"], lacking=lacking)
+    found = expand("baselines/side-by-side", ["testbed=here", f"device={device}"], lacking=lacking)
     assert ("Horovod" in {run.variant for run in found}) == (device == "cpu") == (not lacking)
     assert all("HOROVOD_GPU_OPERATIONS=NCCL make setup-horovod" in str(error) for error in lacking)
 
 
 def test_a_testbed_may_have_some_of_a_factors_values_alone():
-    found = runs.expand("ibatch/fig5-vgg19")
+    found = expand("ibatch/fig5-vgg19")
     workers = {
         bed: {run.config.workers for run in found if run.config.testbed.name == bed}
         for bed in ("paper/ibatch", "emulated/ibatch")
@@ -103,7 +104,7 @@ def test_a_testbed_may_have_some_of_a_factors_values_alone():
 
 def test_a_gpu_adds_breakdown_runs_to_the_measured_ones(monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    found = runs.expand(FIG4, ["seeds=2"])
+    found = expand(FIG4, ["seeds=2"])
     exact = [run for run in found if run.config.breakdown]
     measured = [run for run in found if run.config.testbed.kind == "measured" and not run.config.breakdown]
     assert exact and [run.config.variant for run in exact] == [run.config.variant for run in measured if run.seed == 0]
@@ -111,14 +112,14 @@ def test_a_gpu_adds_breakdown_runs_to_the_measured_ones(monkeypatch):
         found
     )
     for without in ("device=cpu", "breakdown_steps=0"):
-        assert not any(run.config.breakdown for run in runs.expand(FIG4, [without]))
+        assert not any(run.config.breakdown for run in expand(FIG4, [without]))
 
 
 def test_a_breakdown_run_is_a_part_of_the_training_behind_the_warm_up(monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
     alexnet = ["testbed=here", "seeds=1"]
     whole, exact = (
-        [run.config for run in runs.expand("pipesgd/fig4-alexnet", alexnet) if run.config.breakdown is breakdown]
+        [run.config for run in expand("pipesgd/fig4-alexnet", alexnet) if run.config.breakdown is breakdown]
         for breakdown in (False, True)
     )
     pipelined = [config.strategy.name == "pipe_sgd" for config in whole]
@@ -135,11 +136,9 @@ def test_a_breakdown_run_is_a_part_of_the_training_behind_the_warm_up(monkeypatc
 
 def test_simulated_ranks_compute_on_a_gpu_where_they_are_told_to(monkeypatch):
     monkeypatch.setattr("torch.cuda.is_available", lambda: True)
-    (told,), (usual,) = (
-        runs.expand(FIG4, ["strategy=dsync", "testbed=virtual", *more]) for more in (["device=cuda"], [])
-    )
-    assert runs.uses_gpu(told.config) and not runs.uses_gpu(usual.config) and not told.config.breakdown
-    (nothing,) = runs.expand(FIG4, ["strategy=dsync", "testbed=virtual", "testbed.arithmetic=none", "device=cuda"])
+    (told,), (usual,) = (expand(FIG4, ["strategy=dsync", "testbed=virtual", *more]) for more in (["device=cuda"], []))
+    assert uses_gpu(told.config) and not uses_gpu(usual.config) and not told.config.breakdown
+    (nothing,) = expand(FIG4, ["strategy=dsync", "testbed=virtual", "testbed.arithmetic=none", "device=cuda"])
     assert nothing.config.wanted_device == "cpu"
 
 

@@ -6,7 +6,8 @@ import pytest
 
 from repro.core.errors import InputError
 from repro.experiment import grid
-from repro.launch import runs
+from repro.experiment.expand import expand
+from repro.experiment.key import keyed
 
 METHODS = {"Dense": ["strategy=dsync"], "Top-k": ["strategy=topk", "strategy.thread=false"]}
 GRID = {"method": METHODS, "workers": {1: ["batch=64"], 2: ["batch=128"]}}
@@ -129,7 +130,7 @@ def test_only_lists_of_values_are_several():
 
 def test_a_sweep_makes_runs_with_their_factors_in_the_configuration():
     words = ["strategy=dsync,pipe_sgd", "seeds=0,2", "testbed=virtual", "epochs=1,2", "dataset.standin=always"]
-    found = runs.expand(FIG4, words, "quick")
+    found = expand(FIG4, words, "quick")
     assert {(c.config.strategy.name, c.config.epochs, c.seed) for c in found} == {
         (name, epochs, seed) for name in ("dsync", "pipe_sgd") for epochs in (1, 2) for seed in (0, 2)
     }
@@ -138,8 +139,8 @@ def test_a_sweep_makes_runs_with_their_factors_in_the_configuration():
 
 
 def test_factors_change_no_key():
-    (run,) = runs.expand(FIG4, ["strategy=dsync", "testbed=virtual"], "quick")
-    assert run.config.factors and not {"grid", "exclude", "label", "factors"} & runs.keyed(run.config).keys()
+    (run,) = expand(FIG4, ["strategy=dsync", "testbed=virtual"], "quick")
+    assert run.config.factors and not {"grid", "exclude", "label", "factors"} & keyed(run.config).keys()
 
 
 def test_a_testbeds_choice_leaves_the_variants_that_it_names_in_quotes_too():

@@ -10,11 +10,11 @@ from repro.core.errors import InputError
 from repro.core.paths import CONFIGS
 from repro.data import augmentation
 from repro.experiment import config, hyperparameters
+from repro.experiment.expand import expand
 from repro.experiment.files import own_file
 from repro.experiment.hyperparameters import Parameter, parameters
+from repro.experiment.plan import part
 from repro.experiment.schema import RunConfig
-from repro.launch import runs as expansion
-from repro.launch.planning import part
 
 SAYING = [name for name in config.experiment_names() if own_file(name).get("hyperparameters")]
 # the paper counts from 1, until the fifth epoch; ours are the epochs before it
@@ -115,17 +115,17 @@ def test_of_a_paper_the_chosen_runs_of_an_experiment_are_taken():
 
 
 def test_a_run_that_is_the_same_at_full_is_called_so():
-    found = expansion.expand("pipesgd/fig4-alexnet", ["device=cpu"], "quick")
+    found = expand("pipesgd/fig4-alexnet", ["device=cpu"], "quick")
     assert {(run.config.testbed.kind, run.config.scale) for run in found} == {
         ("simulated", "full"), ("emulated", "full"), ("measured", "quick"),
     }  # fmt: skip
-    assert {run.config.scale for run in expansion.expand("gtopk/fig10-vgg16", [], "quick")} == {"full"}
-    assert {run.config.scale for run in expansion.expand("pipesgd/fig1", ["device=cpu"])} == {"custom"}
+    assert {run.config.scale for run in expand("gtopk/fig10-vgg16", [], "quick")} == {"full"}
+    assert {run.config.scale for run in expand("pipesgd/fig1", ["device=cpu"])} == {"custom"}
 
 
 def test_what_the_user_says_counts_more_than_the_job():
-    found = expansion.expand("pipesgd/fig4-resnet18", ["device=cpu"], "quick")
+    found = expand("pipesgd/fig4-resnet18", ["device=cpu"], "quick")
     assert {run.testbed for run in part(found, "quick", [])} == {"paper/pipesgd-resnet18"}
     assert part(found, "full", []) == found
-    here = expansion.expand("pipesgd/fig4-resnet18", ["device=cpu", "testbed=here"], "quick")
+    here = expand("pipesgd/fig4-resnet18", ["device=cpu", "testbed=here"], "quick")
     assert part(here, "quick", ["device=cpu", "testbed=here"]) == here

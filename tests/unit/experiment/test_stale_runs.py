@@ -17,8 +17,10 @@ import torch
 
 from repro.core.errors import InputError
 from repro.experiment.cache_key import fingerprint, left_out, modules, run_key
+from repro.experiment.expand import expand
+from repro.experiment.identify import identify
+from repro.experiment.key import code_roots, keyed
 from repro.experiment.plugins import choice
-from repro.launch import runs
 from repro.records import provenance
 from repro.strategies.dsync import DSync
 
@@ -180,11 +182,12 @@ EDITS = {
 LOOK = """
 import json, os, pathlib, sys
 from repro.experiment import cache_key
+from repro.experiment.expand import expand
+from repro.experiment.key import code_roots
 from repro.experiment.plugins import choice
-from repro.launch import runs
 
 asked = json.load(sys.stdin)
-roots = {name: runs.code_roots(runs.expand(*given)[0].config) for name, given in asked["runs"].items()}
+roots = {name: code_roots(expand(*given)[0].config) for name, given in asked["runs"].items()}
 
 def codes():
     return {name: cache_key.fingerprint(each) for name, each in roots.items()}
@@ -250,7 +253,7 @@ def test_no_key_changes_where_rooms_move(tmp_path):
         return re.sub(rf"\brepro\.({among})\b", r"repro.moved_\1", text)
 
     shutil.copytree(PROJECT / "repro", tmp_path / "repro", ignore=shutil.ignore_patterns("__pycache__", "out"))
-    roots = [runs.code_roots(runs.expand(*given)[0].config) for given in RUNS.values()]
+    roots = [code_roots(expand(*given)[0].config) for given in RUNS.values()]
     before = codes(tmp_path, roots)
     packages = [path.name for path in (PROJECT / "repro").iterdir() if (path / "__init__.py").is_file()]
     rooms = [name for name in packages if not left_out(f"repro.{name}")]
@@ -265,8 +268,8 @@ def key_on(overrides, monkeypatch, **machine):
     """The key of one run on a machine with that torch and hardware."""
     monkeypatch.setattr(torch, "__version__", machine["torch"])
     monkeypatch.setattr(provenance, "hardware", lambda *_: {"class": machine["hardware"]})
-    (run,) = runs.expand(FIG4, ["strategy=dsync", "seeds=1", "dataset.standin=always", *overrides])
-    runs.identify([run])
+    (run,) = expand(FIG4, ["strategy=dsync", "seeds=1", "dataset.standin=always", *overrides])
+    identify([run])
     return run.key
 
 
@@ -280,12 +283,12 @@ def test_torch_and_hardware_count_where_there_is_arithmetic(overrides, monkeypat
 
 
 def test_an_option_that_comes_later_changes_no_key_at_its_default(monkeypatch):
-    config = runs.expand(FIG4, ["strategy=dsync", "testbed=virtual"])[0].config
-    before = runs.keyed(config)
+    config = expand(FIG4, ["strategy=dsync", "testbed=virtual"])[0].config
+    before = keyed(config)
     later = make_dataclass("Later", [("fresh", int, 7)], bases=(DSync.Options,))
     monkeypatch.setattr(DSync, "Options", later)
     same, other = (
         config.model_copy(update={"strategy": choice("strategy")({"name": "dsync", "fresh": fresh})})
         for fresh in (7, 8)
     )
-    assert runs.keyed(same) == before != runs.keyed(other)
+    assert keyed(same) == before != keyed(other)

@@ -11,17 +11,17 @@ from repro import probes
 from repro.cli.main import main
 from repro.core.errors import InputError, NotHere
 from repro.core.paths import CONFIGS
-from repro.experiment import cache_key, config, files, inputs, testbeds
+from repro.experiment import cache_key, config, files, inputs, programs, testbeds
 from repro.experiment import config as configs
 from repro.experiment import quoted as module
+from repro.experiment.expand import expand
 from repro.experiment.grid import Variant
+from repro.experiment.identify import identify
+from repro.experiment.key import Keys, code_roots, keyed
 from repro.experiment.quoted import quoted
 from repro.experiment.schema import RunConfig
+from repro.experiment.standing import Standing, standing, together
 from repro.fabric.virtual import fabric as virtual
-from repro.launch import runs
-from repro.launch import runs as expansion
-from repro.launch.standing import Standing, standing, together
-from repro.rank import programs
 from repro.records.catalogue import REFERENCE, Found
 from tests.support.cli import EXPERIMENT
 
@@ -69,7 +69,7 @@ def test_bounds_that_cannot_be():
 
 def test_an_experiment_is_repeated_there_without_other_keys_for_its_own_runs():
     own, base, low, high = (
-        [run for run in runs.expand("gtopk/fig10-alexnet", ["workers=4"], None, None, at_ends) if end in run.variant]
+        [run for run in expand("gtopk/fig10-alexnet", ["workers=4"], None, None, at_ends) if end in run.variant]
         for at_ends, end in ((False, ""), (True, "; base"), (True, "; gamma, low"), (True, "; gamma, high"))
     )
     assert len(own) == len(base) == len(low) == len(high) > 0
@@ -77,7 +77,7 @@ def test_an_experiment_is_repeated_there_without_other_keys_for_its_own_runs():
         costs = [run.config.testbed.gamma_s_per_byte for run in (less, guessed, more)]
         assert costs == pytest.approx([0.5 * costs[1], costs[1], 4 * costs[1]])
         assert guessed.config.factors == plain.config.factors | {"input": "base"}
-        assert runs.keyed(guessed.config) == runs.keyed(plain.config) != runs.keyed(more.config)
+        assert keyed(guessed.config) == keyed(plain.config) != keyed(more.config)
 
 
 # --- what papers print of experiments' variants: entries that point into the tables of printed numbers
@@ -149,17 +149,17 @@ def test_a_chosen_testbed_keeps_what_the_experiment_says_of_it():
 
 
 def test_a_testbeds_overrides_yield_to_the_users_and_win_over_the_scales():
-    found = runs.expand("pipesgd/fig4-alexnet", [], "full")
+    found = expand("pipesgd/fig4-alexnet", [], "full")
     batch = {(run.testbed, run.config.batch) for run in found}
     assert batch == {("here", 64), ("paper/pipesgd-alexnet", 256), ("emulated/pipesgd-alexnet", 256)}
     warm_up = {(c.testbed, c.config.strategy.options.warmup_epochs) for c in found if "Pipe" in c.variant}
     assert warm_up == {("here", 4), ("paper/pipesgd-alexnet", 0), ("emulated/pipesgd-alexnet", 0)}
-    assert {run.config.batch for run in runs.expand("pipesgd/fig4-alexnet", ["batch=32"], "full")} == {32}
+    assert {run.config.batch for run in expand("pipesgd/fig4-alexnet", ["batch=32"], "full")} == {32}
 
 
 def test_an_unknown_program_is_named_with_the_valid_ones():
     with pytest.raises(InputError, match=r"unknown program 'nonsense'; valid: .*train"):
-        runs.expand("pipesgd/fig4-mnist", ["program=nonsense"])
+        expand("pipesgd/fig4-mnist", ["program=nonsense"])
 
 
 def experiment_of(program: str) -> str:
@@ -172,23 +172,23 @@ def experiment_of(program: str) -> str:
 
 @pytest.mark.parametrize("name", programs.PROBES.names())
 def test_a_probe_says_how_many_ranks_it_needs_and_its_code_counts(name):
-    found = runs.expand(experiment_of(name), [], "quick", lacking=[])  # some are of GPUs alone
+    found = expand(experiment_of(name), [], "quick", lacking=[])  # some are of GPUs alone
     assert found
     for run in found:
         assert programs.ranks(run.config) >= run.config.workers
-        roots = runs.code_roots(run.config)
+        roots = code_roots(run.config)
         assert f"repro.probes.{name}" in roots
         assert all(isinstance(cache_key.fingerprint([root]), str) for root in roots)
 
 
 def test_training_depends_on_its_strategy_alone():
-    found = {run.variant: runs.code_roots(run.config) for run in runs.expand("pipesgd/fig4-mnist", [], "quick")}
+    found = {run.variant: code_roots(run.config) for run in expand("pipesgd/fig4-mnist", [], "quick")}
     assert "repro.strategies.ps_sync" in found["PS-Sync"] and "repro.strategies.ps_sync" not in found["D-Sync"]
 
 
 def test_a_probe_that_ran_here_is_done(tmp_path, monkeypatch):
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
-    run = runs.expand("pipesgd/fig3-ring", ["testbed=virtual"], "quick")[0]
+    run = expand("pipesgd/fig3-ring", ["testbed=virtual"], "quick")[0]
     run.key = "0" * 16
     run.folder.mkdir(parents=True)
     config = run.config.model_copy(update={"key": run.key, "hardware": {}, "provenance": {}})
@@ -211,8 +211,8 @@ TIMING = ["testbed=paper/pipesgd", "testbed.arithmetic=none"]
 
 @pytest.fixture(scope="module")
 def made_runs():
-    found = expansion.expand(EXPERIMENT, TIMING, "quick")
-    keys = expansion.Keys()
+    found = expand(EXPERIMENT, TIMING, "quick")
+    keys = Keys()
     for run in found:
         keys.give(run)
     return found
@@ -255,7 +255,7 @@ def test_a_run_is_stale_only_by_one_of_the_same_configuration(made_runs, tmp_pat
 
 def test_a_run_says_where_overrides_changed_it():
     def changed(*overrides):
-        return [run.config.changed for run in expansion.expand(EXPERIMENT, [TIMING[0], *overrides], "quick")]
+        return [run.config.changed for run in expand(EXPERIMENT, [TIMING[0], *overrides], "quick")]
 
     assert not any(changed()) and changed("seeds=2")[0] == []
     of_one = changed("strategy=pipe_sgd", "strategy.K=3", "epochs=9")
@@ -265,13 +265,13 @@ def test_a_run_says_where_overrides_changed_it():
 
 def test_the_size_that_is_said_is_that_of_the_records(capsys):
     assert main(["show", EXPERIMENT, *TIMING, "epochs=10"]) == 0
-    sizes = {run.config.scale for run in expansion.expand(EXPERIMENT, [*TIMING, "epochs=10"], "quick")}
+    sizes = {run.config.scale for run in expand(EXPERIMENT, [*TIMING, "epochs=10"], "quick")}
     assert f"# at scale {' and '.join(sizes)}: " in capsys.readouterr().out
 
 
 def test_the_keys_are_those_under_which_it_would_be_run(made_runs):
-    again = expansion.expand(EXPERIMENT, TIMING, "quick")
-    expansion.identify(again)
+    again = expand(EXPERIMENT, TIMING, "quick")
+    identify(again)
     assert [run.key for run in again] == [run.key for run in made_runs]
     assert len({run.key for run in made_runs}) == len(made_runs)
 
@@ -287,6 +287,6 @@ def test_show_says_it_for_each_experiment(capsys, monkeypatch):
     def gone(keys, run):
         raise NotHere("no data here")
 
-    monkeypatch.setattr(expansion.Keys, "give", gone)
+    monkeypatch.setattr(Keys, "give", gone)
     assert main(["show", EXPERIMENT, *TIMING]) == 0
     assert "# left out here: no data here" in capsys.readouterr().out

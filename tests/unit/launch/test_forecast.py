@@ -5,7 +5,8 @@ import json
 import pytest
 
 from repro.cli.main import main
-from repro.launch import runs as expansion
+from repro.experiment.expand import expand
+from repro.experiment.identify import identify
 from repro.launch.forecast import (
     LIKE,
     SAME,
@@ -25,8 +26,8 @@ from tests.support.cli import EXPERIMENT
 
 @pytest.fixture(scope="module")
 def runs():
-    found = expansion.expand(EXPERIMENT, ["device=cpu", "dataset.standin=always"], "quick")
-    expansion.identify(found)
+    found = expand(EXPERIMENT, ["device=cpu", "dataset.standin=always"], "quick")
+    identify(found)
     return found
 
 
@@ -55,8 +56,8 @@ def test_the_same_run_counts_most_then_its_variant_at_another_size_then_the_expe
 
 
 def test_an_emulated_run_takes_as_long_as_its_simulation_slowed_down():
-    found = expansion.expand("pipesgd/fig4-alexnet", [], "quick")
-    expansion.identify(found)
+    found = expand("pipesgd/fig4-alexnet", [], "quick")
+    identify(found)
     emulated = next(run for run in found if run.config.testbed.kind == "emulated")
     twin = next(run for run in found if run.simulated and run.variant == emulated.variant)
     testbed = emulated.config.testbed

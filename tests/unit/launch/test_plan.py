@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from repro.core.paths import PROJECT
+from repro.experiment.expand import expand
 from repro.experiment.run import Run
-from repro.launch import runs as expansion
 from tests.support.waiting import LIMIT_S
 
 HEAVY = ("torch", "pandas", "pyarrow", "mlflow", "hydra", "matplotlib")
@@ -21,7 +21,7 @@ ONE = ["pipesgd/fig4-mnist", "strategy=dsync", "testbed=paper/pipesgd", "testbed
 
 @pytest.mark.parametrize("experiment", ["pipesgd/fig4-mnist", "pipesgd/timing-model-large", "eagersgd/fig10"])
 def test_runs_are_the_same_from_plain_data(experiment):
-    found = expansion.expand(experiment, [], "quick", lacking=[])
+    found = expand(experiment, [], "quick", lacking=[])
     assert found
     for run in found:
         again = Run.of_plain(json.loads(json.dumps(run.plain())))

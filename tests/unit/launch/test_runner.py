@@ -8,7 +8,8 @@ import pytest
 
 from repro.cli import experiments
 from repro.core.errors import FaultError, InputError, NotHere
-from repro.launch import runner, runs
+from repro.experiment.expand import expand
+from repro.launch import runner
 from repro.launch.plan import Plan
 from repro.launch.pool import Pools
 from tests.support.cli import EXPERIMENT
@@ -20,7 +21,7 @@ FAILS = {1: InputError("a library that cannot do that"), 2: FaultError("rank 1 w
 def planned(tmp_path, monkeypatch):
     """Four measured runs, by their seeds, of which `carried` notes those that were begun."""
     monkeypatch.setenv("REPRO_RESULTS", str(tmp_path))
-    found = runs.expand(EXPERIMENT, ["strategy=dsync", "testbed=here", "dataset.standin=always", "seeds=4"])
+    found = expand(EXPERIMENT, ["strategy=dsync", "testbed=here", "dataset.standin=always", "seeds=4"])
     for run in found:
         run.key, run.hardware = str(run.seed), {"gpu": None}
     return found
@@ -62,7 +63,7 @@ def test_a_simulation_that_computes_on_a_gpu_is_kept_to_no_core(planned, monkeyp
 
     started: list[dict] = []
     monkeypatch.setattr(runner, "Ranks", start)
-    [run, *_] = runs.expand(EXPERIMENT, ["strategy=dsync", "testbed=virtual", "dataset.standin=always"])
+    [run, *_] = expand(EXPERIMENT, ["strategy=dsync", "testbed=virtual", "dataset.standin=always"])
     run.key, run.hardware = "key", {"gpu": gpu}
     with pytest.raises(FaultError, match="enough"):
         runner.run_one(run, False, SimpleNamespace(starting=print, note=print), core=0, pools=Pools(fresh=True))
@@ -87,7 +88,7 @@ def test_what_this_machine_lacks_is_no_error_where_other_runs_were_done(planned,
 def test_simulations_wait_for_what_is_measured_but_on_a_gpu_have_their_turn(planned, monkeypatch):
     begun = []
     monkeypatch.setattr(runner, "run_one", lambda run, *_: begun.append((run.seed, run.config.testbed.name)))
-    simulated = runs.expand(EXPERIMENT, ["strategy=dsync", "testbed=virtual", "dataset.standin=always"])
+    simulated = expand(EXPERIMENT, ["strategy=dsync", "testbed=virtual", "dataset.standin=always"])
     for gpu, order in ((None, ["here"] * 4 + ["virtual"]), ("H100 x 1", ["here", "virtual", "here", "here", "here"])):
         begun.clear()
         for run in simulated:

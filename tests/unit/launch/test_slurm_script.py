@@ -12,11 +12,11 @@ from repro import launch
 from repro.cli import main as cli
 from repro.core.errors import InputError
 from repro.experiment import testbeds
+from repro.experiment.expand import expand
 from repro.fabric.real import srun_ranks
 from repro.launch import forecast, runner, srun
-from repro.launch import runs as expansion
+from repro.launch.preempted import Preempted
 from repro.launch.slurm import client, layout, packs, record, site, status, submit
-from repro.rank.preemption import Preempted
 
 EXPERIMENT = "pipesgd/fig4-mnist"
 DIGITS = ["dataset.standin=always"]
@@ -102,12 +102,12 @@ def test_a_site_file_that_is_not_there(options, tmp_path, capsys):
 def test_too_few_gpus_for_the_ranks(options):
     options("gpus_per_node: 1\nranks_per_node: 2")
     with pytest.raises(InputError, match=r"2 ranks on a node .* too few GPUs for the ranks; set ranks_per_node: 1, or"):
-        expansion.expand(EXPERIMENT, ["testbed=slurm"])
+        expand(EXPERIMENT, ["testbed=slurm"])
     options("gpus_per_node: 1\nranks_per_node: 2\nshare_gpus: true")
-    assert expansion.expand(EXPERIMENT, ["testbed=slurm", "strategy=dsync"])
+    assert expand(EXPERIMENT, ["testbed=slurm", "strategy=dsync"])
     options()
     with pytest.raises(InputError, match="gpus_per_node: 0"):
-        expansion.expand(EXPERIMENT, ["testbed=slurm", "device=cuda"])
+        expand(EXPERIMENT, ["testbed=slurm", "device=cuda"])
 
 
 # --- runs and scripts

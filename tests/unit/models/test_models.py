@@ -13,9 +13,10 @@ from torch.nn import functional
 
 from repro import models
 from repro.data.base import Batches, Split
+from repro.experiment.expand import expand
+from repro.experiment.identify import identify
 from repro.experiment.testbeds import Rate
 from repro.fabric.virtual import fabric as virtual
-from repro.launch import runs
 from repro.testing.small import COSTS, NETWORK, SGD
 from repro.training.clock import Clock
 from repro.training.device_times import BlockSeconds, backward_passes, block_seconds
@@ -261,7 +262,7 @@ def test_images_that_make_another_model_than_the_published_are_noticed(model, si
 
 
 def test_a_run_says_once_that_its_model_is_another_than_the_published(capsys):
-    found = runs.expand("pipedream/throughput-alexnet-8b", ["dataset.image_size=224"])
-    runs.identify(found)
+    found = expand("pipedream/throughput-alexnet-8b", ["dataset.image_size=224"])
+    identify(found)
     notes = [line for line in capsys.readouterr().err.splitlines() if line.startswith("note: ")]
     assert len(found) > 1 and len(notes) == 1 and "alexnet has 49,430,888 parameters" in notes[0]

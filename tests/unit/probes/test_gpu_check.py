@@ -14,11 +14,12 @@ from repro.algorithms.pipeline import profile
 from repro.core.errors import InputError
 from repro.core.paths import PROJECT
 from repro.experiment import config as experiments
-from repro.experiment import files
+from repro.experiment import files, programs
+from repro.experiment.expand import expand
+from repro.experiment.key import keyed
 from repro.fabric.virtual import fabric as virtual
-from repro.launch import runs
 from repro.probes import profiler, repeats
-from repro.rank import programs
+from repro.rank.programs import run as run_program
 from repro.records import needed
 from repro.testing.small import NETWORK
 from repro.training.clock import Clock, Interval
@@ -121,9 +122,9 @@ def test_our_view_is_what_the_clock_counts_as_overlapped():
 
 
 def test_recording_is_a_run_of_its_own_and_changes_nothing_of_the_others():
-    plain, recorded = runs.expand(FIG4, HERE), runs.expand(FIG4, [*HERE, "profile_steps=3"])
+    plain, recorded = expand(FIG4, HERE), expand(FIG4, [*HERE, "profile_steps=3"])
     *same, extra = recorded
-    assert [runs.keyed(run.config) for run in same] == [runs.keyed(run.config) for run in plain]
+    assert [keyed(run.config) for run in same] == [keyed(run.config) for run in plain]
     assert (extra.config.program, extra.config.probe.steps, extra.seed) == ("profiler", 3, 0)
     assert extra.config.experiment == "fig4-mnist-profile" and "profiled" in extra.label
     assert extra.folder.parent != same[0].folder.parent
@@ -137,7 +138,7 @@ def test_recording_is_a_run_of_its_own_and_changes_nothing_of_the_others():
 ])  # fmt: skip
 def test_what_cannot_be_recorded_is_one_line(overrides, words):
     with pytest.raises(InputError, match=words):
-        runs.expand(FIG4, ["strategy=dsync", "dataset.standin=always", *overrides])
+        expand(FIG4, ["strategy=dsync", "dataset.standin=always", *overrides])
 
 
 @pytest.mark.ranks
@@ -191,7 +192,7 @@ def test_a_profile_is_a_record_and_a_file_for_the_partitioner(tmp_path):
 ])  # fmt: skip
 def test_whose_layers_cannot_be_timed(overrides, words):
     with pytest.raises(InputError, match=words):
-        runs.expand(FIG4, [*LAYERS, "dataset.standin=always", *overrides])
+        expand(FIG4, [*LAYERS, "dataset.standin=always", *overrides])
 
 
 # --- the harness against a bare loop
@@ -218,7 +219,7 @@ def test_the_bare_loop_trains_the_same_weights(tmp_path, how):
 ])  # fmt: skip
 def test_what_a_bare_loop_does_not_do_is_refused(overrides, words):
     with pytest.raises(InputError, match=words):
-        runs.expand(FIG4, [*ONE, "dataset.standin=always", *overrides])
+        expand(FIG4, [*ONE, "dataset.standin=always", *overrides])
 
 
 # --- the same bits again
@@ -227,9 +228,9 @@ def test_what_a_bare_loop_does_not_do_is_refused(overrides, words):
 def repeated(folder, *overrides):
     """The result of a run of the program, all ranks in this process."""
     fixed = ("testbed=virtual", "workers=2", "batch=40", "dataset.standin=always", "program=repeats")
-    (planned,) = runs.expand(FIG4, [*fixed, "+probe.iterations=6", *overrides])
+    (planned,) = expand(FIG4, [*fixed, "+probe.iterations=6", *overrides])
     config = planned.config.model_copy(update={"key": "k", "hardware": {"class": "none"}, "provenance": {}})
-    virtual.run(programs.ranks(config), lambda fabric: programs.run(fabric, config, folder), NETWORK)
+    virtual.run(programs.ranks(config), lambda fabric: run_program(fabric, config, folder), NETWORK)
     found = json.loads((folder / "summary.json").read_text())
     assert needed.problem(found) is None
     return found["result"]
@@ -268,7 +269,7 @@ def test_real_ranks_do_so_too(tmp_path, strategy):
 
 
 def planned(experiment, *overrides):
-    return [run.config for run in runs.expand(experiment, ["device=cpu", *overrides], lacking=[])]
+    return [run.config for run in expand(experiment, ["device=cpu", *overrides], lacking=[])]
 
 
 def test_every_strategy_trains_with_two_ranks_first_of_all(monkeypatch):
@@ -282,12 +283,12 @@ def test_every_strategy_trains_with_two_ranks_first_of_all(monkeypatch):
 
 
 def test_gtopks_figure_on_a_gpu_is_the_papers_experiment_at_its_scale():
-    theirs = runs.expand("gtopk/fig5-resnet20", ["testbed=paper/gtopk-resnet20"], "paper")
-    own = runs.expand("gpu/04-gtopk-fig5", [], "paper")
+    theirs = expand("gtopk/fig5-resnet20", ["testbed=paper/gtopk-resnet20"], "paper")
+    own = expand("gpu/04-gtopk-fig5", [], "paper")
     called = {"paper", "experiment"}
 
     def trained(run):
-        said = {name: value for name, value in runs.keyed(run.config).items() if name not in called}
+        said = {name: value for name, value in keyed(run.config).items() if name not in called}
         # where the data are not there, this one trains on nothing else
         return said | {"dataset": run.config.dataset.plain() | {"standin": None}}
 

@@ -14,8 +14,9 @@ from repro.algorithms.timing import closed_forms as forms
 from repro.algorithms.timing.sparse_forms import NAMES
 from repro.core.errors import InputError
 from repro.experiment import testbeds
+from repro.experiment.expand import expand
+from repro.experiment.identify import identify
 from repro.fabric.virtual import fabric as virtual
-from repro.launch import runs
 from repro.launch.runner import run_unfinished
 from repro.probes import p2p, selection, sparse_collectives
 from repro.probes.shared import ping_pong
@@ -29,7 +30,7 @@ ALPHA, BETA = 4.36e-4, 9e-9  # of paper/gtopk
 
 @functools.cache
 def composed(experiment: str, testbed: str = "paper/gtopk") -> dict[str, Any]:
-    return runs.expand(f"gtopk/{experiment}", [f"testbed={testbed}"], "quick")[0].config.plain()
+    return expand(f"gtopk/{experiment}", [f"testbed={testbed}"], "quick")[0].config.plain()
 
 
 def configuration(experiment: str, workers: int, testbed: str = "paper/gtopk", **probe: Any) -> dict[str, Any]:
@@ -134,8 +135,8 @@ def test_collectives_on_real_ranks(tmp_path, monkeypatch):
         "probe.runs=2",
         "probe.sizes=[1024,4194304]",
     ]
-    one = runs.expand("gtopk/fig9-measured", ["testbed=here", "grid=null", "workers=3", "batch=3", *small])
-    runs.identify(one)
+    one = expand("gtopk/fig9-measured", ["testbed=here", "grid=null", "workers=3", "batch=3", *small])
+    identify(one)
     [summary], fault = run_unfinished(one, track=False)
     assert fault is None and summary["kind"] == "measured" and summary["ranks"] == 3
     result = summary["result"]
@@ -197,4 +198,4 @@ def test_a_selection_s_result(tmp_path):
 def test_bad_parameters_are_one_clear_line(experiment, testbed, override, says):
     overrides = [f"testbed={testbed}", override, "strategy=dsync"] + (["batch=2"] if override == "workers=2" else [])
     with pytest.raises(InputError, match=says):
-        runs.expand(f"gtopk/{experiment}", overrides)
+        expand(f"gtopk/{experiment}", overrides)

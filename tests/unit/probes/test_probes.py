@@ -12,13 +12,14 @@ from repro import models
 from repro.algorithms.timing import closed_forms
 from repro.core.errors import InputError
 from repro.core.phases import PHASES
+from repro.core.registry import PROBES
 from repro.experiment.testbeds import Rate
 from repro.fabric.codecs import codec
 from repro.fabric.virtual import fabric as virtual
 from repro.probes import timing
 from repro.probes.shared.steps import summarise
 from repro.probes.shared.tracing import TracingFabric
-from repro.rank import factory, programs
+from repro.rank import factory
 from repro.training.device_times import block_seconds
 from tests.support.cli import repro
 from tests.support.probes import PARAMETERS, TESTBED, check, configuration, divisible, exactly, run
@@ -261,7 +262,7 @@ def test_a_probe_on_real_ranks(tmp_path, experiment):
     assert done.returncode == 0, done.stderr
     [summary] = json.loads(done.stdout)
     assert summary["kind"] == "measured" and summary["fabric"] == "mpi" and summary["workers"] == 2
-    assert summary["program"] in programs.PROBES.names() and summary["metrics"] and summary["line"]
+    assert summary["program"] in PROBES.names() and summary["metrics"] and summary["line"]
     result = summary["result"]
     if summary["program"] == "timing":
         assert summary["ranks"] == 3

@@ -14,11 +14,13 @@ from repro.algorithms.pipeline.partition import partition
 from repro.algorithms.pipeline.profile import estimated
 from repro.core.errors import InputError
 from repro.experiment import config as configs
+from repro.experiment import programs
+from repro.experiment.expand import expand
 from repro.experiment.testbeds import Rate
 from repro.fabric.virtual import fabric as virtual
-from repro.launch import runs
 from repro.probes import lengths, runtimes
-from repro.rank import factory, programs
+from repro.rank import factory
+from repro.rank.programs import run as run_program
 from repro.records.store import read_summary
 from tests.support import pipedream_vgg16
 from tests.support.probes import check, run
@@ -142,11 +144,11 @@ SMALL = ["dataset.videos=404", "dataset.test_videos=101", "dataset.features=8", 
 def run_timed(experiment, folder, *overrides):
     """The summary of a run of a probe on the paper's testbed, in this process."""
     testbed = () if any(each.startswith("testbed=") for each in overrides) else ("testbed=paper/eagersgd-lstm",)
-    (planned,) = runs.expand(f"eagersgd/{experiment}", [*SMALL, *testbed, *overrides], "quick")
+    (planned,) = expand(f"eagersgd/{experiment}", [*SMALL, *testbed, *overrides], "quick")
     config = planned.config.model_copy(update={"key": "k", "hardware": {"class": "none"}, "provenance": {}})
     network = virtual.Network(config.testbed.alpha_s, config.testbed.beta_s_per_byte)
     costs = factory.virtual_costs(config.testbed)
-    virtual.run(programs.ranks(config), lambda fabric: programs.run(fabric, config, folder), network, costs)
+    virtual.run(programs.ranks(config), lambda fabric: run_program(fabric, config, folder), network, costs)
     return read_summary(folder)
 
 
@@ -228,5 +230,5 @@ def test_loading_and_delays_are_not_part_of_a_runtime(monkeypatch):
 )
 def test_parameters_that_cannot_be_used_are_one_line(experiment, overrides, words):
     with pytest.raises(InputError) as refusal:
-        runs.expand(f"eagersgd/{experiment}", overrides, "quick")
+        expand(f"eagersgd/{experiment}", overrides, "quick")
     assert words in str(refusal.value) and "\n" not in str(refusal.value)

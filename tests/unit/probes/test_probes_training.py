@@ -13,9 +13,9 @@ from torch.nn import functional
 from repro import data, models
 from repro.bench import partial
 from repro.core.errors import FaultError, InputError
+from repro.experiment.expand import expand
 from repro.experiment.optimizer import Optimizer
 from repro.fabric.virtual import fabric as virtual
-from repro.launch import runs
 from repro.probes import convergence, partial_collectives
 from repro.probes.shared import rates, skewed
 from repro.probes.shared.objective import Objective, minimise, subset
@@ -150,7 +150,7 @@ STEP_S = 0.001
 
 @functools.cache
 def composed() -> dict[str, Any]:
-    return runs.expand("eagersgd/fig9", [], "quick")[0].config.plain()
+    return expand("eagersgd/fig9", [], "quick")[0].config.plain()
 
 
 def of_partial(workers: int, **probe: Any) -> dict[str, Any]:

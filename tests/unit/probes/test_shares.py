@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from repro.core.errors import InputError
+from repro.experiment.expand import expand
 from repro.fabric.virtual.fabric import Network, run
-from repro.launch import runs
 from repro.probes import shares
 from tests.support import probes
 
@@ -34,7 +34,7 @@ def test_a_known_spread_is_found_smaller_as_who_is_behind_has_the_link_at_last(s
 
 
 def test_two_workers_share_nothing():
-    config = runs.expand("validation/shares", ["testbed=paper/pipesgd-alexnet"], "quick")[0].config.plain()
+    config = expand("validation/shares", ["testbed=paper/pipesgd-alexnet"], "quick")[0].config.plain()
     record = {"variant": "s", "key": "k", "hardware": {"class": "none"}, "provenance": {}, "workers": 2}
     with pytest.raises(InputError, match="workers=2: program shares needs 3 or more"):
         probes.check(config | record)

@@ -16,8 +16,9 @@ from repro.answers.mlflow import sync_all
 from repro.answers.mlflow.format import final_metrics
 from repro.cli import main as cli
 from repro.core.errors import Crashed, Diverged, FaultError, InputError, OutOfMemory
+from repro.experiment.expand import expand
+from repro.experiment.programs import ranks as ranks_of
 from repro.fabric.virtual import fabric as virtual
-from repro.launch import runs
 from repro.launch.supervise import KINDS
 from repro.rank import memory, programs, recorder
 from repro.rank.divergence import Broken, diverged, first_loss, first_tensor, tensors
@@ -40,9 +41,9 @@ OURS = [name for name in strategies.names() if not real.library(name)]
 def run(folder: Path, workers: int, *overrides: str) -> None:
     """A whole run, all ranks in this process; an iteration has 20 minibatch samples a worker."""
     fixed = ("testbed=virtual", f"workers={workers}", f"batch={20 * workers}")
-    (planned,) = runs.expand(EXPERIMENT, [*QUICK, *fixed, *overrides])
+    (planned,) = expand(EXPERIMENT, [*QUICK, *fixed, *overrides])
     config = planned.config.model_copy(update={"key": "k", "hardware": {}, "provenance": {}})
-    ranks = programs.ranks(config)
+    ranks = ranks_of(config)
     virtual.run(ranks, lambda fabric: programs.run(fabric, config, folder), small.NETWORK, small.COSTS)
 
 
@@ -267,7 +268,7 @@ def test_the_line_names_rank_model_and_batch(tmp_path, monkeypatch, error, words
 
 
 def test_other_errors_are_left_alone_and_operations_without_a_deterministic_algorithm_are_input():
-    (planned,) = runs.expand(EXPERIMENT, [*QUICK, "testbed=here", "strategy=dsync", "numerics.deterministic=true"])
+    (planned,) = expand(EXPERIMENT, [*QUICK, "testbed=here", "strategy=dsync", "numerics.deterministic=true"])
     with pytest.raises(RuntimeError, match=r"^something else$"), memory.explained(0, planned.config):
         raise RuntimeError("something else")
     said = "cumsum_cuda does not have a deterministic implementation, but you set x. You can turn it off"
@@ -278,7 +279,7 @@ def test_other_errors_are_left_alone_and_operations_without_a_deterministic_algo
 
 
 def test_a_probe_is_told_apart_too(monkeypatch, tmp_path):
-    (planned,) = runs.expand("pipesgd/fig3-ring", ["testbed=virtual"])[:1]
+    (planned,) = expand("pipesgd/fig3-ring", ["testbed=virtual"])[:1]
     probe = SimpleNamespace(run=lambda *_: (_ for _ in ()).throw(MemoryError()))
     monkeypatch.setattr(programs, "PROBES", SimpleNamespace(load=lambda name: probe))
     with pytest.raises(OutOfMemory):

@@ -13,10 +13,12 @@ import pytest
 import torch
 
 from repro.core.errors import FaultError, InputError
+from repro.experiment import programs
+from repro.experiment.expand import expand
 from repro.fabric.virtual import fabric as virtual
-from repro.launch import runs
-from repro.rank import programs, recorder
+from repro.rank import recorder
 from repro.rank.checkpoints import Checkpoints, Damaged
+from repro.rank.programs import run as run_program
 from repro.records.store import read_summary
 from repro.testing import small
 from tests.support.cli import run as cli
@@ -141,7 +143,7 @@ QUICK = ("testbed=virtual", "dataset.standin=always", "batch=60", "eval_every=0.
 
 @functools.cache
 def composed(*overrides: str) -> dict:
-    (planned,) = runs.expand(EXPERIMENT, [*QUICK, "workers=3", *overrides])
+    (planned,) = expand(EXPERIMENT, [*QUICK, "workers=3", *overrides])
     return planned.config.model_copy(update={"key": "k", "hardware": {}, "provenance": {}})
 
 
@@ -150,7 +152,7 @@ def run(folder: Path, *overrides: str) -> dict:
     config = composed(*overrides)
     folder.mkdir(exist_ok=True)
     ranks = programs.ranks(config)
-    virtual.run(ranks, lambda fabric: programs.run(fabric, config, folder), small.NETWORK, small.COSTS)
+    virtual.run(ranks, lambda fabric: run_program(fabric, config, folder), small.NETWORK, small.COSTS)
     return read_summary(folder)
 
 

@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from repro import data
+from repro.experiment.expand import expand
 from repro.fabric.virtual import fabric as virtual
-from repro.launch import runs
 from repro.rank.factory import build_worker
 from repro.testing import small
 from tests.support.cli import EXPERIMENT, QUICK
@@ -16,7 +16,7 @@ from tests.support.cli import EXPERIMENT, QUICK
 def workers(*given):
     """The first rank's worker of each planned run, built in virtual time."""
     found = []
-    for planned in runs.expand(EXPERIMENT, [*QUICK, "testbed=virtual", "strategy=dsync", *given]):
+    for planned in expand(EXPERIMENT, [*QUICK, "testbed=virtual", "strategy=dsync", *given]):
         config = planned.config
         dataset = data.of(config)
         build = lambda fabric: build_worker(fabric, config, dataset)  # noqa: E731, B023

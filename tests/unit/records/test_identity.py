@@ -12,9 +12,9 @@ from repro.cli.results import shown
 from repro.core.registry import PLUGINS
 from repro.experiment import testbeds
 from repro.experiment.files import write_yaml
+from repro.experiment.key import NOT_IN_KEY
 from repro.experiment.optimizer import Optimizer
 from repro.experiment.schema import Numerics, RunConfig
-from repro.launch.runs import NOT_IN_KEY
 from repro.records import catalogue, comparison, identity, printed
 from repro.records.catalogue import REFERENCE, WORKSPACE, Found
 from repro.records.store import write_summary

@@ -10,9 +10,11 @@ import pytest
 from repro.answers.mlflow import Mirror, Store, open_store, tracking_uri
 from repro.answers.mlflow.format import final_metrics, staleness
 from repro.core.errors import FaultError, InputError
+from repro.experiment import programs
+from repro.experiment.expand import expand
 from repro.fabric.virtual import fabric as virtual
-from repro.launch import runs
-from repro.rank import programs, recorder
+from repro.rank import recorder
+from repro.rank.programs import run as run_program
 from repro.records import catalogue, comparison, kinds, reference, store
 from repro.records.catalogue import REFERENCE, WORKSPACE, Found
 from repro.records.events import read_events
@@ -153,7 +155,7 @@ def test_a_result_that_is_none_is_one_line(tmp_path):
     ],
 )
 def test_a_configuration_says_it_before_the_run(experiment, overrides, expected):
-    planned = runs.expand(experiment, overrides, lacking=[])
+    planned = expand(experiment, overrides, lacking=[])
     assert {kinds.of_config(run_of_kind.config.plain()) for run_of_kind in planned} == expected
 
 
@@ -172,11 +174,11 @@ QUICK = ("testbed=virtual", "dataset.standin=always", "batch=60", "eval_every=0.
 
 def stale_run(folder: Path, *overrides: str) -> dict:
     """The summary of a whole run, all ranks in this process: 24 iterations of three workers."""
-    (planned,) = runs.expand(EXPERIMENT, [*QUICK, "workers=3", *overrides])
+    (planned,) = expand(EXPERIMENT, [*QUICK, "workers=3", *overrides])
     config = planned.config.model_copy(update={"key": "k", "hardware": {}, "provenance": {}})
     folder.mkdir(exist_ok=True)
     ranks = programs.ranks(config)
-    virtual.run(ranks, lambda fabric: programs.run(fabric, config, folder), small.NETWORK, small.COSTS)
+    virtual.run(ranks, lambda fabric: run_program(fabric, config, folder), small.NETWORK, small.COSTS)
     return read_summary(folder)
 
 

@@ -14,10 +14,11 @@ from torch import nn
 from repro import strategies
 from repro.algorithms.timing import closed_forms
 from repro.core.errors import InputError
+from repro.experiment.expand import expand
+from repro.experiment.identify import identify
 from repro.fabric.codecs import CODECS
 from repro.fabric.collectives import dense as collectives
 from repro.fabric.costs import Costs
-from repro.launch import runs as planning
 from repro.testing import small
 from repro.training.buckets import balanced_buckets, block_sizes, cut
 from repro.training.device_times import BlockSeconds
@@ -192,9 +193,9 @@ def test_more_segments_than_blocks_with_parameters_are_refused():
 
 def test_they_are_refused_before_ranks_start():
     for overrides in (["strategy=pipe_sgd", "strategy.segments=4"], ["strategy=pipe_sgd", "strategy.segments=99"]):
-        found = planning.expand("pipesgd/fig4-mnist", [*overrides, "dataset.standin=always"])
+        found = expand("pipesgd/fig4-mnist", [*overrides, "dataset.standin=always"])
         with pytest.raises(InputError, match="3 blocks with parameters to train; must be 1 to 3"):
-            planning.identify(found)
+            identify(found)
 
 
 @pytest.mark.parametrize(
@@ -217,9 +218,9 @@ def test_bad_options_are_named(options, words):
 def test_a_warm_up_as_long_as_the_run_is_refused(warmup, epochs):
     overrides = ["strategy=pipe_sgd", f"strategy.warmup_epochs={warmup}", f"epochs={epochs}"]
     with pytest.raises(InputError, match=f"warmup_epochs={warmup}: must be less than epochs={epochs}"):
-        planning.expand("pipesgd/fig4-mnist", overrides)
+        expand("pipesgd/fig4-mnist", overrides)
     longer = [*overrides[:2], f"epochs={warmup + 1}"]
-    assert planning.expand("pipesgd/fig4-mnist", longer)
+    assert expand("pipesgd/fig4-mnist", longer)
 
 
 # --- virtual time

@@ -9,8 +9,8 @@ from repro import strategies
 from repro.answers.tables.groups import optimizer as shown
 from repro.core.errors import InputError
 from repro.core.fields import checked
+from repro.experiment.expand import expand
 from repro.experiment.optimizer import Optimizer
-from repro.launch import runs
 from repro.testing import small
 from repro.testing.small import SGD
 from repro.training.model_shard import ModelShard
@@ -82,7 +82,7 @@ def test_bad_optimizers(optimizer, complaint):
 
 def test_a_key_depends_on_what_came_later_only_where_it_says_something():
     def keyed(*overrides: str) -> dict:
-        return runs.keyed(runs.expand(FIG4, ["strategy=dsync", "testbed=virtual", *overrides])[0].config)
+        return keyed(expand(FIG4, ["strategy=dsync", "testbed=virtual", *overrides])[0].config)
 
     plain = keyed()
     assert plain["optimizer"].keys() == {"lr"}

@@ -12,11 +12,13 @@ from repro import data, strategies
 from repro.core.errors import InputError
 from repro.core.fields import checked
 from repro.experiment import config as configs
+from repro.experiment import programs
+from repro.experiment.expand import expand
+from repro.experiment.identify import identify
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.fabric.virtual import fabric as virtual
-from repro.launch import runs
-from repro.rank import factory, programs
+from repro.rank import factory
 from repro.rank.session import run_rank
 from repro.rank.summary import reached
 from repro.records.store import read_summary
@@ -177,7 +179,7 @@ def test_what_does_not_go_together_is_said_before_anything_runs(overrides, compl
     if "model=lstm_ptb" not in text:
         text = [one for one in text if not one.startswith("model.")]
     with pytest.raises(InputError, match=complaint) as caught:
-        runs.identify(runs.expand(EXPERIMENT, [*text, *overrides]))
+        identify(expand(EXPERIMENT, [*text, *overrides]))
     assert "\n" not in str(caught.value)
 
 

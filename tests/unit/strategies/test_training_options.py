@@ -12,9 +12,9 @@ from repro import models, strategies
 from repro.core.errors import InputError
 from repro.core.fields import checked
 from repro.data.base import Batches, Split
+from repro.experiment.expand import expand
 from repro.experiment.optimizer import Optimizer
 from repro.fabric.virtual import fabric as virtual
-from repro.launch import runs
 from repro.testing import small
 from repro.testing.small import COSTS, NETWORK, SGD
 from repro.training.clock import Clock
@@ -265,15 +265,15 @@ def test_each_microbatch_has_dropout_of_its_own():
 )
 def test_a_minibatch_is_cut_into_equal_parts(accumulate, complaint):
     override = ["workers=2", "batch=16", "strategy=dsync", "testbed=virtual"]
-    assert runs.expand("pipesgd/fig4-mnist", [*override, "accumulate=8"])
+    assert expand("pipesgd/fig4-mnist", [*override, "accumulate=8"])
     with pytest.raises(InputError, match=complaint):
-        runs.expand("pipesgd/fig4-mnist", [*override, f"accumulate={accumulate}"])
+        expand("pipesgd/fig4-mnist", [*override, f"accumulate={accumulate}"])
 
 
 def test_the_configuration_is_checked_before_anything_runs():
     override = ["workers=2", "batch=20", "strategy=dsync", "testbed=virtual"]
-    assert runs.expand("pipesgd/fig4-mnist", [*override, "accumulate=5"])[0].config.accumulate == 5
+    assert expand("pipesgd/fig4-mnist", [*override, "accumulate=5"])[0].config.accumulate == 5
     with pytest.raises(InputError, match=r"accumulate=4: a worker's minibatch of 10 .*: 1, 2, 5, 10"):
-        runs.expand("pipesgd/fig4-mnist", [*override, "accumulate=4"])
+        expand("pipesgd/fig4-mnist", [*override, "accumulate=4"])
     with pytest.raises(InputError, match=r"optimizer\.clip_norm=-1"):
-        runs.expand("pipesgd/fig4-mnist", [*override, "optimizer.clip_norm=-1"])
+        expand("pipesgd/fig4-mnist", [*override, "optimizer.clip_norm=-1"])

@@ -13,9 +13,9 @@ from torch import nn
 from repro import models, strategies
 from repro.algorithms.timing import closed_forms as forms
 from repro.core.errors import InputError
+from repro.experiment.expand import expand
 from repro.fabric.codecs import codec
 from repro.fabric.costs import Costs
-from repro.launch import runs
 from repro.testing import small
 from repro.training.buckets import ddp_buckets
 from repro.training.device_times import BlockSeconds
@@ -209,5 +209,5 @@ def test_it_is_its_own_twin():
 
 
 def test_its_configuration_is_the_default():
-    (planned, *_) = runs.expand("pipesgd/fig4-mnist", ["strategy=wfbp", "testbed=virtual"])
+    (planned, *_) = expand("pipesgd/fig4-mnist", ["strategy=wfbp", "testbed=virtual"])
     assert planned.config.strategy.options == strategies.load("wfbp").parse({})

@@ -12,8 +12,10 @@ from torch.nn import functional
 
 from repro import models
 from repro.core.errors import InputError, NotHere
+from repro.experiment.expand import expand
+from repro.experiment.identify import identify
+from repro.experiment.key import keyed
 from repro.experiment.schema import Numerics
-from repro.launch import runs
 from repro.testing import small
 from repro.training import numerics
 from repro.training.model_shard import FP32, ModelShard
@@ -26,7 +28,7 @@ HERE = ["strategy=dsync", "testbed=here", "seeds=1", "dataset.standin=always"]
 
 
 def planned(*overrides: str):
-    (run,) = runs.expand(FIG4, [*HERE, *overrides])
+    (run,) = expand(FIG4, [*HERE, *overrides])
     return run.config
 
 
@@ -34,11 +36,11 @@ def planned(*overrides: str):
 
 
 def test_what_is_at_its_default_is_in_no_key_and_what_is_chosen_in_its_own():
-    plain = runs.keyed(planned())
+    plain = keyed(planned())
     assert "numerics" not in plain
-    assert plain == runs.keyed(planned("numerics.precision=fp32", "numerics.deterministic=false"))
-    assert runs.keyed(planned("numerics.precision=bf16")) == plain | {"numerics": {"precision": "bf16"}}
-    assert runs.keyed(planned("numerics.compile=true")) == plain | {"numerics": {"compile": True}}
+    assert plain == keyed(planned("numerics.precision=fp32", "numerics.deterministic=false"))
+    assert keyed(planned("numerics.precision=bf16")) == plain | {"numerics": {"precision": "bf16"}}
+    assert keyed(planned("numerics.compile=true")) == plain | {"numerics": {"compile": True}}
 
 
 @pytest.mark.parametrize(("overrides", "complaint"), [
@@ -55,13 +57,13 @@ def test_what_is_at_its_default_is_in_no_key_and_what_is_chosen_in_its_own():
 ])  # fmt: skip
 def test_what_does_not_go_together_is_one_line(overrides, complaint):
     with pytest.raises(InputError, match=complaint) as error:
-        runs.identify([runs.expand(FIG4, [*HERE, *overrides])[0]])
+        identify([expand(FIG4, [*HERE, *overrides])[0]])
     assert "\n" not in str(error.value)
 
 
 def test_a_probe_that_computes_as_it_is_refuses():
     with pytest.raises(InputError, match=r"numerics\.precision=bf16: program ring computes in fp32 as it is"):
-        runs.expand("pipesgd/fig3-ring", ["testbed=here", "numerics.precision=bf16"])
+        expand("pipesgd/fig3-ring", ["testbed=here", "numerics.precision=bf16"])
 
 
 def test_tf32_goes_where_a_gpu_is(monkeypatch):

@@ -25,7 +25,7 @@ class Standing(NamedTuple):
 
 
 def standing(runs: Iterable[Run], finished: Sequence[Found]) -> Standing:
-    """How runs with keys (`repro.launch.runs`; one without is not done) stand among the finished ones of their
+    """How runs with keys (`repro.experiment.key`; one without is not done) stand among the finished ones of their
     papers."""
     found = states(runs, finished)
     return Standing(*(found.count(state) for state in Standing._fields))

@@ -1,0 +1,167 @@
+"""An experiment's runs: every variant x testbed x seed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, fields, is_dataclass, replace
+from typing import Any
+
+from repro.core.errors import InputError, NotHere
+from repro.core.fields import checked
+from repro.core.registry import PLUGINS, TRAIN
+from repro.experiment import config as configs
+from repro.experiment import grid, inputs, limits
+from repro.experiment.compose import Composer
+from repro.experiment.needs import settled, uses_gpu
+from repro.experiment.run import Run
+from repro.experiment.schema import Axes, RunConfig
+from repro.experiment.validate import check
+from repro.records import identity
+
+PROFILER = "profiler"  # the program of what `profile_steps` adds
+
+
+def expand(
+    experiment: str,
+    overrides: Sequence[str] = (),
+    scale: str | None = None,
+    lacking: list[NotHere] | None = None,
+    at_ends: bool = False,
+    composer: Composer | None = None,
+) -> list[Run]:
+    """The runs of an experiment, seeds innermost, without keys.
+
+    What overrides of factors, of several values and of `strategy` do is said in `repro.experiment.grid`; `testbed=...`
+    replaces the experiment's testbeds. Checks every strategy's options and the numbers of workers, batch and epochs
+    before anything runs. `lacking` takes the reasons of runs that this machine cannot do, which are then left out;
+    without it they are raised. `at_ends`: in the place of the runs those of simulated testbeds at both ends of every
+    assumed input, one seed each (`repro.experiment.inputs`). `composer`: the experiment's at that scale, where there
+    is one already.
+    """
+    composer = composer or Composer(experiment, scale)
+    plain, swept = grid.split(overrides)
+    base = composer.compose(plain)
+    variants, testbeds = configs.axes(base, overrides)
+    own = checked(Axes, base)
+    many = len(swept.get("seeds", ())) or own.seeds
+    axes = f"{len(variants)} variants x {len(testbeds)} testbeds x {many:,} seeds"
+    limits.check(f"{experiment}: runs ({axes})", len(variants) * len(testbeds) * many, limits.RUNS)
+    seeds = grid.seeds_of(swept, own.seed, own.seeds)
+    runs: list[Run] = []
+    for testbed, entries in testbeds.items():
+        conditions, leaves = grid.split(entries)
+        for variant in grid.left(variants, leaves):
+            try:
+                point = Point.of(experiment, composer, variant, testbed, conditions, plain)
+            except NotHere as error:
+                if lacking is None:
+                    raise
+                lacking.append(error)
+                continue
+            runs += point.at_ends(seeds[0]) if at_ends else point.runs(seeds)
+    _check_profiles(runs)
+    return runs
+
+
+@dataclass(frozen=True)
+class Point:
+    """A variant on a testbed. given: all overrides of its configuration."""
+
+    experiment: str
+    composer: Composer
+    given: list[str]
+    config: RunConfig
+    ranks: int
+
+    @classmethod
+    def of(
+        cls,
+        experiment: str,
+        composer: Composer,
+        variant: grid.Variant,
+        testbed: str,
+        conditions: Sequence[str],
+        plain: Sequence[str],
+    ) -> Point:
+        """conditions: the overrides of the testbed; plain: the user's of one value each."""
+        # the user's word counts most, then the testbed's, then the variant's, then the scale's
+        users = (*plain, *variant.given)
+        keys = {override.partition("=")[0] for override in users}
+        ours = [change for change in (*variant.overrides, *conditions) if change.partition("=")[0] not in keys]
+        given = [f"testbed={testbed}", *ours, *users]
+        called = {"variant": variant.label, "factors": variant.factors, "scale": composer.size(given)}
+        config = settled(checked(RunConfig, composer.compose(given) | called))
+        ranks = check(config)
+        users_own = changed(config, [*variant.overrides, *conditions, *variant.given], plain, composer)
+        return cls(experiment, composer, given, config.model_copy(update={"changed": users_own}), ranks)
+
+    def run(self, config: RunConfig, seed: int) -> Run:
+        seeded = config.model_copy(update={"seed": seed})
+        return Run(self.experiment, config.variant, seeded, seed, ranks=self.ranks)
+
+    def runs(self, seeds: Sequence[int]) -> Iterator[Run]:
+        """One a seed; and where these are measured the breakdown run and the profiled one."""
+        for seed in seeds:
+            yield self.run(self.config, seed)
+        config = self.config
+        if config.testbed.kind != "measured" or config.program != TRAIN:
+            return
+        if uses_gpu(config) and config.breakdown_steps != 0 and not config.breakdown:
+            # exact phases need a synchronisation at each, which spoils the overlap: a run of their own
+            yield self.run(exact(config), seeds[0])
+        if config.profile_steps:
+            yield self.run(profiled(config), seeds[0])
+
+    def at_ends(self, seed: int) -> Iterator[Run]:
+        """One an end of every assumed input of the testbed."""
+        for end, changes in inputs.ends(self.config.testbed).items():
+            called: dict[str, Any] = {name: getattr(self.config, name) for name in ("scale", "changed")}
+            called["variant"] = f"{self.config.variant}; {end}"
+            called["factors"] = self.config.factors | {inputs.FACTOR: end}
+            yield self.run(checked(RunConfig, self.composer.compose([*self.given, *changes]) | called), seed)
+
+
+def changed(config: RunConfig, ours: Sequence[str], users: Sequence[str], composer: Composer) -> list[str]:
+    """Where a run's configuration is not its experiment's own (`repro.records.identity`).
+
+    ours: the overrides of its variant and testbed; users: the user's, of which the run's name has strategy and testbed.
+    """
+    named = [override for override in users if override.partition("=")[0] in ("strategy", "testbed")]
+    if len(named) == len(users):
+        return []
+    try:
+        own = settled(checked(RunConfig, composer.compose([f"testbed={config.testbed.name}", *ours, *named])))
+    except InputError:  # the experiment alone is no run: it asks for a value, or for what is not here
+        return []
+    paths = [override.partition("=")[0].lstrip("+") for override in users]
+    return identity.changed(identity.of({}, own.plain()), identity.of({}, config.plain()), paths)
+
+
+def profiled(config: RunConfig) -> RunConfig:
+    """The run of program `profiler` beside a configuration: in a folder of its own, so that it is no row of its
+    experiment's."""
+    plain = config.plain() | {"program": PROFILER, "probe": {"steps": config.profile_steps}, "profile_steps": 0}
+    return checked(
+        RunConfig, plain | {"experiment": f"{config.experiment}-profile", "variant": f"{config.variant}, profiled"}
+    )
+
+
+def _check_profiles(runs: Iterable[Run]) -> None:
+    wanted = [run.config.profile_steps for run in runs if run.config.program == TRAIN]
+    if any(wanted) and not any(run.config.program == PROFILER for run in runs):
+        raise InputError(f"profile_steps={max(wanted)}: of measured runs alone, and here is none; testbed=here")
+
+
+def exact(config: RunConfig) -> RunConfig:
+    """The breakdown run of a configuration.
+
+    One that ends after a part of the training (`breakdown_steps`) has no warm-up of the strategy, by its options
+    warmup_*: it would measure little else.
+    """
+    strategy, options = config.strategy, config.strategy.options
+    if config.breakdown_steps and is_dataclass(options) and not isinstance(options, type):
+        usual = PLUGINS["strategy"].defaults(strategy.name)
+        own = {field.name for field in fields(options) if field.name.startswith("warmup_")}
+        warm = {name: usual[name] for name in own & usual.keys()}
+        strategy = replace(strategy, options=replace(options, **warm))
+    return config.model_copy(update={"breakdown": True, "strategy": strategy})

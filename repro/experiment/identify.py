@@ -1,0 +1,55 @@
+"""Runs made ready to be run: their data fetched, what goes with the data checked, their keys given."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from repro.core.registry import TRAIN, home
+from repro.experiment.key import Keys
+from repro.experiment.run import Run
+from repro.experiment.schema import RunConfig
+
+
+def identify(runs: Sequence[Run], elsewhere: str | None = None) -> None:
+    """Give every run its key, for it to be run: its data are fetched where they can be, and its parts checked.
+
+    elsewhere: as of `Keys`.
+    """
+    data, keys = home("dataset"), Keys(elsewhere)
+    fetched: set[tuple[Any, ...]] = set()
+    notes: dict[str, None] = {}  # each once, in order
+    for run in runs:
+        config = run.config
+        _fetch(config, fetched)
+        dataset = data.of(config)
+        per_epoch = dataset.iterations(config.batch)
+        run.iterations = config.iterations(per_epoch) if config.program == TRAIN else None
+        home("metric").check_classes(config.metric, dataset.classes)
+        home("strategy").check_model(config, home("model").of(config, dataset, "meta"))
+        if note := home("model").size_note(config, dataset):
+            notes[note] = None
+        keys.give(run, dataset.checksum)
+    data.forget()
+    for note in notes:
+        _tell(note)
+
+
+def _fetch(config: RunConfig, fetched: set[tuple[Any, ...]]) -> None:
+    """Have a run's data here, unless they were fetched for a run before."""
+    if config.timing_only:
+        return
+    data, name, place, options = home("dataset"), config.dataset.name, config.data, dict(config.dataset.options)
+    standin = options.pop("standin")
+    videos = (name, place.videos, place.root, repr(options))
+    if place.videos and videos not in fetched:
+        data.extract(name, place.videos, place.root, config.device, _tell, **options)
+    files = (name, place.root, standin)
+    if files not in fetched:
+        data.ensure(*files, say=_tell)
+    fetched |= {videos, files}
+
+
+def _tell(line: str) -> None:
+    print(line, file=sys.stderr)

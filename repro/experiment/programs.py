@@ -1,0 +1,40 @@
+"""What the ranks of a run do: train, or a probe that measures something without training towards an accuracy."""
+
+from __future__ import annotations
+
+from repro.core.errors import InputError
+from repro.core.registry import PLUGINS, PROBES, TRAIN
+from repro.experiment.schema import RunConfig
+
+
+def ranks(config: RunConfig) -> int:
+    """How many ranks a run needs; InputError for an unknown program or strategy."""
+    if config.program == TRAIN:
+        return strategy_ranks(config)
+    probe = PROBES.load(config.program)
+    return probe.ranks(config) if hasattr(probe, "ranks") else config.workers
+
+
+def strategy_ranks(config: RunConfig) -> int:
+    """How many ranks a configuration's strategy needs for its workers; InputError for an unknown strategy."""
+    return PLUGINS["strategy"].load(config.strategy.name).ranks(config.strategy.options, config.workers)
+
+
+def check(config: RunConfig) -> None:
+    """InputError for parameters of a probe that cannot be used."""
+    if config.program == TRAIN:
+        return
+    probe = PROBES.load(config.program)
+    if config.numerics.chosen and not getattr(probe, "NUMERICS", False):
+        raise InputError(f"{config.numerics.chosen[0]}: program {config.program} computes in fp32 as it is")
+    if hasattr(probe, "check"):
+        probe.check(config)
+
+
+def modules(config: RunConfig) -> list[str]:
+    """The modules that a program's numbers come from, strategies included."""
+    module_of = PLUGINS["strategy"].module_of
+    if config.program == TRAIN:
+        return ["repro.rank.session", "repro.rank.summary", "repro.rank.loop", module_of(config.strategy.name)]
+    used = {config.strategy.name} | {each.name for each in getattr(config.probe, "strategies", {}).values()}
+    return [PROBES.module_of(config.program), *sorted(map(module_of, used))]

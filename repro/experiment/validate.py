@@ -1,0 +1,35 @@
+"""Whether the parts of a configuration go together, which no type says: before anything starts."""
+
+from __future__ import annotations
+
+from repro.core.errors import InputError, NotHere
+from repro.core.registry import home
+from repro.experiment import limits, programs
+from repro.experiment.needs import uses_gpu
+from repro.experiment.schema import RunConfig
+
+
+def check(config: RunConfig) -> int:
+    """How many ranks a configuration needs; InputError where its parts do not go together."""
+    testbed, launcher, gpu = config.testbed, home("launcher").of(config.testbed), uses_gpu(config)
+    if config.wanted_device == "cuda" and not gpu:
+        raise InputError(f"device=cuda: {launcher.no_gpus}")
+    if (chosen := config.numerics.gpus_alone) and not gpu:
+        raise NotHere(f"{chosen}: is of GPUs, and device={config.device} has none here; leave it out")
+    if config.numerics.channels_last and (takes := home("model").takes(config.model.name)) != "images":
+        name = config.model.name
+        raise InputError(f"numerics.channels_last=true: requires image input, and model {name} takes {takes}")
+    home("metric").check(config.metric, config.dataset.name)
+    home("imbalance").check(config)
+    home("strategy").check(config, launcher.fabric, gpu)
+    needed, given = programs.ranks(config), testbed.ranks
+    if given not in (None, needed):
+        servers = needed - config.workers
+        raise InputError(
+            f"testbed.ranks={given}: {config.strategy.name} needs {needed} ranks "
+            f"({config.workers} workers and {servers} server{'s' * (servers != 1)}); null: as many as needed"
+        )
+    limits.check("ranks", needed, limits.RANKS)
+    launcher.check(needed)
+    programs.check(config)
+    return needed

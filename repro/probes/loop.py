@@ -25,10 +25,12 @@ from repro.data.base import Dataset
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.probes.shared.options import facts, needs_one, needs_real_time
+from repro.rank.checkpointer import Checkpointer
 from repro.rank.checkpoints import Checkpoints
+from repro.rank.evaluator import Evaluator
 from repro.rank.factory import build_worker
 from repro.rank.loop import train
-from repro.rank.recorder import RunLog
+from repro.rank.step_log import StepLog
 from repro.records.events import EventLog
 from repro.training import losses
 from repro.training.clock import Clock
@@ -188,11 +190,13 @@ class Harness:
         self.strategy.setup(self.worker)
         spare, checkpoints = models.of(config, dataset, "cpu"), Checkpoints(folder, fabric.rank)
         events = EventLog(folder / "events.jsonl")
-        self.log = RunLog(self.worker, self.strategy, spare, dataset, checkpoints, events, 0)
+        log = StepLog(self.worker, self.strategy, events, 0)
+        evaluator = Evaluator(self.worker, self.strategy, spare, dataset, events)
+        self.recorders = log, evaluator, Checkpointer(log, checkpoints)
         self.done = 0
 
     def turn(self, iterations: int) -> float:
         before, start = self.clock.took, self.done
         self.done += iterations
-        train(self.worker, self.strategy, TrainingPlan(self.done, NEVER, NEVER), self.log, start)
+        train(TrainingPlan(self.done, NEVER, NEVER), *self.recorders, start)
         return self.clock.took - before

@@ -1,6 +1,6 @@
 """Divergence: a run whose loss or weights are not finite ends, instead of training on to numbers that mean nothing.
 
-Steps pay nothing for it: their losses stay on the device until the next stop (`repro.rank.recorder`), where they are
+Steps pay nothing for it: their losses stay on the device until the next stop (`repro.rank.step_log`), where they are
 read anyway, and there all is looked through that a checkpoint would hold: weights and buffers, the optimizer's state
 (an infinite momentum makes the next weights infinite), the strategy's (a server's shard, residuals, gradients under
 way).
@@ -16,11 +16,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import torch
 
 from repro.core.errors import Diverged
+from repro.strategies.base import Strategy
+from repro.training.worker import Worker
 
 
 @dataclass(frozen=True)
@@ -30,6 +33,26 @@ class Broken:
     rank: int
     step: int | None
     name: str | None
+
+
+def find(worker: Worker, strategy: Strategy, iteration: int, losses: Sequence[float]) -> Broken | None:
+    """What of a rank is not finite after an iteration, among the losses of its last steps and all that a checkpoint
+    would hold."""
+    if not worker.arithmetic:
+        return None
+    step, place = None, first_loss(losses)
+    if place is not None:
+        step = _iteration_of(worker, strategy, iteration, len(losses) - place)
+    name = first_tensor(chain(worker.model_shard.tensors(), tensors(strategy.state_dict())))
+    return Broken(worker.rank, step, name) if step or name else None
+
+
+def _iteration_of(worker: Worker, strategy: Strategy, iteration: int, nth_last: int) -> int:
+    """The iteration of a rank's n-th most recent step up to `iteration`."""
+    step = strategy.steps(iteration * worker.workers) - nth_last + 1
+    while iteration > 1 and strategy.steps((iteration - 1) * worker.workers) >= step:
+        iteration -= 1
+    return iteration
 
 
 def first_loss(losses: Sequence[float]) -> int | None:

@@ -2,33 +2,43 @@
 
 from __future__ import annotations
 
+from repro.rank import memory
+from repro.rank.checkpointer import Checkpointer
+from repro.rank.evaluator import Evaluator
 from repro.rank.preemption import Notice
-from repro.rank.recorder import RunLog
-from repro.strategies.base import Strategy
+from repro.rank.step_log import StepLog
 from repro.training.stops import TrainingPlan
-from repro.training.worker import Worker
 
 
 def train(
-    worker: Worker, strategy: Strategy, plan: TrainingPlan, log: RunLog, start: int, notice: Notice | None = None
+    plan: TrainingPlan,
+    log: StepLog,
+    evaluator: Evaluator,
+    checkpointer: Checkpointer,
+    start: int,
+    notice: Notice | None = None,
 ) -> int:
     """Train from iteration `start` to the plan's end, or to where a preemption has it; every rank calls it.
 
     Returns the iteration at which it ended.
     """
-    clock, done = worker.clock, start
-    alone = strategy.local_checkpoints
+    worker, strategy, clock = log.worker, log.strategy, log.worker.clock
+    alone, done = strategy.local_checkpoints, start
+
+    def evaluate(iteration: int) -> None:
+        evaluator.evaluate(iteration, log.train_s, log.loss)
+
     clock.start()
     if start == 0:
         with clock.paused():
-            log.evaluate(0)  # where every curve begins
-            log.resume_together()
+            evaluate(0)  # where every curve begins
+            continue_together(log)
     elif log.unlogged and plan.at(start).evaluate:  # the run ended between its checkpoint and that
         strategy.settle()
         with clock.paused():
             log.stop(start)
-            log.evaluate(start)
-            log.resume_together()
+            evaluate(start)
+            continue_together(log)
     for stop in plan.stops(after=start):
         step, last = strategy.steps(done * worker.workers), strategy.steps(stop.iteration * worker.workers)
         while step < last:
@@ -42,17 +52,26 @@ def train(
         checkpoint = (stop.checkpoint or stop.leave) and not ended
         if alone and checkpoint:
             with clock.paused():
-                log.checkpoint_alone(done)
+                checkpointer.save_alone(done)
             if not (stop.evaluate or stop.leave):
                 continue
         strategy.drain() if ended else strategy.settle()
         with clock.paused():
             log.stop(done)
             if stop.evaluate:
-                log.evaluate(done)
+                evaluate(done)
             if checkpoint and not alone:
-                log.checkpoint(done)
-            log.resume_together()
+                checkpointer.save(done)
+            continue_together(log)
         if stop.leave:
             break
     return done
+
+
+def continue_together(log: StepLog) -> None:
+    """Nobody's training clock runs while another is still at its evaluation."""
+    if log.events:
+        log.events.flush()
+    with log.worker.clock.activity("synchronisation"):
+        log.worker.fabric.exchange(None)
+    memory.forget(log.worker.model_shard.device)

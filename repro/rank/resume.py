@@ -6,22 +6,23 @@ from typing import Any
 
 from repro.core.not_none import not_none
 from repro.core.processes import say
+from repro.rank.checkpointer import Checkpointer
 from repro.rank.checkpoints import Damaged, common
-from repro.rank.recorder import RunLog
 from repro.records.events import cut_back, read_events
 from repro.training.stops import TrainingPlan
 
 
-def resume(log: RunLog, plan: TrainingPlan) -> int | None:
+def resume(checkpointer: Checkpointer, plan: TrainingPlan) -> int | None:
     """Take up that checkpoint, on every rank: its iteration, or None where the run starts from the beginning.
 
     What is passed over costs the user a line, and is deleted: the run makes it again.
     """
-    fabric, checkpoints, events = log.worker.fabric, log.checkpoints, []
-    if log.events:
-        if wrong := cut_back(log.events.path):
+    worker, strategy, checkpoints = checkpointer.worker, checkpointer.strategy, checkpointer.checkpoints
+    fabric, events, log = worker.fabric, [], checkpointer.events
+    if log:
+        if wrong := cut_back(log.path):
             say("note", line=f"{wrong}; the log is cut off before it")
-        events = read_events(log.events.path)
+        events = read_events(log.path)
     offers = fabric.exchange(checkpoints.available())
     earlier = any(offers)
     while (iteration := common(offers)) is not None:
@@ -30,13 +31,14 @@ def resume(log: RunLog, plan: TrainingPlan) -> int | None:
             state = checkpoints.load(iteration)
         except Damaged as error:
             wrong = str(error)
-        if log.events and wrong is None:
-            lacking = gap(events, plan, iteration, log.steps_until(iteration), not_none(state).get("since"))
-            wrong = lacking and f"{log.events.path} {lacking}"
+        if log and wrong is None:
+            steps = strategy.steps(iteration * worker.workers)
+            lacking = gap(events, plan, iteration, steps, not_none(state).get("since"))
+            wrong = lacking and f"{log.path} {lacking}"
         found = [line for line in fabric.exchange(wrong) if line]
         if not found:
             checkpoints.discard(after=iteration)
-            log.restore(iteration, not_none(state))
+            checkpointer.restore(iteration, not_none(state))
             return iteration
         if fabric.rank == 0:
             for line in found:
@@ -54,7 +56,7 @@ def gap(
     """What a log lacks of the time up to an iteration, for people; None where it has all.
 
     steps: that rank 0 has taken until then. since: what its checkpoint holds of those behind the last stop, if the log
-    has not the stop at the iteration itself (`RunLog.checkpoint_alone`).
+    has not the stop at the iteration itself (`Checkpointer.save_alone`).
     """
     stops = [event for event in events if event["event"] == "steps" and event["iteration"] <= iteration]
     carried = since if all(event["iteration"] < iteration for event in stops) else None

@@ -14,12 +14,14 @@ from repro.data.base import Dataset
 from repro.experiment.schema import RunConfig
 from repro.fabric.base import Fabric
 from repro.rank import memory
+from repro.rank.checkpointer import Checkpointer
 from repro.rank.checkpoints import Checkpoints
+from repro.rank.evaluator import Evaluator
 from repro.rank.factory import build_worker, check_ranks
 from repro.rank.loop import train
 from repro.rank.preemption import Notice
-from repro.rank.recorder import RunLog
 from repro.rank.resume import gap, resume
+from repro.rank.step_log import StepLog
 from repro.rank.summary import summarise
 from repro.records.events import EventLog, read_events
 from repro.records.store import write_summary
@@ -37,13 +39,13 @@ def run_rank(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     dataset = data.of(config)
     worker = build_worker(fabric, config, dataset)
     plan = TrainingPlan.of(config, worker.iterations_per_epoch)
-    checkpoints = Checkpoints(folder, fabric.rank)
     events = EventLog(folder / "events.jsonl") if fabric.rank == 0 else None
     spare = models.of(config, dataset, "cpu" if worker.arithmetic else "meta")  # for evaluations
     strategy.setup(worker)
-    how = config.trace_steps, config.eval_train
-    log = RunLog(worker, strategy, spare, dataset, checkpoints, events, *how)
-    start = resume(log, plan)
+    log = StepLog(worker, strategy, events, config.trace_steps)
+    evaluator = Evaluator(worker, strategy, spare, dataset, events, config.eval_train)
+    checkpointer = Checkpointer(log, Checkpoints(folder, fabric.rank))
+    start = resume(checkpointer, plan)
     if events and start is None:
         if events.path.stat().st_size:  # an attempt that left nothing to go on from: nothing of it counts
             events.append("resume", iteration=-1)
@@ -53,7 +55,7 @@ def run_rank(fabric: Fabric, config: RunConfig, folder: Path) -> None:
     with_faults(strategy, fabric.rank, resumed=start is not None)
     notice = Notice(folder, worker, strategy)
     fabric.exchange(None)  # nobody's training clock starts before everybody is ready
-    ended = train(worker, strategy, plan, log, start or 0, notice)
+    ended = train(plan, log, evaluator, checkpointer, start or 0, notice)
     pipeline, per_rank = strategy.describe(), fabric.exchange(strategy.describe_rank())
     observed = fabric.exchange(fabric.observed(worker.clock.train_s()))
     strategy.close()
@@ -63,9 +65,11 @@ def run_rank(fabric: Fabric, config: RunConfig, folder: Path) -> None:
         say("preempted", iteration=ended)
     elif events:
         wall = dict(worker.clock.wall)
-        events.append("run_end", iteration=plan.iterations, weights_sha256=log.final_digest, wall=wall)
+        events.append("run_end", iteration=plan.iterations, weights_sha256=evaluator.digest, wall=wall)
         events.flush()
-        if lacking := gap(read_events(events.path), plan, plan.iterations, log.steps_until(plan.iterations)):
+        if lacking := gap(
+            read_events(events.path), plan, plan.iterations, strategy.steps(plan.iterations * worker.workers)
+        ):
             raise FaultError(f"{events.path} {lacking}: no summary can be made of it")
         facts = describe(worker, dataset, plan)
         facts |= {"pipeline": pipeline, "per_rank": per_rank if any(per_rank) else []}

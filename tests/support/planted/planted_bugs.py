@@ -20,15 +20,15 @@ def state_changed(change: Callable[[dict[str, Any]], Any]) -> Callable[[], None]
     """What a rank takes up is `change`d first: its part, its strategy, its clock and counts."""
 
     def plant() -> None:
-        from repro.rank.recorder import RunLog
+        from repro.rank.checkpointer import Checkpointer
 
-        restore = RunLog.restore
+        restore = Checkpointer.restore
 
-        def wrong(log: RunLog, iteration: int, state: dict[str, Any]) -> None:
+        def wrong(checkpointer: Checkpointer, iteration: int, state: dict[str, Any]) -> None:
             change(state)
-            restore(log, iteration, state)
+            restore(checkpointer, iteration, state)
 
-        RunLog.restore = wrong
+        Checkpointer.restore = wrong
 
     return plant
 

@@ -20,7 +20,7 @@ from repro.experiment.expand import expand
 from repro.experiment.programs import ranks as ranks_of
 from repro.fabric.virtual import fabric as virtual
 from repro.launch.supervise import KINDS
-from repro.rank import memory, programs, recorder
+from repro.rank import evaluator, memory, programs
 from repro.rank.divergence import Broken, diverged, first_loss, first_tensor, tensors
 from repro.rank.summary import most
 from repro.records import tidy
@@ -132,7 +132,7 @@ def test_the_step_is_that_of_the_first_loss_that_is_not_finite(strategy, rank, t
 
 
 def test_a_test_loss_counts_although_the_weights_are_finite(tmp_path, monkeypatch):
-    monkeypatch.setattr(recorder, "evaluate", lambda *_: {"test_loss": math.inf, "top1": 0.5})
+    monkeypatch.setattr(evaluator, "evaluate", lambda *_: {"test_loss": math.inf, "top1": 0.5})
     with pytest.raises(Diverged, match="the test loss is not finite after step 0"):
         run(tmp_path, 2, "strategy=dsync")
 

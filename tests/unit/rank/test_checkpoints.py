@@ -16,9 +16,9 @@ from repro.core.errors import FaultError, InputError
 from repro.experiment import programs
 from repro.experiment.expand import expand
 from repro.fabric.virtual import fabric as virtual
-from repro.rank import recorder
 from repro.rank.checkpoints import Checkpoints, Damaged
 from repro.rank.programs import run as run_program
+from repro.rank.step_log import StepLog
 from repro.records.store import read_summary
 from repro.testing import small
 from tests.support.cli import run as cli
@@ -158,7 +158,7 @@ def run(folder: Path, *overrides: str) -> dict:
 
 def killed(folder: Path, monkeypatch, steps: int, *overrides: str) -> dict[int, list[Path]]:
     """A run that ends after so many steps of all ranks together: the checkpoints that it leaves, newest first."""
-    step, left = recorder.RunLog.step, [steps]
+    step, left = StepLog.step, [steps]
 
     def dies(self, work):
         left[0] -= 1
@@ -167,7 +167,7 @@ def killed(folder: Path, monkeypatch, steps: int, *overrides: str) -> dict[int, 
         return step(self, work)
 
     with monkeypatch.context() as patch:
-        patch.setattr(recorder.RunLog, "step", dies)
+        patch.setattr(StepLog, "step", dies)
         with pytest.raises(FaultError, match="died"):
             run(folder, *overrides)
     found: dict[int, list[Path]] = {}

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from repro.core.errors import FaultError
-from repro.rank import recorder
 from repro.rank.resume import gap
+from repro.rank.step_log import StepLog
 from repro.training.stops import TrainingPlan
 from tests.unit.rank.test_checkpoints import curve, killed, notes, resumes, run
 
@@ -143,7 +143,7 @@ def test_the_log_is_on_the_disk_before_the_manifest(tmp_path, monkeypatch, undis
 
 def test_no_summary_is_made_of_a_log_that_lost_steps_under_way(tmp_path, monkeypatch, undisturbed):
     overrides, steps, whole = undisturbed
-    step, left = recorder.RunLog.step, [21 * steps]
+    step, left = StepLog.step, [21 * steps]
 
     def cuts(self, work):
         left[0] -= 1
@@ -152,7 +152,7 @@ def test_no_summary_is_made_of_a_log_that_lost_steps_under_way(tmp_path, monkeyp
         return step(self, work)
 
     with monkeypatch.context() as patch:
-        patch.setattr(recorder.RunLog, "step", cuts)
+        patch.setattr(StepLog, "step", cuts)
         with pytest.raises(FaultError, match=r"events\.jsonl has \d+ of the \d+ steps"):
             run(tmp_path, *overrides)
     assert not (tmp_path / "summary.json").exists()

@@ -13,8 +13,8 @@ from repro.core.errors import FaultError, InputError
 from repro.experiment import programs
 from repro.experiment.expand import expand
 from repro.fabric.virtual import fabric as virtual
-from repro.rank import recorder
 from repro.rank.programs import run as run_program
+from repro.rank.step_log import StepLog
 from repro.records import catalogue, comparison, kinds, reference, store
 from repro.records.catalogue import REFERENCE, WORKSPACE, Found
 from repro.records.events import read_events
@@ -215,7 +215,7 @@ def test_a_rank_that_is_late_shows_in_its_own_histogram(tmp_path):
 @pytest.mark.parametrize("stop", [5, 11, 20])
 def test_a_resumed_run_counts_every_gradient_once(tmp_path, monkeypatch, strategy, stop):
     whole = stale_run(tmp_path / "whole", *strategy)
-    step, left = recorder.RunLog.step, [len(whole["staleness"]) * stop]  # of all ranks together
+    step, left = StepLog.step, [len(whole["staleness"]) * stop]  # of all ranks together
 
     def dies(self, work):
         left[0] -= 1
@@ -224,7 +224,7 @@ def test_a_resumed_run_counts_every_gradient_once(tmp_path, monkeypatch, strateg
         return step(self, work)
 
     with monkeypatch.context() as patch:
-        patch.setattr(recorder.RunLog, "step", dies)
+        patch.setattr(StepLog, "step", dies)
         with pytest.raises(FaultError, match="died"):
             stale_run(tmp_path / "again", *strategy)
     resumed = stale_run(tmp_path / "again", *strategy)

@@ -16,7 +16,7 @@ from repro.core.errors import InputError
 from repro.data import base
 from repro.data.base import Dataset, Split
 from repro.data.readers.text import IGNORED, Text
-from repro.rank.recorder import RunLog
+from repro.rank.evaluator import Evaluator
 from repro.training import losses
 from repro.training.evaluation import meteor as caption_scores
 from repro.training.evaluation import metrics
@@ -307,13 +307,12 @@ def test_ranks_share_with_the_weights_of_rank_0(differs, shared, sent):
 
         fabric = SimpleNamespace(rank=rank, exchange=exchange, broadcast=broadcast, bytes_sent=5, sent=0)
         shard = SimpleNamespace(device=CPU, stateful=differs == "state" and rank == 1)
-        log = RunLog.__new__(RunLog)
-        log.worker = SimpleNamespace(blocks=None, workers=3, rank=rank, fabric=fabric, model_shard=shard)
-        log.dataset, log.model = dataset, built[rank]
+        worker = SimpleNamespace(blocks=None, workers=3, rank=rank, fabric=fabric, model_shard=shard)
+        evaluator = Evaluator(worker, None, built[rank], dataset, None)
         mine = {name: tensor.clone() for name, tensor in built[rank].state_dict().items()}
         if differs == "all but one" and rank:
             mine = {name: tensor for name, tensor in mine.items() if name in names[:1]}
-        weights, sharing = log._shared(mine)
+        weights, sharing = evaluator._shared(mine)
         assert (sharing is not None) == shared and fabric.bytes_sent == 5
         assert fabric.sent == (len(weights) - 1 if sent is None else sent)
         return weights

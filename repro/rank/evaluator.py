@@ -1,0 +1,104 @@
+"""Evaluations of a run: the weights of rank 0 on the test split, by all workers where that is sooner done."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+
+from repro.core.errors import Diverged
+from repro.core.processes import say
+from repro.data.base import Dataset, Samples
+from repro.data.readers.sequences import Sequences
+from repro.records.events import EventLog
+from repro.strategies.base import Strategy
+from repro.training.evaluation.evaluate import Sharing, digest, digests, evaluate, evaluate_training
+from repro.training.worker import Worker
+
+Weights = dict[str, torch.Tensor]
+
+
+class Evaluator:
+    """One per rank; `events` is rank 0's alone.
+
+    model       for the snapshots that are evaluated
+    eval_train  so many samples of the training split are evaluated too, every time
+    digest      of the weights that were evaluated last, on rank 0
+    """
+
+    def __init__(
+        self,
+        worker: Worker,
+        strategy: Strategy,
+        model: torch.nn.Module,
+        dataset: Dataset,
+        events: EventLog | None,
+        eval_train: int = 0,
+    ):
+        self.worker, self.strategy, self.model, self.dataset = worker, strategy, model, dataset
+        self.events, self.eval_train = events, eval_train
+        self.digest = ""
+
+    def evaluate(self, iteration: int, train_s: float, loss: float | None) -> None:
+        """Test the snapshot of rank 0, to which weights that it lacks come from the ranks that hold them; with the
+        training clock paused. train_s, loss: of training so far, for the event."""
+        with self.worker.clock.activity("evaluation"):
+            scores = self._scores(iteration) if self.worker.arithmetic else {}
+        if not self.events:
+            return
+        epoch = iteration / self.worker.iterations_per_epoch
+        wall_s = sum(self.worker.clock.wall.values())
+        at = {"iteration": iteration, "epoch": epoch, "train_s": train_s}
+        self.events.append("evaluation", **at, wall_s=wall_s, loss=loss, **scores)
+        self.events.flush()
+        say("progress", **at, **scores)
+
+    def _scores(self, iteration: int) -> dict[str, float]:
+        weights, sharing = self._shared(self._whole_model(self.strategy.eval_weights()))
+        scores: dict[str, float] = {}
+        if self.events or sharing:
+            device = self.worker.model_shard.device
+            scores = evaluate(self.model, weights, self.dataset.test, device, sharing)
+            if not math.isfinite(scores["test_loss"]):
+                raise Diverged(f"diverged: the test loss is not finite after step {iteration}")
+            if count := self.eval_train:
+                scores |= evaluate_training(self.model, weights, self.dataset.train, device, count, sharing)
+        if self.events:
+            self.digest = digest(weights)
+        return scores
+
+    def _whole_model(self, mine: Weights) -> Weights:
+        fabric = self.worker.fabric
+        held = fabric.exchange(sorted(mine))
+        have = set(held[0])
+        wanted: list[list[str]] = []  # of each rank, the names that it ships: the lowest rank that holds each does
+        for names in held:
+            wanted.append([name for name in names if name not in have])
+            have.update(names)
+        if not any(wanted):
+            return mine
+        shipped = fabric.exchange({name: mine[name].cpu() for name in wanted[self.worker.rank]})
+        return {name: tensor for part in [*reversed(shipped), mine] for name, tensor in part.items()}
+
+    def _shared(self, mine: Weights) -> tuple[Weights, Sharing | None]:
+        """What is evaluated, and how: by all workers, each a part, with rank 0's weights to the bit, which those that
+        hold others are sent. By rank 0 alone, and None, where ranks have no core or GPU of their own for it, or a model
+        carries something from one minibatch to the next."""
+        worker, dataset = self.worker, self.dataset
+        real = worker.blocks is None and worker.workers > 1
+        if not real or getattr(dataset.test, "scored", False) or not isinstance(dataset.test, Samples | Sequences):
+            return mine, None
+        fabric, device = worker.fabric, worker.model_shard.device
+        said = fabric.exchange((worker.model_shard.stateful, digests(mine)))
+        if any(stateful for stateful, _ in said):
+            return mine, None
+        own = said[0][1]  # by the name
+        lacking = {name for name in own for _, held in said if held.get(name) != own[name]}
+        weights, empty, sent = {}, self.model.state_dict(), fabric.bytes_sent
+        for name in own:
+            weights[name] = mine[name] if fabric.rank == 0 or name not in lacking else torch.empty_like(empty[name])
+            if name in lacking:
+                weights[name] = weights[name].to(device)
+                fabric.broadcast(weights[name])
+        fabric.bytes_sent = sent  # training's alone
+        return weights, Sharing(worker.rank, worker.workers, fabric.exchange)

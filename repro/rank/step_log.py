@@ -1,0 +1,199 @@
+"""What every rank did between two stops of a run, gathered at the second; rank 0 writes it into the event log."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from repro.core.errors import Diverged, FaultError
+from repro.core.processes import say
+from repro.rank import memory
+from repro.rank.divergence import Broken, diverged, find, first_tensor
+from repro.records.events import EventLog
+from repro.strategies.base import StepReport, Strategy
+from repro.training.clock import Interval
+from repro.training.cuda_timer import Mark
+from repro.training.worker import Worker
+
+SIGN_OF_LIFE_S = 5.0  # the parent ends ranks of which it hears nothing for long
+
+
+@dataclass(frozen=True)
+class RankSteps:
+    """What one rank tells the others at a stop: of its steps since the last one, and some totals of the run.
+
+    since_s, phases, bytes, loss (mean of its steps; None without any), trace   since the last stop
+    train_s, staleness (rounds -> gradients), counters, peak_bytes   since the run began
+    broken      what is not finite
+    peak_bytes  of memory; None where ranks share a process
+    """
+
+    iteration: int
+    server: bool
+    train_s: float
+    since_s: float
+    phases: dict[str, float]
+    bytes: int
+    loss: float | None
+    trace: list[Interval]
+    staleness: dict[int, int]
+    counters: dict[str, float]
+    broken: Broken | None
+    peak_bytes: int | None
+
+
+class StepLog:
+    """One per rank; `events` is rank 0's alone. Everything but `step` runs with the training clock paused.
+
+    iteration, train_s, loss   of the last stop; loss: on rank 0
+    unlogged   whether the checkpoint that the run went on from came before the stop at its iteration
+    """
+
+    def __init__(self, worker: Worker, strategy: Strategy, events: EventLog | None, trace_steps: int):
+        self.worker, self.strategy, self.events, self.trace_steps = worker, strategy, events, trace_steps
+        self.staleness: Counter[int] = Counter()
+        self.losses: list[torch.Tensor] = []
+        self.laps: list[tuple[float | Mark, float | Mark]] = []  # steps whose lengths are not known yet
+        self.step_s: list[float] = []
+        self.phases: Counter[str] = Counter()
+        self.bytes_before, self.train_before = worker.fabric.bytes_sent, 0.0
+        self.iteration, self.train_s = 0, 0.0
+        self.loss: float | None = None
+        self.unlogged = False
+        self.said = time.perf_counter()
+
+    def step(self, step: Callable[[], StepReport]) -> None:
+        """One step, timed on this rank's training clock."""
+        began = self.worker.clock.point()
+        report = step()
+        self.laps.append((began, self.worker.clock.point()))
+        self.staleness.update(report.staleness)
+        if report.loss is not None:
+            self.losses.append(report.loss)
+        if self.events and time.perf_counter() - self.said > SIGN_OF_LIFE_S:
+            self.said = time.perf_counter()
+            each = max(1, self.strategy.steps(self.worker.workers))  # steps of an iteration on this rank
+            say("step", iteration=self.iteration + (len(self.step_s) + len(self.laps)) // each)
+
+    def stop(self, iteration: int) -> None:
+        """Gather what every rank did since the last stop; Diverged, on every rank, if one has anything not finite."""
+        fabric, clock = self.worker.fabric, self.worker.clock
+        mine = self._since_last_stop(iteration)
+        self.bytes_before, self.train_before = fabric.bytes_sent, clock.train_s()
+        with clock.activity("synchronisation"):
+            ranks = fabric.exchange(mine)
+        if len(found := {rank.iteration for rank in ranks}) > 1:
+            raise FaultError(f"ranks have stopped at different iterations: {sorted(found)}")
+        if any(rank.broken for rank in ranks):
+            raise self._diverged(iteration, mine.broken)
+        self.iteration, self.train_s = iteration, max(rank.train_s for rank in ranks)
+        if self.events:
+            self._write(self.events, ranks)
+        self.losses.clear()
+        self.step_s.clear()
+        self.phases.clear()
+
+    def _since_last_stop(self, iteration: int) -> RankSteps:
+        worker, clock = self.worker, self.worker.clock
+        phases, losses = self._measure(), stacked(self.losses)
+        typical = statistics.median(self.step_s) if self.step_s else 0.0
+        return RankSteps(
+            iteration=iteration,
+            server=worker.is_server,
+            train_s=clock.train_s(),
+            since_s=clock.train_s() - self.train_before,
+            phases=phases,
+            bytes=worker.fabric.bytes_sent - self.bytes_before,
+            loss=losses.mean().item() if self.losses else None,
+            trace=clock.middle(self.trace_steps * typical) if self.trace_steps else [],
+            staleness=dict(self.staleness),
+            counters={name: float(total) for name, total in self.strategy.counters().items()},
+            broken=find(worker, self.strategy, iteration, losses.tolist()),
+            peak_bytes=memory.peak_bytes(worker.model_shard.device) if worker.blocks is None else None,
+        )
+
+    def _measure(self) -> dict[str, float]:
+        """Phase seconds since the last stop; steps have their lengths from here on."""
+        self.step_s += self.worker.clock.between(self.laps)
+        self.laps.clear()
+        self.phases.update(self.worker.clock.take())
+        return dict(self.phases)
+
+    def _diverged(self, iteration: int, mine: Broken | None) -> Diverged:
+        """What all ranks end with, once one has found something; the weights' names, also where servers hold them."""
+        mine = mine or Broken(self.worker.rank, None, None)
+        name = first_tensor(self.strategy.eval_weights().items()) or mine.name
+        return diverged(self.worker.fabric.exchange(replace(mine, name=name)), iteration)
+
+    def _write(self, events: EventLog, ranks: Sequence[RankSteps]) -> None:
+        losses = [rank.loss for rank in ranks if rank.loss is not None]
+        self.loss = statistics.fmean(losses) if losses else None
+        peaks = [rank.peak_bytes for rank in ranks if rank.peak_bytes is not None]
+        stale = [{str(rounds): count for rounds, count in sorted(rank.staleness.items())} for rank in ranks]
+        counted = dict.fromkeys(name for rank in ranks for name in rank.counters)
+        events.append(
+            "steps",
+            iteration=self.iteration,
+            n=len(self.step_s),
+            train_s=self.train_s,
+            loss=self.loss,
+            step_s=sorted(self.step_s),
+            workers=_means([rank for rank in ranks if not rank.server]),
+            servers=_means([rank for rank in ranks if rank.server]),
+            bytes_sent=sum(rank.bytes for rank in ranks) / len(ranks),
+            counters={name: math.fsum(rank.counters.get(name, 0.0) for rank in ranks) for name in counted},
+            **({"staleness": stale} if any(stale) else {}),
+            **({"peak_bytes": peaks} if peaks else {}),
+        )
+        trace = [
+            {"rank": number, **{name: value for name, value in interval._asdict().items() if value is not None}}
+            for number, rank in enumerate(ranks)
+            for interval in rank.trace
+        ]
+        if trace:
+            events.append("trace", iteration=self.iteration, intervals=trace)
+
+    def unfinished(self) -> dict[str, Any]:
+        """What this rank did since the last stop, for a checkpoint before the next."""
+        return {
+            "phases": self._measure(),
+            "losses": [loss.cpu() for loss in self.losses],
+            "step_s": list(self.step_s),
+            "bytes_before": self.bytes_before,
+            "train_before": self.train_before,
+        }
+
+    def restore(self, iteration: int, staleness: dict[int, int], unfinished: dict[str, Any] | None) -> None:
+        """Go on from a checkpoint, after worker and strategy have; unfinished: what no stop has logged."""
+        self.iteration, self.staleness = iteration, Counter(staleness)
+        self.bytes_before, self.train_before = self.worker.fabric.bytes_sent, self.worker.clock.train_s()
+        self.unlogged = unfinished is not None
+        if unfinished is not None:
+            device = self.worker.model_shard.device
+            self.phases.update(unfinished["phases"])
+            self.losses = [loss.to(device) for loss in unfinished["losses"]]
+            self.step_s = list(unfinished["step_s"])
+            self.bytes_before, self.train_before = unfinished["bytes_before"], unfinished["train_before"]
+
+
+def stacked(losses: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Losses of single steps in float64, on the host."""
+    return torch.stack(list(losses)).double().cpu() if losses else torch.empty(0)
+
+
+def _means(ranks: Sequence[RankSteps]) -> dict[str, Any] | None:
+    """Means over ranks of what they did since the last stop: phase seconds (with "other"), overlapped seconds."""
+    if not ranks:
+        return None
+    phases = {name: statistics.fmean(rank.phases[name] for rank in ranks) for name in ranks[0].phases}
+    overlapped = phases.pop("overlapped")
+    since = statistics.fmean(rank.since_s for rank in ranks)
+    phases["other"] += max(0.0, since - sum(phases.values()))
+    return {"phases": phases, "overlapped": overlapped}

@@ -91,7 +91,7 @@ class Blocks(nn.Module):
         super().__init__()
         part = worker.model_shard
         self.blocks = nn.ModuleList(part.blocks[index] for index in held)
-        self.held, self.seeded = held, worker.seeded
+        self.held, self.seeded = held, worker.compute.seeded
         self.calls = numerics.calls(part.numerics, list(self.blocks), part.device)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -205,8 +205,9 @@ class TorchPipelining(Strategy):
 
     def at_work_on(self, microbatch: int) -> None:
         """Whose random numbers the passes from here on have."""
-        minibatch, self.worker.microbatch = divmod(microbatch, self.worker.accumulate)
-        self.worker.minibatch = self.iteration * self.worker.workers + minibatch
+        compute = self.worker.compute
+        minibatch, compute.microbatch = divmod(microbatch, self.worker.accumulate)
+        compute.minibatch = self.iteration * self.worker.workers + minibatch
 
     def step(self) -> StepReport:
         worker, clock = self.worker, self.worker.clock

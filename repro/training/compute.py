@@ -1,0 +1,245 @@
+"""How a rank computes the passes of a minibatch, and the time that they take on its clock.
+
+`Compute`     passes are computed, and take the time that they take
+`Padded`      the same, filled up by sleeping to a given time
+`Modelled`    passes are computed, and take the modelled time of each block
+`TimingOnly`  nothing is computed: modelled time passes
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import TYPE_CHECKING, NamedTuple
+
+import torch
+
+from repro.core.not_none import not_none
+from repro.training.model_shard import ModelShard, Through
+
+if TYPE_CHECKING:
+    from repro.training.worker import Worker
+
+MICROBATCH_SEED = 2**44  # apart from each other as no two blocks or minibatches are
+Ready = Callable[[int], None]
+
+
+class Hooks(NamedTuple):
+    """What a strategy has called during the passes: see `ModelShard.forward_backward`."""
+
+    before_block: Ready | None = None
+    gradient_ready: Ready | None = None
+    through: Through | None = None
+
+
+class Compute:
+    """One per worker, whose `gradients`, `forward` and `backward` these are, without injected delays.
+
+    numbers: of the shard's blocks, in the whole model; minibatch, microbatch: the one being worked on, and its part.
+    """
+
+    def __init__(self, worker: Worker, numbers: Sequence[int]):
+        self.worker, self.numbers = worker, numbers
+        self.stochastic = stochastic(worker.model_shard)
+        self.minibatch, self.microbatch = -1, 0
+
+    def gradients(self, minibatch: int, hooks: Hooks) -> torch.Tensor | None:
+        x, y = self._load(minibatch)
+        return self._passes(minibatch, x, y, hooks)
+
+    def _load(self, minibatch: int) -> tuple[torch.Tensor, torch.Tensor]:
+        worker = self.worker
+        with worker.clock.phase("data"):
+            x, y = worker.batches[minibatch]
+            if worker.model_shard.stateful and worker.batches.begins(minibatch):
+                worker.model_shard.reset_state()
+        return x, y
+
+    def _passes(self, minibatch: int, x: torch.Tensor, y: torch.Tensor, hooks: Hooks) -> torch.Tensor:
+        worker, pieces, losses = self.worker, self.worker.accumulate, []
+        self.minibatch = minibatch
+        for piece, (inputs, labels) in enumerate(self._microbatches(x, y)):
+            self.microbatch, passes = piece, worker.model_shard.forward_backward
+            losses.append(
+                passes(inputs, labels, worker.loss_function, self._around, *hooks, microbatch=(piece, pieces))
+            )
+        return losses[0] if pieces == 1 else torch.stack(losses).mean()
+
+    def _microbatches(self, x: torch.Tensor, y: torch.Tensor) -> Iterable[tuple[torch.Tensor, torch.Tensor]]:
+        pieces = self.worker.accumulate
+        return [(x, y)] if pieces == 1 else zip(x.chunk(pieces), y.chunk(pieces), strict=True)
+
+    def forward(
+        self, minibatch: int, x: torch.Tensor | None, y: torch.Tensor | None, timed: bool
+    ) -> torch.Tensor | None:
+        self.minibatch, self.microbatch = minibatch, 0
+        worker, activation = self.worker, not_none(x)
+        last = len(worker.model_shard.blocks) - 1
+        for index, call in enumerate(worker.model_shard.calls):
+            with self._around("forward", index) if timed else self.seeded(index):
+                activation = call(activation)
+                if index == last and y is not None:
+                    activation = worker.loss_function(activation, y)
+        return activation
+
+    def backward(
+        self,
+        minibatch: int,
+        output: torch.Tensor | None,
+        gradient: torch.Tensor | None,
+        gradient_ready: Ready | None,
+        add: bool,
+    ) -> None:
+        self.minibatch, shard = minibatch, self.worker.model_shard
+        with self._around("backward", len(shard.blocks) - 1):
+            shard.backward(not_none(output), gradient, gradient_ready, add)
+
+    def _around(self, name: str, block: int) -> AbstractContextManager[None]:
+        """Where a pass of a block happens: its phase, and its random numbers."""
+        if name == "forward" and block in self.stochastic:
+            return self._seeded_forward(block)
+        return self.worker.clock.phase(name)
+
+    @contextmanager
+    def _seeded_forward(self, block: int) -> Iterator[None]:
+        with self.worker.clock.phase("forward"), self.seeded(block):
+            yield
+
+    @contextmanager
+    def seeded(self, block: int) -> Iterator[None]:
+        """Around a pass of a block of the shard: the random numbers of the minibatch that is worked on."""
+        if block in self.stochastic:
+            # the same dropout whatever ran before, here or on another virtual rank between two blocks: resume and
+            # evaluation change nothing
+            drawn = (self.worker.seed * 1_000_003 + self.minibatch) * 1009 + self.numbers[block]
+            torch.manual_seed(drawn + MICROBATCH_SEED * self.microbatch)
+        yield
+
+
+class Padded(Compute):
+    """Passes end `min_compute_s` after their minibatch was asked for, if they take as long as the last ones did.
+
+    The sleep comes before the passes, so that gradients become ready when they would after so long a computation: what
+    a strategy sends as soon as they are must not travel in the padding. It counts as forward pass.
+    """
+
+    passes_s = 0.0  # real seconds of the last minibatch's passes
+
+    def gradients(self, minibatch: int, hooks: Hooks) -> torch.Tensor | None:
+        fabric, nominal_s = self.worker.fabric, not_none(self.worker.min_compute_s)
+        wanted_s = nominal_s * self.worker.batches.work(minibatch)
+        began = fabric.now()
+        x, y = self._load(minibatch)
+        if (rest := wanted_s - self.passes_s - (fabric.now() - began)) > 0:
+            with self.worker.clock.phase("forward"):
+                fabric.sleep(rest)
+        began = fabric.now()
+        loss = self._passes(minibatch, x, y, hooks)
+        await_device(self.worker.model_shard)
+        self.passes_s = fabric.now() - began
+        return loss
+
+
+class Modelled(Compute):
+    """The arithmetic takes no time of its own; that of the backward passes goes by behind it, block by block."""
+
+    _known = -1, 1.0  # a minibatch, and its computation as a multiple of one of nominal length
+
+    def gradients(self, minibatch: int, hooks: Hooks) -> torch.Tensor | None:
+        loss = super().gradients(minibatch, hooks._replace(gradient_ready=None))
+        self._rest(minibatch, hooks.gradient_ready)
+        return loss
+
+    def backward(
+        self,
+        minibatch: int,
+        output: torch.Tensor | None,
+        gradient: torch.Tensor | None,
+        gradient_ready: Ready | None,
+        add: bool,
+    ) -> None:
+        if output is not None:
+            super().backward(minibatch, output, gradient, None, add)
+        self._rest(minibatch, gradient_ready)
+
+    @contextmanager
+    def _around(self, name: str, block: int) -> Iterator[None]:
+        if name == "backward":
+            yield
+        elif self.microbatch:
+            with self.seeded(block):
+                yield
+        else:
+            worker, seconds = self.worker, self._forward_s(self.minibatch, block)
+            with worker.clock.phase("forward"), worker.fabric.compute(seconds), self.seeded(block):
+                yield
+
+    def _work(self, minibatch: int) -> float:
+        if self._known[0] != minibatch:
+            self._known = minibatch, self.worker.batches.work(minibatch)
+        return self._known[1]
+
+    def _forward_s(self, minibatch: int, block: int) -> float:
+        """Of one microbatch."""
+        return self._work(minibatch) * not_none(self.worker.blocks).forward[block] / self.worker.accumulate
+
+    def _pass(self, name: str, seconds: float) -> None:
+        with self.worker.clock.phase(name), self.worker.fabric.compute(seconds):
+            pass
+
+    def _rest(self, minibatch: int, gradient_ready: Ready | None) -> None:
+        """All time of a minibatch behind the first microbatch's forward pass.
+
+        The passes in between, in which nobody's hook is called, in one stretch each; then the last backward pass.
+        """
+        blocks, pieces, work = not_none(self.worker.blocks), self.worker.accumulate, self._work(minibatch)
+        if pieces > 1:
+            share = work * (pieces - 1) / pieces
+            self._pass("backward", share * sum(blocks.backward))
+            self._pass("forward", share * sum(blocks.forward))
+        for block in reversed(range(len(blocks.backward))):
+            self._pass("backward", work * blocks.backward[block] / pieces)
+            if gradient_ready:
+                gradient_ready(block)
+
+
+class TimingOnly(Modelled):
+    def gradients(self, minibatch: int, hooks: Hooks) -> torch.Tensor | None:
+        def forward() -> None:
+            self._all_forward(minibatch, hooks.before_block)
+
+        hooks.through(forward) if hooks.through else forward()
+        self._rest(minibatch, hooks.gradient_ready)
+        return None
+
+    def forward(self, minibatch: int, *_: object) -> None:
+        self._all_forward(minibatch, None)
+
+    def _all_forward(self, minibatch: int, before_block: Ready | None) -> None:
+        for block in range(len(self.worker.model_shard.blocks)):
+            if before_block:
+                before_block(block)
+            self._pass("forward", self._forward_s(minibatch, block))
+
+
+def of(worker: Worker, numbers: Sequence[int]) -> Compute:
+    """The one that suits a worker."""
+    if not worker.arithmetic:
+        return TimingOnly(worker, numbers)
+    if worker.blocks:
+        return Modelled(worker, numbers)
+    return (Compute if worker.min_compute_s is None else Padded)(worker, numbers)
+
+
+def await_device(shard: ModelShard) -> None:
+    if shard.device.type == "cuda":
+        torch.cuda.synchronize(shard.device)
+
+
+def stochastic(shard: ModelShard) -> set[int]:
+    """The blocks of a model shard that draw random numbers."""
+    return {
+        index
+        for index, block in enumerate(shard.blocks)
+        if any("Dropout" in type(module).__name__ for module in block.modules())
+    }

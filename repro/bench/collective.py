@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from typing import Any
 
-from repro.algorithms.timing import closed_forms
+from repro.algorithms.timing import collective_forms
 from repro.bench import sparse_calls
 from repro.bench.sparse_calls import Sparsity
 from repro.core.errors import InputError, unknown
@@ -47,7 +47,7 @@ def bench_collective(
     _check(name, ranks, nbytes, fabric, codec, repeat, alpha, beta, gamma, pieces)
     _check_device(name, ranks, fabric, device)
     sparsity = sparse_calls.sparsity(name, nbytes // 4, density, allgather, codec)
-    cut = pieces or closed_forms.PIECES  # only the pipelined ring looks at it
+    cut = pieces or collective_forms.PIECES  # only the pipelined ring looks at it
     if fabric == "virtual":
         alpha, beta, gamma = (d if v is None else v for v, d in ((alpha, ALPHA), (beta, BETA), (gamma, GAMMA)))
         times = [_simulate(name, ranks, nbytes // 4, codec, alpha, beta, gamma, cut, sparsity)]
@@ -230,13 +230,13 @@ def _closed_form(
 
         known = (ranks, nbytes, alpha, beta, _costs(gamma), find_codec(codec))
         if name == "ring_pipelined":
-            seconds = closed_forms.ring_pipelined_encoded(*known, pieces)
+            seconds = collective_forms.ring_pipelined_encoded(*known, pieces)
         else:
-            seconds = closed_forms.ring_encoded(*known)
+            seconds = collective_forms.ring_encoded(*known)
         return seconds, f"compressing is free in the closed form; {codec} shows in its bytes only"
     if name == "ring_pipelined":
-        return closed_forms.ring_pipelined(ranks, nbytes, alpha, beta, gamma, pieces=pieces), None
-    seconds = closed_forms.collective(name, ranks, nbytes, alpha, beta, gamma)
+        return collective_forms.ring_pipelined(ranks, nbytes, alpha, beta, gamma, pieces=pieces), None
+    seconds = collective_forms.collective(name, ranks, nbytes, alpha, beta, gamma)
     if name in ("native", "auto") and fabric != "virtual":
         what = f"what {fabric} does natively depends on size and version"
         return seconds, f"the closed form is that of a ring; {what}"

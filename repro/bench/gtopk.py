@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 
-from repro.algorithms.timing import closed_forms
+from repro.algorithms.timing import collective_forms, sparse_forms
 from repro.bench import gtopk_memory
 from repro.bench.goals import Goal, of_ratio, ratio
 from repro.bench.ranks import run_jobs
@@ -93,9 +93,9 @@ def place(row: dict[str, Any]) -> str:
 
 def own(p: int, k: int, work: dict[str, float]) -> dict[str, Any]:
     """A row of `own`: pack, unpack and merge in each round of the tree, pack and unpack of the broadcast."""
-    rounds = closed_forms.rounds(p)
+    rounds = collective_forms.rounds(p)
     own_s = rounds * sum(work.values()) + work["pack_s"] + work["unpack_s"]
-    wire_s = closed_forms.gtopk_tree(p, k, ALPHA, BETA)
+    wire_s = sparse_forms.gtopk_tree(p, k, ALPHA, BETA)
     return {"ranks": p, "k": k, **work, "own_s": own_s, "wire_s": wire_s, "ratio": own_s / wire_s}
 
 
@@ -149,7 +149,7 @@ def against_authors(elements: int, turns: int, rate_gbit: float | None) -> dict[
         }
     if rate_gbit:
         alpha, beta = min(pings[0]), 8e-9 / (rate_gbit * GOODPUT_SHARE)
-        bound = closed_forms.gtopk_tree(RANKS, k, alpha, beta)
+        bound = sparse_forms.gtopk_tree(RANKS, k, alpha, beta)
         ours, bare = ([turn[side]["allreduce_s"] for turn in found] for side in ("ours", BARE))
         row |= {"alpha_s": alpha, "beta_s_per_byte": beta, "wire_s": bound, "over_bare": ratio(ours, bare)}
         row |= {"over_wire": ratio(ours, [bound] * len(ours)), "bare_over_wire": ratio(bare, [bound] * len(bare))}

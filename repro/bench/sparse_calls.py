@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from repro.algorithms.timing import closed_forms
+from repro.algorithms.timing import sparse_forms
 from repro.core.errors import InputError, unknown
 from repro.fabric.base import Fabric
 from repro.fabric.sparse.collectives import ALLGATHERS, gtopk_allreduce, topk_allgather
@@ -102,7 +102,7 @@ def closed_form(
     k = chosen.k(nbytes // 4)
     element = Wire(k, codec).bytes / k
     form = chosen.form_name(name)
-    seconds = closed_forms.sparse_collective(form, ranks, nbytes, k, alpha, beta, gamma, element=element)
+    seconds = sparse_forms.sparse_collective(form, ranks, nbytes, k, alpha, beta, gamma, element=element)
     notes = [f"k = {k} elements of {element:g} bytes"] if name in SPARSE else []
     if codec != "none":
         notes.append(f"compressing is free in the closed form; {codec} shows in its bytes only")

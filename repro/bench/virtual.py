@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from greenlet import getcurrent, greenlet
 
-from repro.algorithms.timing import closed_forms
+from repro.algorithms.timing import collective_forms
 from repro.bench.collective import ALPHA, BETA, GAMMA
 from repro.fabric.base import Fabric
 from repro.fabric.collectives import dense as collectives
@@ -52,7 +52,7 @@ def measure(sizes: tuple[int, ...] = RANKS, elements: int = ELEMENTS, turns: int
             | {name: messages / seconds for name, seconds in best.items()}
             | {
                 "virtual_s": {name: ended[name] for name in RINGS},
-                "closed_form_s": closed_forms.ring(ranks, 4 * elements, ALPHA, BETA, GAMMA),
+                "closed_form_s": collective_forms.ring(ranks, 4 * elements, ALPHA, BETA, GAMMA),
             }
         )
     return {"bytes": 4 * elements, "goals": {"ranks": OF_GOALS} | GOALS, "rows": rows}

@@ -16,8 +16,8 @@ import torch
 from pydantic import Field
 
 from repro import probes
-from repro.algorithms.timing import closed_forms
-from repro.algorithms.timing.closed_forms import FLOAT32
+from repro.algorithms.timing import collective_forms
+from repro.algorithms.timing.collective_forms import FLOAT32
 from repro.core.errors import InputError
 from repro.core.fields import Count, Model, Text
 from repro.experiment.schema import RunConfig
@@ -197,8 +197,8 @@ class Ring:
         place = (self.fabric.size, FLOAT32 * self.n, network.alpha_s, network.beta_s_per_byte, self.fabric.costs)
         used = find_codec(self.given["codec"])
         if self.given["algorithm"] == PIPELINED:
-            return closed_forms.ring_pipelined_encoded(*place, used, self.given["pieces"])
-        return closed_forms.ring_encoded(*place, used)
+            return collective_forms.ring_pipelined_encoded(*place, used, self.given["pieces"])
+        return collective_forms.ring_encoded(*place, used)
 
 
 def length(spans: list[tuple[float, float]]) -> float:

@@ -12,7 +12,7 @@ import torch
 from pydantic import Field
 
 from repro import probes
-from repro.algorithms.timing.closed_forms import FLOAT32
+from repro.algorithms.timing.collective_forms import FLOAT32
 from repro.core.errors import InputError
 from repro.core.fields import Count, Model
 from repro.experiment.schema import RunConfig

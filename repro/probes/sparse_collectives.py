@@ -17,7 +17,8 @@ import torch
 from pydantic import Field
 
 from repro import probes
-from repro.algorithms.timing.closed_forms import FLOAT32, sparse_collective
+from repro.algorithms.timing.collective_forms import FLOAT32
+from repro.algorithms.timing.sparse_forms import sparse_collective
 from repro.core.errors import InputError
 from repro.core.fields import Count, Model, Share
 from repro.experiment.schema import RunConfig

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from repro import data, probes
-from repro.algorithms.timing.closed_forms import FLOAT32
+from repro.algorithms.timing.collective_forms import FLOAT32
 from repro.core.fields import Count, Model, Whole
 from repro.core.not_none import not_none
 from repro.data.base import Dataset

@@ -1,4 +1,4 @@
-"""Closed forms of the collectives; symbols and conditions are those of `repro.algorithms.timing.closed_forms`.
+"""Closed forms of the collectives; symbols and conditions are those of `repro.algorithms.timing`.
 
 [47] is Pipe-SGD's reference, Thakur, Rabenseifner and Gropp, "Optimization of collective communication operations".
 """
@@ -137,50 +137,6 @@ def _pipeline(
                 if in_place and step + m >= half and lengths[(rank - hop - 2) % p][j]:
                     now[rank] = max(now[rank], left[rank][step + m - half])
     return max(*now, *card)
-
-
-def ring_pipelined_even(p: int, alpha: float, wire: float, work: float, pieces: int) -> float:
-    """The pipelined ring of equal pieces in closed form; seconds without S. m = `pieces`, a piece takes c = `wire` on
-    the wire and r = `work` to reduce (`piece_stages`), p >= 2:
-
-        max( 2(p-1) m c + alpha,
-             2 (alpha + c) + r + (m-1) max(c, r) + (p-2) (max(m c, m r, alpha + c + r) + max(m c, alpha + c)) )
-
-    Derivation. Number the pieces of all hops through, q = 0 .. 2(p-1)m - 1; X(q) is when the network card takes piece q
-    up, R(q) when it is summed (in the second half: when it is in). Then
-
-        X(q) = max(X(q-1) + c, R(q-m)),   R(q) = max(X(q) + alpha + c, R(q-1)) + r (no r in the second half)
-
-    so the end is the heaviest path from X(0) to the last R, over three moves: to the next piece on the wire (c), to the
-    next piece's sum (r), or from the wire through the sum to the next hop (alpha + c + r, alpha + c in the second
-    half), m pieces further. First line: always on the wire, the card never rests. Second line: in each half but for
-    its one crossing (p-2) times m pieces, by the slowest of the moves. It is p = 2, m = 1: 2 (alpha + c) + r, the ring.
-
-    Where one thing is the bottleneck throughout:
-
-        network    r <= c and alpha + c + r <= m c:                    2 (p-1) m c + alpha
-        reduction  r >= 2 c, alpha + c + r <= m r, alpha + c <= m c:   (p-1) m (c + r) + 2 alpha - (m-2) c
-        latency    alpha + c >= m c, alpha + c + r >= m max(c, r):     2 (p-1) (alpha + c) + (p-1) r + (m-1) max(c, r)
-
-    In the first, with m c = n beta / p, all reduction and all latency but one are hidden: 2 (p-1)/p n beta + alpha. In
-    the second the reductions take turns without a pause: what section 3.2 says of complex compression. For pieces that
-    differ by an element, with the largest's times, it is a bound from above.
-    """
-    if p == 1:
-        return 0.0
-    m, c, r = pieces, wire, work
-    first, second = max(m * c, m * r, alpha + c + r), max(m * c, alpha + c)
-    return max(2 * (p - 1) * m * c + alpha, 2 * (alpha + c) + r + (m - 1) * max(c, r) + (p - 2) * (first + second))
-
-
-def piece_stages(
-    p: int, n: int, beta: float, costs: Costs, codec: Codec, pieces: int = PIECES
-) -> tuple[float, float, int]:
-    """(wire, work, pieces) for `ring_pipelined_even`: of the largest piece, and how many pieces a block really has."""
-    block = largest_block(p, n) // FLOAT32
-    pieces = max(1, min(pieces, block))
-    piece = -(-block // pieces)
-    return codec.wire_bytes(piece) * beta, hop_work(piece * FLOAT32, costs, codec), pieces
 
 
 def reduce_scatter(p: int, n: int, alpha: float, beta: float, gamma: float = 0.0) -> float:

@@ -11,14 +11,6 @@ from repro.fabric.collectives.activation import INITIATORS, MAJORITY, QUORUM, SO
 MESSAGE_BYTES = 16  # of an activation
 
 
-def activation_s(p: int, alpha: float, beta: float) -> float:
-    """From the initiator's call until the last rank knows: ceil(log2 p) messages in a row (section 4.1.1).
-
-    For p not a power of two that is the most: some ranks are told in two ways.
-    """
-    return math.ceil(math.log2(p)) * (alpha + MESSAGE_BYTES * beta)
-
-
 def mean_wait_s(initiator: str, p: int, skew_s: float, quorum: int | None = None) -> float:
     """Mean over the ranks of the wait until the round starts, where rank i comes i x skew_s after the first (Figure 8).
 

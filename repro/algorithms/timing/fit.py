@@ -63,7 +63,7 @@ def fit_form(
 ) -> Fit:
     """alpha, beta and gamma of a closed form (n, alpha, beta, gamma) -> seconds that is linear in each of the three.
 
-    So is each in `closed_forms` as long as no maximum in it changes sides. gamma cannot be told from beta where both
+    So is each closed form as long as no maximum in it changes sides. gamma cannot be told from beta where both
     multiply the same bytes (all sizes of one collective): it then comes out as 0 and beta holds both.
     """
     if len({n for n, _ in points}) < 2:

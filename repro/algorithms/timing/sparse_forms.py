@@ -1,5 +1,5 @@
 """Closed forms of sparse gradients' collectives (gTop-k, Table I); symbols are those of
-`repro.algorithms.timing.closed_forms`.
+`repro.algorithms.timing`.
 
 k       elements that each rank sends
 element bytes of one on the wire: a float32 value and an int32 index where no codec shortens the value
@@ -45,11 +45,6 @@ def gtopk_tree(p: int, k: int, alpha: float, beta: float, merge: float = 0.0, el
     at once, and its message waits for the receiver's network card alone.
     """
     return tree(p, k * element, alpha, beta, 2 * merge)
-
-
-def gtopk_rounds(p: int, k: int, alpha: float, beta: float, merge: float = 0.0, element: float = ELEMENT) -> float:
-    """Equation (7) with ceil(log2 P) rounds: `gtopk_tree` of a power of two, a bound from above of any other P."""
-    return rounds(p) * (2 * (alpha + k * element * beta) + 2 * k * element * merge)
 
 
 def sparse_collective(

@@ -1,10 +1,8 @@
-"""Closed forms of training steps; symbols and conditions are those of `repro.algorithms.timing.closed_forms`."""
+"""Closed forms of training steps; symbols and conditions are those of `repro.algorithms.timing`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-from repro.algorithms.timing.collective_forms import pull, push, ring, server
 
 # --- the paper's equations
 
@@ -14,33 +12,12 @@ def sync_total(T: int, l_up: float, l_comp: float, l_comm: float) -> float:
     return T * (l_up + l_comp + l_comm)
 
 
-def pipe_ideal(T: int, K: int, l_up: float, l_comp: float, l_comm: float) -> float:
-    """Pipe-SGD with unlimited resources, equation (3): T/K (l_up + l_comp + l_comm)."""
-    return T / K * (l_up + l_comp + l_comm)
-
-
 def pipe_limited(T: int, l_up: float, l_comp: float, l_comm: float) -> float:
     """Pipe-SGD for any K >= 2 on limited resources, equation (4): T max(l_up + l_comp, l_comm).
 
     Steady state: neither the pipeline's fill nor its drain is in it (docs/errata.md); `pipe_total` has both.
     """
     return T * max(l_up + l_comp, l_comm)
-
-
-def pipe_sequential(
-    T: int,
-    l_up: float,
-    l_for: float,
-    l_back: float,
-    p: int,
-    n: int,
-    alpha: float,
-    beta: float,
-    gamma: float,
-    sync: float,
-) -> float:
-    """Equation (5): equation (4) with one ring allreduce for the whole gradient."""
-    return pipe_limited(T, l_up, l_for + l_back, ring(p, n, alpha, beta, gamma, sync))
 
 
 def pipe_segmented(
@@ -108,44 +85,6 @@ def pipe_segmented_limited(
     return T * (l_up + l_for + done)
 
 
-def segment_allreduces(
-    segments: Sequence[int], p: int, alpha: float, beta: float, gamma: float, sync: float
-) -> list[float]:
-    """Seconds of a ring allreduce of each segment, given in bytes; their sum is equation (6)'s second term."""
-    return [ring(p, n, alpha, beta, gamma, sync) for n in segments]
-
-
-def pipe_segmented_total(
-    T: int,
-    K: int,
-    l_up: float,
-    l_for: float,
-    backward: Sequence[float],
-    communication: Sequence[float],
-    warmup: int = 0,
-) -> float:
-    """T iterations of Pipe-SGD in segments from a standing start until the last gradient is applied, by recursion.
-
-    As `pipe_total`, which it is for one segment: the first `warmup` iterations have K = 1, an update takes place once
-    all segments of its iteration are there, fill and drain are in it.
-    """
-    main = thread = 0.0
-    done: list[float] = []  # when the sum of each iteration is there
-    updates = 0
-    for t in range(1, T + 1):
-        main += l_for
-        for seconds, allreduce in zip(backward, communication, strict=True):
-            main += seconds
-            thread = max(main, thread) + allreduce
-        done.append(thread)
-        while len(done) - updates >= (1 if t <= warmup else K):
-            main = max(main, done[updates]) + l_up
-            updates += 1
-    for late in done[updates:]:
-        main = max(main, late) + l_up
-    return main
-
-
 def pipe_total(T: int, K: int, l_up: float, l_comp: float, l_comm: float, warmup: int = 0) -> float:
     """T iterations of Pipe-SGD from a standing start until the last gradient is applied (docs/errata.md, equation (4)).
 
@@ -201,21 +140,3 @@ def server_step(p: int, n: int, alpha: float, beta: float, gamma: float, l_up: f
     in_order = first + (p + 1) * n * beta + n * gamma
     sums_late = max(first + 3 * n * beta, p * n * beta) + (p - 1) * n * gamma
     return max(in_order, sums_late) + l_up
-
-
-def server_total(T: int, p: int, n: int, alpha: float, beta: float, gamma: float, l_up: float, l_comp: float) -> float:
-    """T iterations of PS-Sync until the last worker has the weights.
-
-    In the first one all workers push at once (incast: `push`), T-1 steady steps follow, and the last weights go out.
-    """
-    first = l_comp + push(p, n, alpha, beta, gamma) + l_up
-    return first + (T - 1) * server_step(p, n, alpha, beta, gamma, l_up, l_comp) + pull(p, n, alpha, beta)
-
-
-def server_step_incast(p: int, n: int, alpha: float, beta: float, gamma: float, l_up: float, l_comp: float) -> float:
-    """The textbook's step of PS-Sync, where workers start together: l_comp + push + l_up + pull, 2 p n beta.
-
-    It is what fair sharing of the server's link gives: all pulls end at once, so all pushes collide. (p-1) n beta above
-    `server_step`.
-    """
-    return l_comp + server(p, n, alpha, beta, gamma) + l_up

@@ -1,7 +1,7 @@
 """The collectives that the papers describe, written once on send and receive, for any number of ranks.
 
 Each has a fixed order of summation, so that the same algorithm on the same fabric gives the same bits. Closed forms of
-their times are in `repro.algorithms.timing.closed_forms`.
+their times are in `repro.algorithms.timing`.
 """
 
 from __future__ import annotations

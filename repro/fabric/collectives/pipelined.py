@@ -85,7 +85,7 @@ def ring_pipelined_encoded(
 
 def ring_pipelined(fabric: Fabric, vector: torch.Tensor, channel: int = MAIN, pieces: int = PIECES) -> None:
     """Sum in place, `pieces` to a block: 2 (p-1)/p n beta + alpha where communication hides the rest
-    (`closed_forms.ring_pipelined_even` has all cases)."""
+    (`repro.algorithms.timing.collective_forms` has all cases)."""
     flat = vector.view(-1)
     cut = piece_bounds(flat.numel(), fabric.size, pieces)
     lengths = [end - start for start, end in cut]

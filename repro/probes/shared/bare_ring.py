@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from repro.algorithms.timing.closed_forms import FLOAT32
+from repro.algorithms.timing.collective_forms import FLOAT32
 from repro.fabric.base import Fabric
 from repro.fabric.codecs import Codec
 from repro.fabric.codecs import codec as find_codec

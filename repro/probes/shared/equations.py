@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from repro.algorithms.timing import closed_forms
-from repro.algorithms.timing.closed_forms import FLOAT32
+from repro.algorithms.timing import collective_forms, step_forms
+from repro.algorithms.timing.collective_forms import FLOAT32
 from repro.core.errors import InputError, unknown
 from repro.fabric.codecs import Codec, codec
 from repro.fabric.collectives.compressed import RINGS
@@ -20,7 +20,7 @@ class Prediction:
     """Seconds a step in steady state.
 
     printed: of the equation exactly as the paper prints it, None where it has none: n/p taken as it is, n the bytes on
-    the wire, no codec work anywhere. terms: l_up has decompression in it, l_comp compression (`closed_forms`).
+    the wire, no codec work anywhere. terms: l_up has decompression in it, l_comp compression.
     """
 
     seconds: float
@@ -71,21 +71,21 @@ def _ps_sync(options: Any, basis: Basis) -> Prediction:
     compute, fabric = basis.compute, basis.fabric
     terms = {"l_up": compute.l_up, "l_comp": compute.l_comp}
     n = basis.gradient_bytes
-    seconds = closed_forms.server_step(basis.p, n, fabric.alpha, fabric.beta, fabric.gamma, **terms)
+    seconds = step_forms.server_step(basis.p, n, fabric.alpha, fabric.beta, fabric.gamma, **terms)
     return Prediction(seconds, "server", None, terms | {"l_comm": seconds - sum(terms.values())})
 
 
 def _dsync(options: Any, basis: Basis) -> Prediction:
     used = codec(options.codec)
-    compress, decompress = closed_forms.codec_device(basis.gradient_bytes, basis.fabric.costs(), used)
+    compress, decompress = collective_forms.codec_device(basis.gradient_bytes, basis.fabric.costs(), used)
     terms = {
         "l_up": basis.compute.l_up + decompress,
         "l_comp": basis.compute.l_comp + compress,
         "l_comm": _allreduce(options, used, basis.gradient_bytes, basis),
     }
     compute = basis.compute
-    printed = closed_forms.sync_total(1, compute.l_up, compute.l_comp, _printed_ring(used, basis))
-    return Prediction(closed_forms.sync_total(1, **terms), "(2)", printed, terms)
+    printed = step_forms.sync_total(1, compute.l_up, compute.l_comp, _printed_ring(used, basis))
+    return Prediction(step_forms.sync_total(1, **terms), "(2)", printed, terms)
 
 
 def _pipe_sgd(options: Any, basis: Basis) -> Prediction:
@@ -95,17 +95,17 @@ def _pipe_sgd(options: Any, basis: Basis) -> Prediction:
     if options.K == 1:
         return synchronous
     terms, compute = synchronous.terms, basis.compute
-    printed = closed_forms.pipe_limited(1, compute.l_up, compute.l_comp, _printed_ring(codec(options.codec), basis))
+    printed = step_forms.pipe_limited(1, compute.l_up, compute.l_comp, _printed_ring(codec(options.codec), basis))
     equation = "(5)" if options.algorithm == "ring" else "(4)"
-    return Prediction(closed_forms.pipe_limited(1, **terms), equation, printed, terms)
+    return Prediction(step_forms.pipe_limited(1, **terms), equation, printed, terms)
 
 
 def _segmented(options: Any, basis: Basis) -> Prediction:
-    """Equation (6) as printed beside what limited resources allow (`closed_forms.pipe_segmented_limited`)."""
+    """Equation (6) as printed beside what limited resources allow (`step_forms.pipe_segmented_limited`)."""
     used, compute, fabric, L = codec(options.codec), basis.compute, basis.fabric, options.segments
     costs = fabric.costs()
     sizes, backward = basis.buckets[L], compute.buckets[L]
-    work = [closed_forms.codec_device(n, costs, used) for n in sizes]
+    work = [collective_forms.codec_device(n, costs, used) for n in sizes]
     backward = [seconds + compress for seconds, (compress, _) in zip(backward, work, strict=True)]
     communication = [_allreduce(options, used, n, basis) for n in sizes]
     terms = {
@@ -113,10 +113,10 @@ def _segmented(options: Any, basis: Basis) -> Prediction:
         "l_comp": compute.l_for + sum(backward),
         "l_comm": sum(communication),
     }
-    seconds = closed_forms.pipe_segmented_limited(1, options.K, terms["l_up"], compute.l_for, backward, communication)
+    seconds = step_forms.pipe_segmented_limited(1, options.K, terms["l_up"], compute.l_for, backward, communication)
     if options.K == 1:  # equation (6) has the iterations pipelined
         return Prediction(seconds, "derived", None, terms)
-    printed = closed_forms.pipe_segmented(
+    printed = step_forms.pipe_segmented(
         1, L, compute.l_up, compute.l_for, compute.buckets[L][0], basis.p, _wire_bytes(used, basis), *_network(fabric)
     )
     return Prediction(seconds, "(6)", printed, terms)
@@ -125,7 +125,7 @@ def _segmented(options: Any, basis: Basis) -> Prediction:
 def _allreduce(options: Any, used: Codec, n: int, basis: Basis) -> float:
     """Seconds of the named ring on a gradient of n bytes."""
     fabric, costs = basis.fabric, basis.fabric.costs()
-    form = {"ring": closed_forms.ring_encoded, "ring_pipelined": closed_forms.ring_pipelined_encoded}
+    form = {"ring": collective_forms.ring_encoded, "ring_pipelined": collective_forms.ring_pipelined_encoded}
     return form[options.algorithm](basis.p, n, fabric.alpha, fabric.beta, costs, used)
 
 
@@ -135,7 +135,7 @@ def _network(fabric: FabricModel) -> tuple[float, float, float, float]:
 
 def _printed_ring(used: Codec, basis: Basis) -> float:
     """The second term of equation (5), as printed: equation (6)'s with one segment."""
-    return closed_forms.pipe_segmented(1, 1, 0.0, 0.0, 0.0, basis.p, _wire_bytes(used, basis), *_network(basis.fabric))
+    return step_forms.pipe_segmented(1, 1, 0.0, 0.0, 0.0, basis.p, _wire_bytes(used, basis), *_network(basis.fabric))
 
 
 def _wire_bytes(used: Codec, basis: Basis) -> int:

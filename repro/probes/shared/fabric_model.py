@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from repro.algorithms.timing.closed_forms import FLOAT32, largest_block
+from repro.algorithms.timing.collective_forms import FLOAT32, largest_block
 from repro.algorithms.timing.fit import fit_form
 from repro.fabric.base import Fabric
 from repro.fabric.collectives.compressed import CompressedAllreduce

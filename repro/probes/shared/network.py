@@ -15,7 +15,7 @@ from typing import Any
 
 import torch
 
-from repro.algorithms.timing.closed_forms import FLOAT32
+from repro.algorithms.timing.collective_forms import FLOAT32
 from repro.algorithms.timing.fit import fit_alpha_beta, fit_form
 from repro.fabric.base import Fabric
 from repro.fabric.virtual.network import Network

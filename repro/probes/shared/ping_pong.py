@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 
-from repro.algorithms.timing.closed_forms import FLOAT32
+from repro.algorithms.timing.collective_forms import FLOAT32
 from repro.algorithms.timing.fit import fit_alpha_beta
 from repro.fabric.base import Fabric
 

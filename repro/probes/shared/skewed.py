@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from repro.algorithms.timing import eager_forms
-from repro.algorithms.timing.closed_forms import FLOAT32
+from repro.algorithms.timing.collective_forms import FLOAT32
 from repro.core.errors import InputError
 from repro.fabric.base import BACKGROUND, Fabric
 from repro.fabric.collectives import activation

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from repro.algorithms.timing.closed_forms import FLOAT32
+from repro.algorithms.timing.collective_forms import FLOAT32
 from repro.data.base import Minibatches
 from repro.experiment.optimizer import Optimizer
 from repro.fabric.base import Fabric

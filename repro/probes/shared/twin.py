@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from repro.algorithms.timing.closed_forms import largest_block
+from repro.algorithms.timing.collective_forms import largest_block
 from repro.fabric.base import BACKGROUND
 from repro.fabric.costs import Costs
 from repro.fabric.sparse.gradients import Wire, merge

@@ -8,8 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from repro.algorithms.timing import closed_forms as forms
-from repro.algorithms.timing import fit
+from repro.algorithms.timing import collective_forms, fit, step_forms
 from repro.core.errors import InputError
 from repro.fabric.codecs import codec
 from repro.fabric.collectives import dense as collectives
@@ -22,6 +21,7 @@ from repro.training.clock import Clock
 from repro.training.device_times import BlockSeconds
 from repro.training.model_shard import ModelShard
 from repro.training.worker import Worker
+from tests.support import forms
 
 ALPHA, BETA = 1e-4, 1e-9
 NETWORK = virtual.Network(ALPHA, BETA)
@@ -58,7 +58,7 @@ def test_collective_agrees_with_its_form(name: str, ranks: int) -> None:
     ):
         real = simulate(name, ranks, elements, gamma, "cpu", network) if elements < 10_000 else None
         meta = simulate(name, ranks, elements, gamma, "meta", network)
-        expected = forms.collective(name, ranks, 4 * elements, network.alpha, network.beta, gamma)
+        expected = collective_forms.collective(name, ranks, 4 * elements, network.alpha, network.beta, gamma)
         assert real is None or real == meta
         if name == "recursive_doubling" and ranks & (ranks - 1) and network.alpha == gamma == 0.0:
             # at the same moment as another message, the empty one that lets a rank go on may come in behind it
@@ -72,36 +72,38 @@ def test_collective_agrees_with_its_form(name: str, ranks: int) -> None:
 @pytest.mark.parametrize("p", [1, 2, 4, 8, 64])
 def test_trees_over_powers_of_two_are_the_textbook_s(p: int) -> None:
     n, gamma, log = 1000, 2e-10, p.bit_length() - 1
-    assert forms.broadcast(p, n, ALPHA, BETA) == pytest.approx(log * (ALPHA + n * BETA))
-    assert forms.reduce(p, n, ALPHA, BETA, gamma) == pytest.approx(log * (ALPHA + n * (BETA + gamma)))
+    assert collective_forms.broadcast(p, n, ALPHA, BETA) == pytest.approx(log * (ALPHA + n * BETA))
+    assert collective_forms.reduce(p, n, ALPHA, BETA, gamma) == pytest.approx(log * (ALPHA + n * (BETA + gamma)))
 
 
 @pytest.mark.parametrize("p", [1, 2, 3, 5, 8, 13, 32, 39])
 def test_trees_over_any_number_are_within_the_textbook_s_rounds(p: int) -> None:
-    n, gamma, log = 1000, 2e-10, forms.rounds(p)
-    assert forms.broadcast(p, n, ALPHA, BETA) <= log * (ALPHA + n * BETA) * (1 + ROUNDING)
-    assert forms.reduce(p, n, ALPHA, BETA, gamma) <= log * (ALPHA + n * (BETA + gamma)) * (1 + ROUNDING)
+    n, gamma, log = 1000, 2e-10, collective_forms.rounds(p)
+    assert collective_forms.broadcast(p, n, ALPHA, BETA) <= log * (ALPHA + n * BETA) * (1 + ROUNDING)
+    assert collective_forms.reduce(p, n, ALPHA, BETA, gamma) <= log * (ALPHA + n * (BETA + gamma)) * (1 + ROUNDING)
 
 
 @pytest.mark.parametrize(("p", "elements"), [(1, 0), (3, 1), (4, 10), (6, 24), (7, 100)])
 def test_largest_block_is_that_of_the_collectives(p: int, elements: int) -> None:
     lengths = [end - start for start, end in collectives.bounds(elements, p)]
-    assert forms.largest_block(p, 4 * elements) == 4 * max(lengths)
+    assert collective_forms.largest_block(p, 4 * elements) == 4 * max(lengths)
 
 
 def test_server_and_ring_as_in_the_errata() -> None:
     n = 10**9
-    assert forms.server(4, n, 0, BETA) == pytest.approx(8 * n * BETA)
-    assert forms.ring(4, n, 0, BETA) == pytest.approx(1.5 * n * BETA)
+    assert collective_forms.server(4, n, 0, BETA) == pytest.approx(8 * n * BETA)
+    assert collective_forms.ring(4, n, 0, BETA) == pytest.approx(1.5 * n * BETA)
 
 
 @pytest.mark.parametrize("p", [2, 3, 6])
 def test_a_sharded_server_is_the_papers_bytes_at_the_network_s_rate(p: int) -> None:
     """Section 3.2 of PipeDream: 4 (p-1)/p bytes a byte of weights, half of them out and half of them in at once."""
     n = 4 * 240_000
-    form = forms.sharded_server(p, n, ALPHA, BETA)
+    form = collective_forms.sharded_server(p, n, ALPHA, BETA)
     assert form == pytest.approx(2 * ALPHA + 2 * (p - 1) / p * n * BETA, rel=ROUNDING)
-    assert form - 2 * ALPHA == pytest.approx(forms.ring(p, n, 0.0, BETA), rel=ROUNDING)  # as many bytes as the ring
+    assert form - 2 * ALPHA == pytest.approx(
+        collective_forms.ring(p, n, 0.0, BETA), rel=ROUNDING
+    )  # as many bytes as the ring
     assert simulate("sharded_server", p, n // 4, 0.0, "meta") == pytest.approx(form, rel=ROUNDING)
 
 
@@ -111,7 +113,7 @@ def test_a_sharded_server_whose_messages_share_the_network_card(p: int) -> None:
     elements, gamma = 240_000, 1e-10
     shared = virtual.Network(ALPHA, BETA, fair=True)
     found = simulate("sharded_server", p, elements, gamma, "meta", shared)
-    form = forms.sharded_server(p, 4 * elements, ALPHA, BETA, gamma)
+    form = collective_forms.sharded_server(p, 4 * elements, ALPHA, BETA, gamma)
     assert found == pytest.approx(form, rel=ROUNDING)
 
 
@@ -137,12 +139,12 @@ def test_ring_with_a_codec(name: str, ranks: int) -> None:
             allreduce.decompress(allreduce.reduce(allreduce.compress(gradient)), gradient)
             return fabric.now()
 
-        compress, decompress = forms.codec_device(n, CODEC_COSTS, codec(name))
-        ring = forms.ring_encoded(ranks, n, ALPHA, BETA, CODEC_COSTS, codec(name))
+        compress, decompress = collective_forms.codec_device(n, CODEC_COSTS, codec(name))
+        ring = collective_forms.ring_encoded(ranks, n, ALPHA, BETA, CODEC_COSTS, codec(name))
         found = max(virtual.run(ranks, main, NETWORK, CODEC_COSTS))
         assert found == pytest.approx(compress + ring + decompress, rel=ROUNDING)
         if name == "none":
-            assert ring == pytest.approx(forms.ring(ranks, n, ALPHA, BETA, 1e-10, 2e-5), rel=ROUNDING)
+            assert ring == pytest.approx(collective_forms.ring(ranks, n, ALPHA, BETA, 1e-10, 2e-5), rel=ROUNDING)
 
 
 # --- strategies
@@ -186,8 +188,8 @@ def run_strategy(name: str, options: dict, workers: int, T: int, costs: Costs, l
 
 def terms(name: str, workers: int, l_comp: float, costs: Costs = CODEC_COSTS) -> tuple[float, float, float]:
     """(l_up, l_comp, l_comm) with the codec's parts where they belong."""
-    compress, decompress = forms.codec_device(BYTES, costs, codec(name))
-    l_comm = forms.ring_encoded(workers, BYTES, ALPHA, BETA, costs, codec(name))
+    compress, decompress = collective_forms.codec_device(BYTES, costs, codec(name))
+    l_comm = collective_forms.ring_encoded(workers, BYTES, ALPHA, BETA, costs, codec(name))
     return costs.seconds("update", BYTES) + decompress, l_comp + compress, l_comm
 
 
@@ -202,8 +204,8 @@ def test_dsync_is_equation_2(name: str, workers: int) -> None:
     if workers == 1 and name == "none":  # there is nobody to wait for
         l_comm = 0.0
     total, after = run_strategy("dsync", {"codec": name}, workers, 5, CODEC_COSTS, 1e-3)
-    assert total == pytest.approx(forms.sync_total(5, l_up, l_comp, l_comm), rel=ROUNDING)
-    assert after[1] - after[0] == pytest.approx(forms.sync_total(1, l_up, l_comp, l_comm), rel=ROUNDING)
+    assert total == pytest.approx(step_forms.sync_total(5, l_up, l_comp, l_comm), rel=ROUNDING)
+    assert after[1] - after[0] == pytest.approx(step_forms.sync_total(1, l_up, l_comp, l_comm), rel=ROUNDING)
 
 
 def check_pipe_sgd(name: str, workers: int, K: int, bound: float, warmup: int, T: int = 8) -> None:
@@ -212,12 +214,16 @@ def check_pipe_sgd(name: str, workers: int, K: int, bound: float, warmup: int, T
     l_up, l_comp, l_comm = terms(name, workers, given)
     options = {"K": K, "codec": name, "warmup_epochs": warmup}  # an epoch is one iteration here
     total, after = run_strategy("pipe_sgd", options, workers, T, CODEC_COSTS, given)
-    assert total == pytest.approx(forms.pipe_total(T, K, l_up, l_comp, l_comm, warmup), rel=ROUNDING)
+    assert total == pytest.approx(step_forms.pipe_total(T, K, l_up, l_comp, l_comm, warmup), rel=ROUNDING)
     if K < 3 or abs(l_comp + l_up - l_comm) > 0.2 * l_comm:  # else the backlog of the fill lasts beyond T
-        step = forms.pipe_limited(1, l_up, l_comp, l_comm) if K > 1 else forms.sync_total(1, l_up, l_comp, l_comm)
+        step = (
+            step_forms.pipe_limited(1, l_up, l_comp, l_comm)
+            if K > 1
+            else step_forms.sync_total(1, l_up, l_comp, l_comm)
+        )
         assert after[-1] - after[-2] == pytest.approx(step, rel=1e-9)
     if warmup:
-        assert after[warmup - 1] == pytest.approx(forms.sync_total(warmup, l_up, l_comp, l_comm), rel=ROUNDING)
+        assert after[warmup - 1] == pytest.approx(step_forms.sync_total(warmup, l_up, l_comp, l_comm), rel=ROUNDING)
 
 
 @pytest.mark.parametrize("K", [1, 2, 3])
@@ -251,7 +257,7 @@ def test_short_runs_of_pipe_sgd(K: int, T: int) -> None:
         l_comm = terms("none", 2, 0.0, costs)[2]
         l_up, l_comp, l_comm = terms("none", 2, share * l_comm, costs)
         total, _ = run_strategy("pipe_sgd", {"K": K}, 2, T, costs, l_comp)
-        assert total == pytest.approx(forms.pipe_total(T, K, l_up, l_comp, l_comm), rel=ROUNDING), (share, l_up)
+        assert total == pytest.approx(step_forms.pipe_total(T, K, l_up, l_comp, l_comm), rel=ROUNDING), (share, l_up)
 
 
 @pytest.mark.parametrize("workers", [1, *WORLD])
@@ -263,8 +269,8 @@ def test_ps_sync_on_a_first_come_first_served_network_card(workers: int, l_comp:
     total, after = run_strategy("ps_sync", {}, workers, T, costs, l_comp)
     known = (workers, BYTES, ALPHA, BETA, gamma, l_up, l_comp)
     assert total == pytest.approx(forms.server_total(T, *known), rel=ROUNDING)
-    assert after[-1] - after[-2] == pytest.approx(forms.server_step(*known), rel=1e-9)
-    assert forms.server_step(*known) <= forms.server_step_incast(*known) * (1 + ROUNDING)
+    assert after[-1] - after[-2] == pytest.approx(step_forms.server_step(*known), rel=1e-9)
+    assert step_forms.server_step(*known) <= forms.server_step_incast(*known) * (1 + ROUNDING)
 
 
 @pytest.mark.parametrize("strategy", ["dsync", "pipe_sgd"])
@@ -273,28 +279,27 @@ def test_uneven_blocks_take_at_most_the_largest_block_s_time(strategy: str, work
     """Ranks that are done early start early, so a run of many steps is a little faster than the form of one."""
     T, n = 6, 4 * (20 + 1) * 13  # Linear(20, 13): 273 elements, which 2 and 4 do not divide
     costs = Costs(True, {"reduce": 1e-10, "update": 0.0}, {"sync": 0.0})
-    l_comm = forms.ring(workers, n, ALPHA, BETA, 1e-10)
+    l_comm = collective_forms.ring(workers, n, ALPHA, BETA, 1e-10)
     total, _ = run_strategy(strategy, {}, workers, T, costs, 1e-3, (20, 13))
     K = 1 if strategy == "dsync" else 2
-    assert total <= forms.pipe_total(T, K, 0.0, 1e-3, l_comm) * (1 + ROUNDING)
+    assert total <= step_forms.pipe_total(T, K, 0.0, 1e-3, l_comm) * (1 + ROUNDING)
 
 
 # --- the paper's other equations, and fitting
 
 
 def test_printed_equations() -> None:
-    assert forms.pipe_ideal(10, 2, 1, 2, 3) == 30
-    assert forms.pipe_limited(10, 1, 2, 4) == 40
-    assert forms.scaling_efficiency(1, 2, 4) == 0.75
+    assert step_forms.pipe_limited(10, 1, 2, 4) == 40
+    assert step_forms.scaling_efficiency(1, 2, 4) == 0.75
     whole = forms.pipe_sequential(1, 0, 0, 0, 4, 4000, ALPHA, BETA, 1e-10, 1e-5)
-    cut = forms.pipe_segmented(1, 3, 0, 0, 0, 4, 4000, ALPHA, BETA, 1e-10, 1e-5)
+    cut = step_forms.pipe_segmented(1, 3, 0, 0, 0, 4, 4000, ALPHA, BETA, 1e-10, 1e-5)
     assert cut - whole == pytest.approx(2 * (2 * 3 * ALPHA + 1e-5))  # (L-1) more latencies and synchronisations
-    assert forms.pipe_segmented(1, 1, 0, 0, 0, 4, 4000, ALPHA, BETA, 1e-10, 1e-5) == pytest.approx(whole)
+    assert step_forms.pipe_segmented(1, 1, 0, 0, 0, 4, 4000, ALPHA, BETA, 1e-10, 1e-5) == pytest.approx(whole)
 
 
 def test_fit_finds_what_the_points_were_made_with() -> None:
-    points = [(n, forms.ring(4, n, 3e-5, 2e-9)) for n in (4000, 40_000, 4_000_000)]
-    found = fit.fit_form(lambda n, a, b, g: forms.ring(4, n, a, b, g), points)
+    points = [(n, collective_forms.ring(4, n, 3e-5, 2e-9)) for n in (4000, 40_000, 4_000_000)]
+    found = fit.fit_form(lambda n, a, b, g: collective_forms.ring(4, n, a, b, g), points)
     assert (found.alpha, found.beta, found.gamma) == (pytest.approx(3e-5), pytest.approx(2e-9), 0.0)
     assert found.relative_error < 1e-9
     plain = fit.fit_alpha_beta([(1000, 1.1), (2000, 2.1), (4000, 4.1)])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from repro.algorithms.timing.eager_forms import MESSAGE_BYTES, activation_s, staleness_bound
+from repro.algorithms.timing.eager_forms import MESSAGE_BYTES, staleness_bound
+from tests.support.forms import activation_s
 
 ALPHA, BETA = 1e-4, 1e-8
 

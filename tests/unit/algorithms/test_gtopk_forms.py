@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from repro import models
-from repro.algorithms.timing import closed_forms as forms
+from repro.algorithms.timing import collective_forms, sparse_forms
 from repro.algorithms.timing.sparse_forms import NAMES
 from repro.core.errors import InputError
 from repro.experiment import config as configs
@@ -22,7 +22,7 @@ from repro.fabric.sparse.selection import select
 from repro.fabric.virtual import fabric as virtual
 from repro.fabric.virtual.fabric import Network, run
 from repro.training.device_times import BACKWARD_TO_FORWARD, block_flops, block_seconds
-from tests.support import probes
+from tests.support import forms, probes
 
 # --- table I of gTop-k: the closed forms against the collectives on the virtual fabric; devices with published times
 
@@ -57,7 +57,7 @@ def seconds(name: str, p: int, elements: int, k: int, device: str = "meta", code
 @pytest.mark.parametrize("p", [1, 2, 3, 4, 5, 6, 7, 8, 12, 16, 32])
 def test_the_virtual_fabric_takes_the_closed_form_s_time(name: str, p: int) -> None:
     for elements, k in ((1000, 1), (25_000_000, 25_000)):
-        expected = forms.sparse_collective(name, p, 4 * elements, k, ALPHA, BETA, GAMMA, MERGE)
+        expected = sparse_forms.sparse_collective(name, p, 4 * elements, k, ALPHA, BETA, GAMMA, MERGE)
         assert seconds(name, p, elements, k) == pytest.approx(expected, **EXACT)
 
 
@@ -71,11 +71,11 @@ def test_arithmetic_does_not_change_the_time(name: str, p: int) -> None:
 def test_shorter_elements(codec: str) -> None:
     p, k = 4, 4000
     element = Wire(k, codec).bytes / k
-    assert 4 < element < forms.ELEMENT == Wire(k).bytes / k
+    assert 4 < element < sparse_forms.ELEMENT == Wire(k).bytes / k
     for name in ("topk", "topk_ring"):
-        expected = forms.sparse_collective(name, p, 0, k, ALPHA, BETA, element=element)
+        expected = sparse_forms.sparse_collective(name, p, 0, k, ALPHA, BETA, element=element)
         assert seconds(name, p, 10 * k, k, codec=codec) == pytest.approx(expected, **EXACT)
-    wire = forms.gtopk_tree(p, k, ALPHA, BETA, MERGE, element)
+    wire = sparse_forms.gtopk_tree(p, k, ALPHA, BETA, MERGE, element)
     assert seconds("gtopk", p, 10 * k, k, codec=codec) == pytest.approx(wire, **EXACT)
 
 
@@ -83,22 +83,24 @@ def test_shorter_elements(codec: str) -> None:
 def test_powers_of_two_are_the_table_s(p: int) -> None:
     m, density = 100e6, 0.001
     k, in_bytes, log = round(density * m / 4), density * m, math.log2(p)  # Table I: k = rho m
-    assert forms.topk_doubling(p, k, ALPHA, BETA) == pytest.approx(log * ALPHA + 2 * (p - 1) * in_bytes * BETA)
-    assert forms.gtopk_tree(p, k, ALPHA, BETA) == pytest.approx(2 * log * ALPHA + 4 * in_bytes * log * BETA)
-    assert forms.gtopk_tree(p, k, ALPHA, BETA, MERGE) == pytest.approx(forms.gtopk_rounds(p, k, ALPHA, BETA, MERGE))
-    dense = forms.dense(p, int(m), ALPHA, BETA)
+    assert sparse_forms.topk_doubling(p, k, ALPHA, BETA) == pytest.approx(log * ALPHA + 2 * (p - 1) * in_bytes * BETA)
+    assert sparse_forms.gtopk_tree(p, k, ALPHA, BETA) == pytest.approx(2 * log * ALPHA + 4 * in_bytes * log * BETA)
+    assert sparse_forms.gtopk_tree(p, k, ALPHA, BETA, MERGE) == pytest.approx(
+        forms.gtopk_rounds(p, k, ALPHA, BETA, MERGE)
+    )
+    dense = sparse_forms.dense(p, int(m), ALPHA, BETA)
     assert dense == pytest.approx(2 * (p - 1) * ALPHA + 2 * (p - 1) / p * m * BETA)
 
 
 @pytest.mark.parametrize("p", [3, 5, 6, 7, 12, 31])
 def test_other_numbers_of_ranks_are_within_the_rounds(p: int) -> None:
     for k in (1, 25_000):
-        tree = forms.gtopk_tree(p, k, ALPHA, BETA, MERGE)
+        tree = sparse_forms.gtopk_tree(p, k, ALPHA, BETA, MERGE)
         assert 0 < tree < forms.gtopk_rounds(p, k, ALPHA, BETA, MERGE)
 
 
 def test_one_rank_sends_nothing() -> None:
-    assert {forms.sparse_collective(name, 1, 400, 10, ALPHA, BETA, GAMMA, MERGE) for name in NAMES} == {0.0}
+    assert {sparse_forms.sparse_collective(name, 1, 400, 10, ALPHA, BETA, GAMMA, MERGE) for name in NAMES} == {0.0}
 
 
 def test_ranks_agree_on_what_comes_out() -> None:
@@ -192,8 +194,8 @@ def gtopk_of(fabric, vector: torch.Tensor) -> None:
 @pytest.mark.parametrize("p", range(2, 34))
 def test_a_broadcast_takes_its_rounds_where_links_share(p: int) -> None:
     """ceil(log2 p) (alpha + n beta): all of it for a power of two, its n beta for any p, and never more."""
-    found, rounds = on_shared_links(collectives.binomial_broadcast, p, FAIR), forms.rounds(p)
-    assert found == pytest.approx(forms.broadcast(p, N, FAIR_ALPHA, FAIR_BETA), rel=FAIR_ROUNDING)
+    found, rounds = on_shared_links(collectives.binomial_broadcast, p, FAIR), collective_forms.rounds(p)
+    assert found == pytest.approx(collective_forms.broadcast(p, N, FAIR_ALPHA, FAIR_BETA), rel=FAIR_ROUNDING)
     assert found <= rounds * (FAIR_ALPHA + N * FAIR_BETA) * (1 + FAIR_ROUNDING)
     if p & (p - 1) == 0:
         assert found == pytest.approx(rounds * (FAIR_ALPHA + N * FAIR_BETA), rel=FAIR_ROUNDING)
@@ -208,8 +210,8 @@ def test_a_broadcast_takes_its_rounds_where_links_share(p: int) -> None:
 def test_trees_stay_within_their_rounds_where_links_share(p: int, gamma: float) -> None:
     """Exactly the form's for a power of two; for other p two children's messages may come in together."""
     exchange = FAIR_ALPHA + N * (FAIR_BETA + gamma)
-    reduce = forms.rounds(p) * exchange
-    broadcast = forms.rounds(p) * (FAIR_ALPHA + N * FAIR_BETA)
+    reduce = collective_forms.rounds(p) * exchange
+    broadcast = collective_forms.rounds(p) * (FAIR_ALPHA + N * FAIR_BETA)
     found = (
         on_shared_links(collectives.binomial_reduce, p, FAIR, gamma),
         on_shared_links(collectives.tree_allreduce, p, FAIR, gamma),
@@ -217,7 +219,7 @@ def test_trees_stay_within_their_rounds_where_links_share(p: int, gamma: float) 
     assert found[0] <= reduce * (1 + FAIR_ROUNDING) and found[1] <= (reduce + broadcast) * (1 + FAIR_ROUNDING)
     if p & (p - 1) == 0:
         assert found == (pytest.approx(reduce, rel=FAIR_ROUNDING), pytest.approx(reduce + broadcast, rel=FAIR_ROUNDING))
-    merged = reduce + forms.rounds(p) * N * gamma + broadcast  # a merge reads both messages
+    merged = reduce + collective_forms.rounds(p) * N * gamma + broadcast  # a merge reads both messages
     assert on_shared_links(gtopk_of, p, FAIR, gamma) <= merged * (1 + FAIR_ROUNDING)
 
 
@@ -246,7 +248,7 @@ def textbook(p: int, n: int, alpha: float, gamma: float) -> float:
 def test_the_time_is_the_printed_one(p: int) -> None:
     """To rounding the closed form, which is the textbook's sum of rounds, or less where summing takes time."""
     for n, alpha, gamma in ((n, alpha, gamma) for n in SIZES for alpha in ALPHAS for gamma in GAMMAS):
-        form = forms.recursive_doubling(p, n, alpha, DOUBLING_BETA, gamma)
+        form = collective_forms.recursive_doubling(p, n, alpha, DOUBLING_BETA, gamma)
         assert of_doubling(p, n, Network(alpha, DOUBLING_BETA), gamma) == pytest.approx(form, rel=ROUNDING), (
             n,
             alpha,

@@ -8,7 +8,7 @@ from itertools import product
 import pytest
 import torch
 
-from repro.algorithms.timing import closed_forms as forms
+from repro.algorithms.timing import collective_forms
 from repro.algorithms.timing.collective_forms import _pipeline
 from repro.core.errors import InputError
 from repro.fabric.codecs import codec
@@ -16,6 +16,7 @@ from repro.fabric.collectives import dense as collectives
 from repro.fabric.collectives.compressed import CompressedAllreduce
 from repro.fabric.costs import Costs
 from repro.fabric.virtual import fabric as virtual
+from tests.support import forms
 
 ROUNDING = 1e-11
 BETA = 1e-9
@@ -46,7 +47,9 @@ def test_equal_pieces(p: int, m: int) -> None:
         found = simulate(p, n // 4, network, costs, m)
         form = 3e-6 + forms.ring_pipelined_even(p, alpha, c, ratio * c, m)
         assert found == pytest.approx(form, rel=ROUNDING), (alpha / c, ratio)
-        assert forms.ring_pipelined(p, n, alpha, BETA, ratio * BETA, 3e-6, m) == pytest.approx(form, rel=ROUNDING)
+        assert collective_forms.ring_pipelined(p, n, alpha, BETA, ratio * BETA, 3e-6, m) == pytest.approx(
+            form, rel=ROUNDING
+        )
         assert forms.piece_stages(p, n, BETA, costs, codec("none"), m) == pytest.approx((c, ratio * c, m))
 
 
@@ -58,7 +61,7 @@ def test_any_length(p: int, elements: int) -> None:
     for pieces, alpha, gamma in product((1, 2, 3, 4, 9), (0.0, 3e-9, 1e-4), (0.0, 4e-10, 3e-9)):
         network, costs = virtual.Network(alpha, BETA), reducing(gamma)
         found = simulate(p, elements, network, costs, pieces)
-        exact = forms.ring_pipelined(p, 4 * elements, alpha, BETA, gamma, pieces=pieces)
+        exact = collective_forms.ring_pipelined(p, 4 * elements, alpha, BETA, gamma, pieces=pieces)
         assert found == pytest.approx(exact, rel=ROUNDING), (pieces, alpha, gamma)
         wire, work, m = forms.piece_stages(p, 4 * elements, BETA, costs, codec("none"), pieces)
         assert exact <= forms.ring_pipelined_even(p, alpha, wire, work, m) * (1 + ROUNDING)
@@ -91,13 +94,13 @@ def test_with_a_codec(name: str, p: int, alpha: float) -> None:
             allreduce.decompress(allreduce.reduce(allreduce.compress(gradient)), gradient)
             return fabric.now()
 
-        compress, decompress = forms.codec_device(n, CODEC_COSTS, codec(name))
+        compress, decompress = collective_forms.codec_device(n, CODEC_COSTS, codec(name))
         known = (p, n, alpha, BETA, CODEC_COSTS, codec(name))
-        ring = forms.ring_pipelined_encoded(*known, pieces)
+        ring = collective_forms.ring_pipelined_encoded(*known, pieces)
         found = max(virtual.run(p, main, network, CODEC_COSTS))
         assert found == pytest.approx(compress + ring + decompress, rel=ROUNDING)
         if pieces == 1 and p > 1:
-            assert ring == pytest.approx(forms.ring_encoded(*known), rel=ROUNDING)
+            assert ring == pytest.approx(collective_forms.ring_encoded(*known), rel=ROUNDING)
         if elements % (p * pieces) == 0:
             stages = forms.piece_stages(p, n, BETA, CODEC_COSTS, codec(name), pieces)
             even = CODEC_COSTS.seconds("sync") + forms.ring_pipelined_even(p, alpha, *stages)
@@ -140,14 +143,14 @@ def test_regimes() -> None:
 def test_reduction_is_hidden_where_the_network_is_slower() -> None:
     """Section 3.2: "since the communication time is often larger than the reduction time, the latter can be hidden"."""
     p, n = 4, 4 * 960_000
-    plain = forms.ring(p, n, 1e-5, BETA, 0.9 * BETA)
-    pipelined = forms.ring_pipelined(p, n, 1e-5, BETA, 0.9 * BETA, pieces=8)
+    plain = collective_forms.ring(p, n, 1e-5, BETA, 0.9 * BETA)
+    pipelined = collective_forms.ring_pipelined(p, n, 1e-5, BETA, 0.9 * BETA, pieces=8)
     assert pipelined == pytest.approx(2 * (p - 1) / p * n * BETA + 1e-5, rel=ROUNDING)
     assert plain - pipelined == pytest.approx((p - 1) / p * n * 0.9 * BETA + (2 * (p - 1) - 1) * 1e-5, rel=1e-9)
 
 
 def test_pieces_are_at_least_one() -> None:
-    assert forms.PIECES == collectives.PIECES
+    assert collective_forms.PIECES == collectives.PIECES
     with pytest.raises(InputError, match="pieces 0"):
         virtual.run(1, lambda f: CompressedAllreduce(f, 4, "none", "ring_pipelined", pieces=0), virtual.Network(0, 0))
 
@@ -164,6 +167,6 @@ def test_a_late_rank_delays_by_its_delay_at_most(late: int) -> None:
         return fabric.now(), vector.tolist()
 
     ends = virtual.run(4, main, network, costs)
-    form = forms.ring_pipelined(4, 4 * 48, 1e-6, BETA, 4e-10)
+    form = collective_forms.ring_pipelined(4, 4 * 48, 1e-6, BETA, 4e-10)
     assert max(end for end, _ in ends) <= (1.0 + form) * (1 + ROUNDING)
     assert all(total == [6.0] * 48 for _, total in ends)

@@ -7,7 +7,7 @@ import json
 import pytest
 import torch
 
-from repro.algorithms.timing import closed_forms as forms
+from repro.algorithms.timing import collective_forms, sparse_forms
 from repro.bench import goals, gtopk, gtopk_authors, gtopk_memory, selection, sparse_calls
 from repro.bench.calls import checker, pattern
 from repro.bench.collective import bench_collective, table
@@ -27,9 +27,9 @@ def simulated(name: str, ranks: int, nbytes: int = 100_000_000, codec: str = "no
 def test_table_1_from_the_shell(ranks: int) -> None:
     k = 25_000
     wanted = {
-        "dense": forms.ring(ranks, 100_000_000, ALPHA, BETA),
-        "topk": forms.topk_doubling(ranks, k, ALPHA, BETA),
-        "gtopk": forms.gtopk_tree(ranks, k, ALPHA, BETA),
+        "dense": collective_forms.ring(ranks, 100_000_000, ALPHA, BETA),
+        "topk": sparse_forms.topk_doubling(ranks, k, ALPHA, BETA),
+        "gtopk": sparse_forms.gtopk_tree(ranks, k, ALPHA, BETA),
     }
     for name, seconds in wanted.items():
         result = simulated(name, ranks, density=None if name == "dense" else 0.001)
@@ -37,7 +37,10 @@ def test_table_1_from_the_shell(ranks: int) -> None:
         assert result["closed_form"] == pytest.approx(seconds, rel=1e-11)
         assert result["density"] == (None if name == "dense" else 0.001)
     ring = simulated("topk", ranks, allgather="ring")
-    assert ring["closed_form"] == pytest.approx(forms.topk_ring(ranks, k, ALPHA, BETA)) and ring["allgather"] == "ring"
+    assert (
+        ring["closed_form"] == pytest.approx(sparse_forms.topk_ring(ranks, k, ALPHA, BETA))
+        and ring["allgather"] == "ring"
+    )
 
 
 def test_the_table_says_density_and_k() -> None:

@@ -9,8 +9,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repro.algorithms.timing import closed_forms as forms
 from repro.fabric.virtual.fabric import Network, run
+from tests.support import forms
 from tests.support.virtual import ALPHA, BETA, KB, close
 
 FAIR = Network(ALPHA, BETA, fair=True)

@@ -18,6 +18,7 @@ from repro.fabric.collectives.partial import PartialAllreduce
 from repro.fabric.collectives.send_buffer import TopK, Whole
 from repro.fabric.costs import Costs
 from repro.fabric.virtual import fabric as virtual
+from tests.support import forms
 
 ALPHA, BETA = 1e-4, 1e-9
 NETWORK = virtual.Network(ALPHA, BETA)
@@ -128,7 +129,7 @@ def test_nobody_waits_for_a_late_rank_in_solo(delays, seed):
     size = len(delays[0])
     nbytes = 4 * (len(delays) * size + 2 * size)
     rounds = 2 + (size - 1).bit_length()  # two more where P is no power of two
-    longest = 2 * (eager_forms.activation_s(size, ALPHA, BETA) + rounds * (ALPHA + nbytes * BETA))
+    longest = 2 * (forms.activation_s(size, ALPHA, BETA) + rounds * (ALPHA + nbytes * BETA))
     for rank in run(delays, "solo", seed=seed):
         assert max(rank.seconds) <= longest
 
@@ -139,7 +140,7 @@ def test_staleness_has_the_bound_that_follows_from_the_delays(delays):
     """Lemma 5.1 (4), for solo."""
     size = len(delays[0])
     with_compute = [[COMPUTE + delay for delay in step] for step in delays]
-    latency = 4 * eager_forms.activation_s(size, ALPHA, BETA) + 8 * 4 * ALPHA
+    latency = 4 * forms.activation_s(size, ALPHA, BETA) + 8 * 4 * ALPHA
     bound = eager_forms.staleness_bound(delays, COMPUTE, latency)
     for rank in run(with_compute, "solo"):
         assert max(rank.delays, default=0) <= bound
@@ -205,7 +206,7 @@ def test_a_round_takes_activation_and_recursive_doubling(size):
     nbytes = 4 * (n + 2 * size)
     collective = recursive_doubling(size, nbytes, ALPHA, BETA, 1e-9)
     # the farthest rank is told last, and starts last
-    assert seen[0].seconds[0] == pytest.approx(eager_forms.activation_s(size, ALPHA, BETA) + collective, rel=1e-3)
+    assert seen[0].seconds[0] == pytest.approx(forms.activation_s(size, ALPHA, BETA) + collective, rel=1e-3)
 
 
 @pytest.mark.parametrize("size", [3, 5, 6, 7, 9, 11, 13, 15, 21])
@@ -214,7 +215,7 @@ def test_a_round_off_powers_of_two_takes_at_most_one_long_message_more(size):
     n = 250_000
     seen = run([[0.0] + [1.0] * (size - 1)], "solo", gradients=torch.ones(size, 1, n))
     nbytes = 4 * (n + 2 * size)
-    form = eager_forms.activation_s(size, ALPHA, BETA) + recursive_doubling(size, nbytes, ALPHA, BETA)
+    form = forms.activation_s(size, ALPHA, BETA) + recursive_doubling(size, nbytes, ALPHA, BETA)
     assert seen[0].seconds[0] <= form + nbytes * BETA
 
 
@@ -236,7 +237,7 @@ def test_every_rank_can_tell_all_others(size, root):
 
     found = virtual.run(size, main, NETWORK)
     dimensions = (size - 1).bit_length()
-    last, form = max(after for after, _ in found), eager_forms.activation_s(size, ALPHA, BETA)
+    last, form = max(after for after, _ in found), forms.activation_s(size, ALPHA, BETA)
     assert last <= form * 1.001
     if size & (size - 1) == 0:  # else there are short cuts: two dimensions may lead to one rank
         assert last == pytest.approx(form, rel=1e-3)

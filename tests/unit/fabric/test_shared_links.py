@@ -9,12 +9,11 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from repro.algorithms.timing import closed_forms as forms
 from repro.core.errors import InputError
 from repro.experiment import testbeds
 from repro.fabric.virtual.fabric import Network, run
 from repro.rank import factory
-from tests.support import probes
+from tests.support import forms, probes
 from tests.support.virtual import ALPHA, BETA, KB, close, message
 
 LOCAL_ALPHA, LOCAL_BETA = 1e-4, 1e-7

@@ -12,12 +12,13 @@ from pathlib import Path
 import pytest
 
 from repro import models
-from repro.algorithms.timing import closed_forms as forms
+from repro.algorithms.timing import collective_forms
 from repro.core.errors import FaultError, InputError
 from repro.experiment import config, testbeds
 from repro.launch.namespaces import network, private, sweep
 from repro.rank import factory
 from repro.training.device_times import block_flops, block_seconds, compute_seconds
+from tests.support import forms
 from tests.support.cli import refused, repro
 from tests.support.virtual import close
 
@@ -140,7 +141,7 @@ def communication_s(of: dict) -> float:
     n = 4 * sum(p.numel() for p in vgg19_22k().parameters())
     network = (of["alpha_s"], of["beta_s_per_byte"], of["hosts"], of["local_alpha_s"], of["local_beta_s_per_byte"])
     one_way = forms.all_pull(NODES, n, *network)
-    sums = (NODES - 1) * forms.largest_block(NODES, n) * of["gamma_s_per_byte"]
+    sums = (NODES - 1) * collective_forms.largest_block(NODES, n) * of["gamma_s_per_byte"]
     return of["startup_s"] + of["alpha_s"] + 2 * one_way + sums
 
 

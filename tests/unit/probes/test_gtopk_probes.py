@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from repro.algorithms.timing import closed_forms as forms
+from repro.algorithms.timing import sparse_forms
 from repro.algorithms.timing.sparse_forms import NAMES
 from repro.core.errors import InputError
 from repro.experiment import testbeds
@@ -88,7 +88,7 @@ def test_the_collectives_take_table_1_s_time(tmp_path):
     for row in result["rows"]:
         name, p, n, k = (row[key] for key in ("algorithm", "ranks", "bytes", "k"))
         assert k == round(0.001 * n / 4) and row["density"] == 0.001
-        assert row["seconds"]["median"] == exactly(forms.sparse_collective(name, p, n, k, ALPHA, BETA))
+        assert row["seconds"]["median"] == exactly(sparse_forms.sparse_collective(name, p, n, k, ALPHA, BETA))
         assert row["closed_form_s"] == exactly(row["seconds"]["median"])
         assert row["wire_bytes"] == (n if name == "dense" else 8 * k)
     by = {(row["algorithm"], row["ranks"], row["bytes"]): row for row in result["rows"]}

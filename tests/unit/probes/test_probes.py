@@ -9,7 +9,6 @@ import pytest
 import torch
 
 from repro import models
-from repro.algorithms.timing import closed_forms
 from repro.core.errors import InputError
 from repro.core.phases import PHASES
 from repro.core.registry import PROBES
@@ -21,6 +20,7 @@ from repro.probes.shared.steps import summarise
 from repro.probes.shared.tracing import TracingFabric
 from repro.rank import factory
 from repro.training.device_times import block_seconds
+from tests.support import forms
 from tests.support.cli import repro
 from tests.support.probes import PARAMETERS, TESTBED, check, configuration, divisible, exactly, run
 
@@ -92,7 +92,7 @@ def test_equations_as_printed_stand_beside_what_resources_allow(tmp_path):
     l_up, l_for, l_back = (found["compute"][f"{name}_s"] for name in ("update", "forward", "backward"))
     assert rows["Pipe-SGD"]["equation"] == "(5)"
     assert rows["Pipe-SGD"]["printed_s"] == exactly(
-        closed_forms.pipe_sequential(1, l_up, l_for, l_back, 4, 4 * PARAMETERS, *network)
+        forms.pipe_sequential(1, l_up, l_for, l_back, 4, 4 * PARAMETERS, *network)
     )
     assert rows["Pipe-SGD"]["efficiency_predicted"] == exactly(1.0)  # compute bound: equation (7)
     assert rows["D-Sync"]["printed_s"] == exactly(rows["D-Sync"]["predicted_s"])
@@ -196,7 +196,7 @@ def test_a_codecs_work_and_the_communication_alone(tmp_path, workers):
     assert one["work_s"] == exactly(n * (encode + decode) + hops)
     piece = codec("ternary").wire_bytes(n // 4 // p // 4)
     for seconds, wire in (("communication_uncompressed_s", n / p / 4), ("communication_compressed_s", piece)):
-        even = closed_forms.ring_pipelined_even(p, TESTBED["alpha_s"], wire * TESTBED["beta_s_per_byte"], 0.0, 4)
+        even = forms.ring_pipelined_even(p, TESTBED["alpha_s"], wire * TESTBED["beta_s_per_byte"], 0.0, 4)
         assert one[seconds] == exactly(even + TESTBED["sync_s"])
     assert one["per_compressed"] == exactly(one["work_s"] / one["communication_compressed_s"])
 

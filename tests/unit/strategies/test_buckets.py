@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from repro import strategies
-from repro.algorithms.timing import closed_forms
+from repro.algorithms.timing import collective_forms
 from repro.core.errors import InputError
 from repro.experiment.expand import expand
 from repro.experiment.identify import identify
@@ -230,7 +230,7 @@ def communication(L: int, workers: int, costs: Costs = small.COSTS) -> list[floa
     """Seconds of each segment's ring, in the order of the backward pass."""
     network, gamma, sync = small.NETWORK, costs.seconds_per_byte["reduce"], costs.fixed_seconds["sync"]
     sizes = [4 * (s.end - s.start) for s in balanced_buckets(list(model().children()), L)][::-1]
-    return [closed_forms.ring(workers, n, network.alpha, network.beta, gamma, sync) for n in sizes]
+    return [collective_forms.ring(workers, n, network.alpha, network.beta, gamma, sync) for n in sizes]
 
 
 def ready_times(blocks: BlockSeconds, L: int) -> list[float]:

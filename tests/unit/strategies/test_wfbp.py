@@ -11,7 +11,7 @@ import torch.distributed as dist
 from torch import nn
 
 from repro import models, strategies
-from repro.algorithms.timing import closed_forms as forms
+from repro.algorithms.timing import collective_forms, step_forms
 from repro.core.errors import InputError
 from repro.experiment.expand import expand
 from repro.fabric.codecs import codec
@@ -156,12 +156,14 @@ def test_a_step_takes_what_the_closed_form_says(workers, name, limit, scale):
     sizes, done, backward = [4 * (b.end - b.start) for b in cut], 4, []
     for bucket, n in zip(cut, sizes):  # blocks whose pass has to end before it leaves
         lowest = min(bucket.blocks.start, done)
-        backward.append(sum(blocks.backward[lowest:done]) + forms.codec_device(n, costs, used)[0])
+        backward.append(sum(blocks.backward[lowest:done]) + collective_forms.codec_device(n, costs, used)[0])
         done = lowest
     network = small.NETWORK.alpha, small.NETWORK.beta
-    communication = [forms.ring_encoded(workers, n, *network, costs, used) for n in sizes]
-    update = costs.seconds("update", 4 * sum(SIZES)) + sum(forms.codec_device(n, costs, used)[1] for n in sizes)
-    expected = forms.pipe_segmented_limited(1, 1, update, sum(blocks.forward), backward, communication)
+    communication = [collective_forms.ring_encoded(workers, n, *network, costs, used) for n in sizes]
+    update = costs.seconds("update", 4 * sum(SIZES)) + sum(
+        collective_forms.codec_device(n, costs, used)[1] for n in sizes
+    )
+    expected = step_forms.pipe_segmented_limited(1, 1, update, sum(blocks.forward), backward, communication)
     options = {"codec": name, "bucket_mb": mib(limit), "first_bucket_mb": mib(limit)}
     assert run(options, workers=workers, blocks=blocks, costs=costs).seconds == pytest.approx(12 * expected, rel=1e-9)
 

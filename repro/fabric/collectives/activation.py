@@ -1,4 +1,5 @@
-"""Who starts the rounds of a partial collective, and how the others hear of it (eager-SGD, sections 4.1.1 and 4.2)."""
+"""Activation of the rounds of a partial collective: who starts one, and how all ranks learn of it (eager-SGD 4.1.1,
+4.2)."""
 
 from __future__ import annotations
 
@@ -11,10 +12,10 @@ import torch
 from repro.core.errors import InputError, unknown
 from repro.fabric.base import ANY_SOURCE, SIGNALS, Fabric, Work
 
-SOLO, MAJORITY, QUORUM = "solo", "majority", "quorum"  # who starts a round (section 4)
+SOLO, MAJORITY, QUORUM = "solo", "majority", "quorum"  # which rank starts a round (section 4)
 INITIATORS = (SOLO, MAJORITY, QUORUM)
 TAG = 1 << 13
-# What a message of two int64 (what, round) says, besides an activation's dimension, which is 0 or more.
+# A message is two int64 (what, round), where `what` is an activation's dimension (0 or more) or one of these.
 ARRIVED, CLOSE = -1, -2
 
 
@@ -31,21 +32,21 @@ def check(initiator: str, quorum: int | None, size: int | None = None) -> None:
 
 
 class Activation:
-    """Starts every round once on every rank, whoever and however many are its initiators.
+    """Starts every round once on every rank, whatever the number of its initiators.
 
-    solo      whoever comes to a round initiates it (section 4.1)
-    majority  one rank alone does, drawn for each round from a seed that all ranks share (section 4.2)
-    quorum    ours: the drawn rank initiates the round as soon as `quorum` ranks have told it that they came, itself
-              among them or not; 1 is solo by way of another rank, P is a synchronous collective. Section 8 leaves the
-              spectrum as future work.
+    solo      every rank that reaches a round initiates it (section 4.1)
+    majority  one rank initiates it, drawn for each round from a seed that all ranks share (section 4.2)
+    quorum    ours: the drawn rank initiates the round as soon as `quorum` ranks have told it that they arrived, whether
+              or not it is one of them; 1 is solo by way of another rank, P is a synchronous collective. The paper's
+              section 8 leaves this spectrum as future work.
 
-    The broadcast of an activation is the union of P binomial trees: in dimension d a rank sends to the rank whose
-    number differs in bit d (P a power of two, as in Figure 6), or to the one 2^d above it (other P). A rank that is
-    activated by dimension d sends in those above d, an initiator in all; each of these sends is consumable: done once
-    a round, however many activations come in.
+    An activation is broadcast by the union of P binomial trees: in dimension d a rank sends to the rank whose number
+    differs in bit d (P a power of two, as in Figure 6), or to the one 2^d above it (other P). A rank activated in
+    dimension d sends in the dimensions above d, an initiator in all. Each of these sends is consumable: it happens once
+    in a round, however many activations arrive.
 
-    `start(round)` is called once a round, in the task of whoever was first to know. Messages are received by a task of
-    their own, so that an activation is passed on also while the rank computes or is in the middle of a round.
+    `start(round)` is called once for each round, in the task that learns of it first. A task of its own receives
+    messages, so that a rank forwards activations while it computes or executes a round.
     """
 
     def __init__(
@@ -63,9 +64,9 @@ class Activation:
         self.dimensions = (fabric.size - 1).bit_length()
         self.lock = fabric.lock()
         self.done = 0  # rounds below this one have ended here
-        self.begun: set[int] = set()  # of those from `done` on
-        self.sent_in: dict[int, set[int]] = defaultdict(set)  # round -> dimensions: what has been consumed
-        self.arrivals: Counter[int] = Counter()  # round -> how many ranks have told this one that they came
+        self.begun: set[int] = set()  # rounds from `done` on that have started
+        self.sent_in: dict[int, set[int]] = defaultdict(set)  # round -> the dimensions in which it was sent
+        self.arrivals: Counter[int] = Counter()  # round -> the number of ranks that told this one that they arrived
         self.sends: list[Work] = []
         self.messages_to = [0] * fabric.size
         self.task = fabric.spawn(self._listen, "activation")
@@ -81,11 +82,11 @@ class Activation:
             self._activate(round_)
 
     def designated(self, round_: int) -> int:
-        """The rank drawn for a round, the same on every rank and after every resume."""
+        """The rank that is drawn for a round, the same on all ranks and after every resume."""
         return random.Random(f"{self.seed}/{round_}").randrange(self.fabric.size)
 
     def finished(self, round_: int) -> None:
-        """The round has ended on this rank: so all have begun it, and what still comes in of it says nothing new."""
+        """The round has ended on this rank, so all ranks have started it, and its late messages can be ignored."""
         with self.lock:
             self.done = round_ + 1
             self.begun.discard(round_)
@@ -93,7 +94,7 @@ class Activation:
             self.arrivals.pop(round_, None)
 
     def resume(self, round_: int) -> None:
-        """Go on with this round as the next; before any rank comes to it."""
+        """Continue with this round, before any rank reaches it."""
         with self.lock:
             self.done = round_
 
@@ -105,9 +106,9 @@ class Activation:
             send.wait()
 
     def close(self) -> None:
-        """Take in what the others have sent, then end the task; all ranks call it, no round may be under way."""
+        """Receive all pending messages, then end the task. All ranks call it, when no round is in progress."""
         self.settle()
-        told = self.fabric.exchange(self.messages_to)  # what each rank sent to each
+        told = self.fabric.exchange(self.messages_to)  # how many messages each rank sent to each
         with self.lock:
             self._send(self.fabric.rank, CLOSE, sum(counts[self.fabric.rank] for counts in told))
         self.task.join()
@@ -120,7 +121,7 @@ class Activation:
         return me ^ (1 << dimension) if power_of_two else (me + (1 << dimension)) % size
 
     def _activate(self, round_: int, dimension: int = -1) -> None:
-        """The round begins, if it has not; dimension: by which the activation came in, -1 for the initiator's own."""
+        """Start the round, unless it has started. dimension: of the received activation; -1: the initiator's own."""
         with self.lock:
             if round_ < self.done:
                 return

@@ -1,4 +1,4 @@
-"""The allreduce by the name of its algorithm, which every fabric has: `Fabric`, and the collectives written on it."""
+"""`Fabric` with an allreduce whose algorithm is chosen by name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from repro.fabric.meta_tensors import div
 
 
 class FabricWithAlgorithms(Fabric):
-    """What real and virtual fabrics share: reductions by the algorithms of `repro.fabric.collectives.dense`."""
+    """The base of real and virtual fabrics: reductions by the algorithms of `repro.fabric.collectives.dense`."""
 
     def allreduce(
         self,
@@ -39,7 +39,7 @@ class FabricWithAlgorithms(Fabric):
             self.auto = self.find_auto()
 
     def find_auto(self) -> Crossover:
-        """What `auto` is on this fabric: where time is virtual, what it has in the library's place."""
+        """The choice for "auto" on this fabric; in virtual time always the textbook ring."""
         return Crossover(None, "virtual time: the library's allreduce is the textbook's ring, nothing is measured")
 
     def reduce_scatter(self, tensor: torch.Tensor, channel: int = MAIN) -> torch.Tensor:

@@ -1,7 +1,7 @@
-"""Which allreduce `auto` is: the library's own, or from a size on that was measured at start the pipelined ring.
+"""The allreduce "auto": the library's own, or the pipelined ring for vectors above a size measured at start.
 
-On TCP links the pipelined ring carries large vectors at nearly the links' rate, which no library's choice is sure to;
-short ones want the fewest rounds, which is what libraries are good at. `repro.fabric.collectives.crossover` measures.
+On TCP links the pipelined ring carries large vectors at nearly the links' rate, which not every library does; libraries
+are good at short vectors, which need few rounds. `repro.fabric.collectives.crossover` measures the size.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ NATIVE, RING = "native", "ring_pipelined"
 
 @dataclass(frozen=True)
 class Point:
-    """What a vector of so many bytes took, in seconds: the slowest rank's, the least of a few."""
+    """The seconds of an allreduce of a size: the slowest rank's, the minimum of a few repetitions."""
 
     bytes: int
     native_s: float
@@ -25,19 +25,22 @@ class Point:
 
 @dataclass(frozen=True)
 class Crossover:
-    """above_bytes: from where on vectors take the pipelined ring; None: all are the library's."""
+    """Vectors of at least `above_bytes` use the pipelined ring; None: all use the library."""
 
     above_bytes: int | None
     why: str
     measured: tuple[Point, ...] = ()
 
     def algorithm(self, tensor: torch.Tensor) -> str:
-        """Of a tensor; one on a GPU is the library's, for which a ring would copy each piece to the host and back."""
+        """The algorithm for a tensor.
+
+        A GPU tensor uses the library: the ring would copy each piece to the host and back.
+        """
         large = self.above_bytes is not None and tensor.nbytes >= self.above_bytes
         return RING if large and not tensor.is_cuda else NATIVE
 
     def facts(self) -> dict[str, Any]:
-        """For the record of a run."""
+        """The choice and its measurements, for the record of a run."""
         auto = NATIVE if self.above_bytes is None else f"{RING} from {self.above_bytes} bytes"
         return {
             "auto": auto,

@@ -1,4 +1,4 @@
-"""What the collectives share: how a vector is cut, the tags they use, what a hop costs in virtual time."""
+"""Shared by the collectives: cutting a vector, their tags, the cost of a hop in virtual time."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import torch
 from repro.fabric.base import Fabric
 from repro.fabric.codecs import Codec
 
-# Tags of their own, so that messages which nobody has received yet never meet a collective. MPI promises 32767 of them.
+# The collectives' own tags, so that they never match a pending message. MPI guarantees 32,767 tags.
 TAG = 1 << 14
 
 
 def bounds(n: int, parts: int) -> list[tuple[int, int]]:
-    """`parts` consecutive ranges that cover n elements and differ by at most one in length."""
+    """`parts` consecutive ranges of n elements whose lengths differ by at most one."""
     return [(i * n // parts, (i + 1) * n // parts) for i in range(parts)]
 
 
 def chunks(vector: torch.Tensor, parts: int) -> list[torch.Tensor]:
-    """Views of a vector (n,) cut at `bounds`; without contents (on the meta device) those of a length are the same."""
+    """Views of a vector (n,) cut at `bounds`; on the meta device, views of equal length are one object."""
     cuts = bounds(vector.numel(), parts)
     if vector.is_meta:
         of_length = {n: vector[:n] for n in {end - start for start, end in cuts}}
@@ -26,9 +26,9 @@ def chunks(vector: torch.Tensor, parts: int) -> list[torch.Tensor]:
 
 
 def piece_bounds(n: int, parts: int, pieces: int) -> list[tuple[int, int]]:
-    """`bounds`, each of the blocks cut again into `pieces` consecutive pieces (fewer where no block is that long).
+    """The ranges of `bounds`, each cut into `pieces` consecutive pieces, or fewer if no range is that long.
 
-    Every block has the same number of pieces; those of blocks that are an element short may be empty.
+    Every range has the same number of pieces, of which some may be empty.
     """
     blocks = bounds(n, parts)
     pieces = max(1, min(pieces, max(end - start for start, end in blocks)))
@@ -36,7 +36,7 @@ def piece_bounds(n: int, parts: int, pieces: int) -> list[tuple[int, int]]:
 
 
 def synchronise(fabric: Fabric) -> None:
-    """S of equation (5), where it is known."""
+    """Spend S of Pipe-SGD's equation (5), in virtual time."""
     if sync := fabric.costs.seconds("sync"):
         with fabric.compute(sync, resource=None):
             pass

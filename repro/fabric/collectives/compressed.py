@@ -12,7 +12,7 @@ from repro.fabric.codecs import codec
 from repro.fabric.collectives import dense as collectives
 from repro.fabric.collectives.auto import NATIVE
 
-RINGS = ("ring", "ring_pipelined")  # those with a codec inside their hops
+RINGS = ("ring", "ring_pipelined")  # algorithms with a codec inside their hops
 
 
 def check(codec_name: str, algorithm: str) -> None:
@@ -30,13 +30,13 @@ def check(codec_name: str, algorithm: str) -> None:
 class CompressedAllreduce:
     """Sums gradient vectors (n,) over all ranks of a fabric; every rank gets the same bits.
 
-    The vector is cut into `size` blocks, each compressed by itself (so `quantize8` and `ternary` have a range a block,
-    finer than the paper's one a vector: after the first hop of a ring a block is all there is to take the range from);
-    with "ring_pipelined" each block is cut again into `pieces`, and a piece is what is compressed by itself.
+    The vector is cut into `size` blocks, and each is encoded on its own: `quantize8` and `ternary` have a range for
+    each block, where the paper has one for the vector; after the first hop of a ring only a block is available. With
+    "ring_pipelined" each block is cut into `pieces`, which are encoded on their own.
 
-    A codec that draws random numbers has two streams, one for `compress` and one for the hops of `reduce`, which may
-    run in two threads: so the bits do not depend on which is ahead. `seed` and the rank choose them; allreduces beside
-    each other (buckets of a gradient) need different seeds for independent noise.
+    A codec that draws random numbers has one generator for `compress` and one for the hops of `reduce`, which may run
+    in two threads, so that the bits do not depend on their order. The rank and `seed` determine them; concurrent
+    allreduces, such as buckets of a gradient, need different seeds.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class CompressedAllreduce:
         self.fabric, self.algorithm, self.channel, self.resource = fabric, algorithm, channel, resource
         stream = 2 * (seed * 1_000_003 + fabric.rank)
         self.codec, self.hop_codec = codec(codec_name, stream), codec(codec_name, stream + 1)
-        # only the rings work on blocks; the others take the vector whole
+        # the rings work on blocks, the other algorithms on the whole vector
         if algorithm == "ring_pipelined":
             self.bounds = collectives.piece_bounds(n, fabric.size, pieces)
         else:
@@ -69,12 +69,12 @@ class CompressedAllreduce:
         self.decompress_s = costs.seconds(f"decode/{name}", 4 * n)
 
     def compress(self, gradient: torch.Tensor) -> list[torch.Tensor]:
-        """This rank's gradient as wire blocks (or pieces of them); with codec `none` they are views of it."""
+        """This rank's gradient as wire tensors of blocks or pieces; with codec `none` they are views of it."""
         with self.fabric.compute(self.compress_s, self.resource):
             return [self.codec.encode(gradient[start:end]) for start, end in self.bounds]
 
     def reduce(self, blocks: list[torch.Tensor]) -> list[torch.Tensor]:
-        """The wire blocks of the sum over ranks. Blocks; every rank calls it in the same order."""
+        """The wire tensors of the sum over ranks. It blocks; all ranks call it in the same order."""
         if self.algorithm in RINGS:
             ring = {"ring": collectives.ring_allreduce_encoded, "ring_pipelined": collectives.ring_pipelined_encoded}
             return ring[self.algorithm](self.fabric, blocks, self.lengths, self.hop_codec, self.channel)
@@ -82,22 +82,19 @@ class CompressedAllreduce:
         return blocks
 
     def decompress(self, blocks: list[torch.Tensor], out: torch.Tensor) -> torch.Tensor:
-        """The sum over ranks, into `out` (n,); nothing moves if `out` is the vector whose views the blocks are."""
+        """Decode the sum into `out` (n,); no copy if the wire tensors are views of `out`."""
         with self.fabric.compute(self.decompress_s, self.resource):
             for block, (start, end) in zip(blocks, self.bounds):
                 self.codec.decode(block, out[start:end])
         return out
 
     def state_dict(self) -> dict[str, Any]:
-        """What the next sum depends on besides its gradient: the codec's random numbers; empty for codecs without.
-
-        Called while nothing is being reduced.
-        """
+        """The state of the codec's random generators, empty for codecs without; not to be called during a reduction."""
         streams = {"compress": self.codec.state_dict(), "reduce": self.hop_codec.state_dict()}
         return {name: state for name, state in streams.items() if state}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Take up where `state_dict` was called."""
+        """Restore a `state_dict`."""
         if state:
             self.codec.load_state_dict(state["compress"])
             self.hop_codec.load_state_dict(state["reduce"])

@@ -1,4 +1,4 @@
-"""Measure at start from which size on the pipelined ring is faster than the library's own allreduce (`auto`)."""
+"""Measures, at start, from which size the pipelined ring is faster than the library's allreduce (for "auto")."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from repro.fabric.collectives.pipelined import ring_pipelined
 GROWTH = 4
 SIZES = tuple(GROWTH**power for power in range(8, 13))  # bytes: 64 KiB to 16 MiB
 REPEAT = 2
-BUDGET_S = 2.0  # of real time: no size is begun that would take longer than what is left, by the one before
-CLEARLY = 0.95  # of the library's time, which the ring must stay below to be taken
+BUDGET_S = 2.0  # of real time; a size is skipped if the time of the one before suggests that it would exceed the rest
+CLEARLY = 0.95  # the ring is chosen if it takes less than this share of the library's time
 FLOAT32 = 4
 
 
@@ -23,7 +23,7 @@ Timing = Callable[[Fabric, str, int], float]
 
 
 def find(fabric: Fabric, timing: Timing | None = None) -> Crossover:
-    """Measure it; all ranks call this, before training, and get the same answer from the same numbers.
+    """The measured crossover, the same on all ranks, which all call it before training.
 
     timing: (fabric, algorithm, bytes) -> this rank's seconds of one allreduce.
     """
@@ -32,14 +32,14 @@ def find(fabric: Fabric, timing: Timing | None = None) -> Crossover:
     time_one = timing or seconds
     points: list[Point] = []
     began = time.perf_counter()
-    fabric.exchange(None)  # polls: a rank that is late finds the cores free
+    fabric.exchange(None)  # this polls, so a late rank finds the cores free
     for nbytes in SIZES:
         started = time.perf_counter()
         warm_up = not points  # opens connections
         turns = [[time_one(fabric, name, nbytes) for name in (NATIVE, RING)] for _ in range(REPEAT + warm_up)]
         took = time.perf_counter() - started
         seen, times, starts = zip(*fabric.exchange((turns, took, started - began)))
-        # of each repetition the slowest rank's
+        # the slowest rank's time of each repetition
         slowest = [[max(rank[turn][side] for rank in seen) for side in (0, 1)] for turn in range(len(turns))]
         points.append(Point(nbytes, *(min(turn[side] for turn in slowest[warm_up:]) for side in (0, 1))))
         if max(starts) + (1 + GROWTH) * max(times) > BUDGET_S:
@@ -48,7 +48,7 @@ def find(fabric: Fabric, timing: Timing | None = None) -> Crossover:
 
 
 def decide(points: Sequence[Point]) -> Crossover:
-    """The smallest size from which on the ring was the faster at all that were measured."""
+    """The smallest size such that the ring was faster at it and at all larger measured sizes."""
     above = None
     for point in reversed(points):
         if point.ring_s >= CLEARLY * point.native_s:
@@ -63,8 +63,8 @@ def decide(points: Sequence[Point]) -> Crossover:
 
 
 def seconds(fabric: Fabric, name: str, nbytes: int) -> float:
-    """Of one allreduce on this rank, once all have come."""
-    # where sizes will do they are what training sends: the emulated fabric may shrink them
+    """This rank's seconds of one allreduce, after a barrier."""
+    # the emulated fabric shrinks meta tensors, which training without arithmetic sends
     vector = torch.zeros(nbytes // FLOAT32, device="meta" if "sizes" in fabric.capabilities else "cpu")
     fabric.barrier()
     began = fabric.now()

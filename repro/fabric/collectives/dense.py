@@ -1,4 +1,4 @@
-"""The collectives that the papers describe, written once on send and receive, for any number of ranks.
+"""The papers' collectives for dense vectors, written on send and receive for any number of ranks.
 
 Each has a fixed order of summation, so that the same algorithm on the same fabric gives the same bits. Closed forms of
 their times are in `repro.algorithms.timing`.
@@ -24,14 +24,14 @@ def ring_allreduce_encoded(
 ) -> list[torch.Tensor]:
     """Ring allreduce on compressed blocks (Pipe-SGD Figure 2 (c); 3.2: the codec sits inside each hop).
 
-    `blocks`: this rank's gradient as `size` wire tensors, block i of `lengths[i]` elements. Returns the wire tensors of
-    the sum, the same bytes on every rank: who finishes a block compresses it once and the others pass it on unopened.
+    blocks: this rank's gradient as `size` wire tensors, block i of `lengths[i]` elements. Returns the wire tensors of
+    the sum, the same bytes on every rank: the rank that finishes a block encodes it, the others forward it as it is.
     """
     p, me = fabric.size, fabric.rank
     right, left = (me + 1) % p, (me - 1) % p
     blocks = list(blocks)
     synchronise(fabric)
-    # one buffer for all hops: fresh pages would cost more than the addition; blocks differ in length by one at most
+    # one buffer for all hops, because new pages would cost more than the addition
     buffers = empty_like(max(blocks, key=len))
     for hop in range(p - 1):  # transmit and reduce
         outgoing, incoming = (me - hop) % p, (me - hop - 1) % p
@@ -59,7 +59,7 @@ def ring_allreduce(fabric: Fabric, vector: torch.Tensor, channel: int = MAIN) ->
 
 
 def ring_reduce_scatter(fabric: Fabric, vector: torch.Tensor, channel: int = MAIN) -> torch.Tensor:
-    """The sum of chunk `rank`, a view of `vector`, the rest becomes scratch: (p-1)(alpha + n/p (beta + gamma))."""
+    """The sum of chunk `rank`, a view of `vector`, whose rest is overwritten: (p-1)(alpha + n/p (beta + gamma))."""
     p, me = fabric.size, fabric.rank
     blocks = chunks(vector.view(-1), p)
     for hop in range(p - 1):
@@ -88,13 +88,14 @@ def ring_allgather(fabric: Fabric, mine: torch.Tensor, channel: int = MAIN) -> l
 def recursive_doubling_allreduce(fabric: Fabric, vector: torch.Tensor, channel: int = MAIN, paced: bool = True) -> None:
     """Sum in place: log2(p) (alpha + n beta + n gamma) for p a power of two (Thakur et al., Pipe-SGD's reference [47]).
 
-    Otherwise the ranks over the largest power of two first add theirs into a partner and get the result back at the
-    end: one more round each way. Partners add the lower rank's part first, so that both get the same bits.
+    Otherwise each rank beyond the largest power of two first adds its vector into a partner's, and gets the result at
+    the end: one more round each way. Partners add the lower rank's part first, so that both get the same bits.
 
-    Ranks with no such vector to add are a round ahead. What one sent at once to a partner that is not would come in
-    beside what the partner waits for first, and hold it up on the link that both share. So it waits for an empty
-    message from the rank that the partner waits for, which says that that rank's own has left. Without `paced` it
-    sends at once: a rank outside of the power of two then has the sum up to alpha sooner after the others.
+    Ranks without such a vector are one round ahead. If one of them sent at once to a partner that is not, its message
+    would share the partner's link with the message for which the partner waits, and delay it. With `paced` it therefore
+    first waits for an empty message from the rank for which the partner waits, which says that its message has left.
+    Without `paced` it sends at once; a rank beyond the power of two then has the sum up to alpha sooner after the
+    others.
     """
     p, me = fabric.size, fabric.rank
     flat = vector.view(-1)
@@ -104,7 +105,7 @@ def recursive_doubling_allreduce(fabric: Fabric, vector: torch.Tensor, channel: 
     cost = reduce_cost(fabric, flat.numel(), NoCodec())
 
     def left(to: int, distance: int) -> None:
-        """A message to a rank has left: its next partner, at `distance`, may send, if it waits for that."""
+        """A message to rank `to` has left: tell that rank's next partner, at `distance`, if it waits for this."""
         if paced and distance < core and ahead(to ^ distance, distance, extra):
             fabric.send(flat[:0], to ^ distance, TAG + 1 + distance, channel)
 
@@ -121,26 +122,28 @@ def recursive_doubling_allreduce(fabric: Fabric, vector: torch.Tensor, channel: 
     while distance < core:
         partner = me ^ distance
         if paced and ahead(me, distance, extra):
-            before = partner + core if distance == 1 else partner ^ distance // 2  # who sends to the partner before
+            before = (
+                partner + core if distance == 1 else partner ^ distance // 2
+            )  # the rank that sends to the partner first
             fabric.recv(flat[:0], before, TAG + 1 + distance, channel)
         receive, send = fabric.sendrecv(flat, partner, buffer, partner, TAG + 1 + distance, channel)
         send.wait()
         left(partner, 2 * distance)
         receive.wait()
         with fabric.compute(cost, "host"):
-            add(flat, buffer)  # addition of two is commutative to the bit: both partners get the same
+            add(flat, buffer)  # the addition of two floats is commutative, so both partners get the same bits
         distance *= 2
     if me < extra:
         fabric.send(flat, me + core, TAG + 1, channel)
 
 
 def ahead(rank: int, distance: int, extra: int) -> bool:
-    """Whether a rank is a round ahead of its partner at that distance (`recursive_doubling_allreduce`).
+    """Whether a rank is one round ahead of its partner at `distance` in `recursive_doubling_allreduce`.
 
-    Both have the sum of `distance` ranks by then. The first `extra` ranks had a vector to add: none of its, but one of
-    the partner's.
+    Each of the two has the sum of `distance` ranks. The first `extra` ranks had a vector to add: none of the rank's,
+    but one of the partner's.
     """
-    first = rank & -distance  # of the ranks whose sum it has
+    first = rank & -distance  # the first of the ranks whose sum it has
     return first ^ distance < extra <= first
 
 
@@ -163,10 +166,10 @@ def binomial_reduce(fabric: Fabric, vector: torch.Tensor, root: int = 0, channel
 
 
 def binomial_broadcast(fabric: Fabric, vector: torch.Tensor, root: int = 0, channel: int = MAIN) -> None:
-    """The root's tensor to all: ceil(log2 p) (alpha + n beta).
+    """Copies the root's tensor to all ranks: ceil(log2 p) (alpha + n beta).
 
-    A message leaves before the next one begins. Sent all at once they would share the sender's network card, and the
-    farthest partner, whose subtree is the largest, would have its own only when the others have theirs.
+    A rank sends one message after the other. Concurrent messages would share its NIC, and the farthest partner, whose
+    subtree is the largest, would have its message last.
     """
     p = fabric.size
     me = (fabric.rank - root) % p
@@ -189,9 +192,10 @@ def tree_allreduce(fabric: Fabric, vector: torch.Tensor, channel: int = MAIN) ->
 
 
 def server_allreduce(fabric: Fabric, vector: torch.Tensor, channel: int = MAIN) -> None:
-    """Push to the last rank, which sums its clients' vectors in rank order, then pull the sum (not the server's own).
+    """The last rank is a server: it sums its clients' vectors in rank order and returns the sum; it has no vector
+    itself.
 
-    p clients push alpha + p n beta (incast), pull alpha + p n beta.
+    For p clients the push takes alpha + p n beta (incast), and so does the pull.
     """
     server = fabric.size - 1
     if fabric.rank == server:
@@ -204,7 +208,7 @@ def server_allreduce(fabric: Fabric, vector: torch.Tensor, channel: int = MAIN) 
 
 
 def serve_sum(fabric: Fabric, total: torch.Tensor, clients: range, channel: int = MAIN, tag: int = 0) -> None:
-    """A server's half of a push: `total` becomes the sum of the clients' vectors, added in rank order."""
+    """The server's part of a push: sets `total` to the sum of the clients' vectors, added in rank order."""
     buffers = [total] + [empty_like(total) for _ in clients[1:]]
     receives = [fabric.irecv(buffer, client, tag, channel) for buffer, client in zip(buffers, clients)]
     for index, receive in enumerate(receives):
@@ -238,7 +242,7 @@ ALLREDUCE: dict[str, Callable[[Fabric, torch.Tensor, int], None]] = {
 
 
 def allreduce_algorithm(name: str) -> Callable[[Fabric, torch.Tensor, int], None]:
-    """The allreduce of that name; InputError listing the names otherwise."""
+    """The allreduce `name`; InputError listing the valid names for another."""
     if name not in ALLREDUCE:
         raise unknown("allreduce algorithm", name, [*ALLREDUCE, "native", "auto"])
     return ALLREDUCE[name]

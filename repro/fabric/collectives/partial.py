@@ -15,39 +15,42 @@ from repro.fabric.collectives.send_buffer import SendBuffer
 
 
 class PartialAllreduce:
-    """ADS(0), ADS(1), ... of section 5.1.1, as one persistent schedule that a task executes round after round.
+    """ADS(0), ADS(1), ... of section 5.1.1 as one persistent schedule, which a task executes round after round.
 
-    The main line brings one vector a step, `propose(step, gradient)`, to the round of the same number; `began` and
-    `ended` wait for that round; `latest` reads the receive buffer. A round takes from every rank what its send buffer
-    holds when the round begins there: the gradient of the step, those of earlier steps that came late, or null. A rank
-    that comes to a round which has begun without it leaves its gradient in the send buffer for a later one (Figure 7).
+    The main task contributes one vector for each step, `propose(step, gradient)`, to the round of the same number;
+    `began` and `ended` wait for that round; `latest` reads the receive buffer. A round takes from every rank the
+    contents of its send buffer when the round starts there: the step's gradient, late gradients of earlier steps, or
+    null. A rank that reaches a round which has started without it leaves its gradient in the send buffer for a later
+    one (Figure 7).
 
-    The receive buffer holds the latest round's result alone (section 4.1.1, persistent schedules): a rank that is two
+    The receive buffer holds only the latest round's result (section 4.1.1, persistent schedules): a rank that is two
     rounds late never sees the first of them.
 
-    counted  of this rank: rounds, active (its gradient of that step was in time), null (nothing contributed), stale
-             (an earlier step's gradient among what it contributed), accepted (gradients contributed), dropped
+    counted  this rank's rounds, active (its gradient of the step was in time), null (it contributed nothing), stale (it
+             contributed an earlier step's gradient), accepted (gradients contributed), dropped
     """
 
     def __init__(self, fabric: Fabric, send_buffer: SendBuffer, activation: Callable[..., Activation]):
-        """activation: makes it, from what starts a round; send_buffer: with 2 x size flags."""
+        """send_buffer: with 2 x size flags.
+
+        activation: constructs an `Activation` from the function that starts a round.
+        """
         self.fabric, self.send_buffer = fabric, send_buffer
         self.lock, self.changed = fabric.lock(), fabric.event()
-        self.begun = self.done = 0  # rounds that have begun, and ended, on this rank
-        self.held: list[int] = []  # steps whose gradients no round has taken
+        self.begun = self.done = 0  # the number of rounds that have started and ended on this rank
+        self.held: list[int] = []  # steps whose gradients wait for a round
         self.received: torch.Tensor | None = None  # the receive buffer
         self.counted: Counter[str] = Counter()
-        self.delays: list[int] = []  # of accepted gradients: rounds between their step and their round
+        self.delays: list[int] = []  # rounds between an accepted gradient's step and its round
         self.todo = fabric.queue()
         self.activation = activation(self.todo.put)
         self.task = fabric.spawn(self._execute, "rounds")
 
-    # --- the main line
+    # --- the main task
     def propose(self, step: int, gradient: torch.Tensor, drop: bool = False) -> bool:
-        """This rank's gradient (n,) of a step; whether it was in time for the round of that number.
+        """Contribute this rank's gradient (n,) of a step; returns whether it was in time for the step's round.
 
-        drop: a gradient that is late is dropped, as some implementations do, in the place of being kept for a round to
-        come.
+        drop: discard a late gradient, as some implementations do, instead of keeping it for a later round.
         """
         with self.lock:
             late = self.begun > step
@@ -61,27 +64,28 @@ class PartialAllreduce:
         return not late
 
     def began(self, step: int) -> None:
-        """Wait until the round of that number has begun on this rank."""
+        """Wait until the step's round has started on this rank."""
         self._wait_until(lambda: self.begun > step)
 
     def ended(self, step: int) -> None:
-        """Wait until it has ended here."""
+        """Wait until the step's round has ended on this rank."""
         self._wait_until(lambda: self.done > step)
 
     def latest(self, out: torch.Tensor) -> int:
-        """Copy the receive buffer to `out` (n,); the number of the round that it is of."""
+        """Copy the receive buffer to `out` (n,); returns the number of its round."""
         with self.lock:
             out.copy_(not_none(self.received)[: self.send_buffer.n])
             return self.done - 1
 
     def contributors(self) -> tuple[torch.Tensor, torch.Tensor]:
-        """Of the latest round, by rank: how many gradients it contributed, and whether that step's is one (1 or 0)."""
+        """Of the latest round, for each rank: the number of gradients it contributed, and 1 if the step's is one of
+        them."""
         with self.lock:
             flags = not_none(self.received)[self.send_buffer.n :].clone()
         return flags[: self.fabric.size], flags[self.fabric.size :]
 
     def take_delays(self) -> tuple[int, ...]:
-        """Of the gradients that were accepted since the last call: how many rounds late (0: in time)."""
+        """The delays, in rounds, of the gradients accepted since the last call (0: in time)."""
         with self.lock:
             delays, self.delays = self.delays, []
         return tuple(delays)
@@ -125,7 +129,7 @@ class PartialAllreduce:
         flags[rank], flags[size + rank] = len(steps), in_time
         return self.send_buffer.take(flags, null=not steps)
 
-    # --- between steps, nothing under way
+    # --- between steps, when no round is in progress
     def settle(self) -> None:
         self.activation.settle()
 
@@ -143,7 +147,7 @@ class PartialAllreduce:
         with self.lock:
             self.begun = self.done = state["round"]
             self.held = list(state["held"])
-            received = state["received"]  # of a checkpoint, on the host; it will be a round's buffer again
+            received = state["received"]  # a checkpoint's, on the host; a round will reuse its memory
             self.received = None if received is None else received.to(self.send_buffer.send.device, copy=True)
             self.counted = Counter(state["counted"])
             self.send_buffer.load_state_dict(state["send_buffer"])

@@ -11,33 +11,35 @@ from repro.fabric.codecs import Codec, NoCodec
 from repro.fabric.collectives.blocks import TAG, piece_bounds, reduce_cost, synchronise
 from repro.fabric.meta_tensors import empty_like
 
-PIECES = 4  # of a block in the pipelined ring, where no number is given
+PIECES = 4  # default number of pieces of a block
 
 
 def ring_pipelined_encoded(
     fabric: Fabric, pieces: list[torch.Tensor], lengths: list[int], codec: Codec, channel: int = MAIN
 ) -> list[torch.Tensor]:
-    """The ring with its two stages overlapped (Pipe-SGD section 3.2, Figure 3): sums and bits as `ring` without codec.
+    """The ring with its two stages overlapped (Pipe-SGD section 3.2, Figure 3); without codec the bits equal `ring`'s.
 
-    `pieces`: this rank's gradient as wire tensors, block after block, the same number of pieces in each of the `size`
-    blocks (`piece_bounds`), piece i of `lengths[i]` elements. While one piece is decompressed, summed and compressed,
-    the next is on the wire; each goes on to the next hop as soon as it is summed, in the second half as soon as it has
-    come in. A piece is a unit of the codec of its own: `quantize8` and `ternary` have a range a piece. Empty pieces
-    cause no message. Returns the wire tensors of the sum, the same bytes on every rank.
+    pieces: this rank's gradient as wire tensors, block after block, with the same number of pieces in each of the
+    `size` blocks (`piece_bounds`), piece i of `lengths[i]` elements. While one piece is decoded, summed and encoded,
+    the next is on the wire. A piece is forwarded as soon as it is summed, in the second half as soon as it arrives. The
+    codec encodes each piece on its own. Empty pieces cause no message. Returns the wire tensors of the sum, the same on
+    every rank.
     """
     p, me = fabric.size, fabric.rank
     synchronise(fabric)
     if p == 1:
         return pieces
     pieces, width = list(pieces), len(pieces) // p
-    steps, half = 2 * (p - 1) * width, (p - 1) * width  # a step is a piece of a hop; sums are made in the first half
-    # one buffer a piece for all hops of the first half: it is free again when its piece is summed
+    steps, half = 2 * (p - 1) * width, (p - 1) * width  # a step handles one piece of a hop; the first half sums
+    # one buffer for each piece, reused in all hops of the first half
     buffers = [empty_like(max(pieces[j::width], key=len)) for j in range(width)]
     receives: deque[tuple[torch.Tensor, Work]] = deque()
     sends: list[Work] = []
 
     def block(hop: int) -> int:
-        return (me - hop) % p * width  # where the block begins that leaves in this hop and came in in the one before
+        return (
+            (me - hop) % p * width
+        )  # first piece of the block that is sent in this hop, and was received in the hop before
 
     def send(step: int) -> None:
         hop, j = divmod(step, width)
@@ -52,7 +54,7 @@ def ring_pipelined_encoded(
             return
         if step < half:
             buffer = buffers[j][: len(pieces[index])]
-        elif codec.lossless:  # in place, once the piece that lay there has left
+        elif codec.lossless:  # in place, after the piece there has been sent
             sends[step - half].wait()
             buffer = pieces[index]
         else:

@@ -1,4 +1,4 @@
-"""What a rank gives to the rounds of a partial allreduce, and how they add it up: whole vectors, or their top-k."""
+"""Send buffers of a partial allreduce: ranks contribute whole vectors, or their top-k elements."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from repro.fabric.sparse.selection import select
 
 
 class SendBuffer(ABC):
-    """A send buffer (n,), in which gradients add up until a round takes them, and the sum over ranks.
+    """A send buffer (n,), which accumulates gradients until a round takes them, and the reduction over ranks.
 
-    `add` and `take` are called with the lock of the partial allreduce held, `reduce` outside of it. A received tensor
-    is (n + flags,): the sum of the contributions, then the sum of what the ranks said of theirs.
+    `add` and `take` are called with the lock of the partial allreduce held, `reduce` without it. A received tensor has
+    shape (n + flags,): the sum of the contributions, then the sum of the ranks' flags.
     """
 
     def __init__(self, fabric: Fabric, n: int, flags: int, device: torch.device):
@@ -31,18 +31,18 @@ class SendBuffer(ABC):
 
     @abstractmethod
     def take(self, flags: torch.Tensor, null: bool) -> torch.Tensor:
-        """The contribution to a round, out of the send buffer; `null`: no gradient has come since the last."""
+        """Remove a round's contribution from the send buffer. null: no gradient was added since the last round."""
 
     @abstractmethod
     def reduce(self, contribution: torch.Tensor) -> torch.Tensor:
-        """The sum over ranks, (n + flags,), the same bits on each. Blocks; all ranks call it."""
+        """The sum over ranks, (n + flags,), the same bits on all. It blocks; all ranks call it."""
 
     @abstractmethod
     def pending(self) -> torch.Tensor:
-        """What no round has taken yet, (n,)."""
+        """The content (n,) that no round has taken yet."""
 
     def release(self, received: torch.Tensor) -> None:
-        """A received tensor that nobody reads any more."""
+        """Return a received tensor for reuse."""
 
     def state_dict(self) -> dict:
         return {"send": self.pending().clone()}
@@ -53,7 +53,7 @@ class SendBuffer(ABC):
 
 
 class Whole(SendBuffer):
-    """The whole sum goes into the round, by any allreduce; the send buffer is empty then (Figure 7)."""
+    """A round takes the whole send buffer, which is empty afterwards (Figure 7), and sums it by any allreduce."""
 
     def __init__(
         self,
@@ -67,14 +67,14 @@ class Whole(SendBuffer):
         seed: int = 0,
     ):
         super().__init__(fabric, n, flags, device)
-        # without a codec what the ranks say travels in the same messages
+        # with a codec the flags need messages of their own
         self.apart = codec != "none"
-        # on the host: a late rank takes part in the middle of its computation, which must not make the others wait
+        # on the host: a late rank takes part during its computation, which must not delay the others
         self.allreduce = CompressedAllreduce(
             fabric, n if self.apart else n + flags, codec, algorithm, channel, seed=seed, resource="host"
         )
-        # Off powers of two the ranks do not pace each other: the one that has the sum last comes last to the next
-        # round, and may not come in time for it however level they are.
+        # Without pacing: for other numbers of ranks than powers of two, the paced rank that gets the sum last would be
+        # last in the next round too, and miss it even if all ranks are equally fast.
         self.unpaced = algorithm == "recursive_doubling"
         self.channel, self.empty = channel, True
         self.free: list[torch.Tensor] = []
@@ -121,10 +121,10 @@ class Whole(SendBuffer):
 
 
 class TopK(SendBuffer):
-    """The k largest of the send buffer go into the round, the rest stays there for later ones (beyond the paper).
+    """A round takes the k largest elements of the send buffer; the rest stays for later rounds (beyond the paper).
 
-    So the send buffer is at once what eager-SGD calls the stale gradients and what gTop-k calls the residual. A rank
-    without a new gradient since the last round contributes nothing, though its residual is not empty.
+    So the send buffer holds what eager-SGD calls stale gradients and gTop-k the residual. A rank without a new gradient
+    since the last round contributes nothing, even if its residual is not empty.
     """
 
     def __init__(self, fabric: Fabric, n: int, flags: int, device: torch.device, k: int, channel: int = 0):

@@ -1,4 +1,4 @@
-"""What a distributed parameter server with a shard on every worker moves for one synchronisation, as an allreduce."""
+"""An allreduce with the traffic of a parameter server that has a shard on every worker."""
 
 from __future__ import annotations
 
@@ -11,22 +11,23 @@ from repro.fabric.meta_tensors import add, clone, empty_like
 
 
 def sharded_server_allreduce(fabric: Fabric, vector: torch.Tensor, channel: int = MAIN) -> None:
-    """Every rank serves a chunk: it gets all ranks' parts of it, adds them in rank order, returns the sum to all.
+    """Every rank serves a chunk: it receives all ranks' parts of it, adds them in rank order and returns the sum to
+    all.
 
-    As in GeePS and PipeDream (section 4): each rank sends 2 (p-1)/p n bytes and receives as many, 4 (p-1)/p n in all
+    As in GeePS and PipeDream (section 4) each rank sends 2 (p-1)/p n bytes and receives as many, 4 (p-1)/p n in all
     (section 3.2): 2 alpha + 2 (p-1)/p n beta (+ (p-1)/p n gamma). A server that updates weights elementwise and returns
-    those moves the same bytes and gives the same bits as ranks that all update with the sum.
+    them has the same traffic, and the same bits as ranks that all update with the sum.
     """
     p, me = fabric.size, fabric.rank
     shards = chunks(vector.view(-1), p)
-    others = [(me + step) % p for step in range(1, p)]  # not all to the same one first
+    others = [(me + step) % p for step in range(1, p)]  # so that not all start with the same rank
     parts = {rank: empty_like(shards[me]) for rank in others}
     with fabric.batch(channel):
         pushed = {rank: fabric.irecv(parts[rank], rank, TAG, channel) for rank in others}
         sends = [fabric.isend(shards[rank], rank, TAG, channel) for rank in others]
     total = _rank_order_sum(fabric, shards[me], parts, pushed)
     for send in sends:
-        send.wait()  # the shards that are now received into have left
+        send.wait()  # before their memory is received into
     with fabric.batch(channel):
         pulls = [fabric.irecv(shards[rank], rank, TAG + 1, channel) for rank in others]
         shards[me].copy_(total)
@@ -38,7 +39,7 @@ def sharded_server_allreduce(fabric: Fabric, vector: torch.Tensor, channel: int 
 def _rank_order_sum(
     fabric: Fabric, mine: torch.Tensor, parts: dict[int, torch.Tensor], pushed: dict[int, Work]
 ) -> torch.Tensor:
-    """The sum of this rank's shard and the others' parts of it, as they come in by `pushed`."""
+    """The sum of this rank's part and the other ranks' parts, received by `pushed`."""
 
     def part(rank: int) -> torch.Tensor:
         if rank == fabric.rank:

@@ -18,11 +18,11 @@ from repro.fabric.sparse.gradients import Sparse, Wire, merge
 
 @dataclass(frozen=True)
 class Reduced:
-    """What `gtopk_allreduce` left on a rank.
+    """The result of `gtopk_allreduce` on a rank.
 
-    kept      the global top-k, the same bits on every rank: sums over ranks, but for what was dropped on the way
+    kept      the global top-k, the same bits on all ranks: sums over ranks without the parts dropped on the way
     dropped   the partial sums that this rank's merges did not keep
-    rounding  what this rank's codec took off values that it sent
+    rounding  the errors of this rank's codec in the values that it sent
     """
 
     kept: Sparse
@@ -31,11 +31,12 @@ class Reduced:
 
 
 def doubling_allgather(fabric: Fabric, mine: torch.Tensor, channel: int = MAIN) -> list[torch.Tensor]:
-    """Every rank's tensor, in rank order: ceil(log2 P) alpha + (P-1) n beta for n bytes a rank.
+    """Every rank's tensor in rank order: ceil(log2 P) alpha + (P-1) n beta for n bytes of each rank, as in equation
+    (6).
 
-    What equation (6) counts: recursive doubling's rounds and bytes for a power of two, and for other numbers too in
-    Bruck's order (Bruck, Ho, Kipnis, Upfal, Weathersby, 1997): in round i a rank sends all that it has, or as much as
-    is missing, 2^i ranks down, and gets as much from above.
+    Bruck's algorithm (Bruck, Ho, Kipnis, Upfal, Weathersby, 1997) has the rounds and bytes of recursive doubling for
+    any number of ranks: in round i a rank sends all that it has, or as much as is missing, to the rank 2^i below, and
+    receives as much from the rank 2^i above.
     """
     p, me = fabric.size, fabric.rank
     held = mine.new_empty(p, mine.numel())  # row j: the tensor of rank me + j
@@ -63,17 +64,17 @@ def check_allgather(name: str) -> None:
 def topk_allgather(
     fabric: Fabric, message: torch.Tensor, wire: Wire, channel: int = MAIN, algorithm: str = "doubling"
 ) -> list[Sparse]:
-    """Every rank's elements, in rank order (Algorithm 1, lines 13 and 14), from this rank's packed ones."""
+    """Every rank's elements in rank order (Algorithm 1, lines 13 and 14); `message` has this rank's, packed."""
     check_allgather(algorithm)
     return [wire.unpack(one) for one in ALLGATHERS[algorithm](fabric, message, channel)]
 
 
 def gtopk_allreduce(fabric: Fabric, mine: Sparse, wire: Wire, channel: int = MAIN) -> Reduced:
-    """Algorithm 3: a tree of the top-k operation to rank 0, then a broadcast: 2 alpha log2 P + 16 k beta log2 P.
+    """Algorithm 3: a tree of top-k operations to rank 0, then a broadcast: 2 alpha log2 P + 16 k beta log2 P.
 
-    For any number of ranks: who has no partner in a round waits for the next. Printed otherwise, and corrected as in
-    docs/errata.md: round i is among ranks 0, 2^(i-1), 2 x 2^(i-1) ...; Barrier() (line 17) is not needed, as a receive
-    waits for its message; the broadcast with log2 P rounds is a binomial tree.
+    It works for any number of ranks: a rank without partner in a round waits for the next. Corrected against the paper
+    (docs/errata.md): round i is among ranks 0, 2^(i-1), 2 x 2^(i-1) ...; Barrier() (line 17) is unnecessary, because a
+    receive waits for its message; the broadcast with log2 P rounds is a binomial tree.
     """
     p, me = fabric.size, fabric.rank
     sends = mine  # line 1

@@ -1,6 +1,6 @@
-"""Sparse gradients: k values with their indices, the wire form, and the paper's top-k operation (gTop-k, Definition 1).
+"""Sparse gradients: k values with their indices, their wire form, and the top-k operation (gTop-k, Definition 1).
 
-All shapes are static and nothing is read on the host, but for what `Sparse.check` is given.
+All shapes are static, and only `Sparse.check` reads values on the host.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from repro.core.errors import Diverged
 from repro.fabric.codecs import codec
 from repro.fabric.sparse import host as sparse_host
 
-EMPTY = 2**31 - 1  # the index of a place that holds nothing; its value is 0
+EMPTY = 2**31 - 1  # the index of an unused place, whose value is 0
 INDEX_BYTES = 4
-CODECS = ("none", "truncate16", "quantize8")  # of the values in a message: those that draw no random numbers
+CODECS = ("none", "truncate16", "quantize8")  # for the values of a message: those that draw no random numbers
 
 
 @dataclass(frozen=True)
 class Sparse:
     """k elements of a vector: values (k,) float32, indices (k,) int32.
 
-    Indices are ascending and differ, but for EMPTY ones. A negative index is a flag: some rank's gradient was not
-    finite (`flagged`).
+    Indices are ascending and distinct except for EMPTY. A negative index is a flag: a rank's gradient was not finite
+    (`flagged`).
     """
 
     values: torch.Tensor
@@ -34,26 +34,26 @@ class Sparse:
         return self.indices.numel()
 
     def mass(self) -> torch.Tensor:
-        """The sum of all magnitudes, a float64 scalar on the device."""
+        """The sum of all magnitudes: a float64 scalar on the device."""
         return self.values.abs().sum(dtype=torch.float64)
 
     def add_to(self, vector: torch.Tensor) -> None:
-        """Add each value to its place in `vector` (n,). EMPTY places and flags add 0 to the last and first element."""
+        """Add the values to a vector (n,). EMPTY places and flags add 0 to its last and first element."""
         if not vector.is_meta:
             vector.index_add_(0, self.indices.clamp(0, vector.numel() - 1), self.values)
 
     def clear(self, vector: torch.Tensor) -> None:
-        """Set these places of `vector` (n,) to 0; EMPTY places none."""
+        """Set the elements of a vector (n,) at these indices to 0."""
         places = self.indices.clamp(max=vector.numel() - 1)
-        # not by assignment: the last element may stand there for EMPTY places too
+        # not by assignment, because EMPTY places are clamped to the last element
         vector.index_add_(0, places, torch.where(self.indices == places, -vector[places], 0.0))
 
     def where(self, mask: torch.Tensor) -> Sparse:
-        """The same with value 0 where `mask` (k,) is false."""
+        """A copy with value 0 where `mask` (k,) is false."""
         return Sparse(torch.where(mask, self.values, 0.0), self.indices)
 
     def indices_in(self, other: Sparse) -> torch.Tensor:
-        """Which of these indices are among the other's: (k,) bool."""
+        """Which of the indices are among the other's: (k,) bool."""
         if self.indices.device.type == "cpu":
             return torch.from_numpy(sparse_host.among(self.indices.numpy(), other.indices.numpy(), EMPTY))
         known = torch.sort(other.indices).values
@@ -61,10 +61,10 @@ class Sparse:
         return known[place] == self.indices
 
     def flagged(self, rank: int, starts: torch.Tensor) -> Sparse:
-        """This, or where a value is NaN or infinite a flag instead: index -(1 + rank x parameters + parameter).
+        """Itself, or if a value is NaN or infinite, zeros with a flag as index: -(1 + rank x parameters + parameter).
 
-        starts: (parameters,) int32, the first index of each. The flag outweighs every value in `merge`, so that it
-        travels with the message, whatever the codec, and ends on every rank.
+        starts: (parameters,) int32, the first index of each parameter. In `merge` the flag outweighs every value, so it
+        reaches every rank, with any codec.
         """
         if self.values.is_meta:
             return self
@@ -76,15 +76,15 @@ class Sparse:
         return Sparse(values, torch.cat([torch.where(broken, flag, self.indices[:1]), self.indices[1:]]))
 
     def state(self) -> torch.Tensor:
-        """(2,) int32, on the device: the lowest index, and whether all values are finite. For `check`."""
+        """The input of `check`, (2,) int32 on the device: the lowest index, and whether all values are finite."""
         return torch.stack([self.indices.min(), torch.isfinite(self.values).all().to(torch.int32)])
 
     @staticmethod
     def check(state: torch.Tensor, names: list[str], when: str) -> None:
-        """Diverged where a flag has come in, or a sum of finite gradients has overflowed.
+        """Diverged for a flag, or for a sum of finite gradients that has overflowed.
 
-        state: of a sparse vector, on the host; names: of the parameters that `flagged` counted; when: what to say of
-        the moment.
+        state: of a sparse vector, on the host; names: of the parameters, as `flagged` numbers them; when: the time, for
+        the error.
         """
         lowest, finite = state.tolist()
         if lowest < 0:
@@ -98,7 +98,7 @@ class Sparse:
 
 
 def largest(magnitudes: torch.Tensor, k: int) -> torch.Tensor:
-    """Which k of the magnitudes (n,), without NaN, are the largest: (n,) bool, ties by position.
+    """The k largest of the magnitudes (n,), which contain no NaN, as a mask (n,); ties by position.
 
     Definition 1 and Algorithm 1 print "> the k-th largest", which keeps k - 1: docs/errata.md.
     """
@@ -110,7 +110,7 @@ def largest(magnitudes: torch.Tensor, k: int) -> torch.Tensor:
 
 
 def positions(mask: torch.Tensor, count: int) -> torch.Tensor:
-    """Where a mask (n,) with `count` true elements is true, ascending."""
+    """The indices of the `count` true elements of a mask (n,), ascending."""
     if mask.device.type == "cpu":
         return mask.nonzero().view(-1)
     wanted = torch.arange(1, count + 1, device=mask.device)
@@ -118,9 +118,9 @@ def positions(mask: torch.Tensor, count: int) -> torch.Tensor:
 
 
 def merge(a: Sparse, b: Sparse, k: int | None = None) -> tuple[Sparse, Sparse]:
-    """Definition 1, a T b: (the k largest in magnitude of a + b, the sums that are not among them).
+    """Definition 1, a T b: (the k largest magnitudes of a + b, the remaining sums).
 
-    k: by default a's. The second has as many places as are left over; where an index was in both it has EMPTY ones.
+    k: by default a's. The second result has the remaining places, which are EMPTY for indices that were in both.
     """
     k, many = k or a.k, a.k + b.k
     if a.values.is_meta:
@@ -134,7 +134,7 @@ def merge(a: Sparse, b: Sparse, k: int | None = None) -> tuple[Sparse, Sparse]:
 
 
 def merge_at_once(a: Sparse, b: Sparse, k: int) -> tuple[Sparse, Sparse]:
-    """As `merge`, with static shapes and nothing read on the host: for a GPU."""
+    """As `merge`, for a GPU: with static shapes, and without reading values on the host."""
     many = a.k + b.k
     indices, order = torch.cat([a.indices, b.indices]).sort(stable=True)
     values = torch.cat([a.values, b.values])[order]
@@ -150,7 +150,7 @@ def merge_at_once(a: Sparse, b: Sparse, k: int) -> tuple[Sparse, Sparse]:
 
 
 def in_order(parts: list[Sparse]) -> tuple[torch.Tensor, torch.Tensor]:
-    """(the indices of all parts, ascending, which element each is): of equal ones the first part's comes first."""
+    """(the indices of all parts, ascending, the position of each); equal indices stay in the order of the parts."""
     indices = torch.cat([part.indices for part in parts])
     if indices.device.type != "cpu":
         return indices.sort(stable=True)
@@ -159,7 +159,7 @@ def in_order(parts: list[Sparse]) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def sum_all(parts: list[Sparse]) -> Sparse:
-    """The sum of sparse vectors, in the order given: as many places as all have together, EMPTY ones at the end."""
+    """The sum of sparse vectors, in their order, with the places of all together; unused ones at the end."""
     if parts[0].values.is_meta:
         return Sparse(torch.cat([part.values for part in parts]), torch.cat([part.indices for part in parts]))
     indices, order = in_order(parts)
@@ -172,7 +172,7 @@ def sum_all(parts: list[Sparse]) -> Sparse:
 
 
 def top(sparse: Sparse, k: int) -> Sparse:
-    """The k largest in magnitude."""
+    """The k elements of largest magnitude."""
     if sparse.values.is_meta:
         return Sparse(sparse.values[:k], sparse.indices[:k])
     magnitudes = sparse.values.abs().masked_fill_(sparse.indices < 0, torch.inf)
@@ -182,7 +182,7 @@ def top(sparse: Sparse, k: int) -> Sparse:
 
 
 class Wire:
-    """The message of k elements: int32 indices, then the values in a codec's form; 8 k bytes without a codec."""
+    """The wire form of k elements: int32 indices, then the encoded values; 8 k bytes without a codec."""
 
     def __init__(self, k: int, codec_name: str = "none"):
         self.k, self.codec = k, codec(codec_name)
@@ -197,7 +197,7 @@ class Wire:
         return torch.empty(self.bytes, dtype=torch.uint8, device=device)
 
     def pack(self, sparse: Sparse) -> torch.Tensor:
-        """(bytes,) uint8."""
+        """The message (bytes,) uint8."""
         message = self.empty(sparse.values.device)
         if not message.is_meta:
             message[: INDEX_BYTES * self.k].view(torch.int32).copy_(sparse.indices)
@@ -205,7 +205,7 @@ class Wire:
         return message
 
     def unpack(self, message: torch.Tensor) -> Sparse:
-        """The elements of a message, whose memory they may share."""
+        """The elements of a message; they may share its memory."""
         if message.is_meta:
             return Sparse(torch.empty(self.k, device="meta"), torch.empty(self.k, dtype=torch.int32, device="meta"))
         if message.storage_offset() % INDEX_BYTES:  # a row of an allgather
@@ -217,7 +217,7 @@ class Wire:
         return Sparse(self.codec.decode(encoded, torch.empty(self.k, device=message.device)), indices)
 
     def rounding(self, sparse: Sparse, message: torch.Tensor) -> list[Sparse]:
-        """What the codec took off the values in packing `sparse` to `message`: nothing, or one sparse vector."""
+        """The codec's errors in packing `sparse` to `message`: none, or one sparse vector."""
         if self.lossless or message.is_meta:
             return []
         return [Sparse(sparse.values - self.unpack(message).values, sparse.indices)]

@@ -1,24 +1,23 @@
-"""The top-k operation in host memory, by NumPy: a quarter of the time of torch's sort and kthvalue on a CPU."""
+"""The top-k operation on the CPU by NumPy, in a quarter of the time of torch's sort and kthvalue."""
 
 from __future__ import annotations
 
 import numpy as np
 
-CHUNK = 1 << 17  # elements looked at together, which stay in the cache
+CHUNK = 1 << 17  # elements processed together, which fit the cache
 Part = tuple[np.ndarray, np.ndarray]  # (values (k,) float32, indices (k,) int32), as `Sparse`
 
 
 def order(indices: np.ndarray) -> np.ndarray:
-    """Which element comes where, ascending, equal ones as they stand (n,). The stable sort is a merge of stretches that
-    are in order already."""
+    """The stable ascending order (n,); the sort merges runs that are in order already."""
     return np.argsort(indices, kind="stable")
 
 
 def among(mine: np.ndarray, others: np.ndarray, empty: int) -> np.ndarray:
-    """Which of these indices are among the others: (n,) bool. All but `empty` are different, in each of the two.
+    """Which of the indices are among the others: (n,) bool. Except for `empty`, the indices of each array are distinct.
 
-    An index that is in both stands twice in their common order: a merge of two stretches, where searching each of
-    thousands of places in thousands would take three times as long.
+    It sorts both together and looks for equal neighbours: merging two sorted runs takes a third of the time of binary
+    searches.
     """
     both = np.concatenate([others, mine])
     places = order(both)
@@ -31,10 +30,11 @@ def among(mine: np.ndarray, others: np.ndarray, empty: int) -> np.ndarray:
 
 
 def above(vector: np.ndarray, bound: np.ndarray, equal: bool) -> np.ndarray:
-    """Indices of all magnitudes of a vector (n,) above the bound (or also `equal`), ascending; NaN's too."""
+    """The indices of all magnitudes of a vector (n,) above the bound (or `equal` to it), ascending; NaN counts as
+    above."""
     under = np.less if equal else np.less_equal
     found = []
-    # the same scratch for all chunks: fresh ones between results that stay would scatter them over the heap
+    # one scratch array for all chunks, so that the results do not fragment the heap
     sizes = np.empty(min(CHUNK, len(vector)), dtype=vector.dtype)
     small = np.empty(len(sizes), dtype=bool)
     with np.errstate(invalid="ignore"):
@@ -49,7 +49,7 @@ def above(vector: np.ndarray, bound: np.ndarray, equal: bool) -> np.ndarray:
 
 
 def largest(magnitudes: np.ndarray, k: int) -> np.ndarray:
-    """Which k of the magnitudes (n,), without NaN, are the largest: (n,) bool, ties by position."""
+    """The k largest of the magnitudes (n,), which contain no NaN, as a mask (n,); ties by position."""
     place = len(magnitudes) - k
     threshold = np.partition(magnitudes, place)[place]
     found = magnitudes > threshold
@@ -59,17 +59,16 @@ def largest(magnitudes: np.ndarray, k: int) -> np.ndarray:
 
 
 def merge(a: Part, b: Part, k: int, empty: int) -> tuple[Part, Part]:
-    """gTop-k's Definition 1, as `repro.fabric.sparse.gradients.merge` has it: (the k largest in magnitude of a + b, the
-    rest).
+    """gTop-k's Definition 1, as `repro.fabric.sparse.gradients.merge`: (the k largest magnitudes of a + b, the rest).
 
-    empty: the index of a place that holds nothing; negative indices are flags, which outweigh all values.
+    empty: the index of an unused place; negative indices are flags, which outweigh all values.
     """
     indices = np.concatenate([a[1], b[1]])
     places = order(indices)
     indices, values = np.take(indices, places), np.take(np.concatenate([a[0], b[0]]), places)
     first = np.flatnonzero(indices[1:] == indices[:-1])
     second = first + 1
-    with np.errstate(over="ignore"):  # named where it is found: `Sparse.check`
+    with np.errstate(over="ignore"):  # `Sparse.check` reports it
         values[first] += values[second]
     values[second] = 0.0
     magnitudes = np.abs(values)

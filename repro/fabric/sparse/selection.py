@@ -1,4 +1,4 @@
-"""Which elements of a gradient leave: the k of largest magnitude, exactly, or from the threshold of a sample."""
+"""Selects the k elements of largest magnitude: exactly, or by a threshold estimated from a sample."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from repro.core.errors import unknown
 from repro.fabric.sparse import host as sparse_host
 from repro.fabric.sparse.gradients import EMPTY, Sparse, largest, positions
 
-SHORT = 1 << 15  # elements of a vector for which guessing does not pay
-CHUNK = 1 << 20  # elements looked at together: scratch of a few megabytes, and it stays in the cache
-MOST = 4  # times k: so many elements above a sampled threshold are looked at on a GPU
+SHORT = 1 << 15  # elements of a vector that is sorted without an estimate
+CHUNK = 1 << 20  # elements processed together, which fit the cache
+MOST = 4  # on a GPU, at most so many times k elements above a sampled threshold are considered
 SAMPLE = 1 << 16  # elements from which a threshold is estimated
-EVERY = 16  # elements of which the exact selection looks at one at most: what it guesses needs not be good
-SURE = 4.0  # deviations by which the exact selection's first guess at the threshold stays below the estimate
+EVERY = 16  # the exact selection samples at most every n-th element: its estimate may be rough
+SURE = 4.0  # standard deviations by which the exact selection lowers its first estimate of the threshold
 
 
 def select(vector: torch.Tensor, k: int, how: str = "exact") -> Sparse:
-    """k elements of a vector (n,), 1 <= k <= n, indices ascending; those of NaN and infinity are always among them.
+    """k elements of a vector (n,), 1 <= k <= n, with ascending indices; NaN and infinity are always selected.
 
     exact: those of largest magnitude, ties by index (Algorithm 1, lines 5 to 7; docs/errata.md: exactly k).
     sampled: those above a threshold that leaves k of n in a sample of the vector (Lin et al., "Deep Gradient
-    Compression", ICLR 2018, section 3.1), of more than k the largest; of fewer all, and the other places are EMPTY.
+    Compression", ICLR 2018, section 3.1): the k largest of them, or if they are fewer, all, and EMPTY places.
     """
     check(how)
     n = vector.numel()
@@ -42,7 +42,7 @@ def select(vector: torch.Tensor, k: int, how: str = "exact") -> Sparse:
 
 
 def exact(vector: torch.Tensor, k: int) -> torch.Tensor:
-    """Indices (k,) of the k largest magnitudes, ties by index."""
+    """The indices (k,) of the k largest magnitudes, ties by index."""
     if vector.device.type != "cpu":
         return exact_at_once(vector, k)
     if vector.numel() <= SHORT:
@@ -52,7 +52,7 @@ def exact(vector: torch.Tensor, k: int) -> torch.Tensor:
         found = above(vector, bound)
         if found.numel() >= k:
             return found[ranked(magnitudes(vector[found]), k)]
-        # too high a guess, or so many magnitudes equal to it that the sample saw nothing else
+        # the estimate was too high, or most magnitudes equal it
         equal = first_equal(vector, bound, k - found.numel())
         if found.numel() + equal.numel() == k:
             return torch.cat([found, equal]).sort().values
@@ -60,9 +60,9 @@ def exact(vector: torch.Tensor, k: int) -> torch.Tensor:
 
 
 def exact_at_once(vector: torch.Tensor, k: int) -> torch.Tensor:
-    """As `exact`, with static shapes and nothing read on the host, and with scratch of the vector's size: for a GPU.
+    """As `exact`, for a GPU: with static shapes, without reading values on the host, with scratch of the vector's size.
 
-    (On a CPU torch.topk takes 16 bytes an element and ten times as long.)
+    (On a CPU torch.topk takes 16 bytes for each element and ten times as long.)
     """
     n = vector.numel()
     sizes = magnitudes(vector)
@@ -76,7 +76,7 @@ def exact_at_once(vector: torch.Tensor, k: int) -> torch.Tensor:
 
 
 def sampled(vector: torch.Tensor, k: int) -> torch.Tensor:
-    """Indices of at most k elements above the sample's threshold, ascending."""
+    """The indices of at most k elements above the sampled threshold, ascending."""
     if vector.device.type != "cpu":
         return sampled_at_once(vector, k)
     found = above(vector, guess(vector, k, 0.0), equal=True)
@@ -84,35 +84,40 @@ def sampled(vector: torch.Tensor, k: int) -> torch.Tensor:
 
 
 def sampled_at_once(vector: torch.Tensor, k: int) -> torch.Tensor:
-    """As `sampled`, with static shapes and nothing read on the host, for a GPU: (k,), `EMPTY` at the end for those that
-    are missing. Zeros are not among them. Of more than `MOST` k above the threshold, which a sample of random elements
-    does not come to, the first so many are looked at."""
+    """As `sampled`, for a GPU: (k,), with static shapes and without reading values on the host; EMPTY for missing
+    elements.
+
+    Zeros are never selected. If more than `MOST` k elements are above the threshold, which a random sample does not
+    produce, only the first ones are considered.
+    """
     n, many = vector.numel(), min(MOST * k, vector.numel())
     sizes = magnitudes(vector)
     found = (sizes >= guess(vector, k, 0.0)) & (sizes > 0)
     place = found.cumsum(0, dtype=torch.int32) - 1
-    place = torch.where(found & (place < many), place, many).to(torch.int64)  # all others to one place behind the end
+    place = torch.where(found & (place < many), place, many).to(
+        torch.int64
+    )  # all others go to an extra place at the end
     numbers = torch.arange(n, dtype=torch.int64, device=vector.device)
     candidates = torch.full((many + 1,), EMPTY, device=vector.device).scatter_(0, place, numbers)[:many]
     theirs = torch.where(candidates == EMPTY, -1.0, sizes[candidates.clamp(max=n - 1)])
-    chosen = positions(largest(theirs, k), k)  # of equal ones the first: those that are missing stand at the end
+    chosen = positions(largest(theirs, k), k)  # the first of equal ones; missing elements are at the end
     return candidates[chosen]
 
 
 def magnitudes(vector: torch.Tensor) -> torch.Tensor:
-    """|v|, with infinity for NaN, so that it is selected and comparisons hold."""
+    """|v|, with infinity for NaN, so that NaN is selected and comparisons work."""
     return vector.abs().nan_to_num_(nan=torch.inf, posinf=torch.inf)
 
 
 def ranked(sizes: torch.Tensor, k: int) -> torch.Tensor:
-    """Positions (k,) of the k largest, ascending, ties by position."""
+    """The positions (k,) of the k largest, ascending, ties by position."""
     return positions(largest(sizes, k), k)
 
 
 def guess(vector: torch.Tensor, k: int, deviations: float, least: int = 1) -> torch.Tensor:
-    """A magnitude that about k elements reach, from every so-manieth element; lower by so many deviations.
+    """An estimate of the k-th largest magnitude, from a regular sample, lowered by so many standard deviations.
 
-    least: of every how many elements one is looked at, however short the vector is.
+    least: the sample's stride is at least this.
     """
     n = vector.numel()
     sample = magnitudes(vector[:: max(least, n // SAMPLE)])
@@ -127,7 +132,7 @@ def above(vector: torch.Tensor, bound: torch.Tensor, equal: bool = False) -> tor
 
 
 def first_equal(vector: torch.Tensor, bound: torch.Tensor, count: int) -> torch.Tensor:
-    """The lowest `count` indices whose magnitude is the bound, or as many as there are."""
+    """The lowest `count` indices (or all) whose magnitude equals the bound."""
     found, missing = [], count
     for start in range(0, vector.numel(), CHUNK):
         here = (vector[start : start + CHUNK].abs() == bound).nonzero().view(-1)[:missing].add_(start)
@@ -139,7 +144,7 @@ def first_equal(vector: torch.Tensor, bound: torch.Tensor, count: int) -> torch.
 
 
 def below(vector: torch.Tensor, bound: torch.Tensor) -> torch.Tensor:
-    """The median of what a sample holds under the bound, else the largest magnitude of all that is."""
+    """The median of a sample's magnitudes below the bound; without any, the largest magnitude below the bound."""
     sample = magnitudes(vector[:: max(1, vector.numel() // SAMPLE)])
     lower = sample[sample < bound]
     if lower.numel():
@@ -152,6 +157,6 @@ METHODS: dict[str, Callable[[torch.Tensor, int], torch.Tensor]] = {"exact": exac
 
 
 def check(how: str) -> None:
-    """InputError unless the way to select exists."""
+    """InputError unless the selection method exists."""
     if how not in METHODS:
         raise unknown("selection", how, METHODS)

@@ -47,14 +47,14 @@ class World:
 
 @dataclass
 class Meeting:
-    """Ranks that have come to the present `exchange`, and what they brought."""
+    """The ranks that have reached an `exchange`, and their objects."""
 
     brought: dict[int, Any] = field(default_factory=dict)
     waiting: list[VirtualTask] = field(default_factory=list)
 
 
 class VirtualFabric(FabricWithAlgorithms):
-    """One rank's end of a `World`; all methods are called by that rank's tasks."""
+    """A rank's interface to a `World`; only tasks of that rank call its methods."""
 
     name = "virtual"
     capabilities = frozenset({"threads", "tags", "any_source", "test", "cancel", "sizes"})
@@ -134,9 +134,9 @@ class VirtualFabric(FabricWithAlgorithms):
     def wait_all(self, works: Sequence[Work], timeout: float | None = None) -> None:
         AllOf(self, works).wait(timeout)
         for work in works:
-            work.wait()  # over; its error, if it has one
+            work.wait()  # finished; raises its error, if any
 
-    # collectives: the textbook algorithms, on send and receive
+    # collectives: textbook algorithms on send and receive
     def native_allreduce(self, tensor: torch.Tensor, channel: int = MAIN) -> Work:
         if not self._ring_at_once(tensor, channel):
             collectives.ring_allreduce(self, tensor, channel)
@@ -153,7 +153,7 @@ class VirtualFabric(FabricWithAlgorithms):
         return super().allreduce(tensor, op, channel, async_, "auto" if algorithm == "ring" else algorithm)
 
     def _ring_at_once(self, tensor: torch.Tensor, channel: int) -> bool:
-        """A ring of all ranks by the recurrence, where that is possible."""
+        """Whether the fast path could run this ring allreduce of all ranks, in which case it has."""
         if not tensor.is_meta or self.group != 0 or self.timeout_s is not None:
             return False
         ring = Ring(tensor.numel(), tensor.element_size(), channel, self.costs)
@@ -180,7 +180,7 @@ class VirtualFabric(FabricWithAlgorithms):
         group = (self.group, self._subgroups)
         members = [self.global_rank(r) for r in ranks]
         fabric = type(self)(self.world, members, list(ranks).index(self.rank), self.costs, self.timeout_s, group)
-        fabric._resources = self._resources  # one device and one host a rank, whichever group uses them
+        fabric._resources = self._resources  # all groups of a rank share its device and host
         return fabric
 
     def spawn(self, fn: Callable[[], Any], name: str = "background") -> Task:
@@ -225,16 +225,16 @@ def run(
     timeout_s: float | None = None,
     kind: type[VirtualFabric] = VirtualFabric,
 ) -> list[Any]:
-    """Run `main(fabric)` on `size` virtual ranks and return what each returned; kind: of the fabric.
+    """Run `main(fabric)` on `size` virtual ranks, with fabrics of class `kind`; return each rank's result.
 
-    Raises the first rank's own error if one failed, and FabricError on a deadlock or, with `timeout_s` (virtual
-    seconds), when a wait takes longer.
+    Raises a failed rank's own error, and FabricError on a deadlock or on a wait of more than `timeout_s` virtual
+    seconds.
     """
     world = World(size, network)
     fabrics = [kind(world, range(size), rank, costs, timeout_s) for rank in range(size)]
     tasks = [world.scheduler.add(rank, "main", partial(main, fabric)) for rank, fabric in enumerate(fabrics)]
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)  # sums would else depend on the number of cores
+    torch.set_num_threads(1)  # sums must not depend on the number of cores
     try:
         world.scheduler.run()
     finally:

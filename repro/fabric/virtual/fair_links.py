@@ -1,4 +1,4 @@
-"""The network model in which what is under way shares NICs as fluids do, max-min fair: as TCP's flows on average."""
+"""A fluid network model: concurrent messages share NICs max-min fairly, as TCP flows do on average."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from repro.fabric.virtual.links import Links
 from repro.fabric.virtual.network import Network
 from repro.fabric.virtual.scheduler import Scheduler
 
-EQUAL = 1 + 1e-12  # links whose shares are no further apart than rounding are full at once
+EQUAL = 1 + 1e-12  # links whose shares differ by rounding only are saturated together
 
 
 class Sending(NamedTuple):
-    """A message of a connection; `wire`: seconds that it takes alone."""
+    """A message of a connection. wire: its seconds on an otherwise idle link."""
 
     wire: float
     latency: float
@@ -30,7 +30,7 @@ class Sending(NamedTuple):
 
 
 class Connection:
-    """What one node has to send to one other, in order: the first of its messages is a flow."""
+    """The queue of messages from one node to another; its first message is a flow."""
 
     def __init__(self, source: int, to: int, message: Sending):
         self.source, self.to = source, to
@@ -39,13 +39,14 @@ class Connection:
 
 @dataclass(slots=True)
 class Route:
-    """The flows from one host's NIC to another's, which have the same rate: one number says how far all of them are.
+    """The flows between the NICs of two hosts. They all have the same rate, so one number tells the progress of all.
 
-    weight   of each flow, where a link is full: it has so many times the share of one of weight 1
+    weight   of each flow: its share of a saturated link, relative to a flow of weight 1
     flows    a heap of (`served` at its end, number, connection)
-    served   seconds at a NIC's full rate that a flow has had which began when `served` was 0; right at `since`
-    rate     of each flow, of a NIC's
-    due      when the first of them ends at this rate; `asked`: when the scheduler will ask next, never later
+    served   seconds at a NIC's full rate that a flow has received if it started when `served` was 0; valid at `since`
+    rate     of each flow, as a share of a NIC's rate
+    due      when the first flow ends at this rate
+    asked    when the scheduler checks next, never later than `due`
     """
 
     links: tuple[int, int]
@@ -59,24 +60,25 @@ class Route:
 
 
 class FairLinks(Links):
-    """n * beta + alpha for a message alone; p messages to one node, or from it, all end after p * n * beta + alpha.
+    """A lone message takes n * beta + alpha; p messages to or from one node all end after p * n * beta + alpha.
 
-    The first message of every connection (from one node to one other) is a flow over the NIC that it leaves and the one
-    that it enters; with `network.hosts` nodes of a host share its NIC. Rates are max-min fair, by progressive filling
-    (Bertsekas and Gallager, Data Networks, section 6.5.2): nobody could have more without taking it from one who has no
-    more. They change where a flow begins or ends, and there only those of flows that share NICs with it, however
-    indirectly. A connection's next message begins where the one before ends; alpha comes behind, and takes no link.
+    The first message of every connection (from one node to another) is a flow over the sender's outgoing and the
+    receiver's incoming NIC; with `network.hosts` the nodes of a host share its NIC. Rates are max-min fair, by
+    progressive filling (Bertsekas and Gallager, Data Networks, section 6.5.2): no flow could be faster without slowing
+    down a flow that is no faster. Rates change when a flow starts or ends, but only those of flows that share NICs with
+    it, directly or indirectly. A connection's next message starts when the previous one ends; alpha follows and
+    occupies no link.
 
-    A message up to `network.short`, which TCP would send between two packets, is no flow, and takes nobody's bytes,
-    unless one of its lane has not left. Within a host as `Links`.
+    A message of at most `network.short` bytes, which TCP would send between two packets, is no flow and takes no
+    bandwidth, unless an earlier message of its lane is still queued. Messages within a host behave as in `Links`.
     """
 
     def __init__(self, scheduler: Scheduler, network: Network, size: int):
         super().__init__(scheduler, network, size)
-        self.open: dict[tuple[int, int], Connection] = {}  # by their nodes
-        # the routes with flows at each link, by the link at their other end; NICs' ways out come before those in
+        self.open: dict[tuple[int, int], Connection] = {}  # by (source, target)
+        # for each link its active routes, by the link at their other end; outgoing links precede incoming ones
         self.at: list[dict[int, Route]] = [{} for _ in range(2 * self.hosts)]
-        self.changed: dict[tuple[int, int], Route] = {}  # to which flows came, or from which they went, by their links
+        self.changed: dict[tuple[int, int], Route] = {}  # routes whose set of flows changed, by their links
         self.numbers = count()
         self.draws = Random(network.seed)
 
@@ -105,13 +107,13 @@ class FairLinks(Links):
         self._changes(route)
 
     def _serve(self, route: Route) -> None:
-        """Until now."""
+        """Account for the service until now."""
         now = self.scheduler.now
         route.served += route.rate * (now - route.since)
         route.since = now
 
     def _changes(self, route: Route) -> None:
-        """More flows, or fewer: there are to be new rates, when whatever else is due now has been done."""
+        """Recompute rates after all events of the current time, because the route's flows changed."""
         if not self.changed:
             self.scheduler.at(self.scheduler.now, self.size, self._settle)
         self.changed[route.links] = route
@@ -134,7 +136,7 @@ class FairLinks(Links):
                     self._ask(route)
 
     def _reached(self, link: int) -> list[int]:
-        """The link and those that share flows with it, however indirectly."""
+        """The links that share flows with this one, directly or indirectly, itself included."""
         links, reached = [link], {link}
         for one in links:
             for other in self.at[one]:
@@ -144,8 +146,8 @@ class FairLinks(Links):
         return links
 
     def _rates(self, links: list[int]) -> list[tuple[Route, float]]:
-        """Those of all routes on these links: the link with the least for each weight of its flows gives them that, and
-        so on with what the other links have left."""
+        """The rates of all routes on these links, by progressive filling: the link with the least capacity for each
+        unit of weight fixes the rates of its flows; then the remaining links, with their remaining capacity."""
         found: dict[tuple[int, int], tuple[Route, float]] = {}
         at, free = self.at, dict.fromkeys(links, 1.0)
         weights = {link: sum([len(route.flows) * route.weight for route in at[link].values()]) for link in links}
@@ -160,11 +162,11 @@ class FairLinks(Links):
                         free[link] -= weight * least
                         free[other] -= weight * least
                         weights[other] -= weight
-                weights[link] = 0.0  # to the last bit: weights are no whole numbers
+                weights[link] = 0.0  # exactly, because weights are not whole numbers
         return list(found.values())
 
     def _ask(self, route: Route) -> None:
-        """Let the scheduler ask for the end of the route's next flow when it is due, if not before."""
+        """Schedule a check for the end of the route's next flow, unless an earlier one is scheduled."""
         route.due = route.since + max(route.flows[0][0] - route.served, 0.0) / route.rate
         if route.due < route.asked:
             route.asked = route.due
@@ -173,9 +175,9 @@ class FairLinks(Links):
     def _asked(self, route: Route) -> None:
         now, flows = self.scheduler.now, route.flows
         if now != route.asked:
-            return  # an earlier time was asked for since
+            return  # replaced by an earlier check
         route.asked = inf
-        if now < route.due:  # the flows have become slower since
+        if now < route.due:  # the flows have slowed down meanwhile
             self._ask(route)
             return
         route.served, route.since = end, _ = flows[0][0], now

@@ -1,4 +1,4 @@
-"""The network model of the virtual fabric: one full-duplex NIC a node or host, cut-through, first come first served."""
+"""The default network model: a full-duplex NIC for each node or host, cut-through, first come first served."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from repro.fabric.virtual.scheduler import Scheduler
 
 
 class Links:
-    """When a message leaves and arrives (docs/design.md, Virtual network):
+    """Computes when messages leave and arrive (docs/design.md, Virtual network):
 
     tx = max(ready, tx_free);  rx = max(tx + alpha, rx_free);  done = rx + n * beta
 
     so that p messages of n bytes to one node take alpha + p * n * beta.
 
-    With `network.hosts` the NICs are the hosts': what the host's other nodes send, or get, goes first where it came
-    first. Between two nodes of a host a message goes through the host's memory, which does one after the other:
+    With `network.hosts` the nodes of a host share its NIC, first come first served. A message between two nodes of a
+    host goes through the host's memory, which serves one message at a time:
 
     begin = max(ready, memory_free);  left = begin + n * local_beta;  done = left + local_alpha
     """
@@ -28,7 +28,7 @@ class Links:
         self.tx_free = [0.0] * self.hosts
         self.rx_free = [0.0] * self.hosts
         self.memory_free = [0.0] * self.hosts
-        self.last_arrival: dict[Hashable, float] = {}  # by sender, receiver and lane
+        self.last_arrival: dict[Hashable, float] = {}  # by (sender, receiver, lane)
         self.messages = 0
 
     def transmit(
@@ -40,9 +40,9 @@ class Links:
         left: Callable[[], None],
         lane: Hashable = None,
     ) -> None:
-        """Send now; `left` runs when the sender's NIC or host has let go of the last byte, `deliver` when it is in.
+        """Send now. `left` runs when the last byte has left the sender, `deliver` when the message has arrived.
 
-        lane: messages of one must come in order (those of a channel and a tag).
+        lane: a channel and tag, whose messages must arrive in order.
         """
         self.messages += 1
         here, there = source % self.hosts, to % self.hosts
@@ -60,7 +60,7 @@ class Links:
     def between_hosts(
         self, source: int, to: int, nbytes: int, deliver: Callable[[], None], left: Callable[[], None], lane: Hashable
     ) -> None:
-        """`transmit` from one host's NIC to another's."""
+        """`transmit` between the NICs of two hosts."""
         scheduler, network, host = self.scheduler, self.network, source % self.hosts
         wire = nbytes * network.beta
         now, free = scheduler.now, self.tx_free[host]
@@ -73,13 +73,13 @@ class Links:
         scheduler.at(tx + wire, source, left)
 
     def in_order(self, source: int, to: int, lane: Hashable, arrival: float) -> float:
-        """When a message arrives that would at `arrival`: not before the one before it of its lane, as MPI has it."""
+        """The arrival time, delayed until the previous message of the lane has arrived, as MPI's ordering requires."""
         key = source, to, lane
         self.last_arrival[key] = arrival = max(arrival, self.last_arrival.get(key, 0.0))
         return arrival
 
     def _head_arrives(self, to: int, wire: float, deliver: Callable[[], None]) -> None:
-        """At its own time, so that receivers serve in order of arrival, not of sending."""
+        """An event of its own, so that receivers serve messages in order of arrival, not of sending."""
         host = to % self.hosts
         now, free = self.scheduler.now, self.rx_free[host]
         self.rx_free[host] = done = (now if now > free else free) + wire

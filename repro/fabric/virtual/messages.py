@@ -1,4 +1,4 @@
-"""Messages of the virtual fabric: mailboxes, and sends and receives under way."""
+"""Messages of the virtual fabric: mailboxes, sends and receives."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from repro.fabric.virtual.scheduler import Scheduler, VirtualTask
 class Message:
     source: int
     key: tuple  # (group, channel, tag)
-    payload: torch.Tensor | None  # contiguous; None: of no contents, sent from the meta device
+    payload: torch.Tensor | None  # contiguous; None: sent from the meta device, without contents
     nbytes: int
 
 
 class Mailbox:
-    """One rank's arrived messages and posted receives: each is matched with the first of the others that fits.
+    """A rank's arrived messages and posted receives. Each is matched with the first of the others that fits.
 
-    Kept by what they are matched by, as there may be thousands: a message is found without looking at the others.
+    They are indexed by what they match, because there may be thousands.
     """
 
     def __init__(self) -> None:
-        self._count = 0  # numbers whatever comes, in order
-        self._arrived: dict[tuple, OrderedDict[int, Message]] = {}  # by key: number -> message
-        self._from: dict[tuple, list[int]] = {}  # by (source, key): numbers of those messages
-        self._posted: dict[tuple, list[Receive]] = {}  # by (wanted source, key)
+        self._count = 0  # numbers messages and receives in their order
+        self._arrived: dict[tuple, OrderedDict[int, Message]] = {}  # key -> number -> message
+        self._from: dict[tuple, list[int]] = {}  # (source, key) -> numbers of those messages
+        self._posted: dict[tuple, list[Receive]] = {}  # (wanted source, key) -> receives
 
     def deliver(self, message: Message) -> None:
         key, source, posted = message.key, message.source, self._posted
@@ -54,7 +54,7 @@ class Mailbox:
         key, wanted = receive.key, receive.wanted
         arrived = self._arrived.get(key)
         if arrived and wanted == ANY_SOURCE:
-            wanted = next(iter(arrived.values())).source  # the first to have come
+            wanted = next(iter(arrived.values())).source  # the first arrival
         place = (wanted, key)
         numbers = self._from.get(place)
         if not arrived or not numbers:
@@ -69,7 +69,7 @@ class Mailbox:
         receive.complete(message)
 
     def withdraw(self, receive: Receive) -> bool:
-        """Take a receive back; False where a message has been matched with it."""
+        """Withdraw a receive; False if a message has matched it."""
         place = (receive.wanted, receive.key)
         receives = self._posted.get(place, [])
         if receive not in receives:
@@ -81,7 +81,7 @@ class Mailbox:
 
 
 class End(Protocol):
-    """What a send or receive needs of its rank's end of the network."""
+    """The part of a fabric that sends and receives need."""
 
     rank: int
     scheduler: Scheduler
@@ -90,7 +90,7 @@ class End(Protocol):
 
 
 class VirtualWork(Work):
-    """Base of sends and receives: whoever waits is woken by `finish`. Its text says what is waited for, for errors."""
+    """The base of sends and receives; `finish` wakes the waiting tasks. Its text is what errors say about the wait."""
 
     __slots__ = ("error", "fabric", "finished", "waiters", "watchers")
 
@@ -105,14 +105,14 @@ class VirtualWork(Work):
     def __str__(self) -> str: ...
 
     def wakes(self, task: VirtualTask) -> None:
-        """That task, once it is finished."""
+        """Wake the task when this work is finished."""
         if self.waiters is None:
             self.waiters = [task]
         else:
             self.waiters.append(task)
 
     def then(self, call: Callable[[], None]) -> None:
-        """That call, once it is finished and whoever waits is awake."""
+        """Call the function when this work is finished and its waiting tasks are awake."""
         if self.watchers is None:
             self.watchers = [call]
         else:
@@ -146,7 +146,7 @@ class VirtualWork(Work):
 
 
 class Send(VirtualWork):
-    """Done when the sender's NIC has let go of the last byte."""
+    """A send, which is done when the last byte has left the sender's NIC."""
 
     __slots__ = ("key", "to")
 
@@ -191,7 +191,7 @@ class Receive(VirtualWork):
 
 
 class AllOf(VirtualWork):
-    """Done when all of several works are: whoever waits for it is woken once, not at every one of them."""
+    """Done when all of several works are done: a waiting task is woken once, not for each of them."""
 
     __slots__ = ("left", "open")
 

@@ -1,4 +1,4 @@
-"""What a modelled network is, for the virtual fabric and for whoever only hands one on."""
+"""The parameters of a modelled network."""
 
 from __future__ import annotations
 
@@ -9,15 +9,18 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Network:
-    """alpha: seconds a message needs besides its bytes; beta: seconds a byte. alpha occupies no NIC.
+    """The parameters of a modelled network.
 
-    by_size: (bytes, alpha) in increasing order, in place of the one alpha, for a library that changes its protocol with
-    the size of a message (eager up to a limit, a handshake above it); between two sizes straight over log(bytes).
-    fair: messages under way share NICs (`fair_links`), in the place of one after the other (`links`).
-    spread: of the shares of such a network, none of which are alike then (`fair_links`); seed: of their draws.
-    short: bytes up to which a message of such a network takes nobody's share.
-    hosts: so many carry the nodes in turn, rank r host r mod hosts, and share their NICs; messages
-    within a host have local_alpha and local_beta. None: every node is a host.
+    alpha    latency of a message in seconds, which occupies no NIC
+    beta     seconds of a byte
+    by_size  (bytes, alpha) in increasing order, instead of one alpha, for a library whose protocol depends on the size
+             of a message (eager up to a limit, a handshake above it); interpolated linearly in log(bytes)
+    fair     concurrent messages share NICs (`fair_links`) instead of being served one after the other (`links`)
+    spread   of a fair network: the standard deviation of the logarithms of the flows' weights
+    seed     of the draws of these weights
+    short    of a fair network: messages of at most so many bytes take no bandwidth
+    hosts    the number of hosts that carry the nodes, rank r on host r mod hosts, and share their NICs; messages within
+             a host have local_alpha and local_beta. None: every node is a host
     """
 
     alpha: float
@@ -32,7 +35,7 @@ class Network:
     local_beta: float = 0.0
 
     def latency(self, nbytes: int) -> float:
-        """alpha of a message of so many bytes."""
+        """The alpha of a message of `nbytes`."""
         table = self.by_size
         if not table:
             return self.alpha

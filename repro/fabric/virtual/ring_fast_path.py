@@ -1,13 +1,14 @@
-"""A ring allreduce without contents, when nothing else is under way: its times by a recurrence over all ranks at once.
+"""A fast path for ring allreduces without contents: computes the times of all ranks at once by a recurrence.
 
-It gives the times of the events to the last bit (`repro.fabric.virtual.links`, `collectives.ring_allreduce`), and is
-used where nothing else can meet the ring's messages. That is so when
-- the links are `Links` without hosts, of one alpha, waits have no limit, and every rank of the run takes part;
-- no task is alive but the ranks' main lines, and none has sent since the first came, nor is a message under way;
-- the last head of the ring's messages has arrived before anything that a rank sends after its end can arrive.
-Else all go through the events, from the moments at which they came: whoever came early has done nothing meanwhile, and
-what the others did meanwhile concerned no one else. Before a rank that has not come does anything that concerns others
-(`flush`), the early ones have their turn.
+The times equal those of the event simulation to the last bit (`repro.fabric.virtual.links`,
+`collectives.ring_allreduce`). The fast path is used if no other message can interfere with the ring's:
+- the links are `Links` without hosts and with one alpha, waits have no limit, and every rank of the run takes part;
+- only the ranks' main tasks are alive, none has sent a message since the first rank arrived, and no message is in
+  flight;
+- the last of the ring's messages reaches its receiver before any later message of a rank can.
+Otherwise all ranks fall back to the event simulation, from the times at which they arrived: early ranks have done
+nothing since, and the actions of the others did not affect them. Before a rank that has not arrived does something that
+affects other ranks, `flush` lets the early ranks continue.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from repro.fabric.virtual.scheduler import Scheduler, VirtualTask
 
 @dataclass(frozen=True)
 class Ring:
-    """What the ranks have to have in common."""
+    """The parameters of a ring, which have to agree on all ranks."""
 
     elements: int
     itemsize: int
@@ -32,8 +33,8 @@ class Ring:
     costs: Costs
 
     def ends(self, links: Links, arrivals: list[float]) -> tuple[np.ndarray, np.ndarray, np.ndarray, float]:
-        """(when each rank ends, when its NIC is free to send, to receive, when the last head arrives) of ranks that
-        came at (p,) seconds."""
+        """For ranks that arrive at (p,) seconds: (when each rank ends, when its NIC can send, when it can receive, when
+        the last message reaches its receiver)."""
         p, alpha, ranks = len(arrivals), links.network.alpha, np.arange(len(arrivals))
         sizes = [end - start for start, end in bounds(self.elements, p)]
         wires = np.array([n * self.itemsize * links.network.beta for n in sizes])
@@ -55,20 +56,20 @@ class Ring:
 
 
 class RingFastPath:
-    """Where the ranks of one run come together for such a ring."""
+    """Collects the ranks of a run that arrive at a ring allreduce."""
 
     def __init__(self, scheduler: Scheduler, links: Links, size: int):
         self.scheduler, self.links, self.size = scheduler, links, size
         self.arrived: dict[int, VirtualTask] = {}
         self.wanted: Ring | None = None
-        self.by_events: set[int] = set()  # ranks that came, and are to go through the events
+        self.by_events: set[int] = set()  # ranks that fall back to the event simulation
         network = links.network
-        # FairLinks, hosts and by_size bring messages together, or let them overtake one another
+        # with FairLinks, hosts or by_size, messages interfere or overtake each other
         self.possible = type(links) is Links and not network.hosts and not network.by_size and size > 1
         scheduler.when_stuck = self._release
 
     def ring(self, ring: Ring, rank: int) -> bool:
-        """One rank comes. True when the ring is over for it, False where it has to go through the events."""
+        """A rank arrives. True: the ring is complete for it. False: it has to run the ring by events."""
         scheduler = self.scheduler
         scheduler.check()
         if not self.possible or (not self.arrived and not scheduler.only_tasks(self.size)):
@@ -86,12 +87,12 @@ class RingFastPath:
         return self._all_arrived(ring, rank)
 
     def flush(self) -> None:
-        """The running task is about to do what concerns others: before that, those that came go on."""
+        """The running task is about to affect others: first let the ranks that arrived continue by events."""
         if self._release():
             self.scheduler.advance(0.0)
 
     def _release(self) -> bool:
-        """Those that came go through the events, from when they came; False where nobody had come."""
+        """Let the ranks that arrived continue by events, from their arrival; False if none has arrived."""
         arrived, self.arrived = self.arrived, {}
         self.by_events.update(arrived)
         for task in arrived.values():
@@ -99,7 +100,7 @@ class RingFastPath:
         return bool(arrived)
 
     def _all_arrived(self, ring: Ring, last: int) -> bool:
-        """The last of them: those before it go on when the ring is over for them, and so does it."""
+        """The last rank has arrived: all continue when the ring is complete for them."""
         network, ranks = self.links.network, range(self.size)
         ends, tx, rx, last_head = ring.ends(self.links, [self.arrived[rank].now for rank in ranks])
         if not last_head < float(ends.min()) + network.alpha:
@@ -117,6 +118,6 @@ class RingFastPath:
 
 
 def bytes_sent(ring: Ring, rank: int, size: int) -> int:
-    """By one rank: every block but one in each half."""
+    """The bytes that a rank sends: in each half of the ring all blocks but one."""
     sizes = [end - start for start, end in bounds(ring.elements, size)]
     return ring.itemsize * (2 * ring.elements - sizes[(rank + 1) % size] - sizes[(rank + 2) % size])

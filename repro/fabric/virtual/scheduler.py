@@ -1,7 +1,7 @@
-"""The discrete-event scheduler under the virtual fabric: tasks are greenlets of one thread, time is virtual.
+"""The discrete-event scheduler of the virtual fabric: tasks are greenlets of one thread, time is virtual.
 
-Whoever has the least virtual time runs next (ties by rank, then by the order of being scheduled), so that a program
-gives the same interleaving every time. A task that waits switches to the next; nothing here ever sleeps.
+The task with the least virtual time runs next (ties by rank, then by order of scheduling), so a program has the same
+interleaving every time. A task that waits switches to the next one; nothing sleeps.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from repro.fabric.base import FabricError, TaskCancelled, overdue
 
-DEVICES = ("cpu", "cuda")  # that arithmetic may run on
-COLLECT_AT = 20_000  # objects more than at the last collection of garbage; Python's own is 700
+DEVICES = ("cpu", "cuda")  # on which arithmetic may run
+COLLECT_AT = 20_000  # new objects before a garbage collection; Python's default is 700
 
 
 class VirtualTask:
-    """One line of one rank's program with its own virtual time (`now`, seconds)."""
+    """A task of a rank with its own virtual time, `now`, in seconds."""
 
     def __init__(self, rank: int, name: str, fn: Callable[[], Any], now: float):
         self.rank, self.name, self.fn, self.now = rank, name, fn, now
         self.greenlet: greenlet
-        self.waiting_for: object = None  # what it is blocked on, whose text errors have
+        self.waiting_for: object = None  # what it waits for, as errors say it
         self.waits_since = 0.0
-        self.blocks = 0  # counts waits, so that an outdated time limit does not wake a later one
+        self.blocks = 0  # counts waits, so that the timeout of an earlier wait does not end a later one
         self.timed_out = False
         self.cancelled = False
         self.finished = False
@@ -42,31 +42,31 @@ class VirtualTask:
 
 
 class Scheduler:
-    """Runs the tasks of all ranks to their ends, in virtual-time order, in the thread and greenlet that made it."""
+    """Runs the tasks of all ranks in the order of virtual time, in the thread and greenlet that created it."""
 
     def __init__(self) -> None:
         self.now = 0.0
-        self.current: VirtualTask  # the one that runs
+        self.current: VirtualTask  # the running task
         self.failure: FabricError | None = None
         self.tasks: list[VirtualTask] = []
         self._order = itertools.count()
         # (time, rank, order, task or callback); order is unique, so the last entry is never compared
         self._heap: list[tuple[float, int, int, Any]] = []
         self.alive = 0  # tasks that have not ended
-        # asked when nothing is due: whether it has found something to go on with
+        # called when nothing is due; returns whether it has scheduled something
         self.when_stuck: Callable[[], bool] = lambda: False
-        self._hub = getcurrent()  # where a task's greenlet goes when it has ended
+        self._hub = getcurrent()  # a task's greenlet switches here when it ends
 
     # --- called from outside
     def run(self) -> None:
-        """Start everything that was added and return when all tasks have ended.
+        """Run until all tasks have ended.
 
-        Every greenlet starts from this one line: what lies above it on the C stack then stays as it was, and torch's
-        errors, which follow the whole stack to note where they come from, find it so.
+        Every greenlet starts from this line, so that the C stack above it does not change: torch walks it to record
+        where its errors come from.
         """
         with _few_collections():
             while (task := self._next()) is not None:
-                while task is not None:  # another, where a task that waits comes upon one that has not started
+                while task is not None:  # a waiting task returns the next one if that has not started
                     task = task.greenlet.switch()
 
     def add(self, rank: int, name: str, fn: Callable[[], Any], now: float = 0.0) -> VirtualTask:
@@ -78,12 +78,12 @@ class Scheduler:
         return task
 
     def at(self, time: float, rank: int, callback: Callable[[], None]) -> None:
-        """Run `callback` at a virtual time; it may wake tasks but must not wait."""
+        """Run `callback` at a virtual time. It may wake tasks but must not wait."""
         heappush(self._heap, (time, rank, next(self._order), callback))
 
     # --- called by the running task
     def advance(self, seconds: float) -> None:
-        """The running task's time passes."""
+        """Advance the running task's time."""
         if seconds < 0:
             raise ValueError(f"time cannot go back: advance({seconds})")
         self.advance_to(self.current.now + seconds)
@@ -100,14 +100,14 @@ class Scheduler:
         what: object,
         timeout: float | None = None,
     ) -> None:
-        """Block until `ready()`, however often the task is woken for nothing; `waiters` puts it on the list to wake."""
+        """Block until `ready()`, also after spurious wake-ups; `waiters` registers the task to be woken."""
         started = self.current.now
         while not ready():
             waiters(self.current)
             self.block(what, timeout, started)
 
     def block(self, what: object, timeout: float | None = None, started: float | None = None) -> None:
-        """Wait until somebody calls `wake`; `what` names it in errors.
+        """Wait for `wake`; `what` names the wait in errors.
 
         Raises FabricError `timeout` seconds after `started` (now, if not given).
         """
@@ -133,38 +133,38 @@ class Scheduler:
             raise overdue(task.rank, task.name, what, task.now - task.waits_since, others)
 
     def wake(self, task: VirtualTask) -> None:
-        """Let a blocked task go on at the present time. Waking a task that is not blocked does nothing."""
+        """Resume a blocked task at the current time; no effect on other tasks."""
         if task.waiting_for is None or task.finished:
             return
         task.waiting_for = None
         self._schedule(max(task.now, self.now), task.rank, task)
 
     def resume(self, task: VirtualTask, time: float) -> None:
-        """Let a blocked task go on at that time, of which nothing that has happened meanwhile knows."""
+        """Resume a blocked task at the given time; nothing that has happened since may depend on it."""
         task.waiting_for = None
         self._schedule(time, task.rank, task)
 
     def only_tasks(self, count: int) -> bool:
-        """Whether no more tasks than these are alive, and nothing but a task is ever due."""
+        """Whether exactly `count` tasks are alive and no callback is scheduled."""
         return self.alive == count and all(what.__class__ is VirtualTask for *_, what in self._heap)
 
     def check(self) -> None:
-        """Raise in the running task what has become of the run or of the task meanwhile."""
+        """Raise the run's failure, or TaskCancelled if the running task was cancelled."""
         if self.failure is not None:
             raise self.failure
         if self.current.cancelled:
             raise TaskCancelled
 
     def fail(self, error: FabricError) -> None:
-        """End the run: every task gets this error at its present or next wait."""
+        """End the run: every task raises this error at its current or next wait."""
         if self.failure is None:
             self.failure = error
         for task in self.tasks:
             self.wake(task)
 
-    # --- inside
+    # --- internal
     def _waiting_task(self) -> VirtualTask:
-        """The running task, which is about to wait."""
+        """The running task, which is about to wait; FabricError inside a backward pass."""
         if torch._C._current_graph_task_id() != -1:
             raise FabricError("a task waits inside of a backward pass, in which no other task could run one")
         return self.current
@@ -175,7 +175,7 @@ class Scheduler:
     def _yield(self, task: VirtualTask) -> None:
         due = self._next()
         if due is not task:
-            assert due is not None  # `task` has not ended
+            assert due is not None  # because `task` has not ended
             if due.greenlet:  # it has started
                 _switch(due.greenlet)
             else:
@@ -183,7 +183,7 @@ class Scheduler:
         self.check()
 
     def _next(self) -> VirtualTask | None:
-        """Run callbacks until a task is due: that task; None where all have ended."""
+        """Run callbacks until a task is due, and return it; None when all tasks have ended."""
         heap = self._heap
         while heap or self.when_stuck() or self._report_deadlock():
             self.now, _, _, what = heappop(heap)
@@ -195,7 +195,7 @@ class Scheduler:
         return None
 
     def _report_deadlock(self) -> bool:
-        """Nothing is due. True if some task still waits: then the run has failed and they are awake to hear it."""
+        """Nothing is due: if tasks still wait, fail the run, which wakes them, and return True."""
         stuck = [task for task in self.tasks if not task.finished]
         if not stuck:
             return False
@@ -211,9 +211,9 @@ class Scheduler:
             task.result = task.fn()
         except TaskCancelled:
             pass
-        except (KeyboardInterrupt, GreenletExit):  # the whole run is to end: on to the hub
+        except (KeyboardInterrupt, GreenletExit):  # ends the whole run, in the hub
             raise
-        except BaseException as error:  # the rank's error must reach every other rank, whatever it is
+        except BaseException as error:  # any error of a rank has to reach all ranks
             task.error = error
             if error is not self.failure:
                 self.fail(FabricError(f"rank {task.rank} ({task.name}) failed: {type(error).__name__}: {error}"))
@@ -225,8 +225,8 @@ class Scheduler:
 
 @contextmanager
 def _few_collections() -> Iterator[None]:
-    """Rare garbage collections, that pass over what was there before: thousands of messages are under way at once, and
-    none of them is part of a cycle."""
+    """A context with rare garbage collections that skip older objects: thousands of messages are in flight, and none is
+    part of a cycle."""
     before = gc.get_threshold()
     gc.freeze()
     gc.set_threshold(COLLECT_AT, *before[1:])
@@ -238,11 +238,8 @@ def _few_collections() -> Iterator[None]:
 
 
 def _switch(to: greenlet, *values: Any) -> None:
-    """Let another task run. What torch keeps by thread (gradients off, autocast, who listens to its operations) is the
-    present task's own.
-
-    Every task starts in torch's usual state, and is left and gone on with in it.
-    """
+    """Switch to another task. torch's thread-local state (gradient mode, autocast, dispatch modes) belongs to the
+    current task: every task starts in torch's default state, and is left and resumed in it."""
     usual = torch.is_grad_enabled() and not torch._C._is_any_autocast_enabled()
     if usual and not torch._C._len_torch_dispatch_stack():
         to.switch(*values)

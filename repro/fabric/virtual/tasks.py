@@ -1,4 +1,4 @@
-"""What tasks of one virtual rank wait on: each other, events, queues, locks."""
+"""Tasks, events, queues and locks of a virtual rank."""
 
 from __future__ import annotations
 

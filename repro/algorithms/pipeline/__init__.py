@@ -1,1 +1,1 @@
-"""What training in a pipeline needs besides strategies and fabrics: profiles, partitions, schedules, versions."""
+"""Building blocks of pipeline parallelism: profiles, partitions, schedules, weight versions."""

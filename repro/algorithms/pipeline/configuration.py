@@ -1,4 +1,4 @@
-"""A run's configuration: as it is given, or as the partitioner finds it for the run's model, device and network."""
+"""The stages of a run: given, or found by the partitioner for the run's model, device and network."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from repro.training.device_times import BACKWARD_TO_FORWARD, BlockSeconds, block
 if TYPE_CHECKING:
     from repro.training.worker import Worker
 
-NOMINAL_FLOPS = 1e11  # a second, of a rank that nobody has profiled: a CPU core or two
-NOMINAL_BANDWIDTH = 1.25e8  # bytes/s of a network that nobody has named: 1 Gbit/s
+NOMINAL_FLOPS = 1e11  # FLOP/s of a device without a profile: a CPU core or two
+NOMINAL_BANDWIDTH = 1.25e8  # bytes/s of a network of unknown rate: 1 Gbit/s
 
 
 @dataclass(frozen=True)
 class Configuration:
-    """Stages and where they come from.
+    """Stages and their origin.
 
     source   "given", "partitioner: measured profile" or "partitioner: estimated profile"
-    blocks   of each stage: its blocks' names
-    seconds  of each stage and minibatch by the partitioner's cost model; None where all was given
+    blocks   the names of each stage's blocks
+    seconds  of each stage and minibatch by the partitioner's cost model; None if the stages are given
     """
 
     layout: Layout
@@ -39,7 +39,7 @@ class Configuration:
 
     @property
     def stages(self) -> list[dict[str, Any]]:
-        """As a run's record has them: {first, last (block), replicas, blocks, seconds}."""
+        """The stages for a run's record: {first, last (block), replicas, blocks, seconds}."""
         return [
             {"first": one.first, "last": one.last, "replicas": one.replicas, "blocks": names, "seconds": seconds}
             for one, names, seconds in zip(self.layout.stages, self.blocks, self.seconds)
@@ -47,10 +47,9 @@ class Configuration:
 
 
 def configure(worker: Worker, options: Any, sample: torch.Tensor) -> Configuration:
-    """Of the options' `config`, `cuts`, `profile`, `bandwidth_Bps` and `cost_model`; the same on every rank.
+    """The stages by the options `config`, `cuts`, `profile`, `bandwidth_Bps` and `cost_model`; the same on every rank.
 
-    sample: a minibatch (N, ...). InputError where the model, the run's number of ranks and the options do not go
-    together.
+    sample: a minibatch (N, ...). InputError if the model, the number of ranks and the options do not fit together.
     """
     names = [name for name, _ in worker.model_shard.model.named_children()]
     given = options.config not in FOUND
@@ -71,13 +70,13 @@ def configure(worker: Worker, options: Any, sample: torch.Tensor) -> Configurati
 
 
 def profiled(worker: Worker, options: Any, sample: torch.Tensor) -> Profile:
-    """The profile that the partitioner goes by: of the options' file, of the testbed's device, or from FLOPs."""
+    """The partitioner's input: the profile in the options' file, else from the testbed's device or from FLOPs."""
     model = worker.model_shard.model
     if options.profile is not None:
         known = profiles.read(profile_path(options.profile))
         profiles.check_model(known, [name for name, _ in model.named_children()])
         return known
-    model = copy.deepcopy(model)  # it ends on the meta device
+    model = copy.deepcopy(model)  # it is moved to the meta device
     seconds, hardware = worker.blocks, "the testbed's device"
     if seconds is None:
         flops = block_flops(model, tuple(sample.shape[1:]), sample.shape[0])

@@ -1,22 +1,23 @@
-"""Seconds of every possible stage and cut under the three cost models of the partitioner, in one network level.
+"""The partitioner's three cost models: seconds of every possible stage and cut, on one network level.
 
-With T the computation of a stage's layers, w their parameter bytes, m its replicas, B bytes a second, a_i the bytes
-that cross the cut i, outputs of layers before it that a layer behind it uses:
+With T the computation of a stage's layers, w their parameter bytes, m its replicas, B the bandwidth in bytes/s, and a_i
+the bytes that cross cut i, which are outputs of layers before it that a layer behind it uses:
 
-    paper          max(T, 4(m-1)w / (mB)) / m            and each cut takes 2 a_i / B (section 3.2 as written)
-    released-sum   (T + 4(m-1)w / (mB)) / m              and a stage behind the first one takes 2 a / (mB) for what
-                                                         comes in, and for what goes out unless it is the last
-    released-max   max(T, 4(m-1)w / (mB)) / m            and the same
+    paper          max(T, 4(m-1)w / (mB)) / m            each cut takes 2 a_i / B (section 3.2 as written)
+    released-sum   (T + 4(m-1)w / (mB)) / m              a stage takes 2 a / (mB) for its inputs, unless it is the
+                   first,
+                                                         and for its outputs, unless it is the last
+    released-max   max(T, 4(m-1)w / (mB)) / m            the same
 
 The released code counts an output for a cut as soon as another layer at the cut comes after its layer but not after all
-of its users, though these may all be before the cut: never less than a_i, which is what has to be sent.
+of its users, though these may all be before the cut: never less than a_i, which has to be sent.
 
-T(i -> j, m) of section 3.2 divides both terms by m though W already depends on m (docs/errata.md): kept as written, and
-the authors' code does so too. `paper` does not divide 2 C_i by the replicas, their code does.
+T(i -> j, m) of section 3.2 divides both terms by m though W already depends on m (docs/errata.md); so does the authors'
+code, and so do we. `paper` does not divide 2 C_i by the replicas; the authors' code does.
 
-Two levels (M1 machines with B1 inside a group, M2 groups with B2): the T of the outer level is the time of the best
-pipeline of the layers in a group. Section 3.2 has one level only; `paper` nests its formulas unchanged. The released
-code, kept so here, divides the synchronisation of the outer level by M1, but only in a stage that begins the pipeline.
+On two levels (M1 machines with B1 in a group, M2 groups with B2) the T of the outer level is the time of the best
+pipeline of the layers in a group. Section 3.2 has one level only; `paper` nests its formulas unchanged. As the released
+code does, the other models divide the synchronisation of the outer level by M1, but only in the first stage.
 """
 
 from __future__ import annotations
@@ -33,8 +34,12 @@ COMBINE = {"paper": np.maximum, "released-sum": np.add, "released-max": np.maxim
 
 @dataclass(frozen=True)
 class Layers:
-    """Of the stage from cut i to cut j + 1, in a chain of the layers i to j: computation[i, j] seconds (inf where no
-    such stage or pipeline exists) and parameters[i, j] bytes; activations[i]: bytes that cross the cut i + 1."""
+    """The stages from cut i to cut j + 1, which in a chain are the layers i to j.
+
+    computation  [i, j] seconds, inf if there is no such stage or pipeline
+    parameters   [i, j] bytes
+    activations  [i]: bytes that cross cut i + 1
+    """
 
     computation: np.ndarray
     parameters: np.ndarray
@@ -46,7 +51,7 @@ class Layers:
         return cls(computation, cuts.sums([layer.parameter_bytes for layer in profile.layers]), cuts.leaving[1:])
 
     def cuts(self, start: int, stop: int) -> np.ndarray:
-        """The cuts of the pipelines from cut start to cut stop: both, and those where stages between them may end."""
+        """The cuts `start` and `stop`, and all cuts between them at which a stage may end."""
         begun = np.isfinite(self.computation[start, : stop - 1])
         ended = np.isfinite(self.computation[1:stop, stop - 1])
         return np.array([start, *np.flatnonzero(begun & ended) + 1, stop])
@@ -57,8 +62,8 @@ class Costs:
     """Seconds of the stages from cut i to cut j + 1, each (N, N, M) with m - 1 as the last index.
 
     first      of a stage that begins the pipeline
-    later      of a stage behind another one
-    transfers  of the values that cross the borders of such a stage, 0 where they do not count
+    later      of any other stage
+    transfers  of the values that cross the borders of such a stage, 0 if they do not count
     """
 
     first: np.ndarray
@@ -66,10 +71,11 @@ class Costs:
     transfers: np.ndarray
 
     def between(self, cuts: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Of the pipelines from the first to the last of these cuts: each stage's seconds, and with its transfers."""
+        """For pipelines from the first to the last of these cuts: each stage's seconds, without and with its
+        transfers."""
         stages = np.ix_(cuts[:-1], cuts[1:] - 1)
         seconds = self.later[stages]
-        seconds[0] = self.first[cuts[0], cuts[1:] - 1]  # stages from there on, and only they, begin the pipeline
+        seconds[0] = self.first[cuts[0], cuts[1:] - 1]  # exactly the stages that start there begin the pipeline
         slowest = np.maximum(seconds, self.transfers[stages])
         slowest[0] = seconds[0]
         return seconds, slowest
@@ -78,7 +84,7 @@ class Costs:
 def costs(
     model: str, layers: Layers, machines: int, bandwidth: float, activations: bool = True, inside: int = 1
 ) -> Costs:
-    """The costs with up to `machines` replicas; `inside`: machines of a group, 1 in the first level."""
+    """The costs with up to `machines` replicas. inside: machines of a group, 1 on the first level."""
     replicas = np.arange(1, machines + 1)
     given = layers.computation[:, :, None], layers.parameters[:, :, None], replicas, bandwidth
     later = stage_seconds(model, *given)
@@ -86,11 +92,11 @@ def costs(
     transfers = np.zeros_like(later)
     if activations:
         seconds = 2 * layers.activations / bandwidth
-        crossing = np.concatenate(([0.0], seconds[:-1]))[:, None, None]  # at the stage's beginning
+        crossing = np.concatenate(([0.0], seconds[:-1]))[:, None, None]  # the stage's inputs
         if model == "paper":
             transfers += crossing
         else:
-            leaving = np.append(seconds[:-1], 0.0)[None, :, None]  # at its end
+            leaving = np.append(seconds[:-1], 0.0)[None, :, None]  # its outputs
             transfers += np.maximum(crossing, leaving) / replicas
     return Costs(first, later, transfers)
 
@@ -103,8 +109,7 @@ def stage_seconds(
     bandwidth: float,
     inside: int = 1,
 ) -> np.ndarray:
-    """T(i -> j, m) of a cost model; the arguments are broadcast. `inside`: for a stage that begins the pipeline, the
-    machines of a group."""
+    """T(i -> j, m) of a cost model; the arguments are broadcast. inside: machines of a group, for the first stage."""
     synchronisation = 4 * (replicas - 1) * parameters / (bandwidth * replicas)
     if model != "paper":
         synchronisation = synchronisation / inside

@@ -1,8 +1,8 @@
-"""Whether a plan can run to its end, and when each pass of it would: every rank's list, worked off at once.
+"""Simulates a plan: checks that it does not deadlock, and computes the time of each pass.
 
-A forward pass needs that of the stage before; a backward pass that of the stage behind; both need the version of the
-weights that they use, so that the replicas' synchronisation of the updates before it counts: each replica must have
-done its backward passes of them. Messages wait for nobody.
+A forward pass needs the one of the stage before, a backward pass the one of the stage behind. Both need the version of
+the weights that they use, and so the synchronisation of the replicas' updates before it, for which each replica must
+have done its backward passes. Messages are sent without waiting.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from typing import NamedTuple
 from repro.algorithms.pipeline.plan import BACKWARD, FORWARD, Op, Plan
 from repro.core.errors import InputError
 
-LONGEST = 4096  # minibatches that a check tries: behind the start every plan repeats itself
+LONGEST = 4096  # minibatches that a check simulates: after its start every plan is periodic
 
 
 class Pass(NamedTuple):
-    """A pass that has its time."""
+    """A pass with its time."""
 
     rank: int
     stage: int
@@ -33,20 +33,20 @@ def run(
     seconds: Callable[[int, str], float] = lambda stage, kind: 1.0,
     message_s: Callable[[int], float] | None = None,
 ) -> list[Pass]:
-    """Every pass with its time, in the order of their ends; InputError naming who waits for what where it ends early.
+    """Every pass with its time, in the order of their ends; InputError naming the blocked pass of a deadlock.
 
     seconds(stage, kind): of a pass. message_s(stage): of activations or gradients between a stage and the next.
     """
     layout, stages = plan.layout, len(plan.layout.stages)
     lists = [list(plan.ops(*layout.place(rank))) for rank in range(layout.ranks)]
     at, free = [0] * layout.ranks, [0.0] * layout.ranks
-    ended: dict[tuple[int, str, int], float] = {}  # (stage, kind, minibatch) -> when
-    counted: dict[tuple[int, int], int] = {}  # (stage, update) -> its backward passes so far
-    latest: dict[tuple[int, int], float] = {}  # and the last one's end
+    ended: dict[tuple[int, str, int], float] = {}  # (stage, kind, minibatch) -> its end
+    counted: dict[tuple[int, int], int] = {}  # (stage, update) -> number of its backward passes done
+    latest: dict[tuple[int, int], float] = {}  # (stage, update) -> the end of the last of them
     message_s = message_s or (lambda stage: 0.0)
 
     def synchronised(stage: int, version: int) -> float | None:
-        """When a version is there; None: not yet."""
+        """The time at which a version is available; None: not yet."""
         if version == 0:
             return 0.0
         if counted.get((stage, version - 1), 0) < plan.summands(stage, version - 1):
@@ -95,7 +95,7 @@ def run(
 
 
 def check(plan: Plan) -> None:
-    """InputError where the plan would never come to its end; tried on as many minibatches as show it."""
+    """InputError if the plan deadlocks; simulated on as many minibatches as are needed to see it."""
     layout = plan.layout
     enough = 4 * (layout.ranks + plan.aligned)
     tail = plan.minibatches % plan.aligned

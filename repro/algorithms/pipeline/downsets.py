@@ -1,13 +1,13 @@
-"""Where a model's graph can be cut: its downsets, sets of layers that hold with a layer all those that it uses.
+"""The cuts of a model's graph: its downsets, sets of layers that contain with a layer all layers that it uses.
 
-A stage of a pipeline is what one downset has more than another one inside it. The downsets of a chain are its prefixes.
-Those of a graph are what the antichains of the authors' code (github.com/msr-fiddle/pipedream, `graph/graph.py`) stand
-for: an antichain's layers and all before them. Where several layers use nothing theirs begin with one of them, and they
-miss the downsets without it; here none is missing.
+A pipeline stage is the difference of two nested downsets. The downsets of a chain are its prefixes. For graphs the
+authors' code (github.com/msr-fiddle/pipedream, `graph/graph.py`) uses antichains, which stand for a downset each: their
+layers and all before them. If several layers have no inputs, its antichains start with one of them and miss the
+downsets without it; here none is missing.
 
-Branches side by side have many downsets. Where there are more than `LIMIT` besides the prefixes of the profile's order
-a part is searched, equally many of each number of layers: the prefix, so that no result is worse than that of the
-layers in a line, and of those that add a layer to one kept before the ones that fewest bytes leave.
+Parallel branches have many downsets. If there are more than `LIMIT` besides the prefixes of the profile's order, only a
+part is searched, equally many of each size: the prefix, so that no result is worse than that of the layers in a line,
+and of those that add a layer to a kept one, those with the fewest outgoing bytes.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ import numpy as np
 from repro.algorithms.pipeline.layers import Profile
 from repro.core.not_none import not_none
 
-LIMIT = 600  # the tables of the partitioner grow with the square of the downsets
+LIMIT = 600  # the partitioner's tables grow with the square of the number of downsets
 
 
 @dataclass(frozen=True)
 class Downsets:
-    """The downsets that are searched, smallest first: from that of no layer to that of all.
+    """The downsets to search, from the empty one to that of all layers, in the order of their sizes.
 
     members  (S, N) bool: the layers of each, in the profile's order
-    leaving  (S,): bytes of the outputs of its layers that a layer outside uses
-    width    how many of each number of layers were kept; None: all
+    leaving  (S,): bytes of its layers' outputs that a layer outside uses
+    width    how many of each size were kept; None: all
     """
 
     members: np.ndarray
@@ -52,29 +52,29 @@ class Downsets:
         return cls(members, _leaving(members, uses, sent), width)
 
     def sums(self, values: Sequence[float]) -> np.ndarray:
-        """(S - 1, S - 1): [i, j] sums the values of the layers that downset j + 1 has more than downset i; of any use
-        only where the one is inside the other."""
+        """(S - 1, S - 1): [i, j] is the sum over the layers in downset j + 1 but not in downset i; only valid if the
+        one contains the other."""
         outside = ~self.members.T
         places = {row.tobytes(): place for place, row in enumerate(self.members)}
         found = np.zeros((len(self.members), len(self.members)))  # [j, i]
         for place, own in enumerate(self.members):
             layers = np.flatnonzero(own).tolist()
-            # without its last layer, which no other of it uses, it is a downset too, if one that is searched
+            # without its last layer, which no other layer of it uses, it is a downset too, maybe one of those searched
             rest = own.copy()
             rest[layers[-1:]] = False
             if layers and (before := places.get(rest.tobytes())) is not None:
                 found[place], layers = found[before], layers[-1:]
-            for layer in layers:  # always in the profile's order: the sums are the same to the last bit
+            for layer in layers:  # always in the profile's order, for reproducible bits
                 found[place, outside[layer]] += values[layer]
         return np.ascontiguousarray(found.T[:-1, 1:])
 
     def nested(self) -> np.ndarray:
-        """(S - 1, S - 1) bool: [i, j], whether downset i is inside downset j + 1 and smaller."""
+        """(S - 1, S - 1) bool: [i, j], whether downset i is a proper subset of downset j + 1."""
         inside = self.members.astype(np.float32)
         return np.triu(inside[:-1] @ (1 - inside[1:]).T == 0)
 
     def about(self, profile: Profile) -> str:
-        """What was searched, in a line."""
+        """A line that describes the search."""
         layers = len(profile.layers)
         if len(self.members) == layers + 1 and self.width is None:
             return f"a chain of {layers} layers"
@@ -87,21 +87,21 @@ class Downsets:
         return f"{what}: {count}, at most {self.width} of each number of layers"
 
     def between(self, first: int, last: int) -> list[int]:
-        """The layers that downset `last` + 1 has more than downset `first`, in the profile's order."""
+        """The layers in downset `last` + 1 but not in downset `first`, in the profile's order."""
         return np.flatnonzero(self.members[last + 1] & ~self.members[first]).tolist()
 
 
 def _grow(uses: np.ndarray, sent: np.ndarray, width: int | None) -> np.ndarray | None:
-    """The downsets layer by layer, `width` of each number of layers; None where all of them are too many."""
+    """The downsets by increasing size, at most `width` of each size; None if width is None and they are too many."""
     level = np.zeros((1, len(sent)), bool)
-    lacking = uses.sum(axis=0, keepdims=True)  # of each downset and layer: how many layers outside it uses
-    outside = uses.sum(axis=1)[None, :]  # and by how many layers outside it is used
+    lacking = uses.sum(axis=0, keepdims=True)  # [downset, layer]: the number of layers outside that the layer uses
+    outside = uses.sum(axis=1)[None, :]  # [downset, layer]: the number of layers outside that use the layer
     found, count = [level], 1
     for _ in sent:
         grown, added = np.nonzero(~level & (lacking == 0))
         level = level[grown]
         level[np.arange(len(added)), added] = True
-        # in decreasing order: the prefix comes first
+        # in decreasing order, so the prefix is first
         places = {row.tobytes(): place for place, row in enumerate(level)}
         kept = np.array([places[row] for row in sorted(places, reverse=True)])
         if width is not None:
@@ -117,5 +117,5 @@ def _grow(uses: np.ndarray, sent: np.ndarray, width: int | None) -> np.ndarray |
 
 
 def _leaving(members: np.ndarray, uses: np.ndarray, sent: np.ndarray) -> np.ndarray:
-    """(S,): bytes of the outputs of each downset's layers that a layer outside uses."""
+    """(S,): bytes of the outputs of each downset's layers that layers outside use."""
     return (members & ((~members).astype(np.float32) @ uses.T > 0)) @ sent

@@ -1,7 +1,6 @@
-"""The layers of a model with their seconds and bytes, as PipeDream's partitioner takes them (section 3.2).
+"""Profiles: the layers of a model with their seconds and bytes, the input of PipeDream's partitioner (section 3.2).
 
-A layer is a block of one of our models. Files that hold them are read and written by
-`repro.algorithms.pipeline.profile`.
+A layer is a block of one of our models. `repro.algorithms.pipeline.profile` reads and writes profile files.
 """
 
 from __future__ import annotations
@@ -19,16 +18,16 @@ if TYPE_CHECKING:
     from torch import nn
 
 SOURCES = ("measured", "estimated", "published")
-MOST = 1e18  # seconds, bytes: of a layer, and their sums and products are numbers still
+MOST = 1e18  # seconds or bytes of a layer, so that sums and products stay finite
 
 
 @dataclass(frozen=True)
 class Layer:
-    """One layer, for one minibatch.
+    """A layer, for one minibatch.
 
-    forward_s, backward_s  seconds of its passes; T_l of the paper is their sum
-    activation_bytes       of its outputs, a_l; as large as the gradients that come back for them
-    parameter_bytes        w_l
+    forward_s, backward_s  seconds of its passes; the paper's T_l is their sum
+    activation_bytes       of its outputs, the paper's a_l, and of their gradients
+    parameter_bytes        the paper's w_l
     """
 
     name: str
@@ -45,14 +44,14 @@ class Layer:
 
 @dataclass(frozen=True)
 class Profile:
-    """The layers of a model, first to last; InputError for what no model can have.
+    """The layers of a model, first to last; InputError for impossible values.
 
-    batch        samples of the minibatch; None where a published file does not say
-    hardware     what it was measured on or estimated for, in words
+    batch        samples of the minibatch; None if a published file does not say
+    hardware     the hardware of the measurement or estimate, in words
     source       one of SOURCES
-    minibatches  how many were timed, after `warmup` that were not; None where nothing was measured here
+    minibatches  the number timed, after `warmup` others; None if nothing was measured here
     input_bytes  of the minibatch itself
-    edges        (layer, one that uses its outputs), counted from 0, the used one first; None: each uses the one before
+    edges        (layer, a later layer that uses its outputs), counted from 0; None: each layer uses the one before
     """
 
     model: str
@@ -91,12 +90,12 @@ class Profile:
 
     @property
     def uses(self) -> tuple[tuple[int, int], ...]:
-        """(layer, one that uses its outputs), of a chain too."""
+        """`edges`, also of a chain."""
         return tuple(pairwise(range(len(self.layers)))) if self.edges is None else self.edges
 
     @property
     def seconds(self) -> float:
-        """Forward and backward pass of a minibatch through all layers."""
+        """Seconds of a minibatch's forward and backward pass through all layers."""
         return math.fsum(layer.seconds for layer in self.layers)
 
 
@@ -107,7 +106,7 @@ def _check_number(what: str, value: Any) -> None:
 
 
 def as_text(profile: Profile) -> str:
-    """The JSON text of a profile's file."""
+    """A profile as JSON."""
     return json.dumps(asdict(profile), indent=1, allow_nan=False) + "\n"
 
 
@@ -116,5 +115,5 @@ def tensor_bytes(tensor: torch.Tensor) -> int:
 
 
 def parameter_bytes(block: nn.Module) -> int:
-    """Of the parameters that train: frozen ones are neither updated nor synchronised."""
+    """Bytes of the trainable parameters; frozen ones are neither updated nor synchronised."""
     return sum(tensor_bytes(parameter) for parameter in block.parameters() if parameter.requires_grad)

@@ -1,4 +1,4 @@
-"""Which rank holds which stage: consecutive blocks of a model, each run of them on one or more ranks."""
+"""Which rank holds which stage, a sequence of consecutive blocks of the model."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 from repro.core.errors import InputError
 
-FOUND = ("auto", "straight")  # configurations that the partitioner finds: any, or with every stage on one rank
+FOUND = ("auto", "straight")  # the partitioner chooses: any configuration, or one without replicas
 
 
 class StageBlocks(NamedTuple):
-    """A stage: blocks `first` to `last`, both in it, on so many replicas."""
+    """A stage: the blocks from `first` to `last`, inclusive, and its number of replicas."""
 
     first: int
     last: int
@@ -23,7 +23,7 @@ class StageBlocks(NamedTuple):
 
 
 class Place(NamedTuple):
-    """A rank's stage and which of its replicas it is."""
+    """A rank's stage, and the number of its replica."""
 
     stage: int
     replica: int
@@ -31,7 +31,10 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class Layout:
-    """Stages in order; the replicas of the first are ranks 0, 1, ..., then come those of the second, and so on."""
+    """The stages in order.
+
+    Ranks 0, 1, ... are the replicas of the first stage, followed by those of the second, and so on.
+    """
 
     stages: tuple[StageBlocks, ...]
 
@@ -41,7 +44,7 @@ class Layout:
 
     @property
     def config(self) -> str:
-        """As the paper writes it: the replicas of each stage, as in "2-1-1" (section 5, Table 1)."""
+        """The replicas of each stage in the paper's notation, such as "2-1-1" (section 5, Table 1)."""
         return "-".join(str(stage.replicas) for stage in self.stages)
 
     @property
@@ -63,7 +66,7 @@ class Layout:
         return Place(stage, rank - firsts[stage])
 
     def rank_of(self, stage: int, minibatch: int) -> int:
-        """Who does both passes of a minibatch: round-robin (section 3.3), modulo the replicas (docs/errata.md)."""
+        """The rank of both passes of a minibatch: round-robin (section 3.3), modulo the replicas (docs/errata.md)."""
         return self.first_rank(stage) + minibatch % self.stages[stage].replicas
 
     def replicas_of(self, stage: int) -> list[int]:
@@ -73,9 +76,9 @@ class Layout:
 
 
 def layout(config: str, cuts: Sequence[int], blocks: int) -> Layout:
-    """The layout of a configuration like "2-1-1" whose stages begin at block 0 and at the `cuts`.
+    """The layout of a configuration like "2-1-1" whose stages start at block 0 and at the `cuts`.
 
-    InputError where that is no way to cut a model of so many blocks.
+    InputError if a model of `blocks` blocks cannot be cut so.
     """
     replicas = parse_config(config)
     if len(replicas) > blocks:

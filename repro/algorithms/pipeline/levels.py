@@ -1,4 +1,4 @@
-"""The partitioner on one network level, and on two nested ones: groups of machines, and machines within a group."""
+"""The partitioner on one network level, or on two: machines in groups, and groups."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from repro.algorithms.pipeline.ties import choose
 
 @dataclass(frozen=True)
 class Stage:
-    """What lies between the cuts first and last + 1, in a chain the layers first to last, on so many machines; seconds
-    a minibatch under the cost model, of computation and synchronisation, which the replicas share."""
+    """The part of the graph between the cuts first and last + 1 (in a chain the layers first to last), on `replicas`
+    machines. seconds: of a minibatch by the cost model, computation and synchronisation, divided by the replicas."""
 
     first: int
     last: int
@@ -23,10 +23,10 @@ class Stage:
 
 
 class Chain:
-    """The pipelines from the first to the last of n + 1 cuts on all machines of a level, and what the best ones need.
+    """The pipelines from the first to the last of n + 1 cuts that use all machines of a level.
 
-    good     (n, n, M): the stages that can be in one of the best, within `optimum.TOLERANCE`
-    seconds  of the best: its slowest stage or transfer; inf where there is no pipeline
+    good     (n, n, M): the stages of optimal pipelines, within `optimum.TOLERANCE`
+    seconds  of the optimum: its slowest stage or transfer; inf if there is no pipeline
     """
 
     def __init__(self, costs: Costs, allowed: np.ndarray, cuts: np.ndarray):
@@ -36,11 +36,11 @@ class Chain:
         self.good = slowest <= self.seconds * (1 + optimum.TOLERANCE)
 
     def optima(self, ways: np.ndarray | None = None) -> int:
-        """How many are the best; `ways`: as for `optimum.count`."""
+        """The number of optimal pipelines; `ways` as in `optimum.count`."""
         return optimum.count(self.good, self.allowed, ways)
 
     def stages(self) -> list[Stage]:
-        """Those of the one that is taken."""
+        """The stages of the chosen pipeline."""
         found, first = [], 0
         for last, replicas in choose(self.good, self.stage_seconds, self.allowed, self.seconds):
             seconds = float(self.stage_seconds[first, last, replicas - 1])
@@ -52,7 +52,7 @@ class Chain:
 def one_level(
     model: str, layers: Layers, machines: int, bandwidth: float, activations: bool, allowed: np.ndarray
 ) -> tuple[list[Stage], float, int]:
-    """Stages, seconds and number of the best pipelines of all layers."""
+    """(stages, seconds, number) of the optimal pipelines of all layers; the stages are those of the chosen one."""
     whole = layers.cuts(0, len(layers.activations))
     chain = Chain(costs(model, layers, machines, bandwidth, activations), allowed, whole)
     return chain.stages(), chain.seconds, chain.optima()
@@ -66,11 +66,11 @@ def two_levels(
     activations: bool,
     allowed: tuple[np.ndarray, np.ndarray],
 ) -> tuple[list[Stage], float, int]:
-    """The same of pipelines of groups of machines, each with a pipeline of its own.
+    """As `one_level`, for pipelines over groups of machines, each with a pipeline of its own.
 
-    A stage of the outer level is on some groups, which share the minibatches; each group has the best pipeline of its
-    layers, with all of its machines. Its stages are those returned, with as many replicas as all of the groups have,
-    and the seconds of one of them on all.
+    A stage of the outer level runs on some groups, which share the minibatches; each group has the best pipeline of the
+    stage's layers on all of its machines. The result has the stages of these inner pipelines, with the replicas of all
+    groups together.
     """
     inner = costs(model, layers, machines[0], bandwidths[0], activations)
     within = Layers(group_seconds(layers, inner, allowed[0]), layers.parameters, layers.activations)
@@ -90,7 +90,7 @@ def two_levels(
 
 
 def group_seconds(layers: Layers, inner: Costs, allowed: np.ndarray) -> np.ndarray:
-    """(N, N): seconds of the best pipeline from cut i to cut j + 1 on all machines of a group; inf: there is none."""
+    """(N, N): seconds of the best pipeline from cut i to cut j + 1 on all machines of a group; inf if none exists."""
     count = len(layers.activations)
     found = np.full((count, count), np.inf)
     for start in range(count):

@@ -1,4 +1,4 @@
-"""Over what the ranks of neighbouring stages talk: the run's fabric, or a small one for each direction of each pair."""
+"""The fabric between neighbouring stages: the run's own, or one for each direction of each pair of ranks."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from repro.algorithms.pipeline.layout import Layout
 from repro.algorithms.pipeline.plan import BACKWARD, FORWARD
 from repro.fabric.base import Fabric, Work
 
-TAGS = {FORWARD: 1, BACKWARD: 2}  # messages of a kind between two ranks come in the order of their minibatches
+TAGS = {FORWARD: 1, BACKWARD: 2}  # messages of a kind between two ranks are in the order of their minibatches
 
 
 class Links:
-    """One rank's. Where the fabric has no tags (NCCL) its transfers go on one after the other, whoever they are with: a
-    receive that was posted ahead would hold up what the rank sends meanwhile. There each direction between two ranks
-    has a group of the two, and with that an order of its own; the first message opens its connection."""
+    """The links of one rank. On a fabric without tags (NCCL) its transfers run one after the other, whatever their
+    peer, so a receive that is posted ahead would block later sends. There each direction between two ranks gets a
+    group of the two ranks, with an order of its own; the first message opens its connection."""
 
     def __init__(self, fabric: Fabric, layout: Layout, device: torch.device):
-        """All ranks call it. device: of the messages."""
+        """All ranks call this. device: of the messages."""
         self.fabric = fabric
-        self.groups: dict[tuple[str, int], Fabric] = {}  # by kind and the rank at the other end
+        self.groups: dict[tuple[str, int], Fabric] = {}  # by kind and peer
         if "tags" in fabric.capabilities:
             return
         word = torch.zeros(1, device=device)
@@ -50,7 +50,7 @@ class Links:
 
 
 def directions(layout: Layout) -> Iterator[tuple[str, int, int]]:
-    """(kind, sender, receiver) of all that is ever sent, each once."""
+    """(kind, sender, receiver) of every possible message, once each."""
     for stage in range(len(layout.stages) - 1):
         turns = range(math.lcm(layout.stages[stage].replicas, layout.stages[stage + 1].replicas))
         pairs = dict.fromkeys((layout.rank_of(stage, turn), layout.rank_of(stage + 1, turn)) for turn in turns)

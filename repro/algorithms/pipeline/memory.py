@@ -1,4 +1,4 @@
-"""The memory of a stage: what autograd keeps of a forward pass, counted as it keeps it."""
+"""Measures the memory that autograd keeps for a backward pass."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 
 @dataclass
 class Kept:
-    """The storages that autograd keeps for a backward pass, each once; the weights' own do not count."""
+    """The distinct storages that autograd keeps for a backward pass, without those of the weights."""
 
     storages: dict[int, torch.UntypedStorage] = field(default_factory=dict)
 
@@ -22,14 +22,14 @@ class Kept:
 
 @contextmanager
 def counted(weights: Iterable[torch.Tensor]) -> Iterator[Kept]:
-    """Count what forward passes inside keep besides the weights; on the meta device too, where storages are empty."""
+    """A context that collects what its forward passes keep besides the weights; also on the meta device."""
     kept = Kept()
-    own = {weight.untyped_storage()._cdata for weight in weights}  # the address of the storage, not of its contents
+    own = {weight.untyped_storage()._cdata for weight in weights}  # identifies the storage, also on the meta device
 
     def pack(tensor: torch.Tensor) -> torch.Tensor:
         storage = tensor.untyped_storage()
         if storage._cdata not in own:
-            kept.storages[storage._cdata] = storage  # held, so that no other comes to stand at its address
+            kept.storages[storage._cdata] = storage  # a reference, so that its address is not reused
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):

@@ -1,7 +1,7 @@
-"""A rank's messages to and from the stages beside it: sent without waiting, received before they are needed.
+"""A rank's messages to and from the neighbouring stages: sent without waiting, received before they are needed.
 
-Who sends what to whom is known from the plan, so a message has no header. A receive is posted only when its message is
-sure to be sent before the run can stop next: at a stop nothing is left on the network that nobody takes.
+The plan determines all messages, so they have no header. A receive is posted only if its message is certain to be sent
+before the run's next possible stop, so that no message is left on the network there.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from repro.algorithms.pipeline.transfers import Transfers
 from repro.fabric.base import Fabric
 from repro.training.clock import Clock
 
-PREFETCH = 2  # receives that are posted ahead of the pass that needs the first of them
+PREFETCH = 2  # receives posted ahead of the pass that needs the first of them
 
 
 class Shape(NamedTuple):
-    """Of what goes from a block to the next, and of its gradient on the way back.
+    """The shape of a block's output, and of its gradient.
 
-    kept: bytes that autograd keeps of the block's forward pass
+    kept: bytes that autograd keeps of the block's forward pass.
     """
 
     size: tuple[int, ...]
@@ -35,22 +35,18 @@ class Shape(NamedTuple):
 
 
 class Messages:
-    """The activations and gradients of one rank.
-
-    Buffers are made when none is free and used again (section 3.5).
-    """
+    """The messages of one rank, in buffers that are allocated if none is free and reused (section 3.5)."""
 
     def __init__(
         self, fabric: Fabric, clock: Clock, plan: Plan, rank: int, shapes: dict[str, Shape], device: torch.device
     ):
-        """shapes: of what this rank receives, by the kind of pass that needs it; not of a kind without a source. All
-        ranks call it."""
+        """shapes: of the received messages, for each kind of pass that needs one. All ranks call this."""
         self.fabric, self.plan, self.shapes, self.device = fabric, plan, shapes, device
         self.stage, self.replica = plan.layout.place(rank)
         self.links = Links(fabric, plan.layout, device)
         self.free: dict[str, list[torch.Tensor]] = {kind: [] for kind in shapes}
         self.made = dict.fromkeys(shapes, 0)  # buffers of each kind
-        self.waiting: dict[Op, torch.Tensor] = {}  # posted, not taken yet, in order
+        self.waiting: dict[Op, torch.Tensor] = {}  # posted receives, in order
         self.here: dict[Op, torch.Tensor] = {}
         watched = bool(shapes) and not fabric.progresses
         self.receives = Transfers(fabric, "receive", watched)
@@ -61,7 +57,7 @@ class Messages:
         return op.kind in self.shapes
 
     def post(self, op: Op) -> None:
-        """Begin to receive what a pass needs; in the order of the passes."""
+        """Start to receive a pass's input; called in the order of the passes."""
         neighbour = self.stage - 1 if op.kind == FORWARD else self.stage + 1
         source = self.plan.layout.rank_of(neighbour, self.plan.minibatch(self.stage, self.replica, op.k))
         buffer = self._buffer(op.kind)
@@ -75,7 +71,7 @@ class Messages:
         return torch.empty(self.shapes[kind].size, dtype=self.shapes[kind].dtype, device=self.device)
 
     def take(self, op: Op) -> torch.Tensor:
-        """What a pass needs; blocks until it is there. It is the caller's until `release`."""
+        """Wait for a pass's input; the caller owns it until `release`."""
         while op not in self.here:
             self._collect()
         return self.here.pop(op)
@@ -86,21 +82,21 @@ class Messages:
         self.here[op] = self.waiting.pop(op)
 
     def release(self, kind: str, buffer: torch.Tensor) -> None:
-        """A buffer of `take` can be used again."""
+        """Return a buffer of `take` for reuse."""
         self.free[kind].append(buffer)
 
     def send(self, kind: str, minibatch: int, tensor: torch.Tensor) -> None:
-        """To the rank that needs it for a pass of that kind; returns at once."""
+        """Start to send to the rank that needs the tensor for a pass of this kind."""
         neighbour = self.stage + 1 if kind == FORWARD else self.stage - 1
         self.sends.begin(self.links.isend(kind, tensor, self.plan.layout.rank_of(neighbour, minibatch)))
 
     def reap(self, under_way: int) -> None:
-        """Wait until at most so many of the sends are under way, the oldest first."""
+        """Wait for the oldest sends until at most `under_way` are in progress."""
         while len(self.sends) > under_way:
             self.sends.end_next()
 
     def settle(self) -> None:
-        """Wait until all that was posted is here and all that was sent has left."""
+        """Wait for all posted receives and all sends."""
         while self.waiting:
             self._collect()
         self.reap(0)
@@ -111,5 +107,5 @@ class Messages:
 
     @property
     def buffer_bytes(self) -> int:
-        """Of all buffers that were ever needed at once."""
+        """The bytes of all buffers."""
         return sum(self.made[kind] * shape.nbytes for kind, shape in self.shapes.items())

@@ -1,29 +1,32 @@
-"""The dynamic programme of PipeDream section 3.2 and the number of its optimal partitions.
+"""The dynamic programme of PipeDream section 3.2, and the number of its optimal partitions.
 
-A partition is a path in a graph: a node (k, m) says that what is before cut k, in a chain k layers, lies on m
-machines, an edge from (k, m) to (l + 1, m + r) is the stage between the cuts k and l + 1, in a chain of the layers k to
-l, with r replicas. Tables of stages are (N, N, M), indexed [k, l, r - 1], and `inf` where no stage lies between the
-cuts. All machines are used, as in the paper's A(N, M).
+A partition is a path in a graph. Node (k, m) means that the layers before cut k (in a chain, the first k layers) are on
+m machines; an edge from (k, m) to (l + 1, m + r) is the stage between the cuts k and l + 1 (in a chain, the layers k to
+l) with r replicas. Tables of stages are (N, N, M), indexed [k, l, r - 1], with `inf` where no stage exists. All
+machines are used, as in the paper's A(N, M).
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-TOLERANCE = 1e-9  # relative: partitions whose times differ by less are equally good
+TOLERANCE = 1e-9  # relative difference below which partitions are equally good
 
 
 def least(table: np.ndarray, allowed: np.ndarray, combine: np.ufunc = np.maximum) -> np.ndarray:
-    """A(k, m), (N + 1, M + 1): the least total over all partitions of the first k layers on m machines; inf: none.
+    """A(k, m), (N + 1, M + 1): the least total over all partitions of the first k layers on m machines; inf if none
+    exists.
 
-    combine: of a partition's stages: np.maximum for the slowest one, np.add for a sum. allowed (M + 1, M): whether a
-    stage may have r replicas, [m, r - 1], where m machines are in use before it.
+    combine: of a partition's stages, np.maximum for the slowest or np.add for the sum. allowed (M + 1, M): whether a
+    stage may have r replicas, [m, r - 1], if the stages before it use m machines.
     """
     layers, _, machines = table.shape
-    padded = np.full((layers + 1, 2 * machines + 1), np.inf)  # columns before `machines`: fewer than no machines
+    padded = np.full(
+        (layers + 1, 2 * machines + 1), np.inf
+    )  # columns before `machines` stand for negative numbers of machines
     found = padded[:, machines:]
     found[0, 0] = 0.0
-    # before[k, r - 1, m] is found[k, m - r], always the present one
+    # before[k, r - 1, m] is a view of found[k, m - r]
     windows = np.lib.stride_tricks.sliding_window_view(padded, machines + 1, axis=1)
     before = windows[:, machines - 1 :: -1]
     barred = np.where(_by_target(allowed), 0.0, np.inf)
@@ -34,7 +37,7 @@ def least(table: np.ndarray, allowed: np.ndarray, combine: np.ufunc = np.maximum
 
 
 def on_paths(good: np.ndarray, allowed: np.ndarray) -> np.ndarray:
-    """(N, N, M): the good stages that some partition of all layers on all machines into good stages has."""
+    """(N, N, M): the good stages that occur in a partition of all layers on all machines into good stages."""
     table = np.where(good, 0.0, np.inf)
     begun = np.isfinite(least(table, allowed))
     ended = np.isfinite(least(reverse(table), reverse_allowed(allowed))[::-1, ::-1])
@@ -47,19 +50,19 @@ def on_paths(good: np.ndarray, allowed: np.ndarray) -> np.ndarray:
 
 
 def any_replicas(machines: int) -> np.ndarray:
-    """`allowed` of every number of replicas."""
+    """`allowed` without restriction."""
     return np.ones((machines + 1, machines), bool)
 
 
 def unreplicated(machines: int) -> np.ndarray:
-    """`allowed` of straight pipelines."""
+    """`allowed` for straight pipelines."""
     allowed = np.zeros((machines + 1, machines), bool)
     allowed[:, 0] = True
     return allowed
 
 
 def exactly(replicas: tuple[int, ...]) -> np.ndarray:
-    """`allowed` of the stages with these replicas, first to last."""
+    """`allowed` for exactly these replicas of the stages, first to last."""
     machines, used = sum(replicas), 0
     allowed = np.zeros((machines + 1, machines), bool)
     for count in replicas:
@@ -74,26 +77,26 @@ def reverse(table: np.ndarray) -> np.ndarray:
 
 
 def reverse_allowed(allowed: np.ndarray) -> np.ndarray:
-    """`allowed` from the other end of the chain: [m, r - 1] where m machines come behind the stage."""
+    """`allowed` of the reversed chain: [m, r - 1], with m machines behind the stage."""
     return _by_target(allowed).T[::-1]
 
 
 def _by_target(allowed: np.ndarray) -> np.ndarray:
-    """(M, M + 1): [r - 1, m], whether a stage may have r replicas where m machines are in use with it."""
+    """(M, M + 1): [r - 1, m], whether a stage may have r replicas if m machines are used up to and with it."""
     machines = allowed.shape[1]
     target = np.arange(machines + 1)[None, :] - np.arange(1, machines + 1)[:, None]
     return (target >= 0) & allowed[target, np.arange(machines)[:, None]]
 
 
 def count(good: np.ndarray, allowed: np.ndarray, ways: np.ndarray | None = None) -> int:
-    """How many partitions of all layers on all machines consist of good stages, exactly.
+    """The exact number of partitions of all layers on all machines into good stages.
 
-    good (N, N, M): whether a stage is. ways (N, N): in how many ways the machines of a group can share the layers of a
-    stage, as Python numbers; None: one.
+    good (N, N, M): whether a stage is good. ways (N, N): the number of ways in which the machines of a group can share
+    the layers of a stage, as Python integers; None: one.
     """
     layers, _, machines = good.shape
     largest = 1 if ways is None else int(ways.max())
-    # a row of counts, one a number of machines, is one Python integer: a lane of so many bits each
+    # one Python integer holds the counts for all numbers of machines, in lanes of `lane` bits
     lane = layers + machines + min(layers, machines) * largest.bit_length()
     full, sources = (1 << lane) - 1, []
     for r in range(machines):

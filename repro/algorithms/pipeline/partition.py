@@ -1,10 +1,9 @@
 """PipeDream's partitioner (section 3.2): layers into stages, replicas of each, minibatches in flight.
 
-`partition` finds the partition whose slowest stage or transfer takes least, on one network level or on two nested ones
-(groups of machines with a faster network inside), under one of the cost models of
-`repro.algorithms.pipeline.cost_models`. All machines are used, as in A(N, M) of the paper. The layers may be a graph:
-stages are cut from it between two of its downsets (`repro.algorithms.pipeline.downsets`), so a stage uses only layers
-of its own and of stages before it.
+`partition` minimises the slowest stage or transfer, on one network level or on two nested ones (groups of machines with
+a faster network inside), under one of the cost models of `repro.algorithms.pipeline.cost_models`. All machines are
+used, as in A(N, M) of the paper. The layers may be a graph: stages are cut from it between two of its downsets
+(`repro.algorithms.pipeline.downsets`), so a stage uses only layers of its own and of stages before it.
 
 Ties: `repro.algorithms.pipeline.ties`, from the outer level inwards. `optima` counts the partitions whose time is
 within 1e-9 of the least; with two levels those in which every group also has one of the best pipelines of its layers.
@@ -31,11 +30,11 @@ class Partition:
     """The stages, first to last.
 
     pipeline_s       seconds between two minibatches: the slowest stage or transfer
-    data_parallel_s  the same with all layers on every machine
-    single_s         of one machine
-    optima           how many partitions are as good
-    order            the profile's layers, stage after stage: those of a stage are from its `first` to its `last` place
-    searched         in words: a chain, or a graph with all of its downsets or a part of them
+    data_parallel_s  seconds of a minibatch with all layers on every machine
+    single_s         seconds of a minibatch on one machine
+    optima           the number of partitions that are equally good
+    order            the profile's layers, stage after stage; a stage has the places from its `first` to its `last`
+    searched         a description of the search: a chain, or a graph with all or some of its downsets
     """
 
     stages: tuple[Stage, ...]
@@ -48,7 +47,7 @@ class Partition:
 
     @property
     def layout(self) -> Layout:
-        """The stages without their times: which ranks hold which layers, and what follows from it."""
+        """The stages without their times."""
         return Layout(tuple(StageBlocks(stage.first, stage.last, stage.replicas) for stage in self.stages))
 
 
@@ -61,13 +60,13 @@ def partition(
     straight: bool = False,
     replicas: Sequence[int] | None = None,
 ) -> Partition:
-    """The best partition; InputError for what cannot be.
+    """The best partition; InputError for impossible arguments.
 
     machines     (M,), or (M1, M2): M2 groups of M1 machines
-    bandwidths   (B,), or (B1, B2): bytes a second within a group, and between groups
-    activations  whether sending activations and their gradients counts
-    straight     every stage on one machine
-    replicas     of the stages, first to last, where only the cuts are to be found; on one level
+    bandwidths   (B,), or (B1, B2): bytes/s within a group, and between groups
+    activations  whether to count the transfers of activations and their gradients
+    straight     without replicas
+    replicas     of the stages, first to last, if only the cuts are to be found; on one level
     """
     machines, bandwidths = tuple(machines), tuple(bandwidths)
     if cost_model not in COMBINE:
@@ -99,7 +98,7 @@ def partition(
 def data_parallel_seconds(
     model: str, layers: Layers, machines: tuple[int, ...], bandwidths: tuple[float, ...]
 ) -> float:
-    """Seconds a minibatch with all layers in one stage on all machines: T(1 -> N, M), nested where there are groups."""
+    """Seconds of a minibatch with all layers in one stage on all machines: T(1 -> N, M), nested for groups."""
     seconds, inside = layers.computation[0, -1], 1
     for count, bandwidth in zip(machines, bandwidths):
         seconds = stage_seconds(model, seconds, layers.parameters[0, -1], count, bandwidth, inside)
@@ -108,7 +107,7 @@ def data_parallel_seconds(
 
 
 def check_network(machines: Sequence[int], bandwidths: Sequence[float]) -> None:
-    """InputError unless there are one or two levels, each of at least one machine and of some bandwidth."""
+    """InputError unless there are one or two levels, each with at least one machine and a positive bandwidth."""
     if len(machines) != len(bandwidths):
         raise InputError(
             f"machines={_listed(machines)} on {len(machines)} levels and bandwidth={_listed(bandwidths)} on "
@@ -130,7 +129,7 @@ def check_network(machines: Sequence[int], bandwidths: Sequence[float]) -> None:
 def check_stages(
     layers: int, machines: Sequence[int], straight: bool = False, replicas: Sequence[int] | None = None
 ) -> None:
-    """InputError where there are more stages than layers, or replicas that do not fit the machines."""
+    """InputError for more stages than layers, or replicas that do not fit the machines."""
     total = math.prod(machines)
     if replicas is not None:
         config = "-".join(map(str, replicas))

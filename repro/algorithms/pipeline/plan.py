@@ -1,17 +1,17 @@
-"""A pipeline's static plan: what every rank does in which order, and which weights each pass uses.
+"""A pipeline's static plan: the order of every rank's passes, and the weights that each pass uses.
 
-Both policies of the paper's section 3.3 are static, so every rank works the whole plan out by itself. A rank
-counts the minibatches that are its own: of m replicas number q has minibatches q, q + m, ..., and its k-th is k m + q.
+Both policies of the paper's section 3.3 are static, so every rank computes the whole plan. A rank counts its own
+minibatches: replica q of m has the minibatches q, q + m, ..., and its k-th is k m + q.
 
-Step k of a rank is the forward passes that come before its k-th backward pass, then that pass:
+Step k of a rank consists of the forward passes before its k-th backward pass, and that pass:
 
-    1f1b        (section 3.3) at start-up as many forward passes as a rank has minibatches in flight, then one backward
-                and one forward in turn; at the end backward passes alone
+    1f1b        (section 3.3) at start-up as many forward passes as the rank has minibatches in flight, then alternately
+                one backward and one forward pass, at the end backward passes only
     gpipe       (beyond the paper; Huang et al., 2019) all forward passes of a flush, then all its backward passes
-    1f1b-flush  (beyond the paper; Narayanan et al., 2021) 1F1B inside a flush, drained before the next one begins
+    1f1b-flush  (beyond the paper; Narayanan et al., 2021) 1F1B within a flush, which ends before the next one starts
 
-An update of a stage's weights uses the mean gradient of a group of minibatches: in 1f1b one a replica (a round:
-docs/errata.md), with flushes all of a flush. Version v of a stage's weights has v updates in it.
+An update of a stage's weights uses the mean gradient of a group of minibatches: in 1f1b one of each replica (a round:
+docs/errata.md), with flushes all of a flush. Version v of a stage's weights contains v updates.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ class Op(NamedTuple):
 
 @dataclass(frozen=True)
 class Plan:
-    """A layout, how many minibatches it trains on, and in which order.
+    """A layout, the number of minibatches to train on, and their order.
 
-    flush      minibatches between two flushes; of the schedules that have them
-    in_flight  minibatches that a replica of the input stage has in flight at most; None: NOAM
-    semantics  which weights passes use: "stashing" (section 3.4: a backward pass those of its forward pass),
-               "vertical_sync" (those that the input stage had), "naive" (a backward pass the latest)
-    overlap    whether replicas go on while they synchronise a round: the forward passes until their next backward pass
-               then use the weights before it. Where only one minibatch is in flight there is nothing to go on with
+    flush      minibatches between two flushes, for schedules with flushes
+    in_flight  the most minibatches in flight at a replica of the input stage; None: NOAM
+    semantics  the weights that passes use: "stashing" (section 3.4: a backward pass uses those of its forward pass),
+               "vertical_sync" (those that the input stage used), "naive" (a backward pass uses the latest)
+    overlap    whether replicas continue while they synchronise a round: the forward passes until their next backward
+               pass then use the weights before it. With one minibatch in flight there is nothing to overlap
     """
 
     layout: Layout
@@ -66,12 +66,12 @@ class Plan:
                         f"stage {number}: it must be a multiple of each stage's replicas ({self.layout.config})"
                     )
 
-    # --- who does which minibatches
+    # --- the minibatches of a rank
     def replicas(self, stage: int) -> int:
         return self.layout.stages[stage].replicas
 
     def count(self, stage: int, replica: int, minibatches: int | None = None) -> int:
-        """How many of the first `minibatches` (all of the plan) are a replica's own."""
+        """The number of a replica's minibatches among the first `minibatches` (by default all of the plan)."""
         total = self.minibatches if minibatches is None else minibatches
         return max(0, -((replica - total) // self.replicas(stage)))
 
@@ -80,9 +80,9 @@ class Plan:
 
     # --- the order of passes
     def window(self, stage: int) -> int:
-        """Minibatches in flight at a replica of a stage: the machines from this stage on, shared by its replicas.
+        """The minibatches in flight at a replica of a stage: the machines from this stage on, divided by its replicas.
 
-        Of the input stage NOAM (section 3.2); every stage behind it holds those that are still to come to it.
+        For the input stage this is NOAM (section 3.2).
         """
         behind = sum(one.replicas for one in self.layout.stages[stage:])
         mine = math.ceil(behind / self.replicas(stage))
@@ -92,7 +92,7 @@ class Plan:
         return max(1, min(mine, math.ceil(admitted / self.replicas(stage))))
 
     def forwarded(self, stage: int, replica: int, k: int) -> int:
-        """How many forward passes come before backward pass k; k = -1: none."""
+        """The number of forward passes before backward pass k; 0 for k = -1."""
         count = self.count(stage, replica)
         if k < 0:
             return 0
@@ -103,7 +103,7 @@ class Plan:
         return min(ahead, (k // share + 1) * share)
 
     def ops(self, stage: int, replica: int) -> Iterator[Op]:
-        """All passes of a rank, in order."""
+        """All passes of a rank in order."""
         done = 0
         for k in range(self.count(stage, replica)):
             for forward in range(done, ahead := self.forwarded(stage, replica, k)):
@@ -112,15 +112,15 @@ class Plan:
             yield Op(BACKWARD, k)
 
     def most_in_flight(self, stage: int) -> int:
-        """Minibatches between their forward and backward pass that a replica has at once, at most."""
+        """The most minibatches of a replica that are between their forward and backward pass at once."""
         most = self.window(stage) if self.schedule != "gpipe" else not_none(self.flush) // self.replicas(stage)
         share = self.flush // self.replicas(stage) if self.flush else most
         return min(most, share, self.count(stage, 0))
 
     def stashes(self, stage: int, replica: int = 0) -> int:
-        """Versions of a stage's weights that a replica holds besides the latest, at most, in a long run.
+        """The most versions of a stage's weights that a replica holds besides the latest, in a long run.
 
-        Found by going through the passes of one that is long enough to be in its steady state.
+        Computed from the passes of a run that is long enough to reach its steady state.
         """
         if self.semantics == "naive":
             return 0
@@ -142,12 +142,12 @@ class Plan:
                 continue
             reach(plan.applied(stage, k), forwarded)
             del flying[k]
-            if plan.replicas(stage) == 1:  # nobody to wait for
+            if plan.replicas(stage) == 1:  # no synchronisation to wait for
                 reach(plan.applied(stage, k + 1), forwarded)
         return most
 
     def versions_to_come(self, stage: int, replica: int, forwarded: int, latest: int) -> Iterator[int]:
-        """Those up to the latest that the forward passes after the first `forwarded` use, in order, some repeatedly."""
+        """The versions, up to the latest, that the forward passes after the first `forwarded` use, in their order."""
         for k in range(forwarded, self.count(stage, replica)):
             if (version := self.version(stage, k, replica)) > latest:
                 return
@@ -155,29 +155,29 @@ class Plan:
 
     # --- updates
     def group(self, stage: int) -> int:
-        """Minibatches of an update."""
+        """The number of minibatches of an update."""
         return self.flush or self.replicas(stage)
 
     def update_of(self, stage: int, k: int) -> int:
-        """The update, counted from 0, that the gradient of a rank's k-th minibatch goes into."""
+        """The update, counted from 0, to which a rank's k-th minibatch contributes."""
         return k // (self.group(stage) // self.replicas(stage))
 
     def updates(self, stage: int) -> int:
-        """Updates of the whole run; the last may be of a part of its group."""
+        """The number of updates of the run; the last may have fewer minibatches."""
         return math.ceil(self.minibatches / self.group(stage))
 
     def summands(self, stage: int, update: int) -> int:
-        """Minibatches of that update."""
+        """The number of minibatches of an update."""
         group = self.group(stage)
         return min(group, self.minibatches - update * group)
 
     def overlaps(self, stage: int) -> bool:
-        """Whether replicas of a stage go on while they synchronise."""
+        """Whether the replicas of a stage continue while they synchronise."""
         flushes = self.flush is not None
         return self.overlap and not flushes and self.replicas(stage) > 1 and self.window(stage) > 1
 
     def version(self, stage: int, k: int, replica: int) -> int:
-        """The version of the weights that a rank's k-th forward pass uses."""
+        """The version of the weights in a rank's k-th forward pass."""
         if self.semantics == "vertical_sync" and stage > 0:
             minibatch = self.minibatch(stage, replica, k)
             input_replicas = self.replicas(0)
@@ -191,38 +191,39 @@ class Plan:
         return max(0, k - self.window(stage) + 1 - self.overlaps(stage))
 
     def applied(self, stage: int, k: int) -> int:
-        """How many updates a rank has applied, at least, when its k-th backward pass begins: all before its own."""
+        """The least number of updates that a rank has applied when its k-th backward pass starts: all before its
+        own."""
         return self.update_of(stage, k)
 
-    # --- where a run may stop
+    # --- possible stops of a run
     @property
     def aligned(self) -> int:
-        """Minibatches after which no stage is in the middle of an update, and every multiple of them."""
+        """A number of minibatches after whose multiples no stage is within an update."""
         return math.lcm(*(self.group(stage) for stage in range(len(self.layout.stages))))
 
     def stop_at(self, minibatches: int) -> int:
-        """The minibatches after which ranks stop where they were asked to stop after so many: no update is half done.
+        """The number of minibatches after which ranks stop if asked to stop after `minibatches`: no update is
+        incomplete.
 
-        Those left come right after the stop. At the end of the run all are done.
+        The remaining minibatches follow after the stop. At the end of the run all are done.
         """
         return minibatches if minibatches >= self.minibatches else minibatches - minibatches % self.aligned
 
     def next_stop(self, minibatch: int, iteration: int) -> int:
-        """The minibatches after which a run stops first behind this one, if it stops after whole iterations of so many
-        minibatches."""
+        """The first stop of a run after `minibatch`, if it stops after whole iterations of `iteration` minibatches."""
         iterations = minibatch // iteration + 1
         while (stop := self.stop_at(iterations * iteration)) <= minibatch:
             iterations += 1
         return stop
 
     def forwarded_before(self, stage: int, minibatch: int, stop: int) -> bool:
-        """Whether a stage's forward pass of a minibatch comes before a stop after so many minibatches."""
+        """Whether a stage's forward pass of a minibatch precedes the stop after `stop` minibatches."""
         replica = minibatch % self.replicas(stage)
         last = self.count(stage, replica, stop) - 1
         return minibatch // self.replicas(stage) < self.forwarded(stage, replica, last)
 
 
 def flush_of(layout: Layout) -> int:
-    """Minibatches of a flush where nobody says: one a rank, and so many more that replicas have equal shares."""
+    """The default number of minibatches of a flush: at least one for each rank, with equal shares for replicas."""
     group = Plan(layout, 1).aligned
     return -(-layout.ranks // group) * group

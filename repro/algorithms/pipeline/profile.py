@@ -1,7 +1,7 @@
-"""What the partitioner knows of a model: seconds, output bytes and parameter bytes of each layer (PipeDream 3.2).
+"""Profile files: seconds, output bytes and parameter bytes of each layer of a model (PipeDream 3.2).
 
-A layer is a block of one of our models. On disk a profile is a JSON object with the fields of `Profile`, written by
-`repro profile`; the text format of the authors' released code can be read too (`repro.algorithms.pipeline.published`).
+A profile is a JSON object with the fields of `Profile`, written by `repro profile`. The text format of the authors'
+released code can be read too (`repro.algorithms.pipeline.published`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def read(path: Path | str) -> Profile:
-    """The profile in a file, ours (JSON) or the authors' text; InputError for a missing file and for anything else."""
+    """The profile in a file, as our JSON or the authors' text; InputError for any other file."""
     path = Path(path)
     try:
         text = read_text(path)
@@ -48,7 +48,7 @@ def read(path: Path | str) -> Profile:
 
 
 def from_json(found: Any) -> Profile:
-    """A profile from the decoded JSON; InputError naming what is missing or unknown."""
+    """A profile from decoded JSON; InputError naming missing and unknown entries."""
     given = _fields(found, Profile, "the profile")
     if not isinstance(given["layers"], list):
         raise InputError("layers: must be a list")
@@ -65,7 +65,7 @@ def from_json(found: Any) -> Profile:
 
 
 def _fields(found: Any, kind: type, what: str) -> dict[str, Any]:
-    """The mapping with a value for each field of the dataclass, and no other."""
+    """The mapping, if it has the entries of the dataclass and no others."""
     names = [field.name for field in fields(kind)]
     needed = [field.name for field in fields(kind) if field.default is MISSING]
     if not isinstance(found, dict):
@@ -79,13 +79,13 @@ def _fields(found: Any, kind: type, what: str) -> dict[str, Any]:
 
 
 def write(path: Path | str, profile: Profile) -> None:
-    """As JSON, atomically; InputError where `check_place` has something to say."""
+    """Write a profile as JSON, atomically; InputError as `check_place`."""
     check_place(path)
     write_atomically(Path(path), as_text(profile))
 
 
 def check_place(path: Path | str) -> None:
-    """InputError unless a file can be made there: before a model is timed for it."""
+    """InputError if no file can be created there; called before a model is timed."""
     path = Path(path)
     if not path.parent.is_dir():
         raise InputError(f"{path}: there is no folder {path.parent}")
@@ -120,7 +120,8 @@ def estimated(
 ) -> Profile:
     """A profile with modelled times: `blocks` of a testbed's device for the minibatch `x`, real or on the meta device.
 
-    Bytes of outputs come from running the blocks on the meta device, where `model` ends. name: of the model.
+    The blocks run on the meta device, to which `model` is moved, to find the sizes of their outputs. name: of the
+    model.
     """
     found = zip(block_bytes(model, x), blocks.forward, blocks.backward, strict=True)
     layers = tuple(
@@ -131,8 +132,7 @@ def estimated(
 
 
 def block_bytes(model: nn.Sequential, x: torch.Tensor) -> list[tuple[str, int, int]]:
-    """(name, bytes of its output, of its parameters) of each block for the minibatch `x`; `model` ends on the meta
-    device."""
+    """(name, output bytes, parameter bytes) of each block for the minibatch `x`; moves `model` to the meta device."""
     import torch
 
     value, found = x.to("meta"), []
@@ -144,7 +144,7 @@ def block_bytes(model: nn.Sequential, x: torch.Tensor) -> list[tuple[str, int, i
 
 
 def nominal_inputs(model: nn.Sequential, input_shape: Sequence[int], batch: int) -> torch.Tensor:
-    """A minibatch (batch, *input_shape) on the meta device: word numbers where the first block looks them up."""
+    """A minibatch (batch, *input_shape) on the meta device: integers if the first block has an embedding."""
     import torch
     from torch import nn
 

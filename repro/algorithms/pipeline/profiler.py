@@ -1,11 +1,11 @@
-"""PipeDream's profiler (section 3.2): T_l, a_l and w_l of every block of a model, timed on one device.
+"""PipeDream's profiler (section 3.2): T_l, a_l and w_l of every block of a model, measured on one device.
 
-Each block runs alone, forward from the detached output of the block before it and backward from the gradient that came
-back: what a stage that holds it does. The loss counts as part of the last block. A block below which nothing trains
-computes no gradient of its inputs, as in training. Loading data and the update are not part of T_l.
+Each block runs alone, as on a stage: forward from the detached output of the block before it, backward from the
+gradient of its output. The loss is part of the last block. As in training, a block without trainable blocks before it
+computes no gradient of its inputs. T_l excludes data loading and the update.
 
-Of the minibatches that count the median is taken, each block and pass by itself: on a machine that others use too, a
-mean would be theirs. The paper takes 1,000 minibatches and says no more than that they vary little.
+The result is the median over minibatches, for each block and pass separately, because other programs may disturb the
+measurement. The paper takes 1,000 minibatches and says only that they vary little.
 """
 
 from __future__ import annotations
@@ -46,10 +46,11 @@ def profile_model(
     dataset_options: Mapping[str, Any] | None = None,
     seed: int = 0,
 ) -> Profile:
-    """The measured profile of a model on this machine, on its data set or the stand-in; InputError for what cannot be.
+    """The measured profile of a model on this machine, on its data set or the stand-in; InputError for impossible
+    options.
 
-    device: auto (a GPU where torch has a working one), cpu or cuda. The number of threads is torch's, the precision
-    that of runs which choose none: fp32, without TF32.
+    device: auto (a GPU if torch has a working one), cpu or cuda. The number of threads is torch's; the precision is the
+    default of runs: fp32, without TF32.
     """
     for what, value, least in (("batch", batch, 1), ("minibatches", minibatches, 1), ("warmup", warmup, 0)):
         if value < least:
@@ -72,8 +73,8 @@ def of_model(
     seed: int,
     progress: Callable[[int], object] = lambda number: None,
 ) -> Profile:
-    """The same of a model that is on the device, and its data set; progress: is told how many minibatches are over."""
-    dataset.iterations(batch)  # complains where there are too few samples
+    """The measured profile of a model on the device; progress(n) is called after the n-th minibatch."""
+    dataset.iterations(batch)  # InputError if there are too few samples
     batches = dataset.train.minibatches(batch, 1, seed, device)
     layers = measure(model, batches, losses.of(dataset.task), device, minibatches, warmup, progress)
     x, _ = batches[0]
@@ -81,9 +82,9 @@ def of_model(
 
 
 def inputs(name: str, dataset: str, options: dict[str, Any]) -> tuple[Dataset, int]:
-    """The data set with what a model of it has for classes; a stand-in's images are as large as the real ones.
+    """(data set, number of classes) for a model; a stand-in's images have the size of the real ones.
 
-    options: the data set's, and `standin` as in its configuration. InputError where the model takes something else.
+    options: of the data set, and `standin`. InputError if the model takes another kind of inputs.
     """
     if models.takes(name) != data.kind(dataset):
         fitting = ", ".join(other for other in data.names() if data.kind(other) == models.takes(name)) or "none"
@@ -99,13 +100,13 @@ def inputs(name: str, dataset: str, options: dict[str, Any]) -> tuple[Dataset, i
 
 
 def classes_of(loaded: Dataset, name: str, options: Mapping[str, Any]) -> int:
-    """The real data set's, of its stand-in too: the last layer's size counts; a stand-in's labels are among them."""
+    """The real data set's number of classes, also for its stand-in, because it determines the last layer's size."""
     return data.shapes(name, **options).classes if loaded.standin else loaded.classes
 
 
 def usual_dataset(name: str) -> str:
-    """What most experiments train a model on; where none does, the data set in its name, else the smallest that it
-    takes. InputError for an unknown model."""
+    """The data set on which most experiments train a model; without any, the one in the model's name, else the smallest
+    that fits. InputError for an unknown model."""
     kind = models.takes(name)
     found: Counter[str] = Counter()
     for experiment in files.group_names("experiment"):
@@ -122,7 +123,7 @@ def usual_dataset(name: str) -> str:
 
 
 def _size(dataset: str) -> int:
-    """Numbers in the real data set's training samples."""
+    """The number of values in the real training set."""
     real = data.shapes(dataset)
     return len(real.train) * math.prod(real.input_shape)
 
@@ -138,7 +139,7 @@ def _takes(name: str, dataset: str) -> bool:
 
 
 def hardware(device: torch.device) -> str:
-    """The machine in words, as in summaries: its class, the device, threads, torch."""
+    """The hardware in words: its class, the device, threads, torch."""
     found = provenance.hardware("none", device.type if device.type == "cpu" else "auto")
     if device.type == "cpu":
         threads = torch.get_num_threads()
@@ -157,7 +158,7 @@ def measure(
     warmup: int,
     progress: Callable[[int], object] = lambda number: None,
 ) -> list[Layer]:
-    """The layers of a model, from so many minibatches after those of the warm-up; progress as in `of_model`."""
+    """The layers of a model, from `minibatches` after `warmup` others; progress as in `of_model`."""
     blocks = dict(model.named_children())
     watch, stateful = Watch(device), carries_state(model)
     timed: list[list[float]] = []
@@ -176,15 +177,17 @@ def measure(
             sizes.append(produced)
         progress(number + 1)
     columns = [statistics.median(column) for column in zip(*timed)]
-    activations = [statistics.fmean(column) for column in zip(*sizes)]  # lengths may differ from minibatch to minibatch
+    activations = [statistics.fmean(column) for column in zip(*sizes)]  # lengths differ between minibatches
     forward, backward = columns[: len(blocks)], columns[len(blocks) :][::-1]
     found = zip(blocks, forward, backward, activations, map(parameter_bytes, blocks.values()))
     return [Layer(*values) for values in found]
 
 
 def passes(blocks: list[nn.Module], x: torch.Tensor, y: torch.Tensor, loss_function: Loss, watch: Watch) -> list[int]:
-    """One minibatch: a stretch of `watch` for each block's forward pass, then for each one's backward pass, the last
-    block first. Returns the bytes of the blocks' outputs."""
+    """Run one minibatch; `watch` times each block's forward pass, then each one's backward pass, the last block first.
+
+    Returns the bytes of the blocks' outputs.
+    """
     entries, outputs, produced, value = [], [], [], x
     for index, block in enumerate(blocks):
         entry = value.detach()
@@ -207,7 +210,7 @@ def passes(blocks: list[nn.Module], x: torch.Tensor, y: torch.Tensor, loss_funct
 
 
 class Watch:
-    """Seconds of stretches of work on a device: `with watch:`; on a GPU by events, which nothing waits for."""
+    """Times sections of work on a device: `with watch:`; on a GPU by events, without synchronisation."""
 
     def __init__(self, device: torch.device):
         self.device = device
@@ -215,7 +218,7 @@ class Watch:
         self.marks: list[Any] = []
 
     def start(self) -> None:
-        """Begin a minibatch, with the device idle."""
+        """Start a minibatch, after the device has become idle."""
         self.marks = []
         if self.events:
             torch.cuda.synchronize(self.device)
@@ -231,6 +234,6 @@ class Watch:
         self.marks.append(self.events.mark() if self.events else time.perf_counter())
 
     def seconds(self) -> list[float]:
-        """Of each stretch since `start`, in order."""
+        """The seconds of each section since `start`."""
         times = self.events.seconds(self.marks) if self.events else self.marks
         return [end - begin for begin, end in zip(times[::2], times[1::2])]

@@ -1,18 +1,17 @@
 """The text format of profiles in the authors' released code (github.com/msr-fiddle/pipedream, `profiler/`).
 
-A line a node of the model's graph,
+Each node of the model's graph has a line,
 
     node2 -- Conv2d -- forward_compute_time=22.3, backward_compute_time=24.6, activation_size=1.6e9, parameter_size=7168
 
-in milliseconds and bytes of a whole minibatch, then a line for each edge, `(tab)node2 -- node3`. As in their
-partitioner nodes `Input` and unused `__getitem__` nodes are left out: the seconds of reading the input do not count.
+in milliseconds and bytes of a minibatch, then each edge, `(tab)node2 -- node3`. As in their partitioner, nodes `Input`
+and unused `__getitem__` nodes are omitted: reading the input does not count.
 
-The nodes become the layers in topological order (lowest number first), the edges those of the profile.
+The nodes become the profile's layers in topological order (lowest number first), the edges its edges.
 """
 
 from __future__ import annotations
 
-import heapq
 import re
 from typing import NamedTuple
 
@@ -25,7 +24,7 @@ EDGE = re.compile(r"\t(node\d+) -- (node\d+)")
 
 
 class Node(NamedTuple):
-    """Milliseconds and bytes."""
+    """A node, in milliseconds and bytes."""
 
     name: str
     what: str
@@ -40,12 +39,12 @@ class Node(NamedTuple):
 
 
 def recognised(text: str) -> bool:
-    """Whether a text begins like such a file."""
+    """Whether a text starts like such a file."""
     return re.match(r"\s*node\S* -- ", text) is not None
 
 
 def parse(text: str, model: str) -> Profile:
-    """The profile in such a text; InputError with the number of a line that cannot be read."""
+    """The profile in such a text; InputError naming a malformed line."""
     nodes, after = _graph(text)
     before = {target for targets in after.values() for target in targets}
     inputs = [node for node in nodes.values() if node.what.startswith("Input") and node.name not in before]
@@ -65,7 +64,7 @@ def parse(text: str, model: str) -> Profile:
 
 
 def _graph(text: str) -> tuple[dict[str, Node], dict[str, list[str]]]:
-    """Nodes by name, and the names of each one's users."""
+    """The nodes by name, and for each the names of the nodes that use it."""
     nodes: dict[str, Node] = {}
     edges: list[tuple[str, str]] = []
     for number, line in enumerate(text.splitlines(), 1):
@@ -86,7 +85,7 @@ def _graph(text: str) -> tuple[dict[str, Node], dict[str, list[str]]]:
 
 
 def _number(text: str, line: int) -> float:
-    """A number, or of a list [a; b] (a node with several outputs) their sum."""
+    """A number, or the sum of a list [a; b] (a node with several outputs)."""
     try:
         return sum(float(part) for part in text.strip("[]").split(";"))
     except ValueError:
@@ -94,21 +93,12 @@ def _number(text: str, line: int) -> float:
 
 
 def _in_order(nodes: dict[str, Node], after: dict[str, list[str]]) -> list[Node]:
-    """Every node behind those that it uses; InputError for a cycle."""
-    waiting = dict.fromkeys(nodes, 0)
-    for users in after.values():
-        for user in users:
-            waiting[user] += 1
-    ready = [(nodes[name].number, name) for name, count in waiting.items() if count == 0]
-    heapq.heapify(ready)
-    found = []
-    while ready:
-        _, name = heapq.heappop(ready)
-        found.append(nodes[name])
-        for user in after[name]:
-            waiting[user] -= 1
-            if waiting[user] == 0:
-                heapq.heappush(ready, (nodes[user].number, user))
-    if len(found) < len(nodes):
-        raise InputError("the edges make a cycle")
-    return found
+    """The nodes in topological order, the lowest number first; InputError for a cycle."""
+    import networkx
+
+    graph = networkx.DiGraph(after)
+    try:
+        order = networkx.lexicographical_topological_sort(graph, lambda name: nodes[name].number)
+        return [nodes[name] for name in order]
+    except networkx.NetworkXUnfeasible:
+        raise InputError("the edges make a cycle") from None

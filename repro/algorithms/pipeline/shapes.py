@@ -1,4 +1,4 @@
-"""What goes between a model's blocks and what their passes keep, found by running the blocks on the meta device."""
+"""The outputs of a model's blocks and the memory of their passes, found by running the blocks on the meta device."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from repro.core.errors import InputError
 def outputs(blocks: Sequence[nn.Module], x: torch.Tensor) -> list[Shape]:
     """The shape of each block's output for inputs like x (N, ...), and what autograd keeps of its forward pass.
 
-    InputError where an output is no tensor of floats. The blocks stay as they are: they are run with weights and
-    buffers on the meta device in the place of theirs.
+    InputError if an output is no tensor of floats. The blocks are not changed: they run with substitute weights and
+    buffers on the meta device.
     """
     activation = torch.empty_like(x, device="meta")
     found = []
@@ -34,7 +34,7 @@ def outputs(blocks: Sequence[nn.Module], x: torch.Tensor) -> list[Shape]:
         if not isinstance(activation, torch.Tensor) or not activation.is_floating_point():
             what = type(activation).__name__ if not isinstance(activation, torch.Tensor) else activation.dtype
             raise InputError(
-                f"block {number} of the model puts out {what}: between blocks of a pipeline goes one tensor of floats"
+                f"block {number} of the model returns {what}: a pipeline needs one tensor of floats between blocks"
             )
         found.append(Shape(tuple(activation.shape), activation.dtype, kept.nbytes))
     return found

@@ -1,8 +1,8 @@
-"""Which of the optimal partitions is taken: fewest stages, then balance, then the first in lexicographic order.
+"""The choice between optimal partitions: fewest stages, then best balance, then lexicographic order.
 
-Balance is the least difference between the slowest and the fastest stage. The order compares stage by stage (last
-layer, or the number of the cut behind the stage; replicas), so nothing is left to chance; the authors' code takes
-whichever their set order brings first. Graph, tables and `allowed` as in `repro.algorithms.pipeline.optimum`.
+Balance is the difference between the slowest and the fastest stage. The lexicographic order compares stage by stage
+(last layer or number of the cut behind the stage, then replicas), so the result is deterministic; the authors' code
+takes the first in set order. Graph, tables and `allowed` are as in `repro.algorithms.pipeline.optimum`.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ Stage = tuple[int, int]  # last layer, replicas
 
 
 def choose(good: np.ndarray, seconds: np.ndarray, allowed: np.ndarray, limit: float) -> list[Stage]:
-    """The one of the partitions of good stages (N, N, M) that is taken; there must be one.
+    """The chosen partition into good stages (N, N, M), of which there is at least one.
 
-    seconds (N, N, M): of the stages; limit: of the partition's slowest component, the scale on which seconds are equal.
+    seconds (N, N, M): of the stages; limit: of the partition's slowest component, the scale for equality of seconds.
     """
     graph = Graph.of(good, seconds, allowed)
     close = TOLERANCE * limit
     points, best = [], np.inf
     fastest_slowest, cap = graph.least_slowest(-np.inf), np.inf
-    # along the partitions that no other one beats in both, the slowest stage and the fastest
+    # follow the Pareto front of slowest and fastest stage
     while (fastest := graph.greatest_fastest(cap)) is not None and fastest_slowest - fastest <= best + close:
         slowest = graph.least_slowest(fastest)
         points.append((fastest, slowest))
@@ -38,7 +38,7 @@ def choose(good: np.ndarray, seconds: np.ndarray, allowed: np.ndarray, limit: fl
 
 @dataclass(frozen=True)
 class Graph:
-    """The edges on paths with the fewest stages, in the order of their target; nodes are numbered k (M + 1) + m.
+    """The edges on paths with the fewest stages, sorted by target; node (k, m) has the number k (M + 1) + m.
 
     levels  for each stage of a path the slice of its edges
     """
@@ -55,7 +55,7 @@ class Graph:
     def of(cls, good: np.ndarray, seconds: np.ndarray, allowed: np.ndarray) -> Graph:
         layers, _, machines = good.shape
         one = np.where(good, 1.0, np.inf)
-        reached = least(one, allowed, np.add)  # stages up to a node
+        reached = least(one, allowed, np.add)  # stages on the way to a node
         to_go = least(reverse(one), reverse_allowed(allowed), np.add)[::-1, ::-1]
         fewest = int(reached[layers, machines])
         first, last, r = np.nonzero(good)
@@ -75,18 +75,21 @@ class Graph:
         return cls(source[order], target[order], replicas[order], taken[order], levels, machines, nodes)
 
     def least_slowest(self, floor: float) -> float:
-        """The least slowest stage of the paths whose stages all take `floor` seconds or more; there must be one."""
+        """The minimum over paths, whose stages all take at least `floor` seconds, of their slowest stage; one must
+        exist."""
         weights = np.where(self.seconds >= floor, self.seconds, np.inf)
         return self._through(weights, np.maximum, np.minimum, (0.0, np.inf))
 
     def greatest_fastest(self, cap: float) -> float | None:
-        """The greatest fastest stage of the paths whose stages all take `cap` seconds or less; None: there is none."""
+        """The maximum over paths, whose stages all take at most `cap` seconds, of their fastest stage; None if none
+        exists."""
         weights = np.where(self.seconds <= cap, self.seconds, -np.inf)
         found = self._through(weights, np.minimum, np.maximum, (np.inf, -np.inf))
         return None if found == -np.inf else found
 
     def _through(self, weights: np.ndarray, along: np.ufunc, among: np.ufunc, ends: tuple[float, float]) -> float:
-        """`along` the edges of a path, the best `among` paths to the last node; ends: of the empty path, of none."""
+        """Combines edges `along` a path, and paths to the last node by `among`; ends: values of the empty path and of
+        none."""
         values = np.full(self.nodes, ends[1])
         values[0] = ends[0]
         for level in self.levels:
@@ -96,7 +99,7 @@ class Graph:
         return float(values[-1])
 
     def first_path(self, low: float, high: float) -> list[Stage]:
-        """The first path in lexicographic order whose stages all take between so many seconds."""
+        """The lexicographically first path whose stages all take between `low` and `high` seconds."""
         inside = (self.seconds >= low) & (self.seconds <= high)
         leads = np.zeros(self.nodes, bool)
         leads[-1] = True
@@ -105,7 +108,7 @@ class Graph:
         found, node = [], 0
         for level in self.levels:
             fits = (self.source[level] == node) & inside[level] & leads[self.target[level]]
-            at = int(np.flatnonzero(fits)[0])  # edges are in the order of their target: layer, then machines
+            at = int(np.flatnonzero(fits)[0])  # edges are sorted by target: layer, then machines
             node = int(self.target[level][at])
             found.append((node // (self.machines + 1) - 1, int(self.replicas[level][at])))
         return found

@@ -1,4 +1,5 @@
-"""A schedule as text, as the paper draws it (Figures 3 and 8): a line a machine, a column a unit of time."""
+"""Draws a schedule as text, like the paper's Figures 3 and 8: a line for each machine, a column for each unit of
+time."""
 
 from __future__ import annotations
 
@@ -11,20 +12,20 @@ IDLE = "."
 
 
 def text(plan: Plan, forward: int = 1, backward: int = 1) -> str:
-    """A plan whose passes take so many units, drawn."""
+    """Draw a plan whose passes take the given units."""
     return drawn(plan, passes(plan, forward, backward))
 
 
 def passes(plan: Plan, forward: int = 1, backward: int = 1) -> list[Pass]:
-    """Every pass with its time in units; InputError where the plan deadlocks.
+    """Every pass with its time in units; InputError if the plan deadlocks.
 
-    forward, backward: units of a stage's passes; a stage that is replicated takes as long with each minibatch.
+    forward, backward: units of a stage's passes, also of a replicated stage's.
     """
     return run(plan, lambda stage, kind: forward if kind == FORWARD else backward)
 
 
 def drawn(plan: Plan, passes: Sequence[Pass]) -> str:
-    """Minibatches count from 1, as in the paper; those in their backward pass have a star; a dot is an idle unit."""
+    """Draw passes. Minibatches count from 1, as in the paper; a star marks a backward pass, a dot an idle unit."""
     units = int(max(one.end for one in passes))
     width = len(str(plan.minibatches)) + 1
     rows = [[IDLE] * units for _ in range(plan.layout.ranks)]

@@ -1,4 +1,4 @@
-"""A rank's messages of one direction, waited for in the order in which they were begun."""
+"""A rank's messages in one direction, which are waited for in the order of their start."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from repro.training.clock import Clock
 
 
 class Transfers:
-    """Sends or receives under way; `end_next` waits for the oldest.
+    """Sends or receives in progress; `end_next` waits for the oldest.
 
-    watched   a task waits for each, so that it goes on while the main line computes. Where transfers go on by
-              themselves (`Fabric.progresses`) it would take more time from the main line than it is worth
-    clock     of watched ones: notes how long each was under way. That is the rank's communication
+    watched   a task waits for each, so that it progresses while the main task computes; useless on fabrics whose
+              transfers progress by themselves (`Fabric.progresses`)
+    clock     records how long watched transfers were in progress, as the rank's communication
     """
 
     def __init__(self, fabric: Fabric, name: str, watched: bool, clock: Clock | None = None):
@@ -35,7 +35,9 @@ class Transfers:
     def end_next(self) -> None:
         work = self.under_way.popleft()
         if self.task:
-            self.ended.get(timeout=float("inf"))  # the watcher's own wait ends in time, and names the peer
+            self.ended.get(
+                timeout=float("inf")
+            )  # the watching task's wait has the time limit, and its error names the peer
         else:
             work.wait()
 

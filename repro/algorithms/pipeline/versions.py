@@ -1,4 +1,4 @@
-"""The versions of a stage's weights (weight stashing, section 3.4): each is a vector, made when an update needs it."""
+"""The versions of a stage's weights (weight stashing, section 3.4)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from repro.training.model_shard import ModelShard
 
 
 class Versions:
-    """Version v of a part's weights is what they are after v updates; those that passes still need stay as they are.
+    """Version v is the stage's weights after v updates. Versions that passes still need are kept unchanged.
 
-    An update works on a copy where somebody still needs the weights before it, and in their place otherwise. Vectors
-    are allocated when there are more versions than ever before and used again after (section 3.5).
+    An update works on a copy if passes still need the current weights, else in place. Vectors are allocated when there
+    are more versions than before, and reused (section 3.5).
 
-    keep    False: one vector for all, updated in place, whatever passes are under way (naive pipelining)
-    peak    most versions held at once
+    keep    False: a single vector, always updated in place (naive pipelining)
+    peak    the most versions held at once
     """
 
     def __init__(self, shard: ModelShard, keep: bool = True):
@@ -26,7 +26,7 @@ class Versions:
         self.spare: list[torch.Tensor] = []
 
     def use(self, version: int) -> None:
-        """Compute with this version from now on."""
+        """Make the model compute with this version."""
         if self.keep:
             self._point(version)
 
@@ -38,9 +38,9 @@ class Versions:
             self.shard.point_at(self.held[version])
 
     def advance(self, update: Callable[[], None], needed: Collection[int]) -> None:
-        """Make the next version by `update`, which steps the part's weights in place.
+        """Create the next version by `update`, which changes the weights in place.
 
-        needed: the versions that passes under way or still to come use; others' vectors are free.
+        needed: the versions that current and future passes use; the vectors of others are reused.
         """
         if self.keep:
             for version in [v for v in self.held if v != self.latest and v not in needed]:
@@ -54,18 +54,18 @@ class Versions:
         self.held[following], self.latest = mine, following
         self.peak = max(self.peak, len(self.held))
         self.use_latest()
-        # an update in place changes what autograd has saved of the passes under way; that it must not notice: with
-        # stashing they are pointed at their own version again, without it they use what they find
+        # An update in place changes tensors that autograd has saved, which it must not detect: with stashing their
+        # passes get their own version back, without it they use the new weights.
         with torch.autograd._unsafe_preserve_version_counter(tuple(self.shard.parameters)):
             update()
 
     def state_dict(self) -> dict:
-        """All versions but the latest, which is the part's own state."""
+        """All versions but the latest, which is in the model shard's state."""
         older = {version: vector.clone() for version, vector in self.held.items() if version != self.latest}
         return {"latest": self.latest, "older": older}
 
     def load_state_dict(self, state: dict) -> None:
-        """After the part has its own; the versions hold new vectors then."""
+        """Restore a `state_dict`, after the model shard's."""
         self.latest = state["latest"]
         self.spare.clear()
         self.held = {self.latest: self.shard.weights}
